@@ -1,0 +1,59 @@
+"""What a document says of itself before its body: identity, version, type, date, labeler."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import date
+
+from fdarx_core.labels.inline import clean, raw_text
+from fdarx_core.labels.xml import NS, BadDocument, Element
+
+_LABELER = "/".join(NS + step for step in ("author", "assignedEntity", "representedOrganization", "name"))
+
+
+@dataclass(slots=True)
+class Header:
+    """The document's own header fields, as in `Label`."""
+
+    set_id: str
+    version: int
+    effective_date: str
+    document_type: str
+    document_type_name: str
+    title: str
+    labeler: str
+
+
+def read_header(root: Element) -> Header:
+    """The header from the root's direct children: a relatedDocument has a set id of its own.
+
+    Raises:
+        BadDocument: no_set_id.
+    """
+    set_id = _attribute(root, "setId", "root").lower()
+    if not set_id:
+        raise BadDocument("no_set_id", "the document has no <setId root=…>")
+    title = root.find(NS + "title")
+    labeler = root.find(_LABELER)
+    version = _attribute(root, "versionNumber", "value")
+    return Header(
+        set_id=set_id,
+        version=int(version) if version.isdecimal() and len(version) < 10 else 0,
+        effective_date=_iso_date(_attribute(root, "effectiveTime", "value")),
+        document_type=_attribute(root, "code", "code"),
+        document_type_name=_attribute(root, "code", "displayName"),
+        title="" if title is None else clean(raw_text(title)),
+        labeler="" if labeler is None else clean(raw_text(labeler)),
+    )
+
+
+def _attribute(root: Element, child: str, name: str) -> str:
+    element = root.find(NS + child)
+    return "" if element is None else clean(element.get(name) or "")
+
+
+def _iso_date(value: str) -> str:
+    try:
+        return date(int(value[:4]), int(value[4:6]), int(value[6:8])).isoformat()
+    except ValueError:
+        return ""

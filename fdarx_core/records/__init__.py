@@ -1,0 +1,23 @@
+"""The typed rows that travel, and their Arrow schemas. Every other room stands on this one."""
+
+from fdarx_core.records.asking import Request, Response
+from fdarx_core.records.codec import arrow_schema, from_table, to_table
+from fdarx_core.records.labels import Highlight, Label, Passage, Section
+from fdarx_core.records.questions import NO_ANSWER, QuestionAnswer, Reject, StageCount, content_id
+
+__all__ = [
+    "NO_ANSWER",
+    "Highlight",
+    "Label",
+    "Passage",
+    "QuestionAnswer",
+    "Reject",
+    "Request",
+    "Response",
+    "Section",
+    "StageCount",
+    "arrow_schema",
+    "content_id",
+    "from_table",
+    "to_table",
+]
