@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import TypeAlias
 
 from lxml import etree
 
-from fdarx_core.labels.inline import LINE_BREAK, clean, prepare, raw_text
+from fdarx_core.labels.inline import clean, raw_text
+from fdarx_core.labels.marks import Notes
 from fdarx_core.labels.tables import table_lines
-from fdarx_core.labels.xml import NS, Element
+from fdarx_core.labels.xml import LINE_BREAK, NS, Element
 
 PARAGRAPH, LIST, ITEM, TABLE = NS + "paragraph", NS + "list", NS + "item", NS + "table"
 CAPTION, MEDIA = NS + "caption", NS + "renderMultiMedia"
@@ -17,45 +18,48 @@ _BULLETS = "•●○◦▪■□–—·*‣∙o-"
 _HEADING_WORDS = 12
 
 
-class Block(NamedTuple):
-    """One line of a section. `heading` marks a line that names what follows: a place to begin a passage."""
-
-    text: str
-    heading: bool
-    words: int
+Block: TypeAlias = tuple[str, bool, int]
+"""One line of a section: its text, whether it names what follows (a place to begin a passage), its words."""
 
 
-def blocks(text: Element) -> list[Block]:
-    """The blocks of one `<text>` element, which is changed on the way (marks rewritten, footnotes taken out)."""
-    notes = prepare(text)
+def blocks(text: Element, notes: Notes) -> list[Block]:
+    """The blocks of one `<text>` element whose marks are rewritten, its footnotes last."""
     out: list[Block] = []
     _walk(text, out, 0)
-    out.extend(_block(note) for note in notes)
+    out.extend(_block(note) for note in notes.get(text, ()))
     return out
 
 
 def _block(line: str, heading: bool = False) -> Block:
-    return Block(line, heading, line.count(" ") + 1)
+    return line, heading, line.count(" ") + 1
 
 
 def _walk(element: Element, out: list[Block], depth: int) -> None:
     """Blocks under a container that may hold text, inline tags and blocks side by side, as real labels do."""
-    run = [element.text or ""]
+    run = element.text or ""
     for child in element:
         tag = child.tag
         if tag in _BLOCKS or (len(child) and _holds_block(child)):
-            _flush(run, out)
-            _enter(child, tag, out, depth)
-            run = [child.tail or ""]
+            if run and not run.isspace():
+                _add_lines(run, out)
+            if tag == PARAGRAPH and not len(child):
+                _add_lines(child.text or "", out)
+            else:
+                _enter(child, tag, out, depth)
+            run = child.tail or ""
         elif isinstance(tag, str):
-            run.append(etree.tostring(child, method="text", encoding="unicode"))
+            run += etree.tostring(child, method="text", encoding="unicode")
         else:
-            run.append(child.tail or "")
-    _flush(run, out)
+            run += child.tail or ""
+    if run and not run.isspace():
+        _add_lines(run, out)
 
 
 def _holds_block(element: Element) -> bool:
-    return next(element.iterdescendants(PARAGRAPH, LIST, TABLE), None) is not None
+    for child in element:
+        if child.tag in _BLOCKS or (len(child) and _holds_block(child)):
+            return True
+    return False
 
 
 def _enter(child: Element, tag: str, out: list[Block], depth: int) -> None:
@@ -69,24 +73,21 @@ def _enter(child: Element, tag: str, out: list[Block], depth: int) -> None:
         _walk(child, out, depth + (tag == LIST))
 
 
-def _flush(run: list[str], out: list[Block]) -> None:
-    text = "".join(run)
-    if text and not text.isspace():
-        _add_lines(text, out)
-
-
 def _add_lines(text: str, out: list[Block]) -> None:
-    for part in text.split(LINE_BREAK):
+    for part in text.split(LINE_BREAK) if LINE_BREAK in text else (text,):
         line = clean(part)
         if line:
             if line[0] in _BULLETS and line[1:2] == " ":
                 line = "- " + line[2:]
             words = line.count(" ") + 1
-            out.append(Block(line, words <= _HEADING_WORDS and _names_what_follows(line), words))
+            out.append((line, words <= _HEADING_WORDS and _names_what_follows(line), words))
 
 
 def _names_what_follows(line: str) -> bool:
-    return line[-1] not in ".,;:!?" and line[0] not in "-[(*†" and not line[0].islower() and any(map(str.isalpha, line))
+    first = line[0]
+    if line[-1] in ".,;:!?" or first in "-[(*†" or first.islower():
+        return False
+    return first.isalpha() or any(map(str.isalpha, line))
 
 
 def _add_item(item: Element, out: list[Block], depth: int) -> None:
@@ -94,7 +95,7 @@ def _add_item(item: Element, out: list[Block], depth: int) -> None:
     _walk(item, out, depth)
     indent = "  " * (depth - 1) + "- "
     for index in range(start, len(out)):
-        text = out[index].text
+        text = out[index][0]
         if index == start:
             text = indent + text.removeprefix("- ")
-        out[index] = Block(text, False, text.count(" ") + 1)
+        out[index] = _block(text)

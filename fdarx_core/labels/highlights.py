@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 from fdarx_core.labels.blocks import blocks
+from fdarx_core.labels.marks import Notes
 from fdarx_core.labels.xml import NS, Element
 from fdarx_core.records import Highlight
 
@@ -13,23 +14,20 @@ _SECTION_NUMBER = r"\d{1,2}(?:\.\d{1,2})*"
 _REFERENCE = re.compile(rf"[(\[](?:see\s+)?({_SECTION_NUMBER}(?:\s*(?:,|and|-|–|;)\s*{_SECTION_NUMBER})*)\s*[)\]]")
 _NUMBER = re.compile(_SECTION_NUMBER)
 _TOPIC = re.compile(r"^([A-Z][^:.()]{2,90}?)(?:\s*[(\[][\d.,\s]+[)\]])?\s*:\s+(?=\S)")
-_BULLET = re.compile(r"^\s*-\s+")
 
 
-def read_highlights(excerpt: Element, code: str, heading: str) -> list[Highlight]:
+def read_highlights(excerpt: Element, notes: Notes, code: str, heading: str) -> list[Highlight]:
     """The statements of one section's Highlights: one for each outermost list item, table row or paragraph.
 
     Nested items stay with the item above them.
     """
     statements: list[str] = []
     for text in excerpt.iter(_TEXT):
-        for block in blocks(text):
-            nested = block.text.startswith("  ") and statements
-            line = _BULLET.sub("", block.text)
-            if nested:
-                statements[-1] += "\n- " + line
+        for line, _, _ in blocks(text, notes):
+            if line.startswith("  ") and statements:
+                statements[-1] += "\n" + line.lstrip()
             else:
-                statements.append(line)
+                statements.append(line.removeprefix("- "))
     return [_statement(line, code, heading) for line in statements]
 
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
-from hashlib import sha256
 
 from fdarx_core.labels.blocks import blocks
 from fdarx_core.labels.header import Header, read_header
 from fdarx_core.labels.highlights import read_highlights
 from fdarx_core.labels.inline import clean, raw_text
+from fdarx_core.labels.marks import Notes, rewrite_marks
 from fdarx_core.labels.passages import compose
 from fdarx_core.labels.products import read_products
 from fdarx_core.labels.xml import NS, Element, parse_xml
@@ -19,6 +19,7 @@ UNCLASSIFIED = "42229-5"
 BOXED_WARNING = "34066-1"
 _SECTION, _COMPONENT, _BODY = NS + "section", NS + "component", NS + "structuredBody"
 _TITLE, _CODE, _TEXT, _EXCERPT = NS + "title", NS + "code", NS + "text", NS + "excerpt"
+_CONTENTS = frozenset((_TEXT, _EXCERPT, _COMPONENT))
 _NUMBERED = re.compile(r"(\d{1,2}(?:\.\d{1,2})*)\.?(?:\s+|(?=[A-Z]))")
 
 
@@ -38,10 +39,10 @@ def parse_label(data: bytes, source: str = "") -> tuple[Label, list[Passage]]:
     root = parse_xml(data)
     header = read_header(root)
     products = read_products(root)
-    body = _Body(header.set_id)
-    for component in root.iterchildren(_COMPONENT):
-        for structured in component.iterchildren(_BODY):
-            body.read_components(structured, "", "", 0)
+    body = _Body(header.set_id, rewrite_marks(root))
+    for structured in root.iterfind(f"{_COMPONENT}/{_BODY}"):
+        for component in structured:
+            body.read_component(component, "", "", 0)
     label = Label(
         set_id=header.set_id,
         version=header.version,
@@ -63,7 +64,6 @@ def parse_label(data: bytes, source: str = "") -> tuple[Label, list[Passage]]:
         sections=body.sections,
         highlights=body.highlights,
         source=source,
-        sha256=sha256(data).hexdigest(),
     )
     return label, body.passages
 
@@ -77,47 +77,48 @@ class _Body:
     """Collects sections, Highlights and passages while the section tree is walked once."""
 
     set_id: str
+    notes: Notes
     sections: list[Section] = field(default_factory=list)
     highlights: list[Highlight] = field(default_factory=list)
     passages: list[Passage] = field(default_factory=list)
 
-    def read_components(self, parent: Element, core_code: str, path: str, depth: int) -> None:
-        for component in parent.iterchildren(_COMPONENT):
-            for section in component.iterchildren(_SECTION):
+    def read_component(self, component: Element, core_code: str, path: str, depth: int) -> None:
+        for section in component:
+            if section.tag == _SECTION:
                 self._read_section(section, core_code, path, depth)
 
     def _read_section(self, element: Element, core_code: str, path: str, depth: int) -> None:
         code = title = ""
-        texts: list[Element] = []
-        excerpts: list[Element] = []
+        parts: list[tuple[str, Element]] = []
         for child in element:
             tag = child.tag
             if tag == _CODE:
                 code = child.get("code") or ""
             elif tag == _TITLE:
                 title = clean(raw_text(child))
-            elif tag == _TEXT:
-                texts.append(child)
-            elif tag == _EXCERPT:
-                excerpts.append(child)
+            elif tag in _CONTENTS:
+                parts.append((tag, child))
         if code and code != UNCLASSIFIED:
             core_code = code
         number, title = _split_number(title)
         path = f"{path} > {title}" if path and title else path or title
         section = Section(code, core_code, number, title, path, depth)
         self.sections.append(section)
-        for excerpt in excerpts:
-            self.highlights.extend(read_highlights(excerpt, core_code, title))
-        for text in texts:
-            self._read_text(text, section)
-        self.read_components(element, core_code, path, depth + 1)
+        for tag, part in parts:
+            if tag == _TEXT:
+                self._read_text(part, section)
+            elif tag == _COMPONENT:
+                self.read_component(part, core_code, path, depth + 1)
+            else:
+                self.highlights.extend(read_highlights(part, self.notes, core_code, title))
 
     def _read_text(self, text: Element, section: Section) -> None:
-        for position, passage in enumerate(compose(blocks(text))):
-            self.passages.append(
+        passages = self.passages
+        for position, passage in enumerate(compose(blocks(text, self.notes))):
+            passages.append(
                 Passage(
                     self.set_id,
-                    len(self.passages),
+                    len(passages),
                     position,
                     section.code,
                     section.core_code,
@@ -131,7 +132,7 @@ class _Body:
 
 def _split_number(title: str) -> tuple[str, str]:
     """A printed section number and the title after it; a title that merely begins with a figure keeps it."""
-    match = _NUMBERED.match(title)
+    match = _NUMBERED.match(title) if title[:1].isdigit() else None
     if match is None or match.end() == len(title):
         return "", title
     return match.group(1), title[match.end() :]

@@ -21,30 +21,29 @@ def compose(blocks: list[Block]) -> list[str]:
     """
     passages: list[str] = []
     current: list[str] = []
-    words = 0
+    held = 0
     for block in blocks:
-        pieces = [block] if block.words <= MAX_WORDS else _cut(block)
-        for piece in pieces:
-            if words >= MIN_WORDS and (piece.heading or words + piece.words > MAX_WORDS):
+        for text, heading, words in (block,) if block[2] <= MAX_WORDS else _cut(block[0]):
+            if held >= MIN_WORDS and (heading or held + words > MAX_WORDS):
                 passages.append("\n".join(current))
-                current, words = [], 0
-            current.append(piece.text)
-            words += piece.words
+                current, held = [], 0
+            current.append(text)
+            held += words
     if current:
         tail = "\n".join(current)
-        if words < MIN_WORDS and passages:
+        if held < MIN_WORDS and passages:
             passages[-1] += "\n" + tail
         else:
             passages.append(tail)
     return passages
 
 
-def _cut(block: Block) -> list[Block]:
+def _cut(text: str) -> list[Block]:
     """A long block between its sentences, into pieces of at most `MAX_WORDS` where its sentences allow it."""
     pieces: list[str] = []
-    for sentence in _SENTENCE_END.split(block.text):
+    for sentence in _SENTENCE_END.split(text):
         if pieces and pieces[-1].count(" ") + sentence.count(" ") + 2 <= MAX_WORDS:
             pieces[-1] += " " + sentence
         else:
             pieces.append(sentence)
-    return [Block(piece, False, piece.count(" ") + 1) for piece in pieces]
+    return [(piece, False, piece.count(" ") + 1) for piece in pieces]

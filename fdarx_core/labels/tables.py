@@ -1,8 +1,8 @@
 """Tables written out so that every value stands with the headers of its row and of its column.
 
 A body row becomes one line, `row header | column header: value | column header: value`; neighbours under common upper
-headers share them, `row header | upper header column header: value; column header: value`. A row of one cell becomes the
-heading of the group below it. Spanning cells count for every row and column they span.
+headers share them, `row header | upper header column header: value; column header: value`. A row of one cell becomes
+the heading of the group below it. Spanning cells count for every row and column they span.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from fdarx_core.labels.inline import LINE_BREAK, clean, raw_text
+from fdarx_core.labels.inline import clean, raw_text
 from fdarx_core.labels.xml import NS, Element
 
 THEAD, TBODY, TFOOT, TR, TH, TD = (NS + name for name in ("thead", "tbody", "tfoot", "tr", "th", "td"))
@@ -28,9 +28,13 @@ class Cell:
     text: str
     column: int
     width: int
-    header: bool
-    bold: bool
-    first: bool = True
+    element: Element
+    first: bool
+
+    @property
+    def is_header(self) -> bool:
+        """Marked as a header, or bold as headers written without `th` are, or reaching down from a row above."""
+        return not self.first or self.element.tag == TH or _is_bold(self.element)
 
 
 Row = list[Cell]
@@ -79,56 +83,56 @@ def _grid(rows: list[Element]) -> list[Row]:
                 continue
             while column in open_spans:
                 column = _continue_span(open_spans, column, row)
-            cell = _cell(td, column)
+            cell = Cell(_cell_text(td), column, _span(td, "colspan"), td, True)
             row.append(cell)
             if (height := _span(td, "rowspan")) > 1:
                 open_spans[column] = (cell, height)
             column += cell.width
-        for start in sorted(start for start in open_spans if start >= column):
-            if start in open_spans:
-                _continue_span(open_spans, start, row)
-        _age(open_spans, row)
+        if open_spans:
+            _close_row(open_spans, column, row)
         grid.append(row)
     return grid
 
 
 def _continue_span(open_spans: dict[int, tuple[Cell, int]], column: int, row: Row) -> int:
     cell, _ = open_spans[column]
-    row.append(Cell(cell.text, column, cell.width, cell.header, cell.bold, first=False))
+    row.append(Cell(cell.text, column, cell.width, cell.element, False))
     return column + cell.width
 
 
-def _age(open_spans: dict[int, tuple[Cell, int]], row: Row) -> None:
+def _close_row(open_spans: dict[int, tuple[Cell, int]], column: int, row: Row) -> None:
+    """Continue the spans to the right of the row's last cell, and count the row off every span."""
+    for start in sorted(start for start in open_spans if start >= column):
+        _continue_span(open_spans, start, row)
     row.sort(key=lambda cell: cell.column)
-    for column, (cell, left) in list(open_spans.items()):
+    for start, (cell, left) in list(open_spans.items()):
         if left <= 1:
-            del open_spans[column]
+            del open_spans[start]
         else:
-            open_spans[column] = (cell, left - 1)
+            open_spans[start] = (cell, left - 1)
 
 
 def _span(td: Element, name: str) -> int:
     value = td.get(name)
-    if value is None:
+    if value is None or value == "1":
         return 1
     value = value.strip()
     return min(max(int(value), 1), _MAX_SPAN) if value.isdecimal() and len(value) < 6 else 1
 
 
-def _cell(td: Element, column: int) -> Cell:
-    text = _cell_text(td)
-    return Cell(text, column, _span(td, "colspan"), td.tag == TH, bool(text) and _is_bold(td))
-
-
 def _cell_text(td: Element) -> str:
     """A cell on one line: paragraphs and breaks become spaces, list items end in a semicolon."""
-    if not len(td):
-        return clean(td.text or "")
-    for item in td.iter(ITEM):
-        item.tail = "; "
-    for paragraph in td.iter(PARAGRAPH, LIST):
-        paragraph.tail = " " + (paragraph.tail or "")
-    return clean(raw_text(td).replace(LINE_BREAK, " ")).rstrip("; ").replace(" ; ", "; ").replace("|", "/")
+    children = len(td)
+    if not children:
+        return _one_line(td.text or "")
+    if children > 1 or len(td[0]):
+        for block in td.iter(PARAGRAPH, LIST, ITEM):
+            block.tail = ("; " if block.tag == ITEM else " ") + (block.tail or "")
+    return _one_line(raw_text(td)).rstrip("; ").replace(" ; ", "; ")
+
+
+def _one_line(text: str) -> str:
+    return clean(text).replace("|", "/")
 
 
 def _is_bold(td: Element) -> bool:
@@ -172,7 +176,7 @@ def _divides(above: Row, row: Row) -> bool:
 
 def _all_headers(row: Row) -> bool:
     filled = [cell for cell in row if cell.text]
-    return len(filled) > 1 and all(cell.header or cell.bold or not cell.first for cell in filled)
+    return len(filled) > 1 and all(cell.is_header for cell in filled)
 
 
 def _labels_over_figures(rows: list[Row]) -> bool:
@@ -205,8 +209,10 @@ class _Writer:
     def __init__(self, paths: list[list[str]]) -> None:
         self.paths = paths
         self.used: set[int] = set()
+        self.leads: dict[tuple[int, int, int], str] = {}
 
     def lines(self, rows: list[Row], width: int) -> Iterator[tuple[str, bool]]:
+        """The rows as lines, after one line of the headers that stand over no value: they belong to the text too."""
         written = [self._line(row, width) for row in rows if any(cell.text for cell in row)]
         if unused := self._unused():
             yield unused, False
@@ -217,29 +223,42 @@ class _Writer:
             text = next(cell.text for cell in row if cell.text)
             return text, text.count(" ") < _NOTE_WORDS
         line = ""
-        previous: list[str] = []
+        previous = -1
         for cell in row:
-            if not cell.text or (not cell.first and cell.column > 0 and cell.text.count(" ") >= _REPEATED_WORDS):
+            text = cell.text
+            if not text or (not cell.first and cell.column > 0 and text.count(" ") >= _REPEATED_WORDS):
                 continue
-            path = self._path(cell)
-            shared = _common(previous, path)
-            name = " ".join(path[shared:])
-            line += ("; " if shared else " | " if line else "") + (f"{name}: {cell.text}" if name else cell.text)
-            previous = path
+            if cell.column == 0:
+                line = self._row_header(text)
+            else:
+                key = (previous, cell.column, cell.width)
+                lead = self.leads.get(key)
+                if lead is None:
+                    lead = self.leads[key] = self._lead(*key)
+                line += (lead if line else lead.lstrip(" |;")) + text
+            previous = cell.column
         return line, False
 
-    def _path(self, cell: Cell) -> list[str]:
-        """The headers of one cell; the first column heads its row, so its own header stands once, in the first row."""
-        columns = range(cell.column, min(cell.column + cell.width, len(self.paths)))
-        if cell.column == 0 and 0 in self.used:
-            return []
+    def _row_header(self, text: str) -> str:
+        """The first column heads its row, so its own header stands once, in the first row."""
+        if 0 in self.used:
+            return text
+        self.used.add(0)
+        return f"{' '.join(self.paths[0])}: {text}" if self.paths[0] else text
+
+    def _lead(self, previous: int, column: int, width: int) -> str:
+        """What stands between a value and the one before it: a separator and the value's headers."""
+        columns = range(column, min(column + width, len(self.paths)))
         self.used.update(columns)
-        if len(columns) == 1 or cell.column == 0:
-            return self.paths[cell.column]
-        return [" / ".join(dict.fromkeys(" ".join(self.paths[column]) for column in columns if self.paths[column]))]
+        if width > 1:
+            names = (" ".join(self.paths[spanned]) for spanned in columns if self.paths[spanned])
+            return f" | {name}: " if (name := " / ".join(dict.fromkeys(names))) else " | "
+        path = self.paths[column]
+        shared = _common(self.paths[previous], path) if previous > 0 else 0
+        name = " ".join(path[shared:])
+        return ("; " if shared else " | ") + (f"{name}: " if name else "")
 
     def _unused(self) -> str:
-        """Headers that stand over no value still belong to the text."""
         used = {text for column in self.used for text in self.paths[column]}
         left = (text for column, path in enumerate(self.paths) if column not in self.used for text in path)
         return " | ".join(dict.fromkeys(text for text in left if text not in used))

@@ -11,6 +11,8 @@ Element: TypeAlias = etree._Element
 NAMESPACE = "urn:hl7-org:v3"
 NS = f"{{{NAMESPACE}}}"
 
+LINE_BREAK = "\r"  # what a parser never leaves in text, unless it was written as a reference
+
 
 class BadDocument(Exception):
     """A document that cannot become a label: `reason` is a fixed name to count by, `detail` says what was found."""
@@ -43,15 +45,23 @@ def parse_xml(data: bytes) -> Element:
 
 
 def _declares_doctype(data: bytes) -> bool:
-    if b"<!DOCTYPE" in data:
-        return True
-    return any("<!DOCTYPE".encode(encoding) in data for encoding in ("utf-16-le", "utf-16-be"))
+    if b"\0" in data[:4]:  # UTF-16, whichever way round
+        data = data.replace(b"\0", b"")
+    return data.find(b"<!DOCTYPE", 0, data.find(b"<document")) >= 0
+
+
+def _mark_line_breaks(data: bytes) -> bytes:
+    """Line breaks as characters before the parser makes elements of them: there are more than of anything but text."""
+    declaration = data[:100].lower()
+    if b'encoding="utf-8"' not in declaration:
+        return data
+    return data.replace(b"<br/>", b"&#13;")
 
 
 def _parse(data: bytes) -> Element:
     parser = etree.XMLParser(resolve_entities=False, no_network=True, load_dtd=False, huge_tree=False)
     try:
-        return etree.fromstring(data, parser)
+        return etree.fromstring(_mark_line_breaks(data), parser)
     except etree.XMLSyntaxError as error:
         raise BadDocument(_syntax_reason(data, error), str(error)) from None
     except (LookupError, ValueError) as error:

@@ -1,0 +1,24 @@
+"""Asking a model: what is asked (Task), where it goes (Endpoint), what was answered (ResponseStore)."""
+
+from fdarx_core.llm.ask import ask
+from fdarx_core.llm.endpoints import TRANSIENT, Baseline, Endpoint, response_to
+from fdarx_core.llm.keys import request_key, source_digest
+from fdarx_core.llm.prompts import Prompt, PromptError
+from fdarx_core.llm.store import ResponseStore
+from fdarx_core.llm.task import Reply, Task, Unparsable
+
+__all__ = [
+    "TRANSIENT",
+    "Baseline",
+    "Endpoint",
+    "Prompt",
+    "PromptError",
+    "Reply",
+    "ResponseStore",
+    "Task",
+    "Unparsable",
+    "ask",
+    "request_key",
+    "response_to",
+    "source_digest",
+]

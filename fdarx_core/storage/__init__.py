@@ -1,0 +1,17 @@
+"""Files on a disk or on s3:// alike, tables in them, and the folder of a run. An output appears whole or not at all."""
+
+from fdarx_core.storage.errors import RunConflict, StorageError
+from fdarx_core.storage.location import Location
+from fdarx_core.storage.rundir import RunDirectory
+from fdarx_core.storage.tables import read_records, read_table, write_records, write_table
+
+__all__ = [
+    "Location",
+    "RunConflict",
+    "RunDirectory",
+    "StorageError",
+    "read_records",
+    "read_table",
+    "write_records",
+    "write_table",
+]

@@ -1,0 +1,140 @@
+"""Files on a local disk. An output is written beside its place under a hidden name, then renamed into it."""
+
+from __future__ import annotations
+
+import errno
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from glob import glob as expand
+from pathlib import Path
+from typing import BinaryIO
+from uuid import uuid4
+
+from fdarx_core.storage.errors import StorageError
+
+_REMEDIES = {
+    errno.ENOENT: "check the path",
+    errno.EACCES: "check its permissions, or choose another place",
+    errno.EPERM: "check its permissions, or choose another place",
+    errno.EROFS: "choose another place",
+    errno.ENOTDIR: "a part of the path is a file; choose another place",
+    errno.EEXIST: "a part of the path is a file; choose another place",
+    errno.EISDIR: "it is a folder; choose another place",
+    errno.ENOSPC: "free some space, or choose another disk",
+    errno.EDQUOT: "free some space, or choose another disk",
+    errno.EMFILE: "raise the limit of open files (ulimit -n)",
+}
+
+
+def exists(address: str) -> bool:
+    return os.path.exists(address)  # noqa: PTH110 (Path.exists raises on names too long before Python 3.12)
+
+
+def is_dir(address: str) -> bool:
+    return os.path.isdir(address)  # noqa: PTH112
+
+
+def size(address: str) -> int:
+    with _explained("read", address):
+        return Path(address).stat().st_size
+
+
+def walk(address: str, recursive: bool) -> Iterator[str]:
+    return _walk(address, recursive, frozenset())
+
+
+def _walk(address: str, recursive: bool, above: frozenset[tuple[int, int]]) -> Iterator[str]:
+    if not is_dir(address):
+        return
+    with _explained("list", address):
+        status = Path(address).stat()
+        entries = sorted(os.scandir(address), key=lambda entry: entry.name)
+    here = (status.st_dev, status.st_ino)
+    if here in above:  # a symbolic link back up would never end
+        return
+    for entry in entries:
+        if entry.name.startswith("."):
+            continue
+        if entry.is_file():
+            yield _joined(address, entry.name)
+        elif recursive and entry.is_dir():
+            yield from _walk(_joined(address, entry.name), recursive, above | {here})
+
+
+def _joined(folder: str, name: str) -> str:
+    return f"{folder.rstrip('/')}/{name}"
+
+
+def glob(pattern: str) -> list[str]:
+    return expand(pattern, recursive=True)  # noqa: PTH207 (keeps the address as the user wrote it)
+
+
+def open_input(address: str) -> BinaryIO:
+    with _explained("read", address):
+        return Path(address).open("rb")
+
+
+@contextmanager
+def open_output(address: str) -> Iterator[BinaryIO]:
+    target = Path(address)
+    temporary = target.parent / f".tmp-{uuid4().hex}"
+    with _explained("write", address):
+        target.parent.mkdir(parents=True, exist_ok=True)
+        stream = temporary.open("xb")
+    try:
+        with _device_explained(address), stream:
+            yield stream
+            stream.flush()
+            os.fsync(stream.fileno())
+        with _explained("write", address):
+            temporary.replace(target)
+            _sync_folder(target.parent)
+    except BaseException:
+        with suppress(OSError):
+            temporary.unlink()
+        raise
+
+
+def delete(address: str) -> None:
+    with _explained("delete", address):
+        Path(address).unlink(missing_ok=True)
+
+
+def check_writable(address: str) -> None:
+    probe = Path(address) / f".tmp-{uuid4().hex}"
+    with _explained("write into", address):
+        probe.parent.mkdir(parents=True, exist_ok=True)
+        probe.touch(exist_ok=False)
+        probe.unlink()
+
+
+def _sync_folder(folder: Path) -> None:
+    """A rename outlives a power cut only once its folder is synced; file systems that can't sync folders say so."""
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        with suppress(OSError):
+            os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+@contextmanager
+def _explained(doing: str, address: str) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        remedy = _REMEDIES.get(error.errno or 0, "check the path and the disk")
+        raise StorageError(f"cannot {doing} {address}: {error.strerror or error}; {remedy}") from error
+
+
+@contextmanager
+def _device_explained(address: str) -> Iterator[None]:
+    """Explains a full or failing disk; every other error of the block is the writer's own and passes."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno not in (errno.ENOSPC, errno.EDQUOT, errno.EIO):
+            raise
+        with _explained("write", address):
+            raise

@@ -1,0 +1,137 @@
+"""The folder of one run. Readers follow its `run.json`, which is written last."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from datetime import datetime, timezone
+from pathlib import Path
+from typing import Any
+
+from fdarx_core.storage.errors import RunConflict, StorageError
+from fdarx_core.storage.location import Location
+
+FORMAT = 1
+"""Raised when a reader of an older layout would misread a newer one."""
+
+
+@dataclass(frozen=True, slots=True)
+class RunDirectory:
+    """Where a job's outputs go, on a disk or on S3; picklable, its root is absolute.
+
+    `resumed` says that an earlier start of the same run stood there, `complete` that it had ended well.
+    """
+
+    root: Location
+    resumed: bool = False
+    complete: bool = False
+
+    @classmethod
+    def begin(cls, out: str, *, job: str, config: dict[str, Any], versions: dict[str, str]) -> RunDirectory:
+        """Starts a run in a new or empty folder, or resumes the run of the same job and config that stands there.
+
+        `config` holds what can change results, as JSON values. Raises `RunConflict` where the folder holds another
+        run or other files, `StorageError` where it can't be written; both before anything is changed.
+        """
+        root = _absolute(out)
+        config = json.loads(json.dumps(config))
+        if not (root / "run.json").exists():
+            return cls._fresh(root, {"job": job, "config": config, "versions": versions})
+        earlier = _read_info(root)
+        _refuse_other_run(root, earlier, job, config)
+        root.check_writable()
+        run = cls(root, resumed=True, complete=earlier["status"] == "complete")
+        if not run.complete:
+            run._write({**earlier, "versions": versions, "status": "running", "resumed": _now()})
+        return run
+
+    @classmethod
+    def _fresh(cls, root: Location, what: dict[str, Any]) -> RunDirectory:
+        if not root.is_empty():
+            raise RunConflict(f"{root} holds files but no run.json, so it is no run; choose another --out or empty it")
+        root.check_writable()
+        run = cls(root)
+        run._write({"format": FORMAT, "job": what["job"], "status": "running", **what, "started": _now()})
+        return run
+
+    @classmethod
+    def open(cls, out: str) -> RunDirectory:
+        """For readers, of complete and incomplete runs. `StorageError` where there is none or `run.json` is damaged."""
+        root = _absolute(out)
+        if not (root / "run.json").exists():
+            raise StorageError(f"{out} is no run: it has no run.json; give the folder that a job wrote with --out")
+        return cls(root, resumed=True, complete=_read_info(root)["status"] == "complete")
+
+    def info(self) -> dict[str, Any]:
+        """`run.json` as it stands now."""
+        return _read_info(self.root)
+
+    def part(self, kind: str, number: int) -> Location:
+        """`RUN/kind/part-000012.parquet`; `kind` may have folders in it, "responses/highlights"."""
+        return self.root / f"{kind}/part-{number:06d}.parquet"
+
+    def parts(self, kind: str) -> list[Location]:
+        """Those written so far, sorted by number; none where there is no such folder."""
+        found = [file for file in (self.root / kind).list() if file.name.startswith("part-")]
+        return sorted((file for file in found if file.suffix == ".parquet"), key=lambda file: (len(file.name), file))
+
+    def file(self, name: str) -> Location:
+        return self.root / name
+
+    def finish(self, summary: dict[str, Any]) -> None:
+        """Marks the run complete, with the summary's keys in `run.json`. The last write of a run, always."""
+        self._write({**self.info(), **summary, "status": "complete", "finished": _now()})
+
+    def stop(self, status: str) -> None:
+        """Says in `run.json` how the run ended early: "interrupted" or "failed"."""
+        self._write({**self.info(), "status": status, "stopped": _now()})
+
+    def _write(self, info: dict[str, Any]) -> None:
+        self.file("run.json").write_text(json.dumps(info, indent=2, ensure_ascii=False) + "\n")
+
+
+def _absolute(out: str) -> Location:
+    """Workers may stand in another folder than the user."""
+    location = Location(out)
+    return location if location.is_remote else Location(Path(location.address).absolute())
+
+
+def _now() -> str:
+    return datetime.now(timezone.utc).isoformat(timespec="seconds")
+
+
+def _read_info(root: Location) -> dict[str, Any]:
+    try:
+        info = json.loads((root / "run.json").read_bytes())
+    except ValueError as error:
+        raise StorageError(f"{root}/run.json is damaged ({error}); choose another --out, or delete the run") from error
+    if not isinstance(info, dict) or not {"format", "job", "status", "config"} <= info.keys():
+        raise StorageError(f"{root}/run.json is not one that this program wrote; choose another --out")
+    if info["format"] != FORMAT:
+        raise StorageError(f"{root}/run.json has format {info['format']}, this version reads {FORMAT}; update fdarx")
+    return info
+
+
+def _refuse_other_run(root: Location, earlier: dict[str, Any], job: str, config: dict[str, Any]) -> None:
+    if earlier["job"] != job:
+        raise RunConflict(f"{root} holds a run of the job {earlier['job']}, not {job}; choose another --out")
+    was, now = _flat(earlier["config"]), _flat(config)
+    changed = [name for name in sorted(was.keys() | now.keys()) if was.get(name, _UNSET) != now.get(name, _UNSET)]
+    if changed:
+        listed = "; ".join(f"{name}: was {_shown(was, name)}, now {_shown(now, name)}" for name in changed)
+        raise RunConflict(f"{root} holds a run with other options ({listed}); choose another --out or the old options")
+
+
+_UNSET = object()
+
+
+def _shown(config: dict[str, Any], name: str) -> str:
+    return json.dumps(config[name], ensure_ascii=False) if name in config else "not set"
+
+
+def _flat(config: dict[str, Any], above: str = "") -> dict[str, Any]:
+    """Nested options under dotted names, so that only those that differ are listed."""
+    flat: dict[str, Any] = {}
+    for name, value in config.items():
+        flat |= _flat(value, f"{above}{name}.") if isinstance(value, dict) and value else {f"{above}{name}": value}
+    return flat
