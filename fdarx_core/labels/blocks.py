@@ -6,7 +6,7 @@ from typing import TypeAlias
 
 from lxml import etree
 
-from fdarx_core.labels.inline import clean, raw_text
+from fdarx_core.labels.inline import raw_text, words
 from fdarx_core.labels.marks import Notes
 from fdarx_core.labels.tables import table_lines
 from fdarx_core.labels.xml import LINE_BREAK, NS, Element
@@ -14,7 +14,7 @@ from fdarx_core.labels.xml import LINE_BREAK, NS, Element
 PARAGRAPH, LIST, ITEM, TABLE = NS + "paragraph", NS + "list", NS + "item", NS + "table"
 CAPTION, MEDIA = NS + "caption", NS + "renderMultiMedia"
 _BLOCKS = frozenset((PARAGRAPH, LIST, ITEM, TABLE))
-_BULLETS = "•●○◦▪■□–—·*‣∙o-"
+_BULLETS = frozenset("•●○◦▪■□–—·*‣∙o-")
 _HEADING_WORDS = 12
 
 
@@ -75,12 +75,12 @@ def _enter(child: Element, tag: str, out: list[Block], depth: int) -> None:
 
 def _add_lines(text: str, out: list[Block]) -> None:
     for part in text.split(LINE_BREAK) if LINE_BREAK in text else (text,):
-        line = clean(part)
-        if line:
-            if line[0] in _BULLETS and line[1:2] == " ":
-                line = "- " + line[2:]
-            words = line.count(" ") + 1
-            out.append((line, words <= _HEADING_WORDS and _names_what_follows(line), words))
+        found = words(part)
+        if found:
+            if found[0] in _BULLETS and len(found) > 1:
+                found[0] = "-"
+            line = " ".join(found)
+            out.append((line, len(found) <= _HEADING_WORDS and _names_what_follows(line), len(found)))
 
 
 def _names_what_follows(line: str) -> bool:

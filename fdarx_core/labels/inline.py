@@ -15,11 +15,16 @@ _CHARACTERS: dict[int, str | None] = {**dict.fromkeys(_PRIVATE_USE), **_SYMBOL_F
 _ODD = re.compile("[\ue000-\uf8ff" + "".join(map(chr, _INVISIBLE)) + "]")
 
 
-def clean(text: str) -> str:
-    """One line of text: white space of every kind as single spaces, soft hyphens and zero-width characters gone."""
+def words(text: str) -> list[str]:
+    """What stands between white space of every kind, soft hyphens and zero-width characters gone."""
     if not text.isascii() and _ODD.search(text):
         text = text.translate(_CHARACTERS)
-    return " ".join(text.split())
+    return text.split()
+
+
+def clean(text: str) -> str:
+    """One line of text: its words with single spaces between them."""
+    return " ".join(words(text))
 
 
 def raw_text(element: Element) -> str:

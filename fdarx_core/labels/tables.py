@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import TypeAlias
 
 from fdarx_core.labels.inline import clean, raw_text
 from fdarx_core.labels.xml import NS, Element
@@ -23,7 +24,7 @@ _REPEATED_WORDS = 15  # a longer text that spans rows is written once
 
 @dataclass(slots=True)
 class Cell:
-    """A table cell; `column` is its first column in the grid, `width` how many it spans, `first` its first row."""
+    """A table cell with text; `column` is its first column in the grid, `width` how many it spans, `first` its first row."""
 
     text: str
     column: int
@@ -37,7 +38,8 @@ class Cell:
         return not self.first or self.element.tag == TH or _is_bold(self.element)
 
 
-Row = list[Cell]
+Row: TypeAlias = "list[Cell]"
+_Spans: TypeAlias = "dict[int, tuple[Cell, int]]"
 
 
 def table_lines(table: Element) -> Iterator[tuple[str, bool]]:
@@ -46,16 +48,16 @@ def table_lines(table: Element) -> Iterator[tuple[str, bool]]:
     caption = table.find(CAPTION)
     if caption is not None and (text := _cell_text(caption)):
         yield text, True
-    rows = _grid(head + body)
-    width = max((cell.column + cell.width for row in rows for cell in row), default=0)
+    _separate_blocks(table)
+    rows, width = _grid(head + body)
     while len(rows) > 1 and _alone(rows[0], width):
-        yield next(cell.text for cell in rows.pop(0) if cell.text), True
+        yield rows.pop(0)[0].text, True
         head = head[1:]
     depth = _leading_rows(rows, len(head)) if len(rows) > 1 else 0
     yield from _Writer(_header_paths(rows[:depth], width)).lines(rows[depth:], width)
-    for row in _grid(foot):
-        if line := " | ".join(cell.text for cell in row if cell.text):
-            yield line, False
+    for row in _grid(foot)[0]:
+        if row:
+            yield " | ".join(cell.text for cell in row), False
 
 
 def _sections(table: Element) -> tuple[list[Element], list[Element], list[Element]]:
@@ -71,68 +73,73 @@ def _sections(table: Element) -> tuple[list[Element], list[Element], list[Elemen
     return head, body, foot
 
 
-def _grid(rows: list[Element]) -> list[Row]:
-    """Rows with spans filled: a cell that spans rows stands in each of them, marked as not first after its own."""
+def _separate_blocks(table: Element) -> None:
+    """Keep the blocks of a cell apart on the one line it becomes: spaces around each, a semicolon after an item."""
+    for block in table.iter(PARAGRAPH, LIST, ITEM):
+        block.text = " " + (block.text or "")
+        if block.tail or block.getnext() is not None:
+            block.tail = ("; " if block.tag == ITEM else " ") + (block.tail or "")
+
+
+def _grid(rows: list[Element]) -> tuple[list[Row], int]:
+    """The cells with text of each row, and the number of columns.
+
+    A cell that spans rows stands in each of them, marked as not first after its own.
+    """
     grid: list[Row] = []
-    open_spans: dict[int, tuple[Cell, int]] = {}
+    spans: _Spans = {}
+    columns = 0
     for element in rows:
         row: Row = []
         column = 0
         for td in element:
-            if td.tag not in (TD, TH):
+            if td.tag != TD and td.tag != TH:
                 continue
-            while column in open_spans:
-                column = _continue_span(open_spans, column, row)
-            cell = Cell(_cell_text(td), column, _span(td, "colspan"), td, True)
-            row.append(cell)
-            if (height := _span(td, "rowspan")) > 1:
-                open_spans[column] = (cell, height)
+            while column in spans:
+                column = _continue_span(spans, column, row)
+            text = _cell_text(td)
+            width, height = td.get("colspan"), td.get("rowspan")
+            cell = Cell(text, column, 1 if width is None else _span(width), td, True)
+            if text:
+                row.append(cell)
+            if height is not None and (left := _span(height)) > 1:
+                spans[column] = (cell, left)
             column += cell.width
-        if open_spans:
-            _close_row(open_spans, column, row)
+        if spans:
+            column = _close_row(spans, column, row)
+        columns = max(columns, column)
         grid.append(row)
-    return grid
+    return grid, columns
 
 
-def _continue_span(open_spans: dict[int, tuple[Cell, int]], column: int, row: Row) -> int:
-    cell, _ = open_spans[column]
-    row.append(Cell(cell.text, column, cell.width, cell.element, False))
+def _continue_span(spans: _Spans, column: int, row: Row) -> int:
+    cell, _ = spans[column]
+    if cell.text:
+        row.append(Cell(cell.text, column, cell.width, cell.element, False))
     return column + cell.width
 
 
-def _close_row(open_spans: dict[int, tuple[Cell, int]], column: int, row: Row) -> None:
+def _close_row(spans: _Spans, column: int, row: Row) -> int:
     """Continue the spans to the right of the row's last cell, and count the row off every span."""
-    for start in sorted(start for start in open_spans if start >= column):
-        _continue_span(open_spans, start, row)
-    row.sort(key=lambda cell: cell.column)
-    for start, (cell, left) in list(open_spans.items()):
+    for start, (cell, left) in sorted(spans.items()):
+        if start >= column:
+            column = _continue_span(spans, start, row)
         if left <= 1:
-            del open_spans[start]
+            del spans[start]
         else:
-            open_spans[start] = (cell, left - 1)
+            spans[start] = (cell, left - 1)
+    return column
 
 
-def _span(td: Element, name: str) -> int:
-    value = td.get(name)
-    if value is None or value == "1":
-        return 1
+def _span(value: str) -> int:
     value = value.strip()
     return min(max(int(value), 1), _MAX_SPAN) if value.isdecimal() and len(value) < 6 else 1
 
 
 def _cell_text(td: Element) -> str:
-    """A cell on one line: paragraphs and breaks become spaces, list items end in a semicolon."""
-    children = len(td)
-    if not children:
-        return _one_line(td.text or "")
-    if children > 1 or len(td[0]):
-        for block in td.iter(PARAGRAPH, LIST, ITEM):
-            block.tail = ("; " if block.tag == ITEM else " ") + (block.tail or "")
-    return _one_line(raw_text(td)).rstrip("; ").replace(" ; ", "; ")
-
-
-def _one_line(text: str) -> str:
-    return clean(text).replace("|", "/")
+    if not len(td):
+        return clean(td.text or "").replace("|", "/")
+    return clean(raw_text(td)).replace("|", "/").rstrip("; ").replace(" ; ", "; ")
 
 
 def _is_bold(td: Element) -> bool:
@@ -149,8 +156,7 @@ def _is_bold(td: Element) -> bool:
 
 def _alone(row: Row, width: int) -> bool:
     """One cell with text, the rest of the row empty or spanned by it; a value under a header is not alone."""
-    filled = [cell for cell in row if cell.text]
-    return width > 1 and len(filled) == 1 and filled[0].column == 0 and filled[0].first
+    return width > 1 and len(row) == 1 and row[0].column == 0 and row[0].first
 
 
 def _leading_rows(rows: list[Row], thead: int) -> int:
@@ -170,19 +176,18 @@ def _leading_rows(rows: list[Row], thead: int) -> int:
 def _divides(above: Row, row: Row) -> bool:
     """Whether a row names the columns under a header that spans several."""
     spanning = [(cell.column, cell.column + cell.width) for cell in above if cell.width > 1 and cell.column > 0]
-    under = [cell for cell in row if cell.text and any(start <= cell.column < end for start, end in spanning)]
+    under = [cell for cell in row if any(start <= cell.column < end for start, end in spanning)]
     return len(under) > 1 and not any(_is_figure(cell.text) for cell in under)
 
 
 def _all_headers(row: Row) -> bool:
-    filled = [cell for cell in row if cell.text]
-    return len(filled) > 1 and all(cell.is_header for cell in filled)
+    return len(row) > 1 and all(cell.is_header for cell in row)
 
 
 def _labels_over_figures(rows: list[Row]) -> bool:
     """A first row without figures above rows whose other columns begin with figures."""
-    first = [cell for cell in rows[0] if cell.text and cell.column > 0]
-    below = [cell for row in rows[1:6] for cell in row if cell.text and cell.column > 0]
+    first = [cell for cell in rows[0] if cell.column > 0]
+    below = [cell for row in rows[1:6] for cell in row if cell.column > 0]
     if not first or len(below) < 2:
         return False
     return not any(_is_figure(cell.text) for cell in first) and 2 * sum(_is_figure(c.text) for c in below) > len(below)
@@ -198,7 +203,7 @@ def _header_paths(rows: list[Row], width: int) -> list[list[str]]:
     for row in rows:
         for cell in row:
             for column in range(cell.column, min(cell.column + cell.width, width)):
-                if cell.text and cell.text not in paths[column]:
+                if cell.text not in paths[column]:
                     paths[column].append(cell.text)
     return paths
 
@@ -213,20 +218,20 @@ class _Writer:
 
     def lines(self, rows: list[Row], width: int) -> Iterator[tuple[str, bool]]:
         """The rows as lines, after one line of the headers that stand over no value: they belong to the text too."""
-        written = [self._line(row, width) for row in rows if any(cell.text for cell in row)]
+        written = [self._line(row, width) for row in rows if row]
         if unused := self._unused():
             yield unused, False
         yield from written
 
     def _line(self, row: Row, width: int) -> tuple[str, bool]:
         if _alone(row, width):
-            text = next(cell.text for cell in row if cell.text)
+            text = row[0].text
             return text, text.count(" ") < _NOTE_WORDS
         line = ""
         previous = -1
         for cell in row:
             text = cell.text
-            if not text or (not cell.first and cell.column > 0 and text.count(" ") >= _REPEATED_WORDS):
+            if not cell.first and cell.column > 0 and text.count(" ") >= _REPEATED_WORDS:
                 continue
             if cell.column == 0:
                 line = self._row_header(text)

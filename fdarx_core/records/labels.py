@@ -44,7 +44,7 @@ class Label:
     `aliases` are all names the label may use for the drug, `drug_name` first: brand and generic names, active
     substances and moieties, parts of kits included. `uniis` are the active substances' and moieties' codes.
     `effective_date` is ISO 8601, "" where the file's value is no date. `boxed_warning` is its text, "" without one.
-    `source` names the file, and within archives the members, that it came from; `sha256` is of that file's bytes.
+    `source` names the file, and within archives the members, that it came from.
     """
 
     set_id: str
@@ -67,7 +67,6 @@ class Label:
     sections: list[Section]
     highlights: list[Highlight]
     source: str = ""
-    sha256: str = ""
 
 
 @dataclass(slots=True)

@@ -1,0 +1,38 @@
+# make demo | test | lint | bench: each sets up what it needs in .venv.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+RUN := $(BIN)/python -m
+
+.PHONY: demo test lint bench clean
+.DEFAULT_GOAL := demo
+
+$(VENV)/core: pyproject.toml
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/pip install --quiet --disable-pip-version-check --editable .
+	@touch $@
+
+$(VENV)/test: $(VENV)/core
+	$(BIN)/pip install --quiet --disable-pip-version-check --editable ".[test]"
+	@touch $@
+
+demo: $(VENV)/core  ## a benchmark from the example labels, with the built-in baseline
+	$(BIN)/fdarx build --labels examples/labels --out runs/demo
+
+test: $(VENV)/test  ## all tests; those on real labels find them through FDARX_DATA
+	$(RUN) pytest
+
+lint: $(VENV)/test
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+bench: $(VENV)/test  ## what the performance claims rest on; needs the real labels
+	$(RUN) benchmarks.parse
+	$(RUN) benchmarks.fidelity
+	$(RUN) benchmarks.table_headers
+	$(RUN) benchmarks.pipeline
+	$(RUN) benchmarks.mutate
+
+clean:
+	rm -rf $(VENV) .cache

@@ -1,0 +1,147 @@
+"""Questions from table rows, from lists by body system, and from questions that the label itself asks as headings."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterator
+
+from fdarx_core.generation.rules.engine import Candidate
+from fdarx_core.generation.rules.naming import ask
+from fdarx_core.generation.rules.scene import MAX_ANSWER, sound
+from fdarx_core.generation.rules.text import answer_numbers, clean, closed, decapitalise, plain_case
+from fdarx_core.generation.rules.units import Block, Reading, Row, Unit
+
+_IMPACT = re.compile(r"^(?:clinical (?:impact|effect|implication)s?|(?:clinical )?effects?|clinical comment.*)$", re.I)
+_INTERVENTION = re.compile(
+    r"^(?:intervention|prevention (?:or|and) management|prevention/management|management|recommendation)s?$", re.I
+)
+_COMPARED = re.compile(r"placebo|vehicle|mg\b|%|\bN\s?=", re.I)
+_IMPRINT = re.compile(r"\b(?:Manufactured|Distributed|Marketed|trademarks?|Revised|approved by the U)\b", re.I)
+_NDC = re.compile(r"\b\d{4,5}-\d{3,4}-\d{1,2}\b")
+_SIZE = re.compile(r"\b(?:bottles?|cartons?|blisters?|packs?|box(?:es)?|unit.dose packages?) of \d+\b", re.I)
+_STRENGTH = re.compile(r"\b\d[\d,.]*\s?(?:mg|mcg|g|%)(?:\s?/\s?\d[\d.]*\s?(?:mg|mL|mcg))?")
+_SYSTEM = re.compile(
+    r"^(?P<system>(?:cardiovascular|digestive|gastrointestinal|(?:central )?nervous"
+    r"|respiratory|skin(?: and appendages)?"
+    r"|dermatologic(?:al)?|special senses|uro-?genital|genitourinary|hem(?:at)?ic and lymphatic|hematologic(?:al)?"
+    r"|metabolic(?:(?: and |/)nutritional)?|body as a whole|musculoskeletal|hepatic|hepatobiliary|renal|psychiatric"
+    r"|ocular|endocrine|immune|eye|ear|vascular|cardiac|blood and lymphatic|renal and urinary"
+    r"|skin and subcutaneous tissue|reproductive|infections and infestations|neurologic(?:al)?)"
+    r"(?: systems?| disorders?| tract)?)\s?(?::|–|—|-)\s+(?P<list>[A-Za-z].{6,500})$",
+    re.I,
+)
+
+
+def table_candidates(reading: Reading, context: str, drug: str, code: str) -> Iterator[Candidate]:
+    """Questions from what is no sentence. Rows with equal headers under one caption are left out as ambiguous."""
+    seen = Counter((row.header.lower(), row.caption) for row in reading.rows)
+    for row in reading.rows:
+        if len(row.cells) == 1:
+            yield from _interaction(row, drug)
+        elif seen[row.header.lower(), row.caption] == 1:
+            yield from _values(row, drug, code)
+    for block in reading.blocks:
+        yield from _own_question(block, drug)
+    if code in ("34084-4", "90374-0", "90375-7"):
+        yield from _systems(reading.units, drug)
+    if code == "34069-5":
+        yield from package_candidates(context, drug)
+
+
+def package_candidates(context: str, drug: str) -> Iterator[Candidate]:
+    """NDCs by package size, where the passage is about one strength and each size occurs once."""
+    if "NDC" not in context or len(strengths := set(_STRENGTH.findall(context))) != 1:
+        return
+    lines = [clean(line).replace(" | ", ", ") for line in context.split("\n") if _NDC.search(line)]
+    sizes = [
+        (size.group().lower(), line) for line in lines if len(_NDC.findall(line)) == 1 and (size := _SIZE.search(line))
+    ]
+    seen = Counter(name for name, _ in sizes)
+    for order, (name, line) in enumerate(sizes):
+        if seen[name] == 1 and len(line) <= 300:
+            core = f"What NDC does the {drug} label give for the {min(strengths)} strength in {name}"
+            yield Candidate(f"{core}?", closed(line), "numeric", 2.0, 3000 + order, "package")
+
+
+def _interaction(row: Row, drug: str) -> Iterator[Candidate]:
+    """The rows of an interactions table in the PLR layout: impact and intervention for the drug class over them."""
+    partner, text = decapitalise(plain_case(row.group, drug), drug), row.cells[0]
+    if not partner or len(partner) > 110 or len(text) > MAX_ANSWER or re.match(r"(?:These|This|Such|It|They)\b", text):
+        return
+    if _IMPACT.match(row.header):
+        core = f"What clinical impact does the {drug} label describe for concomitant use with {partner}"
+    elif _INTERVENTION.match(row.header):
+        core = f"What does the {drug} label recommend to manage concomitant use with {partner}"
+    else:
+        return
+    yield Candidate(ask(core, drug), closed(text), "factual", 2.9, 1000 + row.order, "interaction")
+
+
+def _values(row: Row, drug: str, code: str) -> Iterator[Candidate]:
+    header, answer = plain_case(row.header, drug), "; ".join(row.cells)
+    named = (
+        all(": " in cell for cell in row.cells)
+        and len(row.cells) <= 5
+        and row.header not in answer
+        and ":" not in row.header
+    )
+    if not named or not sound(header, 70) or len(header) < 3 or header[:1].isdigit() or not answer_numbers(answer):
+        return
+    if (re.search(r"\d", header) and not row.caption) or len(answer) > 300:
+        return
+    if 8 <= len(row.caption) <= 90:
+        core = f'In the {drug} label\'s table "{row.caption}", what is given for {header}'
+    elif code == "34084-4" and not row.caption and _COMPARED.search(answer):
+        what = decapitalise(header, drug)
+        core = f"What frequencies does the adverse reactions table of the {drug} label give for {what}"
+    else:
+        return
+    yield Candidate(f"{core}?", closed(f"{row.header}: {answer}"), "numeric", 1.8, 1000 + row.order, "table_row")
+
+
+def _own_question(block: Block, drug: str) -> Iterator[Candidate]:
+    """ "How should I store X?" of a Medication Guide, asked of a patient."""
+    question = block.question.rstrip("?")
+    for old, new in (
+        ("should I", "should a patient"),
+        ("I should", "patients should"),
+        (" my ", " their "),
+        (" I ", " patients "),
+        (" me ", " patients "),
+    ):
+        question = question.replace(old, new)
+    lines = [line for line in block.lines if not _IMPRINT.search(line)]
+    answer = " ".join(closed(line.lstrip("-• ")) if line[-1:] != ":" else line for line in lines)
+    if (
+        re.search(r"\byou(?:r)?\b", question)
+        or not 5 <= len(answer) <= MAX_ANSWER
+        or answer.count(":") > 1
+        or " | " in answer
+    ):
+        return
+    yield Candidate(ask(question, drug), closed(answer), "factual", 2.4, 2000 + block.order, "own_question")
+
+
+def _systems(units: list[Unit], drug: str) -> Iterator[Candidate]:
+    lists = [(unit, match) for unit in units if (match := _SYSTEM.match(_joined(unit)))]
+    seen = Counter(match["system"].lower() for _, match in lists)
+    for unit, found in lists:
+        if (
+            seen[found["system"].lower()] == 1
+            and ": " not in found["list"]
+            and ("," in found["list"] or ";" in found["list"])
+        ):
+            core = f"Which {_reactions(found['system'])} does the {drug} label list"
+            yield Candidate(f"{core}?", closed(found["list"].replace("*", "")), "list", 2.2, unit.order, "system")
+
+
+def _joined(unit: Unit) -> str:
+    return f"{unit.heading}: {unit.text}" if unit.heading and not unit.text.startswith(unit.heading) else unit.text
+
+
+def _reactions(system: str) -> str:
+    low = system.lower()
+    if low.startswith("body as") or low.endswith(("disorders", "senses")):
+        return f'adverse reactions of the group "{low}"'
+    return f"adverse reactions of the {low}" if low.endswith(("system", "tract")) else f"{low} adverse reactions"

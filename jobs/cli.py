@@ -1,0 +1,29 @@
+"""`fdarx JOB …`: one command for all jobs."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Sequence
+from importlib import import_module
+
+_JOBS = {"build": ("jobs.build_benchmark", "SPL labels in, a question-answering benchmark out")}
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Hand over to the named job; returns its exit code."""
+    given = list(sys.argv[1:] if arguments is None else arguments)
+    if given and given[0] in _JOBS:
+        job: Callable[[Sequence[str]], int] = import_module(_JOBS[given[0]][0]).main
+        return job(given[1:])
+    asked_for_help = given in (["--help"], ["-h"])
+    lines = ["usage: fdarx JOB [OPTIONS]", "", "jobs:"]
+    lines += [f"  {name:<10} {what}" for name, (_, what) in _JOBS.items()]
+    lines += ["", "`fdarx JOB --help` lists a job's options."]
+    if given and not asked_for_help:
+        lines.insert(0, f"error: there is no job {given[0]!r}")
+    print("\n".join(lines), file=sys.stdout if asked_for_help else sys.stderr)
+    return 0 if asked_for_help else 2
+
+
+if __name__ == "__main__":
+    sys.exit(main())
