@@ -109,7 +109,9 @@ def identities(path: str) -> list[Identity]:
 def copies(path: str, folder: Path) -> str:
     """A bulk release with every label of `path` eight times, each time under another set id."""
     target = folder / "copies.zip"
-    documents = [doc for source in find_sources([path]).sources for doc in read_source(source) if isinstance(doc, tuple)]
+    documents = [
+        doc for source in find_sources([path]).sources for doc in read_source(source) if isinstance(doc, tuple)
+    ]
     with zipfile.ZipFile(target, "w", zipfile.ZIP_STORED) as bulk:
         for position, (_, data) in enumerate(documents):
             for copy in range(COPIES):
@@ -126,7 +128,9 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--labels", default=f"{data}/spl/dm_spl_release_human_rx.zip")
     parser.add_argument("--cpus", type=int, default=2)
-    parser.add_argument("--memory", action="store_true", help="also measure memory with eight times the labels; minutes")
+    parser.add_argument(
+        "--memory", action="store_true", help="also measure memory with eight times the labels; minutes"
+    )
     options = parser.parse_args()
     failed = False
     with tempfile.TemporaryDirectory() as folder, ray_session(options.cpus):

@@ -9,7 +9,7 @@ from functools import lru_cache
 from fdarx_core.filters.text import content_words
 
 _DRUG = "thedrug"
-_JOIN = r"(?:[,;]\s*)?\b(?:and|or|plus|as well as|along with|together with|in addition to)(?:\s+also)?\s+"
+_JOIN = r"(?:[,;]\s*)?\b(?:and|plus|as well as|along with|together with|in addition to)(?:\s+also)?\s+"
 _BE = r"(?:is|are|was|were|has|have|had)"
 _MODAL = r"(?:should|can|could|may|might|must|will|would)"
 _AUXILIARY = rf"(?:{_BE}|{_MODAL}|does|do|did)"

@@ -5,14 +5,20 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TypeVar
 
 from fdarx_core.filters.text import plain, tokens
 from fdarx_core.records import QuestionAnswer, Reject
 
+T = TypeVar("T")
+
 SAME_QUESTION = 0.9
-"""Jaccard similarity of the questions' words from which they are one question, whatever their answers."""
+"""Jaccard similarity of the questions' neighbouring words from which they are one question, whatever their answers.
+
+Order counts: "with an inducer after an inhibitor" is not "with an inhibitor after an inducer".
+"""
 SAME_ANSWER = 0.6
-"""The same where the answers are equal too."""
+"""Jaccard similarity of the questions' words, in any order, that is enough where the answers are equal."""
 
 # Words that change what is asked (when and how, with and without, before and after) count.
 _LITTLE_WORDS = frozenset("a an the of is are was were be been do does did".split())  # noqa: SIM905
@@ -22,15 +28,15 @@ _NUMBER = re.compile(r"\d+(?:[.,]\d+)*")
 def drop_duplicates(questions: Sequence[QuestionAnswer]) -> tuple[list[QuestionAnswer], list[Reject]]:
     """The questions of one label without repetitions, in their order; of several that ask the same the first stays.
 
-    exact_duplicate: equal but for case, punctuation and spaces. near_duplicate: equal numbers and entity, and words
-    (the drug's name apart) as similar as `SAME_QUESTION`, or `SAME_ANSWER` with equal answers. Comparing is pairwise.
+    exact_duplicate: equal but for case, punctuation and spaces. near_duplicate: equal numbers and entity, and as
+    similar as `SAME_QUESTION` or, with equal answers, `SAME_ANSWER`; the drug's name does not count. Every pair is
+    compared.
     Each Reject's detail is the id of the question that stayed.
     """
-    drug_words = {word for question in questions for word in tokens(question.drug_name)}
     kept: list[_Asked] = []
     rejects: list[Reject] = []
     for question in questions:
-        asked = _Asked.read(question, drug_words)
+        asked = _Asked.read(question)
         repeated = next(((reason, one) for one in kept if (reason := asked.repeats(one))), None)
         if repeated is None:
             kept.append(asked)
@@ -46,12 +52,16 @@ class _Asked:
     question: str
     answer: str
     words: frozenset[str]
+    pairs: frozenset[tuple[str, str]]
     numbers: frozenset[str]
 
     @classmethod
-    def read(cls, row: QuestionAnswer, drug_words: set[str]) -> _Asked:
-        words = frozenset(tokens(row.question)) - _LITTLE_WORDS - drug_words
-        return cls(row, plain(row.question), plain(row.answer), words, frozenset(_NUMBER.findall(row.question)))
+    def read(cls, row: QuestionAnswer) -> _Asked:
+        question = plain(row.question)
+        without_drug = question.replace(plain(row.drug_name), " ")
+        words = [word for word in tokens(without_drug) if word not in _LITTLE_WORDS]
+        pairs = frozenset(zip(["", *words], [*words, ""], strict=True))
+        return cls(row, question, plain(row.answer), frozenset(words), pairs, frozenset(_NUMBER.findall(row.question)))
 
     def repeats(self, earlier: _Asked) -> str:
         """The reason to drop this one, "" for none."""
@@ -59,9 +69,11 @@ class _Asked:
             return "exact_duplicate"
         if self.numbers != earlier.numbers or self.row.entity != earlier.row.entity:
             return ""
-        enough = SAME_ANSWER if self.answer == earlier.answer else SAME_QUESTION
-        return "near_duplicate" if _jaccard(self.words, earlier.words) >= enough else ""
+        if _jaccard(self.pairs, earlier.pairs) >= SAME_QUESTION:
+            return "near_duplicate"
+        same = self.answer == earlier.answer and _jaccard(self.words, earlier.words) >= SAME_ANSWER
+        return "near_duplicate" if same else ""
 
 
-def _jaccard(one: frozenset[str], other: frozenset[str]) -> float:
+def _jaccard(one: frozenset[T], other: frozenset[T]) -> float:
     return len(one & other) / len(one | other) if one or other else 0.0

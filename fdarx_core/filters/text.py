@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import unicodedata
 from functools import lru_cache
 
 _MARKS = re.compile(r"[®™©℠\u00ad\u200b-\u200d\ufeff]")
@@ -18,8 +17,7 @@ _LITTLE_WORDS = frozenset(_LITTLE.split())
 
 def plain(text: str) -> str:
     """Lower case, words parted by one space and with one around, no signs: "Zalvo®-XR's dose" is " zalvo xr dose "."""
-    bare = unicodedata.normalize("NFKC", _POSSESSIVE.sub("", _MARKS.sub("", text)))
-    return f" {_NOT_WORD.sub(' ', bare.lower()).strip()} "
+    return f" {_NOT_WORD.sub(' ', _POSSESSIVE.sub('', _MARKS.sub('', text)).lower()).strip()} "
 
 
 def names(text: str, name: str) -> bool:

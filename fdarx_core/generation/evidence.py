@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from fdarx_core.generation.rules.text import answer_numbers, words
+from fdarx_core.generation.baseline.text import answer_numbers, words
 from fdarx_core.records import Label, Passage
 
 MOST_PASSAGES = 5

@@ -6,8 +6,8 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from fdarx_core.generation.rules.naming import telling_topic
-from fdarx_core.generation.rules.text import strip_references
+from fdarx_core.generation.baseline.naming import telling_topic
+from fdarx_core.generation.baseline.text import strip_references
 from fdarx_core.records import Highlight, Label
 
 _NOTICE = re.compile(

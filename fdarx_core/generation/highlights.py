@@ -8,13 +8,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from fdarx_core.generation.baseline.factual import factual_questions
+from fdarx_core.generation.baseline.naming import running_title
+from fdarx_core.generation.baseline.scene import MAX_ANSWER
+from fdarx_core.generation.baseline.text import decapitalise
 from fdarx_core.generation.evidence import find_evidence
 from fdarx_core.generation.highlight_statements import Statement, statements
 from fdarx_core.generation.highlight_templates import HeadingTemplates, highlight_templates
-from fdarx_core.generation.rules.factual import factual_questions
-from fdarx_core.generation.rules.naming import running_title
-from fdarx_core.generation.rules.scene import MAX_ANSWER
-from fdarx_core.generation.rules.text import decapitalise
 from fdarx_core.records import Label, Passage, content_id
 
 

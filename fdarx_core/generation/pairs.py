@@ -6,8 +6,8 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from itertools import chain, islice, zip_longest
 
-from fdarx_core.generation.rules.links import Facts, facts
-from fdarx_core.generation.rules.multihop import topics
+from fdarx_core.generation.baseline.links import Facts, facts
+from fdarx_core.generation.baseline.multihop import topics
 from fdarx_core.generation.sections import SectionPair, role_of, section_pairs
 from fdarx_core.records import Passage, content_id
 

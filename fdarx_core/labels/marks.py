@@ -15,6 +15,8 @@ Notes: TypeAlias = "dict[Element, list[str]]"
 
 _DIGITS = re.compile(r"[-−–]?\d+")
 _NOTE_MARK = re.compile(r"\d+(?:\s*,\s*\d+)*|[a-z](?:\s*,?\s*[a-z]){0,3}")
+_ISOTOPE = re.compile(r"m?[A-Z][a-z]?(?![A-Za-z])")  # 51Cr, 14C-labeled
+_DEGREE, _TRADEMARK = ("0", "o", "º", "O"), ("TM", "SM")
 _ORDINAL = {"st", "nd", "rd", "th"}
 _POWER_OF_TEN = re.compile(r"(?:[x×X*·•]\s*|^|[^\d.])10$")
 _AREA_OR_VOLUME = re.compile(r"(?:^|[^A-Za-z])[cmdkμµn]?m$")
@@ -70,30 +72,34 @@ def _rewrite_superscript(element: Element) -> None:
     if not mark:
         return
     before = _text_before(element)
-    shown, glue = _superscript(mark, before.rstrip(), before[-1:].isspace(), element.tail or "")
+    shown, glue = _superscript(mark, before.rstrip(), element.tail or "")
     if glue:
         _strip_before(element)
     _replace(element, shown)
 
 
-def _superscript(mark: str, before: str, spaced: bool, after: str) -> tuple[str, bool]:
+def _superscript(mark: str, before: str, after: str) -> tuple[str, bool]:
     """What to print for a superscript, and whether white space before it is only layout."""
-    following = after[:1]
-    if mark in ("0", "o", "º", "O") and before[-1:].isdigit() and after.lstrip()[:1] in ("C", "F", "c"):
+    if mark in _DEGREE and before[-1:].isdigit() and not (mark == "0" and _POWER_OF_TEN.search(before)):
         return "°", True
+    if mark.lower() in _ORDINAL and before[-1:].isdigit():
+        return mark, True
     if _DIGITS.fullmatch(mark):
+        following = after[:1]
         if _POWER_OF_TEN.search(before) and (mark != "1" or following.isalpha()):
             return "^" + mark.replace("−", "-").replace("–", "-"), True
         if _AREA_OR_VOLUME.search(before) and mark in ("2", "3"):
             return mark + " " * following.isalpha(), True
-        if following.isalpha() and (spaced or not before or before[-1] in "[("):
-            return mark, False  # an isotope: 51Cr
-        return (f" [{mark}]", False) if before and before[-1] not in "^(" else (mark, False)
-    if mark.lower() in _ORDINAL and before[-1:].isdigit():
-        return mark, True
-    if _NOTE_MARK.fullmatch(mark) and before:
-        return f" [{mark}]", False
-    return mark, False
+        if _ISOTOPE.match(after) or before[-1:] in ("^", "("):
+            return mark, False
+        return _bracketed(mark, before, after), False
+    if _NOTE_MARK.fullmatch(mark):
+        return _bracketed(mark, before, after), False
+    return (f" {mark}" if mark in _TRADEMARK else mark), False
+
+
+def _bracketed(mark: str, before: str, after: str) -> str:
+    return " " * bool(before) + f"[{mark}]" + " " * after[:1].isalnum()
 
 
 def _text_before(element: Element) -> str:

@@ -7,6 +7,7 @@ the heading of the group below it. Spanning cells count for every row and column
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TypeAlias
@@ -16,8 +17,10 @@ from fdarx_core.labels.xml import NS, Element
 
 THEAD, TBODY, TFOOT, TR, TH, TD = (NS + name for name in ("thead", "tbody", "tfoot", "tr", "th", "td"))
 CAPTION, CONTENT, PARAGRAPH, ITEM, LIST = (NS + name for name in ("caption", "content", "paragraph", "item", "list"))
+_BULLETS = frozenset("•●○◦▪■□")
 _MAX_SPAN = 200
 _HEADER_ROWS = 4
+_BARE_FIGURE = re.compile(r"[\d.,±%()<>≤≥\s–-]+")
 _NOTE_WORDS = 14
 _REPEATED_WORDS = 15  # a longer text that spans rows is written once
 
@@ -138,8 +141,10 @@ def _span(value: str) -> int:
 
 def _cell_text(td: Element) -> str:
     if not len(td):
-        return clean(td.text or "").replace("|", "/")
-    return clean(raw_text(td)).replace("|", "/").rstrip("; ").replace(" ; ", "; ")
+        text = clean(td.text or "").replace("|", "/")
+    else:
+        text = clean(raw_text(td)).replace("|", "/").rstrip("; ").replace(" ; ", "; ")
+    return text[1:].lstrip() if text[:1] in _BULLETS and len(text) > 1 else text
 
 
 def _is_bold(td: Element) -> bool:
@@ -161,14 +166,15 @@ def _alone(row: Row, width: int) -> bool:
 
 def _leading_rows(rows: list[Row], thead: int) -> int:
     """How many rows at the top are headers: the thead, or rows of th or bold cells, or labels over figures."""
+    limit = min(_HEADER_ROWS, len(rows) - 1)
     if thead:
         return min(thead, len(rows) - 1)
     depth = 0
-    while depth < min(_HEADER_ROWS, len(rows) - 1) and _all_headers(rows[depth]):
+    while depth < limit and _all_headers(rows[depth]) and not (depth and _is_data(rows[depth])):
         depth += 1
     if not depth:
-        depth = int(_labels_over_figures(rows))
-    while 0 < depth < min(_HEADER_ROWS, len(rows) - 1) and _divides(rows[depth - 1], rows[depth]):
+        depth = int(_labels_over_figures(rows) or _spans_columns(rows[0]) or _in_capitals(rows))
+    while 0 < depth < limit and _divides(rows[depth - 1], rows[depth]):
         depth += 1
     return depth
 
@@ -184,6 +190,11 @@ def _all_headers(row: Row) -> bool:
     return len(row) > 1 and all(cell.is_header for cell in row)
 
 
+def _is_data(row: Row) -> bool:
+    """A row of bare figures under a name of its own ("No. of patients") is no header, however bold."""
+    return row[0].column == 0 and row[0].first and all(_BARE_FIGURE.fullmatch(cell.text) for cell in row[1:])
+
+
 def _labels_over_figures(rows: list[Row]) -> bool:
     """A first row without figures above rows whose other columns begin with figures."""
     first = [cell for cell in rows[0] if cell.column > 0]
@@ -191,6 +202,17 @@ def _labels_over_figures(rows: list[Row]) -> bool:
     if not first or len(below) < 2:
         return False
     return not any(_is_figure(cell.text) for cell in first) and 2 * sum(_is_figure(c.text) for c in below) > len(below)
+
+
+def _spans_columns(row: Row) -> bool:
+    """Several short texts of which one lies over several columns."""
+    short = all(cell.text.count(" ") < _REPEATED_WORDS and not _is_figure(cell.text) for cell in row)
+    return short and len(row) > 1 and any(cell.width > 1 and cell.column > 0 for cell in row)
+
+
+def _in_capitals(rows: list[Row]) -> bool:
+    """A first row in capitals over a table that is not."""
+    return len(rows[0]) > 1 and all(c.text.isupper() for c in rows[0]) and not any(c.text.isupper() for c in rows[1])
 
 
 def _is_figure(text: str) -> bool:
@@ -202,9 +224,10 @@ def _header_paths(rows: list[Row], width: int) -> list[list[str]]:
     paths: list[list[str]] = [[] for _ in range(width)]
     for row in rows:
         for cell in row:
+            name = cell.text.rstrip(" :")
             for column in range(cell.column, min(cell.column + cell.width, width)):
-                if cell.text not in paths[column]:
-                    paths[column].append(cell.text)
+                if name and name not in paths[column]:
+                    paths[column].append(name)
     return paths
 
 

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fdarx_core.generation.rules.factual import factual_questions
-from fdarx_core.generation.rules.text import answer_numbers, clean, sentences
-from fdarx_core.generation.rules.units import Reading
+from fdarx_core.generation.baseline.factual import factual_questions
+from fdarx_core.generation.baseline.text import answer_numbers, clean, sentences
+from fdarx_core.generation.baseline.units import Reading
 
 
 def ask(context: str, code: str = "34090-1", title: str = "", drug: str = "Zelvarin", k: int = 3) -> list[Any]:

@@ -13,9 +13,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
+from fdarx_core.generation.baseline.text import answer_numbers
 from fdarx_core.generation.highlight_templates import HeadingTemplates, highlight_templates
 from fdarx_core.generation.highlights import Highlighted, highlight_questions
-from fdarx_core.generation.rules.text import answer_numbers
 from fdarx_core.labels import parse_label
 from fdarx_core.records import Highlight, Label, Passage, Section
 

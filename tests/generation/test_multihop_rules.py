@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fdarx_core.generation.rules.links import link_rules
-from fdarx_core.generation.rules.multihop import multihop_questions
-from fdarx_core.generation.rules.statements import statements
-from fdarx_core.generation.rules.text import answer_numbers
+from fdarx_core.generation.baseline.links import link_rules
+from fdarx_core.generation.baseline.multihop import multihop_questions
+from fdarx_core.generation.baseline.statements import statements
+from fdarx_core.generation.baseline.text import answer_numbers
 
 CODES = ["34068-7", "43678-2", "43682-4", "34070-3", "43685-7", "34073-7", "34088-5", "34084-4", "34076-0", "", "x"]
 FRAGMENTS = [

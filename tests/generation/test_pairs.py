@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from fdarx_core.generation.baseline.multihop import multihop_questions
 from fdarx_core.generation.pairs import choose_pairs, section_pairs
-from fdarx_core.generation.rules.multihop import multihop_questions
 from fdarx_core.generation.sections import role_of
 from fdarx_core.records import Passage
 

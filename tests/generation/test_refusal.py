@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from fdarx_core.generation.baseline.refusal import rephrase
 from fdarx_core.generation.refusal import RefusalLibrary, refusal_library, refusal_questions
-from fdarx_core.generation.rules.refusal import rephrase
 
 LABEL = (
     "Quorvelin tablets treat Crohn’s disease. Avoid warfarin. Watch for anaemias, QT prolongation and co-trimoxazole."

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Literal, cast
 
-from fdarx_core.generation.rules.factual import factual_questions
+from fdarx_core.generation.baseline.factual import factual_questions
 from fdarx_core.llm import Reply, Task
 
 AnswerKind = Literal["factual", "list", "numeric"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from fdarx_core.generation.rules.multihop import multihop_questions
+from fdarx_core.generation.baseline.multihop import multihop_questions
 from fdarx_core.llm import Reply, Task
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from fdarx_core.generation.rules.refusal import rephrase
+from fdarx_core.generation.baseline.refusal import rephrase
 from fdarx_core.llm import Reply, Task
 
 

@@ -6,11 +6,11 @@ import re
 from collections import Counter
 from collections.abc import Iterator
 
-from fdarx_core.generation.rules.engine import Candidate
-from fdarx_core.generation.rules.naming import ask
-from fdarx_core.generation.rules.scene import MAX_ANSWER, sound
-from fdarx_core.generation.rules.text import answer_numbers, clean, closed, decapitalise, plain_case
-from fdarx_core.generation.rules.units import Block, Reading, Row, Unit
+from fdarx_core.generation.baseline.engine import Candidate
+from fdarx_core.generation.baseline.naming import ask
+from fdarx_core.generation.baseline.scene import MAX_ANSWER, sound
+from fdarx_core.generation.baseline.text import answer_numbers, clean, closed, decapitalise, plain_case
+from fdarx_core.generation.baseline.units import Block, Reading, Row, Unit
 
 _IMPACT = re.compile(r"^(?:clinical (?:impact|effect|implication)s?|(?:clinical )?effects?|clinical comment.*)$", re.I)
 _INTERVENTION = re.compile(

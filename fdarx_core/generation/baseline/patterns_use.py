@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 
-from fdarx_core.generation.rules.engine import Groups, Rule, topic_of
-from fdarx_core.generation.rules.scene import Scene, sound
+from fdarx_core.generation.baseline.engine import Groups, Rule, topic_of
+from fdarx_core.generation.baseline.scene import Scene, sound
 
 _RISK = frozenset(
     {"43685-7", "34071-1", "42232-9", "34066-1", "34084-4", "34073-7", "34072-9", "34088-5", "34068-7", "43684-0"}

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 
-from fdarx_core.generation.rules.engine import Groups, Rule
-from fdarx_core.generation.rules.scene import Scene, sound
+from fdarx_core.generation.baseline.engine import Groups, Rule
+from fdarx_core.generation.baseline.scene import Scene, sound
 
 _EFFECT_VERB = (
     r"(?:increase|decrease|reduce|enhance|potentiate|diminish|prolong|inhibit|blunt|alter|impair"

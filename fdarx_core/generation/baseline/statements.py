@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from fdarx_core.generation.rules.text import capitalise, sentences, strip_references
+from fdarx_core.generation.baseline.text import capitalise, sentences, strip_references
 
 MAX_STATEMENT = 290
 """Characters: two statements make an answer within the 600 of FDARxBench §B.4."""

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from fdarx_core.generation.rules.doses import Dose
-from fdarx_core.generation.rules.links import Facts
+from fdarx_core.generation.baseline.doses import Dose
+from fdarx_core.generation.baseline.links import Facts
 
 _MAX_UNITS = 12
 

@@ -6,10 +6,10 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from fdarx_core.generation.rules.naming import ask, name_subject, telling_topic
-from fdarx_core.generation.rules.scene import MAX_ANSWER, Scene, is_noun_phrase, set_scene, sound
-from fdarx_core.generation.rules.text import answer_numbers, closed, decapitalise, words
-from fdarx_core.generation.rules.units import Reading
+from fdarx_core.generation.baseline.naming import ask, name_subject, telling_topic
+from fdarx_core.generation.baseline.scene import MAX_ANSWER, Scene, is_noun_phrase, set_scene, sound
+from fdarx_core.generation.baseline.text import answer_numbers, closed, decapitalise, words
+from fdarx_core.generation.baseline.units import Reading
 
 Groups = dict[str, str]
 _SETTING = re.compile(r" (?:for|in|with|during|after|following|when|if|among|at|to) ")

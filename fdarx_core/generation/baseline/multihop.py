@@ -6,9 +6,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from itertools import chain, islice
 from typing import Any
 
-from fdarx_core.generation.rules.dose_questions import dose_questions
-from fdarx_core.generation.rules.links import Facts, Link, facts, links
-from fdarx_core.generation.rules.text import words
+from fdarx_core.generation.baseline.dose_questions import dose_questions
+from fdarx_core.generation.baseline.links import Facts, Link, facts, links
+from fdarx_core.generation.baseline.text import words
 from fdarx_core.records import content_id
 
 MAX_QUESTIONS = 1

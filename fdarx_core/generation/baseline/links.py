@@ -10,11 +10,11 @@ from itertools import product
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
+from fdarx_core.generation.baseline.doses import DoseFacts, dose_facts
+from fdarx_core.generation.baseline.lexicon import Lexicon
+from fdarx_core.generation.baseline.statements import statements
+from fdarx_core.generation.baseline.text import words
 from fdarx_core.generation.library import load_library
-from fdarx_core.generation.rules.doses import DoseFacts, dose_facts
-from fdarx_core.generation.rules.lexicon import Lexicon
-from fdarx_core.generation.rules.statements import statements
-from fdarx_core.generation.rules.text import words
 from fdarx_core.generation.sections import role_of, roles
 
 _NAMED = re.compile(r"<([a-z_]+)>")

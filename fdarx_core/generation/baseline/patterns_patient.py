@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from fdarx_core.generation.rules.engine import Rule
+from fdarx_core.generation.baseline.engine import Rule
 
 _LEAFLETS = frozenset({"42231-1", "42230-3", "68498-5", "59845-8", "88436-1", "34076-0"})
 

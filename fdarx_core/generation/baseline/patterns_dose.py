@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 
-from fdarx_core.generation.rules.engine import Groups, Rule
-from fdarx_core.generation.rules.scene import Scene
+from fdarx_core.generation.baseline.engine import Groups, Rule
+from fdarx_core.generation.baseline.scene import Scene
 
 
 def _whose_dose(groups: Groups, scene: Scene) -> Groups | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from fdarx_core.generation.rules.statements import statements
+from fdarx_core.generation.baseline.statements import statements
 
 _AMOUNT = r"(\d[\d,]*(?:\.\d+)?) ?(mg|mcg|g)\b(?! ?(?:/|per)(?! ?(?:day|24)))"
 _MAXIMUM = re.compile(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from fdarx_core.generation.rules.engine import Rule
+from fdarx_core.generation.baseline.engine import Rule
 
 RULES = (
     Rule(

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from fdarx_core.generation.rules.engine import Candidate, apply_rule, opening_statement
-from fdarx_core.generation.rules.naming import is_about
-from fdarx_core.generation.rules.rulebook import RULES
-from fdarx_core.generation.rules.scene import MAX_ANSWER, set_scene
-from fdarx_core.generation.rules.tables import table_candidates
-from fdarx_core.generation.rules.text import numbers_stand_in
-from fdarx_core.generation.rules.units import Reading
+from fdarx_core.generation.baseline.engine import Candidate, apply_rule, opening_statement
+from fdarx_core.generation.baseline.naming import is_about
+from fdarx_core.generation.baseline.rulebook import RULES
+from fdarx_core.generation.baseline.scene import MAX_ANSWER, set_scene
+from fdarx_core.generation.baseline.tables import table_candidates
+from fdarx_core.generation.baseline.text import numbers_stand_in
+from fdarx_core.generation.baseline.units import Reading
 
 
 def factual_questions(slots: Mapping[str, Any]) -> list[tuple[str, str, str]]:

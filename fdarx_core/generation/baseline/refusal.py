@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from functools import cache
 from typing import Any
 
+from fdarx_core.generation.baseline.text import decapitalise
 from fdarx_core.generation.refusal import MAX_QUESTION, refusal_library
-from fdarx_core.generation.rules.text import decapitalise
 from fdarx_core.records import content_id
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fdarx_core.generation.rules import (
+from fdarx_core.generation.baseline import (
     patterns_advice,
     patterns_dose,
     patterns_interaction,
@@ -14,7 +14,7 @@ from fdarx_core.generation.rules import (
     patterns_studies,
     patterns_use,
 )
-from fdarx_core.generation.rules.engine import Rule
+from fdarx_core.generation.baseline.engine import Rule
 
 RULES: tuple[Rule, ...] = (
     *patterns_dose.RULES,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from fdarx_core.generation.rules.text import capitalise, decapitalise, plain_case
+from fdarx_core.generation.baseline.text import capitalise, decapitalise, plain_case
 
 _FORM_WORDS = """tablet tablets capsule capsules usp oral solution suspension injection gel ophthalmic delayed-release
 extended-release delayed extended release film-coated er xr dr the of with treatment therapy hydrochloride hcl sodium

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 
-from fdarx_core.generation.rules.engine import Groups, Rule
-from fdarx_core.generation.rules.naming import is_combination
-from fdarx_core.generation.rules.scene import Scene
+from fdarx_core.generation.baseline.engine import Groups, Rule
+from fdarx_core.generation.baseline.naming import is_combination
+from fdarx_core.generation.baseline.scene import Scene
 
 _COPULA = r"(?P<aux>is|are|was|were|ranges?|ranged|averages?|averaged|approximates|has been)"
 

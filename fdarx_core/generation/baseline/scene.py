@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from fdarx_core.generation.rules.text import capitalise, decapitalise
-from fdarx_core.generation.rules.units import Unit
+from fdarx_core.generation.baseline.text import capitalise, decapitalise
+from fdarx_core.generation.baseline.units import Unit
 
 MAX_ANSWER = 600
 _DRUG_WORD = r"(?! (?:drug|medicine|medication|product)\b)"

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 
-from fdarx_core.generation.rules.engine import Groups, Rule, topic_of
-from fdarx_core.generation.rules.scene import Scene, sound
-from fdarx_core.generation.rules.text import decapitalise
+from fdarx_core.generation.baseline.engine import Groups, Rule, topic_of
+from fdarx_core.generation.baseline.scene import Scene, sound
+from fdarx_core.generation.baseline.text import decapitalise
 
 _ADVICE = re.compile(
     r"\b(?:should|must|recommend|is (?:not )?recommended|are (?:not )?recommended|advis(?:e|able"

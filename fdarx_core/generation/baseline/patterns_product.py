@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 
-from fdarx_core.generation.rules.engine import Rule
-from fdarx_core.generation.rules.naming import is_combination
+from fdarx_core.generation.baseline.engine import Rule
+from fdarx_core.generation.baseline.naming import is_combination
 
 _PRODUCT = frozenset({"34069-5", "43678-2", "34089-3", "44425-7", "51945-4", "34068-7", "34093-5"})
 
