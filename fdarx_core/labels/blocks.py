@@ -8,7 +8,7 @@ from lxml import etree
 
 from fdarx_core.labels.inline import raw_text, words
 from fdarx_core.labels.marks import Notes
-from fdarx_core.labels.tables import table_lines
+from fdarx_core.labels.tables import sole_cells, table_lines
 from fdarx_core.labels.xml import LINE_BREAK, NS, Element
 
 PARAGRAPH, LIST, ITEM, TABLE = NS + "paragraph", NS + "list", NS + "item", NS + "table"
@@ -66,11 +66,20 @@ def _enter(child: Element, tag: str, out: list[Block], depth: int) -> None:
     if tag == PARAGRAPH and not (len(child) and _holds_block(child)):
         _add_lines(raw_text(child), out)
     elif tag == TABLE:
-        out.extend(_block(line, heading) for line, heading in table_lines(child))
+        _add_table(child, out, depth)
     elif tag == ITEM:
         _add_item(child, out, depth)
     else:
         _walk(child, out, depth + (tag == LIST))
+
+
+def _add_table(table: Element, out: list[Block], depth: int) -> None:
+    cells = sole_cells(table)
+    if not cells:
+        out.extend(_block(line, heading) for line, heading in table_lines(table))
+        return
+    for cell in (*table.iterchildren(CAPTION), *cells):
+        _walk(cell, out, depth)
 
 
 def _add_lines(text: str, out: list[Block]) -> None:

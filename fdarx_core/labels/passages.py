@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 
 from fdarx_core.labels.blocks import Block
 
 MIN_WORDS = 20
 MAX_WORDS = 220
+LONGEST_SENTENCE = 300
 
 _SENTENCE_END = re.compile(r"(?<=[.!?;])\s+(?=[A-Z0-9(\[•])")
 
@@ -39,11 +41,22 @@ def compose(blocks: list[Block]) -> list[str]:
 
 
 def _cut(text: str) -> list[Block]:
-    """A long block between its sentences, into pieces of at most `MAX_WORDS` where its sentences allow it."""
+    """A long block between its sentences, into pieces of at most `MAX_WORDS` where they allow it."""
     pieces: list[str] = []
-    for sentence in _SENTENCE_END.split(text):
+    for sentence in (piece for sentence in _SENTENCE_END.split(text) for piece in _bounded(sentence)):
         if pieces and pieces[-1].count(" ") + sentence.count(" ") + 2 <= MAX_WORDS:
             pieces[-1] += " " + sentence
         else:
             pieces.append(sentence)
     return [(piece, False, piece.count(" ") + 1) for piece in pieces]
+
+
+def _bounded(sentence: str) -> Iterator[str]:
+    """A sentence as it is, or what passes for one in a wall of text, cut after a comma where there is one."""
+    words = sentence.split(" ")
+    while len(words) > LONGEST_SENTENCE:
+        commas = (place for place in range(MAX_WORDS, MAX_WORDS // 2, -1) if words[place - 1].endswith((",", ":", ")")))
+        end = next(commas, MAX_WORDS)
+        yield " ".join(words[:end])
+        words = words[end:]
+    yield " ".join(words)

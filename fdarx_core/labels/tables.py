@@ -15,11 +15,16 @@ from typing import TypeAlias
 from fdarx_core.labels.inline import clean, raw_text
 from fdarx_core.labels.xml import NS, Element
 
-THEAD, TBODY, TFOOT, TR, TH, TD = (NS + name for name in ("thead", "tbody", "tfoot", "tr", "th", "td"))
+TABLE, THEAD, TBODY, TFOOT, TR, TH, TD = (
+    NS + name for name in ("table", "thead", "tbody", "tfoot", "tr", "th", "td")
+)
 CAPTION, CONTENT, PARAGRAPH, ITEM, LIST = (NS + name for name in ("caption", "content", "paragraph", "item", "list"))
-_BULLETS = frozenset("•●○◦▪■□")
+_BULLET = re.compile(r"(?:^|(?<=; ))[•●○◦▪■□]\s*(?=.)")  # ends of items say the same
+_AFTER_STOP = re.compile(r"(?<=[.,:;]); ")
 _MAX_SPAN = 200
 _HEADER_ROWS = 4
+_FIGURE = re.compile(r"[<>≤≥±(−–↑↓~+-]{0,2}\s?\d")
+_UNIT = re.compile(r"(?!.{25})(?:\(?[Nn]\s?[=(]|\(?%|\(?[mµμkn]?c?[gL]\b|\((?!\d))")
 _BARE_FIGURE = re.compile(r"[\d.,±%()<>≤≥\s–-]+")
 _NOTE_WORDS = 14
 _REPEATED_WORDS = 15  # a longer text that spans rows is written once
@@ -76,12 +81,29 @@ def _sections(table: Element) -> tuple[list[Element], list[Element], list[Elemen
     return head, body, foot
 
 
+def sole_cells(table: Element) -> list[Element]:
+    """The cells of a table that is only a frame round running text: no row has a second one. Else none."""
+    rows = [[td for td in row if td.tag == TD or td.tag == TH] for part in _sections(table) for row in part]
+    return [td for row in rows for td in row] if max(map(len, rows), default=0) == 1 else []
+
+
 def _separate_blocks(table: Element) -> None:
     """Keep the blocks of a cell apart on the one line it becomes: spaces around each, a semicolon after an item."""
-    for block in table.iter(PARAGRAPH, LIST, ITEM):
+    for block in table.iter(PARAGRAPH, LIST, ITEM, TABLE):
+        if block.tag == TABLE:
+            if block is not table:
+                _separate_cells(block)
+            continue
         block.text = " " + (block.text or "")
-        if block.tail or block.getnext() is not None:
+        if block.getnext() is not None:
             block.tail = ("; " if block.tag == ITEM else " ") + (block.tail or "")
+        elif block.tail:
+            block.tail = " " + block.tail
+
+
+def _separate_cells(nested: Element) -> None:
+    for cell in nested.iter(TD, TH):
+        cell.tail = "; " + (cell.tail or "")
 
 
 def _grid(rows: list[Element]) -> tuple[list[Row], int]:
@@ -140,11 +162,10 @@ def _span(value: str) -> int:
 
 
 def _cell_text(td: Element) -> str:
-    if not len(td):
-        text = clean(td.text or "").replace("|", "/")
-    else:
-        text = clean(raw_text(td)).replace("|", "/").rstrip("; ").replace(" ; ", "; ")
-    return text[1:].lstrip() if text[:1] in _BULLETS and len(text) > 1 else text
+    text = clean(raw_text(td)).replace("|", "/")
+    if "; " in text:
+        text = _AFTER_STOP.sub(" ", text.replace(" ; ", "; "))
+    return text if text.isascii() else _BULLET.sub("", text)
 
 
 def _is_bold(td: Element) -> bool:
@@ -180,7 +201,9 @@ def _leading_rows(rows: list[Row], thead: int) -> int:
 
 
 def _divides(above: Row, row: Row) -> bool:
-    """Whether a row names the columns under a header that spans several."""
+    """Whether a row names the columns under a header that spans several, or their units under any."""
+    if len(row) > 1 and row[0].column > 0 and all(_UNIT.match(cell.text) for cell in row):
+        return True
     spanning = [(cell.column, cell.column + cell.width) for cell in above if cell.width > 1 and cell.column > 0]
     under = [cell for cell in row if any(start <= cell.column < end for start, end in spanning)]
     return len(under) > 1 and not any(_is_figure(cell.text) for cell in under)
@@ -205,9 +228,9 @@ def _labels_over_figures(rows: list[Row]) -> bool:
 
 
 def _spans_columns(row: Row) -> bool:
-    """Several short texts of which one lies over several columns."""
+    """Short texts of which one lies over several columns."""
     short = all(cell.text.count(" ") < _REPEATED_WORDS and not _is_figure(cell.text) for cell in row)
-    return short and len(row) > 1 and any(cell.width > 1 and cell.column > 0 for cell in row)
+    return short and any(cell.width > 1 and cell.column > 0 for cell in row)
 
 
 def _in_capitals(rows: list[Row]) -> bool:
@@ -216,7 +239,7 @@ def _in_capitals(rows: list[Row]) -> bool:
 
 
 def _is_figure(text: str) -> bool:
-    return text[0].isdigit() or (len(text) > 1 and text[0] in "<>≤≥±(-−–↑↓~+" and any(map(str.isdigit, text[:4])))
+    return _FIGURE.match(text) is not None
 
 
 def _header_paths(rows: list[Row], width: int) -> list[list[str]]:
@@ -295,6 +318,6 @@ class _Writer:
 def _common(previous: list[str], path: list[str]) -> int:
     """How many upper headers a cell shares with its neighbour, its own lowest header aside."""
     shared = 0
-    while shared < min(len(previous), len(path)) - 1 and previous[shared] == path[shared]:
+    while shared < min(len(previous), len(path) - 1) and previous[shared] == path[shared]:
         shared += 1
     return shared

@@ -1,0 +1,122 @@
+"""Does every value stand with its column header? 200 random body cells of tables that have a thead.
+
+    python -m benchmarks.table_headers [--show] [PATH …]
+
+The grid is laid out here from the raw XML, by code that shares nothing with the parser. A cell is right when a line
+of its section's passages holds its lowest column header, a colon and its text, with every upper header earlier in the
+line. A header over the whole width is the table's title: it must stand in the same section, on a line of its own.
+Exits 1 when a cell is not right.
+"""
+
+from __future__ import annotations
+
+import random
+import re
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from lxml import etree
+
+from benchmarks.parse import read_all
+from fdarx_core.labels import parse_label
+
+SAMPLE, SEED = 200, 0
+_NS = {"h": "urn:hl7-org:v3"}
+_OTHER = re.compile(r"[^a-z0-9.<>%:^\[\]]+")
+
+
+@dataclass(frozen=True, slots=True)
+class Example:
+    """One body cell outside the first column, as patterns: its text, titles above the table, headers from the top."""
+
+    document: int
+    text: str
+    titles: tuple[str, ...]
+    headers: tuple[str, ...]
+
+
+def examples_of(data: bytes, document: int) -> Iterator[Example]:
+    """Every filled body cell right of the first column in tables with a thead, whose column has a header."""
+    for table in etree.fromstring(data).iterfind(".//h:table[h:thead]", _NS):
+        if table.xpath("ancestor::h:excerpt", namespaces=_NS):
+            continue
+        head = table.findall("h:thead/h:tr", _NS)
+        grid = _grid(head + table.findall("h:tbody/h:tr", _NS))
+        full = max(map(len, grid))
+        for row in grid[len(head) :]:
+            for column, (cell, width) in row.items():
+                above = [over[column] for over in grid[: len(head)] if column in over]
+                titles = dict.fromkeys(_pattern(header).rstrip(":") for header, spanned in above if spanned == full)
+                headers = dict.fromkeys(_pattern(header).rstrip(":") for header, spanned in above if spanned < full)
+                example = Example(document, _pattern(cell), tuple(filter(None, titles)), tuple(filter(None, headers)))
+                if column and width == 1 and example.headers and example.text and not _is_group(row):
+                    yield example
+
+
+def _grid(rows: list[etree._Element]) -> list[dict[int, tuple[etree._Element, int]]]:
+    """For each row, the cell that covers each column, and how many columns it covers."""
+    grid: list[dict[int, tuple[etree._Element, int]]] = [{} for _ in rows]
+    for index, row in enumerate(rows):
+        column = 0
+        for cell in row.iterchildren(f"{{{_NS['h']}}}td", f"{{{_NS['h']}}}th"):
+            while column in grid[index]:
+                column += 1
+            width, height = int(cell.get("colspan") or 1), int(cell.get("rowspan") or 1)
+            for below in range(index, min(index + height, len(rows))):
+                grid[below].update(dict.fromkeys(range(column, column + width), (cell, width)))
+    return grid
+
+
+def _is_group(row: dict[int, tuple[etree._Element, int]]) -> bool:
+    return len({cell for cell, _ in row.values() if _pattern(cell)}) == 1
+
+
+def _pattern(element: etree._Element) -> str:
+    """What finds the element's text in a squashed line, whichever way its marks are written there."""
+    name = etree.QName(element).localname
+    if name in ("footnote", "footnoteRef"):
+        return r"(?:\[\d+\])?"
+    text = re.escape(squash(element.text or ""))
+    for child in element.iterchildren("*"):
+        text += _pattern(child) + re.escape(squash(child.tail or ""))
+    return rf"(?:\[?\^?{text}\]?)?" if name == "sup" else text
+
+
+def squash(text: str) -> str:
+    """Letters and figures alone, so that no choice of white space can matter."""
+    return _OTHER.sub("", text.lower())
+
+
+def is_right(example: Example, lines: list[str]) -> bool:
+    """Whether one line has the value right after its lowest header, the upper ones before, and the titles stand."""
+    *upper, leaf = example.headers
+    if not all(any(re.fullmatch(title + ":?", line) for line in lines) for title in example.titles):
+        return False
+    beside = re.compile(f"{leaf}:+{example.text}")
+    return any(
+        all(re.search(text, line[: found.start()]) for text in upper) for line in lines for found in beside.finditer(line)
+    )
+
+
+def main(arguments: list[str]) -> int:
+    """Print the share of right cells, and with --show each of them; exit 1 when one is wrong."""
+    documents = read_all([argument for argument in arguments if argument != "--show"])
+    pool = [example for number, data in enumerate(documents) for example in examples_of(data, number)]
+    sample = random.Random(SEED).sample(pool, min(SAMPLE, len(pool)))
+    wrong = []
+    for example in sample:
+        passages = parse_label(documents[example.document])[1]
+        lines = [squash(line) for passage in passages for line in passage.text.split("\n")]
+        if not is_right(example, lines):
+            wrong.append(example)
+        if "--show" in arguments:
+            print(example.headers, "→", example.text, "" if example not in wrong else "WRONG")
+    print(f"{len(sample)} cells of {len(pool)} in tables with a thead: {1 - len(wrong) / max(len(sample), 1):.1%} right")
+    for example in wrong:
+        print("wrong:", example)
+    return int(bool(wrong))
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,60 @@
+"""The build over all real labels: size, balance, accounts, and provenance that is true for every question."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+
+from tests.conftest import REPOSITORY
+
+_NUMBER = re.compile(r"\d+(?:\.\d+)?")
+
+
+@pytest.fixture(scope="module")
+def run(real_labels: Path, other_labels: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    out = tmp_path_factory.mktemp("real") / "run"
+    line = [sys.executable, "-m", "jobs.build_benchmark", "--labels", str(real_labels), str(other_labels)]
+    done = subprocess.run(
+        [*line, "--sample", "700", "--out", str(out)], cwd=REPOSITORY, capture_output=True, text=True, timeout=900
+    )
+    assert done.returncode == 0, done.stderr
+    return out
+
+
+def rows(run: Path, kind: str) -> Iterator[dict[str, object]]:
+    for part in sorted((run / kind).glob("*.parquet")):
+        yield from pq.read_table(part).to_pylist()
+
+
+def test_there_are_many_questions_of_every_type(run: Path) -> None:
+    kinds = json.loads((run / "run.json").read_text())["questions"]
+    total = sum(kinds.values())
+    assert total >= 10_000
+    assert min(kinds.values()) >= total / 10, kinds
+    assert sum(1 for _ in (run / "benchmark" / "qa.jsonl").open()) == total
+    assert sum(1 for _ in (run / "benchmark" / "labels.jsonl").open()) == 700
+
+
+def test_every_label_left_out_is_a_reject_with_its_reason(run: Path) -> None:
+    reasons = Counter(reject["reason"] for reject in rows(run, "rejects") if reject["stage"] == "select")
+    assert reasons == {"document_type": 66, "route": 46, "not_sampled": 77}
+
+
+def test_provenance_is_true_for_every_question(run: Path) -> None:
+    texts = {(p["set_id"], p["doc_chunk_index"]): str(p["text"]) for p in rows(run, "passages")}
+    for question in rows(run, "questions"):
+        gold = question["gold_passages"]
+        assert isinstance(gold, list)
+        found = [texts[question["set_id"], index] for index in gold]
+        assert bool(found) == (question["type"] != "refusal")
+        if question["type"] == "factual":
+            missing = set(_NUMBER.findall(str(question["answer"]))) - set(_NUMBER.findall(" ".join(found)))
+            assert not missing, question
