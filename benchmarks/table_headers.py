@@ -94,9 +94,8 @@ def is_right(example: Example, lines: list[str]) -> bool:
     if not all(any(re.fullmatch(title + ":?", line) for line in lines) for title in example.titles):
         return False
     beside = re.compile(f"{leaf}:+{example.text}")
-    return any(
-        all(re.search(text, line[: found.start()]) for text in upper) for line in lines for found in beside.finditer(line)
-    )
+    before = (line[: found.start()] for line in lines for found in beside.finditer(line))
+    return any(all(re.search(text, start) for text in upper) for start in before)
 
 
 def main(arguments: list[str]) -> int:
@@ -112,7 +111,8 @@ def main(arguments: list[str]) -> int:
             wrong.append(example)
         if "--show" in arguments:
             print(example.headers, "→", example.text, "" if example not in wrong else "WRONG")
-    print(f"{len(sample)} cells of {len(pool)} in tables with a thead: {1 - len(wrong) / max(len(sample), 1):.1%} right")
+    share = 1 - len(wrong) / max(len(sample), 1)
+    print(f"{len(sample)} cells of {len(pool)} in tables with a thead: {share:.1%} right")
     for example in wrong:
         print("wrong:", example)
     return int(bool(wrong))

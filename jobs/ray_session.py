@@ -8,6 +8,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 _LOCAL_OBJECT_STORE = 512 * 2**20
+_CHATTY = ("ray.data", "ray.data._internal.progress", "ray._private.authentication.authentication_token_setup")
+"""Loggers that warn of what is as it should be: no progress bars of Ray's own, a token for every cluster."""
 
 
 @contextmanager
@@ -15,9 +17,10 @@ def ray_session(cpus: int | None = None) -> Iterator[None]:
     """Ray for the length of a job. `cpus` bounds a local instance and means nothing on a cluster."""
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     import ray
+    import ray.data
 
-    for name in ("ray", "ray.data"):
-        logging.getLogger(name).setLevel(logging.WARNING)
+    for name in _CHATTY:
+        logging.getLogger(name).setLevel(logging.ERROR)
     if os.environ.get("RAY_ADDRESS"):
         ray.init(logging_level=logging.WARNING)
     else:

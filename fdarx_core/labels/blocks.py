@@ -42,10 +42,14 @@ def _walk(element: Element, out: list[Block], depth: int) -> None:
         if tag in _BLOCKS or (len(child) and _holds_block(child)):
             if run and not run.isspace():
                 _add_lines(run, out)
-            if tag == PARAGRAPH and not len(child):
-                _add_lines(child.text or "", out)
-            else:
+            if tag != PARAGRAPH:
                 _enter(child, tag, out, depth)
+            elif not len(child):
+                _add_lines(child.text or "", out)
+            elif not _holds_block(child):
+                _add_lines(raw_text(child), out)
+            else:
+                _walk(child, out, depth)
             run = child.tail or ""
         elif isinstance(tag, str):
             run += etree.tostring(child, method="text", encoding="unicode")
@@ -56,16 +60,14 @@ def _walk(element: Element, out: list[Block], depth: int) -> None:
 
 
 def _holds_block(element: Element) -> bool:
-    for child in element:
+    for child in element:  # noqa: SIM110 - a generator would cost the parser a percent
         if child.tag in _BLOCKS or (len(child) and _holds_block(child)):
             return True
     return False
 
 
 def _enter(child: Element, tag: str, out: list[Block], depth: int) -> None:
-    if tag == PARAGRAPH and not (len(child) and _holds_block(child)):
-        _add_lines(raw_text(child), out)
-    elif tag == TABLE:
+    if tag == TABLE:
         _add_table(child, out, depth)
     elif tag == ITEM:
         _add_item(child, out, depth)
@@ -101,7 +103,10 @@ def _names_what_follows(line: str) -> bool:
 
 def _add_item(item: Element, out: list[Block], depth: int) -> None:
     start = len(out)
-    _walk(item, out, depth)
+    if len(item):
+        _walk(item, out, depth)
+    else:
+        _add_lines(item.text or "", out)
     indent = "  " * (depth - 1) + "- "
     for index in range(start, len(out)):
         text = out[index][0]

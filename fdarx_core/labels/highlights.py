@@ -13,7 +13,7 @@ _TEXT = NS + "text"
 _SECTION_NUMBER = r"\d{1,2}(?:\.\d{1,2})*"
 _REFERENCE = re.compile(rf"[(\[](?:see\s+)?({_SECTION_NUMBER}(?:\s*(?:,|and|-|–|;)\s*{_SECTION_NUMBER})*)\s*[)\]]")
 _NUMBER = re.compile(_SECTION_NUMBER)
-_TOPIC = re.compile(r"^([A-Z][^:.()]{2,90}?)(?:\s*[(\[][\d.,\s]+[)\]])?\s*:\s+(?=\S)")
+_TOPIC = re.compile(r"^(?!WARNING)([A-Z](?:[^:.()]|\([^\d()][^()]*\)){1,90}?)(?:\s*[(\[][\d.,\s]+[)\]])?\s*:\s+(?=\S)")
 
 
 def read_highlights(excerpt: Element, notes: Notes, code: str, heading: str) -> list[Highlight]:

@@ -43,7 +43,7 @@ def compose(blocks: list[Block]) -> list[str]:
 def _cut(text: str) -> list[Block]:
     """A long block between its sentences, into pieces of at most `MAX_WORDS` where they allow it."""
     pieces: list[str] = []
-    for sentence in (piece for sentence in _SENTENCE_END.split(text) for piece in _bounded(sentence)):
+    for sentence in (piece for part in _SENTENCE_END.split(text) for piece in _bounded(part)):
         if pieces and pieces[-1].count(" ") + sentence.count(" ") + 2 <= MAX_WORDS:
             pieces[-1] += " " + sentence
         else:

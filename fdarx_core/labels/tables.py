@@ -15,9 +15,7 @@ from typing import TypeAlias
 from fdarx_core.labels.inline import clean, raw_text
 from fdarx_core.labels.xml import NS, Element
 
-TABLE, THEAD, TBODY, TFOOT, TR, TH, TD = (
-    NS + name for name in ("table", "thead", "tbody", "tfoot", "tr", "th", "td")
-)
+TABLE, THEAD, TBODY, TFOOT, TR, TH, TD = (NS + name for name in ("table", "thead", "tbody", "tfoot", "tr", "th", "td"))
 CAPTION, CONTENT, PARAGRAPH, ITEM, LIST = (NS + name for name in ("caption", "content", "paragraph", "item", "list"))
 _BULLET = re.compile(r"(?:^|(?<=; ))[•●○◦▪■□]\s*(?=.)")  # ends of items say the same
 _AFTER_STOP = re.compile(r"(?<=[.,:;]); ")
@@ -32,7 +30,7 @@ _REPEATED_WORDS = 15  # a longer text that spans rows is written once
 
 @dataclass(slots=True)
 class Cell:
-    """A table cell with text; `column` is its first column in the grid, `width` how many it spans, `first` its first row."""
+    """A cell with text; `column` is its first column in the grid, `width` how many it spans, `first` its first row."""
 
     text: str
     column: int
@@ -83,8 +81,12 @@ def _sections(table: Element) -> tuple[list[Element], list[Element], list[Elemen
 
 def sole_cells(table: Element) -> list[Element]:
     """The cells of a table that is only a frame round running text: no row has a second one. Else none."""
-    rows = [[td for td in row if td.tag == TD or td.tag == TH] for part in _sections(table) for row in part]
-    return [td for row in rows for td in row] if max(map(len, rows), default=0) == 1 else []
+    cells: list[Element] = []
+    for row in (row for part in _sections(table) for row in part):
+        if len(row) > 1:
+            return []
+        cells += [td for td in row if td.tag in (TD, TH)]
+    return cells
 
 
 def _separate_blocks(table: Element) -> None:
@@ -162,8 +164,9 @@ def _span(value: str) -> int:
 
 
 def _cell_text(td: Element) -> str:
-    text = clean(raw_text(td)).replace("|", "/")
-    if "; " in text:
+    children = len(td)
+    text = clean(raw_text(td) if children else td.text or "").replace("|", "/")
+    if children and "; " in text:
         text = _AFTER_STOP.sub(" ", text.replace(" ; ", "; "))
     return text if text.isascii() else _BULLET.sub("", text)
 

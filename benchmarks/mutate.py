@@ -1,0 +1,103 @@
+"""Does any damaged file crash the parser or hang it? Real labels, mutated at random, each through `parse_label`.
+
+    python -m benchmarks.mutate [--count N] [--seed S] [PATH …]
+
+Two processes. Every file must end as a label or as a refusal with a reason, within 5 s. Exits 1 otherwise.
+"""
+
+from __future__ import annotations
+
+import argparse
+import faulthandler
+import random
+import sys
+import tempfile
+import traceback
+from collections import Counter
+from collections.abc import Iterator
+from concurrent.futures import ProcessPoolExecutor
+from pathlib import Path
+from time import perf_counter
+
+from benchmarks.mutations import MUTATIONS, damage_archive
+from benchmarks.parse import read_all
+from fdarx_core.labels import BadDocument, parse_label
+from fdarx_core.labels.sources import find_sources, read_source
+from fdarx_core.records import Reject
+
+LIMIT = 5.0  # seconds a file
+HANGING = 60.0  # seconds after which a worker is ended, with its stack printed
+PARSED, CRASHED = "parsed", "CRASHED"
+_documents: list[bytes] = []
+
+
+def outcome_of(data: bytes, zipped: bool = False) -> str:
+    """What becomes of one file: `PARSED`, the reason of its refusal, or `CRASHED` and the last line of the stack."""
+    try:
+        if zipped:
+            return _outcome_of_archive(data)
+        parse_label(data)
+    except BadDocument as bad:
+        return bad.reason
+    except Exception:  # a crash is what is looked for
+        return f"{CRASHED} {' '.join(traceback.format_exc().split()[-25:])}"
+    return PARSED
+
+
+def _outcome_of_archive(data: bytes) -> str:
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder, "labels.zip")
+        path.write_bytes(data)
+        found = find_sources([str(path)])
+        read = [*found.rejects, *(document for source in found.sources for document in read_source(source))]
+    for document in read:
+        if isinstance(document, Reject):
+            return document.reason
+        parse_label(document[1])
+    return PARSED
+
+
+def cases(documents: list[bytes], seed: int, numbers: range) -> Iterator[tuple[str, str, float]]:
+    """For each number the mutation's name, the outcome and its seconds. A case depends on seed and number alone."""
+    for number in numbers:
+        dice = random.Random(f"{seed}:{number}")
+        mutation = MUTATIONS[number % len(MUTATIONS)]
+        data = mutation(dice.choice(documents), dice)
+        faulthandler.dump_traceback_later(HANGING, exit=True)
+        start = perf_counter()
+        outcome = outcome_of(data, zipped=mutation is damage_archive)
+        seconds = perf_counter() - start
+        faulthandler.cancel_dump_traceback_later()
+        yield mutation.__name__, outcome, seconds
+
+
+def _start_worker(paths: list[str]) -> None:
+    _documents.extend(read_all(paths))
+
+
+def _run(seed: int, numbers: range) -> list[tuple[str, str, float]]:
+    return list(cases(_documents, seed, numbers))
+
+
+def main(arguments: list[str]) -> int:
+    """Print how many files of each mutation ended how; exit 1 after a crash or a file over `LIMIT`."""
+    options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    options.add_argument("--count", type=int, default=10_000)
+    options.add_argument("--seed", type=int, default=0)
+    options.add_argument("paths", nargs="*", metavar="PATH")
+    given = options.parse_args(arguments)
+    chunks = [range(start, min(start + 50, given.count)) for start in range(0, given.count, 50)]
+    with ProcessPoolExecutor(2, initializer=_start_worker, initargs=(given.paths,)) as pool:
+        ended = [case for chunk in pool.map(_run, [given.seed] * len(chunks), chunks) for case in chunk]
+    for (name, outcome), count in sorted(Counter((name, outcome) for name, outcome, _ in ended).items()):
+        print(f"{name:18} {outcome:24} {count:6}")
+    parsed = sum(1 for _, outcome, _ in ended if outcome == PARSED)
+    crashes = sum(1 for _, outcome, _ in ended if outcome.startswith(CRASHED))
+    longest = max((seconds for *_, seconds in ended), default=0.0)
+    refused = len(ended) - parsed - crashes
+    print(f"{len(ended)} files: {parsed} parsed, {refused} refused, {crashes} crashes; longest {longest:.2f} s")
+    return int(crashes > 0 or longest > LIMIT)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
