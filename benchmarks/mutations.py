@@ -13,7 +13,20 @@ from lxml import etree
 _TAG = re.compile(rb"<[^<>]{1,200}>")
 _ATTRIBUTE = re.compile(rb'[A-Za-z]+="[^"<>]{0,80}"')
 _ODD_VALUES = (b"", b"-1", b"0", b"99999999999", b"NaN", b"2.5", b"&", b"\xff", b"34066-1", b"urn:hl7-org:v3")
-_TAGS = ("text", "section", "paragraph", "table", "thead", "tr", "td", "list", "item", "sup", "footnote", "caption")
+_TAGS: tuple[str, ...] = (
+    "text",
+    "section",
+    "paragraph",
+    "table",
+    "thead",
+    "tr",
+    "td",
+    "list",
+    "item",
+    "sup",
+    "footnote",
+    "caption",
+)
 _TAGS += ("title", "component", "structuredBody", "excerpt", "highlight", "content", "subject", "name", "document")
 
 
@@ -128,7 +141,7 @@ def _edit_element(element: etree._Element, other: etree._Element, dice: random.R
     elif kind == 2:
         element.tag = "{urn:hl7-org:v3}" + dice.choice(_TAGS)
     elif kind == 3:
-        for _ in range(dice.randint(1, 150)):
+        for _ in range(dice.randint(1, 240)):
             element = etree.SubElement(element, "{urn:hl7-org:v3}" + dice.choice(_TAGS))
             element.text = "deep"
     elif kind == 4:

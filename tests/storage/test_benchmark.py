@@ -257,7 +257,7 @@ def test_the_card_says_how_it_was_made_and_holds_no_time_or_path(tmp_path: Path)
     card = run.file("benchmark/README.md").read_text()
     header = yaml.safe_load(card.split("---\n")[1])
     assert [one["config_name"] for one in header["configs"]] == ["factual", "multihop", "refusal"]
-    for said in ("| seed | 7 |", "fdarx 0.1.0", "abc", "No language model took part", "| rules | 40 | 5 |", "CC0"):
+    for said in ("| seed | 7 |", "fdarx 0.1.0", "abc", "No language model took part", "| rules | 40 | 5 |", "DailyMed"):
         assert said in card
     for unsaid in ("2026-11", "12.5", "/home", str(tmp_path)):
         assert unsaid not in card

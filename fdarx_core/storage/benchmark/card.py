@@ -54,7 +54,7 @@ def _header(tally: Tally) -> str:
     header = {
         "pretty_name": "Questions on FDA drug labels",
         "language": ["en"],
-        "license": "cc0-1.0",
+        "license": "other",
         "task_categories": ["question-answering"],
         "tags": ["medical", "drug-labels", "spl", "multi-hop", "refusal"],
         "size_categories": [next((name for bound, name in _SIZES if total < bound), _MORE)],
@@ -168,6 +168,6 @@ _LICENCE = """
 ## Licence
 
 Label texts are those that manufacturers filed with the FDA as SPL and that the National Library of Medicine publishes
-on DailyMed. The FDA offers such data as public domain, worldwide under CC0 1.0; the questions are given on the same
-terms. Names of products may be trademarks of their owners.
+on DailyMed; read DailyMed's and openFDA's terms before you pass them on. The wording of questions that come from
+templates is FDARx's own (Apache-2.0). Names of products may be trademarks of their owners.
 """
