@@ -5,8 +5,14 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from pathlib import Path
+from uuid import uuid4
 
+import boto3
 import pytest
+from botocore.config import Config
+
+from fdarx_core.storage import Location, s3
+from tests.storage.swift_server import ACCESS_KEY, REGION, SECRET_KEY, Unavailable, running
 
 REPOSITORY = Path(__file__).parent.parent
 EXAMPLES = REPOSITORY / "examples" / "labels"
@@ -40,3 +46,31 @@ def _data(name: str) -> Path:
     if not (root / name).exists():
         pytest.skip(f"no real data: {root / name} is absent; set FDARX_DATA to the folder that holds {name}")
     return root / name
+
+
+@pytest.fixture(scope="session")
+def s3_endpoint(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    try:
+        with running(tmp_path_factory.mktemp("swift")) as address:
+            yield address
+    except Unavailable as reason:
+        pytest.skip(f"no S3 server to test against: {reason}")
+
+
+@pytest.fixture(scope="module")
+def bucket(s3_endpoint: str) -> Iterator[Location]:
+    """A bucket of the test server, with the process's environment as a user would set it."""
+    settings = {
+        "AWS_ENDPOINT_URL": s3_endpoint,
+        "AWS_ACCESS_KEY_ID": ACCESS_KEY,
+        "AWS_SECRET_ACCESS_KEY": SECRET_KEY,
+        "AWS_DEFAULT_REGION": REGION,
+    }
+    with pytest.MonkeyPatch.context() as patch:
+        for name, value in settings.items():
+            patch.setenv(name, value)
+        s3._client.cache_clear()
+        name = f"labels-{uuid4().hex[:8]}"
+        boto3.client("s3", config=Config(s3={"addressing_style": "path"})).create_bucket(Bucket=name)
+        yield Location(f"s3://{name}")
+        s3._client.cache_clear()

@@ -53,7 +53,10 @@ def _attribute(root: Element, child: str, name: str) -> str:
 
 
 def _iso_date(value: str) -> str:
+    day = value[:8]
+    if not (day.isascii() and day.isdecimal()):
+        return ""
     try:
-        return date(int(value[:4]), int(value[4:6]), int(value[6:8])).isoformat()
+        return date(int(day[:4]), int(day[4:6]), int(day[6:] or 0)).isoformat()
     except ValueError:
         return ""

@@ -62,7 +62,7 @@ def _run(blocks: Sequence[pa.Table], operators: Sequence[Callable[[pa.Table], pa
     context = ray.data.DataContext.get_current()
     context.enable_progress_bars = False
     context.print_on_execution_start = False
-    dataset = ray.data.from_arrow(list(blocks))
+    dataset: ray.data.Dataset = ray.data.from_arrow(list(blocks))
     for operator in operators:
         dataset = dataset.map_batches(operator, batch_format="pyarrow", batch_size=None, zero_copy_batch=True)
     yield from dataset.iter_rows()

@@ -31,7 +31,7 @@ def head(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]]:
     environment = {**os.environ, "HOME": str(home), "RAY_AUTH_MODE": "token"}
     environment["PATH"] = f"{RAY.parent}{os.pathsep}{environment['PATH']}"
     subprocess.run([RAY, "get-auth-token", "--generate"], env=environment, check=True, capture_output=True, timeout=60)
-    start = [RAY, "start", "--head", "--block", "--num-cpus=2", "--node-ip-address=127.0.0.1", f"--port={port}"]
+    start = [str(RAY), "start", "--head", "--block", "--num-cpus=2", "--node-ip-address=127.0.0.1", f"--port={port}"]
     start += [f"--dashboard-port={dashboard}", "--object-store-memory=200000000", f"--temp-dir={home / 'ray'}"]
     node = subprocess.Popen(start, env=environment, stdout=subprocess.PIPE, text=True)
     assert node.stdout is not None

@@ -8,13 +8,10 @@ import pickle
 import subprocess
 import sys
 import zipfile
-from collections.abc import Iterator
 from uuid import uuid4
 
-import boto3
 import pyarrow as pa
 import pytest
-from botocore.config import Config
 
 from fdarx_core.labels.sources import MissingInput, find_sources, read_document, read_source
 from fdarx_core.records import Reject
@@ -25,40 +22,12 @@ from fdarx_core.storage import (
     StorageError,
     read_records,
     read_table,
-    s3,
     write_records,
     write_table,
 )
-from tests.storage.swift_server import ACCESS_KEY, PAGE, REGION, SECRET_KEY, Unavailable, running
+from tests.storage.swift_server import PAGE
 
 pytestmark = pytest.mark.s3
-
-
-@pytest.fixture(scope="module")
-def endpoint(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    try:
-        with running(tmp_path_factory.mktemp("swift")) as address:
-            yield address
-    except Unavailable as reason:
-        pytest.skip(f"no S3 server to test against: {reason}")
-
-
-@pytest.fixture(scope="module")
-def bucket(endpoint: str) -> Iterator[Location]:
-    """A bucket of the test server, with the process's environment as a user would set it."""
-    settings = {
-        "AWS_ENDPOINT_URL": endpoint,
-        "AWS_ACCESS_KEY_ID": ACCESS_KEY,
-        "AWS_SECRET_ACCESS_KEY": SECRET_KEY,
-        "AWS_DEFAULT_REGION": REGION,
-    }
-    with pytest.MonkeyPatch.context() as patch:
-        for name, value in settings.items():
-            patch.setenv(name, value)
-        s3._client.cache_clear()
-        boto3.client("s3", config=Config(s3={"addressing_style": "path"})).create_bucket(Bucket="labels")
-        yield Location("s3://labels")
-        s3._client.cache_clear()
 
 
 @pytest.fixture
