@@ -142,14 +142,15 @@ def _missing(chunks: list[str], held: Counter[str]) -> Iterator[str]:
 
 
 def _readings(chunk: str) -> list[list[str]]:
-    """The words of a chunk, each of its first seams read as joined or as apart."""
+    """The words of a chunk with its seams joined, with its seams apart, and all ways between for the first few."""
     if _SEAM not in chunk:
         return [_words(chunk)]
     first, *pieces = _SEAMS.split(chunk)
     texts = [first]
-    for place, piece in enumerate(pieces):
-        texts = [text + seam + piece for seam in (("", " ") if place < _FREE_SEAMS else (" ",)) for text in texts]
-    return [_words(text) for text in texts]
+    for piece in pieces[:_FREE_SEAMS]:
+        texts = [text + seam + piece for seam in ("", " ") for text in texts]
+    mixed = [" ".join((text, *pieces[_FREE_SEAMS:])) for text in texts]
+    return [_words(text) for text in ("".join((first, *pieces)), *mixed)]
 
 
 def _numbers_lost(text: str, held: set[str]) -> int:

@@ -102,7 +102,7 @@ def flow(labels: Sequence[Identity], out: str) -> float:
 
 def identities(path: str) -> list[Identity]:
     """All documents under a path, by set id."""
-    found = [one for block, _ in identify_all(find_sources([path]).sources) for one in block]
+    found = [one for block in identify_all(find_sources([path]).sources) for one in block.identities]
     return sorted(found, key=lambda one: one.set_id)
 
 

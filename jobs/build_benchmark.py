@@ -143,6 +143,10 @@ def _tell(info: dict[str, Any], run: RunDirectory) -> None:
     print(f"\n{sum(kinds.values()):,} questions: " + ", ".join(f"{count:,} {kind}" for kind, count in kinds.items()))
     for stage in info["stages"]:
         print(f"  {stage['stage']:<12} {stage['rows_in']:>9,} in {stage['rejected']:>9,} rejected")
+    if missing := info["input"]["set_ids_not_found"]:
+        print(
+            f"{len(missing)} of the set ids asked for are not in the input: {' '.join(missing[:5])} …", file=sys.stderr
+        )
     print(f"benchmark  {run.file('benchmark')}\nreport     {run.file('report.html')}")
 
 

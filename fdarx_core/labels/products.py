@@ -38,8 +38,10 @@ class Products:
     @property
     def aliases(self) -> list[str]:
         """All names the label's text may use for the drug, the product's own first, compared without case."""
-        names = [*self.brands, *self.generics, *self.substances, *self.moieties]
-        return list({name.casefold(): name for name in reversed(names)}.values())[::-1]
+        first: dict[str, str] = {}
+        for name in (*self.brands, *self.generics, *self.substances, *self.moieties):
+            first.setdefault(name.casefold(), name)
+        return list(first.values())
 
 
 def read_products(root: Element) -> Products:

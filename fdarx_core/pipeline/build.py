@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from hashlib import sha256
@@ -48,13 +48,23 @@ class Build:
         Raises EmptySelection, and RunConflict when the input changed since the run began.
         """
         with self._timed("identify"):
-            chosen, counts, rejects, digest = self._select()
+            found, rejects, counts = self._identify()
+        chosen, unselected = select(found, self.selection)
+        counts.append(StageCount("select", len(found), len(chosen), len(unselected), len(chosen)))
+        rejects = sorted(rejects + unselected, key=lambda one: (one.stage, one.reason, one.id, one.source))
+        if not chosen:
+            raise EmptySelection(_why_empty(rejects))
+        digest = _digest(chosen)
+        self._check_input(digest)
         with self._timed("build"):
             counts += self._build(chosen, rejects)
-        stages = total(counts)
+        return self._publish(total(counts), digest, self.selection.set_ids - {one.set_id for one in found})
+
+    def _publish(self, stages: list[StageCount], digest: str, not_found: Iterable[str]) -> dict[str, Any]:
         check_accounts(stages)
-        summary = {
-            "input": {"digest": digest, "files": len(self.inputs.sources), "ignored": self.inputs.ignored},
+        read = {"digest": digest, "files": len(self.inputs.sources), "ignored": self.inputs.ignored}
+        summary: dict[str, Any] = {
+            "input": {**read, "set_ids_not_found": sorted(not_found)},
             "stages": [asdict(stage) for stage in stages],
             "timings": self.timings,
         }
@@ -65,30 +75,22 @@ class Build:
         self.run.finish(summary)
         return self.run.info()
 
-    def _select(self) -> tuple[list[Identity], list[StageCount], list[Reject], str]:
+    def _identify(self) -> tuple[list[Identity], list[Reject], list[StageCount]]:
         found: list[Identity] = []
         rejects = list(self.inputs.rejects)
-        for done, (identities, bad) in enumerate(identify_all(self.inputs.sources), 1):
-            found.extend(identities)
-            rejects.extend(bad)
-            self.progress("identify", min(done * 64, len(self.inputs.sources)), len(self.inputs.sources), [])
+        done = 0
+        for block in identify_all(self.inputs.sources):
+            found.extend(block.identities)
+            rejects.extend(block.rejects)
+            done += block.sources
+            self.progress("identify", done, len(self.inputs.sources), [])
         unread = sum(reject.stage == "read" for reject in rejects)
-        unknown = len(rejects) - unread
-        read = len(found) + unknown
-        chosen, unselected = select(found, self.selection)
+        read = len(found) + len(rejects) - unread
         counts = [
             StageCount("read", read + unread, read, unread, read),
-            StageCount("identify", read, len(found), unknown, len(found)),
-            StageCount("select", len(found), len(chosen), len(unselected), len(chosen)),
+            StageCount("identify", read, len(found), len(rejects) - unread, len(found)),
         ]
-        rejects = sorted(
-            rejects + unselected, key=lambda reject: (reject.stage, reject.reason, reject.id, reject.source)
-        )
-        if not chosen:
-            raise EmptySelection(_why_empty(rejects))
-        digest = sha256("".join(sorted(f"{one.set_id}:{one.sha256}" for one in chosen)).encode()).hexdigest()
-        self._check_input(digest)
-        return chosen, counts, rejects, digest
+        return found, rejects, counts
 
     def _check_input(self, digest: str) -> None:
         """Parts of a run must all come from the same labels; the first start notes which, a later one compares."""
@@ -151,6 +153,10 @@ def check_accounts(stages: Sequence[StageCount]) -> None:
     ):
         if before in by_name and after in by_name and getattr(by_name[before], made) != by_name[after].rows_in:
             raise AccountingError(f"stage {after} got {by_name[after].rows_in} rows, {before} made {by_name[before]}")
+
+
+def _digest(chosen: Iterable[Identity]) -> str:
+    return sha256("".join(sorted(f"{one.set_id}:{one.sha256}" for one in chosen)).encode()).hexdigest()
 
 
 def _why_empty(rejects: Sequence[Reject]) -> str:

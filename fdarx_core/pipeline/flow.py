@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pickle
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from typing import Any, TypeVar
 
 import pyarrow as pa
@@ -25,8 +25,17 @@ _SOURCES_A_BLOCK = 64
 Item = TypeVar("Item")
 
 
-def identify_all(sources: Sequence[Source]) -> Iterator[tuple[list[Identity], list[Reject]]]:
-    """Identities of all documents under the sources and rejects of what can't be read, block by block as they come."""
+@dataclass(slots=True)
+class Identified:
+    """What one block of sources held: how many sources that were, the documents in them, and what can't be read."""
+
+    sources: int
+    identities: list[Identity]
+    rejects: list[Reject]
+
+
+def identify_all(sources: Sequence[Source]) -> Iterator[Identified]:
+    """Identities of all documents under the sources, block by block as they come."""
     blocks = [_packed(part) for part in _cut(sources, _SOURCES_A_BLOCK)]
     for row in _run(blocks, [_identify_block]):
         yield pickle.loads(row["items"])
@@ -92,7 +101,7 @@ def _identify_block(block: pa.Table) -> pa.Table:
     return _each_row(block, lambda part, sources: _identify_sources(sources))
 
 
-def _identify_sources(sources: Sequence[Source]) -> tuple[list[Identity], list[Reject]]:
+def _identify_sources(sources: Sequence[Source]) -> Identified:
     found: list[Identity] = []
     rejects: list[Reject] = []
     for source in sources:
@@ -105,4 +114,4 @@ def _identify_sources(sources: Sequence[Source]) -> tuple[list[Identity], list[R
             except BadDocument as error:
                 name = document[0].name
                 rejects.append(Reject(name, "identify", error.reason, error.detail, source=name))
-    return found, rejects
+    return Identified(len(sources), found, rejects)

@@ -55,9 +55,9 @@ def test_bad_files_are_rejects_and_harm_no_other(tmp_path: Path) -> None:
     (tmp_path / "empty.xml").write_text("")
     (tmp_path / "good.xml").write_bytes((EXAMPLES / "telvanto-tablets.xml").read_bytes())
     blocks = list(identify_all(find_sources([str(tmp_path)]).sources))
-    rejects = {reject.id.rpartition("/")[2]: reject.reason for _, bad in blocks for reject in bad}
+    rejects = {reject.id.rpartition("/")[2]: reject.reason for block in blocks for reject in block.rejects}
     assert rejects == {"notes.xml": "not_xml", "empty.xml": "empty_file"}
-    assert [identity.set_id for found, _ in blocks for identity in found] == ["00000000-0000-4000-8000-000000000001"]
+    assert [one.set_id for block in blocks for one in block.identities] == ["00000000-0000-4000-8000-000000000001"]
 
 
 def test_a_build_that_stopped_goes_on_and_equals_one_that_did_not(tmp_path: Path) -> None:
