@@ -2,7 +2,7 @@
 
     python -m benchmarks.pipeline [--labels PATH] [--cpus 2] [--memory]
 
-Both build the same labels with the same stages and write the same parts; starting Ray and its first, warming run are
+Both build the same labels with the same steps and write the same parts; starting Ray and its first, warming run are
 left out of the flow's time. `--memory` adds the second measurement: peak memory of the driver and all of Ray's
 processes (proportional set size, so shared pages count once) for the labels and for eight copies under other set ids.
 """
@@ -25,8 +25,8 @@ from fdarx_core.generation.contexts import Amounts
 from fdarx_core.labels import Identity, find_sources, read_source
 from fdarx_core.pipeline.dossier import Dossier
 from fdarx_core.pipeline.flow import build_parts, identify_all, numbered_parts
+from fdarx_core.pipeline.plan import AskBaseline, build_steps, run_steps
 from fdarx_core.pipeline.sink import Sink
-from fdarx_core.pipeline.stages import build_stages
 from fdarx_core.storage import RunDirectory
 from jobs.ray_session import ray_session
 
@@ -79,23 +79,20 @@ def _pss_kib(pid: int) -> int:
 
 
 def loop(labels: Sequence[Identity], out: str) -> float:
-    """Seconds of a plain loop over the stages, part by part."""
+    """Seconds of a plain loop over the steps, part by part."""
     sink = Sink(RunDirectory.begin(out, job="benchmark", config={}, versions={}))
-    stages = build_stages(Amounts())
+    steps, answer = build_steps(Amounts()), AskBaseline()
     start = time.perf_counter()
     for number, part in numbered_parts(labels):
-        dossiers = [Dossier(identity) for identity in part]
-        for stage in stages:
-            dossiers = stage(dossiers)
-        sink(number, dossiers)
+        sink(number, run_steps(steps, [Dossier(identity) for identity in part], answer))
     return time.perf_counter() - start
 
 
 def flow(labels: Sequence[Identity], out: str) -> float:
-    """Seconds of the Ray flow over the same stages."""
+    """Seconds of the Ray flow over the same steps."""
     sink = Sink(RunDirectory.begin(out, job="benchmark", config={}, versions={}))
     start = time.perf_counter()
-    for _ in build_parts(numbered_parts(labels), build_stages(Amounts()), sink):
+    for _ in build_parts(numbered_parts(labels), build_steps(Amounts()), AskBaseline(), sink):
         pass
     return time.perf_counter() - start
 

@@ -16,8 +16,8 @@ from fdarx_core.labels.sources import Inputs
 from fdarx_core.llm import ResponseStore
 from fdarx_core.pipeline.dossier import AccountingError, total
 from fdarx_core.pipeline.flow import build_parts, identify_all, numbered_parts
+from fdarx_core.pipeline.plan import AskBaseline, build_steps
 from fdarx_core.pipeline.sink import ACCOUNTS, Sink
-from fdarx_core.pipeline.stages import build_stages
 from fdarx_core.records import Reject, StageCount
 from fdarx_core.report import build_report
 from fdarx_core.storage import RunConflict, RunDirectory, read_records, write_records
@@ -118,7 +118,7 @@ class Build:
                 waiting.append((number, labels))
         store = ResponseStore(self.run.file("responses"))
         store.index()
-        for made in build_parts(waiting, build_stages(self.amounts, store), Sink(self.run)):
+        for made in build_parts(waiting, build_steps(self.amounts), AskBaseline(store), Sink(self.run)):
             counts = total([*counts, *made])
             done = next(count.rows_in for count in counts if count.stage == "passages")
             self.progress("build", done, len(chosen), counts)

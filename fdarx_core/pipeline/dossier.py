@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from fdarx_core.generation.contexts import Context
 from fdarx_core.labels import Identity
-from fdarx_core.records import Label, Passage, QuestionAnswer, Reject, Response, StageCount
+from fdarx_core.records import Label, Passage, QuestionAnswer, Reject, StageCount
 
 
 @dataclass(slots=True)
@@ -21,7 +21,6 @@ class Dossier:
     label: Label | None = None
     passages: list[Passage] = field(default_factory=list)
     contexts: list[Context] = field(default_factory=list)
-    responses: list[Response] = field(default_factory=list)
     candidates: list[QuestionAnswer] = field(default_factory=list)
     questions: list[QuestionAnswer] = field(default_factory=list)
     rejects: list[Reject] = field(default_factory=list)

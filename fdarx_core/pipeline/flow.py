@@ -1,4 +1,4 @@
-"""The stages as one streaming Ray Data flow: blocks of labels move from operator to operator, none waits for all."""
+"""The steps as one streaming Ray Data flow: blocks of labels move from operator to operator, none waits for all."""
 
 from __future__ import annotations
 
@@ -13,8 +13,9 @@ import ray.data
 
 from fdarx_core.labels import BadDocument, Identity, Source, identify, read_source
 from fdarx_core.pipeline.dossier import Dossier
+from fdarx_core.pipeline.plan import Answer, run_steps
 from fdarx_core.pipeline.sink import Sink
-from fdarx_core.pipeline.stages import Stage
+from fdarx_core.pipeline.steps import Asking, Step
 from fdarx_core.records import Reject, StageCount
 
 LABELS_A_PART = 8
@@ -42,13 +43,25 @@ def identify_all(sources: Sequence[Source]) -> Iterator[Identified]:
 
 
 def build_parts(
-    parts: Sequence[tuple[int, Sequence[Identity]]], stages: Sequence[Stage], sink: Sink
+    parts: Sequence[tuple[int, Sequence[Identity]]], steps: Sequence[Step], answer: Answer, sink: Sink
 ) -> Iterator[list[StageCount]]:
-    """Run the stages over parts of (number, labels) and write each; yields the accounts of each part once it stands."""
+    """Run the steps over parts of (number, labels) and write each; yields the accounts of each part once it stands.
+
+    Steps between two that ask make one operator, which begins with the asking.
+    """
     blocks = [_packed([Dossier(identity) for identity in labels], number) for number, labels in parts]
-    operators = [*(_operator(stage) for stage in stages), _sink_operator(sink)]
+    operators = [*(_operator(group, answer) for group in _groups(steps)), _sink_operator(sink)]
     for row in _run(blocks, operators):
         yield [StageCount(**count) for count in pickle.loads(row["items"])]
+
+
+def _groups(steps: Sequence[Step]) -> list[list[Step]]:
+    groups: list[list[Step]] = []
+    for step in steps:
+        if isinstance(step, Asking) or not groups:
+            groups.append([])
+        groups[-1].append(step)
+    return groups
 
 
 def numbered_parts(labels: Sequence[Identity]) -> list[tuple[int, Sequence[Identity]]]:
@@ -77,9 +90,9 @@ def _run(blocks: Sequence[pa.Table], operators: Sequence[Callable[[pa.Table], pa
     yield from dataset.iter_rows()
 
 
-def _operator(stage: Stage) -> Callable[[pa.Table], pa.Table]:
+def _operator(steps: Sequence[Step], answer: Answer) -> Callable[[pa.Table], pa.Table]:
     def apply(block: pa.Table) -> pa.Table:
-        return _each_row(block, lambda part, dossiers: stage(dossiers))
+        return _each_row(block, lambda part, dossiers: run_steps(steps, dossiers, answer))
 
     return apply
 

@@ -11,13 +11,13 @@ from fdarx_core.generation.contexts import Amounts
 from fdarx_core.labels import Selection, find_sources
 from fdarx_core.pipeline.build import Build
 from fdarx_core.pipeline.flow import build_parts, identify_all
+from fdarx_core.pipeline.plan import AskBaseline, build_steps
 from fdarx_core.pipeline.sink import Sink
-from fdarx_core.pipeline.stages import build_stages
 from fdarx_core.records import QuestionAnswer, Reject, StageCount
 from fdarx_core.storage import RunConflict, RunDirectory, read_records
 from jobs.ray_session import ray_session
 from tests.conftest import EXAMPLES
-from tests.pipeline.test_stages import build, identities
+from tests.pipeline.test_steps import build, identities
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -44,7 +44,7 @@ def test_the_flow_makes_what_a_loop_makes(tmp_path: Path) -> None:
     labels = identities(EXAMPLES)
     run = new_run(tmp_path / "run")
     parts = [(0, labels[:3]), (1, labels[3:5]), (2, labels[5:])]
-    accounts = list(build_parts(parts, build_stages(Amounts()), Sink(run)))
+    accounts = list(build_parts(parts, build_steps(Amounts()), AskBaseline(), Sink(run)))
     assert len(accounts) == 3
     made = [row for part in run.parts("questions") for row in read_records(part, QuestionAnswer)]
     assert made == [question for dossier in build(labels) for question in dossier.questions]

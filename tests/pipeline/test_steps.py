@@ -1,4 +1,4 @@
-"""The build's stages as a plain loop: accounts, provenance, and what a reader of the benchmark relies on."""
+"""The build's steps as a plain loop: accounts, provenance, and what a reader of the benchmark relies on."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from fdarx_core.generation.contexts import Amounts
 from fdarx_core.labels import Identity, Selection, Source, find_sources, identify, read_source, select
 from fdarx_core.pipeline.build import check_accounts
 from fdarx_core.pipeline.dossier import AccountingError, Dossier, total
-from fdarx_core.pipeline.stages import STAGES, build_stages
+from fdarx_core.pipeline.plan import STAGES, AskBaseline, build_steps, run_steps
 from fdarx_core.records import Reject, StageCount
 from tests.conftest import EXAMPLES
 
@@ -23,10 +23,8 @@ def identities(path: Path) -> list[Identity]:
 
 
 def build(labels: list[Identity], amounts: Amounts | None = None) -> list[Dossier]:
-    dossiers = [Dossier(identity) for identity in labels]
-    for stage in build_stages(amounts or Amounts()):
-        dossiers = stage(dossiers)
-    return dossiers
+    steps = build_steps(amounts or Amounts())
+    return run_steps(steps, [Dossier(identity) for identity in labels], AskBaseline())
 
 
 @pytest.fixture(scope="module")

@@ -1,0 +1,132 @@
+"""The steps of a build over one dossier. They know no Ray: any loop over them builds the same benchmark."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol, TypeAlias, runtime_checkable
+
+from fdarx_core.filters import Evidence, drop_duplicates, first_failure
+from fdarx_core.generation.candidates import from_highlights, understand
+from fdarx_core.generation.contexts import Amounts, contexts, label_text
+from fdarx_core.generation.tasks import TASKS
+from fdarx_core.labels import BadDocument, BadSource, parse_label, read_document
+from fdarx_core.pipeline.dossier import Dossier
+from fdarx_core.records import QuestionAnswer, Reject, Request, Response
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    """Where a request goes, and what of the endpoint enters its key: `Endpoint` without the means to answer."""
+
+    name: str
+    sampling: Mapping[str, Any]
+
+
+class Working(Protocol):
+    """A step that needs nothing but the dossier."""
+
+    def __call__(self, dossier: Dossier) -> None: ...
+
+
+@runtime_checkable
+class Asking(Protocol):
+    """A step in two halves, what to ask and what to make of the answers, with whoever asks in between."""
+
+    def requests(self, dossier: Dossier) -> list[Request]: ...
+
+    def take(self, dossier: Dossier, responses: Sequence[Response]) -> None:
+        """One response for each of the requests, in their order."""
+        ...
+
+
+Step: TypeAlias = Working | Asking
+
+
+@dataclass(frozen=True, slots=True)
+class Read:
+    """Address → Label and Passages."""
+
+    def __call__(self, dossier: Dossier) -> None:
+        source = dossier.identity.source
+        try:
+            dossier.label, dossier.passages = parse_label(read_document(source), source.name)
+        except (BadDocument, BadSource) as error:
+            self._drop(dossier, error.reason, error.detail)
+            return
+        if dossier.passages:
+            dossier.close("passages", 1, 1, len(dossier.passages))
+        else:
+            self._drop(dossier, "no_body", "no section of the label has text")
+
+    def _drop(self, dossier: Dossier, reason: str, detail: str) -> None:
+        set_id, name = dossier.identity.set_id, dossier.identity.source.name
+        dossier.label = None
+        dossier.close("passages", 1, 0, 0, [Reject(set_id, "passages", reason, detail, set_id, name)])
+
+
+@dataclass(frozen=True, slots=True)
+class Choose:
+    """Passages → Contexts: what to ask about."""
+
+    amounts: Amounts
+
+    def __call__(self, dossier: Dossier) -> None:
+        if dossier.label is not None:
+            dossier.contexts = contexts(dossier.label, dossier.passages, self.amounts)
+            dossier.close("contexts", 1, 1, len(dossier.contexts))
+
+
+@dataclass(frozen=True, slots=True)
+class Generate:
+    """Contexts → candidate questions; those from the Highlights, which nobody is asked for, come first."""
+
+    addresses: Mapping[str, Address]
+
+    def requests(self, dossier: Dossier) -> list[Request]:
+        return [self._request(context.task, context.slots) for context in dossier.contexts]
+
+    def _request(self, task: str, slots: Mapping[str, Any]) -> Request:
+        address = self.addresses[task]
+        return TASKS[task].request(slots, endpoint=address.name, sampling=address.sampling)
+
+    def take(self, dossier: Dossier, responses: Sequence[Response]) -> None:
+        if dossier.label is None:
+            return
+        rejects: list[Reject] = []
+        asked: list[QuestionAnswer] = []
+        for context, response in zip(dossier.contexts, responses, strict=True):
+            made = understand(context, response, dossier.label, dossier.passages)
+            if isinstance(made, Reject):
+                rejects.append(made)
+            else:
+                asked.extend(made)
+        dossier.candidates = from_highlights(dossier.label, dossier.passages) + asked
+        kept = len(dossier.contexts) - len(rejects)
+        dossier.close("generate", len(dossier.contexts), kept, len(dossier.candidates), rejects)
+
+
+def apply_rules(dossier: Dossier) -> None:
+    """Candidates → questions that pass every rule. Source: FDARxBench §B.4, stage 1."""
+    if dossier.label is None:
+        return
+    rejects: list[Reject] = []
+    names = [dossier.label.drug_name, *dossier.label.aliases]
+    whole = label_text(dossier.label, dossier.passages)
+    for question in dossier.candidates:
+        texts = [dossier.passages[index].text for index in question.gold_passages]
+        failure = first_failure(question, Evidence(names, texts, whole))
+        if failure is None:
+            dossier.questions.append(question)
+        else:
+            rejects.append(Reject(question.id, "rules", *failure, question.set_id))
+    kept = len(dossier.questions)
+    dossier.close("rules", len(dossier.candidates), kept, kept, rejects)
+
+
+def keep_one_of_each(dossier: Dossier) -> None:
+    """Questions → questions without exact and near duplicates within the label."""
+    if dossier.label is not None:
+        before = len(dossier.questions)
+        dossier.questions, repeated = drop_duplicates(dossier.questions)
+        dossier.close("duplicates", before, len(dossier.questions), len(dossier.questions), repeated)
