@@ -39,7 +39,7 @@ def flip_bytes(data: bytes, dice: random.Random) -> bytes:
 
 
 def flip_text(data: bytes, dice: random.Random) -> bytes:
-    """Letters and figures replaced by others, so that most files stay XML."""
+    """Figures replaced by others, so that most files stay XML."""
     out = bytearray(data)
     for place in (dice.randrange(len(out)) for _ in range(dice.randint(1, 2000))):
         if chr(out[place]).isdigit():

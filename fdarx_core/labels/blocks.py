@@ -6,9 +6,10 @@ from typing import TypeAlias
 
 from lxml import etree
 
-from fdarx_core.labels.inline import raw_text, words
+from fdarx_core.labels.grid import sole_cells
+from fdarx_core.labels.inline import clean, raw_text
 from fdarx_core.labels.marks import Notes
-from fdarx_core.labels.tables import sole_cells, table_lines
+from fdarx_core.labels.tables import table_lines
 from fdarx_core.labels.xml import LINE_BREAK, NS, Element
 
 PARAGRAPH, LIST, ITEM, TABLE = NS + "paragraph", NS + "list", NS + "item", NS + "table"
@@ -42,14 +43,14 @@ def _walk(element: Element, out: list[Block], depth: int) -> None:
         if tag in _BLOCKS or (len(child) and _holds_block(child)):
             if run and not run.isspace():
                 _add_lines(run, out)
-            if tag != PARAGRAPH:
-                _enter(child, tag, out, depth)
-            elif not len(child):
-                _add_lines(child.text or "", out)
-            elif not _holds_block(child):
+            if tag == PARAGRAPH and not (len(child) and _holds_block(child)):
                 _add_lines(raw_text(child), out)
+            elif tag == ITEM:
+                _add_item(child, out, depth)
+            elif tag == TABLE:
+                _add_table(child, out, depth)
             else:
-                _walk(child, out, depth)
+                _walk(child, out, depth + (tag == LIST))
             run = child.tail or ""
         elif isinstance(tag, str):
             run += etree.tostring(child, method="text", encoding="unicode")
@@ -66,15 +67,6 @@ def _holds_block(element: Element) -> bool:
     return False
 
 
-def _enter(child: Element, tag: str, out: list[Block], depth: int) -> None:
-    if tag == TABLE:
-        _add_table(child, out, depth)
-    elif tag == ITEM:
-        _add_item(child, out, depth)
-    else:
-        _walk(child, out, depth + (tag == LIST))
-
-
 def _add_table(table: Element, out: list[Block], depth: int) -> None:
     cells = sole_cells(table)
     if not cells:
@@ -86,12 +78,12 @@ def _add_table(table: Element, out: list[Block], depth: int) -> None:
 
 def _add_lines(text: str, out: list[Block]) -> None:
     for part in text.split(LINE_BREAK) if LINE_BREAK in text else (text,):
-        found = words(part)
-        if found:
-            if found[0] in _BULLETS and len(found) > 1:
-                found[0] = "-"
-            line = " ".join(found)
-            out.append((line, len(found) <= _HEADING_WORDS and _names_what_follows(line), len(found)))
+        line = clean(part)
+        if line:
+            if line[0] in _BULLETS and line[1:2] == " ":
+                line = "-" + line[1:]
+            words = line.count(" ") + 1
+            out.append((line, words <= _HEADING_WORDS and _names_what_follows(line), words))
 
 
 def _names_what_follows(line: str) -> bool:

@@ -30,25 +30,26 @@ def read_header(root: Element) -> Header:
     Raises:
         BadDocument: no_set_id.
     """
-    set_id = _attribute(root, "setId", "root").lower()
+    own = {child.tag: child for child in reversed(root)}
+    set_id = _attribute(own, "setId", "root").lower()
     if not set_id:
         raise BadDocument("no_set_id", "the document has no <setId root=…>")
-    title = root.find(NS + "title")
+    title = own.get(NS + "title")
     labeler = root.find(_LABELER)
-    version = _attribute(root, "versionNumber", "value")
+    version = _attribute(own, "versionNumber", "value")
     return Header(
         set_id=set_id,
         version=int(version) if version.isdecimal() and len(version) < 10 else 0,
-        effective_date=_iso_date(_attribute(root, "effectiveTime", "value")),
-        document_type=_attribute(root, "code", "code"),
-        document_type_name=_attribute(root, "code", "displayName"),
+        effective_date=_iso_date(_attribute(own, "effectiveTime", "value")),
+        document_type=_attribute(own, "code", "code"),
+        document_type_name=_attribute(own, "code", "displayName"),
         title="" if title is None else clean(raw_text(title)),
         labeler="" if labeler is None else clean(raw_text(labeler)),
     )
 
 
-def _attribute(root: Element, child: str, name: str) -> str:
-    element = root.find(NS + child)
+def _attribute(own: dict[str, Element], child: str, name: str) -> str:
+    element = own.get(NS + child)
     return "" if element is None else clean(element.get(name) or "")
 
 

@@ -32,6 +32,6 @@ def read_highlights(excerpt: Element, notes: Notes, code: str, heading: str) -> 
 
 
 def _statement(text: str, code: str, heading: str) -> Highlight:
-    topic = _TOPIC.match(text)
+    topic = _TOPIC.match(text) if ":" in text else None
     references = [number for group in _REFERENCE.findall(text) for number in _NUMBER.findall(group)]
     return Highlight(code, heading, topic.group(1).strip() if topic else "", text, list(dict.fromkeys(references)))

@@ -15,16 +15,14 @@ _CHARACTERS: dict[int, str | None] = {**dict.fromkeys(_PRIVATE_USE), **_SYMBOL_F
 _ODD = re.compile("[\ue000-\uf8ff" + "".join(map(chr, _INVISIBLE)) + "]")
 
 
-def words(text: str) -> list[str]:
-    """What stands between white space of every kind, soft hyphens and zero-width characters gone."""
-    if not text.isascii() and _ODD.search(text):
-        text = text.translate(_CHARACTERS)
-    return text.split()
-
-
 def clean(text: str) -> str:
-    """One line of text: its words with single spaces between them."""
-    return " ".join(words(text))
+    """One line of text: white space of every kind as single spaces, soft hyphens and zero-width characters gone."""
+    if text.isascii():
+        if not ("\n" in text or "  " in text or "\t" in text or "\r" in text):
+            return text.strip()  # twice as fast as to take apart what is in order
+    elif _ODD.search(text):
+        text = text.translate(_CHARACTERS)
+    return " ".join(text.split())
 
 
 def raw_text(element: Element) -> str:

@@ -11,6 +11,7 @@ Element: TypeAlias = etree._Element
 NAMESPACE = "urn:hl7-org:v3"
 NS = f"{{{NAMESPACE}}}"
 
+_PARSER = etree.XMLParser(resolve_entities=False, no_network=True, load_dtd=False, huge_tree=False, collect_ids=False)
 LINE_BREAK = "\r"  # what a parser never leaves in text, unless it was written as a reference
 
 
@@ -59,9 +60,8 @@ def _mark_line_breaks(data: bytes) -> bytes:
 
 
 def _parse(data: bytes) -> Element:
-    parser = etree.XMLParser(resolve_entities=False, no_network=True, load_dtd=False, huge_tree=False)
     try:
-        return etree.fromstring(_mark_line_breaks(data), parser)
+        return etree.fromstring(_mark_line_breaks(data), _PARSER)
     except etree.XMLSyntaxError as error:
         raise BadDocument(_syntax_reason(data, error), str(error)) from None
     except (LookupError, ValueError) as error:

@@ -112,7 +112,9 @@ def test_line_ends_are_white_space_and_breaks_are_lines(ends: str, encoding: str
     assert parse_label(xml.encode(encoding))[1][0].text == "one two\nthree\nfour"
 
 
-@pytest.mark.parametrize("tag", ["component><section", "list><item", "paragraph", "content", "table><tr><td", "sup"])
+@pytest.mark.parametrize(
+    "tag", ["component><section", "list><item", "paragraph", "content", "item", "table><tr><td", "sup"]
+)
 def test_nesting_up_to_the_limit_of_the_xml_parser(tag: str) -> None:
     closing = "".join(f"</{name}>" for name in reversed(tag.split("><")))
     depth = 240 // len(tag.split("><"))

@@ -72,7 +72,7 @@ def test_items_of_several_paragraphs_and_of_a_table() -> None:
 
 
 def test_blocks_inside_inline_content() -> None:
-    text = "before<content styleCode='bold'>bold<paragraph>one</paragraph>between<list><item>two</item></list></content>after"
+    text = "before<content>bold<paragraph>one</paragraph>between<list><item>two</item></list></content>after"
     assert lines_of(text) == ["before", "bold", "one", "between", "- two", "after"]
 
 
