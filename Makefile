@@ -1,10 +1,10 @@
-# make demo | test | lint | bench: each sets up what it needs in .venv.
+# make demo | test | test-engine | lint | bench: each sets up what it needs in .venv.
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 RUN := $(BIN)/python -m
 
-.PHONY: demo test lint bench clean
+.PHONY: demo test test-engine lint bench clean
 .DEFAULT_GOAL := demo
 
 $(VENV)/core: pyproject.toml
@@ -22,6 +22,10 @@ demo: $(VENV)/core  ## a benchmark from the example labels, with the built-in ba
 test: $(VENV)/test  ## all tests; those on real labels find them through FDARX_DATA
 	$(RUN) pytest
 
+test-engine: $(VENV)/test  ## the asking path against a real vLLM engine on CPU, installed under .cache (2.7 GB)
+	$(RUN) tests.engine.environment
+	FDARX_REQUIRE_ENGINE=1 $(RUN) pytest -m engine tests/engine
+
 lint: $(VENV)/test
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
@@ -33,6 +37,7 @@ bench: $(VENV)/test  ## what the performance claims rest on; needs the real labe
 	$(RUN) benchmarks.table_headers
 	$(RUN) benchmarks.pipeline
 	$(RUN) benchmarks.mutate
+	$(RUN) benchmarks.asking
 
 clean:
 	rm -rf $(VENV) .cache

@@ -23,8 +23,10 @@ from types import TracebackType
 
 from fdarx_core.generation.contexts import Amounts
 from fdarx_core.labels import Identity, find_sources, read_source
+from fdarx_core.llm import ResponseStore
+from fdarx_core.pipeline.conversation import Outside
 from fdarx_core.pipeline.dossier import Dossier
-from fdarx_core.pipeline.flow import build_parts, identify_all, numbered_parts
+from fdarx_core.pipeline.flow import Flow, identify_all, numbered_parts
 from fdarx_core.pipeline.plan import AskBaseline, build_steps, run_steps
 from fdarx_core.pipeline.sink import Sink
 from fdarx_core.storage import RunDirectory
@@ -80,8 +82,8 @@ def _pss_kib(pid: int) -> int:
 
 def loop(labels: Sequence[Identity], out: str) -> float:
     """Seconds of a plain loop over the steps, part by part."""
-    sink = Sink(RunDirectory.begin(out, job="benchmark", config={}, versions={}))
-    steps, answer = build_steps(Amounts()), AskBaseline()
+    run = RunDirectory.begin(out, job="benchmark", config={}, versions={})
+    sink, steps, answer = Sink(run), build_steps(Amounts()), AskBaseline(ResponseStore(run.file("responses")))
     start = time.perf_counter()
     for number, part in numbered_parts(labels):
         sink(number, run_steps(steps, [Dossier(identity) for identity in part], answer))
@@ -90,9 +92,10 @@ def loop(labels: Sequence[Identity], out: str) -> float:
 
 def flow(labels: Sequence[Identity], out: str) -> float:
     """Seconds of the Ray flow over the same steps."""
-    sink = Sink(RunDirectory.begin(out, job="benchmark", config={}, versions={}))
+    run = RunDirectory.begin(out, job="benchmark", config={}, versions={})
+    whole = Flow(build_steps(Amounts()), ResponseStore(run.file("responses")), Outside())
     start = time.perf_counter()
-    for _ in build_parts(numbered_parts(labels), build_steps(Amounts()), AskBaseline(), sink):
+    for _ in whole.build_parts(numbered_parts(labels), Sink(run)):
         pass
     return time.perf_counter() - start
 

@@ -4,123 +4,92 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from importlib.metadata import version
-from pathlib import Path
+from importlib.metadata import PackageNotFoundError, version
+from tempfile import TemporaryDirectory
 from typing import Any
 
-from pydantic import Field, field_validator
-
-from fdarx_core.generation.contexts import Amounts
-from fdarx_core.labels import MissingInput, Selection, find_sources
-from fdarx_core.labels.selection import EXCLUDED_ROUTES, HUMAN_PRESCRIPTION
-from fdarx_core.pipeline.build import Build, EmptySelection
-from fdarx_core.storage import RunDirectory, StorageError
-from jobs.options import JobConfig, read_options, stop
+from fdarx_core.labels import MissingInput, find_sources
+from fdarx_core.llm import ResponseStore
+from fdarx_core.llm.exchange import AskingStopped
+from fdarx_core.llm.models import ModelsError
+from fdarx_core.pipeline.build import Build, What, plan_build
+from fdarx_core.pipeline.control import asking_ended_by, wind_down
+from fdarx_core.pipeline.corpus import EmptySelection
+from fdarx_core.storage import Location, RunDirectory, StorageError
+from jobs.build_config import BuildConfig
+from jobs.build_plan import tell_plan
+from jobs.options import read_options, stop
 from jobs.progress import ProgressLine
 from jobs.ray_session import ray_session
 
+_STOPPED = 3
 _INTERRUPTED = 130
-_NOT_RESULTS = {"out", "cpus"}
-
-
-class BuildConfig(JobConfig):
-    """Options of `fdarx build`."""
-
-    labels: list[str] = Field(
-        min_length=1,
-        description="SPL XML files, folders, globs, zips or DailyMed bulk releases, on disk or s3://, in any mix",
-    )
-    out: str = Field(description="run directory to write, on disk or s3://; the same command again resumes it")
-    sample: int | None = Field(
-        None, ge=1, description="take this many labels at random after selection; time and size grow with it (all)"
-    )
-    seed: int = Field(0, description="fixes the sample and every choice; the same seed gives the same benchmark")
-    set_ids: list[str] = Field(
-        default_factory=list,
-        description="take only these labels: set ids, or files that list them one a line",
-    )
-    document_types: list[str] = Field(
-        [HUMAN_PRESCRIPTION], description="LOINC codes of the document types to take; 34391-3 is human prescription"
-    )
-    exclude_routes: list[str] = Field(
-        list(EXCLUDED_ROUTES),
-        description="leave out labels with a route that contains one of these words; `none` leaves none out",
-    )
-    passages: int = Field(
-        16, ge=0, description="passages a label to write factual questions from: one request each to a model"
-    )
-    pairs_per_passage: int = Field(3, ge=1, le=10, description="question-answer pairs to ask for a passage")
-    section_pairs: int = Field(
-        12, ge=0, description="pairs of sections a label to write multi-hop questions from: one request each"
-    )
-    refusals: int = Field(6, ge=0, description="unanswerable questions a label: one request each to rephrase it")
-    cpus: int | None = Field(None, ge=1, description="CPUs of this machine to use; on a cluster Ray decides (all)")
-
-    @field_validator("set_ids")
-    @classmethod
-    def _read_lists(cls, given: list[str]) -> list[str]:
-        ids: list[str] = []
-        for one in given:
-            if Path(one).is_file():
-                ids.extend(line.strip() for line in Path(one).read_text(encoding="utf-8").splitlines())
-            else:
-                ids.append(one)
-        return sorted({one.strip().lower() for one in ids if one.strip()})
-
-    @field_validator("exclude_routes")
-    @classmethod
-    def _none_is_empty(cls, words: list[str]) -> list[str]:
-        return [] if words == ["none"] else [word.casefold() for word in words]
-
-    def identity(self) -> dict[str, Any]:
-        """What makes a run this run: every option that can change its results."""
-        config = self.model_dump(mode="json", exclude=_NOT_RESULTS)
-        return {**config, "labels": sorted(config["labels"])}
-
-    def selection(self) -> Selection:
-        return Selection(
-            tuple(self.document_types), tuple(self.exclude_routes), frozenset(self.set_ids), self.sample, self.seed
-        )
-
-    def amounts(self) -> Amounts:
-        return Amounts(self.passages, self.pairs_per_passage, self.section_pairs, self.refusals, self.seed)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the job; returns its exit code: 0 done, 2 wrong argument, 130 interrupted."""
+    """Run the job; returns its exit code: 0 done, 2 wrong argument, 3 stopped while asking, 130 interrupted."""
     config = read_options(BuildConfig, arguments, prog="fdarx build", description=__doc__ or "")
     try:
-        inputs = find_sources(config.labels)
-        run = RunDirectory.begin(config.out, job="build_benchmark", config=config.identity(), versions=_versions())
-        if run.complete:
-            print(f"{run.root} is complete already, nothing to do", file=sys.stderr)
-            _tell(run.info(), run)
-            return 0
-        if run.resumed:
-            print(f"resuming {run.root}", file=sys.stderr)
-        progress = ProgressLine()
-        with ray_session(config.cpus):
-            info = _build(Build(run, inputs, config.selection(), config.amounts(), progress), progress)
-    except (MissingInput, StorageError, EmptySelection) as error:
+        return _plan(config) if config.plan else _build(config)
+    except (MissingInput, StorageError, EmptySelection, ModelsError) as error:
         stop(str(error))
+    except AskingStopped as error:
+        print(f"stopped: {error}", file=sys.stderr)
+        return _STOPPED
     except KeyboardInterrupt:
         print("\ninterrupted; what is done is kept, the same command goes on from there", file=sys.stderr)
         return _INTERRUPTED
-    _tell(info, run)
+
+
+def _what(config: BuildConfig) -> What:
+    return What(
+        find_sources(config.labels),
+        config.selection(),
+        config.amounts(),
+        config.roles(),
+        config.max_requests,
+        config.max_cost,
+        [RunDirectory.open(other) for other in config.reuse],
+    )
+
+
+def _plan(config: BuildConfig) -> int:
+    what = _what(config)
+    with TemporaryDirectory() as nowhere, ray_session(config.cpus), ProgressLine() as progress:
+        rows = plan_build(what, ResponseStore(Location(nowhere)), progress)
+    tell_plan(rows)
     return 0
 
 
-def _build(build: Build, progress: ProgressLine) -> dict[str, Any]:
+def _build(config: BuildConfig) -> int:
+    what = _what(config)
+    identity = config.identity(what.roles)
+    run = RunDirectory.begin(config.out, job="build_benchmark", config=identity, versions=_versions())
+    if run.complete:
+        print(f"{run.root} is complete already, nothing to do", file=sys.stderr)
+    else:
+        if run.resumed:
+            print(f"resuming {run.root}", file=sys.stderr)
+        with ray_session(config.cpus), ProgressLine() as progress:
+            _run(Build(run, what, progress), progress)
+    _tell(run.info(), run)
+    return 0
+
+
+def _run(build: Build, progress: ProgressLine) -> None:
     try:
-        return build.run_all()
+        with progress.watching(build):
+            build.run_all()
     except KeyboardInterrupt:
+        wind_down(build.flow.control if build.flow else None)
         build.run.stop("interrupted")
         raise
     except BaseException:
-        build.run.stop("failed")
+        stopped = asking_ended_by(build.flow.control if build.flow else None)
+        build.run.stop("stopped" if stopped else "failed")
+        if stopped:
+            raise stopped from None
         raise
-    finally:
-        progress.close()
 
 
 def _versions() -> dict[str, str]:
@@ -130,8 +99,6 @@ def _versions() -> dict[str, str]:
 
 def _version(name: str) -> str:
     """Under `ray job submit` the project runs from its folder, without being installed."""
-    from importlib.metadata import PackageNotFoundError
-
     try:
         return version(name)
     except PackageNotFoundError:
@@ -143,10 +110,13 @@ def _tell(info: dict[str, Any], run: RunDirectory) -> None:
     print(f"\n{sum(kinds.values()):,} questions: " + ", ".join(f"{count:,} {kind}" for kind, count in kinds.items()))
     for stage in info["stages"]:
         print(f"  {stage['stage']:<12} {stage['rows_in']:>9,} in {stage['rejected']:>9,} rejected")
+    for row in info["asked"]:
+        if row["endpoint"] != "baseline":
+            cost = "" if row["cost"] is None else f", {row['cost']:.2f} USD"
+            tokens = f"{row['prompt_tokens']:,} tokens in, {row['completion_tokens']:,} out"
+            print(f"  {row['task']} by {row['endpoint']}: {row['requests']:,} requests, {tokens}{cost}")
     if missing := info["input"]["set_ids_not_found"]:
-        print(
-            f"{len(missing)} of the set ids asked for are not in the input: {' '.join(missing[:5])} …", file=sys.stderr
-        )
+        print(f"{len(missing)} of the set ids asked for are not in the input, {missing[0]} first", file=sys.stderr)
     print(f"benchmark  {run.file('benchmark')}\nreport     {run.file('report.html')}")
 
 

@@ -6,7 +6,10 @@ import sys
 from collections.abc import Callable, Sequence
 from importlib import import_module
 
-_JOBS = {"build": ("jobs.build_benchmark", "SPL labels in, a question-answering benchmark out")}
+_JOBS = {
+    "build": ("jobs.build_benchmark", "SPL labels in, a question-answering benchmark out"),
+    "show": ("jobs.show", "the whole life of one question of a run"),
+}
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

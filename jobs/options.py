@@ -51,6 +51,9 @@ def _parser(model: type[JobConfig], prog: str, description: str) -> argparse.Arg
     parser = argparse.ArgumentParser(prog=prog, description=description, allow_abbrev=False)
     for name, field in model.model_fields.items():
         multiple = get_origin(_bare(field.annotation)) in (list, tuple)
+        if _bare(field.annotation) is bool:
+            parser.add_argument(_flag(name), dest=name, action="store_true", default=None, help=_help(field))
+            continue
         parser.add_argument(
             _flag(name),
             dest=name,
@@ -73,7 +76,7 @@ def _bare(annotation: Any) -> Any:
 
 
 def _metavar(field: FieldInfo, name: str) -> str:
-    return "N" if _bare(field.annotation) is int else name.rstrip("s").replace("_", "-").upper()
+    return "N" if _bare(field.annotation) in (int, float) else name.rstrip("s").replace("_", "-").upper()
 
 
 def _help(field: FieldInfo) -> str:
@@ -82,7 +85,7 @@ def _help(field: FieldInfo) -> str:
         return f"{text} (required)"
     default = field.get_default(call_default_factory=True)
     shown = " ".join(map(str, default)) if isinstance(default, (list, tuple)) else default
-    return text if default in (None, [], ()) else f"{text} (default: {shown})"
+    return text if default in (None, [], (), False) else f"{text} (default: {shown})"
 
 
 def _read_yaml(path: str) -> dict[str, Any]:

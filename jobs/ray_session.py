@@ -9,7 +9,8 @@ from contextlib import contextmanager
 
 _LOCAL_OBJECT_STORE = 512 * 2**20
 _CHATTY = ("ray.data", "ray.data._internal.progress", "ray._private.authentication.authentication_token_setup")
-"""Loggers that warn of what is as it should be: no progress bars of Ray's own, a token for every cluster."""
+"""Loggers that tell of what is as it should be (no progress bars of Ray's own, a token for every cluster), or of errors
+that the job tells itself."""
 
 
 @contextmanager
@@ -20,7 +21,7 @@ def ray_session(cpus: int | None = None) -> Iterator[None]:
     import ray.data
 
     for name in _CHATTY:
-        logging.getLogger(name).setLevel(logging.ERROR)
+        logging.getLogger(name).setLevel(logging.CRITICAL)
     if os.environ.get("RAY_ADDRESS"):
         ray.init(logging_level=logging.WARNING)
     else:

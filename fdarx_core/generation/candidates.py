@@ -16,7 +16,7 @@ from fdarx_core.generation.tasks import (
     MultihopReply,
     RephraseReply,
 )
-from fdarx_core.generation.topics import topic_of
+from fdarx_core.labels.topics import topic_of
 from fdarx_core.llm import Unparsable
 from fdarx_core.records import NO_ANSWER, Label, Passage, QuestionAnswer, Reject, Response, content_id
 

@@ -11,7 +11,7 @@ from typing import Any
 from fdarx_core.generation.pairs import choose_pairs
 from fdarx_core.generation.refusal import refusal_questions
 from fdarx_core.generation.tasks import GENERATE_FACTUAL, GENERATE_MULTIHOP, REPHRASE_REFUSAL
-from fdarx_core.generation.topics import topic_of
+from fdarx_core.labels.topics import topic_of
 from fdarx_core.records import Label, Passage, content_id
 
 _FEWEST_WORDS = 20

@@ -1,16 +1,29 @@
 """Asking a model: what is asked (Task), where it goes (Endpoint), what was answered (ResponseStore)."""
 
 from fdarx_core.llm.ask import ask
+from fdarx_core.llm.asker import Asker, BudgetReached
 from fdarx_core.llm.endpoints import TRANSIENT, Baseline, Endpoint, response_to
+from fdarx_core.llm.exchange import AskingStopped, EndpointStopped
+from fdarx_core.llm.http_endpoint import Counters, HttpEndpoint
 from fdarx_core.llm.keys import request_key, source_digest
+from fdarx_core.llm.models import ModelConfig, ModelsError, Prices, load_models
 from fdarx_core.llm.prompts import Prompt, PromptError
 from fdarx_core.llm.store import ResponseStore
 from fdarx_core.llm.task import Reply, Task, Unparsable
 
 __all__ = [
     "TRANSIENT",
+    "Asker",
+    "AskingStopped",
     "Baseline",
+    "BudgetReached",
+    "Counters",
     "Endpoint",
+    "EndpointStopped",
+    "HttpEndpoint",
+    "ModelConfig",
+    "ModelsError",
+    "Prices",
     "Prompt",
     "PromptError",
     "Reply",
@@ -18,6 +31,7 @@ __all__ = [
     "Task",
     "Unparsable",
     "ask",
+    "load_models",
     "request_key",
     "response_to",
     "source_digest",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections import OrderedDict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from hashlib import blake2b
 from itertools import groupby
@@ -19,6 +19,7 @@ from fdarx_core.storage import Location, write_records
 
 _LOG = logging.getLogger(__name__)
 _KEPT_SEGMENTS = 8
+_TAKEN_OVER = "reused/"
 _READERS = 8
 _NO_SEGMENT = (pa.ArrowException, OSError, KeyError, TypeError)
 """What parsing a damaged or foreign file raises. A place that can't be reached is a StorageError, and stops the run:
@@ -64,6 +65,19 @@ class ResponseStore:
             responses = self._responses(name)
             found |= {key: responses[key] for _, key in entries if key in responses}
         return found
+
+    def tables(self, columns: list[str]) -> Iterator[pa.Table]:
+        """These columns of every segment that was asked for this store, one by one; those taken over are left out."""
+        for name in sorted(set(self.index().values())):
+            if not name.startswith(_TAKEN_OVER):
+                yield _parsed((self.root / name).read_bytes(), columns)
+
+    def take_over(self, other: ResponseStore) -> None:
+        """Copies another store's segments, so that what it was answered is not asked again. Call before `index`."""
+        for name in sorted(set(other.index().values())):
+            place = self.root / f"{_TAKEN_OVER}{name.removeprefix(_TAKEN_OVER)}"
+            if not place.exists():
+                place.write_bytes((other.root / name).read_bytes())
 
     def put(self, responses: Iterable[Response]) -> None:
         """Keeps final responses, one new segment a task."""

@@ -99,9 +99,8 @@ class Task(Generic[ReplyT]):
         return self._read(text)
 
     def _read(self, text: str) -> ReplyT:
-        fenced = _FENCED.match(text)
         try:
-            return self.reply.model_validate_json(fenced[1] if fenced else text)
+            return self.reply.model_validate_json(unfenced(text))
         except ValidationError as error:
             not_json = error.errors()[0]["type"] == "json_invalid"
             raise Unparsable("invalid_json" if not_json else "wrong_shape", explained(error)) from None
@@ -118,3 +117,9 @@ class Task(Generic[ReplyT]):
             turns.append(self.prompt.render(example.slots)[-1])
             turns.append({"role": "assistant", "content": orjson.dumps(reply.model_dump()).decode()})
         return turns
+
+
+def unfenced(text: str) -> str:
+    """A reply without the Markdown fence that models like to put around JSON."""
+    fenced = _FENCED.match(text)
+    return fenced[1] if fenced else text

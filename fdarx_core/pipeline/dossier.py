@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from fdarx_core.generation.contexts import Context
 from fdarx_core.labels import Identity
-from fdarx_core.records import Label, Passage, QuestionAnswer, Reject, StageCount
+from fdarx_core.records import Label, Passage, QuestionAnswer, Reject, StageCount, Verdict
 
 
 @dataclass(slots=True)
@@ -23,6 +23,7 @@ class Dossier:
     contexts: list[Context] = field(default_factory=list)
     candidates: list[QuestionAnswer] = field(default_factory=list)
     questions: list[QuestionAnswer] = field(default_factory=list)
+    verdicts: list[Verdict] = field(default_factory=list)
     rejects: list[Reject] = field(default_factory=list)
     counts: list[StageCount] = field(default_factory=list)
 

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-import pickle
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
-from typing import Any, TypeVar
+from typing import Any, TypeAlias, TypeVar
 
 import pyarrow as pa
-import ray
 import ray.data
 
 from fdarx_core.labels import BadDocument, Identity, Source, identify, read_source
+from fdarx_core.llm import ResponseStore
+from fdarx_core.pipeline.blocks import each_row, packed, unpacked
+from fdarx_core.pipeline.control import start_control
+from fdarx_core.pipeline.conversation import Conversation, Outside
 from fdarx_core.pipeline.dossier import Dossier
-from fdarx_core.pipeline.plan import Answer, run_steps
+from fdarx_core.pipeline.plan import AskBaseline, run_steps
+from fdarx_core.pipeline.planning import PlanRow, plan_part
 from fdarx_core.pipeline.sink import Sink
 from fdarx_core.pipeline.steps import Asking, Step
 from fdarx_core.records import Reject, StageCount
@@ -22,8 +25,11 @@ LABELS_A_PART = 8
 """Labels in a block: the grain of parallel work, of resuming, and of memory (a few MB)."""
 
 _SOURCES_A_BLOCK = 64
+_BLOCKS_IN_CONVERSATION = 16
+"""Labels talked about at once, over `LABELS_A_PART`: enough to keep some hundred requests in flight to the last one."""
 
 Item = TypeVar("Item")
+Operator: TypeAlias = Callable[[ray.data.Dataset], ray.data.Dataset]
 
 
 @dataclass(slots=True)
@@ -35,33 +41,68 @@ class Identified:
     rejects: list[Reject]
 
 
+@dataclass(slots=True)
+class Flow:
+    """The steps of a build, where its answers are kept, and whom it asks; `control` reaches the conversation."""
+
+    steps: Sequence[Step]
+    store: ResponseStore
+    outside: Outside
+    control: Any = None
+
+    def build_parts(self, parts: Sequence[tuple[int, Sequence[Identity]]], sink: Sink) -> Iterator[list[StageCount]]:
+        """Run the steps over parts of (number, labels) and write each; yields a part's accounts once it stands.
+
+        Steps between the first and the last that ask a model are one operator, the conversation, of which there is
+        one a run. The others are tasks, cut where rules are asked. Raises what a step raised, wrapped by Ray.
+        """
+        blocks = [packed([Dossier(identity) for identity in labels], number) for number, labels in parts]
+        for row in _run(blocks, [*self._operators(), _task(lambda part, dossiers: _written(sink, part, dossiers))]):
+            yield [StageCount(**count) for count in unpacked(row)]
+
+    def plan_parts(self, parts: Sequence[tuple[int, Sequence[Identity]]]) -> Iterator[list[PlanRow]]:
+        """What each part would ask; nothing is asked and nothing written."""
+        blocks = [packed([Dossier(identity) for identity in labels], number) for number, labels in parts]
+        steps, models = self.steps, self.outside.models
+        for row in _run(blocks, [_task(lambda part, dossiers: plan_part(steps, models, dossiers))]):
+            yield unpacked(row)
+
+    def _operators(self) -> list[Operator]:
+        asking = [i for i, step in enumerate(self.steps) if isinstance(step, Asking) and self._asks_model(step)]
+        if not asking:
+            return self._tasks(self.steps)
+        first, last = asking[0], asking[-1] + 1
+        before, after = self._tasks(self.steps[:first]), self._tasks(self.steps[last:])
+        return [*before, self._conversation(self.steps[first:last]), *after]
+
+    def _asks_model(self, step: Asking) -> bool:
+        return bool(step.endpoints & self.outside.models.keys())
+
+    def _tasks(self, steps: Sequence[Step]) -> list[Operator]:
+        answer = AskBaseline(self.store)
+        return [_task(lambda part, dossiers, own=group: run_steps(own, dossiers, answer)) for group in _groups(steps)]
+
+    def _conversation(self, steps: Sequence[Step]) -> Operator:
+        self.control = start_control()
+        blocks = _BLOCKS_IN_CONVERSATION
+        strategy = ray.data.ActorPoolStrategy(
+            size=1, max_tasks_in_flight_per_actor=blocks, max_concurrent_calls_per_actor=blocks
+        )
+        return lambda dataset: dataset.map_batches(
+            Conversation,
+            fn_constructor_args=(steps, self.outside, self.store, self.control),
+            compute=strategy,
+            batch_format="pyarrow",
+            batch_size=None,
+            num_cpus=0,
+        )
+
+
 def identify_all(sources: Sequence[Source]) -> Iterator[Identified]:
     """Identities of all documents under the sources, block by block as they come."""
-    blocks = [_packed(part) for part in _cut(sources, _SOURCES_A_BLOCK)]
-    for row in _run(blocks, [_identify_block]):
-        yield pickle.loads(row["items"])
-
-
-def build_parts(
-    parts: Sequence[tuple[int, Sequence[Identity]]], steps: Sequence[Step], answer: Answer, sink: Sink
-) -> Iterator[list[StageCount]]:
-    """Run the steps over parts of (number, labels) and write each; yields the accounts of each part once it stands.
-
-    Steps between two that ask make one operator, which begins with the asking.
-    """
-    blocks = [_packed([Dossier(identity) for identity in labels], number) for number, labels in parts]
-    operators = [*(_operator(group, answer) for group in _groups(steps)), _sink_operator(sink)]
-    for row in _run(blocks, operators):
-        yield [StageCount(**count) for count in pickle.loads(row["items"])]
-
-
-def _groups(steps: Sequence[Step]) -> list[list[Step]]:
-    groups: list[list[Step]] = []
-    for step in steps:
-        if isinstance(step, Asking) or not groups:
-            groups.append([])
-        groups[-1].append(step)
-    return groups
+    blocks = [packed(part) for part in _cut(sources, _SOURCES_A_BLOCK)]
+    for row in _run(blocks, [_task(lambda part, own: _identify(own))]):
+        yield unpacked(row)
 
 
 def numbered_parts(labels: Sequence[Identity]) -> list[tuple[int, Sequence[Identity]]]:
@@ -73,12 +114,16 @@ def _cut(items: Sequence[Item], size: int) -> list[Sequence[Item]]:
     return [items[start : start + size] for start in range(0, len(items), size)]
 
 
-def _packed(items: Any, part: int = 0) -> pa.Table:
-    """A block of one row: Ray sees a flat binary column, whose size it knows, and never what is in it."""
-    return pa.table({"part": [part], "items": pa.array([pickle.dumps(items, protocol=5)], pa.large_binary())})
+def _groups(steps: Sequence[Step]) -> list[list[Step]]:
+    groups: list[list[Step]] = []
+    for step in steps:
+        if isinstance(step, Asking) or not groups:
+            groups.append([])
+        groups[-1].append(step)
+    return groups
 
 
-def _run(blocks: Sequence[pa.Table], operators: Sequence[Callable[[pa.Table], pa.Table]]) -> Iterator[dict[str, Any]]:
+def _run(blocks: Sequence[pa.Table], operators: Sequence[Operator]) -> Iterator[dict[str, Any]]:
     if not blocks:
         return
     context = ray.data.DataContext.get_current()
@@ -86,35 +131,24 @@ def _run(blocks: Sequence[pa.Table], operators: Sequence[Callable[[pa.Table], pa
     context.print_on_execution_start = False
     dataset: ray.data.Dataset = ray.data.from_arrow(list(blocks))
     for operator in operators:
-        dataset = dataset.map_batches(operator, batch_format="pyarrow", batch_size=None, zero_copy_batch=True)
+        dataset = operator(dataset)
     yield from dataset.iter_rows()
 
 
-def _operator(steps: Sequence[Step], answer: Answer) -> Callable[[pa.Table], pa.Table]:
+def _task(function: Callable[..., Any]) -> Operator:
+    """An operator of plain tasks; neighbours of this kind are fused by Ray."""
+
     def apply(block: pa.Table) -> pa.Table:
-        return _each_row(block, lambda part, dossiers: run_steps(steps, dossiers, answer))
+        return each_row(block, function)
 
-    return apply
-
-
-def _sink_operator(sink: Sink) -> Callable[[pa.Table], pa.Table]:
-    def write(block: pa.Table) -> pa.Table:
-        return _each_row(block, lambda part, dossiers: [asdict(count) for count in sink(part, dossiers)])
-
-    return write
+    return lambda data: data.map_batches(apply, batch_format="pyarrow", batch_size=None, zero_copy_batch=True)
 
 
-def _each_row(block: pa.Table, function: Callable[[int, Any], Any]) -> pa.Table:
-    """A block holds one row unless Ray joined some; a part stays a row all the way."""
-    rows = block.to_pylist()
-    return pa.concat_tables([_packed(function(row["part"], pickle.loads(row["items"])), row["part"]) for row in rows])
+def _written(sink: Sink, part: int, dossiers: Sequence[Dossier]) -> list[dict[str, Any]]:
+    return [asdict(count) for count in sink(part, dossiers)]
 
 
-def _identify_block(block: pa.Table) -> pa.Table:
-    return _each_row(block, lambda part, sources: _identify_sources(sources))
-
-
-def _identify_sources(sources: Sequence[Source]) -> Identified:
+def _identify(sources: Sequence[Source]) -> Identified:
     found: list[Identity] = []
     rejects: list[Reject] = []
     for source in sources:

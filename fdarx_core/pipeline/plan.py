@@ -1,28 +1,72 @@
-"""Which steps make a build, and the plain way to run them."""
+"""Which steps make a build, who is asked in them, and the plain way to run them."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
 
+from fdarx_core.filters.judges import JUDGE_RULES_VERSION, JUDGE_TASKS, JUDGES
 from fdarx_core.generation.contexts import Amounts
-from fdarx_core.generation.tasks import RULES_VERSION, TASKS
+from fdarx_core.generation.tasks import REPHRASE_REFUSAL, RULES_VERSION, TASKS
 from fdarx_core.llm import Baseline, ResponseStore, ask
+from fdarx_core.llm.models import ModelConfig
 from fdarx_core.pipeline.dossier import Dossier
-from fdarx_core.pipeline.steps import Address, Asking, Choose, Generate, Read, Step, apply_rules, keep_one_of_each
+from fdarx_core.pipeline.steps import (
+    Address,
+    Asking,
+    Choose,
+    Generate,
+    Judged,
+    Read,
+    Step,
+    apply_rules,
+    keep_one_of_each,
+)
 from fdarx_core.records import Request, Response
 
-STAGES = ("passages", "contexts", "generate", "rules", "duplicates")
+STAGES = ("passages", "contexts", "generate", "rules", "duplicates", *(judge.stage for judge in JUDGES))
 """The names under which dossiers account for their rows, in order."""
 
 Answer = Callable[[Sequence[Request]], list[Response]]
 
 
-def build_steps(amounts: Amounts) -> list[Step]:
-    """The steps of a build in order, from the address of a label to finished questions."""
-    baseline = Baseline(TASKS, RULES_VERSION)
-    addresses = {task: Address(baseline.name, baseline.sampling) for task in TASKS}
-    return [Read(), Choose(amounts), Generate(addresses), apply_rules, keep_one_of_each]
+def baseline() -> Baseline:
+    """The built-in rules for all tasks of a build."""
+    return Baseline({**TASKS, **JUDGE_TASKS}, f"{RULES_VERSION} {JUDGE_RULES_VERSION}")
+
+
+@dataclass(frozen=True, slots=True)
+class Roles:
+    """Who does what in a build: names of `models`, or `baseline`."""
+
+    models: Mapping[str, ModelConfig] = field(default_factory=dict)
+    generator: str = Baseline.name
+    rephraser: str = Baseline.name
+    judge: str = Baseline.name
+
+    def address(self, name: str) -> Address:
+        """Where requests of that name go. Raises KeyError for a name that is no model."""
+        return Address(name, self.sampling(name))
+
+    def sampling(self, name: str) -> Mapping[str, Any]:
+        return baseline().sampling if name == Baseline.name else self.models[name].answers_depend_on
+
+    @property
+    def used(self) -> dict[str, ModelConfig]:
+        """The models that are asked at all."""
+        names = {self.generator, self.rephraser, self.judge}
+        return {name: model for name, model in self.models.items() if name in names}
+
+
+def build_steps(amounts: Amounts, roles: Roles | None = None) -> list[Step]:
+    """The steps of a build in order, from the address of a label to finished questions. Source: FDARxBench §3.2."""
+    roles = roles or Roles()
+    writers = dict.fromkeys(TASKS, roles.address(roles.generator))
+    writers[REPHRASE_REFUSAL.name] = roles.address(roles.rephraser)
+    judge = roles.address(roles.judge)
+    judged = [Judged(one, judge) for one in JUDGES]
+    return [Read(), Choose(amounts), Generate(writers), apply_rules, keep_one_of_each, *judged]
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +76,7 @@ class AskBaseline:
     store: ResponseStore | None = None
 
     def __call__(self, requests: Sequence[Request]) -> list[Response]:
-        return ask(requests, Baseline(TASKS, RULES_VERSION), self.store)
+        return ask(requests, baseline(), self.store)
 
 
 def run_steps(steps: Sequence[Step], dossiers: Sequence[Dossier], answer: Answer) -> list[Dossier]:
@@ -42,7 +86,7 @@ def run_steps(steps: Sequence[Step], dossiers: Sequence[Dossier], answer: Answer
             requests = [step.requests(dossier) for dossier in dossiers]
             responses = iter(answer([request for listed in requests for request in listed]))
             for dossier, listed in zip(dossiers, requests, strict=True):
-                step.take(dossier, [next(responses) for _ in listed])
+                step.take(dossier, [(request, next(responses)) for request in listed])
         else:
             for dossier in dossiers:
                 step(dossier)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from fdarx_core.pipeline.dossier import Dossier, total
-from fdarx_core.records import Label, Passage, QuestionAnswer, Reject, StageCount
+from fdarx_core.records import Label, Passage, QuestionAnswer, Reject, StageCount, Verdict
 from fdarx_core.storage import RunDirectory, write_records
 
 ACCOUNTS = "stages"
@@ -26,6 +26,7 @@ class Sink:
         self._write("passages", part, [row for dossier in dossiers for row in dossier.passages], Passage)
         self._write("candidates", part, [row for dossier in dossiers for row in dossier.candidates], QuestionAnswer)
         self._write("questions", part, [row for dossier in dossiers for row in dossier.questions], QuestionAnswer)
+        self._write("verdicts", part, [row for dossier in dossiers for row in dossier.verdicts], Verdict)
         self._write("rejects", part, [row for dossier in dossiers for row in dossier.rejects], Reject)
         self._write(ACCOUNTS, part, counts, StageCount)
         return counts

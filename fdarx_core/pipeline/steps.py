@@ -7,12 +7,14 @@ from dataclasses import dataclass
 from typing import Any, Protocol, TypeAlias, runtime_checkable
 
 from fdarx_core.filters import Evidence, drop_duplicates, first_failure
+from fdarx_core.filters.judges import Judge
 from fdarx_core.generation.candidates import from_highlights, understand
 from fdarx_core.generation.contexts import Amounts, contexts, label_text
 from fdarx_core.generation.tasks import TASKS
 from fdarx_core.labels import BadDocument, BadSource, parse_label, read_document
+from fdarx_core.llm import Task
 from fdarx_core.pipeline.dossier import Dossier
-from fdarx_core.records import QuestionAnswer, Reject, Request, Response
+from fdarx_core.records import QuestionAnswer, Reject, Request, Response, Verdict
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,14 +35,20 @@ class Working(Protocol):
 class Asking(Protocol):
     """A step in two halves, what to ask and what to make of the answers, with whoever asks in between."""
 
+    @property
+    def endpoints(self) -> frozenset[str]:
+        """The names of those that it asks."""
+        ...
+
     def requests(self, dossier: Dossier) -> list[Request]: ...
 
-    def take(self, dossier: Dossier, responses: Sequence[Response]) -> None:
-        """One response for each of the requests, in their order."""
+    def take(self, dossier: Dossier, asked: Sequence[Asked]) -> None:
+        """Each of the requests with its response, in their order."""
         ...
 
 
 Step: TypeAlias = Working | Asking
+Asked: TypeAlias = tuple[Request, Response]
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,27 +91,31 @@ class Generate:
 
     addresses: Mapping[str, Address]
 
+    @property
+    def endpoints(self) -> frozenset[str]:
+        return frozenset(address.name for address in self.addresses.values())
+
     def requests(self, dossier: Dossier) -> list[Request]:
-        return [self._request(context.task, context.slots) for context in dossier.contexts]
+        return [_request(TASKS[one.task], one.slots, self.addresses[one.task]) for one in dossier.contexts]
 
-    def _request(self, task: str, slots: Mapping[str, Any]) -> Request:
-        address = self.addresses[task]
-        return TASKS[task].request(slots, endpoint=address.name, sampling=address.sampling)
-
-    def take(self, dossier: Dossier, responses: Sequence[Response]) -> None:
+    def take(self, dossier: Dossier, asked: Sequence[Asked]) -> None:
         if dossier.label is None:
             return
         rejects: list[Reject] = []
-        asked: list[QuestionAnswer] = []
-        for context, response in zip(dossier.contexts, responses, strict=True):
+        found: list[QuestionAnswer] = []
+        for context, (_, response) in zip(dossier.contexts, asked, strict=True):
             made = understand(context, response, dossier.label, dossier.passages)
             if isinstance(made, Reject):
                 rejects.append(made)
             else:
-                asked.extend(made)
-        dossier.candidates = from_highlights(dossier.label, dossier.passages) + asked
+                found.extend(made)
+        dossier.candidates = from_highlights(dossier.label, dossier.passages) + found
         kept = len(dossier.contexts) - len(rejects)
         dossier.close("generate", len(dossier.contexts), kept, len(dossier.candidates), rejects)
+
+
+def _request(task: Task[Any], slots: Mapping[str, Any], address: Address) -> Request:
+    return task.request(slots, endpoint=address.name, sampling=address.sampling)
 
 
 def apply_rules(dossier: Dossier) -> None:
@@ -130,3 +142,59 @@ def keep_one_of_each(dossier: Dossier) -> None:
         before = len(dossier.questions)
         dossier.questions, repeated = drop_duplicates(dossier.questions)
         dossier.close("duplicates", before, len(dossier.questions), len(dossier.questions), repeated)
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """Questions → questions that a judge keeps. A judge that fails has found nothing: the question is unscored."""
+
+    judge: Judge
+    address: Address
+
+    @property
+    def endpoints(self) -> frozenset[str]:
+        return frozenset((self.address.name,))
+
+    def requests(self, dossier: Dossier) -> list[Request]:
+        label = dossier.label
+        if label is None:
+            return []
+        return [
+            _request(task, self.judge.slots(question, label, dossier.passages), self.address)
+            for question in dossier.questions
+            if (task := self.judge.task(question)) is not None
+        ]
+
+    def take(self, dossier: Dossier, asked: Sequence[Asked]) -> None:
+        if dossier.label is None:
+            return
+        waiting = iter(asked)
+        kept: list[QuestionAnswer] = []
+        rejects: list[Reject] = []
+        for question in dossier.questions:
+            if self.judge.task(question) is None:
+                kept.append(question)
+                continue
+            request, response = next(waiting)
+            verdict = self.judge.read(question, request.slots, response)
+            dossier.verdicts.append(verdict)
+            if verdict.outcome == "kept":
+                kept.append(_judged(question, verdict))
+            else:
+                rejects.append(_fallen(question, verdict))
+        before = len(dossier.questions)
+        dossier.questions = kept
+        dossier.close(self.judge.stage, before, len(kept), len(kept), rejects)
+
+
+def _judged(question: QuestionAnswer, verdict: Verdict) -> QuestionAnswer:
+    question.judge = verdict.endpoint
+    question.verdict_keys = [*question.verdict_keys, verdict.response_key]
+    question.relevance = verdict.relevance or question.relevance
+    question.category = verdict.category or question.category
+    return question
+
+
+def _fallen(question: QuestionAnswer, verdict: Verdict) -> Reject:
+    reason = verdict.reason if verdict.outcome == "dropped" else f"unscored_{verdict.reason}"
+    return Reject(question.id, verdict.stage, reason, verdict.detail, question.set_id)

@@ -2,6 +2,7 @@
 
 from fdarx_core.records.asking import Request, Response
 from fdarx_core.records.codec import arrow_schema, from_table, to_table
+from fdarx_core.records.judging import Verdict
 from fdarx_core.records.labels import Highlight, Label, Passage, Section
 from fdarx_core.records.questions import NO_ANSWER, QuestionAnswer, Reject, StageCount, content_id
 
@@ -16,6 +17,7 @@ __all__ = [
     "Response",
     "Section",
     "StageCount",
+    "Verdict",
     "arrow_schema",
     "content_id",
     "from_table",

@@ -26,7 +26,11 @@ class Request:
 
 @dataclass(slots=True)
 class Response:
-    """What came back for a request, before anything parses it. `reason` is "" unless asking failed for good."""
+    """What came back for a request, before anything parses it. `reason` is "" unless asking failed for good.
+
+    `prompt_tokens` includes the `cached_tokens` that the server read from its prompt cache. `attempts` counts the HTTP
+    requests that it took; `latency_s` is that of the last, from sending to the whole reply.
+    """
 
     key: str
     task: str
@@ -38,3 +42,5 @@ class Response:
     prompt_tokens: int = 0
     completion_tokens: int = 0
     latency_s: float = 0.0
+    cached_tokens: int = 0
+    attempts: int = 1

@@ -23,7 +23,8 @@ class QuestionAnswer:
     the nine label topics of FDARxBench §B.4. `gold_passages` are doc_chunk_index values, with the LOINC codes of
     their sections in `gold_codes` and, position by position, whether the answer stands there in `gold_has_answer`.
     `entity` is the absent thing that a refusal question asks about. `task`, `task_version`, `endpoint` and
-    `response_key` lead to the response it came from; `response_key` is "" where no model was asked.
+    `response_key` lead to the response it came from; `response_key` is "" where no model was asked. `judge` is the
+    endpoint that judged it, `verdict_keys` the responses by which it did, `relevance` what the first of them says.
     """
 
     id: str
@@ -44,6 +45,9 @@ class QuestionAnswer:
     task_version: int = 0
     endpoint: str = ""
     response_key: str = ""
+    relevance: str = ""
+    judge: str = ""
+    verdict_keys: list[str] = field(default_factory=list)
 
 
 @dataclass(slots=True)

@@ -8,7 +8,7 @@ import pytest
 from pydantic import Field
 
 from jobs import cli
-from jobs.build_benchmark import BuildConfig
+from jobs.build_config import BuildConfig
 from jobs.options import JobConfig, read_options
 
 

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import asyncio
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import pytest
 
-from fdarx_core.llm import Baseline, Prompt, Reply, Task
+from fdarx_core.llm import Baseline, HttpEndpoint, ModelConfig, Prompt, Reply, Task, patience
+from fdarx_core.records import Request, Response
+from tests.llm.loopback_server import LoopbackServer
 
 SPELLING = """
 name: spell_backwards
@@ -54,3 +57,41 @@ def task() -> Task[SpellReply]:
 @pytest.fixture(scope="session")
 def baseline(task: Task[SpellReply]) -> Baseline:
     return Baseline({task.name: task}, rules="r1")
+
+
+@pytest.fixture
+def quick_retries(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Tries follow each other within milliseconds, not seconds."""
+    monkeypatch.setattr(patience, "_FIRST_WAIT_S", 0.01)
+
+
+@pytest.fixture
+def server() -> Iterator[LoopbackServer]:
+    """A server that answers the small task with "cba"."""
+    with LoopbackServer(answer=lambda body: '{"text": "cba"}') as running:
+        yield running
+
+
+def model(server: LoopbackServer, **fields: Any) -> ModelConfig:
+    """The server as a model named m that gives up soon."""
+    return ModelConfig(**{"name": "m", "model": "tiny", "base_url": server.openai_url, "max_tries": 2} | fields)
+
+
+def words(task: Task[Any], endpoint: HttpEndpoint, *given: str) -> list[Request]:
+    """A request a word."""
+    return [
+        task.request({"word": word, "times": 1}, endpoint=endpoint.name, sampling=endpoint.sampling) for word in given
+    ]
+
+
+def ask_all(task: Task[Any], config: ModelConfig, *given: str) -> list[Response]:
+    """The responses to a request a word, asked at once, in order."""
+
+    async def run() -> list[Response]:
+        endpoint = HttpEndpoint(config)
+        try:
+            return await asyncio.gather(*(endpoint.ask(request) for request in words(task, endpoint, *given)))
+        finally:
+            await endpoint.close()
+
+    return asyncio.run(run())

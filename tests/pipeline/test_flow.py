@@ -8,10 +8,12 @@ from pathlib import Path
 import pytest
 
 from fdarx_core.generation.contexts import Amounts
-from fdarx_core.labels import Selection, find_sources
-from fdarx_core.pipeline.build import Build
-from fdarx_core.pipeline.flow import build_parts, identify_all
-from fdarx_core.pipeline.plan import AskBaseline, build_steps
+from fdarx_core.labels import find_sources
+from fdarx_core.llm import ResponseStore
+from fdarx_core.pipeline.build import Build, What
+from fdarx_core.pipeline.conversation import Outside
+from fdarx_core.pipeline.flow import Flow, identify_all
+from fdarx_core.pipeline.plan import build_steps
 from fdarx_core.pipeline.sink import Sink
 from fdarx_core.records import QuestionAnswer, Reject, StageCount
 from fdarx_core.storage import RunConflict, RunDirectory, read_records
@@ -32,7 +34,8 @@ def new_run(folder: Path) -> RunDirectory:
 
 def run_build(run: RunDirectory, *paths: Path) -> None:
     inputs = find_sources([str(path) for path in paths])
-    Build(run, inputs, Selection(), Amounts(passages=3, section_pairs=3, refusals=2), lambda *_: None).run_all()
+    amounts = Amounts(passages=3, section_pairs=3, refusals=2)
+    Build(run, What(inputs, amounts=amounts), lambda *_: None).run_all()
 
 
 def contents(run: RunDirectory) -> dict[str, bytes]:
@@ -44,7 +47,8 @@ def test_the_flow_makes_what_a_loop_makes(tmp_path: Path) -> None:
     labels = identities(EXAMPLES)
     run = new_run(tmp_path / "run")
     parts = [(0, labels[:3]), (1, labels[3:5]), (2, labels[5:])]
-    accounts = list(build_parts(parts, build_steps(Amounts()), AskBaseline(), Sink(run)))
+    flow = Flow(build_steps(Amounts()), ResponseStore(run.file("responses")), Outside())
+    accounts = list(flow.build_parts(parts, Sink(run)))
     assert len(accounts) == 3
     made = [row for part in run.parts("questions") for row in read_records(part, QuestionAnswer)]
     assert made == [question for dossier in build(labels) for question in dossier.questions]
@@ -103,7 +107,7 @@ def test_the_accounts_agree_with_the_rows_on_disk(tmp_path: Path) -> None:
     stages = {stage["stage"]: StageCount(**stage) for stage in run.info()["stages"]}
     records = {"questions": QuestionAnswer, "candidates": QuestionAnswer, "rejects": Reject}
     rows = {kind: sum(1 for p in run.parts(kind) for _ in read_records(p, record)) for kind, record in records.items()}
-    assert rows["questions"] == stages["duplicates"].rows_out == sum(run.info()["questions"].values())
+    assert rows["questions"] == stages["quality"].rows_out == sum(run.info()["questions"].values())
     assert rows["candidates"] == stages["generate"].rows_out
     assert rows["rejects"] == sum(stage.rejected for stage in stages.values())
     reasons = {reject.reason for part in run.parts("rejects") for reject in read_records(part, Reject)}

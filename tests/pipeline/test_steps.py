@@ -9,7 +9,7 @@ import pytest
 
 from fdarx_core.generation.contexts import Amounts
 from fdarx_core.labels import Identity, Selection, Source, find_sources, identify, read_source, select
-from fdarx_core.pipeline.build import check_accounts
+from fdarx_core.pipeline.accounts import check_accounts
 from fdarx_core.pipeline.dossier import AccountingError, Dossier, total
 from fdarx_core.pipeline.plan import STAGES, AskBaseline, build_steps, run_steps
 from fdarx_core.records import Reject, StageCount

@@ -37,7 +37,7 @@ def question_row(question: QuestionAnswer, rows: LabelRows) -> dict[str, Any]:
         "context": _highlight_context(question, gold) if summary else _section_context(question, gold),
         "qid": question.id,
         "qfilter_category": question.category or NOT_JUDGED,
-        "qfilter_relevance": NOT_JUDGED,
+        "qfilter_relevance": question.relevance or NOT_JUDGED,
     }
 
 

@@ -9,6 +9,9 @@ _MARKS = re.compile(r"[®™©℠\u00ad\u200b-\u200d\ufeff]")
 _POSSESSIVE = re.compile(r"['’ʼ]s\b")
 _NOT_WORD = re.compile(r"[\W_]+")
 _TOKEN = re.compile(r"[^\W_]+(?:[.,]\d+)*")
+_SENTENCE_END = re.compile(r"(?<=[.!?])[\"”')\]]*\s+(?=[\"“(\[•]*[A-Z0-9])")
+_NUMBER = re.compile(r"\d+(?:[.,]\d+)*")
+_THOUSANDS = re.compile(r",(?=\d{3}(?:\D|$))")
 _LITTLE = """a an the of in on at to for from by with and or as is are was were be been being do does did has have had
 can could may might must shall should will would it its they their them this that these those there which who whom whose
 what when where why how if than then so such any all not no"""
@@ -64,3 +67,13 @@ def _lower(text: str) -> str:
 
 def _singular(token: str) -> str:
     return token[:-1] if len(token) > 3 and token.endswith("s") and not token.endswith("ss") else token
+
+
+def sentences(text: str) -> list[str]:
+    """The sentences of each line, letter for letter; a line without an end mark (a heading, a table row) is one."""
+    return [piece for line in text.split("\n") for piece in _SENTENCE_END.split(line.strip()) if piece]
+
+
+def numbers(text: str) -> frozenset[str]:
+    """The distinct numbers, thousands separators taken out: "1,500 mg in 2.5 mL" gives 1500 and 2.5."""
+    return frozenset(_THOUSANDS.sub("", found) for found in _NUMBER.findall(text))

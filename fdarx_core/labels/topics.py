@@ -2,17 +2,34 @@
 
 from __future__ import annotations
 
-INDICATIONS = "Indications & Usage"
-DOSAGE = "Dosage & Administration"
-FORMS = "Dosage Forms & Strengths & Formulation"
-CONTRAINDICATIONS = "Contraindications"
-SAFETY = "Safety & Serious Risks"
-ADVERSE = "Adverse Events"
-INTERACTIONS = "Drug Interactions"
-POPULATIONS = "Use in Specific Populations"
-PHARMACOKINETICS = "Pharmacokinetics"
+from typing import Literal, get_args
 
-_CODES = {
+Topic = Literal[
+    "Indications & Usage",
+    "Dosage & Administration",
+    "Dosage Forms & Strengths & Formulation",
+    "Contraindications",
+    "Safety & Serious Risks",
+    "Adverse Events",
+    "Drug Interactions",
+    "Use in Specific Populations",
+    "Pharmacokinetics",
+]
+TOPICS: tuple[Topic, ...] = get_args(Topic)
+
+(
+    INDICATIONS,
+    DOSAGE,
+    FORMS,
+    CONTRAINDICATIONS,
+    SAFETY,
+    ADVERSE,
+    INTERACTIONS,
+    POPULATIONS,
+    PHARMACOKINETICS,
+) = TOPICS
+
+_CODES: dict[Topic, tuple[str, ...]] = {
     INDICATIONS: ("34067-9", "34092-7"),
     DOSAGE: ("34068-7", "34088-5", "59845-8"),
     FORMS: ("43678-2", "34069-5", "44425-7", "34089-3", "51727-6", "51945-4"),
@@ -28,9 +45,9 @@ _CODES = {
     ),
     PHARMACOKINETICS: ("34090-1", "43679-0", "43681-6", "43682-4", "49489-8", "66106-6", "88830-5"),
 }
-_TOPIC = {code: topic for topic, codes in _CODES.items() for code in codes}
+_TOPIC: dict[str, Topic] = {code: topic for topic, codes in _CODES.items() for code in codes}
 
 
-def topic_of(core_code: str) -> str:
+def topic_of(core_code: str) -> Topic | Literal[""]:
     """The topic of a section by its LOINC code; "" for codes that belong to none."""
     return _TOPIC.get(core_code, "")

@@ -1,0 +1,260 @@
+"""A chat server on this machine that answers as it is told, and fails as it is told.
+
+    python -m tests.llm.loopback_server --port 8000 --latency 0.5
+
+It speaks the Chat Completions API (/v1/chat/completions) and Anthropic's Messages API (/v1/messages). In a test it runs
+in a thread with an event loop of its own:
+
+    with LoopbackServer(answer=my_function) as server:
+        server.faults = lambda call: Fault(status=429, retry_after="1") if call.attempt == 1 else None
+        ... ask server.openai_url ...
+        assert server.most_in_flight <= 4
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from hashlib import blake2b
+from typing import Any
+
+import orjson
+from aiohttp import web
+
+Answer = Callable[[Mapping[str, Any]], str]
+
+
+@dataclass
+class Call:
+    """One request as the server saw it. `attempt` counts calls with the same messages, from 1."""
+
+    path: str
+    body: dict[str, Any]
+    headers: dict[str, str]
+    prompt: str
+    attempt: int
+    number: int
+    at: float
+
+
+@dataclass
+class Fault:
+    """What goes wrong with one call. Fields left alone go right; `reply` stands in for the whole JSON of a reply, and
+    `message` for that of its one message."""
+
+    status: int = 200
+    error: Any = None
+    retry_after: str | None = None
+    latency: float | None = None
+    drop: bool = False
+    cut: bool = False
+    endless: bytes = b""
+    raw: bytes | None = None
+    reply: Any = None
+    message: dict[str, Any] = field(default_factory=dict)
+    finish_reason: str = "stop"
+    text: str | None = None
+
+
+def echo(body: Mapping[str, Any]) -> str:
+    """The last message."""
+    return text_of(body["messages"][-1])
+
+
+def text_of(message: Mapping[str, Any]) -> str:
+    """A message's text, a string in one API and a list of blocks in the other."""
+    content = message["content"]
+    return content if isinstance(content, str) else "".join(block["text"] for block in content)
+
+
+class LoopbackServer:
+    """Counts what it sees: `calls` in order, `by_prompt` (a digest of the messages), `answered`, `most_in_flight`."""
+
+    def __init__(
+        self,
+        answer: Answer = echo,
+        latency: float = 0.0,
+        keep_calls: bool = True,
+        ssl_context: Any = None,
+        port: int = 0,
+    ) -> None:
+        self.answer, self.latency = answer, latency
+        self.faults: Callable[[Call], Fault | None] = lambda call: None
+        self.calls: list[Call] = []
+        self.by_prompt: Counter[str] = Counter()
+        self.answered: Counter[str] = Counter()
+        self.in_flight = self.most_in_flight = self.number = 0
+        self.first_at = self.last_at = 0.0
+        self.port = port
+        self._keep_calls, self._ssl = keep_calls, ssl_context
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._run, daemon=True)
+        self._ready = threading.Event()
+
+    @property
+    def url(self) -> str:
+        """What an Anthropic client takes as its base."""
+        return f"{'https' if self._ssl else 'http'}://127.0.0.1:{self.port}"
+
+    @property
+    def openai_url(self) -> str:
+        return f"{self.url}/v1"
+
+    def __enter__(self) -> LoopbackServer:
+        self._thread.start()
+        self._ready.wait(10)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join(10)
+
+    def _run(self) -> None:
+        asyncio.set_event_loop(self._loop)
+        runner = self._loop.run_until_complete(self.start())
+        self._ready.set()
+        self._loop.run_forever()
+        self._loop.run_until_complete(runner.cleanup())
+        self._loop.close()
+
+    async def start(self) -> web.AppRunner:
+        """Serves in the running loop until the runner is cleaned up."""
+        app = web.Application(client_max_size=1 << 30)
+        app.router.add_post("/v1/chat/completions", self._serve)
+        app.router.add_post("/v1/messages", self._serve)
+        runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.1)
+        await runner.setup()
+        site = web.TCPSite(runner, "127.0.0.1", self.port, ssl_context=self._ssl, backlog=1024)
+        await site.start()
+        self.port = runner.addresses[0][1]
+        return runner
+
+    async def _serve(self, request: web.Request) -> web.StreamResponse:
+        self.in_flight += 1
+        self.most_in_flight = max(self.most_in_flight, self.in_flight)
+        try:
+            call = self._seen(request, await request.read())
+            fault = self.faults(call) or Fault()
+            await asyncio.sleep(self.latency if fault.latency is None else fault.latency)
+            return await self._reply(request, call, fault)
+        finally:
+            self.in_flight -= 1
+            self.last_at = time.monotonic()
+
+    def _seen(self, request: web.Request, data: bytes) -> Call:
+        body = orjson.loads(data)
+        prompt = blake2b(orjson.dumps(body["messages"]), digest_size=8).hexdigest()
+        self.by_prompt[prompt] += 1
+        self.number += 1
+        now = time.monotonic()
+        self.first_at = self.first_at or now
+        call = Call(request.path, body, dict(request.headers), prompt, self.by_prompt[prompt], self.number, now)
+        if self._keep_calls:
+            self.calls.append(call)
+        return call
+
+    async def _reply(self, request: web.Request, call: Call, fault: Fault) -> web.StreamResponse:
+        if fault.drop:
+            assert request.transport is not None
+            request.transport.abort()
+            return web.Response()
+        headers = {"Content-Type": "application/json"}
+        if fault.retry_after is not None:
+            headers["Retry-After"] = fault.retry_after
+        if fault.endless:
+            return await self._without_end(request, fault.endless)
+        body = self._body(call, fault)
+        if fault.cut:
+            return await self._cut(request, body)
+        if fault.status == 200:
+            self.answered[call.prompt] += 1
+        return web.Response(body=body, status=fault.status, headers=headers)
+
+    async def _without_end(self, request: web.Request, chunk: bytes) -> web.StreamResponse:
+        stream = web.StreamResponse(headers={"Content-Type": "application/json"})
+        await stream.prepare(request)
+        while True:
+            await stream.write(chunk)
+            await asyncio.sleep(0.001)
+
+    async def _cut(self, request: web.Request, body: bytes) -> web.StreamResponse:
+        stream = web.StreamResponse(headers={"Content-Length": str(len(body))})
+        await stream.prepare(request)
+        await stream.write(body[: len(body) // 2])
+        assert request.transport is not None
+        request.transport.close()
+        return stream
+
+    def _body(self, call: Call, fault: Fault) -> bytes:
+        if fault.raw is not None:
+            return fault.raw
+        if fault.status != 200:
+            error = fault.error if fault.error is not None else {"message": f"told to fail with {fault.status}"}
+            return orjson.dumps({"error": error})
+        if fault.reply is not None:
+            return orjson.dumps(fault.reply)
+        text = self.answer(call.body) if fault.text is None else fault.text
+        shape = _messages_reply if call.path == "/v1/messages" else _chat_reply
+        return orjson.dumps(shape(text, fault, len(orjson.dumps(call.body["messages"])) // 4))
+
+
+def _chat_reply(text: str, fault: Fault, prompt_tokens: int) -> dict[str, Any]:
+    message = {"role": "assistant", "content": text, **fault.message}
+    return {
+        "object": "chat.completion",
+        "choices": [{"index": 0, "message": message, "finish_reason": fault.finish_reason}],
+        "usage": {
+            "prompt_tokens": prompt_tokens,
+            "completion_tokens": len(text) // 4 + 1,
+            "prompt_tokens_details": {"cached_tokens": prompt_tokens // 2},
+        },
+    }
+
+
+def _messages_reply(text: str, fault: Fault, prompt_tokens: int) -> dict[str, Any]:
+    stop = {"stop": "end_turn", "length": "max_tokens"}.get(fault.finish_reason, fault.finish_reason)
+    return {
+        "type": "message",
+        "content": [{"type": "text", "text": text, **fault.message}],
+        "stop_reason": stop,
+        "usage": {
+            "input_tokens": prompt_tokens // 2,
+            "cache_read_input_tokens": prompt_tokens - prompt_tokens // 2,
+            "output_tokens": len(text) // 4 + 1,
+        },
+    }
+
+
+async def _forever(server: LoopbackServer) -> None:
+    await server.start()
+    print(server.port, flush=True)
+    await asyncio.Event().wait()
+
+
+def main() -> None:
+    """Serve until killed; prints the port. Every reply is `--text`."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--port", type=int, default=0)
+    parser.add_argument("--latency", type=float, default=0.0, help="seconds before each reply")
+    parser.add_argument("--text", default='{"items": []}')
+    parser.add_argument("--refuse-tenth", action="store_true", help="429 with Retry-After 1 to a tenth of first calls")
+    options = parser.parse_args()
+    server = LoopbackServer(lambda body: options.text, options.latency, keep_calls=False, port=options.port)
+    if options.refuse_tenth:
+        server.faults = refuse_tenth
+    asyncio.run(_forever(server))
+
+
+def refuse_tenth(call: Call) -> Fault | None:
+    """429 with Retry-After 1, at once, to the first call of one prompt in ten."""
+    refused = call.attempt == 1 and int(call.prompt, 16) % 10 == 0
+    return Fault(status=429, retry_after="1", latency=0.0) if refused else None
+
+
+if __name__ == "__main__":
+    main()

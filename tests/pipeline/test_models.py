@@ -1,0 +1,221 @@
+"""A build whose questions are written and judged by a model on a server, in good and in bad weather."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TypeVar
+
+import orjson
+import pytest
+
+from fdarx_core.generation.contexts import Amounts
+from fdarx_core.records import QuestionAnswer, Reject
+from fdarx_core.storage import Location, read_records
+from tests.conftest import EXAMPLES, REPOSITORY
+from tests.llm.loopback_server import Call, Fault, LoopbackServer
+from tests.pipeline.scripted import KEY_VARIABLE, NAME, PLANTED_KEY, Script, models_file, read_models
+from tests.pipeline.test_steps import identities
+
+Row = TypeVar("Row")
+AMOUNTS = ("--passages", "4", "--section-pairs", "3", "--refusals", "3")
+
+
+@pytest.fixture(scope="module", autouse=True)
+def key() -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv(KEY_VARIABLE, PLANTED_KEY)
+        yield
+
+
+@pytest.fixture(scope="module")
+def script(key: None, tmp_path_factory: pytest.TempPathFactory) -> Script:
+    file = models_file(tmp_path_factory.mktemp("models"), "http://127.0.0.1:1/v1")
+    return Script(identities(EXAMPLES), Amounts(passages=4, section_pairs=3, refusals=3), read_models(file))
+
+
+@pytest.fixture
+def server(script: Script) -> Iterator[LoopbackServer]:
+    with LoopbackServer(answer=script) as running:
+        yield running
+
+
+def command(server: LoopbackServer, folder: Path, out: Path, *more: object) -> list[str]:
+    line = [sys.executable, "-m", "jobs.build_benchmark", "--labels", str(EXAMPLES), "--out", str(out), *AMOUNTS]
+    line += ["--models", str(models_file(folder, server.openai_url)), "--cpus", "2"]
+    return [*line, "--generator", NAME, "--rephraser", NAME, "--judge", NAME, *map(str, more)]
+
+
+def build(server: LoopbackServer, folder: Path, out: Path, *more: object) -> subprocess.CompletedProcess[str]:
+    line = command(server, folder, out, *more)
+    return subprocess.run(line, cwd=REPOSITORY, capture_output=True, text=True, timeout=240)
+
+
+def must_build(server: LoopbackServer, folder: Path, out: Path, *more: object) -> dict[str, object]:
+    done = build(server, folder, out, *more)
+    assert done.returncode == 0, done.stderr
+    info: dict[str, object] = json.loads((out / "run.json").read_text())
+    return info
+
+
+def qa(out: Path) -> dict[str, bytes]:
+    lines = (out / "benchmark" / "qa.jsonl").read_bytes().splitlines()
+    return {orjson.loads(line)["qid"]: line for line in lines}
+
+
+@pytest.fixture(scope="module")
+def calm(script: Script, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A build from a faultless server."""
+    folder = tmp_path_factory.mktemp("calm")
+    with LoopbackServer(answer=script) as server:
+        must_build(server, folder, folder / "run")
+    return folder / "run"
+
+
+def weather(call: Call) -> Fault | None:
+    """10 % 429, 5 % 500, 3 % dropped connections at the first try; 3 % of prompts are answered with garbage always."""
+    lot = int(call.prompt, 16) % 100
+    if lot >= 97:
+        return Fault(text="certainly! here is what you asked for: {")
+    if call.attempt > 1:
+        return None
+    if lot < 10:
+        return Fault(status=429, retry_after="0.2")
+    if lot < 15:
+        return Fault(status=500)
+    return Fault(drop=True) if lot < 18 else None
+
+
+def records(out: Path, kind: str, record: type[Row]) -> list[Row]:
+    return [row for part in Location(out / kind).list() for row in read_records(part, record)]
+
+
+def test_a_model_makes_what_it_says(calm: Path, script: Script) -> None:
+    info = json.loads((calm / "run.json").read_text())
+    assert sum(info["questions"].values()) == len(qa(calm)) > 30
+    asked = {row["task"]: row for row in info["asked"]}
+    assert {task: row["requests"] for task, row in asked.items()} == Counter(script.tasks.values())
+    assert all(row["endpoint"] == NAME and row["prompt_tokens"] > 0 for row in asked.values())
+    made = records(calm, "questions", QuestionAnswer)
+    assert all(question.judge == NAME and question.verdict_keys for question in made)
+
+
+def test_bad_weather_costs_only_the_rows_that_garbage_touched(
+    calm: Path, script: Script, server: LoopbackServer, tmp_path: Path
+) -> None:
+    server.faults = weather
+    must_build(server, tmp_path, tmp_path / "run")
+    rejects = records(tmp_path / "run", "rejects", Reject)
+    own = {orjson.dumps(call.body["messages"]): call.prompt for call in server.calls}
+    garbage = [prompt for messages, prompt in own.items() if messages in script.texts and int(prompt, 16) % 100 >= 97]
+    unscored = [one for one in rejects if one.reason in ("invalid_json", "unscored_invalid_json")]
+    assert len(unscored) == len(garbage) > 0
+    stormy, fair = qa(tmp_path / "run"), qa(calm)
+    assert stormy.items() <= fair.items()
+    assert 0 < len(fair) - len(stormy) <= 4 * len(unscored)
+
+
+def test_what_was_answered_is_not_asked_again(calm: Path, server: LoopbackServer, tmp_path: Path) -> None:
+    must_build(server, tmp_path, tmp_path / "run", "--reuse", calm)
+    assert server.number == 0
+    assert qa(tmp_path / "run") == qa(calm)
+
+
+def test_the_key_is_nowhere(calm: Path, server: LoopbackServer, tmp_path: Path) -> None:
+    server.faults = lambda call: Fault(status=401, error={"message": f"bad key {PLANTED_KEY}"})
+    refused = build(server, tmp_path, tmp_path / "run")
+    assert refused.returncode == 3
+    errors = [line for line in refused.stderr.splitlines() if line.startswith("stopped:")]
+    assert len(errors) == 1 and "key_env" in errors[0] and "Traceback" not in refused.stderr
+    assert PLANTED_KEY not in refused.stdout + refused.stderr
+    for folder in (calm, tmp_path):
+        for file in folder.rglob("*"):
+            assert not file.is_file() or PLANTED_KEY.encode() not in file.read_bytes(), file
+
+
+def test_a_budget_stops_cleanly_and_the_same_command_goes_on(
+    calm: Path, server: LoopbackServer, tmp_path: Path
+) -> None:
+    stopped = build(server, tmp_path, tmp_path / "run", "--max-requests", 40)
+    assert stopped.returncode == 3 and "40 requests have gone out" in stopped.stderr
+    assert server.number == 40
+    assert json.loads((tmp_path / "run" / "run.json").read_text())["status"] == "stopped"
+    must_build(server, tmp_path, tmp_path / "run")
+    assert qa(tmp_path / "run") == qa(calm)
+    assert max(server.by_prompt.values()) == 1
+
+
+def interrupted(
+    server: LoopbackServer, folder: Path, out: Path, strike: Callable[[subprocess.Popen[str]], None], after: int
+) -> subprocess.Popen[str]:
+    """A build that is struck once the server has seen so many calls."""
+    process = subprocess.Popen(
+        command(server, folder, out), cwd=REPOSITORY, stderr=subprocess.PIPE, text=True, start_new_session=True
+    )
+    deadline = time.monotonic() + 120
+    while server.number < after and process.poll() is None and time.monotonic() < deadline:
+        time.sleep(0.01)
+    strike(process)
+    process.communicate(timeout=120)
+    return process
+
+
+def test_ctrl_c_saves_what_is_in_flight(calm: Path, server: LoopbackServer, tmp_path: Path) -> None:
+    server.latency = 0.1
+    out = tmp_path / "run"
+    done = interrupted(server, tmp_path, out, lambda one: os.kill(one.pid, signal.SIGINT), after=30)
+    assert done.returncode == 130
+    assert json.loads((out / "run.json").read_text())["status"] == "interrupted"
+    must_build(server, tmp_path, out)
+    assert qa(out) == qa(calm)
+    assert max(server.by_prompt.values()) == 1
+
+
+def test_a_killed_driver_loses_almost_nothing(calm: Path, server: LoopbackServer, tmp_path: Path) -> None:
+    server.latency = 0.05
+    out = tmp_path / "run"
+    for after in (20, 60, 120):
+        interrupted(server, tmp_path, out, lambda one: os.killpg(one.pid, signal.SIGKILL), after)
+    must_build(server, tmp_path, out)
+    assert qa(out) == qa(calm)
+    twice = sum(count - 1 for count in server.answered.values())
+    assert twice <= 3 * 16 + 0.02 * len(server.answered)
+
+
+def test_a_plan_counts_what_a_build_then_asks(calm: Path, server: LoopbackServer, tmp_path: Path) -> None:
+    planned = build(server, tmp_path, tmp_path / "run", "--plan")
+    assert planned.returncode == 0, planned.stderr
+    assert server.number == 0 and not (tmp_path / "run").exists()
+    sums = next(line for line in planned.stdout.splitlines() if line.startswith("sum"))
+    requests, tokens_in = (int(field.replace(",", "")) for field in sums.split()[1:3])
+    asked = json.loads((calm / "run.json").read_text())["asked"]
+    assert requests == sum(row["requests"] for row in asked)
+    counted = sum(row["prompt_tokens"] for row in asked)
+    assert abs(tokens_in - counted) <= 0.1 * counted
+
+
+def test_show_tells_a_questions_life(calm: Path) -> None:
+    lines = (calm / "benchmark" / "qa.jsonl").read_bytes().splitlines()
+    question = next(row["qid"] for row in map(orjson.loads, lines) if row["source"] == "section_selfinst")
+    line = [sys.executable, "-m", "jobs.show", str(calm), question]
+    told = subprocess.run(line, cwd=REPOSITORY, capture_output=True, text=True, timeout=60)
+    assert told.returncode == 0, told.stderr
+    for part in ("context", "made by", "relevance  kept", "support    kept", "evidence", "in the benchmark"):
+        assert part in told.stdout
+    unknown = subprocess.run([*line[:-1], "0" * 16], cwd=REPOSITORY, capture_output=True, text=True, timeout=60)
+    assert unknown.returncode == 2 and "no question" in unknown.stderr
+
+
+def test_a_name_that_is_no_model_is_refused_at_once(server: LoopbackServer, tmp_path: Path) -> None:
+    wrong = build(server, tmp_path, tmp_path / "run", "--judge", "nobody")
+    assert wrong.returncode == 2
+    assert "--judge nobody" in wrong.stderr and "scripted" in wrong.stderr
+    unpriced = build(server, tmp_path, tmp_path / "run", "--max-cost", 1)
+    assert unpriced.returncode == 2 and "prices" in unpriced.stderr
