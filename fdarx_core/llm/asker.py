@@ -129,8 +129,11 @@ class Asker:
         """Raises BudgetReached where one more request may not go out."""
         if self._max_requests is not None and self.sent >= self._max_requests:
             raise BudgetReached(f"{self.sent} requests have gone out, as many as the run may; raise the limit to go on")
-        if self._max_cost is not None and self._committed() >= self._max_cost:
-            raise BudgetReached(f"{self.cost:.2f} US dollars are spent or in flight; raise the limit to go on")
+        if self._max_cost is not None and self._committed() > self._max_cost:
+            raise BudgetReached(
+                f"{self.cost:.2f} US dollars are spent, and what is in flight takes all that the run may spend; raise "
+                "the limit to go on"
+            )
         self.sent += 1
 
     def _committed(self) -> float:

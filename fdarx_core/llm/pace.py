@@ -30,8 +30,8 @@ class AdaptivePace:
 
     Once a second (after three requests, if that is later; sooner, while most are refused) the rate follows from what
     was sent since. Some refused: it becomes what was taken, and a tenth more to find out whether the server takes more,
-    but no less than a quarter of what it was. Where it was lowered already and about the same share is refused, refusals
-    do not depend on us, and the rate returns. None refused: it grows, by ever more, and falls away once it holds
+    but no less than a quarter of what it was. Where it was lowered already and about the same share is refused, that
+    does not depend on us, and the rate returns. None refused: it grows, by ever more, and falls away once it holds
     nothing back.
     """
 

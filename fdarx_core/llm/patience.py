@@ -37,6 +37,6 @@ class Patience:
         draw = blake2b(f"{self._key} {self.sent}".encode(), digest_size=4).digest()
         share = int.from_bytes(draw, "big") / 2**32
         if asked:
-            return asked + share * min(1.0, asked / 10)
+            return max(asked, _FIRST_WAIT_S / 2) + share * min(1.0, asked / 10)
         longest = min(_LONGEST_WAIT_S, _FIRST_WAIT_S * 2.0 ** min(self.sent - 1, 10))
         return longest * (1 - share / 2)

@@ -53,7 +53,8 @@ class Conversation:
     def __init__(self, steps: Sequence[Step], outside: Outside, store: ResponseStore, control: Any) -> None:
         self._steps = steps
         self._outside = outside
-        self._store = store
+        # Its index is read anew: a process that is restarted must know what was answered meanwhile.
+        self._store = ResponseStore(store.root)
         self._control = control
         self._asker: Asker | None = None
         self._reporting: asyncio.Task[None] | None = None

@@ -127,6 +127,7 @@ class LoopbackServer:
         app = web.Application(client_max_size=1 << 30)
         app.router.add_post("/v1/chat/completions", self._serve)
         app.router.add_post("/v1/messages", self._serve)
+        app.router.add_get("/seen", self._tell)
         runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.1)
         await runner.setup()
         site = web.TCPSite(runner, "127.0.0.1", self.port, ssl_context=self._ssl, backlog=1024)
@@ -145,6 +146,11 @@ class LoopbackServer:
         finally:
             self.in_flight -= 1
             self.last_at = time.monotonic()
+
+    async def _tell(self, request: web.Request) -> web.Response:
+        """What another process wants to know: calls so far, seconds from the first call to the last reply."""
+        seen = {"calls": self.number, "answered": self.answered.total(), "most_in_flight": self.most_in_flight}
+        return web.json_response(seen | {"window_s": self.last_at - self.first_at})
 
     def _seen(self, request: web.Request, data: bytes) -> Call:
         body = orjson.loads(data)

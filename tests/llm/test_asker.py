@@ -131,9 +131,9 @@ def test_responses_are_stored_while_others_are_asked(
 
 def test_transient_failures_are_asked_again(task: Task[Any], store: ResponseStore, server: LoopbackServer) -> None:
     async def use(asker: Asker, endpoint: HttpEndpoint) -> list[str]:
-        return [one.reason for one in await asker.ask(words(task, endpoint, "a", "b"))]
+        return [one.reason for one in await asker.ask(words(task, endpoint, "q", "b"))]
 
-    server.faults = lambda call: Fault(status=500) if "Word: a" in str(call.body["messages"]) else None
+    server.faults = lambda call: Fault(status=500) if "Word: q" in str(call.body["messages"]) else None
     assert asking(model(server), store, use) == ["transient_server_error", ""]
     server.faults = lambda call: None
     assert asking(model(server), ResponseStore(store.root), use) == ["", ""]
@@ -248,7 +248,7 @@ def test_a_wrong_key_stops_everybody(task: Task[Any], store: ResponseStore, serv
     server.latency = 0.05
     server.faults = lambda call: Fault(status=401, error={"message": "bad key"}) if call.number > 4 else None
 
-    async def use(asker: Asker, endpoint: HttpEndpoint) -> list[Any]:
+    async def use(asker: Asker, endpoint: HttpEndpoint) -> Any:
         both = (asker.ask(words(task, endpoint, *NUMBERS)), asker.ask(words(task, endpoint, "x", "y")))
         return await asyncio.gather(*both, return_exceptions=True)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import pytest
 from hypothesis import given
@@ -200,7 +200,7 @@ def test_who_is_cancelled_leaves_no_slot_behind() -> None:
 
 
 def test_stopping_wakes_all_who_wait() -> None:
-    async def main() -> list[BaseException | None]:
+    async def main() -> Sequence[object]:
         limits = Limits(1, None, None)
         await limits.enter()
         waiting = [asyncio.ensure_future(limits.enter(again=one)) for one in (False, True)]

@@ -189,6 +189,34 @@ def test_a_killed_driver_loses_almost_nothing(calm: Path, server: LoopbackServer
     assert twice <= 3 * 16 + 0.02 * len(server.answered)
 
 
+def conversation_of(driver: int) -> int:
+    """The process of the conversation, among the driver's descendants; 0 while there is none."""
+    parents, names = {}, {}
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            pid, parent = int(stat.parent.name), int(stat.read_text().rpartition(")")[2].split()[1])
+            parents[pid], names[pid] = parent, (stat.parent / "cmdline").read_text()
+        except OSError:
+            continue
+    for pid, name in names.items():
+        above = pid
+        while above > 1 and above != driver:
+            above = parents.get(above, 0)
+        if above == driver and "MapWorker(MapBatches(Conversation" in name:
+            return pid
+    return 0
+
+
+def test_a_killed_worker_is_replaced_without_running_again(calm: Path, server: LoopbackServer, tmp_path: Path) -> None:
+    server.latency = 0.05
+    out = tmp_path / "run"
+    done = interrupted(server, tmp_path, out, lambda one: os.kill(conversation_of(one.pid), signal.SIGKILL), after=60)
+    assert done.returncode == 0
+    assert qa(out) == qa(calm)
+    twice = sum(count - 1 for count in server.answered.values())
+    assert twice <= 16 + 0.02 * len(server.answered)
+
+
 def test_a_plan_counts_what_a_build_then_asks(calm: Path, server: LoopbackServer, tmp_path: Path) -> None:
     planned = build(server, tmp_path, tmp_path / "run", "--plan")
     assert planned.returncode == 0, planned.stderr

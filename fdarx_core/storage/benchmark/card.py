@@ -151,8 +151,9 @@ _COLUMNS = """
 | gold_texts, gold_titles | their texts, and their sections' numbers and titles |
 | template, entity | the template it was made from; for refusal, the absent thing |
 | task, task_version, endpoint, response_key | the response it came from, in the run's `responses/` |
+| relevance, judge, verdict_keys | how relevant the judge finds it, the endpoint that judged, the responses by which it did |
 
-In `qa.jsonl`, `qfilter_category` is that same topic, and `qfilter_relevance` is "NA": no judge has rated the questions.
+In `qa.jsonl`, `qfilter_category` and `qfilter_relevance` are the judge's topic and relevance, "NA" where none judged.
 """
 
 _LIMITS = """

@@ -1,0 +1,218 @@
+"""Asking a server many times: the whole path beside raw aiohttp and the openai client, on one core.
+
+    python -m benchmarks.asking [--waves 60]
+
+A server in a process of its own (tests/llm/loopback_server.py) answers after a fixed latency. Ideal is what 128 slots
+take that never stand empty. Three measurements: the window from the first request to the last reply over the ideal one
+at 500 ms; the most requests a second without latency; and the window when a tenth of the requests is told to come back
+after a second. The whole path renders prompts, makes keys, keeps to limits, reads replies and stores them; the others
+send ready bytes or messages. Exits 1 where the whole path takes more than 1.05 times the ideal window, or loses a row
+to 429s, or takes more than 1.3 times the window without them plus a second.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import subprocess
+import sys
+import tempfile
+import time
+import urllib.request
+from collections.abc import Callable, Coroutine, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import aiohttp
+import orjson
+
+from fdarx_core.generation.tasks import GENERATE_FACTUAL
+from fdarx_core.llm import Asker, HttpEndpoint, ModelConfig, ResponseStore
+from fdarx_core.records import Request
+from fdarx_core.storage import Location
+
+IN_FLIGHT = 128
+LABEL = 8
+"""Requests that a label asks at once; the next label comes when one is done."""
+
+_SENTENCE = "In patients with moderate renal impairment the recommended dose is {} mg once daily, taken with food. "
+Client = Callable[[str, int], Coroutine[Any, Any, int]]
+
+
+@dataclass
+class Measured:
+    """One client against one server."""
+
+    name: str
+    answered: int
+    window_s: float
+    cpu_s: float
+
+    def line(self, requests: int, ideal_s: float) -> str:
+        """For people to read."""
+        rate, cpu = requests / self.window_s, self.cpu_s / requests * 1000
+        over = f"{self.window_s / ideal_s:6.3f} of ideal, " if ideal_s else ""
+        return f"  {self.name:12s} {over}{self.window_s:7.2f} s, {rate:6.0f} requests/s, {cpu:.2f} CPU-s per 1,000"
+
+
+@contextmanager
+def server(latency: float, *flags: str) -> Iterator[str]:
+    """The address of a server in a process of its own."""
+    command = [sys.executable, "-m", "tests.llm.loopback_server", "--latency", str(latency), *flags]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout
+        try:
+            yield f"http://127.0.0.1:{process.stdout.readline().strip()}"
+        finally:
+            process.terminate()
+
+
+def measure(name: str, client: Client, requests: int, latency: float, *flags: str) -> Measured:
+    """One client's requests, timed by the server from the first it sees to the last that it answers."""
+    with server(latency, *flags) as url:
+        before = time.process_time()
+        answered = asyncio.run(client(f"{url}/v1", requests))
+        cpu = time.process_time() - before
+        with urllib.request.urlopen(f"{url}/seen") as reply:
+            window = float(json.load(reply)["window_s"])
+    return Measured(name, answered, window, cpu)
+
+
+def request(number: int, sampling: Any) -> Request:
+    """A request as a build makes it, about 3,000 words long with instructions and examples."""
+    slots = {
+        "drug": f"Quorvelin {number}",
+        "section_title": "Renal Impairment",
+        "section_path": "USE IN SPECIFIC POPULATIONS > Renal Impairment",
+        "section_code": "42229-5",
+        "context": _SENTENCE.format(number) * 15,
+        "k": 4,
+    }
+    return GENERATE_FACTUAL.request(slots, endpoint="server", sampling=sampling)
+
+
+async def whole_path(url: str, requests: int) -> int:
+    """FDARx: rendering, keys, limits, store; labels stream, as in a build."""
+    limits = {"max_in_flight": IN_FLIGHT, "requests_per_minute": 1e7, "tokens_per_minute": 1e11}
+    endpoint = HttpEndpoint(ModelConfig(name="server", model="any", base_url=url, **limits))
+    labels = iter(range(0, requests, LABEL))
+    answered = 0
+
+    async def ask_labels(asker: Asker) -> None:
+        nonlocal answered
+        for first in labels:
+            asked = [request(number, endpoint.sampling) for number in range(first, min(first + LABEL, requests))]
+            responses = await asker.ask(asked)
+            answered += sum(not response.reason for response in responses)
+
+    with tempfile.TemporaryDirectory() as folder:
+        asker = Asker({"server": endpoint}, ResponseStore(Location(folder)))
+        await asyncio.gather(*(ask_labels(asker) for _ in range(4 * IN_FLIGHT // LABEL)))
+        await asker.close()
+        kept = len(ResponseStore(Location(folder)).index())
+    assert kept == answered, f"{answered} answered, {kept} stored"
+    return answered
+
+
+async def raw_aiohttp(url: str, requests: int) -> int:
+    """The floor: ready bytes through one session, replies read as JSON."""
+    bodies = iter(_bodies(requests))
+    answered = 0
+
+    async def worker(session: aiohttp.ClientSession) -> None:
+        nonlocal answered
+        for body in bodies:
+            async with session.post(f"{url}/chat/completions", data=body, headers=headers) as reply:
+                body = await reply.read()
+            answered += bool(orjson.loads(body)["choices"])
+
+    headers = {"Content-Type": "application/json"}
+    async with aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=IN_FLIGHT)) as session:
+        await asyncio.gather(*(worker(session) for _ in range(IN_FLIGHT)))
+    return answered
+
+
+async def openai_client(url: str, requests: int) -> int:
+    """The vendor's client, as its documentation has it."""
+    import openai
+
+    bodies = iter(_bodies(requests))
+    answered = 0
+
+    async def worker(client: Any) -> None:
+        nonlocal answered
+        for body in bodies:
+            reply = await client.chat.completions.create(**orjson.loads(body))
+            answered += bool(reply.choices)
+
+    async with openai.AsyncOpenAI(base_url=url, api_key="none") as client:
+        await asyncio.gather(*(worker(client) for _ in range(IN_FLIGHT)))
+    return answered
+
+
+def _bodies(requests: int) -> Sequence[bytes]:
+    made = (request(number, {}) for number in range(requests))
+    return [orjson.dumps({"model": "any", "max_tokens": 1024, "messages": one.messages}) for one in made]
+
+
+def clients() -> dict[str, Client]:
+    """The whole path and its peers; the openai client only where it is installed."""
+    peers: dict[str, Client] = {"whole path": whole_path, "raw aiohttp": raw_aiohttp}
+    try:
+        import openai  # noqa: F401
+    except ImportError:
+        print("no openai client here: pip install openai, to see it beside")
+        return peers
+    return peers | {"openai": openai_client}
+
+
+def window(waves: int) -> bool:
+    """Whether the whole path stays within 1.05 of the ideal window."""
+    requests, ideal = waves * IN_FLIGHT, waves * 0.5
+    print(f"{requests:,} requests, {IN_FLIGHT} in flight, 500 ms: ideal {ideal:.1f} s")
+    results = {name: measure(name, client, requests, 0.5) for name, client in clients().items()}
+    for result in results.values():
+        print(result.line(requests, ideal))
+    ratio = results["whole path"].window_s / ideal
+    print(f"ratio whole path / ideal: {ratio:.3f} (at most 1.05)")
+    print(f"ratio whole path / raw aiohttp: {results['whole path'].window_s / results['raw aiohttp'].window_s:.3f}")
+    return ratio <= 1.05 and results["whole path"].answered == requests
+
+
+def throughput(requests: int = 10_000) -> None:
+    """The most requests a second that one core pushes."""
+    print(f"{requests:,} requests, {IN_FLIGHT} in flight, no latency")
+    results = [measure(name, client, requests, 0.0) for name, client in clients().items()]
+    for result in results:
+        print(result.line(requests, 0), f"(one core alone: {requests / result.cpu_s:,.0f}/s)")
+    print(f"ratio whole path / raw aiohttp, CPU: {results[0].cpu_s / results[1].cpu_s:.2f}")
+
+
+def refused(requests: int = 2000) -> bool:
+    """Whether no row is lost and the window holds when a tenth of the requests is first told to wait a second."""
+    print(f"{requests:,} requests, {IN_FLIGHT} in flight, 100 ms; then with 429 and Retry-After 1 for a tenth of them")
+    without = measure("faultless", whole_path, requests, 0.1)
+    told = measure("told to wait", whole_path, requests, 0.1, "--refuse-tenth")
+    for result in (without, told):
+        print(result.line(requests, requests / IN_FLIGHT * 0.1))
+    allowed = 1.3 * without.window_s + 1
+    print(f"rows lost: {requests - told.answered}; window {told.window_s:.2f} s (at most {allowed:.2f} s)")
+    print(f"ratio told to wait / allowed: {told.window_s / allowed:.2f}")
+    return told.answered == requests and told.window_s <= allowed
+
+
+def main() -> int:
+    """Print the ratios; exit 1 where one is missed."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--waves", type=int, default=60, help="times 128 requests; fewer are quicker and noisier")
+    options = parser.parse_args()
+    held = [window(options.waves)]
+    throughput()
+    held.append(refused())
+    return int(not all(held))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
