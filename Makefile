@@ -1,10 +1,10 @@
-# make demo | test | test-engine | lint | bench: each sets up what it needs in .venv.
+# make demo | test | test-slow | test-engine | lint | bench: each sets up what it needs in .venv.
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 RUN := $(BIN)/python -m
 
-.PHONY: demo test test-engine lint bench clean
+.PHONY: demo test test-slow test-engine lint bench clean
 .DEFAULT_GOAL := demo
 
 $(VENV)/core: pyproject.toml
@@ -21,6 +21,9 @@ demo: $(VENV)/core  ## a benchmark from the example labels, with the built-in ba
 
 test: $(VENV)/test  ## all tests; those on real labels find them through FDARX_DATA
 	$(RUN) pytest
+
+test-slow: $(VENV)/test  ## a hundred real labels through a model on a server, in bad weather; minutes
+	$(RUN) pytest -m slow
 
 test-engine: $(VENV)/test  ## the asking path against a real vLLM engine on CPU, installed under .cache (2.7 GB)
 	$(RUN) tests.engine.environment

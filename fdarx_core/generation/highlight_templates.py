@@ -3,23 +3,12 @@
 from __future__ import annotations
 
 from functools import cache
-from typing import Annotated, Literal
+from typing import Annotated
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
 from fdarx_core.generation.library import load_library
-
-Category = Literal[
-    "Indications & Usage",
-    "Dosage & Administration",
-    "Dosage Forms & Strengths & Formulation",
-    "Contraindications",
-    "Safety & Serious Risks",
-    "Adverse Events",
-    "Drug Interactions",
-    "Use in Specific Populations",
-    "Pharmacokinetics",
-]
+from fdarx_core.labels.topics import Topic
 
 
 def _about_drug(template: str) -> str:
@@ -43,7 +32,7 @@ class HeadingTemplates(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    category: Category
+    category: Topic
     whole: list[Whole] = Field(min_length=1)
     topic: list[Topical] = Field(min_length=1)
 

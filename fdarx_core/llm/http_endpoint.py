@@ -107,14 +107,7 @@ class HttpEndpoint:
         entered_at = await self.limits.enter(estimate, again=asking.patience.sent > 0)
         self.counters.in_flight += 1
         try:
-            if not asking.patience.sent:
-                asking.admit()
-            asking.patience.sent += 1
-            asking.dialect = self._dialects.of(asking.request.task)
-            body = self._body(asking.request, messages, asking.dialect)
-            started = time.monotonic()
-            reply = await self._transport.post(body)
-            asking.latency_s = time.monotonic() - started
+            reply = await self._post(asking, messages)
         except Failure as failure:
             if failure.fatal:  # before the slot goes to one who would ask in vain
                 raise self._stopped(failure) from None
@@ -129,10 +122,18 @@ class HttpEndpoint:
         self.limits.correct_tokens(estimate, answer.prompt_tokens + answer.completion_tokens)
         return answer
 
-    def _body(self, request: Request, messages: Messages, dialect: Dialect) -> bytes:
-        payload = self._wire.payload(request, messages, dialect.mode)
-        payload[dialect.token_limit] = payload.pop("max_tokens")
-        return orjson.dumps(payload)
+    async def _post(self, asking: _Asking, messages: Messages) -> bytes:
+        """In the slot: what was learned while it waited for one holds for its payload."""
+        if not asking.patience.sent:
+            asking.admit()
+        asking.patience.sent += 1
+        asking.dialect = self._dialects.of(asking.request.task)
+        payload = self._wire.payload(asking.request, messages, asking.dialect.mode)
+        payload[asking.dialect.token_limit] = payload.pop("max_tokens")
+        started = time.monotonic()
+        reply = await self._transport.post(orjson.dumps(payload))
+        asking.latency_s = time.monotonic() - started
+        return reply
 
     def _read(self, reply: bytes) -> Answer:
         content = decoded(reply)
@@ -144,11 +145,16 @@ class HttpEndpoint:
         return answer
 
     async def _repaired(self, asking: _Asking, answer: Answer) -> Answer:
-        """The answer, or what one repair made of it; one that was cut short, or is none, is left as it is."""
+        """The answer, or what one repair made of it; one that was cut short, or can't be repaired, stays as it is."""
         request, mode = asking.request, asking.dialect.mode
         if answer.reason or answer.finish_reason != "stop" or not (wrong := fault(answer, request, mode)):
             return answer
-        repaired = await self._answer(asking, [*request.messages, *repair_turns(answer, request, wrong)])
+        try:
+            repaired = await self._answer(asking, [*request.messages, *repair_turns(answer, request, wrong)])
+        except Failure as failure:
+            if failure.transient:
+                raise
+            return answer
         repaired.prompt_tokens += answer.prompt_tokens
         repaired.cached_tokens += answer.cached_tokens
         repaired.completion_tokens += answer.completion_tokens

@@ -31,6 +31,7 @@ class SegmentWriter:
         self._waiting: dict[str, Response] = {}
         self._writing: dict[str, Response] = {}
         self._full = asyncio.Event()
+        self._turn = asyncio.Lock()
         self._writer: asyncio.Task[None] | None = None
         self._since = 0.0
 
@@ -65,10 +66,10 @@ class SegmentWriter:
             self._full.set()
 
     async def flush(self) -> None:
-        """Returns when all is written. Raises StorageError where writing has failed."""
-        self._full.set()
-        if self._writer:
-            await self._writer
+        """Returns when all that was added so far is written. Raises StorageError where writing has failed."""
+        if self._writer and self._writer.done():
+            self._writer.result()
+        await self._write()
 
     def close(self) -> None:
         self._thread.shutdown(wait=False)
@@ -78,7 +79,13 @@ class SegmentWriter:
             interval = (time.monotonic() - self._since) * _SHARE_OF_RUN
             with suppress(asyncio.TimeoutError):
                 await asyncio.wait_for(self._full.wait(), min(max(interval, _SHORTEST_S), _LONGEST_S))
+            await self._write()
+
+    async def _write(self) -> None:
+        async with self._turn:
             self._full.clear()
             self._writing, self._waiting = self._waiting, {}
-            await asyncio.get_running_loop().run_in_executor(self._thread, self._store.put, self._writing.values())
+            if self._writing:
+                rows = list(self._writing.values())
+                await asyncio.get_running_loop().run_in_executor(self._thread, self._store.put, rows)
             self._writing = {}

@@ -9,23 +9,11 @@ from dataclasses import dataclass
 import plotly.graph_objects as go
 
 from fdarx_core.labels.loinc import SECTION_NAMES
+from fdarx_core.labels.topics import TOPICS
 from fdarx_core.records import StageCount
 from fdarx_core.report import figures
 from fdarx_core.report.counts import ANY_TYPE, Counts, quantile
 from fdarx_core.report.retention import TYPE_NAMES, UNITS, Flow, draw_flow, split_stages
-
-TOPICS = (
-    "Indications & Usage",
-    "Dosage & Administration",
-    "Dosage Forms & Strengths & Formulation",
-    "Contraindications",
-    "Safety & Serious Risks",
-    "Adverse Events",
-    "Drug Interactions",
-    "Use in Specific Populations",
-    "Pharmacokinetics",
-)
-"""The label topics, in the order in which they are shown. Source: FDARxBench §B.4."""
 
 SOURCE_NAMES: dict[tuple[str, str], tuple[str, str]] = {
     ("factual", "highlights"): ("Factual, from Highlights", "#2c5f9e"),

@@ -83,6 +83,13 @@ def test_what_one_repair_does_not_mend_is_kept_as_it_is(task: Task[Any], server:
     assert (response.text, response.reason, response.attempts) == ("no 2", "", 2)
 
 
+def test_a_repair_that_does_not_fit_leaves_the_first_reply(task: Task[Any], server: LoopbackServer) -> None:
+    too_long = Fault(status=400, error={"message": "maximum context length is 10 tokens"})
+    server.faults = lambda call: Fault(text="cba") if len(call.body["messages"]) == 4 else too_long
+    [response] = ask_all(task, model(server), "abc")
+    assert (response.text, response.reason, response.attempts) == ("cba", "", 2)
+
+
 @pytest.mark.parametrize("text", ['{"text": "cba"}', '```json\n{"text": "cba"}\n```', '  {"text":"cba"}\n'])
 def test_what_needs_no_repair(text: str, task: Task[Any], server: LoopbackServer) -> None:
     server.faults = lambda call: Fault(text=text)

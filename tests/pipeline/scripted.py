@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
+from hashlib import blake2b
 from pathlib import Path
 from typing import Any
 
@@ -15,9 +17,11 @@ from fdarx_core.llm.models import ModelConfig, load_models
 from fdarx_core.pipeline.dossier import Dossier
 from fdarx_core.pipeline.plan import Roles, baseline, build_steps, run_steps
 from fdarx_core.records import Request, Response
+from tests.llm.loopback_server import Call, Fault
 
 NAME = "scripted"
 KEY_VARIABLE = "FDARX_TEST_KEY"
+GARBAGE = "certainly! here is what you asked for: {"
 PLANTED_KEY = "sk-planted-3f9a1c77e2"
 
 
@@ -29,27 +33,80 @@ def models_file(folder: Path, url: str, **options: Any) -> Path:
     return file
 
 
-class Script:
-    """What the rules answer to each prompt of a build of these labels, by the prompt's messages."""
+def lot(prompt: str) -> int:
+    """A number from 0 to 99 by which a prompt's weather is drawn."""
+    return int(prompt, 16) % 100
 
-    def __init__(self, labels: Sequence[Identity], amounts: Amounts, models: Mapping[str, ModelConfig]) -> None:
+
+class Script:
+    """What the rules answer to each prompt of a build of these labels, by the prompt's messages.
+
+    With `garbage`, three prompts in a hundred are answered with none of the sort, here as on a server that uses this
+    script: `dossiers` then show what a build must make of that.
+    """
+
+    def __init__(
+        self, labels: Sequence[Identity], amounts: Amounts, models: Mapping[str, ModelConfig], garbage: bool = False
+    ) -> None:
         self.texts: dict[bytes, str] = {}
         self.tasks: dict[bytes, str] = {}
-        roles = Roles(models, NAME, NAME, NAME)
-        run_steps(build_steps(amounts, roles), [Dossier(label) for label in labels], self._record)
+        self._garbage = garbage
+        steps = build_steps(amounts, Roles(models, NAME, NAME, NAME))
+        self.dossiers = run_steps(steps, [Dossier(label) for label in labels], self._record)
 
     def _record(self, requests: Sequence[Request]) -> list[Response]:
         responses = baseline().answer(requests)
         for request, response in zip(requests, responses, strict=True):
-            self.texts[orjson.dumps(request.messages)] = response.text
-            self.tasks[orjson.dumps(request.messages)] = request.task
+            messages = orjson.dumps(request.messages)
+            if self._garbage and lot(blake2b(messages, digest_size=8).hexdigest()) >= 97:
+                response.text = GARBAGE
+            self.texts[messages] = response.text
+            self.tasks[messages] = request.task
         return responses
 
     def __call__(self, body: Mapping[str, Any]) -> str:
-        """Matches `LoopbackServer.answer`; to a prompt that no faultless build sends, a repair say, it has none."""
-        return self.texts.get(orjson.dumps(body["messages"]), "I have nothing to add.")
+        """Matches `LoopbackServer.answer`; to a prompt that the build does not send, a repair, it has no answer."""
+        return self.texts.get(orjson.dumps(body["messages"]), GARBAGE)
+
+    @property
+    def questions(self) -> set[str]:
+        """Ids of the benchmark's questions."""
+        return {question.id for dossier in self.dossiers for question in dossier.questions}
+
+    @property
+    def rejects(self) -> Counter[tuple[str, str]]:
+        """How many rows each stage must reject for each reason."""
+        return Counter((one.stage, one.reason) for dossier in self.dossiers for one in dossier.rejects)
 
 
 def read_models(file: Path) -> dict[str, ModelConfig]:
     """The models of a file as the job reads them."""
     return load_models(str(file))
+
+
+def weather(call: Call) -> Fault | None:
+    """10 % 429, 5 % 500 and 3 % dropped connections at the first try of a prompt."""
+    drawn = lot(call.prompt)
+    if call.attempt > 1 or drawn >= 18:
+        return None
+    if drawn < 10:
+        return Fault(status=429, retry_after="0.2")
+    return Fault(status=500) if drawn < 15 else Fault(drop=True)
+
+
+def conversation_of(driver: int) -> int:
+    """The process of the conversation, among the driver's descendants; 0 while there is none."""
+    parents, names = {}, {}
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            pid, parent = int(stat.parent.name), int(stat.read_text().rpartition(")")[2].split()[1])
+            parents[pid], names[pid] = parent, (stat.parent / "cmdline").read_text()
+        except OSError:
+            continue
+    for pid, name in names.items():
+        above = pid
+        while above > 1 and above != driver:
+            above = parents.get(above, 0)
+        if above == driver and "MapWorker(MapBatches(Conversation" in name:
+            return pid
+    return 0

@@ -10,8 +10,8 @@ from random import Random
 from typing import Any
 
 from fdarx_core.labels.loinc import SECTION_NAMES
+from fdarx_core.labels.topics import TOPICS
 from fdarx_core.records import Label, Passage, QuestionAnswer, Reject, StageCount, content_id
-from fdarx_core.report.exhibits import TOPICS
 from fdarx_core.storage import RunDirectory, write_records
 
 WORDS = "patients receiving dose of mg daily should be monitored for < 5 % bleeding & rash".split()  # noqa: SIM905

@@ -272,6 +272,17 @@ def test_the_card_names_a_model(tmp_path: Path) -> None:
     assert "No language model" not in card
 
 
+@pytest.mark.parametrize("role", ["generator", "rephraser", "judge"])
+def test_the_card_names_a_model_that_left_no_question(tmp_path: Path, role: str) -> None:
+    rules = dict.fromkeys(("generator", "rephraser", "judge"), "baseline")
+    config = {**rules, role: {"name": "strict-model", "max_tokens": 9}}
+    run = build(tmp_path, [(rows(1)[0][0], [], [])])
+    write_benchmark(run, about={"config": config})
+    card = run.file("benchmark/README.md").read_text()
+    assert "| asked | baseline, strict-model |" in card
+    assert "No language model" not in card
+
+
 def test_misfits_are_refused_and_nothing_is_written(tmp_path: Path) -> None:
     one, held, asked = rows(1)[0]
     other = question("00000000-bbbb", "factual", 1)

@@ -14,6 +14,7 @@ from fdarx_core.storage.benchmark.reading import LabelRows
 
 CONFIGS = ("factual", "multihop", "refusal")
 _BASELINE = "baseline"
+_ROLES = ("generator", "rephraser", "judge")
 _PATHS = ("labels",)
 _SIZES = ((1_000, "n<1K"), (10_000, "1K<n<10K"), (100_000, "10K<n<100K"))
 _MORE = "100K<n<1M"
@@ -37,8 +38,7 @@ class Tally:
             self.types[question.type] += 1
             self.kinds[question.type, question.source, question.answer_kind] += 1
             self.categories[question.category or "none"] += 1
-            if question.endpoint:
-                self.endpoints.add(question.endpoint)
+            self.endpoints |= {question.endpoint, question.judge} - {""}
 
 
 def dataset_card(tally: Tally, about: Mapping[str, Any]) -> str:
@@ -65,14 +65,22 @@ def _header(tally: Tally) -> str:
 
 def _making(tally: Tally, about: Mapping[str, Any]) -> str:
     config = {name: value for name, value in about.get("config", {}).items() if name not in _PATHS}
+    asked = _asked(tally, about)
     facts = {
-        "asked": ", ".join(sorted(tally.endpoints)) or "no endpoint",
+        "asked": ", ".join(sorted(asked)) or "no endpoint",
         **{name.replace("_", " "): json.dumps(value, ensure_ascii=False) for name, value in sorted(config.items())},
         "versions": ", ".join(f"{name} {number}" for name, number in sorted(about.get("versions", {}).items())),
         "digest of the input": about.get("input", {}).get("digest", "not recorded"),
     }
-    note = _NO_MODEL if tally.endpoints <= {_BASELINE} else _BY_MODEL
+    note = _NO_MODEL if asked <= {_BASELINE} else _BY_MODEL
     return f"{_MAKING.strip()}\n\n{note.strip()}\n\n{_table(('setting', 'value'), facts.items())}"
+
+
+def _asked(tally: Tally, about: Mapping[str, Any]) -> set[str]:
+    """By the questions, and by the options: a model that judged every question away took part as well."""
+    config = about.get("config", {})
+    roles = (config[role] for role in _ROLES if role in config)
+    return tally.endpoints | {role if isinstance(role, str) else role["name"] for role in roles}
 
 
 def _counts(tally: Tally, about: Mapping[str, Any]) -> str:
@@ -123,6 +131,8 @@ Highlights gave questions by template, with the statement as the answer; single 
 the endpoint named below; refusal questions came from templates filled with things whose absence from the whole label
 was checked. Rules then dropped questions that were incomplete, damaged, too long or short, did not name the drug,
 joined two questions, or whose answers the passages did not bear out, and those that repeat another of their label.
+The endpoint named as judge was then asked of each whether it is relevant, supported by its passages and, refusals
+apart, free of faults; only what passed is here.
 """
 
 _NO_MODEL = """
@@ -131,7 +141,8 @@ over the labels' own sentences. They are plainer and more alike than those a mod
 """
 
 _BY_MODEL = """
-The endpoint's answers were parsed and filtered by rules; no person has read them all.
+**Language models took part**, as generator, rephraser or judge, see the settings. What they wrote was parsed and
+filtered by rules; no person has read it all.
 """
 
 _COLUMNS = """
@@ -151,7 +162,7 @@ _COLUMNS = """
 | gold_texts, gold_titles | their texts, and their sections' numbers and titles |
 | template, entity | the template it was made from; for refusal, the absent thing |
 | task, task_version, endpoint, response_key | the response it came from, in the run's `responses/` |
-| relevance, judge, verdict_keys | how relevant the judge finds it, the endpoint that judged, the responses by which it did |
+| relevance, judge, verdict_keys | what the judge says of its relevance, who judged, by which responses |
 
 In `qa.jsonl`, `qfilter_category` and `qfilter_relevance` are the judge's topic and relevance, "NA" where none judged.
 """

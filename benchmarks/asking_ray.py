@@ -1,0 +1,91 @@
+"""Asking through Ray Data: the conversation's window against the ideal one, on a server of fixed latency.
+
+    python -m benchmarks.asking_ray [--requests 7680] [--in-flight 128] [--latency 0.5]
+
+The window runs from the first request that the server sees to its last reply; ideal is requests x latency / in flight.
+Ray's start and the flow's are given apart. `benchmarks.asking` measures the same path without Ray.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from fdarx_core.generation.tasks import GENERATE_FACTUAL
+from fdarx_core.labels import Identity, Source
+from fdarx_core.llm import ResponseStore
+from fdarx_core.llm.models import ModelConfig
+from fdarx_core.pipeline.conversation import Outside
+from fdarx_core.pipeline.dossier import Dossier
+from fdarx_core.pipeline.flow import Flow, numbered_parts
+from fdarx_core.pipeline.sink import Sink
+from fdarx_core.pipeline.steps import Address, Asked
+from fdarx_core.records import Request
+from fdarx_core.storage import Location, RunDirectory
+from jobs.ray_session import ray_session
+from tests.llm.loopback_server import LoopbackServer
+
+A_LABEL = 16
+TOLERANCE = 1.05
+
+
+@dataclass(frozen=True)
+class AskOfEach:
+    """A step that asks sixteen things of every label, each another."""
+
+    address: Address
+
+    @property
+    def endpoints(self) -> frozenset[str]:
+        return frozenset((self.address.name,))
+
+    def requests(self, dossier: Dossier) -> list[Request]:
+        return [self._request(f"{dossier.identity.set_id}-{number}") for number in range(A_LABEL)]
+
+    def _request(self, name: str) -> Request:
+        context = f"{name}: the recommended starting dose is 40 mg once daily, taken with food. " * 12
+        slots = {"drug": name, "section_title": "", "section_path": "", "section_code": "", "context": context, "k": 3}
+        return GENERATE_FACTUAL.request(slots, endpoint=self.address.name, sampling=self.address.sampling)
+
+    def take(self, dossier: Dossier, asked: Sequence[Asked]) -> None:
+        dossier.close("asked", len(asked), len(asked), len(asked))
+
+
+def main() -> int:
+    """Print the ratio; exit 1 when the window is more than 1.05 times the ideal or an answer is missing."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--requests", type=int, default=7680)
+    parser.add_argument("--in-flight", type=int, default=128)
+    parser.add_argument("--latency", type=float, default=0.5)
+    options = parser.parse_args()
+    labels = [Identity(f"{i:06d}", 1, "", "", "", [], "", Source("")) for i in range(options.requests // A_LABEL)]
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        LoopbackServer(lambda body: '{"items": []}', options.latency, keep_calls=False) as server,
+    ):
+        model = ModelConfig(name="loopback", model="m", base_url=server.openai_url, max_in_flight=options.in_flight)
+        step = AskOfEach(Address(model.name, model.answers_depend_on))
+        run = RunDirectory.begin(folder, job="benchmark", config={}, versions={})
+        flow = Flow([step], ResponseStore(Location(folder) / "responses"), Outside({model.name: model}))
+        start = time.monotonic()
+        with ray_session(2):
+            ready = time.monotonic()
+            accounts = list(flow.build_parts(numbered_parts(labels), Sink(run)))
+            ended = time.monotonic()
+        window = server.last_at - server.first_at
+    ideal = len(labels) * A_LABEL * options.latency / options.in_flight
+    answered = sum(count.kept for counts in accounts for count in counts)
+    print(
+        f"{answered} of {len(labels) * A_LABEL} answered; Ray {ready - start:.1f} s, whole flow {ended - ready:.1f} s"
+    )
+    print(f"window {window:.2f} s, ideal {ideal:.2f} s, most in flight {server.most_in_flight}")
+    print(f"ratio window / ideal: {window / ideal:.3f}")
+    return int(window > TOLERANCE * ideal or answered != len(labels) * A_LABEL)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
