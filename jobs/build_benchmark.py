@@ -115,6 +115,8 @@ def _tell(info: dict[str, Any], run: RunDirectory) -> None:
             cost = "" if row["cost"] is None else f", {row['cost']:.2f} USD"
             tokens = f"{row['prompt_tokens']:,} tokens in, {row['completion_tokens']:,} out"
             print(f"  {row['task']} by {row['endpoint']}: {row['requests']:,} requests, {tokens}{cost}")
+    if not sum(kinds.values()):
+        print("no question passed; report.html and rejects/ say where they were lost and why", file=sys.stderr)
     if missing := info["input"]["set_ids_not_found"]:
         print(f"{len(missing)} of the set ids asked for are not in the input, {missing[0]} first", file=sys.stderr)
     print(f"benchmark  {run.file('benchmark')}\nreport     {run.file('report.html')}")

@@ -5,7 +5,7 @@ from __future__ import annotations
 _CATCH_UP_S = 0.05
 _EPOCH_S, _EPOCH_REQUESTS = 1.0, 3
 _FLOODED_S, _FLOOD = 0.1, 32
-_PROBE = 1.1
+_TOLERATED, _PROBE = 0.15, 1.1
 _FIRST_GROWTH, _MOST_GROWTH = 1.1, 2.0
 _STEEPEST = 0.25
 _SLOWEST = 0.2
@@ -29,10 +29,11 @@ class AdaptivePace:
     """The rate that a server turns out to take, in requests a second; unlimited until it refuses some.
 
     Once a second (after three requests, if that is later; sooner, while most are refused) the rate follows from what
-    was sent since. Some refused: it becomes what was taken, and a tenth more to find out whether the server takes more,
-    but no less than a quarter of what it was. Where it was lowered already and about the same share is refused, that
-    does not depend on us, and the rate returns. None refused: it grows, by ever more, and falls away once it holds
-    nothing back.
+    was sent since. More than 15 % refused: it becomes what was taken, and a tenth more to find out whether the server
+    takes more, but no less than a quarter of what it was. Where it was lowered already and about the same share is
+    refused, that does not depend on us, and the rate returns. Fewer refused: it grows, by ever more, and falls away
+    once it holds nothing back. A few refusals cost a retry each, which holds no slot; a rate that falls with each of
+    them would never recover from those that come whatever the rate.
     """
 
     def __init__(self) -> None:
@@ -71,7 +72,7 @@ class AdaptivePace:
         if seconds < (_FLOODED_S if flooded else _EPOCH_S) or self._sent < _EPOCH_REQUESTS:
             return
         sent = self._sent / seconds
-        if self._refused:
+        if self._refused > _TOLERATED * self._sent:
             self._slow_down(sent, self._refused / self._sent)
         elif self._pace:
             self._grow(sent)
@@ -80,7 +81,7 @@ class AdaptivePace:
     def _slow_down(self, sent: float, share: float) -> None:
         self._growth = _FIRST_GROWTH
         if self._before and share > _halfway(*self._before, sent):
-            self._turn_to(max(self._before[0], sent))
+            self._turn_to(max(self._before[0], sent) * _PROBE)
             self._before = None
             return
         slowest = max(_SLOWEST, _STEEPEST * (self.rate or sent))
