@@ -40,7 +40,9 @@ bench: $(VENV)/test  ## what the performance claims rest on; needs the real labe
 	$(RUN) benchmarks.table_headers
 	$(RUN) benchmarks.pipeline
 	$(RUN) benchmarks.mutate
+	$(BIN)/pip install --quiet --disable-pip-version-check "openai>=3,<4"  # a peer to measure against
 	$(RUN) benchmarks.asking
+	$(RUN) benchmarks.asking_ray
 
 clean:
 	rm -rf $(VENV) .cache

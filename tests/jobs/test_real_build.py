@@ -15,6 +15,8 @@ import pytest
 
 from tests.conftest import REPOSITORY
 
+pytestmark = pytest.mark.timeout(1200)
+
 _NUMBER = re.compile(r"\d+(?:\.\d+)?")
 
 
