@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from fdarx_core.generation.baseline.factual import factual_questions
 from fdarx_core.generation.baseline.naming import running_title
 from fdarx_core.generation.baseline.scene import MAX_ANSWER
-from fdarx_core.generation.baseline.text import decapitalise
+from fdarx_core.generation.baseline.text import decapitalise, written_numbers
 from fdarx_core.generation.evidence import find_evidence
 from fdarx_core.generation.highlight_statements import Statement, statements
 from fdarx_core.generation.highlight_templates import HeadingTemplates, highlight_templates
@@ -97,4 +97,5 @@ def _supported(draft: Highlighted, group: list[Statement], label: Label, passage
     ]
     evidence = find_evidence(draft.answer, draft.code, references, label, passages)
     draft.gold, draft.has_answer = [index for index, _ in evidence], [stands for _, stands in evidence]
-    return bool(evidence)
+    texts = " ".join(passages[index].text for index, _ in evidence)
+    return bool(evidence) and written_numbers(draft.answer) <= written_numbers(texts)

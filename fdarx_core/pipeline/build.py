@@ -20,7 +20,7 @@ from fdarx_core.pipeline.corpus import Corpus, Progress, choose_labels
 from fdarx_core.pipeline.dossier import total
 from fdarx_core.pipeline.flow import Flow, numbered_parts
 from fdarx_core.pipeline.plan import Roles, build_steps
-from fdarx_core.pipeline.planning import PlanRow, add_up
+from fdarx_core.pipeline.planning import Planned, PlanRow, add_up
 from fdarx_core.pipeline.sink import ACCOUNTS, Sink
 from fdarx_core.records import Reject, StageCount
 from fdarx_core.report import build_report
@@ -48,11 +48,14 @@ class What:
 def plan_build(what: What, store: ResponseStore, progress: Progress) -> list[PlanRow]:
     """What the build would ask of whom, without asking; `store` stays empty. Raises EmptySelection."""
     corpus = choose_labels(what.inputs, what.selection, progress)
-    made: list[list[PlanRow]] = []
-    for rows in what.flow(store).plan_parts(numbered_parts(corpus.labels)):
-        made.append(rows)
-        progress("plan", len(made), len(numbered_parts(corpus.labels)), [])
-    return add_up(made, what.roles.models)
+    parts = numbered_parts(corpus.labels)
+
+    def planned() -> Iterator[list[Planned]]:
+        for done, part in enumerate(what.flow(store).plan_parts(parts), 1):
+            progress("plan", done, len(parts), [])
+            yield part
+
+    return add_up(planned(), what.roles.models)
 
 
 @dataclass(slots=True)

@@ -16,7 +16,7 @@ from fdarx_core.pipeline.control import start_control
 from fdarx_core.pipeline.conversation import Conversation, Outside
 from fdarx_core.pipeline.dossier import Dossier
 from fdarx_core.pipeline.plan import AskBaseline, run_steps
-from fdarx_core.pipeline.planning import PlanRow, plan_part
+from fdarx_core.pipeline.planning import Planned, plan_part
 from fdarx_core.pipeline.sink import Sink
 from fdarx_core.pipeline.steps import Asking, Step
 from fdarx_core.records import Reject, StageCount
@@ -60,7 +60,7 @@ class Flow:
         for row in _run(blocks, [*self._operators(), _task(lambda part, dossiers: _written(sink, part, dossiers))]):
             yield [StageCount(**count) for count in unpacked(row)]
 
-    def plan_parts(self, parts: Sequence[tuple[int, Sequence[Identity]]]) -> Iterator[list[PlanRow]]:
+    def plan_parts(self, parts: Sequence[tuple[int, Sequence[Identity]]]) -> Iterator[list[Planned]]:
         """What each part would ask; nothing is asked and nothing written."""
         blocks = [packed([Dossier(identity) for identity in labels], number) for number, labels in parts]
         steps, models = self.steps, self.outside.models

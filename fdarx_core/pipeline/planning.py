@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from fdarx_core.llm.models import ModelConfig
@@ -26,49 +26,69 @@ class PlanRow:
     cost: float | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class Planned:
+    """One request that would be asked, with the tokens that it and its reply would hold."""
+
+    key: int
+    task: str
+    endpoint: str
+    prompt_tokens: int
+    completion_tokens: int
+
+
 @dataclass(slots=True)
 class Tally:
-    """Answers as the rules would, and counts what a model in their place would read and write."""
+    """Answers as the rules would, and notes what a model in their place would read and write."""
 
     models: Mapping[str, ModelConfig]
-    rows: dict[tuple[str, str], PlanRow] = field(default_factory=dict)
+    planned: list[Planned] = field(default_factory=list)
 
     def __call__(self, requests: Sequence[Request]) -> list[Response]:
         responses = baseline().answer(requests)
-        for request, response in zip(requests, responses, strict=True):
-            self._add(request, response)
+        self.planned += [self._count(*pair) for pair in zip(requests, responses, strict=True)]
         return responses
 
-    def _add(self, request: Request, response: Response) -> None:
+    def _count(self, request: Request, response: Response) -> Planned:
         model = self.models.get(request.endpoint)
-        row = self.rows.setdefault((request.task, request.endpoint), PlanRow(request.task, request.endpoint))
-        row.requests += 1
-        if model is None:
-            return  # rules read no tokens
-        counter, row.exact = counter_of(model)
-        row.prompt_tokens += count_messages(request.messages, counter)
-        row.completion_tokens += counter(response.text)
+        tokens = (0, 0)  # rules read none
+        if model is not None:
+            counter, _ = counter_of(model)
+            tokens = count_messages(request.messages, counter), counter(response.text)
+        return Planned(int(request.key[:16], 16), request.task, request.endpoint, *tokens)
 
 
-def plan_part(steps: Sequence[Step], models: Mapping[str, ModelConfig], dossiers: Sequence[Dossier]) -> list[PlanRow]:
+def plan_part(steps: Sequence[Step], models: Mapping[str, ModelConfig], dossiers: Sequence[Dossier]) -> list[Planned]:
     """What these labels would have asked."""
     tally = Tally(models)
     run_steps(steps, dossiers, tally)
-    return list(tally.rows.values())
+    return tally.planned
 
 
-def add_up(parts: Sequence[Sequence[PlanRow]], models: Mapping[str, ModelConfig]) -> list[PlanRow]:
-    """Rows summed over parts, in the order in which the tasks are asked, with what they would cost."""
+def add_up(parts: Iterable[Sequence[Planned]], models: Mapping[str, ModelConfig]) -> list[PlanRow]:
+    """A row a task and endpoint, in the order in which tasks are asked, with what they would cost.
+
+    What labels ask in the same words is asked once, so it counts once.
+    """
     sums: dict[tuple[str, str], PlanRow] = {}
-    for row in (row for part in parts for row in part):
-        one = sums.setdefault((row.task, row.endpoint), PlanRow(row.task, row.endpoint, exact=row.exact))
-        one.requests += row.requests
-        one.prompt_tokens += row.prompt_tokens
-        one.completion_tokens += row.completion_tokens
-    for one in sums.values():
-        model = models.get(one.endpoint)
-        if model is not None and model.prices is not None:
-            counted = Response("", one.task, 0, one.endpoint, "")
-            counted.prompt_tokens, counted.completion_tokens = one.prompt_tokens, one.completion_tokens
-            one.cost = model.prices.cost(counted)
+    seen: set[int] = set()
+    for one in (one for part in parts for one in part):
+        row = sums.setdefault((one.task, one.endpoint), PlanRow(one.task, one.endpoint))
+        if one.key not in seen:
+            seen.add(one.key)
+            row.requests += 1
+            row.prompt_tokens += one.prompt_tokens
+            row.completion_tokens += one.completion_tokens
+    for row in sums.values():
+        _price(row, models.get(row.endpoint))
     return list(sums.values())
+
+
+def _price(row: PlanRow, model: ModelConfig | None) -> None:
+    if model is None:
+        return
+    _, row.exact = counter_of(model)
+    if model.prices is not None:
+        counted = Response("", row.task, 0, row.endpoint, "")
+        counted.prompt_tokens, counted.completion_tokens = row.prompt_tokens, row.completion_tokens
+        row.cost = model.prices.cost(counted)

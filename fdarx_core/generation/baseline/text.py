@@ -14,6 +14,7 @@ _SPACES = re.compile(r"[ \t\u00a0]+")
 _BEFORE_STOP = re.compile(r"\s+(?=[.,;](?:\s|$))")
 _DOUBLE_STOP = re.compile(r"(?<!\.)\.\s?\.(?=\s|$)")
 _NUMBER = re.compile(r"\d+(?:[.,]\d+)*")
+_FIGURES = re.compile(r"\d+(?:\.\d+)?")
 _BREAK = re.compile(r"[.!?][\"”')\]]*\s+(?=[\"“(\[]?[A-Z0-9])")
 _SHORT_FORMS = """e.g i.e vs etc approx max min inj no fig dr st mr mrs ms ref refs vol avg temp resp viz cf wt conc ca
 u.s u.s.a"""
@@ -50,6 +51,11 @@ def _plain_number(found: str) -> str:
     parts = found.split(",")
     grouped = len(parts) > 1 and all(len(part.split(".")[0]) == 3 for part in parts[1:])
     return "".join(parts) if grouped else found.replace(",", " ")
+
+
+def written_numbers(text: str) -> set[str]:
+    """The figures of a text as they are printed: "1,000" is 1 and 000, not the 1000 of another spelling."""
+    return set(_FIGURES.findall(text))
 
 
 def numbers_stand_in(answer: str, context: str) -> bool:
