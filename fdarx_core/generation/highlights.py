@@ -97,5 +97,5 @@ def _supported(draft: Highlighted, group: list[Statement], label: Label, passage
     ]
     evidence = find_evidence(draft.answer, draft.code, references, label, passages)
     draft.gold, draft.has_answer = [index for index, _ in evidence], [stands for _, stands in evidence]
-    texts = " ".join(passages[index].text for index, _ in evidence)
+    texts = " ".join(one.text for one in passages if one.doc_chunk_index in draft.gold)
     return bool(evidence) and written_numbers(draft.answer) <= written_numbers(texts)
