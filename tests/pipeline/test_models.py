@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -121,6 +122,18 @@ def test_what_was_answered_is_not_asked_again(calm: Path, server: LoopbackServer
     must_build(server, tmp_path, tmp_path / "run", "--reuse", calm)
     assert server.number == 0
     assert qa(tmp_path / "run") == qa(calm)
+
+
+def test_a_changed_prompt_asks_that_task_alone(calm: Path, server: LoopbackServer, tmp_path: Path) -> None:
+    shutil.copytree(REPOSITORY / "prompts", tmp_path / "prompts")
+    changed = tmp_path / "prompts" / "judge_quality_factual.yaml"
+    changed.write_text(changed.read_text().replace("system: |", "system: |\n  Take your time.", 1))
+    line = command(server, tmp_path, tmp_path / "run", "--reuse", calm)
+    elsewhere = {**os.environ, "PYTHONPATH": str(REPOSITORY)}
+    done = subprocess.run(line, cwd=tmp_path, env=elsewhere, capture_output=True, text=True, timeout=240)
+    assert done.returncode == 0, done.stderr
+    assert server.number > 0
+    assert all(call.body["messages"][0]["content"].startswith("Take your time.") for call in server.calls)
 
 
 def test_the_key_is_nowhere(calm: Path, server: LoopbackServer, tmp_path: Path) -> None:
