@@ -7,6 +7,8 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from jobs.options import stop
+
 _LOCAL_OBJECT_STORE = 512 * 2**20
 _CHATTY = ("ray.data", "ray.data._internal.progress", "ray._private.authentication.authentication_token_setup")
 """Loggers that tell of what is as it should be (no progress bars of Ray's own, a token for every cluster), or of errors
@@ -16,6 +18,8 @@ that the job tells itself."""
 @contextmanager
 def ray_session(cpus: int | None = None) -> Iterator[None]:
     """Ray for the length of a job. `cpus` bounds a local instance and means nothing on a cluster."""
+    if os.environ.get("RAY_ADDRESS", "").startswith("http"):
+        stop("RAY_ADDRESS is a dashboard's, for `ray job submit`; submit the job, or unset it to compute here")
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     import ray
     import ray.data
