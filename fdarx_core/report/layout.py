@@ -12,7 +12,7 @@ from fdarx_core.report.retention import Flow, Node
 FLOW_HEIGHT = 240
 """Pixels that all rows of the first column take together."""
 
-LABEL_WIDTH = 26
+LABEL_WIDTH = 14
 """Characters in a line of a reason; longer ones are broken."""
 
 _LINE_HEIGHT = 17

@@ -33,7 +33,7 @@ KEPT_NAMES: dict[str, str] = {
     "passages": "with text",
     "contexts": "with contexts",
     "generate": "gave candidates",
-    "rules": "past rules",
+    "rules": "rules",
     "duplicates": "unique",
 }
 
@@ -144,9 +144,9 @@ def _draw_stage(flow: Flow, stage: str, ends: Mapping[str, End], dropped: Droppe
 
 
 def _add_kept(flow: Flow, stage: str, lane: str, end: End) -> int:
-    words = KEPT_NAMES.get(stage, f"passed {stage}")
-    label = f"✓ {TYPE_NAMES.get(lane, lane)}, {words}" if lane else f"✓ {words.capitalize()}"
-    return flow.add(label, "kept", lane, {lane: end})
+    # Short, because columns stand close: a lane's colour, and its first node, say which type it is.
+    words = KEPT_NAMES.get(stage, stage)
+    return flow.add(f"✓ {words if lane else words.capitalize()}", "kept", lane, {lane: end})
 
 
 def _rejects_of(stage: str, dropped: Dropped) -> dict[str, Counter[str]]:
