@@ -13,7 +13,7 @@ from fdarx_core.labels.tables import table_lines
 from fdarx_core.labels.xml import LINE_BREAK, NS, Element
 
 PARAGRAPH, LIST, ITEM, TABLE = NS + "paragraph", NS + "list", NS + "item", NS + "table"
-CAPTION, MEDIA = NS + "caption", NS + "renderMultiMedia"
+CAPTION = NS + "caption"
 _BLOCKS = frozenset((PARAGRAPH, LIST, ITEM, TABLE))
 _BULLETS = frozenset("•●○◦▪■□–—·*‣∙o-")
 _HEADING_WORDS = 12
