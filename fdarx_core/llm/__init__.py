@@ -10,6 +10,7 @@ from fdarx_core.llm.models import ModelConfig, ModelsError, Prices, load_models
 from fdarx_core.llm.prompts import Prompt, PromptError
 from fdarx_core.llm.store import ResponseStore
 from fdarx_core.llm.task import Reply, Task, Unparsable
+from fdarx_core.llm.text_task import TextTask
 
 __all__ = [
     "TRANSIENT",
@@ -29,6 +30,7 @@ __all__ = [
     "Reply",
     "ResponseStore",
     "Task",
+    "TextTask",
     "Unparsable",
     "ask",
     "load_models",

@@ -6,8 +6,8 @@ import asyncio
 from collections.abc import Mapping, Sequence
 
 from fdarx_core.llm.endpoints import Baseline
-from fdarx_core.llm.exchange import AskingStopped
-from fdarx_core.llm.http_endpoint import HttpEndpoint
+from fdarx_core.llm.exchange import AskingStopped, EndpointStopped
+from fdarx_core.llm.http_endpoint import Counters, HttpEndpoint
 from fdarx_core.llm.segments import SegmentWriter
 from fdarx_core.llm.store import ResponseStore
 from fdarx_core.records import Request, Response
@@ -22,7 +22,7 @@ class Asker:
 
     `max_requests` counts requests that go to a server, not their retries. `max_cost` is in US dollars by the models'
     prices; what is in flight counts with the mean cost of a request. `grace_s`: seconds that requests in flight have to
-    finish once asking stops.
+    finish once asking stops. `shared_fate`: an endpoint that stops ends all asking; else only what is asked of it.
     """
 
     def __init__(
@@ -33,12 +33,14 @@ class Asker:
         max_requests: int | None = None,
         max_cost: float | None = None,
         grace_s: float = 30.0,
+        shared_fate: bool = True,
     ) -> None:
         self.sent = 0
         self._endpoints = dict(endpoints)
         self._servers = [one for one in self._endpoints.values() if isinstance(one, HttpEndpoint)]
         self._segments = SegmentWriter(store) if store else None
         self._max_requests, self._max_cost, self._grace_s = max_requests, max_cost, grace_s
+        self._shared_fate = shared_fate
         self._in_flight: dict[str, asyncio.Task[Response]] = {}
         self._ending: asyncio.Task[None] | None = None
         self._ended_by = AskingStopped("")
@@ -46,7 +48,12 @@ class Asker:
     @property
     def cost(self) -> float:
         """US dollars spent so far, by the models' prices."""
-        return sum(server.counters.cost for server in self._servers)
+        return sum(counters.cost for counters in self.counters)
+
+    @property
+    def counters(self) -> list[Counters]:
+        """What each server has been asked so far."""
+        return [server.counters for server in self._servers]
 
     async def ask(self, requests: Sequence[Request]) -> list[Response]:
         """One response a request, in the order of the requests: read from the store, or asked once for each key.
@@ -63,6 +70,8 @@ class Asker:
         try:
             answers = await self._answers({request.key: request for request in requests})
         except Exception as error:
+            if isinstance(error, EndpointStopped) and not self._shared_fate:
+                raise
             await self._end(error if isinstance(error, AskingStopped) else AskingStopped(str(error)))
             raise
         return [answers[request.key] for request in requests]
@@ -138,8 +147,7 @@ class Asker:
 
     def _committed(self) -> float:
         """US dollars spent, and likely to be spent by what is in flight."""
-        counters = [server.counters for server in self._servers]
-        return sum(one.cost * (1 + one.in_flight / max(1, one.done)) for one in counters)
+        return sum(one.cost * (1 + one.in_flight / max(1, one.done)) for one in self.counters)
 
     async def _end(self, error: AskingStopped) -> None:
         if self._ending is None:

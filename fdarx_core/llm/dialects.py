@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from fdarx_core.llm.exchange import Failure, Mode
 from fdarx_core.llm.faults import refuses_structure
 from fdarx_core.llm.models import Structured
+from fdarx_core.records import Request
 
 _LOG = logging.getLogger(__name__)
 _WEAKER: dict[Mode, Mode] = {"json_schema": "json_object", "json_object": "text"}
@@ -29,14 +30,16 @@ class Dialects:
         self._first = Dialect("json_schema" if structured == "auto" else structured)
         self._learned: dict[str, Dialect] = {}
 
-    def of(self, task: str) -> Dialect:
-        return self._learned.get(task, self._first)
+    def of(self, request: Request) -> Dialect:
+        """A request without a schema is asked for plain text."""
+        return self._learned.get(request.task) or (self._first if request.schema else Dialect("text"))
 
-    def learn(self, task: str, used: Dialect, failure: Failure) -> bool:
+    def learn(self, request: Request, used: Dialect, failure: Failure) -> bool:
         """True where the request that failed in the dialect `used` is worth asking in the one that now holds."""
+        task = request.task
         if failure.reason != "refused_request":
             return False
-        if self.of(task) != used:  # learned from another request meanwhile
+        if self.of(request) != used:  # learned from another request meanwhile
             return True
         if "max_completion_tokens" in failure.detail and used.token_limit == "max_tokens":
             return self._turn_to(task, replace(used, token_limit="max_completion_tokens"), failure)

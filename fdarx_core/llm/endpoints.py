@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Protocol
 
-from fdarx_core.llm.task import Task
 from fdarx_core.records import Request, Response
 
 TRANSIENT = "transient_"
@@ -13,6 +12,18 @@ TRANSIENT = "transient_"
 
 Such a response is never stored, so the next run asks again; every other one is final and is read back.
 """
+
+
+class Answerable(Protocol):
+    """What the baseline needs of a task (`Task`, `TextTask`): rules that answer it from its slots."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def version(self) -> int: ...
+
+    def by_rules(self, slots: Mapping[str, Any]) -> str: ...
 
 
 class Endpoint(Protocol):
@@ -42,7 +53,7 @@ class Baseline:
 
     name = "baseline"
 
-    def __init__(self, tasks: Mapping[str, Task[Any]], rules: str) -> None:
+    def __init__(self, tasks: Mapping[str, Answerable], rules: str) -> None:
         self._tasks = dict(tasks)
         self.sampling: Mapping[str, Any] = {"rules": rules}
 
@@ -56,7 +67,7 @@ class Baseline:
             known = ", ".join(f"{name} {one.version}" for name, one in self._tasks.items())
             raise ValueError(f"baseline has no rules for task {request.task} {request.task_version}, only for {known}")
         try:
-            return response_to(request, task.baseline(request.slots).model_dump_json())
+            return response_to(request, task.by_rules(request.slots))
         except Exception as error:  # one bad row must not cost its batch
             return response_to(request, f"{type(error).__name__}: {error}", reason="baseline_error")
 

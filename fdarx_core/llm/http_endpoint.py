@@ -26,6 +26,7 @@ from fdarx_core.llm.transport import Transport
 from fdarx_core.records import Request, Response
 
 _REFUSED_IN_VAIN = 16
+_GIVEN_UP_IN_VAIN = 16
 _CHARACTERS_A_TOKEN = 4
 _WIRES: dict[str, Wire] = {"openai": OpenAIWire(), "anthropic": AnthropicWire()}
 _NOT_THERE = (f"{TRANSIENT}connection", f"{TRANSIENT}dns", f"{TRANSIENT}tls")
@@ -73,7 +74,7 @@ class HttpEndpoint:
         self._wire = _WIRES[config.kind]
         self._transport = Transport(config, self._wire)
         self._dialects = Dialects(config.structured)
-        self._refused_in_vain = 0
+        self._refused_in_vain = self._given_up_in_vain = 0
 
     async def ask(self, request: Request, admit: Callable[[], None] = lambda: None) -> Response:
         """The response to a request; where asking failed, its reason says how.
@@ -83,7 +84,7 @@ class HttpEndpoint:
         """
         self.counters.asked += 1
         patience = Patience(request.key, self.config.max_tries, self.config.max_wait_s)
-        asking = _Asking(request, patience, admit, time.monotonic(), self._dialects.of(request.task))
+        asking = _Asking(request, patience, admit, time.monotonic(), self._dialects.of(request))
         try:
             answer = await self._repaired(asking, await self._answer(asking, request.messages))
         except Failure as failure:
@@ -98,7 +99,7 @@ class HttpEndpoint:
             try:
                 return await self._send(asking, messages)
             except Failure as failure:
-                if not self._dialects.learn(asking.request.task, asking.dialect, failure):
+                if not self._dialects.learn(asking.request, asking.dialect, failure):
                     await self._wait_after(asking, failure)
             self.counters.retries += 1
 
@@ -127,7 +128,7 @@ class HttpEndpoint:
         if not asking.patience.sent:
             asking.admit()
         asking.patience.sent += 1
-        asking.dialect = self._dialects.of(asking.request.task)
+        asking.dialect = self._dialects.of(asking.request)
         payload = self._wire.payload(asking.request, messages, asking.dialect.mode)
         payload[asking.dialect.token_limit] = payload.pop("max_tokens")
         started = time.monotonic()
@@ -142,12 +143,18 @@ class HttpEndpoint:
         except (KeyError, IndexError, TypeError, AttributeError):
             raise Failure(f"{TRANSIENT}wrong_shape", f"no reply of this API: {complaint(reply)}") from None
         cut_whitespace_loop(answer)
+        self._given_up_in_vain = 0
         return answer
 
     async def _repaired(self, asking: _Asking, answer: Answer) -> Answer:
         """The answer, or what one repair made of it; one that was cut short, or can't be repaired, stays as it is."""
         request, mode = asking.request, asking.dialect.mode
-        if answer.reason or answer.finish_reason != "stop" or not (wrong := fault(answer, request, mode)):
+        if (
+            not request.schema
+            or answer.reason
+            or answer.finish_reason != "stop"
+            or not (wrong := fault(answer, request, mode))
+        ):
             return answer
         try:
             repaired = await self._answer(asking, [*request.messages, *repair_turns(answer, request, wrong)])
@@ -166,7 +173,10 @@ class HttpEndpoint:
         gone = failure.reason in _NOT_THERE and self._transport.answered_at < asking.since
         if failure.reason == "refused_request" and not self._transport.answered_at:
             self._refused_in_vain += 1
-        if (seconds is None and gone) or self._refused_in_vain >= _REFUSED_IN_VAIN:
+        if seconds is None and failure.transient:
+            self._given_up_in_vain += 1
+        in_vain = self._refused_in_vain >= _REFUSED_IN_VAIN or self._given_up_in_vain >= _GIVEN_UP_IN_VAIN
+        if (seconds is None and gone) or in_vain:
             raise self._stopped(failure) from None
         if seconds is None:
             raise failure

@@ -89,14 +89,11 @@ class Task(Generic[ReplyT]):
 
     def parse(self, response: Response) -> ReplyT:
         """The reply in a response. Raises Unparsable, whose reason says why there is none."""
-        if response.reason:
-            raise Unparsable("failed_request", f"{response.reason}: {response.text}")
-        if response.finish_reason in _CUT_SHORT:
-            raise Unparsable(_CUT_SHORT[response.finish_reason], f"it ends with {response.text[-80:]!r}")
-        text = response.text.strip()
-        if not text:
-            raise Unparsable("empty_reply", f"{len(response.text)} characters, all white space")
-        return self._read(text)
+        return self._read(complete_text(response))
+
+    def by_rules(self, slots: Mapping[str, Any]) -> str:
+        """The baseline's reply, as JSON."""
+        return self.baseline(slots).model_dump_json()
 
     def _read(self, text: str) -> ReplyT:
         try:
@@ -117,6 +114,18 @@ class Task(Generic[ReplyT]):
             turns.append(self.prompt.render(example.slots)[-1])
             turns.append({"role": "assistant", "content": orjson.dumps(reply.model_dump()).decode()})
         return turns
+
+
+def complete_text(response: Response) -> str:
+    """A response's text without space around it. Raises Unparsable where asking failed, or it is empty or cut short."""
+    if response.reason:
+        raise Unparsable("failed_request", f"{response.reason}: {response.text}")
+    if response.finish_reason in _CUT_SHORT:
+        raise Unparsable(_CUT_SHORT[response.finish_reason], f"it ends with {response.text[-80:]!r}")
+    text = response.text.strip()
+    if not text:
+        raise Unparsable("empty_reply", f"{len(response.text)} characters, all white space")
+    return text
 
 
 def unfenced(text: str) -> str:
