@@ -19,11 +19,11 @@ from fdarx_core.generation.tasks import GENERATE_FACTUAL
 from fdarx_core.labels import Identity, Source
 from fdarx_core.llm import ResponseStore
 from fdarx_core.llm.models import ModelConfig
-from fdarx_core.pipeline.conversation import Outside
 from fdarx_core.pipeline.dossier import Dossier
 from fdarx_core.pipeline.flow import Flow, numbered_parts
+from fdarx_core.pipeline.outside import Outside
 from fdarx_core.pipeline.sink import Sink
-from fdarx_core.pipeline.steps import Address, Asked
+from fdarx_core.pipeline.stepping import Address, Asked
 from fdarx_core.records import Request
 from fdarx_core.storage import Location, RunDirectory
 from jobs.ray_session import ray_session

@@ -24,11 +24,12 @@ from types import TracebackType
 from fdarx_core.generation.contexts import Amounts
 from fdarx_core.labels import Identity, find_sources, read_source
 from fdarx_core.llm import ResponseStore
-from fdarx_core.pipeline.conversation import Outside
 from fdarx_core.pipeline.dossier import Dossier
 from fdarx_core.pipeline.flow import Flow, identify_all, numbered_parts
-from fdarx_core.pipeline.plan import AskBaseline, build_steps, run_steps
+from fdarx_core.pipeline.outside import Outside
+from fdarx_core.pipeline.plan import baseline, build_steps
 from fdarx_core.pipeline.sink import Sink
+from fdarx_core.pipeline.stepping import AskBaseline, run_steps
 from fdarx_core.storage import RunDirectory
 from jobs.ray_session import ray_session
 
@@ -83,7 +84,11 @@ def _pss_kib(pid: int) -> int:
 def loop(labels: Sequence[Identity], out: str) -> float:
     """Seconds of a plain loop over the steps, part by part."""
     run = RunDirectory.begin(out, job="benchmark", config={}, versions={})
-    sink, steps, answer = Sink(run), build_steps(Amounts()), AskBaseline(ResponseStore(run.file("responses")))
+    sink, steps, answer = (
+        Sink(run),
+        build_steps(Amounts()),
+        AskBaseline(baseline(), ResponseStore(run.file("responses"))),
+    )
     start = time.perf_counter()
     for number, part in numbered_parts(labels):
         sink(number, run_steps(steps, [Dossier(identity) for identity in part], answer))

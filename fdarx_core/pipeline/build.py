@@ -15,10 +15,10 @@ from fdarx_core.labels.sources import Inputs
 from fdarx_core.llm import ResponseStore
 from fdarx_core.llm.ledger import ledger
 from fdarx_core.pipeline.accounts import check_accounts
-from fdarx_core.pipeline.conversation import Outside
 from fdarx_core.pipeline.corpus import Corpus, Progress, choose_labels
 from fdarx_core.pipeline.dossier import total
 from fdarx_core.pipeline.flow import Flow, numbered_parts
+from fdarx_core.pipeline.outside import Outside
 from fdarx_core.pipeline.plan import Roles, build_steps
 from fdarx_core.pipeline.planning import Planned, PlanRow, add_up
 from fdarx_core.pipeline.sink import ACCOUNTS, Sink

@@ -13,12 +13,13 @@ from fdarx_core.labels import BadDocument, Identity, Source, identify, read_sour
 from fdarx_core.llm import ResponseStore
 from fdarx_core.pipeline.blocks import each_row, packed, unpacked
 from fdarx_core.pipeline.control import start_control
-from fdarx_core.pipeline.conversation import Conversation, Outside
+from fdarx_core.pipeline.conversation import Conversation
 from fdarx_core.pipeline.dossier import Dossier
-from fdarx_core.pipeline.plan import AskBaseline, run_steps
+from fdarx_core.pipeline.outside import Outside
+from fdarx_core.pipeline.plan import baseline
 from fdarx_core.pipeline.planning import Planned, plan_part
 from fdarx_core.pipeline.sink import Sink
-from fdarx_core.pipeline.steps import Asking, Step
+from fdarx_core.pipeline.stepping import AskBaseline, Asking, Step, run_steps
 from fdarx_core.records import Reject, StageCount
 
 LABELS_A_PART = 8
@@ -45,7 +46,7 @@ class Identified:
 class Flow:
     """The steps of a build, where its answers are kept, and whom it asks; `control` reaches the conversation."""
 
-    steps: Sequence[Step]
+    steps: Sequence[Step[Dossier]]
     store: ResponseStore
     outside: Outside
     control: Any = None
@@ -64,7 +65,7 @@ class Flow:
         """What each part would ask; nothing is asked and nothing written."""
         blocks = [packed([Dossier(identity) for identity in labels], number) for number, labels in parts]
         steps, models = self.steps, self.outside.models
-        for row in _run(blocks, [_task(lambda part, dossiers: plan_part(steps, models, dossiers))]):
+        for row in _run(blocks, [_task(lambda part, dossiers: plan_part(steps, baseline(), models, dossiers))]):
             yield unpacked(row)
 
     def _operators(self) -> list[Operator]:
@@ -75,14 +76,14 @@ class Flow:
         before, after = self._tasks(self.steps[:first]), self._tasks(self.steps[last:])
         return [*before, self._conversation(self.steps[first:last]), *after]
 
-    def _asks_model(self, step: Asking) -> bool:
+    def _asks_model(self, step: Asking[Dossier]) -> bool:
         return bool(step.endpoints & self.outside.models.keys())
 
-    def _tasks(self, steps: Sequence[Step]) -> list[Operator]:
-        answer = AskBaseline(self.store)
+    def _tasks(self, steps: Sequence[Step[Dossier]]) -> list[Operator]:
+        answer = AskBaseline(baseline(), self.store)
         return [_task(lambda part, dossiers, own=group: run_steps(own, dossiers, answer)) for group in _groups(steps)]
 
-    def _conversation(self, steps: Sequence[Step]) -> Operator:
+    def _conversation(self, steps: Sequence[Step[Dossier]]) -> Operator:
         self.control = start_control()
         blocks = _BLOCKS_IN_CONVERSATION
         strategy = ray.data.ActorPoolStrategy(
@@ -114,8 +115,8 @@ def _cut(items: Sequence[Item], size: int) -> list[Sequence[Item]]:
     return [items[start : start + size] for start in range(0, len(items), size)]
 
 
-def _groups(steps: Sequence[Step]) -> list[list[Step]]:
-    groups: list[list[Step]] = []
+def _groups(steps: Sequence[Step[Dossier]]) -> list[list[Step[Dossier]]]:
+    groups: list[list[Step[Dossier]]] = []
     for step in steps:
         if isinstance(step, Asking) or not groups:
             groups.append([])

@@ -1,34 +1,22 @@
-"""Which steps make a build, who is asked in them, and the plain way to run them."""
+"""Which steps make a build, and who is asked in them."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from fdarx_core.filters.judges import JUDGE_RULES_VERSION, JUDGE_TASKS, JUDGES
 from fdarx_core.generation.contexts import Amounts
 from fdarx_core.generation.tasks import REPHRASE_REFUSAL, RULES_VERSION, TASKS
-from fdarx_core.llm import Baseline, ResponseStore, ask
+from fdarx_core.llm import Baseline
 from fdarx_core.llm.models import ModelConfig
 from fdarx_core.pipeline.dossier import Dossier
-from fdarx_core.pipeline.steps import (
-    Address,
-    Asking,
-    Choose,
-    Generate,
-    Judged,
-    Read,
-    Step,
-    apply_rules,
-    keep_one_of_each,
-)
-from fdarx_core.records import Request, Response
+from fdarx_core.pipeline.stepping import Address, Step
+from fdarx_core.pipeline.steps import Choose, Generate, Judged, Read, apply_rules, keep_one_of_each
 
 STAGES = ("passages", "contexts", "generate", "rules", "duplicates", *(judge.stage for judge in JUDGES))
 """The names under which dossiers account for their rows, in order."""
-
-Answer = Callable[[Sequence[Request]], list[Response]]
 
 
 def baseline() -> Baseline:
@@ -59,7 +47,7 @@ class Roles:
         return {name: model for name, model in self.models.items() if name in names}
 
 
-def build_steps(amounts: Amounts, roles: Roles | None = None) -> list[Step]:
+def build_steps(amounts: Amounts, roles: Roles | None = None) -> list[Step[Dossier]]:
     """The steps of a build in order, from the address of a label to finished questions. Source: FDARxBench §3.2."""
     roles = roles or Roles()
     writers = dict.fromkeys(TASKS, roles.address(roles.generator))
@@ -67,27 +55,3 @@ def build_steps(amounts: Amounts, roles: Roles | None = None) -> list[Step]:
     judge = roles.address(roles.judge)
     judged = [Judged(one, judge) for one in JUDGES]
     return [Read(), Choose(amounts), Generate(writers), apply_rules, keep_one_of_each, *judged]
-
-
-@dataclass(frozen=True, slots=True)
-class AskBaseline:
-    """Answers requests by the built-in rules, through the run's response store."""
-
-    store: ResponseStore | None = None
-
-    def __call__(self, requests: Sequence[Request]) -> list[Response]:
-        return ask(requests, baseline(), self.store)
-
-
-def run_steps(steps: Sequence[Step], dossiers: Sequence[Dossier], answer: Answer) -> list[Dossier]:
-    """Take dossiers through the steps together; the requests of all go out at once, those of one label in a row."""
-    for step in steps:
-        if isinstance(step, Asking):
-            requests = [step.requests(dossier) for dossier in dossiers]
-            responses = iter(answer([request for listed in requests for request in listed]))
-            for dossier, listed in zip(dossiers, requests, strict=True):
-                step.take(dossier, [(request, next(responses)) for request in listed])
-        else:
-            for dossier in dossiers:
-                step(dossier)
-    return list(dossiers)

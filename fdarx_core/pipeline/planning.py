@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from fdarx_core.llm import Baseline
 from fdarx_core.llm.models import ModelConfig
 from fdarx_core.llm.tokens import count_messages, counter_of
-from fdarx_core.pipeline.dossier import Dossier
-from fdarx_core.pipeline.plan import baseline, run_steps
-from fdarx_core.pipeline.steps import Step
+from fdarx_core.pipeline.stepping import File, Step, run_steps
 from fdarx_core.records import Request, Response
 
 
@@ -41,11 +40,12 @@ class Planned:
 class Tally:
     """Answers as the rules would, and notes what a model in their place would read and write."""
 
+    rules: Baseline
     models: Mapping[str, ModelConfig]
     planned: list[Planned] = field(default_factory=list)
 
     def __call__(self, requests: Sequence[Request]) -> list[Response]:
-        responses = baseline().answer(requests)
+        responses = self.rules.answer(requests)
         self.planned += [self._count(*pair) for pair in zip(requests, responses, strict=True)]
         return responses
 
@@ -58,10 +58,12 @@ class Tally:
         return Planned(int(request.key[:16], 16), request.task, request.endpoint, *tokens)
 
 
-def plan_part(steps: Sequence[Step], models: Mapping[str, ModelConfig], dossiers: Sequence[Dossier]) -> list[Planned]:
+def plan_part(
+    steps: Sequence[Step[File]], rules: Baseline, models: Mapping[str, ModelConfig], files: Sequence[File]
+) -> list[Planned]:
     """What these labels would have asked."""
-    tally = Tally(models)
-    run_steps(steps, dossiers, tally)
+    tally = Tally(rules, models)
+    run_steps(steps, files, tally)
     return tally.planned
 
 

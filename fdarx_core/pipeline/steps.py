@@ -1,10 +1,10 @@
-"""The steps of a build over one dossier. They know no Ray: any loop over them builds the same benchmark."""
+"""The steps of a build over one dossier."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol, TypeAlias, runtime_checkable
+from typing import Any
 
 from fdarx_core.filters import Evidence, drop_duplicates, first_failure
 from fdarx_core.filters.judges import Judge
@@ -14,41 +14,8 @@ from fdarx_core.generation.tasks import TASKS
 from fdarx_core.labels import BadDocument, BadSource, parse_label, read_document
 from fdarx_core.llm import Task
 from fdarx_core.pipeline.dossier import Dossier
-from fdarx_core.records import QuestionAnswer, Reject, Request, Response, Verdict
-
-
-@dataclass(frozen=True, slots=True)
-class Address:
-    """Where a request goes, and what of the endpoint enters its key: `Endpoint` without the means to answer."""
-
-    name: str
-    sampling: Mapping[str, Any]
-
-
-class Working(Protocol):
-    """A step that needs nothing but the dossier."""
-
-    def __call__(self, dossier: Dossier) -> None: ...
-
-
-@runtime_checkable
-class Asking(Protocol):
-    """A step in two halves, what to ask and what to make of the answers, with whoever asks in between."""
-
-    @property
-    def endpoints(self) -> frozenset[str]:
-        """The names of those that it asks."""
-        ...
-
-    def requests(self, dossier: Dossier) -> list[Request]: ...
-
-    def take(self, dossier: Dossier, asked: Sequence[Asked]) -> None:
-        """Each of the requests with its response, in their order."""
-        ...
-
-
-Step: TypeAlias = Working | Asking
-Asked: TypeAlias = tuple[Request, Response]
+from fdarx_core.pipeline.stepping import Address, Asked
+from fdarx_core.records import QuestionAnswer, Reject, Request, Verdict
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,8 @@ from fdarx_core.generation.contexts import Amounts
 from fdarx_core.labels import Identity
 from fdarx_core.llm.models import ModelConfig, load_models
 from fdarx_core.pipeline.dossier import Dossier
-from fdarx_core.pipeline.plan import Roles, baseline, build_steps, run_steps
+from fdarx_core.pipeline.plan import Roles, baseline, build_steps
+from fdarx_core.pipeline.stepping import run_steps
 from fdarx_core.records import Request, Response
 from tests.llm.loopback_server import Call, Fault
 

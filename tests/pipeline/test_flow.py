@@ -11,8 +11,8 @@ from fdarx_core.generation.contexts import Amounts
 from fdarx_core.labels import find_sources
 from fdarx_core.llm import ResponseStore
 from fdarx_core.pipeline.build import Build, What
-from fdarx_core.pipeline.conversation import Outside
 from fdarx_core.pipeline.flow import Flow, identify_all
+from fdarx_core.pipeline.outside import Outside
 from fdarx_core.pipeline.plan import build_steps
 from fdarx_core.pipeline.sink import Sink
 from fdarx_core.records import QuestionAnswer, Reject, StageCount

@@ -11,7 +11,8 @@ from fdarx_core.generation.contexts import Amounts
 from fdarx_core.labels import Identity, Selection, Source, find_sources, identify, read_source, select
 from fdarx_core.pipeline.accounts import check_accounts
 from fdarx_core.pipeline.dossier import AccountingError, Dossier, total
-from fdarx_core.pipeline.plan import STAGES, AskBaseline, build_steps, run_steps
+from fdarx_core.pipeline.plan import STAGES, baseline, build_steps
+from fdarx_core.pipeline.stepping import AskBaseline, run_steps
 from fdarx_core.records import Reject, StageCount
 from tests.conftest import EXAMPLES
 
@@ -24,7 +25,7 @@ def identities(path: Path) -> list[Identity]:
 
 def build(labels: list[Identity], amounts: Amounts | None = None) -> list[Dossier]:
     steps = build_steps(amounts or Amounts())
-    return run_steps(steps, [Dossier(identity) for identity in labels], AskBaseline())
+    return run_steps(steps, [Dossier(identity) for identity in labels], AskBaseline(baseline()))
 
 
 @pytest.fixture(scope="module")

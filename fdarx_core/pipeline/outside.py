@@ -1,0 +1,54 @@
+"""What an asking process needs of the world, and how it tells the driver how asking goes."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from fdarx_core.llm import Asker, Baseline, HttpEndpoint, ModelConfig, ResponseStore
+from fdarx_core.pipeline.control import Asked
+
+_REPORT_EVERY_S = 0.5
+_GRACE_S = 20.0
+
+
+@dataclass(frozen=True, slots=True)
+class Outside:
+    """Models to ask, and how much may be asked of all of them. `shared_fate` is as in `Asker`."""
+
+    models: Mapping[str, ModelConfig] = field(default_factory=dict)
+    max_requests: int | None = None
+    max_cost: float | None = None
+    shared_fate: bool = True
+
+    def open(self, store: ResponseStore, rules: Baseline) -> Asker:
+        """To be called in the event loop that will ask."""
+        servers = {name: HttpEndpoint(model) for name, model in self.models.items()}
+        # The store's index is read anew: a process that is restarted must know what was answered meanwhile.
+        return Asker(
+            {**servers, rules.name: rules},
+            ResponseStore(store.root),
+            max_requests=self.max_requests,
+            max_cost=self.max_cost,
+            grace_s=_GRACE_S,
+            shared_fate=self.shared_fate,
+        )
+
+
+async def report_to(control: Any, asker: Asker) -> None:
+    """Tell the driver, until it wants asking to stop; then stop, and say so."""
+    while True:
+        counters = asker.counters
+        asked = Asked(
+            done=sum(one.done for one in counters),
+            in_flight=sum(one.in_flight for one in counters),
+            retries=sum(one.retries for one in counters),
+            cost=asker.cost,
+        )
+        if await control.report.remote(asked):
+            await asker.stop()
+            await control.note_stopped.remote()
+            return
+        await asyncio.sleep(_REPORT_EVERY_S)
