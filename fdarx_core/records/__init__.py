@@ -2,21 +2,43 @@
 
 from fdarx_core.records.asking import Request, Response
 from fdarx_core.records.codec import arrow_schema, from_table, to_table
+from fdarx_core.records.evaluation import (
+    Cell,
+    Comparison,
+    Equivalence,
+    Figure,
+    Grade,
+    Prediction,
+    Ranking,
+    RetrievalScore,
+    Score,
+    Subject,
+)
 from fdarx_core.records.judging import Verdict
 from fdarx_core.records.labels import Highlight, Label, Passage, Section
 from fdarx_core.records.questions import NO_ANSWER, QuestionAnswer, Reject, StageCount, content_id
 
 __all__ = [
     "NO_ANSWER",
+    "Cell",
+    "Comparison",
+    "Equivalence",
+    "Figure",
+    "Grade",
     "Highlight",
     "Label",
     "Passage",
+    "Prediction",
     "QuestionAnswer",
+    "Ranking",
     "Reject",
     "Request",
     "Response",
+    "RetrievalScore",
+    "Score",
     "Section",
     "StageCount",
+    "Subject",
     "Verdict",
     "arrow_schema",
     "content_id",

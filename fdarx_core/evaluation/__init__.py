@@ -1,0 +1,1 @@
+"""Models on a benchmark: settings, answers, grades, metrics and their statistics."""
