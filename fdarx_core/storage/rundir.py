@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime, timezone
 from pathlib import Path
@@ -82,9 +83,9 @@ class RunDirectory:
         """Marks the run complete, with the summary's keys in `run.json`. The last write of a run, always."""
         self._write({**self.info(), **summary, "status": "complete", "finished": _now()})
 
-    def stop(self, status: str) -> None:
-        """Says in `run.json` how the run ended early: "interrupted" or "failed"."""
-        self._write({**self.info(), "status": status, "stopped": _now()})
+    def stop(self, status: str, summary: Mapping[str, Any] | None = None) -> None:
+        """Says in `run.json` how the run ended early, "interrupted", "failed" or "incomplete", with what is known."""
+        self._write({**self.info(), **(summary or {}), "status": status, "stopped": _now()})
 
     def _write(self, info: dict[str, Any]) -> None:
         self.file("run.json").write_text(json.dumps(info, indent=2, ensure_ascii=False) + "\n")

@@ -1,5 +1,10 @@
-"""A finished benchmark out of a run's parts: Parquet by type of question, FDARxBench's published format, a card."""
+"""Finished benchmarks: written out of a run's parts, and read, from a run or published files, to be evaluated.
 
+What is written: Parquet by type of question, FDARxBench's published format, a card.
+"""
+
+from fdarx_core.storage.benchmark.examined import Benchmark, Examined
+from fdarx_core.storage.benchmark.intake import read_benchmark
 from fdarx_core.storage.benchmark.writing import write_benchmark
 
-__all__ = ["write_benchmark"]
+__all__ = ["Benchmark", "Examined", "read_benchmark", "write_benchmark"]

@@ -67,6 +67,15 @@ def printed_title(passage: Passage) -> str:
     return f"{passage.section_number} {passage.section_title}".strip() or _UNTITLED
 
 
+def unprinted_title(printed: str, number: str) -> str:
+    """The title alone, out of number and title as `printed_title` and the published rows give them."""
+    title = printed.strip()
+    if not number:
+        return "" if title == _UNTITLED else title
+    rest = title.removeprefix(number)
+    return rest.strip() if rest != title and (not rest or rest[0].isspace()) else title
+
+
 def _highlight_context(question: QuestionAnswer, gold: Sequence[Passage]) -> list[dict[str, Any]]:
     return [
         {
