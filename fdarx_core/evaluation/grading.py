@@ -1,0 +1,70 @@
+"""How answers are graded: by rule where none needs a judge, else by a judge's reply. Source: FDARxBench §B.8."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from fdarx_core.evaluation.tasks.grade_answer import FAULTS, GRADE_ANSWER
+from fdarx_core.llm import Unparsable
+from fdarx_core.records import Grade, Prediction, QuestionAnswer, Response
+
+BY_RULE = "rule"
+"""The judge's name where no judge was needed."""
+
+_SHOWN = 200
+"""Characters of an answer to a refusal question that its grade shows."""
+
+
+def grade_without_judge(question: QuestionAnswer, prediction: Prediction) -> Grade | None:
+    """The grade that needs no judge, None where a judge must look.
+
+    A refusal is not_attempted (refused), whether the question had an answer or not; an answer to a refusal question is
+    incorrect (answered_unanswerable). Where nothing can be graded it is unscored: no_answer where there is no reply,
+    unparsed_answer where no answer can be read off it.
+    """
+    if prediction.outcome == "failed" or (prediction.outcome == "answered" and not prediction.answer.strip()):
+        return _grade(question, prediction, "unscored", "no_answer", prediction.reason)
+    if prediction.outcome == "unparsed":
+        return _grade(question, prediction, "unscored", "unparsed_answer", prediction.reason)
+    if prediction.outcome == "refused":
+        return _grade(question, prediction, "not_attempted", "refused")
+    if question.type == "refusal":
+        return _grade(question, prediction, "incorrect", "answered_unanswerable", prediction.answer[:_SHOWN])
+    return None
+
+
+def grading_slots(question: QuestionAnswer, prediction: Prediction) -> dict[str, Any]:
+    """Slots of grade_answer."""
+    return {
+        "drug": question.drug_name,
+        "question": question.question,
+        "gold": question.answer,
+        "predicted": prediction.answer,
+    }
+
+
+def read_grade(question: QuestionAnswer, prediction: Prediction, response: Response) -> Grade:
+    """What the judge's response says of the prediction; unscored, with `Unparsable`'s reason, where it says nothing."""
+    grade = _grade(question, prediction, "unscored")
+    grade.judge, grade.task, grade.task_version = response.endpoint, response.task, response.task_version
+    grade.response_key = response.key
+    try:
+        reply = GRADE_ANSWER.parse(response)
+    except Unparsable as error:
+        grade.reason, grade.detail = error.reason, error.detail
+        return grade
+    grade.outcome, grade.detail = reply.grade.lower(), reply.reason
+    if grade.outcome != "correct":
+        grade.reason, grade.detail = _named(reply.reason)
+    return grade
+
+
+def _named(reason: str) -> tuple[str, str]:
+    """The fault that a judge's reason begins with, and the rest; `unnamed` where it begins with none of `FAULTS`."""
+    name, colon, rest = reason.partition(":")
+    name = name.strip(" `\"'*").lower()
+    return (name, rest.strip()) if colon and name in FAULTS else ("unnamed", reason)
+
+
+def _grade(question: QuestionAnswer, prediction: Prediction, outcome: str, reason: str = "", detail: str = "") -> Grade:
+    return Grade(prediction.id, question.id, question.set_id, outcome, reason, detail, judge=BY_RULE)

@@ -1,0 +1,76 @@
+"""BERTScore: how near the words of two texts are in a language model's embeddings. Source: Zhang et al. 2020."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+_UNBOUNDED = 10**6
+"""Tokenizers whose directory gives no longest text say 10^30, which no tokenizer can cut at."""
+
+
+class SemanticScorer:
+    """BERTScore F1 by bert-score, from a model in a local directory; not rescaled, without idf weights.
+
+    `layers` is how many of the model's layers are used: None takes the number that bert-score's authors chose for a
+    model of the directory's name. Raises `ImportError` without the extra, `ValueError` for a directory it can't use.
+    """
+
+    def __init__(
+        self, directory: str, *, layers: int | None = None, batch: int = 64, device: str | None = None
+    ) -> None:
+        try:
+            from bert_score import BERTScorer
+        except ImportError as error:
+            raise ImportError("BERTScore needs the extra: pip install 'fdarx[models]'") from error
+        config, path = _config(directory), str(Path(directory).absolute())
+        self._batch = batch
+        self._scorer = BERTScorer(model_type=path, num_layers=_layers(layers, path, config), device=device)
+        _bound(self._scorer._tokenizer, config)
+
+    def scores(self, predictions: Sequence[str], references: Sequence[str]) -> list[float]:
+        """Position by position; 1 is the same text, 0 is given where either text is blank."""
+        pairs = list(zip(predictions, references, strict=True))
+        told = [number for number, pair in enumerate(pairs) if all(text.strip() for text in pair)]
+        found = [0.0] * len(pairs)
+        if told:
+            texts = ([pairs[number][side] for number in told] for side in (0, 1))
+            for number, value in zip(told, self._scorer.score(*texts, batch_size=self._batch)[2].tolist(), strict=True):
+                found[number] = value
+        return found
+
+
+def _config(directory: str) -> dict[str, Any]:
+    file = Path(directory) / "config.json"
+    if not file.is_file():
+        raise ValueError(f"{directory} holds no model: {file} is absent; give the directory of a downloaded model")
+    config: dict[str, Any] = json.loads(file.read_text())
+    if "t5" in str(file.parent.absolute()) and "t5" not in config.get("model_type", ""):
+        # bert-score tells T5 by these letters anywhere in the path, and would load another model with random weights.
+        raise ValueError(f"{file.parent.absolute()} has t5 in its path but holds no T5; move the model elsewhere")
+    return config
+
+
+def _layers(wanted: int | None, path: str, config: dict[str, Any]) -> int:
+    used = _usual_layers(Path(path).name) if wanted is None else wanted
+    most = config.get("num_hidden_layers", used)
+    if not 1 <= used <= most:
+        raise ValueError(f"the model in {path} has {most} layers, so {used} can't be used; give another number")
+    return used
+
+
+def _usual_layers(name: str) -> int:
+    from bert_score.utils import model2layers
+
+    known: dict[str, int] = {model.rsplit("/", 1)[-1]: layers for model, layers in model2layers.items()}
+    if name not in known:
+        raise ValueError(f"bert-score knows no number of layers for a model named {name}; give layers")
+    return known[name]
+
+
+def _bound(tokenizer: Any, config: dict[str, Any]) -> None:
+    """Long texts are cut at what the model can read; two positions fewer, for models that count from 2."""
+    if tokenizer.model_max_length > _UNBOUNDED and "max_position_embeddings" in config:
+        tokenizer.model_max_length = config["max_position_embeddings"] - 2

@@ -1,0 +1,146 @@
+"""One prediction, or one ranking, in numbers: the rows that all metrics and subgroups rest on."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from fdarx_core.evaluation.gold import gold_of
+from fdarx_core.evaluation.metrics.citations import STRICT, eq_hits, eq_right
+from fdarx_core.evaluation.metrics.overlap import overlaps
+from fdarx_core.evaluation.metrics.ranking import f1_at, ndcg_at, recall_at, reciprocal_rank
+from fdarx_core.evaluation.places import Place, gold_places, places, stand_ins
+from fdarx_core.evaluation.settings import FULL_LABEL, RETRIEVED
+from fdarx_core.labels.loinc import SECTION_NAMES
+from fdarx_core.records import (
+    Equivalence,
+    Grade,
+    Passage,
+    Prediction,
+    QuestionAnswer,
+    Ranking,
+    RetrievalScore,
+    Score,
+    Subject,
+)
+
+MARKED = frozenset({FULL_LABEL, RETRIEVED})
+"""The settings whose prompts show passages by their markers and ask for citations."""
+OTHER_SECTION = "other"
+_USAGE = ("prompt_tokens", "cached_tokens", "completion_tokens", "latency_s", "cost")
+
+
+@dataclass(frozen=True, slots=True)
+class Described:
+    """What a question is, as `Score` says it."""
+
+    type: str
+    answer_kind: str
+    category: str
+    section: str
+    numeric: bool
+    label_characters: int
+
+
+def describe(question: QuestionAnswer, subject: Subject, passages: Mapping[int, Passage]) -> Described:
+    """`passages` are the label's, by doc_chunk_index, those that are at hand.
+
+    The section is the common name of the first gold passage's nearest section that has one, or "other".
+    """
+    return Described(
+        type=question.type,
+        answer_kind=question.answer_kind,
+        category=question.category,
+        section=_section(question, passages),
+        numeric=any(character.isdigit() for character in question.answer),
+        label_characters=subject.characters,
+    )
+
+
+def score(
+    described: Described,
+    question: QuestionAnswer,
+    prediction: Prediction,
+    grade: Grade | None,
+    equivalence: Equivalence | None,
+    citing: Collection[str] = MARKED,
+) -> Score:
+    """The row of one prediction; `citing` are the settings whose answers are held against the gold passages.
+
+    Citations and overlaps are those of answerable questions that were answered or refused. A refusal cites nothing,
+    and its own words stand against the gold answer. Source: FDARxBench §B.7.
+    """
+    understood = question.type != "refusal" and prediction.outcome in ("answered", "refused")
+    gold = gold_places(question)
+    cites = understood and bool(gold) and prediction.setting in citing
+    return Score(
+        prediction_id=prediction.id,
+        question_id=question.id,
+        set_id=question.set_id,
+        model=prediction.model,
+        setting=prediction.setting,
+        retriever=prediction.retriever,
+        **asdict(described),
+        outcome=prediction.outcome,
+        grade=grade.outcome if grade else "",
+        gold=len(gold),
+        **(_citations(prediction, gold, stand_ins(equivalence)) if cites else {}),
+        **(asdict(overlaps(prediction.answer, question.answer)) if understood else {}),
+        **{name: getattr(prediction, name) for name in _USAGE},
+    )
+
+
+def score_ranking(
+    described: Described, question: QuestionAnswer, ranking: Ranking, equivalence: Equivalence | None
+) -> RetrievalScore | None:
+    """The row of one ranking; None for a question without gold passages, as refusal questions are."""
+    gold = gold_places(question)
+    if not gold:
+        return None
+    ranked = places(question.set_id, ranking.ranked, ranking.ranked_set_ids)
+    return RetrievalScore(
+        question_id=question.id,
+        set_id=question.set_id,
+        retriever=ranking.retriever,
+        **asdict(described),
+        gold=len(gold),
+        **_found(ranked, gold, STRICT, ""),
+        **_found(ranked, gold, stand_ins(equivalence), "eq_"),
+    )
+
+
+def _section(question: QuestionAnswer, passages: Mapping[int, Passage]) -> str:
+    gold = gold_of(question)
+    if not gold:
+        return OTHER_SECTION
+    if gold[0] in passages:
+        return SECTION_NAMES.get(passages[gold[0]].core_code, OTHER_SECTION)
+    codes = dict(zip(question.gold_passages, question.gold_codes, strict=False))
+    return SECTION_NAMES.get(codes.get(gold[0], ""), OTHER_SECTION)
+
+
+def _citations(
+    prediction: Prediction, gold: list[Place], equivalents: Mapping[Place, Collection[Place]]
+) -> dict[str, Any]:
+    """A citation of a passage that was not shown is a wrong one."""
+    if prediction.outcome == "refused":
+        return dict.fromkeys(("cited", "hits", "eq_hits", "eq_right"), 0)
+    cited = places(prediction.set_id, prediction.cited, prediction.cited_set_ids)
+    return {
+        "cited": len(cited) + prediction.cited_unknown,
+        "hits": eq_hits(cited, gold, STRICT),
+        "eq_hits": eq_hits(cited, gold, equivalents),
+        "eq_right": eq_right(cited, gold, equivalents),
+    }
+
+
+def _found(
+    ranked: list[Place], gold: list[Place], equivalents: Mapping[Place, Collection[Place]], prefix: str
+) -> dict[str, Any]:
+    found = {f"recall_{k}": recall_at(k, ranked, gold, equivalents) for k in (1, 5, 10)}
+    found["recall_gold"] = recall_at(len(gold), ranked, gold, equivalents)
+    found["f1_gold"] = f1_at(len(gold), ranked, gold, equivalents)
+    found["mrr"] = reciprocal_rank(ranked, gold, equivalents)
+    found["ndcg_10"] = ndcg_at(10, ranked, gold, equivalents)
+    return {f"{prefix}{name}": value for name, value in found.items()}

@@ -1,0 +1,78 @@
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import replace
+
+import numpy as np
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from fdarx_core.evaluation.aggregates import Columns
+from fdarx_core.evaluation.figures import SUBGROUP_METRICS, figures
+from fdarx_core.evaluation.groups import SMALLEST, length_edges, subgroups, type_groups
+from tests.evaluation.synthetic_scores import score_rows, table
+
+ROWS = score_rows(12, seed=1)
+
+
+def test_types_and_what_they_make_together() -> None:
+    found = {group.name: int(group.rows.sum()) for group in type_groups(Columns(table(ROWS)))}
+    by_type = Counter(one.type for one in ROWS)
+    assert found == {**by_type, "answerable": by_type["factual"] + by_type["multihop"], "all": len(ROWS)}
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.integers(0, 1000), st.integers(1, 6))
+def test_subgroups_part_the_answerable_questions(seed: int, labels: int) -> None:
+    rows = score_rows(labels, seed=seed)
+    columns = Columns(table(rows))
+    groups = subgroups(columns, length_edges(table(rows)))
+    for by in ("category", "section", "label_length", "numeric"):
+        covered = np.sum([group.rows for group in groups if group.by == by], axis=0)
+        assert np.array_equal(covered, ~columns.is_in("type", "refusal"))
+
+
+def test_a_section_with_few_questions_does_not_stand_alone() -> None:
+    sections = Counter(one.section for one in ROWS if one.type != "refusal")
+    alone = {name for name, rows in sections.items() if rows >= SMALLEST}
+    assert 0 < sections["Overdosage"] < SMALLEST
+    groups = subgroups(Columns(table(ROWS)), (0, 0))
+    found = {group.name: int(group.rows.sum()) for group in groups if group.by == "section"}
+    assert found == {**{name: sections[name] for name in alone}, "other": sections["Overdosage"]}
+
+
+def test_what_is_called_other_goes_with_the_rest() -> None:
+    rows = [replace(one, section="" if one.numeric else "other") for one in ROWS]
+    groups = [group for group in subgroups(Columns(table(rows)), (0, 0)) if group.by == "section"]
+    assert [group.name for group in groups] == ["other"]
+
+
+def test_a_third_of_the_labels_is_short_whatever_the_number_of_their_questions() -> None:
+    columns = Columns(table(ROWS))
+    groups = subgroups(columns, length_edges(table(ROWS)))
+    by_length = [group for group in groups if group.by == "label_length"]
+    assert [group.name for group in by_length] == ["short", "medium", "long"]
+    assert [len(np.unique(columns.label_of[group.rows])) for group in by_length] == [4, 4, 4]
+    longest = [columns.number("label_characters")[group.rows].max() for group in by_length]
+    assert longest == sorted(longest)
+
+
+def test_edges_of_the_whole_evaluation_hold_for_a_cell_of_few_labels() -> None:
+    some = [one for one in ROWS if one.label_characters <= length_edges(table(ROWS))[0]]
+    found = figures(table(some), seed=0, resamples=10, edges=length_edges(table(ROWS)))
+    assert {one.group for one in found if one.group_by == "label_length"} == {"short"}
+
+
+def test_subgroups_have_their_own_few_metrics() -> None:
+    found = figures(table(ROWS), seed=0, resamples=10)
+    assert {one.metric for one in found if one.group_by != "type"} == set(SUBGROUP_METRICS)
+    assert {one.group for one in found if one.group_by == "numeric"} == {"numeric", "not numeric"}
+
+
+def test_numeric_questions_are_those_with_a_number_in_the_answer() -> None:
+    found = figures(table(ROWS), seed=0, resamples=10)
+    verdicts = [one for one in ROWS if one.type != "refusal" and one.numeric]
+    right = sum(one.grade == "correct" for one in verdicts)
+    graded = sum(one.grade in ("correct", "incorrect", "not_attempted") for one in verdicts)
+    figure = next(one for one in found if (one.group, one.metric) == ("numeric", "accuracy"))
+    assert (figure.value, figure.rows) == (right / graded, graded)

@@ -1,0 +1,151 @@
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from fdarx_core.evaluation.cells import cells_of
+from fdarx_core.evaluation.figures import figures, retrieval_figures
+from fdarx_core.evaluation.grid import Column, Entry, Grid, as_text
+from fdarx_core.evaluation.tables import table_1, table_2, table_8
+from fdarx_core.records import Cell, Figure, RetrievalScore, to_table
+from tests.evaluation.synthetic_scores import retrieval_rows, score_rows, table
+
+
+def sweep() -> list[Figure]:
+    """Two models, of which the second has no oracle cell, and two retrievers."""
+    found: list[Figure] = []
+    for model, settings in (("baseline", ("full_label", "closed_book", "oracle")), ("llama", ("full_label",))):
+        for setting in settings:
+            found += figures(table(score_rows(6, model=model, setting=setting)), seed=0, resamples=50)
+    retrieved = [replace(one, setting="retrieved", retriever="bm25") for one in score_rows(6, seed=9, model="llama")]
+    found += figures(table(retrieved), seed=0, resamples=50)
+    for seed, name in enumerate(("bm25", "minilm")):
+        rows = to_table(retrieval_rows(6, seed=seed, retriever=name), RetrievalScore)
+        found += retrieval_figures(rows, seed=0, resamples=50)
+    return found
+
+
+SWEEP = sweep()
+
+
+def figure(model: str, setting: str, metric: str, group: str, retriever: str = "") -> Figure:
+    wanted = (model, setting, retriever, "type", group, metric)
+    (one,) = [f for f in SWEEP if (f.model, f.setting, f.retriever, f.group_by, f.group, f.metric) == wanted]
+    return one
+
+
+def test_table_1_has_the_papers_columns_then_retrieved_settings() -> None:
+    grid = table_1(SWEEP, judge="gpt-5.1")
+    paper = [("Full label (+ cites)", 5), ("Closed-book Acc", 2), ("Oracle Acc", 2)]
+    assert grid.header_groups() == [*paper, ("Retrieved by bm25 (+ cites)", 5)]
+    names = ["Fact", "MH", "Cite F1 Fact", "Cite F1 MH", "Ref F1"]
+    assert [column.name for column in grid.columns] == [*names, "Fact", "MH", "Fact", "MH", *names]
+    assert [name for name, _ in grid.rows] == ["baseline", "llama"]
+
+
+def test_table_1_shows_the_figures_and_leaves_missing_cells_out() -> None:
+    (_, baseline), (_, llama) = table_1(SWEEP, judge="gpt-5.1").rows
+    cite = figure("baseline", "full_label", "citation_f1", "multihop")
+    assert cite.value is not None
+    assert baseline[3] == Entry(cite.value, cite.low, cite.high)
+    refusal = figure("llama", "retrieved", "refusal_f1", "all", "bm25")
+    assert refusal.value is not None
+    assert llama[13] == Entry(refusal.value, refusal.low, refusal.high)
+    assert baseline[9:] == [None] * 5
+    assert llama[5:9] == [None] * 4
+
+
+def test_table_1_under_equivalence_differs_in_the_citations_alone() -> None:
+    strict, loose = (table_1(SWEEP, judge="x", equivalent=equivalent) for equivalent in (False, True))
+    changed = [
+        at for at, pair in enumerate(zip(strict.rows[0][1], loose.rows[0][1], strict=True)) if pair[0] != pair[1]
+    ]
+    assert changed == [2, 3]
+    assert "equivalent passages" in loose.title
+
+
+def test_table_2_and_8_have_the_papers_layout() -> None:
+    second, eighth = table_2(SWEEP), table_8(SWEEP)
+    assert second.header_groups()[:4] == [(f"recall@{k}", 2) for k in ("1", "5", "10", "|gold|")]
+    assert [name for name, _ in second.rows] == ["bm25", "minilm"]
+    recall = figure("", "", "recall_gold", "multihop", "minilm")
+    assert recall.value is not None
+    assert second.rows[1][1][7] == Entry(recall.value, recall.low, recall.high)
+    groups = [
+        f"{setting} {name}" for setting in ("Closed-book", "Oracle passages", "Full label") for name in ("Fact", "MH")
+    ]
+    assert eighth.header_groups()[:6] == [(group, 3) for group in groups]
+    assert [column.name for column in eighth.columns][:3] == ["BLEU", "MET", "R-L"]
+
+
+def test_notes_say_who_judged_and_what_is_not_in_the_figures() -> None:
+    notes = " ".join(table_1(SWEEP, judge="baseline").notes)
+    assert "Graded by baseline: rules" in notes
+    assert "no LLM" in notes
+    assert "baseline answers by rules" in notes
+    assert "have no verdict" in notes
+    assert "too narrow" in notes
+    assert "Graded by gpt-5.1." in table_1(SWEEP, judge="gpt-5.1").notes
+    assert "Not graded." in table_1(SWEEP, judge="").notes
+
+
+@pytest.mark.parametrize("width", [80, 100, 140, 200])
+def test_text_stays_within_its_width_and_is_aligned(width: int) -> None:
+    for grid in (table_1(SWEEP, judge="gpt-5.1"), table_2(SWEEP), table_8(SWEEP)):
+        text = as_text(grid, width)
+        assert max(map(len, text.splitlines())) <= width
+        for column in grid.columns:
+            assert column.name in text
+        assert text.count("\nbaseline " if grid.stub == "Model" else "\nbm25 ") >= 1
+
+
+def small(values: int) -> Grid:
+    entries: list[Entry | None] = [Entry(0.53, 0.50, 0.57)] * values
+    return Grid("T", "Model", [Column("G", f"c{at}") for at in range(values)], [("m", entries)])
+
+
+def test_bounds_are_written_out_where_they_fit() -> None:
+    assert "0.53 [0.50, 0.57]" in as_text(small(2), 100)
+    narrow = as_text(small(2), 30)
+    assert "0.53 ±0.04" in narrow
+    assert "farther end" in narrow
+    assert "[" not in narrow
+
+
+def test_columns_start_at_the_same_place_in_every_row() -> None:
+    grid = Grid(
+        "T", "Model", [Column("A", "x"), Column("A", "y")], [("m", [None, Entry(0.5)]), ("long", [Entry(1.0), None])]
+    )
+    *_, first, second = as_text(grid).splitlines()
+    assert (first.index("–"), first.index("0.50")) == (second.index("1.00"), second.index("–"))
+
+
+def test_no_figures_make_an_empty_table() -> None:
+    assert table_1([], judge="").rows == []
+    assert "Model" in as_text(table_1([], judge=""))
+
+
+def test_cells_are_counted_from_their_rows() -> None:
+    rows = score_rows(5, model="m")
+    due = Cell("m", "full_label", "", "incomplete", "server gone", due=len(rows) + 3)
+    skipped = Cell("m", "oracle", "", "skipped", "no label text", due=0)
+    cell, untouched = cells_of([due, skipped], {("m", "full_label", ""): table(rows)})
+    outcomes = [one.outcome for one in rows]
+    assert (cell.status, cell.reason, cell.due) == ("incomplete", "server gone", len(rows) + 3)
+    assert [cell.answered, cell.refused, cell.unparsed, cell.failed] == [
+        outcomes.count(name) for name in ("answered", "refused", "unparsed", "failed")
+    ]
+    assert cell.unscored == sum(one.grade in ("", "unscored") for one in rows)
+    assert cell.prompt_tokens == sum(one.prompt_tokens for one in rows)
+    assert cell.cost == pytest.approx(sum(one.cost or 0 for one in rows))
+    assert cell.latency_p50 is not None
+    assert cell.latency_p95 is not None
+    assert cell.latency_p50 <= cell.latency_p95
+    assert untouched == skipped
+
+
+def test_without_prices_a_cell_has_no_cost() -> None:
+    rows = [replace(one, cost=None) for one in score_rows(2, model="m")]
+    (cell,) = cells_of([Cell("m", "full_label", "", "done")], {("m", "full_label", ""): table(rows)})
+    assert cell.cost is None
