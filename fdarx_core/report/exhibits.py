@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
-
-import plotly.graph_objects as go
 
 from fdarx_core.labels.loinc import SECTION_NAMES
 from fdarx_core.labels.topics import TOPICS
 from fdarx_core.records import StageCount
 from fdarx_core.report import figures
 from fdarx_core.report.counts import ANY_TYPE, Counts, quantile
+from fdarx_core.report.exhibit import Exhibit, ShadedTable
 from fdarx_core.report.retention import TYPE_NAMES, UNITS, Flow, draw_flow, split_stages
 
 SOURCE_NAMES: dict[tuple[str, str], tuple[str, str]] = {
@@ -25,36 +23,6 @@ COMMON = 0.05
 """Sections that fewer than this share of the labels have say little of the benchmark."""
 
 GREY = "Rejected rows are grey, with their reasons."
-
-Cell = str | int
-
-
-@dataclass(frozen=True, slots=True)
-class Exhibit:
-    """A figure with its title, a sentence on how to read it, and its numbers as a table.
-
-    `legend` is names with their colours; a `wide` figure scrolls on narrow screens.
-    """
-
-    name: str
-    title: str
-    note: str
-    figure: go.Figure
-    header: Sequence[str]
-    rows: Sequence[Sequence[Cell]]
-    legend: Sequence[tuple[str, str]] = ()
-    wide: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class ShadedTable:
-    """Shares from 0 to 1 as a table whose cells are shaded by them. A row is its heading, a count and its shares."""
-
-    name: str
-    title: str
-    note: str
-    header: Sequence[str]
-    rows: Sequence[tuple[str, int, Sequence[float]]]
 
 
 def retention(stages: Sequence[StageCount], counts: Counts) -> list[Exhibit]:

@@ -63,7 +63,7 @@ def sankey(flow: Flow) -> go.Figure:
     }
     figure = go.Figure(go.Sankey(node=nodes, link=links, arrangement="fixed"))
     figure.update_layout(annotations=[_label(*place) for place in zip(flow.nodes, layout.x, layout.y, strict=True)])
-    return _styled(figure, round(layout.height) + 16, {"l": 0, "r": 210, "t": 8, "b": 8})
+    return styled(figure, round(layout.height) + 16, {"l": 0, "r": 210, "t": 8, "b": 8})
 
 
 def stacked_bars(names: Sequence[str], series: Sequence[Series], unit: str) -> go.Figure:
@@ -81,7 +81,7 @@ def stacked_bars(names: Sequence[str], series: Sequence[Series], unit: str) -> g
     figure.update_layout(barmode="stack", bargap=0.28, showlegend=False)
     figure.update_yaxes(autorange="reversed", ticklabelstandoff=8, showgrid=False)
     figure.update_xaxes(title={"text": unit}, tickformat=",", tickangle=0, nticks=4)
-    return _styled(figure, 64 + BAR_HEIGHT * len(names), {"l": 8, "r": 16, "t": 12, "b": 44})
+    return styled(figure, 64 + BAR_HEIGHT * len(names), {"l": 8, "r": 16, "t": 12, "b": 44})
 
 
 def histogram(bins: Sequence[Bin], x_title: str, y_title: str) -> go.Figure:
@@ -99,7 +99,7 @@ def histogram(bins: Sequence[Bin], x_title: str, y_title: str) -> go.Figure:
     edges = [bins[0].low, bins[-1].high] if bins else None
     figure.update_xaxes(title={"text": x_title}, tickformat=",", tickangle=0, showgrid=False, range=edges)
     figure.update_yaxes(title={"text": y_title}, tickformat=",")
-    return _styled(figure, 300, {"l": 8, "r": 16, "t": 12, "b": 44})
+    return styled(figure, 300, {"l": 8, "r": 16, "t": 12, "b": 44})
 
 
 def _label(node: Node, x: float, y: float) -> dict[str, Any]:
@@ -122,7 +122,8 @@ def _link_colour(flow: Flow, link: Link) -> str:
     return f"rgba({red},{green},{blue},{0.55 if target.kind == 'rejected' else 0.36})"
 
 
-def _styled(figure: go.Figure, height: int, margin: dict[str, int]) -> go.Figure:
+def styled(figure: go.Figure, height: int, margin: dict[str, int]) -> go.Figure:
+    """The look that all figures share; `height` and `margin` in pixels. The page scrolls past it: no zoom, no drag."""
     figure.update_layout(
         template=go.layout.Template(),
         height=height,

@@ -2,26 +2,17 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
-from datetime import datetime, timezone
-from functools import cache
-from importlib.resources import files
 from typing import Any
 
-from jinja2 import Environment, PackageLoader, StrictUndefined
-from markupsafe import Markup
-from plotly.offline import get_plotlyjs
-
-from fdarx_core.labels.loinc import SECTION_NAMES
 from fdarx_core.records import StageCount
 from fdarx_core.report import exhibits
 from fdarx_core.report.counts import Counts
-from fdarx_core.report.exhibits import Exhibit
+from fdarx_core.report.environment import duration, environment
 from fdarx_core.report.parts import read_parts
-from fdarx_core.report.retention import TYPE_NAMES, check_accounts, readable
+from fdarx_core.report.retention import TYPE_NAMES, check_accounts
 from fdarx_core.report.samples import DroppedExample, Example, Samples
 from fdarx_core.storage import RunDirectory
 
@@ -60,19 +51,7 @@ def build_report(run: RunDirectory, summary: Mapping[str, Any] | None = None) ->
         samples.add(part)
     stages = [StageCount(**stage) for stage in info["stages"]]
     check_accounts(stages, counts.dropped)
-    return _environment().get_template("build.html.j2").render(_content(info, stages, counts, samples))
-
-
-def render_figure(exhibit: Exhibit) -> Markup:
-    """A figure's element and script; the page that holds it inlines plotly.js once."""
-    html = exhibit.figure.to_html(
-        full_html=False,
-        include_plotlyjs=False,
-        div_id=f"figure-{exhibit.name}",
-        default_height=f"{exhibit.figure.layout.height}px",
-        config={"responsive": True, "displayModeBar": False},
-    )
-    return Markup(html)
+    return environment().get_template("build.html.j2").render(_content(info, stages, counts, samples))
 
 
 def _content(info: Mapping[str, Any], stages: list[StageCount], counts: Counts, samples: Samples) -> dict[str, Any]:
@@ -80,7 +59,7 @@ def _content(info: Mapping[str, Any], stages: list[StageCount], counts: Counts, 
     return {
         "info": info,
         "counts": counts,
-        "took": _minutes(info),
+        "took": duration(info),
         "total": sum(counts.questions.values()),
         "steps": _steps(stages, by_stage, counts),
         "types": _types(counts, samples),
@@ -92,13 +71,6 @@ def _content(info: Mapping[str, Any], stages: list[StageCount], counts: Counts, 
         "rejects": _rejects(by_stage, counts, samples),
         "accounts": [list(asdict(stage).values()) for stage in stages],
     }
-
-
-def _minutes(info: Mapping[str, Any]) -> str:
-    """From the run's start to its end, or to now where run.json has no end yet."""
-    end = datetime.fromisoformat(info["finished"]) if "finished" in info else datetime.now(timezone.utc)
-    seconds = round((end - datetime.fromisoformat(info["started"])).total_seconds())
-    return f"{seconds // 60} min {seconds % 60} s"
 
 
 def _steps(stages: list[StageCount], by_stage: Mapping[str, StageCount], counts: Counts) -> list[tuple[str, int]]:
@@ -134,32 +106,3 @@ def _rejects(by_stage: Mapping[str, StageCount], counts: Counts, samples: Sample
         share = number / by_stage[stage].rows_in
         groups[stage].append(RejectGroup(reason, number, share, samples.rejects(stage, reason)))
     return {stage: found for stage, found in groups.items() if found}
-
-
-def _moment(iso: str) -> str:
-    moment = datetime.fromisoformat(iso).astimezone(timezone.utc)
-    return f"{moment.day} {moment:%B %Y, %H:%M} UTC"
-
-
-def _percent(share: float) -> str:
-    return f"{share:.1%}" if share == 0 or share >= 0.0005 else "< 0.1%"
-
-
-def _shown(value: Any) -> str:
-    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
-
-
-@cache
-def _environment() -> Environment:
-    environment = Environment(
-        loader=PackageLoader("fdarx_core.report"),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    style = files("fdarx_core.report").joinpath("templates/report.css").read_text("utf-8")
-    environment.globals.update(style=Markup(style), plotly=Markup(get_plotlyjs()), section_names=SECTION_NAMES)
-    environment.filters.update(figure=render_figure, readable=readable, shown=_shown)
-    environment.filters.update(number="{:,}".format, percent=_percent, moment=_moment)
-    return environment

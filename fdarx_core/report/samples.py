@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from bisect import insort
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from operator import itemgetter
-from typing import Generic, TypeVar
+from typing import TypeVar
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from fdarx_core.records import Passage, QuestionAnswer, Reject, content_id, from_table
+from fdarx_core.records import Passage, QuestionAnswer, Reject, from_table
 from fdarx_core.report.parts import Part
+from fdarx_core.report.picks import Picks
 
 Item = TypeVar("Item")
 
@@ -32,28 +31,6 @@ class DroppedExample:
     reject: Reject
     question: str
     answer: str
-
-
-class Picks(Generic[Item]):
-    """The `size` rows of each group whose hash of seed and id is smallest."""
-
-    def __init__(self, size: int, seed: int) -> None:
-        self._size, self._seed = size, str(seed)
-        self._best: dict[str, list[tuple[str, Item]]] = {}
-
-    def offer(self, group: str, row_id: str, make: Callable[[], Item]) -> None:
-        """Consider a row; `make` is called only if it is picked. An id offered twice counts once."""
-        rank = content_id(self._seed, row_id)
-        best = self._best.setdefault(group, [])
-        full = len(best) == self._size
-        if (full and rank >= best[-1][0]) or any(rank == known for known, _ in best):
-            return
-        insort(best, (rank, make()), key=itemgetter(0))
-        del best[self._size :]
-
-    def of(self, group: str) -> list[Item]:
-        """What was picked of a group, in the order of the hash."""
-        return [item for _, item in self._best.get(group, [])]
 
 
 class Samples:

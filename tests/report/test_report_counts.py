@@ -11,7 +11,7 @@ from fdarx_core.records import Label, Passage, QuestionAnswer, Reject, to_table
 from fdarx_core.report.counts import ANY_TYPE, Counts, quantile
 from fdarx_core.report.exhibits import coverage, passage_lengths, topics
 from fdarx_core.report.parts import Part
-from fdarx_core.report.samples import Picks
+from fdarx_core.report.picks import Picks
 from tests.report.synthetic_run import make_label
 
 USE, DOSE, RISK = "34067-9", "34068-7", "43685-7"

@@ -1,0 +1,144 @@
+"use strict";
+// Everything from labels and models is put in as text, never as markup.
+(() => {
+  const PAGE = 25;
+  const byId = (id) => document.getElementById(id);
+  const dataOf = (id) => { const found = byId(id); return found ? JSON.parse(found.textContent) : null; };
+
+  function element(tag, text, name, ...children) {
+    const made = document.createElement(tag);
+    if (text) made.textContent = text;
+    if (name) made.className = name;
+    made.append(...children.filter(Boolean));
+    return made;
+  }
+
+  function fillSelect(select, values, all) {
+    const counts = new Map();
+    for (const value of values) if (value) counts.set(value, (counts.get(value) || 0) + 1);
+    select.append(new Option(all, ""));
+    for (const [value, count] of [...counts].sort((a, b) => a[0].localeCompare(b[0]))) {
+      select.append(new Option(`${value} (${count.toLocaleString("en")})`, value));
+    }
+  }
+
+  /* A list of which some are chosen by controls and a page at a time is drawn. */
+  function browse({ rows, keeps, draw, target, found, more, noun }) {
+    let drawn = 0, kept = rows;
+    const next = () => {
+      target.append(...kept.slice(drawn, drawn + PAGE).map(draw));
+      drawn = Math.min(drawn + PAGE, kept.length);
+      found.textContent = `${drawn.toLocaleString("en")} of ${kept.length.toLocaleString("en")} ${noun} shown`;
+      more.hidden = drawn >= kept.length;
+    };
+    more.addEventListener("click", next);
+    return (order) => {
+      kept = rows.filter(keeps);
+      if (order) kept.sort(order);
+      target.replaceChildren();
+      drawn = 0;
+      next();
+    };
+  }
+
+  function subgroups() {
+    const select = byId("subgroup-setting");
+    if (!select) return;
+    const update = () => document.querySelectorAll(".subgroup").forEach((one) => { one.hidden = one.id !== select.value; });
+    select.addEventListener("change", update);
+    update();
+  }
+
+  function differences() {
+    const data = dataOf("difference-data");
+    if (!data || !data.rows.length) return;
+    const [metric, group, search, sure] = ["metric", "group", "search", "sure"].map((name) => byId(`difference-${name}`));
+    fillSelect(metric, data.rows.map((row) => row[0]), "All");
+    fillSelect(group, data.rows.map((row) => row[1]), "All");
+    const signed = (value) => (value > 0 ? "+" : value < 0 ? "−" : "") + Math.abs(value).toFixed(3);
+    const chance = (value) => (value < 0.001 ? "< 0.001" : value.toFixed(3));
+    const keeps = (row) => (!metric.value || row[0] === metric.value) && (!group.value || row[1] === group.value)
+      && (!sure.checked || row[8] < data.level) && `${row[2]}\n${row[3]}`.toLowerCase().includes(search.value.toLowerCase());
+    const draw = (row) => {
+      const cells = [...row.slice(0, 4), signed(row[4]), `${signed(row[5])} to ${signed(row[6])}`, chance(row[7]), chance(row[8])];
+      const line = element("tr", "", row[8] < data.level ? "sure" : "", ...cells.map((cell, at) => element("td", cell, at > 3 ? "n" : "")));
+      line.title = `${row[9].toLocaleString("en")} questions on ${row[10].toLocaleString("en")} labels`;
+      return line;
+    };
+    const table = byId("difference-table");
+    const refresh = browse({ rows: data.rows, keeps, draw, target: table.tBodies[0], found: byId("difference-found"), more: byId("difference-more"), noun: "comparisons" });
+    let order = null;
+    const columns = [0, 1, 2, 3, 4, 5, 7, 8];
+    [...table.tHead.rows[0].cells].forEach((head, at, heads) => head.firstChild.addEventListener("click", () => {
+      const up = head.getAttribute("aria-sort") !== "ascending";
+      heads.forEach((one) => one.removeAttribute("aria-sort"));
+      head.setAttribute("aria-sort", up ? "ascending" : "descending");
+      const column = columns[at];
+      order = (a, b) => (up ? 1 : -1) * (typeof a[column] === "number" ? a[column] - b[column] : a[column].localeCompare(b[column]));
+      refresh(order);
+    }));
+    for (const control of [metric, group, search, sure]) control.addEventListener("input", () => refresh(order));
+    refresh(order);
+  }
+
+  function wrongAnswers() {
+    const data = dataOf("wrong-data");
+    if (!data) return;
+    const selects = [...byId("wrong-controls").querySelectorAll("select")];
+    for (const select of selects) fillSelect(select, data.items.map((item) => item[select.dataset.field]), "All");
+    const search = byId("wrong-search");
+    const texts = new Map(data.items.map((item) => {
+      const asked = data.questions[item.question];
+      return [item, [item.id, asked.id, asked.set_id, asked.drug, asked.text, asked.gold, item.answer, item.detail].join("\n").toLowerCase()];
+    }));
+    const keeps = (item) => selects.every((select) => !select.value || item[select.dataset.field] === select.value)
+      && texts.get(item).includes(search.value.toLowerCase());
+    const refresh = browse({ rows: data.items, keeps, draw: (item) => summary(data, item), target: byId("wrong-list"), found: byId("wrong-found"), more: byId("wrong-more"), noun: "wrong answers" });
+    for (const control of [...selects, search]) control.addEventListener("input", () => refresh());
+    refresh();
+  }
+
+  function summary(data, item) {
+    const asked = data.questions[item.question];
+    const tags = element("span", "", "tags", element("span", item.kind, "tag kind"),
+      ...[item.model, item.setting, item.type, item.reason].filter(Boolean).map((name) => element("span", name, "tag")));
+    const made = element("details", "", "wrong", element("summary", "", "", element("span", asked.text, "ask"), element("br"), tags));
+    made.addEventListener("toggle", () => { if (made.open && made.children.length === 1) made.append(...body(data, item, asked)); });
+    return made;
+  }
+
+  function body(data, item, asked) {
+    const labelled = (name, text, style) => element("p", "", `gold ${style}`, element("b", name), document.createTextNode(text || "(nothing)"));
+    const why = element("div", "", "why", element("p", "", "", element("b", item.finding)),
+      item.detail && element("p", item.detail), ...item.notes.map((note) => element("p", note)));
+    const columns = element("div", "", "pair",
+      element("div", "", "", element("h4", "Gold passages"), ...goldPassages(data, item, asked)),
+      element("div", "", "", element("h4", "Cited passages"), ...citedPassages(data, item, asked)));
+    return [why, element("div", "", "pair", labelled("Gold answer", asked.gold, ""), labelled("What the model said, whole", item.answer, "answer")), columns,
+      element("p", `${asked.drug} · ${asked.category || "no topic"} · label ${asked.set_id} · question ${asked.id} · answer ${item.id}`, "about")];
+  }
+
+  function goldPassages(data, item, asked) {
+    if (!asked.passages.length) return [element("p", item.type === "Refusal" ? "None: the label does not tell." : "Their text is not at hand.", "about")];
+    return asked.passages.map((at, place) => {
+      const shown = item.shown === null ? "" : item.shown[place] ? " · shown to the model" : " · not shown to the model";
+      return passage(data.passages[at], asked, `gold${shown}`, "gold-mark");
+    });
+  }
+
+  function citedPassages(data, item, asked) {
+    if (item.cited === null) return [element("p", "None were asked for in this setting.", "about")];
+    const made = item.cited.passages.map(([at, mark, words]) => passage(data.passages[at], asked, words, mark ? `${mark}-mark` : ""));
+    if (item.cited.more) made.push(element("p", `${item.cited.more} more cited; their text is not on this page.`, "about"));
+    return made.length ? made : [element("p", "None.", "about")];
+  }
+
+  function passage([marker, section, text, setId], asked, words, style) {
+    const where = setId === asked.set_id ? "" : ` · label ${setId}`;
+    return element("blockquote", "", style, element("p", "", "about", element("span", words, "mark"), document.createTextNode(` · ${marker} · ${section}${where}`)), element("p", text, "text"));
+  }
+
+  subgroups();
+  differences();
+  wrongAnswers();
+})();
