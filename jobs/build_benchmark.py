@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from importlib.metadata import PackageNotFoundError, version
 from tempfile import TemporaryDirectory
 from typing import Any
 
@@ -14,16 +13,24 @@ from fdarx_core.llm.exchange import AskingStopped
 from fdarx_core.llm.models import ModelsError
 from fdarx_core.pipeline.build import Build, What, plan_build
 from fdarx_core.pipeline.control import asking_ended_by, wind_down
-from fdarx_core.pipeline.corpus import EmptySelection
+from fdarx_core.pipeline.corpus import EmptySelection, Progress
+from fdarx_core.pipeline.plan import STAGES
+from fdarx_core.records import StageCount
 from fdarx_core.storage import Location, RunDirectory, StorageError
 from jobs.build_config import BuildConfig
 from jobs.build_plan import tell_plan
+from jobs.exits import INTERRUPTED, STOPPED
 from jobs.options import read_options, stop
 from jobs.progress import ProgressLine
 from jobs.ray_session import ray_session
+from jobs.versions import versions
 
-_STOPPED = 3
-_INTERRUPTED = 130
+_PHASES = {
+    "identify": "files identified",
+    "plan": "parts planned",
+    "build": "labels built",
+    "publish": "writing the benchmark and the report",
+}
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -35,10 +42,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         stop(str(error))
     except AskingStopped as error:
         print(f"stopped: {error}", file=sys.stderr)
-        return _STOPPED
+        return STOPPED
     except KeyboardInterrupt:
         print("\ninterrupted; what is done is kept, the same command goes on from there", file=sys.stderr)
-        return _INTERRUPTED
+        return INTERRUPTED
 
 
 def _what(config: BuildConfig) -> What:
@@ -55,8 +62,8 @@ def _what(config: BuildConfig) -> What:
 
 def _plan(config: BuildConfig) -> int:
     what = _what(config)
-    with TemporaryDirectory() as nowhere, ray_session(config.cpus), ProgressLine() as progress:
-        rows = plan_build(what, ResponseStore(Location(nowhere)), progress)
+    with TemporaryDirectory() as nowhere, ray_session(config.cpus), _progress() as progress:
+        rows = plan_build(what, ResponseStore(Location(nowhere)), _telling(progress))
     tell_plan(rows)
     return 0
 
@@ -64,21 +71,21 @@ def _plan(config: BuildConfig) -> int:
 def _build(config: BuildConfig) -> int:
     what = _what(config)
     identity = config.identity(what.roles)
-    run = RunDirectory.begin(config.out, job="build_benchmark", config=identity, versions=_versions())
+    run = RunDirectory.begin(config.out, job="build_benchmark", config=identity, versions=versions())
     if run.complete:
         print(f"{run.root} is complete already, nothing to do", file=sys.stderr)
     else:
         if run.resumed:
             print(f"resuming {run.root}", file=sys.stderr)
-        with ray_session(config.cpus), ProgressLine() as progress:
-            _run(Build(run, what, progress), progress)
+        with ray_session(config.cpus), _progress() as progress:
+            _run(Build(run, what, _telling(progress)), progress)
     _tell(run.info(), run)
     return 0
 
 
 def _run(build: Build, progress: ProgressLine) -> None:
     try:
-        with progress.watching(build):
+        with progress.watching(lambda: build.flow.control if build.flow else None):
             build.run_all()
     except KeyboardInterrupt:
         wind_down(build.flow.control if build.flow else None)
@@ -92,17 +99,19 @@ def _run(build: Build, progress: ProgressLine) -> None:
         raise
 
 
-def _versions() -> dict[str, str]:
-    names = ("fdarx", "ray", "lxml", "pyarrow")
-    return {"python": sys.version.split()[0], **{name: _version(name) for name in names}}
+def _progress() -> ProgressLine:
+    return ProgressLine(_PHASES, asking="build")
 
 
-def _version(name: str) -> str:
-    """Under `ray job submit` the project runs from its folder, without being installed."""
-    try:
-        return version(name)
-    except PackageNotFoundError:
-        return "not installed"
+def _telling(line: ProgressLine) -> Progress:
+    """What is worth telling of a build's accounts: questions so far, and rejects."""
+
+    def tell(phase: str, done: int, total: int, counts: Sequence[StageCount]) -> None:
+        made = next((count.rows_out for count in counts if count.stage == STAGES[-1]), None)
+        lost = sum(count.rejected for count in counts)
+        line(phase, done, total, "" if made is None else f"{made:,} questions, {lost:,} rejects")
+
+    return tell
 
 
 def _tell(info: dict[str, Any], run: RunDirectory) -> None:

@@ -8,6 +8,9 @@ from importlib import import_module
 
 _JOBS = {
     "build": ("jobs.build_benchmark", "SPL labels in, a question-answering benchmark out"),
+    "evaluate": ("jobs.evaluate", "models × settings × retrievers on a benchmark, with metrics and a report"),
+    "compare": ("jobs.compare", "evaluations side by side, with differences and their intervals"),
+    "report": ("jobs.report", "draw a run's page anew"),
     "show": ("jobs.show", "the whole life of one question of a run"),
 }
 

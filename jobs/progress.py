@@ -5,34 +5,30 @@ from __future__ import annotations
 import sys
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from types import TracebackType
+from typing import Any
 
-from fdarx_core.pipeline.build import Build
 from fdarx_core.pipeline.control import Asked, asked_so_far
-from fdarx_core.pipeline.plan import STAGES
-from fdarx_core.records import StageCount
 
 _LOG_EVERY_S = 10.0
 _DRAW_EVERY_S = 0.5
-_PHASES = {
-    "identify": "files identified",
-    "plan": "parts planned",
-    "build": "labels built",
-    "publish": "writing the benchmark and the report",
-}
 
 
 class ProgressLine:
-    """Shows phase, done of total, questions, rejects, asking, rate and time left on standard error."""
+    """Shows phase, done of total, what a job says of it, asking, rate and time left on standard error.
 
-    def __init__(self) -> None:
+    `phases` name what is counted in each phase; models are asked in the phase `asking`.
+    """
+
+    def __init__(self, phases: Mapping[str, str], asking: str) -> None:
+        self._phases, self._asking_phase = phases, asking
         self._live = sys.stderr.isatty()
         self._phase = ""
         self._started = self._shown = 0.0
         self._first = 0
-        self._latest: tuple[int, int, Sequence[StageCount]] = (0, 0, ())
+        self._latest: tuple[int, int, str] = (0, 0, "")
         self._asked: Asked | None = None
         self._lock = threading.Lock()
 
@@ -42,25 +38,25 @@ class ProgressLine:
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
         self._end_line()
 
-    def __call__(self, phase: str, done: int, total: int, counts: Sequence[StageCount]) -> None:
-        """Matches `pipeline.corpus.Progress`."""
+    def __call__(self, phase: str, done: int, total: int, note: str = "") -> None:
+        """`total` is 0 where it is not known."""
         with self._lock:
             if phase != self._phase:
                 self._end_line()
                 self._phase, self._started, self._first, self._shown = phase, time.monotonic(), done, 0.0
-            self._latest = (done, total, counts)
-            self._draw(last=done >= total)
+            self._latest = (done, total, note)
+            self._draw(last=bool(total) and done >= total)
 
     @contextmanager
-    def watching(self, build: Build) -> Iterator[None]:
-        """While a build runs, also show how its asking goes."""
+    def watching(self, control: Callable[[], Any]) -> Iterator[None]:
+        """While a job runs, also show how its asking goes. `control` gives the handle once there is one."""
         ended = threading.Event()
 
         def watch() -> None:
             while not ended.wait(_DRAW_EVERY_S):
-                asked = asked_so_far(build.flow.control) if build.flow else None
+                asked = asked_so_far(control())
                 with self._lock:
-                    if asked is not None and self._phase == "build":
+                    if asked is not None and self._phase == self._asking_phase:
                         self._asked = asked
                         self._draw()
 
@@ -81,19 +77,19 @@ class ProgressLine:
         print(f"\r\x1b[K{line}" if self._live else line, end="" if self._live else "\n", file=sys.stderr, flush=True)
 
     def _line(self, seconds: float) -> str:
-        done, total, counts = self._latest
-        if self._phase == "publish":
-            return _PHASES[self._phase]
-        made = next((count.rows_out for count in counts if count.stage == STAGES[-1]), None)
-        lost = sum(count.rejected for count in counts)
-        questions = "" if made is None else f", {made:,} questions, {lost:,} rejects"
+        done, total, note = self._latest
+        what = self._phases[self._phase]
+        if (done, total) == (0, 1):
+            return what
         rate = (done - self._first) / seconds if seconds > 1 and done > self._first else 0.0
-        left = f", {rate:.1f}/s, {(total - done) / rate:.0f} s left" if rate else ""
-        return f"{done:,} of {total:,} {_PHASES[self._phase]}{questions}{self._asking(seconds)}{left}"
+        left = f", {rate:.1f}/s" if rate else ""
+        left += f", {(total - done) / rate:.0f} s left" if rate and total else ""
+        of = f" of {total:,}" if total else ""
+        return f"{done:,}{of} {what}{', ' if note else ''}{note}{self._asking(seconds)}{left}"
 
     def _asking(self, seconds: float) -> str:
         asked = self._asked
-        if asked is None or self._phase != "build":
+        if asked is None or self._phase != self._asking_phase or not (asked.done or asked.in_flight):
             return ""
         cost = f", {asked.cost:.2f} USD" if asked.cost else ""
         rate = f" ({asked.done / seconds:.1f}/s)" if seconds > 1 else ""

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from uuid import uuid4
@@ -39,6 +41,23 @@ def real_labels() -> Path:
 def other_labels() -> Path:
     """Real labels of other document types."""
     return _data("spl/dm_spl_release_other.zip")
+
+
+@pytest.fixture(scope="session")
+def toy() -> Path:
+    """The published questions that come without their labels."""
+    return _data("fdarxbench/qa_toy.jsonl")
+
+
+@pytest.fixture(scope="session")
+def example_build(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A small benchmark of the example labels."""
+    out = tmp_path_factory.mktemp("builds") / "examples"
+    amounts = ("--passages", "3", "--section-pairs", "2", "--refusals", "2", "--cpus", "2")
+    line = [sys.executable, "-m", "jobs.build_benchmark", "--labels", str(EXAMPLES), "--out", str(out), *amounts]
+    done = subprocess.run(line, cwd=REPOSITORY, capture_output=True, text=True, timeout=240)
+    assert done.returncode == 0, done.stderr
+    return out
 
 
 def _data(name: str) -> Path:

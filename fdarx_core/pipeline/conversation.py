@@ -8,12 +8,13 @@ from typing import Any
 
 import pyarrow as pa
 
-from fdarx_core.llm import Asker, AskingStopped, ResponseStore
+from fdarx_core.llm import Asker, AskingStopped
 from fdarx_core.pipeline.blocks import each_row_async
 from fdarx_core.pipeline.dossier import Dossier
 from fdarx_core.pipeline.outside import Outside, report_to
 from fdarx_core.pipeline.plan import baseline
 from fdarx_core.pipeline.stepping import Asking, File, Step
+from fdarx_core.storage import Location
 
 
 async def converse(steps: Sequence[Step[File]], file: File, asker: Asker) -> None:
@@ -33,10 +34,10 @@ class Conversation:
     Blocks come concurrently; no label waits for another, in its block or beside it.
     """
 
-    def __init__(self, steps: Sequence[Step[Dossier]], outside: Outside, store: ResponseStore, control: Any) -> None:
+    def __init__(self, steps: Sequence[Step[Dossier]], outside: Outside, responses: Location, control: Any) -> None:
         self._steps = steps
         self._outside = outside
-        self._store = store
+        self._responses = responses
         self._control = control
         self._asker: Asker | None = None
         self._reporting: asyncio.Task[None] | None = None
@@ -58,6 +59,6 @@ class Conversation:
     def _open(self) -> Asker:
         """Made with the first block: an asker belongs to the loop that runs it."""
         if self._asker is None:
-            self._asker = self._outside.open(self._store, baseline())
+            self._asker = self._outside.open(self._responses, baseline())
             self._reporting = asyncio.create_task(report_to(self._control, self._asker))
         return self._asker

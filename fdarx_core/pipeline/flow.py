@@ -91,7 +91,7 @@ class Flow:
         )
         return lambda dataset: dataset.map_batches(
             Conversation,
-            fn_constructor_args=(steps, self.outside, self.store, self.control),
+            fn_constructor_args=(steps, self.outside, self.store.root, self.control),
             compute=strategy,
             batch_format="pyarrow",
             batch_size=None,

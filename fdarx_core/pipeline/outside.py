@@ -9,6 +9,7 @@ from typing import Any
 
 from fdarx_core.llm import Asker, Baseline, HttpEndpoint, ModelConfig, ResponseStore
 from fdarx_core.pipeline.control import Asked
+from fdarx_core.storage import Location
 
 _REPORT_EVERY_S = 0.5
 _GRACE_S = 20.0
@@ -23,13 +24,13 @@ class Outside:
     max_cost: float | None = None
     shared_fate: bool = True
 
-    def open(self, store: ResponseStore, rules: Baseline) -> Asker:
-        """To be called in the event loop that will ask."""
+    def open(self, responses: Location, rules: Baseline) -> Asker:
+        """To be called in the event loop that will ask; `responses` is where answers are kept."""
         servers = {name: HttpEndpoint(model) for name, model in self.models.items()}
-        # The store's index is read anew: a process that is restarted must know what was answered meanwhile.
+        # The store is opened anew: a process that is restarted must know what was answered meanwhile.
         return Asker(
             {**servers, rules.name: rules},
-            ResponseStore(store.root),
+            ResponseStore(responses),
             max_requests=self.max_requests,
             max_cost=self.max_cost,
             grace_s=_GRACE_S,

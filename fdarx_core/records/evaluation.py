@@ -114,10 +114,10 @@ class Grade:
 class Score:
     """One prediction in numbers: all that metrics and subgroups rest on. None: the number has no meaning there.
 
-    `type` to `label_characters` describe the question (`section` is the top section's name of its first gold passage,
-    `numeric` whether its answer holds a number). `grade` is the outcome of its Grade, "" where it has none. `gold`,
-    `cited` and `hits` count passages; under equivalence `eq_hits` counts the gold passages that are cited or stood for,
-    `eq_right` the cited passages that are gold or stand for one. Overlaps are in 0 to 1.
+    `type` to `label_characters` describe the question (`section` names the nearest coded section of its first gold
+    passage, `numeric` is whether its answer holds a number). `grade` is the outcome of its Grade, "" where it has none.
+    `gold`, `cited` and `hits` count passages; under equivalence `eq_hits` counts the gold passages that are cited or
+    stood for, `eq_right` the cited passages that are gold or stand for one. Overlaps are in 0 to 1.
     """
 
     prediction_id: str

@@ -1,0 +1,148 @@
+"""Models side by side: each has a lane of its own through the parts, and none waits for another."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import ray
+
+from fdarx_core.llm import ResponseStore
+from fdarx_core.pipeline.planning import Planned, plan_part
+from fdarx_core.pipeline.stepping import AskBaseline, Asking, Step, run_steps
+from fdarx_core.pipeline.sweep.interviews import Interviews
+from fdarx_core.pipeline.sweep.parts import Given, Parts
+from fdarx_core.pipeline.sweep.sitting import AnswerAll, GradeAll, Sitting, TakeGiven
+from fdarx_core.pipeline.sweep.what import Sweep, baseline
+from fdarx_core.pipeline.sweep.windows import cluster_has
+from fdarx_core.records import Cell
+
+_PARTS_IN_TALK = 4
+"""Parts of a lane that are asked about at once: some thousand requests, so that none waits for the last of a part."""
+
+
+@dataclass(slots=True)
+class Lane:
+    """One model's way through the parts that it has not sat. `ended` says what ended asking on it."""
+
+    model: str
+    parts: deque[int]
+    ended: str = ""
+    flying: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Sat:
+    """One part of one lane: how far its cells came, or what ended asking before that; then nothing was written."""
+
+    lane: Lane
+    part: int
+    cells: list[Cell] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class Hall:
+    """Where sittings take place: the run's parts and store, the steps of each lane, the process that asks."""
+
+    parts: Parts
+    sweep: Sweep
+    store: ResponseStore
+    given: Any = None
+    interviews: Any = None
+
+    def open(self, control: Any, lanes: int) -> None:
+        """Starts the asking process; not needed where only rules are asked."""
+        if self.sweep.used:
+            talks: Any = ray.remote(Interviews)
+            bounds = {"max_restarts": 4, "max_task_retries": 4, "max_concurrency": lanes * _PARTS_IN_TALK}
+            self.interviews = talks.options(num_cpus=0, **bounds).remote(self.sweep.outside, self.store.root, control)
+
+    def run(self, lanes: Sequence[Lane]) -> Iterator[Sat]:
+        """Parts as they end, of whichever lane. Raises what a task raised."""
+        flying: dict[Any, tuple[Lane, int]] = {}
+        while True:
+            for lane in lanes:
+                while lane.parts and not lane.ended and lane.flying < self._window(lane):
+                    part = lane.parts.popleft()
+                    flying[self._submit(lane.model, part)] = (lane, part)
+                    lane.flying += 1
+            if not flying:
+                return
+            [ready], _ = ray.wait(list(flying), num_returns=1)
+            lane, part = flying.pop(ready)
+            lane.flying -= 1
+            ended, cells = ray.get(ready)
+            lane.ended = lane.ended or ended
+            yield Sat(lane, part, cells)
+
+    def _window(self, lane: Lane) -> int:
+        return _PARTS_IN_TALK if self._talks(lane.model) else max(2, cluster_has("CPU"))
+
+    def _talks(self, model: str) -> list[Step[Sitting]]:
+        """The steps of a lane from the first to the last that ask a model on a server."""
+        steps = steps_of(self.sweep, model)
+        asking = [
+            i for i, step in enumerate(steps) if isinstance(step, Asking) and step.endpoints & self.sweep.used.keys()
+        ]
+        return steps[asking[0] : asking[-1] + 1] if asking else []
+
+    def _submit(self, model: str, part: int) -> Any:
+        steps, talk = steps_of(self.sweep, model), self._talks(model)
+        answer = AskBaseline(baseline(), self.store)
+        at = Place(self.parts, self.sweep, model, part)
+        given = None if model in self.sweep.answerers else self.given
+        if not talk:
+            return ray.remote(_sit).remote(at, given, steps, answer)
+        first = steps.index(talk[0])
+        sittings = ray.remote(_begin).remote(at, given, steps[:first], answer)
+        held = self.interviews.hold.remote(talk, sittings)
+        return ray.remote(_end).remote(at, held, steps[first + len(talk) :], answer)
+
+
+def steps_of(sweep: Sweep, model: str) -> list[Step[Sitting]]:
+    """A lane's steps, but for answers made elsewhere, which are taken when a sitting begins."""
+    grade = GradeAll(sweep.address(sweep.judge))
+    if model not in sweep.answerers:
+        return [grade]
+    config = sweep.models.get(model)
+    prices = config.prices if config else None
+    return [AnswerAll(sweep.address(model), sweep.room(model), sweep.top_k, prices), grade]
+
+
+def plan_sittings(parts: Parts, sweep: Sweep, model: str, part: int) -> list[Planned]:
+    """What a model's sittings of a part would ask."""
+    return plan_part(steps_of(sweep, model), baseline(), sweep.models, parts.sittings(sweep, model, part))
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """One part of one model's."""
+
+    parts: Parts
+    sweep: Sweep
+    model: str
+    part: int
+
+
+Ended = tuple[str, list[Cell]]
+
+
+def _sit(at: Place, given: Given | None, steps: Sequence[Step[Sitting]], answer: AskBaseline) -> Ended:
+    return _end(at, _begin(at, given, steps, answer), [], answer)
+
+
+def _begin(at: Place, given: Given | None, steps: Sequence[Step[Sitting]], answer: AskBaseline) -> Sequence[Sitting]:
+    sittings = at.parts.sittings(at.sweep, at.model, at.part, given)
+    first = [TakeGiven(given)] if given is not None else []
+    return run_steps([*first, *steps], sittings, answer)
+
+
+def _end(at: Place, sittings: Sequence[Sitting], steps: Sequence[Step[Sitting]], answer: AskBaseline) -> Ended:
+    """Nothing is written of a part that asking did not last for: its replies are kept, and it is sat again."""
+    ended = next((sitting.ended for sitting in sittings if sitting.ended), "")
+    if ended:
+        return ended, []
+    run_steps(steps, sittings, answer)
+    return "", at.parts.write_sittings(at.sweep, at.model, at.part, sittings)

@@ -1,0 +1,170 @@
+"""The part files of an evaluation's run: how a sitting is put together from them, and what it leaves behind."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from typing import Any, TypeAlias, TypeVar
+
+from fdarx_core.evaluation.scoring import describe, score
+from fdarx_core.llm import TRANSIENT, source_digest
+from fdarx_core.pipeline.sweep.cell import CellKey
+from fdarx_core.pipeline.sweep.sitting import Sitting
+from fdarx_core.pipeline.sweep.what import Sweep
+from fdarx_core.records import (
+    Cell,
+    Equivalence,
+    Grade,
+    Passage,
+    Prediction,
+    QuestionAnswer,
+    Ranking,
+    Score,
+    Subject,
+)
+from fdarx_core.storage import RunDirectory, read_records, write_records
+from fdarx_core.storage.benchmark import Examined
+from fdarx_core.storage.predictions_file import GivenAnswer
+
+LABELS_A_PART = 8
+UNDERSTOOD_BY = source_digest("fdarx_core.evaluation", "fdarx_core.retrieval", "fdarx_core.filters.text")
+"""The state of all that ranks, reads, grades and scores: what another left is made anew, from the same replies."""
+
+Given: TypeAlias = Mapping[tuple[str, CellKey], GivenAnswer]
+"""Answers made elsewhere, by question id and cell."""
+
+R = TypeVar("R")
+
+
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """Reads and writes the parts of one run."""
+
+    run: RunDirectory
+
+    def examined(self, part: int) -> list[Examined]:
+        """The labels of a part, in order of set id."""
+        passages = _by_label(self._read("passages", part, Passage))
+        questions = _by_label(self._read("questions", part, QuestionAnswer))
+        return [
+            Examined(subject, passages.get(subject.set_id, []), questions.get(subject.set_id, []))
+            for subject in self._read("subjects", part, Subject)
+        ]
+
+    def write_examined(self, part: int, labels: Sequence[Examined], equal: Sequence[Equivalence]) -> None:
+        self._write("subjects", part, [one.subject for one in labels], Subject)
+        self._write("passages", part, [row for one in labels for row in one.passages], Passage)
+        self._write("questions", part, [row for one in labels for row in one.questions], QuestionAnswer)
+        self._write("equivalences", part, equal, Equivalence)
+        self.mark("intake", part)
+
+    def equivalences(self, part: int) -> dict[str, Equivalence]:
+        """By question id."""
+        return {row.question_id: row for row in self._read("equivalences", part, Equivalence)}
+
+    def sittings(self, sweep: Sweep, model: str, part: int, given: Given | None = None) -> list[Sitting]:
+        """What a model is to sit, from the rows that earlier stages wrote; of `given` answers, what they answer."""
+        equal = self.equivalences(part)
+        cells = sweep.cells(model)
+        rankings, elsewhere = self._rankings(() if given else {cell.retriever for cell in cells}, part)
+
+        def due(cell: CellKey, question: QuestionAnswer, subject: Subject) -> bool:
+            return sweep.is_due(cell.setting, question, subject) if given is None else (question.id, cell) in given
+
+        return [
+            Sitting(
+                examined,
+                {row.id: equal[row.id] for row in examined.questions if row.id in equal},
+                {key: row for key, row in rankings.items() if row.set_id == examined.subject.set_id},
+                elsewhere,
+                {cell: [row for row in examined.questions if due(cell, row, examined.subject)] for cell in cells},
+            )
+            for examined in self.examined(part)
+        ]
+
+    def write_sittings(self, sweep: Sweep, model: str, part: int, sittings: Sequence[Sitting]) -> list[Cell]:
+        """Predictions, grades and scores; returns, and writes last, how far each cell came in this part."""
+        predictions = [row for sitting in sittings for row in sitting.predictions]
+        grades = [row for sitting in sittings for row in sitting.grades]
+        self._write(f"predictions/{model}", part, predictions, Prediction)
+        self._write(f"grades/{model}", part, grades, Grade)
+        self._write(
+            f"scores/{model}", part, [row for one in sittings for row in scores(one, sweep.citing(model))], Score
+        )
+        cells = [how_far(cell, sittings) for cell in sweep.cells(model)]
+        self.mark(f"sat/{model}", part, cells)
+        return cells
+
+    def mark(self, work: str, part: int, cells: Sequence[Cell] = ()) -> None:
+        """Note that this work on a part is whole; written after all of its rows."""
+        self._write(f"done/{UNDERSTOOD_BY}/{work}", part, cells, Cell)
+
+    def marked(self, work: str, numbers: Iterable[int]) -> set[int]:
+        """Those of the parts on which this work is whole."""
+        kind = f"done/{UNDERSTOOD_BY}/{work}"
+        there = {place.name for place in self.run.parts(kind)}
+        return {number for number in numbers if self.run.part(kind, number).name in there}
+
+    def sat(self, model: str, part: int) -> list[Cell]:
+        """How far the cells of a model came in a part that is marked."""
+        return self._read(f"done/{UNDERSTOOD_BY}/sat/{model}", part, Cell)
+
+    def _rankings(
+        self, retrievers: Iterable[str], part: int
+    ) -> tuple[dict[tuple[str, str], Ranking], dict[tuple[str, int], Passage]]:
+        rankings: dict[tuple[str, str], Ranking] = {}
+        elsewhere: dict[tuple[str, int], Passage] = {}
+        for name in filter(None, retrievers):
+            if not self.run.part(f"rankings/{name}", part).exists():
+                continue  # no label is whole, so nothing is due
+            rankings |= {(name, row.question_id): row for row in self._read(f"rankings/{name}", part, Ranking)}
+            if self.run.part(f"elsewhere/{name}", part).exists():
+                found = self._read(f"elsewhere/{name}", part, Passage)
+                elsewhere |= {(row.set_id, row.doc_chunk_index): row for row in found}
+        return rankings, elsewhere
+
+    def _read(self, kind: str, part: int, record: type[R]) -> list[R]:
+        return list(read_records(self.run.part(kind, part), record))
+
+    def _write(self, kind: str, part: int, rows: Iterable[Any], record: type) -> None:
+        write_records(self.run.part(kind, part), rows, record)
+
+
+def scores(sitting: Sitting, citing: Collection[str]) -> list[Score]:
+    """A row a prediction; in the settings `citing`, citations are scored."""
+    examined = sitting.examined
+    passages = {passage.doc_chunk_index: passage for passage in examined.passages}
+    questions = {question.id: question for question in examined.questions}
+    described = {one.id: describe(one, examined.subject, passages) for one in examined.questions}
+    grades: Mapping[str, Grade] = {grade.prediction_id: grade for grade in sitting.grades}
+    return [
+        score(
+            described[row.question_id],
+            questions[row.question_id],
+            row,
+            grades.get(row.id),
+            sitting.equivalences.get(row.question_id),
+            citing,
+        )
+        for row in sitting.predictions
+    ]
+
+
+def how_far(cell: CellKey, sittings: Sequence[Sitting]) -> Cell:
+    """Whether the cell is done in these sittings. What failed for now makes it incomplete, and is asked again."""
+    mine = {
+        row.id: row for one in sittings for row in one.predictions if (row.model, row.setting, row.retriever) == cell
+    }
+    passing = [row.reason for row in mine.values() if row.reason.startswith(TRANSIENT)]
+    grades = [row for one in sittings for row in one.grades if row.prediction_id in mine]
+    passing += [row.detail for row in grades if row.outcome == "unscored" and row.detail.startswith(TRANSIENT)]
+    due = sum(len(one.due.get(cell, ())) for one in sittings)
+    if not passing:
+        return Cell(*cell, status="done", due=due)
+    first = passing[0].removeprefix(TRANSIENT).split(":")[0]
+    return Cell(*cell, status="incomplete", reason=f"{len(passing)} requests failed for now ({first})", due=due)
+
+
+def _by_label(rows: Iterable[Any]) -> dict[str, list[Any]]:
+    return {set_id: list(group) for set_id, group in groupby(rows, key=lambda row: row.set_id)}

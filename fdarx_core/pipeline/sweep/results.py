@@ -1,0 +1,124 @@
+"""From the scores of all parts to the figures, comparisons and cells of a run."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import orjson
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from fdarx_core.evaluation.cells import cells_of
+from fdarx_core.evaluation.comparisons import compare_retrievers, comparisons
+from fdarx_core.evaluation.figures import figures, retrieval_figures
+from fdarx_core.evaluation.groups import length_edges
+from fdarx_core.pipeline.sweep.cell import CellKey
+from fdarx_core.pipeline.sweep.semantic import with_bert_scores
+from fdarx_core.records import Cell, Comparison, Figure, RetrievalScore, Score, arrow_schema
+from fdarx_core.report.evaluation import row_name
+from fdarx_core.storage import RunDirectory, read_records, read_table, write_records
+
+
+@dataclass(frozen=True, slots=True)
+class Results:
+    """All figures of a run."""
+
+    figures: list[Figure]
+    comparisons: list[Comparison]
+    cells: list[Cell]
+
+
+def results_of(
+    run: RunDirectory, cells: Sequence[Cell], retrievers: Sequence[str], *, seed: int, resamples: int
+) -> Results:
+    """Figures of what the run's parts hold; `cells` say what was due and how far it came."""
+    scores: dict[tuple[str, str, str], pa.Table] = {
+        (one.model, one.setting, one.retriever): table for one in cells if (table := _scores(run, one)) is not None
+    }
+    ranked = {
+        name: table
+        for name in retrievers
+        if (table := _table(run, f"retrieval_scores/{name}", RetrievalScore)).num_rows
+    }
+    made: list[Figure] = []
+    compared: list[Comparison] = []
+    if scores:
+        edges = length_edges(
+            pa.concat_tables(table.select(["set_id", "label_characters"]) for table in scores.values())
+        )
+        for table in scores.values():
+            made += figures(table, seed=seed, resamples=resamples, edges=edges)
+        compared += comparisons(scores, seed=seed, resamples=resamples)
+    for table in ranked.values():
+        made += retrieval_figures(table, seed=seed, resamples=resamples)
+    compared += compare_retrievers(ranked, seed=seed, resamples=resamples)
+    return Results(made, compared, cells_of(cells, scores))
+
+
+def compare_runs(runs: Sequence[RunDirectory], names: Sequence[str], *, seed: int, resamples: int) -> list[Comparison]:
+    """Cells of different runs that differ in nothing but run and model, on the questions that both have.
+
+    `names` are what the runs are called; each model goes by `row_name`. Raises StorageError where a run has no cells.
+    """
+    cells: dict[tuple[str, str, str], pa.Table] = {}
+    run_of: dict[str, str] = {}
+    for run, name in zip(runs, names, strict=True):
+        for one in read_records(run.file("cells.parquet"), Cell):
+            table = _scores(run, one)
+            model = row_name(name, one.model)
+            run_of[model] = name
+            if table is not None:
+                cells[model, one.setting, one.retriever] = table
+    found = comparisons(cells, seed=seed, resamples=resamples)
+    return [one for one in found if run_of[one.model_a] != run_of[one.model_b]]
+
+
+def write_results(run: RunDirectory, results: Results) -> None:
+    """As Parquet, and the figures by question type once more as JSON for people and scripts."""
+    write_records(run.file("metrics.parquet"), results.figures, Figure)
+    write_records(run.file("comparisons.parquet"), results.comparisons, Comparison)
+    write_records(run.file("cells.parquet"), results.cells, Cell)
+    run.file("metrics.json").write_bytes(orjson.dumps(_by_cell(results.figures), option=orjson.OPT_INDENT_2))
+
+
+def in_all(parts: Iterable[Sequence[Cell]], wanted: Sequence[CellKey]) -> list[Cell]:
+    """The cells of a model over its parts: done where every part is."""
+    sums: dict[CellKey, Cell] = {key: Cell(*key, status="done") for key in wanted}
+    reasons: dict[CellKey, Counter[str]] = {key: Counter() for key in wanted}
+    for part in parts:
+        for one in part:
+            key = CellKey(one.model, one.setting, one.retriever)
+            sums[key].due += one.due
+            reasons[key].update([one.reason] if one.reason else [])
+    return [
+        replace(one, status="incomplete", reason=" ".join(dict(reasons[key].most_common(1)))) if reasons[key] else one
+        for key, one in sums.items()
+    ]
+
+
+def _scores(run: RunDirectory, cell: Cell) -> pa.Table | None:
+    table = _table(run, f"scores/{cell.model}", Score)
+    mine = (pc.field("setting") == cell.setting) & (pc.field("retriever") == cell.retriever)
+    found = with_bert_scores(run, cell.model, table.filter(mine))
+    return found if found.num_rows else None
+
+
+def _table(run: RunDirectory, kind: str, record: type) -> pa.Table:
+    schema = arrow_schema(record)
+    tables = [read_table(place, schema.names) for place in run.parts(kind)]
+    return pa.concat_tables(tables) if tables else schema.empty_table()
+
+
+def _by_cell(rows: Sequence[Figure]) -> list[dict[str, Any]]:
+    """One entry a cell, with value, low, high and rows of each metric by type."""
+    cells: dict[tuple[str, str, str], dict[str, Any]] = {}
+    for row in rows:
+        if row.group_by == "type":
+            metrics: Mapping[str, Any] = {"value": row.value, "low": row.low, "high": row.high, "rows": row.rows}
+            cell = cells.setdefault((row.model, row.setting, row.retriever), {})
+            cell.setdefault(row.metric, {})[row.group] = metrics
+    names = ("model", "setting", "retriever")
+    return [{**dict(zip(names, key, strict=True)), "metrics": metrics} for key, metrics in cells.items()]

@@ -1,0 +1,123 @@
+"""Models × settings × retrievers on a benchmark: answers, grades, metrics with intervals, and a report."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from typing import Any
+
+from fdarx_core.evaluation.grid import as_text
+from fdarx_core.evaluation.tables import table_1, table_2
+from fdarx_core.llm import ModelsError
+from fdarx_core.pipeline.control import wind_down
+from fdarx_core.pipeline.sweep.cell import CellKey
+from fdarx_core.pipeline.sweep.evaluation import Evaluation
+from fdarx_core.pipeline.sweep.parts import Given
+from fdarx_core.records import Figure, Reject
+from fdarx_core.retrieval.models import ModelMissing
+from fdarx_core.storage import RunDirectory, StorageError, read_records
+from fdarx_core.storage.benchmark import read_benchmark
+from fdarx_core.storage.predictions_file import read_predictions
+from jobs.build_plan import tell_plan
+from jobs.evaluate_config import EvaluateConfig
+from jobs.exits import INTERRUPTED, STOPPED
+from jobs.options import read_options, stop
+from jobs.progress import ProgressLine
+from jobs.ray_session import ray_session
+from jobs.versions import versions
+
+_PHASES = {
+    "intake": "labels read",
+    "retrieve": "parts searched",
+    "plan": "parts planned",
+    "sit": "parts sat",
+    "bert_scores": "parts scored by BERTScore",
+    "publish": "computing figures and intervals",
+}
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the job; returns its exit code: 0 done, 2 wrong argument, 3 some cells are incomplete, 130 interrupted."""
+    config = read_options(EvaluateConfig, arguments, prog="fdarx evaluate", description=__doc__ or "")
+    try:
+        return _evaluate(config)
+    except (StorageError, ModelsError, ModelMissing) as error:
+        stop(str(getattr(error, "cause", error)))  # Ray wraps what a worker raised
+    except KeyboardInterrupt:
+        print("\ninterrupted; what is done is kept, the same command goes on from there", file=sys.stderr)
+        return INTERRUPTED
+
+
+def _evaluate(config: EvaluateConfig) -> int:
+    given, rejects = _given(config)
+    sweep = config.sweep(given)
+    benchmark = read_benchmark(config.benchmark)
+    benchmark.rejects.extend(rejects)
+    run = RunDirectory.begin(config.out, job="evaluate", config=config.identity(sweep), versions=versions())
+    if run.complete:
+        print(f"{run.root} is complete already, nothing to do", file=sys.stderr)
+        return _tell(run)
+    if run.resumed:
+        print(f"resuming {run.root}", file=sys.stderr)
+    with ray_session(config.cpus), ProgressLine(_PHASES, asking="sit") as progress:
+        evaluation = Evaluation(
+            run,
+            benchmark,
+            sweep,
+            progress,
+            given,
+            config.sample,
+            config.seed,
+            config.resamples,
+            [RunDirectory.open(other) for other in config.reuse],
+        )
+        if config.plan:
+            tell_plan(evaluation.plan())
+            return 0
+        _run(evaluation, progress)
+    return _tell(run)
+
+
+def _given(config: EvaluateConfig) -> tuple[Given, list[Reject]]:
+    if config.predictions is None:
+        return {}, []
+    answers, rejects = read_predictions(config.predictions)
+    return {(one.question_id, CellKey(one.model, one.setting, one.retriever)): one for one in answers}, rejects
+
+
+def _run(evaluation: Evaluation, progress: ProgressLine) -> None:
+    try:
+        with progress.watching(lambda: evaluation.control):
+            evaluation.run_all()
+    except KeyboardInterrupt:
+        wind_down(evaluation.control)
+        evaluation.run.stop("interrupted")
+        raise
+    except BaseException:
+        evaluation.run.stop("failed")
+        raise
+
+
+def _tell(run: RunDirectory) -> int:
+    info = run.info()
+    figures = list(read_records(run.file("metrics.parquet"), Figure))
+    for grid in (table_1(figures, judge=info["config"]["judge"]), table_2(figures)):
+        if grid.rows:
+            print(f"\n{as_text(grid)}")
+    unfinished = [cell for cell in info["cells"] if cell["status"] != "done"]
+    for cell in unfinished:
+        _tell_cell(cell)
+    print(f"\nmetrics  {run.file('metrics.json')}\nreport   {run.file('report.html')}")
+    if any(cell["status"] == "incomplete" for cell in unfinished):
+        print("some cells are incomplete, see above; the same command goes on from there", file=sys.stderr)
+        return STOPPED
+    return 0
+
+
+def _tell_cell(cell: dict[str, Any]) -> None:
+    name = CellKey(cell["model"], cell["setting"], cell["retriever"])
+    print(f"{cell['status']}: {name}: {cell['reason']}", file=sys.stderr)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

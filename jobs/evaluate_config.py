@@ -1,0 +1,177 @@
+"""The options of `fdarx evaluate`."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from pydantic import Field, field_validator
+
+from fdarx_core.evaluation.answers import citing_settings
+from fdarx_core.evaluation.settings import RETRIEVED, SETTINGS
+from fdarx_core.llm import Baseline, ModelConfig, ModelsError, load_models
+from fdarx_core.pipeline.sweep.parts import Given
+from fdarx_core.pipeline.sweep.what import Sweep
+from fdarx_core.retrieval.models import ModelDirectories
+from fdarx_core.retrieval.registry import RETRIEVERS, check
+from jobs.options import JobConfig
+
+_NOT_RESULTS = {"out", "cpus", "models", "only", "reuse", "max_requests", "max_cost", "plan"}
+
+
+class EvaluateConfig(JobConfig):
+    """Options of `fdarx evaluate`."""
+
+    benchmark: str = Field(
+        description="what to ask: a run of `fdarx build`, or a folder (or file) with qa*.jsonl and labels.jsonl in "
+        "FDARxBench's published format; on disk or s3://"
+    )
+    out: str = Field(description="run directory to write, on disk or s3://; the same command again resumes it")
+    models: list[str] = Field(
+        [Baseline.name],
+        description="whom to ask: `baseline` (built-in rules), and YAML files that list models on servers, see "
+        "docs/models.md",
+    )
+    only: list[str] = Field(
+        default_factory=list,
+        description="ask only these models of the files (all of them but the judge)",
+    )
+    predictions: str | None = Field(
+        None,
+        description="answers made elsewhere, to be graded: a file of rows with qid and answer, see docs/evaluating.md",
+    )
+    settings: list[str] = Field(
+        list(SETTINGS),
+        description="evidence to show: closed_book, full_label, oracle, retrieved; commas or spaces between",
+    )
+    retrievers: list[str] = Field(
+        ["bm25"],
+        description=f"what finds passages: {', '.join(RETRIEVERS)}, each also with +rerank; compared with each "
+        "other whatever the settings",
+    )
+    retrieval_scope: Literal["label", "corpus"] = Field(
+        "label", description="search the question's own label, or all labels of the benchmark"
+    )
+    top_k: int = Field(5, ge=1, description="passages shown in the setting retrieved")
+    label_chars: int | None = Field(
+        None,
+        ge=1,
+        description="cut a label's text after so many characters, as FDARxBench's published code does at 16000 (whole)",
+    )
+    judge: str = Field(
+        Baseline.name, description="who grades: a name of --models, or the built-in rules, which are no language model"
+    )
+    cosine_model: str | None = Field(
+        None, description="local directory of a sentence-transformers model for cosine (all-MiniLM-L6-v2, if installed)"
+    )
+    recontriever_model: str | None = Field(None, description="local directory of ReContriever, or another Contriever")
+    reranker_model: str | None = Field(None, description="local directory of a BGE reranker, for +rerank")
+    bertscore_model: str | None = Field(
+        None, description="local directory of a model for BERTScore, as roberta-large; without it there is none"
+    )
+    bertscore_layers: int | None = Field(
+        None, ge=1, description="layers of that model to use (what bert-score's authors chose for a model of its name)"
+    )
+    sample: int | None = Field(None, ge=1, description="evaluate on this many labels, drawn at random (all)")
+    seed: int = Field(0, description="fixes the sample and the intervals")
+    resamples: int = Field(2000, ge=100, description="bootstrap resamples of labels; more make steadier intervals")
+    reuse: list[str] = Field(
+        default_factory=list,
+        description="other runs whose answers are taken where exactly the same was asked; saves what they cost",
+    )
+    max_requests: int | None = Field(
+        None, ge=1, description="stop cleanly after this many requests to models; the same command goes on (no limit)"
+    )
+    max_cost: float | None = Field(
+        None, gt=0, description="stop cleanly at this cost in USD, by the prices in --models (no limit)"
+    )
+    plan: bool = Field(False, description="ask nothing: print requests, tokens and cost a task and model, then end")
+    cpus: int | None = Field(None, ge=1, description="CPUs of this machine to use; on a cluster Ray decides (all)")
+
+    @field_validator("models", "only", "settings", "retrievers", mode="after")
+    @classmethod
+    def _at_commas(cls, given: list[str]) -> list[str]:
+        parts = [part.strip() for one in given for part in one.split(",")]
+        return list(dict.fromkeys(part for part in parts if part))
+
+    @field_validator("settings", mode="after")
+    @classmethod
+    def _known_settings(cls, given: list[str]) -> list[str]:
+        if unknown := [one for one in given if one not in SETTINGS]:
+            raise ValueError(f"there is no setting {unknown[0]}; known are {', '.join(SETTINGS)}")
+        return given
+
+    @field_validator("retrievers", mode="after")
+    @classmethod
+    def _known_retrievers(cls, given: list[str]) -> list[str]:
+        if unknown := [one for one in given if one.removesuffix("+rerank") not in RETRIEVERS]:
+            raise ValueError(f"there is no retriever {unknown[0]}; known are {', '.join(RETRIEVERS)}")
+        return given
+
+    def sweep(self, given: Given) -> Sweep:
+        """Raises ModelsError for a models file that can't be used, a name that is not in it, a limit without prices,
+        ModelMissing for a retriever whose models can't be loaded."""
+        models = self._models()
+        answerers = self._answerers(models)
+        if self.judge != Baseline.name and self.judge not in models:
+            raise ModelsError(f"--judge {self.judge}: {_unknown(models)}")
+        if taken := sorted({cell.model for _, cell in given} & {*answerers}):
+            raise ModelsError(f"--predictions has answers of {taken[0]}, which is asked as well; rename it there")
+        if RETRIEVED in self.settings and not self.retrievers:
+            raise ModelsError("--settings retrieved wants --retrievers")
+        directories = ModelDirectories(self.cosine_model, self.recontriever_model, self.reranker_model)
+        for name in self.retrievers:
+            check(name, directories)
+        sweep = Sweep(
+            models,
+            answerers,
+            self.judge,
+            self.settings,
+            self.retrievers,
+            self.top_k,
+            self.retrieval_scope,
+            self.label_chars,
+            directories,
+            self.bertscore_model,
+            self.bertscore_layers,
+            sorted({cell for _, cell in given}),
+            citing_settings(given.values()),
+            self.max_requests,
+            self.max_cost,
+        )
+        unpriced = [name for name, model in sweep.used.items() if model.prices is None]
+        if self.max_cost is not None and unpriced:
+            raise ModelsError(f"--max-cost needs prices of every model asked; {', '.join(unpriced)} has none")
+        return sweep
+
+    def identity(self, sweep: Sweep) -> dict[str, Any]:
+        """What makes a run this run: every option that can change its results."""
+        config = self.model_dump(mode="json", exclude=_NOT_RESULTS)
+        names = [*sweep.answerers, self.judge]
+        return {
+            **config,
+            "answerers": list(sweep.answerers),
+            "asked": {name: dict(sweep.sampling(name)) for name in names},
+        }
+
+    def _models(self) -> dict[str, ModelConfig]:
+        models: dict[str, ModelConfig] = {}
+        for file in self.models:
+            if file == Baseline.name:
+                continue
+            for name, model in load_models(file).items():
+                if name in models:
+                    raise ModelsError(f"{file}: model {name}: another file has a model of that name; give it another")
+                models[name] = model
+        return models
+
+    def _answerers(self, models: dict[str, ModelConfig]) -> list[str]:
+        there = [Baseline.name] * (Baseline.name in self.models) + list(models)
+        if unknown := [name for name in self.only if name not in there]:
+            raise ModelsError(f"--only {unknown[0]}: {_unknown(models)}")
+        if self.only:
+            return self.only
+        return [name for name in there if name == Baseline.name or name != self.judge]
+
+
+def _unknown(models: dict[str, ModelConfig]) -> str:
+    return f"there is no such model; known are {', '.join((Baseline.name, *models))}, see --models"

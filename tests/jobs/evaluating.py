@@ -1,0 +1,52 @@
+"""What the tests of `fdarx evaluate` share: models on a loopback server, and the command as a user types it."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from fdarx_core.records import Cell
+from fdarx_core.storage import Location, read_records
+from tests.conftest import REPOSITORY
+from tests.llm.loopback_server import text_of
+
+JUDGEMENT = json.dumps({"reason": "It says what the gold answer says.", "grade": "CORRECT"})
+
+
+def respond(body: Mapping[str, Any]) -> str:
+    """As a model that always answers, and cites the first passage it is shown; as a judge that is always content."""
+    if "response_format" in body:
+        return JUDGEMENT
+    text = "\n".join(text_of(message) for message in body["messages"])
+    shown = re.search(r"^\|\|PASSAGE_(\d{4})\|\| ", text, re.MULTILINE)
+    cited = f"\nCITED_PASSAGES: [PASSAGE_{shown[1]}]" if shown else ""
+    return f"Take 5 mg once daily.{cited}"
+
+
+def models_file(folder: Path, url: str, *models: Mapping[str, Any]) -> Path:
+    """A models.yaml; each model goes by its name on the server too."""
+    file = folder / "models.yaml"
+    common = {"base_url": url, "max_in_flight": 8, "max_tries": 2}
+    file.write_text(yaml.safe_dump([{**common, "model": model["name"], **model} for model in models]))
+    return file
+
+
+def command(benchmark: Path, out: Path | str, *more: object) -> list[str]:
+    line = [sys.executable, "-m", "jobs.evaluate", "--benchmark", benchmark, "--out", out, "--cpus", 2]
+    return [str(part) for part in (*line, "--resamples", 200, *more)]
+
+
+def evaluate(benchmark: Path, out: Path | str, *more: object) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(command(benchmark, out, *more), cwd=REPOSITORY, capture_output=True, text=True, timeout=240)
+
+
+def cells(out: Path) -> dict[tuple[str, str, str], Cell]:
+    rows: Sequence[Cell] = list(read_records(Location(out) / "cells.parquet", Cell))
+    return {(row.model, row.setting, row.retriever): row for row in rows}

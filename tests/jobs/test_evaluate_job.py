@@ -1,0 +1,231 @@
+"""`fdarx evaluate` as a user runs it: by rules, with models, with answers made elsewhere; stopped, and again."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TypeVar
+
+import pytest
+
+from fdarx_core.records import Figure, Grade, Prediction, Reject
+from fdarx_core.storage import Location, RunDirectory, read_records
+from tests.conftest import REPOSITORY
+from tests.jobs.evaluating import cells, command, evaluate, models_file, respond
+from tests.llm.loopback_server import Call, Fault, LoopbackServer
+
+Row = TypeVar("Row")
+
+
+@pytest.fixture(scope="module")
+def evaluated(example_build: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    out = tmp_path_factory.mktemp("runs") / "baseline"
+    done = evaluate(example_build, out)
+    assert done.returncode == 0, done.stderr
+    assert "Table 1" in done.stdout and "Table 2" in done.stdout and str(out / "report.html") in done.stdout
+    return out
+
+
+@pytest.fixture
+def server() -> Iterator[LoopbackServer]:
+    with LoopbackServer(answer=respond) as running:
+        yield running
+
+
+def rows_of(out: Path, kind: str, record: type[Row]) -> list[Row]:
+    return [row for place in RunDirectory.open(str(out)).parts(kind) for row in read_records(place, record)]
+
+
+def test_every_question_that_is_due_has_a_grade(evaluated: Path) -> None:
+    asked = json.loads((evaluated / "run.json").read_text())["questions"]
+    answerable, everything = asked["factual"] + asked["multihop"], sum(asked.values())
+    found = cells(evaluated)
+    due = {key[1]: cell.due for key, cell in found.items()}
+    assert due == {
+        "closed_book": answerable, "oracle": answerable, "full_label": everything, "retrieved": everything,
+    }  # fmt: skip
+    assert all(cell.status == "done" and cell.answered + cell.refused == cell.due for cell in found.values())
+    predictions = {row.id for row in rows_of(evaluated, "predictions/baseline", Prediction)}
+    grades = {row.prediction_id for row in rows_of(evaluated, "grades/baseline", Grade)}
+    assert predictions == grades and len(predictions) == sum(due.values())
+
+
+def test_accuracy_is_what_the_grades_say(evaluated: Path) -> None:
+    predictions = {row.id: row for row in rows_of(evaluated, "predictions/baseline", Prediction)}
+    grades = rows_of(evaluated, "grades/baseline", Grade)
+    oracle = [grade for grade in grades if predictions[grade.prediction_id].setting == "oracle"]
+    [figure] = [
+        row
+        for row in read_records(Location(evaluated) / "metrics.parquet", Figure)
+        if (row.setting, row.metric, row.group_by, row.group) == ("oracle", "accuracy", "type", "answerable")
+    ]
+    right = sum(grade.outcome == "correct" for grade in oracle)
+    assert figure.value == pytest.approx(right / len(oracle)) and figure.rows == len(oracle)
+    assert None not in (figure.low, figure.value, figure.high)
+    assert sorted((figure.low, figure.value, figure.high)) == [figure.low, figure.value, figure.high]  # type: ignore[type-var]
+
+
+def test_a_complete_run_is_left_alone(evaluated: Path, example_build: Path) -> None:
+    before = (evaluated / "metrics.parquet").stat().st_mtime_ns
+    again = evaluate(example_build, evaluated)
+    assert again.returncode == 0 and "complete already" in again.stderr and "Table 1" in again.stdout
+    assert (evaluated / "metrics.parquet").stat().st_mtime_ns == before
+
+
+def test_the_page_is_drawn_anew(evaluated: Path) -> None:
+    page = evaluated / "report.html"
+    page.unlink()
+    line = [*command(evaluated, evaluated)[:2], "jobs.report", str(evaluated)]
+    assert subprocess.run(line, cwd=REPOSITORY, timeout=120).returncode == 0
+    assert page.stat().st_size > 1_000_000
+
+
+def test_a_model_and_a_judge_on_a_server(example_build: Path, server: LoopbackServer, tmp_path: Path) -> None:
+    models = models_file(tmp_path, server.openai_url, {"name": "small"}, {"name": "strong"})
+    out = tmp_path / "run"
+    done = evaluate(example_build, out, "--models", models, "--judge", "strong", "--settings", "oracle,retrieved")
+    assert done.returncode == 0, done.stderr
+    assert {key[0] for key in cells(out)} == {"small"}
+    accuracy = [
+        row.value
+        for row in read_records(Location(out) / "metrics.parquet", Figure)
+        if (row.metric, row.group_by, row.group) == ("accuracy", "type", "answerable")
+    ]
+    assert accuracy == [1.0, 1.0]  # the judge is always content
+    grades = rows_of(out, "grades/small", Grade)
+    assert {grade.judge for grade in grades} == {"strong", "rule"}
+    predictions = [row for row in rows_of(out, "predictions/small", Prediction) if row.setting == "retrieved"]
+    assert all(row.cited == row.shown[:1] and 0 < len(row.shown) <= 5 for row in predictions)
+
+
+def test_another_run_takes_over_what_was_answered(example_build: Path, server: LoopbackServer, tmp_path: Path) -> None:
+    models = models_file(tmp_path, server.openai_url, {"name": "small"})
+    first = evaluate(example_build, tmp_path / "a", "--models", models, "--settings", "oracle")
+    assert first.returncode == 0, first.stderr
+    asked = server.number
+    more = ("--models", models, "--settings", "oracle,closed_book", "--reuse", tmp_path / "a")
+    assert evaluate(example_build, tmp_path / "b", *more).returncode == 0
+    answerable = cells(tmp_path / "b")["small", "oracle", ""].due
+    assert server.number == asked + answerable
+
+
+def test_answers_made_elsewhere_are_graded(evaluated: Path, example_build: Path, tmp_path: Path) -> None:
+    questions = [json.loads(line) for line in (example_build / "benchmark" / "qa.jsonl").read_text().splitlines()]
+    rows = [
+        {
+            "qid": row["qid"],
+            "answer": row["answer"] if row["task"] != "refusal" else "NOT_ANSWERABLE",
+            "setting": "full_label",
+        }
+        for row in questions
+    ]
+    file = tmp_path / "copycat.jsonl"
+    file.write_text("\n".join(map(json.dumps, [*rows, {"qid": "nobody", "answer": "5 mg"}])))
+    done = evaluate(
+        example_build, tmp_path / "run", "--predictions", file, "--models", "baseline", "--settings", "oracle"
+    )
+    assert done.returncode == 0, done.stderr
+    found = {
+        (row.metric, row.group): row.value
+        for row in read_records(Location(tmp_path / "run") / "metrics.parquet", Figure)
+        if row.model == "copycat" and row.group_by == "type"
+    }
+    assert found["accuracy", "answerable"] == pytest.approx(1, abs=0.01)
+    assert found["refusal_f1", "all"] == 1.0
+    assert cells(tmp_path / "run")["copycat", "full_label", ""].due == len(questions)
+    assert [row.reason for row in rows_of(tmp_path / "run", "rejects", Reject)] == ["unknown_question"]
+
+
+def test_a_plan_asks_nothing(example_build: Path, server: LoopbackServer, tmp_path: Path) -> None:
+    models = models_file(tmp_path, server.openai_url, {"name": "small", "prices": {"input": 1.0, "output": 2.0}})
+    out = tmp_path / "run"
+    planned = evaluate(example_build, out, "--models", models, "--plan")
+    assert planned.returncode == 0, planned.stderr
+    assert server.number == 0 and "answer_full_label" in planned.stdout
+    total = int(
+        next(line for line in planned.stdout.splitlines() if line.startswith("sum")).split()[1].replace(",", "")
+    )
+    done = evaluate(example_build, out, "--models", models)
+    assert done.returncode == 0, done.stderr
+    grading = sum(
+        int(line.split()[2].replace(",", "")) for line in planned.stdout.splitlines() if line.startswith("grade_answer")
+    )
+    assert server.number == total - grading
+
+
+@pytest.mark.parametrize(
+    ("more", "told"),
+    [
+        (("--settings", "oracle,open_book"), "--settings: Value error, there is no setting open_book"),
+        (("--retrievers", "bm26"), "there is no retriever bm26"),
+        (("--judge", "nobody"), "--judge nobody: there is no such model"),
+        (("--models", "missing.yaml"), "missing.yaml: can't be read"),
+        (("--retrievers", "bm25+rerank"), "--reranker-model"),
+        (("--benchmark", "nowhere"), "there is nothing at nowhere"),
+        (("--predictions", "nowhere.jsonl"), "nowhere.jsonl"),
+    ],
+)
+def test_a_wrong_argument_ends_at_once(more: tuple[str, ...], told: str, example_build: Path, tmp_path: Path) -> None:
+    done = evaluate(example_build, tmp_path / "run", *more)
+    assert done.returncode == 2 and told in done.stderr and "Traceback" not in done.stderr, done.stderr
+    assert not (tmp_path / "run").exists()
+
+
+def test_ctrl_c_keeps_what_was_answered(example_build: Path, server: LoopbackServer, tmp_path: Path) -> None:
+    server.latency = 0.05
+    models = models_file(tmp_path, server.openai_url, {"name": "small", "max_in_flight": 2})
+    line = command(example_build, tmp_path / "run", "--models", models, "--settings", "oracle,full_label")
+    job = subprocess.Popen(line, cwd=REPOSITORY, stderr=subprocess.PIPE, text=True)
+    while server.number < 40:
+        assert job.poll() is None
+        time.sleep(0.1)
+    job.send_signal(signal.SIGINT)
+    assert job.wait(60) == 130
+    assert json.loads((tmp_path / "run" / "run.json").read_text())["status"] == "interrupted"
+    done = subprocess.run(line, cwd=REPOSITORY, capture_output=True, text=True, timeout=240)
+    assert done.returncode == 0, done.stderr
+    twice = server.number - sum(cell.due for cell in cells(tmp_path / "run").values())
+    assert 0 <= twice <= 4
+
+
+def test_one_model_fails_one_is_slow_one_is_fine(example_build: Path, server: LoopbackServer, tmp_path: Path) -> None:
+    def weather(call: Call) -> Fault | None:
+        if call.body["model"] == "broken":
+            return Fault(status=500)
+        return Fault(latency=0.25) if call.body["model"] == "slow" else None
+
+    server.latency, server.faults = 0.05, weather
+    models = models_file(tmp_path, server.openai_url, {"name": "fine"}, {"name": "slow"}, {"name": "broken"})
+    out = tmp_path / "run"
+    done = evaluate(example_build, out, "--models", models)
+    assert done.returncode == 3 and "broken" in done.stderr and "server_error" in done.stderr, done.stderr
+    found = cells(out)
+    assert len(found) == 3 * 4
+    for (name, _, _), cell in found.items():
+        assert (cell.status == "done") == (name != "broken")
+        assert "500" in cell.reason if name == "broken" else cell.answered == cell.due
+    names = [call.body["model"] for call in server.calls]
+    last_fine = max(place for place, name in enumerate(names) if name == "fine")
+    assert names[:last_fine].count("slow") < 0.6 * names.count("slow")
+
+    asked = server.number
+    server.faults = lambda call: None
+    again = evaluate(example_build, out, "--models", models)
+    assert again.returncode == 0, again.stderr
+    assert {call.body["model"] for call in server.calls[asked:]} == {"broken"}
+    assert all(cell.status == "done" and cell.answered == cell.due for cell in cells(out).values())
+
+
+def test_published_questions_without_their_labels(toy: Path, server: LoopbackServer, tmp_path: Path) -> None:
+    models = models_file(tmp_path, server.openai_url, {"name": "small"})
+    done = evaluate(toy, tmp_path / "run", "--models", models)
+    assert done.returncode == 0, done.stderr
+    found = cells(tmp_path / "run")
+    assert {key[1]: (cell.status, cell.answered) for key, cell in found.items()} == {
+        "closed_book": ("done", 56), "oracle": ("done", 56), "full_label": ("skipped", 0), "retrieved": ("skipped", 0),
+    }  # fmt: skip
+    assert "no whole label text is at hand" in done.stderr
