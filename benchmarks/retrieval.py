@@ -26,7 +26,7 @@ import numpy as np
 from rank_bm25 import BM25Okapi
 
 from fdarx_core.retrieval import Collection, Queries, retriever, searchable
-from fdarx_core.retrieval.bm25 import tokenize
+from fdarx_core.retrieval.postings import tokenize
 from fdarx_core.storage import RunDirectory
 from fdarx_core.storage.benchmark.reading import read_labels
 from jobs.build_benchmark import main as build

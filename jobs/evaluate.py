@@ -30,7 +30,7 @@ _PHASES = {
     "intake": "labels read",
     "retrieve": "parts searched",
     "plan": "parts planned",
-    "sit": "parts sat",
+    "sit": "parts answered and graded",
     "bert_scores": "parts scored by BERTScore",
     "publish": "computing figures and intervals",
 }

@@ -11,6 +11,8 @@ import numpy.typing as npt
 
 from fdarx_core.records import Passage
 from fdarx_core.retrieval.bm25 import Bm25Index
+from fdarx_core.retrieval.postings import Postings
+from fdarx_core.retrieval.tfidf import TfidfIndex
 
 Vectors = npt.NDArray[np.float32]
 """Shape (texts, dimensions)."""
@@ -24,9 +26,17 @@ class Collection:
     vectors: Mapping[str, Vectors] = field(default_factory=dict)
 
     @cached_property
+    def postings(self) -> Postings:
+        """Made when first asked for, once, as all that follows."""
+        return Postings(self.texts)
+
+    @cached_property
     def bm25(self) -> Bm25Index:
-        """Made when first asked for, once."""
-        return Bm25Index(self.texts)
+        return Bm25Index(self.postings)
+
+    @cached_property
+    def tfidf(self) -> TfidfIndex:
+        return TfidfIndex(self.postings)
 
 
 @dataclass

@@ -68,7 +68,10 @@ def _bundled_minilm() -> str | None:
 def load_module(name: str, purpose: str) -> Any:
     """The imported module. Raises `ModelMissing` where its extra is not installed."""
     try:
-        return import_module(name)
+        module = import_module(name)
+        # its bars would run through a job's own line of progress
+        import_module("transformers.utils.logging").disable_progress_bar()
+        return module
     except ImportError as error:
         raise ModelMissing(f"{purpose} needs {name} ({error}): pip install 'fdarx[models]'") from error
 

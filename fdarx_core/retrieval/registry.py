@@ -9,10 +9,11 @@ from fdarx_core.retrieval.dense import ContrieverEncoder, Encoder, SentenceEncod
 from fdarx_core.retrieval.fusion import Fused
 from fdarx_core.retrieval.models import ModelDirectories, ModelName, check_installed
 from fdarx_core.retrieval.rerank import SUFFIX, BgeReranker, Reranked, Reranker
-from fdarx_core.retrieval.retriever import Bm25, Nearest, Retriever
+from fdarx_core.retrieval.retriever import Bm25, Nearest, Retriever, Tfidf
 
 RETRIEVERS: dict[str, Callable[[], Retriever]] = {
     "bm25": Bm25,
+    "tfidf": Tfidf,
     "cosine": lambda: Nearest("cosine"),
     "recontriever": lambda: Nearest("recontriever"),
     "hybrid": lambda: Fused("hybrid", (Bm25(), Nearest("cosine"))),

@@ -35,6 +35,17 @@ class Bm25:
 
 
 @dataclass(frozen=True)
+class Tfidf:
+    """By the words that question and passage share, as vectors at an angle."""
+
+    name: str = "tfidf"
+    encoders: frozenset[str] = frozenset()
+
+    def rank(self, queries: Queries, collection: Collection, k: int) -> list[Ranked]:
+        return collection.tfidf.top(queries.texts, k)
+
+
+@dataclass(frozen=True)
 class Nearest:
     """By the dot product of their vectors; the retriever has its encoder's name."""
 

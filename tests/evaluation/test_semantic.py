@@ -14,6 +14,8 @@ bert_score = pytest.importorskip("bert_score", reason="bert-score is not install
 torch = pytest.importorskip("torch")
 transformers = pytest.importorskip("transformers")
 
+pytestmark = pytest.mark.models
+
 WORDS = "[PAD] [UNK] [CLS] [SEP] [MASK] take one tablet daily with food the dose is 40 mg".split()  # noqa: SIM905
 PREDICTIONS = ["take one tablet", "the dose is 40 mg", "with food daily"]
 REFERENCES = ["take one tablet", "40 mg daily", "the dose " * 100]

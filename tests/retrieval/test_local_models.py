@@ -14,6 +14,8 @@ from fdarx_core.retrieval import Collection, ModelDirectories, Queries, encoder,
 torch = pytest.importorskip("torch")
 transformers = pytest.importorskip("transformers")
 
+pytestmark = pytest.mark.models
+
 TEXTS = [
     "The recommended starting dose is 5 mg once daily.",
     "Store at 20 to 25 degrees.",

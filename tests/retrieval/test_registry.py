@@ -20,7 +20,7 @@ def test_every_retriever_has_its_name(name: str) -> None:
 
 @pytest.mark.parametrize("name", ["bm26", "", "+rerank", "bm25+rerank+rerank", "bm26+rerank"])
 def test_an_unknown_name_is_answered_with_the_known(name: str) -> None:
-    with pytest.raises(ValueError, match=r"bm25, cosine, recontriever, hybrid, each also as NAME\+rerank"):
+    with pytest.raises(ValueError, match=r"bm25, tfidf, cosine, recontriever, hybrid, each also as NAME\+rerank"):
         retriever(name)
 
 

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fdarx_core.retrieval import Collection, Queries, retriever
-from fdarx_core.retrieval.bm25 import tokenize
+from fdarx_core.retrieval.postings import tokenize
 from fdarx_core.retrieval.rerank import Reranked
 from fdarx_core.retrieval.retriever import Bm25
 

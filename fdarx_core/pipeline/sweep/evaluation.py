@@ -11,6 +11,7 @@ from typing import Any
 
 import ray
 
+from fdarx_core.evaluation.metrics.overlap import meteor_name
 from fdarx_core.evaluation.settings import needs_whole_label
 from fdarx_core.llm import ResponseStore
 from fdarx_core.llm.ledger import ledger
@@ -152,6 +153,7 @@ class Evaluation:
             "questions": dict(taken.questions),
             "cells": [asdict(cell) for cell in results.cells],
             "timings": self.timings,
+            "notes": [f"Overlap of answers is the mean over questions of BLEU, {meteor_name()}, and ROUGE-L."],
             "asked": [asdict(row) for row in ledger(store, self.sweep.models)],
         }
         with self._timed("report"):
