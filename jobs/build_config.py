@@ -11,15 +11,15 @@ from fdarx_core.generation.contexts import Amounts
 from fdarx_core.labels import Selection
 from fdarx_core.labels.selection import EXCLUDED_ROUTES, HUMAN_PRESCRIPTION
 from fdarx_core.llm import Baseline
-from fdarx_core.llm.models import ModelConfig, ModelsError, load_models
+from fdarx_core.llm.models import ModelsError, load_models
 from fdarx_core.pipeline.plan import Roles
-from jobs.options import JobConfig
+from jobs.asking_config import AskingConfig
 
 _ROLES = ("generator", "rephraser", "judge")
 _NOT_RESULTS = {"out", "cpus", "models", "reuse", "max_requests", "max_cost", "plan", *_ROLES}
 
 
-class BuildConfig(JobConfig):
+class BuildConfig(AskingConfig):
     """Options of `fdarx build`."""
 
     labels: list[str] = Field(
@@ -66,18 +66,6 @@ class BuildConfig(JobConfig):
         description="who judges relevance, support and quality: up to three requests a question; a stronger model "
         "drops more of what is weak",
     )
-    reuse: list[str] = Field(
-        default_factory=list,
-        description="other runs whose answers are taken where exactly the same was asked; saves what they cost",
-    )
-    max_requests: int | None = Field(
-        None, ge=1, description="stop cleanly after this many requests to models; the same command goes on (no limit)"
-    )
-    max_cost: float | None = Field(
-        None, gt=0, description="stop cleanly at this cost in USD, by the prices in --models (no limit)"
-    )
-    plan: bool = Field(False, description="ask nothing: print requests, tokens and cost a task and model, then end")
-    cpus: int | None = Field(None, ge=1, description="CPUs of this machine to use; on a cluster Ray decides (all)")
 
     @field_validator("set_ids")
     @classmethod
@@ -113,13 +101,8 @@ class BuildConfig(JobConfig):
                 known = ", ".join(("baseline", *models))
                 raise ModelsError(f"--{role} {name}: there is no such model; known are {known}, see --models")
         roles = Roles(models, self.generator, self.rephraser, self.judge)
-        self._check_prices(roles.used)
+        self.check_prices(roles.used)
         return roles
-
-    def _check_prices(self, used: dict[str, ModelConfig]) -> None:
-        unpriced = [name for name, model in used.items() if model.prices is None]
-        if self.max_cost is not None and unpriced:
-            raise ModelsError(f"--max-cost needs prices of every model asked; {', '.join(unpriced)} has none")
 
     def selection(self) -> Selection:
         return Selection(

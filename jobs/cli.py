@@ -11,7 +11,7 @@ _JOBS = {
     "evaluate": ("jobs.evaluate", "models × settings × retrievers on a benchmark, with metrics and a report"),
     "compare": ("jobs.compare", "evaluations side by side, with differences and their intervals"),
     "report": ("jobs.report", "draw a run's page anew"),
-    "show": ("jobs.show", "the whole life of one question of a run"),
+    "show": ("jobs.show", "all that a run knows of one question"),
 }
 
 

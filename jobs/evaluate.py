@@ -6,11 +6,11 @@ import sys
 from collections.abc import Sequence
 from typing import Any
 
+from fdarx_core.evaluation.cell import CellKey
 from fdarx_core.evaluation.grid import as_text
 from fdarx_core.evaluation.tables import table_1, table_2
 from fdarx_core.llm import ModelsError
 from fdarx_core.pipeline.control import wind_down
-from fdarx_core.pipeline.sweep.cell import CellKey
 from fdarx_core.pipeline.sweep.evaluation import Evaluation
 from fdarx_core.pipeline.sweep.parts import Given
 from fdarx_core.records import Figure, Reject

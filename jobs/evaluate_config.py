@@ -13,12 +13,12 @@ from fdarx_core.pipeline.sweep.parts import Given
 from fdarx_core.pipeline.sweep.what import Sweep
 from fdarx_core.retrieval.models import ModelDirectories
 from fdarx_core.retrieval.registry import RETRIEVERS, check
-from jobs.options import JobConfig
+from jobs.asking_config import AskingConfig
 
 _NOT_RESULTS = {"out", "cpus", "models", "only", "reuse", "max_requests", "max_cost", "plan"}
 
 
-class EvaluateConfig(JobConfig):
+class EvaluateConfig(AskingConfig):
     """Options of `fdarx evaluate`."""
 
     benchmark: str = Field(
@@ -74,18 +74,6 @@ class EvaluateConfig(JobConfig):
     sample: int | None = Field(None, ge=1, description="evaluate on this many labels, drawn at random (all)")
     seed: int = Field(0, description="fixes the sample and the intervals")
     resamples: int = Field(2000, ge=100, description="bootstrap resamples of labels; more make steadier intervals")
-    reuse: list[str] = Field(
-        default_factory=list,
-        description="other runs whose answers are taken where exactly the same was asked; saves what they cost",
-    )
-    max_requests: int | None = Field(
-        None, ge=1, description="stop cleanly after this many requests to models; the same command goes on (no limit)"
-    )
-    max_cost: float | None = Field(
-        None, gt=0, description="stop cleanly at this cost in USD, by the prices in --models (no limit)"
-    )
-    plan: bool = Field(False, description="ask nothing: print requests, tokens and cost a task and model, then end")
-    cpus: int | None = Field(None, ge=1, description="CPUs of this machine to use; on a cluster Ray decides (all)")
 
     @field_validator("models", "only", "settings", "retrievers", mode="after")
     @classmethod
@@ -138,9 +126,7 @@ class EvaluateConfig(JobConfig):
             self.max_requests,
             self.max_cost,
         )
-        unpriced = [name for name, model in sweep.used.items() if model.prices is None]
-        if self.max_cost is not None and unpriced:
-            raise ModelsError(f"--max-cost needs prices of every model asked; {', '.join(unpriced)} has none")
+        self.check_prices(sweep.used)
         return sweep
 
     def identity(self, sweep: Sweep) -> dict[str, Any]:

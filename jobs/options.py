@@ -49,7 +49,7 @@ def read_options(model: type[Config], arguments: Sequence[str] | None, *, prog: 
 
 def _parser(model: type[JobConfig], prog: str, description: str) -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog=prog, description=description, allow_abbrev=False)
-    for name, field in model.model_fields.items():
+    for name, field in _own_first(model):
         multiple = get_origin(_bare(field.annotation)) in (list, tuple)
         if _bare(field.annotation) is bool:
             parser.add_argument(_flag(name), dest=name, action="store_true", default=None, help=_help(field))
@@ -63,6 +63,12 @@ def _parser(model: type[JobConfig], prog: str, description: str) -> argparse.Arg
         )
     parser.add_argument("--config", metavar="FILE", help="YAML file with any of these options; the command line wins")
     return parser
+
+
+def _own_first(model: type[JobConfig]) -> list[tuple[str, FieldInfo]]:
+    """A job's own options, then those that it shares with others."""
+    own = model.__annotations__
+    return sorted(model.model_fields.items(), key=lambda item: item[0] not in own)
 
 
 def _flag(name: str) -> str:

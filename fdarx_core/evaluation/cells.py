@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 
 from fdarx_core.evaluation.aggregates.answers import graded
 from fdarx_core.evaluation.aggregates.columns import Columns, Numbers
-from fdarx_core.evaluation.figures import CellKey
+from fdarx_core.evaluation.cell import CellKey
 from fdarx_core.records import Cell
 
 
@@ -22,7 +22,7 @@ def cells_of(cells: Iterable[Cell], scores: Mapping[CellKey, pa.Table]) -> list[
     The caller sets the cell's name, status, reason and due. Latencies are of questions that got a reply; `cost` is the
     sum of what has a price.
     """
-    return [_filled(cell, scores.get((cell.model, cell.setting, cell.retriever))) for cell in cells]
+    return [_filled(cell, scores.get(CellKey(cell.model, cell.setting, cell.retriever))) for cell in cells]
 
 
 def _filled(cell: Cell, table: pa.Table | None) -> Cell:

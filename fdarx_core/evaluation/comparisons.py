@@ -10,7 +10,7 @@ from itertools import combinations
 import pyarrow as pa
 
 from fdarx_core.evaluation.aggregates import RETRIEVAL_AGGREGATES, SCORE_AGGREGATES, Aggregate
-from fdarx_core.evaluation.figures import CellKey
+from fdarx_core.evaluation.cell import CellKey
 from fdarx_core.evaluation.groups import type_groups
 from fdarx_core.evaluation.statistics import Measured, Slice, compare, holm
 from fdarx_core.evaluation.statistics.bootstrap import RESAMPLES
@@ -64,7 +64,7 @@ def compare_retrievers(
     flips: int = FLIPS,
 ) -> list[Comparison]:
     """All pairs of retrievers, from their RetrievalScore rows by name; `model_…` and `setting_…` are ""."""
-    cells = {("", "", retriever): table for retriever, table in tables.items()}
+    cells = {CellKey("", "", retriever): table for retriever, table in tables.items()}
     pairs = list(combinations(cells, 2))
     return _compare_all(cells, pairs, metrics, RETRIEVAL_AGGREGATES, seed, resamples, flips)
 

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 import pyarrow as pa
 
 from fdarx_core.evaluation.aggregates import RETRIEVAL_AGGREGATES, SCORE_AGGREGATES, Aggregate, Columns
+from fdarx_core.evaluation.cell import CellKey
 from fdarx_core.evaluation.groups import Edges, Group, length_edges, subgroups, type_groups
 from fdarx_core.evaluation.statistics import Estimate, Slice, estimate
 from fdarx_core.evaluation.statistics.bootstrap import RESAMPLES
@@ -14,9 +15,6 @@ from fdarx_core.records import Figure
 
 SUBGROUP_METRICS = ("accuracy", "false_refusal_rate", "citation_f1", "citation_f1_eq")
 RETRIEVAL_SUBGROUP_METRICS = ("recall_5", "mrr", "ndcg_10", "eq_recall_5")
-
-CellKey = tuple[str, str, str]
-"""(model, setting, retriever)"""
 
 
 def figures(scores: pa.Table, *, seed: int, resamples: int = RESAMPLES, edges: Edges | None = None) -> list[Figure]:
@@ -26,7 +24,9 @@ def figures(scores: pa.Table, *, seed: int, resamples: int = RESAMPLES, edges: E
     left out. Raises ValueError if the rows are of several cells.
     """
     model, setting, retriever = _only_key(scores, ("model", "setting", "retriever"))
-    return _figures(scores, (model, setting, retriever), SCORE_AGGREGATES, SUBGROUP_METRICS, seed, resamples, edges)
+    return _figures(
+        scores, CellKey(model, setting, retriever), SCORE_AGGREGATES, SUBGROUP_METRICS, seed, resamples, edges
+    )
 
 
 def retrieval_figures(
@@ -35,7 +35,7 @@ def retrieval_figures(
     """As `figures`, of the RetrievalScore rows of one retriever; `model` and `setting` are ""."""
     (retriever,) = _only_key(scores, ("retriever",))
     return _figures(
-        scores, ("", "", retriever), RETRIEVAL_AGGREGATES, RETRIEVAL_SUBGROUP_METRICS, seed, resamples, edges
+        scores, CellKey("", "", retriever), RETRIEVAL_AGGREGATES, RETRIEVAL_SUBGROUP_METRICS, seed, resamples, edges
     )
 
 

@@ -12,7 +12,7 @@ from typing import TypeVar
 
 import pytest
 
-from fdarx_core.records import Figure, Grade, Prediction, Reject
+from fdarx_core.records import Figure, Grade, Prediction, QuestionAnswer, Reject
 from fdarx_core.storage import Location, RunDirectory, read_records
 from tests.conftest import REPOSITORY
 from tests.jobs.evaluating import cells, command, evaluate, models_file, respond
@@ -82,6 +82,17 @@ def test_the_page_is_drawn_anew(evaluated: Path) -> None:
     line = [*command(evaluated, evaluated)[:2], "jobs.report", str(evaluated)]
     assert subprocess.run(line, cwd=REPOSITORY, timeout=120).returncode == 0
     assert page.stat().st_size > 1_000_000
+
+
+def test_what_was_said_to_one_question(evaluated: Path) -> None:
+    question = next(row for row in rows_of(evaluated, "questions", QuestionAnswer) if row.type == "factual")
+    line = [*command(evaluated, evaluated)[:2], "jobs.show", str(evaluated)]
+    shown = subprocess.run([*line, question.id], cwd=REPOSITORY, capture_output=True, text=True, timeout=120)
+    assert shown.returncode == 0, shown.stderr
+    for part in (question.question, question.answer, "baseline · oracle", "baseline · retrieved · bm25", "graded"):
+        assert part in shown.stdout
+    unknown = subprocess.run([*line, "nobody"], cwd=REPOSITORY, capture_output=True, text=True, timeout=120)
+    assert unknown.returncode == 2 and "has no question 'nobody'" in unknown.stderr
 
 
 def test_a_model_and_a_judge_on_a_server(example_build: Path, server: LoopbackServer, tmp_path: Path) -> None:

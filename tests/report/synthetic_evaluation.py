@@ -9,9 +9,10 @@ from typing import Any
 
 import pyarrow as pa
 
+from fdarx_core.evaluation.cell import CellKey
 from fdarx_core.evaluation.cells import cells_of
 from fdarx_core.evaluation.comparisons import comparisons
-from fdarx_core.evaluation.figures import CellKey, figures, retrieval_figures
+from fdarx_core.evaluation.figures import figures, retrieval_figures
 from fdarx_core.evaluation.groups import length_edges
 from fdarx_core.evaluation.scoring import describe, score, score_ranking
 from fdarx_core.labels.topics import TOPICS
@@ -107,7 +108,7 @@ class SyntheticEvaluation:
                 grades.append(grade)
                 described = describe(question, subject, {p.doc_chunk_index: p for p in self.passages})
                 row = score(described, question, prediction, grade, self.same.get(question.id))
-                self.scores[model, setting, retriever].append(row)
+                self.scores[CellKey(model, setting, retriever)].append(row)
         self._put(f"predictions/{model}", number, predictions, Prediction)
         self._put(f"grades/{model}", number, grades, Grade)
 

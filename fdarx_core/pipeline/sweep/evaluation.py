@@ -108,8 +108,9 @@ class Evaluation:
         store.index()
         lanes = [self._lane(parts, model, numbers) for model in self.sweep.sitters]
         hall = Hall(parts, self.sweep, store, ray.put(self.given))
-        self.control = start_control()
-        hall.open(self.control, len(lanes))
+        if self.sweep.used:
+            self.control = start_control()
+            hall.open(self.control, len(lanes))
         of, before = len(lanes) * len(numbers), sum(len(numbers) - len(lane.parts) for lane in lanes)
         self.progress("sit", before, of, "")
         for done, sat in enumerate(hall.run(lanes), before + 1):

@@ -54,10 +54,9 @@ class Hall:
 
     def open(self, control: Any, lanes: int) -> None:
         """Starts the asking process; not needed where only rules are asked."""
-        if self.sweep.used:
-            talks: Any = ray.remote(Interviews)
-            bounds = {"max_restarts": 4, "max_task_retries": 4, "max_concurrency": lanes * _PARTS_IN_TALK}
-            self.interviews = talks.options(num_cpus=0, **bounds).remote(self.sweep.outside, self.store.root, control)
+        talks: Any = ray.remote(Interviews)
+        bounds = {"max_restarts": 4, "max_task_retries": 4, "max_concurrency": lanes * _PARTS_IN_TALK}
+        self.interviews = talks.options(num_cpus=0, **bounds).remote(self.sweep.outside, self.store.root, control)
 
     def run(self, lanes: Sequence[Lane]) -> Iterator[Sat]:
         """Parts as they end, of whichever lane. Raises what a task raised."""

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from itertools import groupby
 from typing import Any, TypeAlias, TypeVar
 
+from fdarx_core.evaluation.cell import CellKey
 from fdarx_core.evaluation.scoring import describe, score
 from fdarx_core.llm import TRANSIENT, source_digest
-from fdarx_core.pipeline.sweep.cell import CellKey
 from fdarx_core.pipeline.sweep.sitting import Sitting
 from fdarx_core.pipeline.sweep.what import Sweep
 from fdarx_core.records import (

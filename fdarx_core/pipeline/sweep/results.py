@@ -11,11 +11,11 @@ import orjson
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from fdarx_core.evaluation.cell import CellKey
 from fdarx_core.evaluation.cells import cells_of
 from fdarx_core.evaluation.comparisons import compare_retrievers, comparisons
 from fdarx_core.evaluation.figures import figures, retrieval_figures
 from fdarx_core.evaluation.groups import length_edges
-from fdarx_core.pipeline.sweep.cell import CellKey
 from fdarx_core.pipeline.sweep.semantic import with_bert_scores
 from fdarx_core.records import Cell, Comparison, Figure, RetrievalScore, Score, arrow_schema
 from fdarx_core.report.evaluation import row_name
@@ -35,8 +35,10 @@ def results_of(
     run: RunDirectory, cells: Sequence[Cell], retrievers: Sequence[str], *, seed: int, resamples: int
 ) -> Results:
     """Figures of what the run's parts hold; `cells` say what was due and how far it came."""
-    scores: dict[tuple[str, str, str], pa.Table] = {
-        (one.model, one.setting, one.retriever): table for one in cells if (table := _scores(run, one)) is not None
+    scores: dict[CellKey, pa.Table] = {
+        CellKey(one.model, one.setting, one.retriever): table
+        for one in cells
+        if (table := _scores(run, one)) is not None
     }
     ranked = {
         name: table
@@ -63,7 +65,7 @@ def compare_runs(runs: Sequence[RunDirectory], names: Sequence[str], *, seed: in
 
     `names` are what the runs are called; each model goes by `row_name`. Raises StorageError where a run has no cells.
     """
-    cells: dict[tuple[str, str, str], pa.Table] = {}
+    cells: dict[CellKey, pa.Table] = {}
     run_of: dict[str, str] = {}
     for run, name in zip(runs, names, strict=True):
         for one in read_records(run.file("cells.parquet"), Cell):
@@ -71,7 +73,7 @@ def compare_runs(runs: Sequence[RunDirectory], names: Sequence[str], *, seed: in
             model = row_name(name, one.model)
             run_of[model] = name
             if table is not None:
-                cells[model, one.setting, one.retriever] = table
+                cells[CellKey(model, one.setting, one.retriever)] = table
     found = comparisons(cells, seed=seed, resamples=resamples)
     return [one for one in found if run_of[one.model_a] != run_of[one.model_b]]
 

@@ -6,12 +6,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from fdarx_core.evaluation.answers import predict, read_given
+from fdarx_core.evaluation.cell import CellKey
 from fdarx_core.evaluation.grading import grade_without_judge, grading_slots, read_grade
 from fdarx_core.evaluation.settings import Room, Shown, shown
 from fdarx_core.evaluation.tasks import ANSWER_TASKS, GRADE_ANSWER
 from fdarx_core.llm import Prices
 from fdarx_core.pipeline.stepping import Address, Asked
-from fdarx_core.pipeline.sweep.cell import CellKey
 from fdarx_core.records import Equivalence, Grade, Passage, Prediction, QuestionAnswer, Ranking, Request
 from fdarx_core.storage.benchmark import Examined
 from fdarx_core.storage.predictions_file import GivenAnswer

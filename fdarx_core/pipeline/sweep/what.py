@@ -6,13 +6,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from fdarx_core.evaluation.cell import CellKey
 from fdarx_core.evaluation.scoring import MARKED
 from fdarx_core.evaluation.settings import RETRIEVED, Room, is_due, needs_whole_label
 from fdarx_core.evaluation.tasks import EVALUATION_RULES_VERSION, EVALUATION_TASKS
 from fdarx_core.llm import Baseline, ModelConfig
 from fdarx_core.pipeline.outside import Outside
 from fdarx_core.pipeline.stepping import Address
-from fdarx_core.pipeline.sweep.cell import CellKey
 from fdarx_core.records import QuestionAnswer, Subject
 from fdarx_core.retrieval.models import ModelDirectories
 
