@@ -132,12 +132,9 @@ class EvaluateConfig(AskingConfig):
     def identity(self, sweep: Sweep) -> dict[str, Any]:
         """What makes a run this run: every option that can change its results."""
         config = self.model_dump(mode="json", exclude=_NOT_RESULTS)
-        names = [*sweep.answerers, self.judge]
-        return {
-            **config,
-            "answerers": list(sweep.answerers),
-            "asked": {name: dict(sweep.sampling(name)) for name in names},
-        }
+        # not the baseline's rules: when they change, what they said is made anew
+        asked = {name: dict(sweep.sampling(name)) for name in sweep.used}
+        return {**config, "answerers": list(sweep.answerers), "asked": asked}
 
     def _models(self) -> dict[str, ModelConfig]:
         models: dict[str, ModelConfig] = {}

@@ -107,7 +107,7 @@ class Evaluation:
             store.take_over(ResponseStore(other.file("responses")))
         store.index()
         lanes = [self._lane(parts, model, numbers) for model in self.sweep.sitters]
-        hall = Hall(parts, self.sweep, store, ray.put(self.given))
+        hall = Hall(parts, self.sweep, store, self.given)
         if self.sweep.used:
             self.control = start_control()
             hall.open(self.control, len(lanes))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections import deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
@@ -18,6 +19,8 @@ from fdarx_core.pipeline.sweep.sitting import AnswerAll, GradeAll, Sitting, Take
 from fdarx_core.pipeline.sweep.what import Sweep, baseline
 from fdarx_core.pipeline.sweep.windows import cluster_has
 from fdarx_core.records import Cell
+
+_LOG = logging.getLogger(__name__)
 
 _PARTS_IN_TALK = 4
 """Parts of a lane that are asked about at once: some thousand requests, so that none waits for the last of a part."""
@@ -44,22 +47,27 @@ class Sat:
 
 @dataclass(slots=True)
 class Hall:
-    """Where sittings take place: the run's parts and store, the steps of each lane, the process that asks."""
+    """Where sittings take place: the run's parts and store, answers made elsewhere, the process that asks."""
 
     parts: Parts
     sweep: Sweep
     store: ResponseStore
-    given: Any = None
+    given: Any
     interviews: Any = None
+    rules: Any = None
+
+    def __post_init__(self) -> None:
+        # Put once: the store brings its index, which grows with the run.
+        self.given, self.rules = ray.put(self.given), ray.put(AskBaseline(baseline(), self.store))
 
     def open(self, control: Any, lanes: int) -> None:
-        """Starts the asking process; not needed where only rules are asked."""
+        """Starts the asking process, which is not needed where only rules are asked."""
         talks: Any = ray.remote(Interviews)
         bounds = {"max_restarts": 4, "max_task_retries": 4, "max_concurrency": lanes * _PARTS_IN_TALK}
         self.interviews = talks.options(num_cpus=0, **bounds).remote(self.sweep.outside, self.store.root, control)
 
     def run(self, lanes: Sequence[Lane]) -> Iterator[Sat]:
-        """Parts as they end, of whichever lane. Raises what a task raised."""
+        """Parts as they end, of whichever lane. What goes wrong in a lane ends that lane alone."""
         flying: dict[Any, tuple[Lane, int]] = {}
         while True:
             for lane in lanes:
@@ -72,7 +80,7 @@ class Hall:
             [ready], _ = ray.wait(list(flying), num_returns=1)
             lane, part = flying.pop(ready)
             lane.flying -= 1
-            ended, cells = ray.get(ready)
+            ended, cells = _outcome(ready)
             lane.ended = lane.ended or ended
             yield Sat(lane, part, cells)
 
@@ -89,15 +97,13 @@ class Hall:
 
     def _submit(self, model: str, part: int) -> Any:
         steps, talk = steps_of(self.sweep, model), self._talks(model)
-        answer = AskBaseline(baseline(), self.store)
         at = Place(self.parts, self.sweep, model, part)
         given = None if model in self.sweep.answerers else self.given
         if not talk:
-            return ray.remote(_sit).remote(at, given, steps, answer)
+            return _SIT.remote(at, given, steps, self.rules)
         first = steps.index(talk[0])
-        sittings = ray.remote(_begin).remote(at, given, steps[:first], answer)
-        held = self.interviews.hold.remote(talk, sittings)
-        return ray.remote(_end).remote(at, held, steps[first + len(talk) :], answer)
+        held = self.interviews.hold.remote(talk, _BEGIN.remote(at, given, steps[:first], self.rules))
+        return _END.remote(at, held, steps[first + len(talk) :], self.rules)
 
 
 def steps_of(sweep: Sweep, model: str) -> list[Step[Sitting]]:
@@ -145,3 +151,18 @@ def _end(at: Place, sittings: Sequence[Sitting], steps: Sequence[Step[Sitting]],
         return ended, []
     run_steps(steps, sittings, answer)
     return "", at.parts.write_sittings(at.sweep, at.model, at.part, sittings)
+
+
+_BEGIN: Any = ray.remote(_begin)
+_END: Any = ray.remote(_end)
+_SIT: Any = ray.remote(_sit)
+
+
+def _outcome(ready: Any) -> Ended:
+    """What a task came to; where it failed, its error ends the lane as a server's would."""
+    try:
+        ended: Ended = ray.get(ready)
+        return ended
+    except ray.exceptions.RayError as error:
+        _LOG.error("a sitting failed: %s", error)
+        return f"a sitting failed: {str(getattr(error, 'cause', None) or error).splitlines()[0]}", []

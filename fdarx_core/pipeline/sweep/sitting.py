@@ -66,10 +66,11 @@ class AnswerAll:
             for cell, questions in sitting.due.items()
             for question in questions
         ]
-        return [
-            ANSWER_TASKS[cell.setting].request(view.slots, endpoint=self.address.name, sampling=self.address.sampling)
-            for cell, _, view in sitting.put
-        ]
+        return _sharing_text([self._request(cell, view) for cell, _, view in sitting.put])
+
+    def _request(self, cell: CellKey, view: Shown) -> Request:
+        task = ANSWER_TASKS[cell.setting]
+        return task.request(view.slots, endpoint=self.address.name, sampling=self.address.sampling)
 
     def _shown(self, sitting: Sitting, cell: CellKey, question: QuestionAnswer) -> Shown:
         ranked = sitting.ranked(cell.retriever, question, self.top_k)
@@ -124,3 +125,12 @@ class GradeAll:
         questions = {question.id: question for question in sitting.examined.questions}
         pairs = [(questions[prediction.question_id], prediction) for prediction in sitting.predictions]
         return [(question, prediction, grade_without_judge(question, prediction)) for question, prediction in pairs]
+
+
+def _sharing_text(requests: list[Request]) -> list[Request]:
+    """The same requests, whose equal messages are one string: forty questions on a label hold its text once."""
+    held: dict[str, str] = {}
+    for request in requests:
+        for message in request.messages:
+            message["content"] = held.setdefault(message["content"], message["content"])
+    return requests
