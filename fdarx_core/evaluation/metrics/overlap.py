@@ -1,19 +1,18 @@
-"""How much of a reference answer's wording a prediction has, by the field's own libraries. Source: FDARxBench §B.7."""
+"""How much of a reference answer's wording a prediction has, by the field's own libraries. Source: FDARxBench §B.7.
+
+They are imported where they are used: nltk brings half of scipy along, and takes seconds that only scoring should cost.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache, lru_cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import nltk
-from nltk.corpus import wordnet
-from nltk.stem.porter import PorterStemmer
-from nltk.translate.meteor_score import single_meteor_score
-from rouge_score.rouge_scorer import RougeScorer
-from rouge_score.tokenize import tokenize
-from sacrebleu.metrics.bleu import BLEU
+if TYPE_CHECKING:
+    from rouge_score.rouge_scorer import RougeScorer
+    from sacrebleu.metrics.bleu import BLEU
 
 _WORDS = 2**17
 _TEXTS = 2**12
@@ -29,7 +28,7 @@ def meteor(prediction: str, reference: str) -> float:
 
     Words match as they are, by their Porter stems, and, where WordNet is installed, as synonyms (`meteor_name`).
     """
-    return float(single_meteor_score(_words(reference), _words(prediction), stemmer=_stemmer(), wordnet=_lexicon()))
+    return float(_meteor()(_words(reference), _words(prediction), stemmer=_stemmer(), wordnet=_lexicon()))
 
 
 def meteor_name() -> str:
@@ -59,6 +58,8 @@ class _Stemmer:
     """A Porter stemmer that stems each word once: stemming is most of what METEOR and ROUGE cost."""
 
     def __init__(self) -> None:
+        from nltk.stem.porter import PorterStemmer
+
         self.stem: Callable[[str], str] = lru_cache(_WORDS)(PorterStemmer().stem)
 
 
@@ -66,6 +67,8 @@ class _RougeWords:
     """rouge-score's own words with Porter stems; a reference answer is read once for all settings of a model."""
 
     def __init__(self) -> None:
+        from rouge_score.tokenize import tokenize
+
         stemmer = _stemmer()
         self.tokenize: Callable[[str], list[str]] = lru_cache(_TEXTS)(lambda text: tokenize(text, stemmer))
 
@@ -79,6 +82,8 @@ class _Lexicon:
 
 @cache
 def _has_wordnet() -> bool:
+    import nltk
+
     try:
         nltk.data.find("corpora/wordnet")
     except LookupError:
@@ -88,7 +93,11 @@ def _has_wordnet() -> bool:
 
 @cache
 def _lexicon() -> _Lexicon:
-    return _Lexicon(wordnet.synsets if _has_wordnet() else lambda word: ())
+    if not _has_wordnet():
+        return _Lexicon(lambda word: ())
+    from nltk.corpus import wordnet
+
+    return _Lexicon(wordnet.synsets)
 
 
 @cache
@@ -97,12 +106,24 @@ def _stemmer() -> _Stemmer:
 
 
 @cache
+def _meteor() -> Callable[..., float]:
+    from nltk.translate.meteor_score import single_meteor_score
+
+    score: Callable[..., float] = single_meteor_score
+    return score
+
+
+@cache
 def _bleu() -> BLEU:
+    from sacrebleu.metrics.bleu import BLEU
+
     return BLEU(effective_order=True)
 
 
 @cache
 def _rouge() -> RougeScorer:
+    from rouge_score.rouge_scorer import RougeScorer
+
     return RougeScorer(["rougeL"], tokenizer=_RougeWords())
 
 
