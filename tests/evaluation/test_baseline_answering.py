@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fdarx_core.evaluation.answers import predict
+from fdarx_core.evaluation.baseline.answering_text import Evidence, Statement
 from fdarx_core.evaluation.settings import CLOSED_BOOK, FULL_LABEL, ORACLE, RETRIEVED, SETTINGS, Room, shown
 from fdarx_core.evaluation.tasks import ANSWER_TASKS, EVALUATION_RULES_VERSION
 from fdarx_core.llm import Baseline
@@ -149,3 +150,21 @@ def test_any_question_gets_a_reply_that_cites_only_what_is_shown(question: str, 
     assert found.outcome in ("answered", "refused")
     assert set(found.cited) <= set(found.shown)
     assert found == answered(setting, asked)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("Monitor renal function in older patients [see Warnings (5)] .", "Monitor renal function in older patients."),
+        ("Clearance falls with age [see Pharmacology]. .", "Clearance falls with age."),
+        ("Severe reactions occurred in trials (See CONTRAINDICATIONS, Asthma", "Severe reactions occurred in trials."),
+    ],
+)
+def test_cross_references_leave_nothing_behind(text: str, expected: str) -> None:
+    assert Statement(text, frozenset(), has_number=False, is_heading=False).spoken == expected
+
+
+def test_a_broken_cross_reference_is_no_answer() -> None:
+    text = "(See CONTRAINDICATIONS, Preexisting Asthma .\nBronchospasm occurred in patients with asthma."
+    evidence = Evidence([("PASSAGE_0001", "Asthma", text)])
+    assert [one.spoken for one in evidence.statements] == ["Bronchospasm occurred in patients with asthma."]

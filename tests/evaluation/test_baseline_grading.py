@@ -171,14 +171,14 @@ CASES = [
     (HEPATIC_Q, HEPATIC, "No dose adjustment is necessary; start at 40 mg once daily.", "unsupported_number"),
     (CYP_Q, CYP, "Primarily CYP3A4 and excreted in urine. Take 20 mg twice daily.", "unsupported_number"),
     (PREG_Q, PREG, f"{PREG} Use 10 mg instead.", "unsupported_number"),
-    (MAX_Q, MAX, f"{MAX} In older patients it is 750 mg.", "number_contradicted"),
+    (MAX_Q, MAX, f"{MAX} In older patients it is 750 mg.", "unsupported_number"),
     # affirmed for denied
     (HEPATIC_Q, HEPATIC, "A dose adjustment is necessary in patients with mild hepatic impairment.", "polarity"),
     (HEPATIC_Q, "No.", "Yes.", "polarity"),
     (EFFECT_Q, EFFECT, "Coadministration with rifampin increased the AUC by 56%.", "polarity"),
     (CONTRA_Q, CONTRA, CONTRA.replace("is contraindicated", "is not contraindicated"), "polarity"),
     # beside the question
-    (FOOD_Q, FOOD, "Quorvelin is a white tablet.", "number_missing"),
+    (FOOD_Q, FOOD, "Quorvelin is a white tablet.", "key_content_missing"),
     (CYP_Q, CYP, "It is a potent medicine with many uses.", "key_content_missing"),
     # no attempt
     (DOSE_Q, DOSE, "I don't know.", "abstained"),
@@ -207,8 +207,10 @@ def test_case(question: str, gold: str, predicted: str, expected: str) -> None:
 
 def test_the_detail_names_what_is_wrong() -> None:
     assert graded(DOSE_Q, DOSE, "250 mg orally twice daily with meals, adults")[2] == "250 mg instead of 500 mg"
-    assert graded(CYP_Q, CYP, "CYP2D6; excreted in urine")[2] == "cyp3a4"
-    assert graded(MCG_Q, MCG, "250 mcg once daily")[2] == "every 24 hours instead of every 12"
+    assert graded(CYP_Q, CYP, "CYP2D6; excreted in urine")[2] == "CYP3A4"
+    assert graded(MCG_Q, MCG, "250 mcg once daily")[2] == (
+        "every 24 hours (once daily) instead of every 12 hours (twice daily)"
+    )
 
 
 def test_a_flood_of_text_around_the_answer_earns_nothing() -> None:
@@ -227,6 +229,94 @@ def test_the_reply_leads_with_a_known_fault() -> None:
     for question, gold, predicted, _ in CASES:
         reply = by_rules({"question": question, "gold": gold, "predicted": predicted, "drug": "Quorvelin"})
         assert (reply.reason.partition(":")[0] in FAULTS) == (reply.grade != "CORRECT")
+
+
+def test_each_sentence_of_the_reference_counts() -> None:
+    question = "What does the Quorvelin label advise on diuretics?"
+    first = "Quorvelin can blunt the natriuretic effect of furosemide and thiazides by inhibiting renal prostaglandins."
+    second = "Monitor blood pressure and fluid balance."
+    both = "It inhibits renal prostaglandins and may blunt furosemide and thiazides, so monitor fluid balance."
+    assert graded(question, f"{first} {second}", both)[0] == "CORRECT"
+    assert graded(question, f"{first} {second}", first)[1:] == ("key_content_missing", f"“{second}”")
+
+
+def test_what_is_missing_is_named_in_the_words_of_the_reference() -> None:
+    said = "Quorvelin is contraindicated in patients with anuria."
+    assert graded(CONTRA_Q, CONTRA, said)[2] == (
+        "decompensated cirrhosis, active peptic ulcer disease, known hypersensitivity to sulfonamides"
+    )
+    surgery = "Quorvelin is contraindicated in the setting of Coronary Artery By-pass Grafting (CABG) surgery."
+    assert graded("When is Quorvelin contraindicated?", surgery, "In asthma.")[2] == (
+        "setting of Coronary Artery By-pass Grafting, CABG, surgery"
+    )
+    assert graded("How fast is it infused?", "Infuse at 5 to 10 mL/min.", "Infuse slowly.")[2] == "5 ml/min, 10 mL/min"
+
+
+def test_the_drug_may_stand_within_what_is_missing() -> None:
+    gold = "Bring coarse Quorvelin granules to room temperature before mixing them with applesauce."
+    assert graded("What does the label advise?", gold, "Take it early.", "Quorvelin")[2] == (
+        "Bring coarse Quorvelin granules to room temperature before mixing them with applesauce"
+    )
+
+
+def test_how_often_is_told_in_days_and_weeks() -> None:
+    question, gold = "How often is Quorvelin injected?", "Inject 40 mg every 2 weeks."
+    assert graded(question, gold, "40 mg every other day")[2] == "every 2 days instead of every 2 weeks"
+
+
+def test_an_answer_beside_the_question_misses_its_content_not_its_numbers() -> None:
+    gold = "In rats, 4 mg/kg/day in late gestation reduced maternal weight gain and caused fetal deaths."
+    outcome, name, detail = graded("What did animal studies of Quorvelin show?", gold, "Avoid its use in asthma.")
+    assert (outcome, name) == ("INCORRECT", "key_content_missing")
+    assert "maternal weight gain" in detail and detail.endswith("4 mg/kg/day")
+
+
+@pytest.mark.parametrize(
+    ("gold", "said"),
+    [
+        ("It is used for type 2 diabetes mellitus.", "Type II diabetes mellitus."),
+        ("It raises urinary 17-ketogenic steroids.", "It raises ketogenic steroids in the urine; urinary values rise."),
+        ("NSAIDs cause ulcers.", "Non-steroidal anti-inflammatory drugs cause ulcers."),
+        ("Hypersensitivity to any product ingredient.", "Allergy to any component of the product."),
+    ],
+)
+def test_names_are_compared_as_names(gold: str, said: str) -> None:
+    assert graded("What does the label say?", gold, said)[0] == "CORRECT"
+
+
+def test_words_that_all_labels_use_may_differ() -> None:
+    question = "What must not be done in patients with the aspirin triad?"
+    gold = "Do not use Quorvelin in patients with the aspirin triad."
+    assert graded(question, gold, "Quorvelin should not be given to patients with the aspirin triad.")[0] == "CORRECT"
+    assert graded(question, gold, "Nothing mitigates the risk of aspirin use.")[0] == "INCORRECT"
+
+
+def test_a_prohibition_is_not_met_by_a_lack_of_studies() -> None:
+    question = "What does the label say about use in severe hepatic impairment?"
+    gold = "Use in patients with severe hepatic impairment is not recommended."
+    assert graded(question, gold, "Patients with severe hepatic impairment have not been studied.")[1] == (
+        "warning_missing"
+    )
+    assert graded(question, gold, "Avoid it in patients with severe hepatic impairment.")[0] == "CORRECT"
+
+
+def test_denial_of_what_is_hardly_spoken_of_is_no_contradiction() -> None:
+    gold = "Pediatric patients should be monitored for renal function."
+    said = "If a patient does not improve within days, treatment may be extended."
+    assert graded("What does the label advise for children?", gold, said)[1] != "polarity"
+
+
+def test_lack_of_data_with_a_conclusion_is_an_attempt() -> None:
+    said = "No data are available on dialysis, but its high plasma protein binding makes removal by it unlikely."
+    gold = "Forced diuresis and alkalinization of urine may not be useful because of extensive binding to albumin."
+    assert graded("What is done after an overdose?", gold, said)[0] == "INCORRECT"
+    assert graded("What is done after an overdose?", gold, "No data are available.")[0] == "NOT_ATTEMPTED"
+
+
+def test_every_inactive_ingredient_counts() -> None:
+    gold = "The inactive ingredients are croscarmellose sodium, povidone, magnesium stearate, lactose and talc."
+    said = "Croscarmellose sodium, povidone, magnesium stearate, lactose."
+    assert graded("What are the inactive ingredients?", gold, said)[1:] == ("key_content_missing", "talc")
 
 
 PIECES = """5 10 1,500 0.5 .25 mg mcg g mL % mg/kg mL/min/1.73m² °C no not avoid is contraindicated in patients with

@@ -224,6 +224,63 @@ def test_cited_passages_say_whether_they_are_gold_or_state_the_same(tmp_path: Pa
     )
 
 
+def regraded(run: RunDirectory, cited: list[int], reason: str, detail: str) -> tuple[QuestionAnswer, Any]:
+    """A question with two gold passages, answered with these citations and graded so, and its entry on the page."""
+    model = next(iter(MODELS))
+    question = next(one for one in rows_of(run, "questions", QuestionAnswer) if len(one.gold_passages) == 2)
+    predictions, grades = run.parts(f"predictions/{model}")[0], run.parts(f"grades/{model}")[0]
+    said = list(read_records(predictions, Prediction))
+    ours = next(one for one in said if (one.question_id, one.setting) == (question.id, "full_label"))
+    changed = replace(ours, outcome="answered", answer="wrong", cited=cited, cited_unknown=0)
+    write_records(predictions, [changed if one.id == ours.id else one for one in said], Prediction)
+    graded = [
+        replace(one, outcome="incorrect", reason=reason, detail=detail, judge="baseline")
+        if one.prediction_id == ours.id
+        else one
+        for one in read_records(grades, Grade)
+    ]
+    write_records(grades, graded, Grade)
+    items = data_of(build_evaluation_report(run), "wrong-data")["items"]
+    return question, next(one for one in items if one["id"] == ours.id)
+
+
+@pytest.mark.parametrize(
+    ("reason", "detail", "expected"),
+    [
+        ("number_missing", "30 mL/min", "Missing: 30 mL/min"),
+        ("unsupported_number", "40 mg", "Not in the gold answer: 40 mg"),
+        ("number_contradicted", "5 mg instead of 7 mg", "5 mg instead of 7 mg"),
+    ],
+)
+def test_the_baselines_details_say_what_they_are(tmp_path: Path, reason: str, detail: str, expected: str) -> None:
+    assert regraded(make_evaluation(tmp_path / "run"), [], reason, detail)[1]["detail"] == expected
+
+
+def test_gold_passages_that_are_not_cited_are_told(tmp_path: Path) -> None:
+    made = make_evaluation(tmp_path / "run")
+    gold = next(one for one in rows_of(made, "questions", QuestionAnswer) if len(one.gold_passages) == 2).gold_passages
+    _, one = regraded(made, gold[:1], "key_content_missing", "x")
+    assert "It cites 1 passage: 1 gold. 1 of the 2 gold passages is not cited." in one["notes"]
+    _, both = regraded(made, gold, "key_content_missing", "x")
+    assert "It cites 2 passages: 2 gold." in both["notes"]
+
+
+def test_refusals_from_memory_are_shown_less_than_others(tmp_path: Path) -> None:
+    made = make_evaluation(tmp_path / "run")
+    asked = next(one for one in rows_of(made, "questions", QuestionAnswer) if one.type == "factual")
+    part = made.parts(f"predictions/{next(iter(MODELS))}")[0]
+    many = [
+        Prediction(f"{setting}-{place}", asked.id, asked.set_id, "m", setting, outcome="refused", text="I do not know.")
+        for setting in ("closed_book", "full_label")
+        for place in range(50)
+    ]
+    write_records(part, many, Prediction)
+    types = {one.id: one.type for one in rows_of(made, "questions", QuestionAnswer)}
+    picked = collect_wrong(made, [next(iter(MODELS))], types, 0).picked
+    found = Counter(one.prediction.setting for one in picked if one.kind == "false_refusal")
+    assert found["closed_book"] == 10 < found["full_label"]
+
+
 def test_every_fault_that_judges_name_has_its_words() -> None:
     assert set(FAULT_MEANINGS) == FAULTS
 

@@ -19,11 +19,13 @@ _MARKED = re.compile(r"^\|\|(PASSAGE_\d+)\|\| ?(.*)$", re.MULTILINE)
 _ITEM = re.compile(r"\s*(?:[-*](?=\s)|[•·]|\(?\d{1,2}[.)](?=\s))\s*")
 _ENDS = (".", "!", "?", ":", ";", ")", "]", '"', "”")
 _REFERENCE = re.compile(
-    r"\s*\[\s*(?:also |please )?see\b[^\[\]]*\]|\s*\(\s*(?:also |please )?see\b[^()]*\)|"
+    r"\s*\[\s*(?:also |please )?see\b[^\[\]]*(?:\]|$)|\s*\(\s*(?:also |please )?see\b[^()]*(?:\)|$)|"
     r"\s*[(\[]\d{1,2}\.\d{1,2}(?:, ?\d{1,2}(?:\.\d{1,2})?)*[)\]]",
     re.IGNORECASE,
 )
 _CELL_NAME = re.compile(r"^[^|.:]{1,40}: \| ")
+_GAP = re.compile(r"(?<=\.)\s*\.$|\s+(?=[.,;](?:\s|$))")
+"""What a cross-reference leaves behind: a space before a stop, or a second stop."""
 _LONGEST_LIST = 500
 _K1, _B = 1.5, 0.75
 
@@ -42,6 +44,7 @@ class Statement:
         """As an answer: without bullet and cross-references, and with a full stop."""
         bullet = _ITEM.match(self.text)
         said = _REFERENCE.sub("", self.text[bullet.end() if bullet else 0 :])
+        said = _GAP.sub("", said)
         said = _CELL_NAME.sub("", said).replace(" | ", "; ").strip(" ;,:|")
         return said if said.endswith((".", "!", "?", ".)", '."')) else f"{said}."
 

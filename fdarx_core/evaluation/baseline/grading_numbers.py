@@ -46,7 +46,8 @@ _UNIT = {name: unit for unit, names in _UNITS.items() for name in names.split()}
 _NAMES = "|".join(sorted(map(re.escape, _UNIT), key=len, reverse=True))
 _QUANTITY = re.compile(
     rf"(?<![\w.])(?<![a-z]-)(?P<number>\d+(?:\.\d+)?|\.\d+)(?![\d.]*[a-z]*\d)"
-    rf"(?:\s*-?\s*(?P<unit>{_NAMES})(?![a-z])(?P<per>(?:\s*(?:/|per|a(?=\s))\s*(?:{_NAMES})(?![a-z]))*))?"
+    rf"(?:\s*-?\s*(?P<unit>{_NAMES})(?![a-z])(?P<per>(?:\s*(?:/|per|a(?=\s))\s*(?:{_NAMES})(?![a-z]))*)"
+    r"|(?!-(?!to\b)[a-z]))"  # 17-ketosteroid: a name, no number
 )
 _PER = re.compile(rf"(?:/|per|a)\s*({_NAMES})(?![a-z])")
 _JOINED = re.compile(r"\s*(?:(?:-|to|and|or|through|,|/|x|by|, and|, or|,? respectively)\s*)?[<>≤≥~]?\s*")
@@ -120,20 +121,21 @@ def take_quantities(text: str) -> tuple[tuple[Quantity, ...], str]:
     """The quantities of a plain text in order, and the text without them. "5 to 10 mg" is 5 mg and 10 mg."""
     found = list(_QUANTITY.finditer(text))
     quantities: list[Quantity] = []
-    unit, start = ("", 1.0), len(text)
+    unit, spelt, start = ("", 1.0), "", len(text)
     for one in reversed(found):
-        joined = _JOINED.fullmatch(text, one.end(), start)
-        unit = _unit(one) or (unit if joined else ("", 1.0))
+        own = _unit(one)
+        if own or not _JOINED.fullmatch(text, one.end(), start):
+            unit, spelt = own or ("", 1.0), text[one.end("number") : one.end()]
         start = one.start()
-        quantities.append(_quantity(one, unit, text))
+        quantities.append(_quantity(one, unit, f"{one['number']}{spelt}".strip(), text))
     return tuple(reversed(quantities)), _QUANTITY.sub(" ", text)
 
 
-def _quantity(found: re.Match[str], unit: tuple[str, float], text: str) -> Quantity:
+def _quantity(found: re.Match[str], unit: tuple[str, float], spelt: str, text: str) -> Quantity:
     raw = float(found["number"])
     before = text[max(0, found.start() - 30) : found.start()]
     bound = "<" if _BELOW.search(before) else ">" if _ABOVE.search(before) else ""
-    return Quantity(raw, float(f"{raw * unit[1]:.9g}"), unit[0], bound, found[0].strip())
+    return Quantity(raw, float(f"{raw * unit[1]:.9g}"), unit[0], bound, spelt)
 
 
 def _unit(found: re.Match[str]) -> tuple[str, float] | None:

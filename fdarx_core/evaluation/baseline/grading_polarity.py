@@ -15,12 +15,17 @@ _FORBIDDEN = re.compile(
     r"|(?:do|does|did) not (?:use|give|take|administer|prescribe)|(?:is|are|was|were) not recommended"
     r"|not (?:recommended|indicated|advised|be used))\b"
 )
+_MAY_FORBID = re.compile(
+    r"\b(?:should|must|may|can|shall) not\b"
+    r"|\b(?:cannot|can't|don't|shouldn't|mustn't|do not|never|unsafe|unless|only if)\b"
+    r"|\bnot (?:be|suitable|safe|advis\w+|an option)\b|\b(?:withh[eo]ld|discourag|refrain|prevent)|\bagainst\b"
+)
 _DENIES = re.compile(
     r"\b(?:no|not|never|neither|nor|without|cannot|none|lacks?|absence|failed|unlikely|forbids)\b|n't\b"
 )
 _ONLY = re.compile(
-    r"\bnot (?:only|limited to|known|yet|necessarily)\b|\bno (?:more|less|later|fewer) than\b|\bif not\b"
-    r"|\bnot (?:to |be )?exceed\w*"
+    r"\bwith (?:and|or) without\b|\bnot (?:only|limited to|known|yet|necessarily)\b"
+    r"|\bno (?:more|less|later|fewer) than\b|\bif not\b|\bnot (?:to |be )?exceed\w*"
 )
 _CLAUSE = re.compile(r"[.!?](?:\s|$)|\n|\b(?:but|though|although|however|unless|whereas|while|except)\b")
 _OPPOSITES = tuple(
@@ -56,9 +61,19 @@ def sides(text: str, *, asked_what_is_forbidden: bool) -> Sides:
     return found
 
 
+def prohibits(text: str) -> bool:
+    """Whether a plain text says of something that it must not be done, is to be avoided or is not recommended."""
+    return bool(_FORBIDS.search(text) or _FORBIDDEN.search(text))
+
+
 def forbids(text: str) -> bool:
     """Whether a plain text speaks of what must not be done."""
-    return any(words.search(text) for words in (_FORBIDS, _FORBIDDEN, _RULES_OUT))
+    return prohibits(text) or bool(_RULES_OUT.search(text))
+
+
+def may_forbid(text: str) -> bool:
+    """Whether a plain text may be taken to speak of what must not be done, or only under conditions."""
+    return forbids(text) or bool(_MAY_FORBID.search(text))
 
 
 def reversed_stems(gold: Sides, said: Sides) -> list[str]:

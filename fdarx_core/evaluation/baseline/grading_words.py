@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from functools import lru_cache
 
 _LITTLE = """
@@ -16,7 +17,7 @@ eg ie etc e.g i.e however therefore thus just well given based
 _LITTLE_WORDS = frozenset(_LITTLE.split())
 _LIGHT = """
 patient drug use treatment recommend tablet capsule dose therapy medicine medication receive take give administration
-administer product usual case occur report show result consider available contain know cause associate
+administer product usual case occur report show result consider available contain know cause associate experience
 """
 _OF_AN_ORGAN = "|".join(f"(?<={organ} {{0}})" for organ in ("renal", "kidney", "hepatic", "liver"))
 _SAME = {
@@ -40,20 +41,24 @@ _SAME = {
     r"max|maximal": "maximum",
     r"bleed(?:s|ing)?|haemorrhages?": "hemorrhage",
     r"tumou?rs?": "tumor",
+    r"components?": "ingredient",
     r"gi": "gastrointestinal",
     r"cv": "cardiovascular",
     r"cns": "central nervous system",
     r"cabg": "coronary artery bypass graft",
     r"ckd": "chronic renal impairment",
     r"esrd": "end stage renal impairment",
-    r"t2dm": "type 2 diabetes mellitus",
-    r"nsaids?": "nonsteroidal anti inflammatory drug",
+    r"type (?:1|i)": "type1",
+    r"type (?:2|ii)": "type2",
+    r"t2dm": "type2 diabetes mellitus",
+    r"non-?\s?steroidal,? anti-?\s?inflammatory (?:drugs?|agents?|medicines?)|nsaids?": "nsaid",
     r"expectant mothers?": "pregnant",
     r"physicians?|doctors?|prescribers?|healthcare providers?": "physician",
 }
 _PATTERNS = [(re.compile(words), name) for words, name in _SAME.items()]
 _SYNONYM = re.compile(rf"\b(?:{'|'.join(_SAME)})\b")
 _WORD = re.compile(r"[a-z0-9]*[a-z][a-z0-9]*")
+_PIECE = re.compile(rf"(?P<several>{_SYNONYM.pattern})|{_WORD.pattern}")
 _ENDING = re.compile(r"(?<=\w{3})(?:ations?|ions?|ings?|ages?|ated?|ates|ed|es|e|s|ly|ally|al|y|ies)$")
 
 _GROUPS = {
@@ -61,8 +66,8 @@ _GROUPS = {
     "older adults": r"geriatric",
     "pregnancy": r"pregnan|gestation|trimester",
     "lactation": r"\blactation|milk",
-    "renal impairment": r"renal (?:function|impair)|egfr|creatinine clearance|dialysis|\bcrcl\b",
-    "hepatic impairment": r"hepatic (?:function|impair)|child-pugh|cirrho",
+    "renal impairment": r"(?<!acute )renal impair|renal function|egfr|creatinine clearance|dialysis|\bcrcl\b",
+    "hepatic impairment": r"hepatic function|(?<!acute )hepatic impair(?!\w*,? develop)|child-pugh|cirrho",
     "women": r"(?<!pregnant )(?<!lactation milk )\b(?:women|woman|female)",
     "men": r"\bmen\b|\bmale",
     "adults": r"\badult",
@@ -95,6 +100,13 @@ def is_little(word: str) -> bool:
 def stems(text: str) -> list[str]:
     """The stems, in order, of the words of a plain text that carry meaning."""
     return [stem(word) for word in _WORD.findall(text) if not is_little(word)]
+
+
+def spelt_stems(text: str) -> Iterator[tuple[int, int, frozenset[str]]]:
+    """Where words that carry meaning stand in a plain text, things with several names as one, each with its stems."""
+    for found in _PIECE.finditer(text):
+        if said := frozenset(stems(_name(found[0]) if found["several"] else found[0])):
+            yield found.start(), found.end(), said
 
 
 _LIGHT_STEMS = frozenset(map(stem, _LIGHT.split()))

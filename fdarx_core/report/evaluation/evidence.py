@@ -89,7 +89,20 @@ def tell_citations(prediction: Prediction, question: QuestionAnswer, sources: So
         (marks.count(""), "other"),
     ]
     listed = ", ".join(f"{number} {name}" for number, name in counts if number)
-    return f"It cites {plural(len(marks), 'passage')}: {listed}.{unknown}"
+    return f"It cites {plural(len(marks), 'passage')}: {listed}.{_left_out(prediction, question, sources)}{unknown}"
+
+
+def _left_out(prediction: Prediction, question: QuestionAnswer, sources: Sources) -> str:
+    """What the citations lack of the gold passages, "" for nothing."""
+    gold, cited = gold_places(question), cited_places(prediction)
+    alike = {stood[0] for place in cited if (stood := sources.stands_for(question, place))}
+    found = sum(place in cited or place[1] in alike for place in gold)
+    if not gold or found == len(gold):
+        return ""
+    if not found:
+        return " The answer rests on another place than the gold answer does."
+    lost = len(gold) - found
+    return f" {lost} of the {len(gold)} gold passages {'is' if lost == 1 else 'are'} not cited."
 
 
 def citation_mark(question: QuestionAnswer, place: Place, sources: Sources) -> tuple[str, str]:

@@ -37,12 +37,27 @@ def explain(wrong: WrongAnswer, sources: Sources) -> Explanation:
     )
 
 
+_LEADS = {
+    "number_missing": "Missing: ",
+    "population_missing": "Missing: ",
+    "warning_missing": "Missing: ",
+    "key_content_missing": "Missing: ",
+    "abstained": "Missing: ",
+    "vague": "Missing: ",
+    "unsupported_number": "Not in the gold answer: ",
+    "unsupported_population": "Not in the gold answer: ",
+    "unsupported_warning": "Not in the gold answer: ",
+    "polarity": "The other way round: ",
+}
+"""What the details of the baseline grader are, by its reason."""
+
+
 def _detail(wrong: WrongAnswer) -> str:
     if wrong.kind in ("hallucinated", "false_refusal"):
         return ""
     said = wrong.grade.detail if wrong.grade else ""
     if wrong.grade and said and wrong.grade.judge == BASELINE:
-        return f"What it goes by (words may be cut to their stems): {said}"
+        return f"{_LEADS.get(wrong.grade.reason, '')}{said}"
     return f"“{said}”" if said else readable(wrong.prediction.reason)
 
 

@@ -43,7 +43,7 @@ FAULT_MEANINGS: dict[str, str] = {
     "unsupported_population": "it names patients whom the gold answer does not",
     "warning_missing": "a warning or contraindication of the gold answer is missing",
     "unsupported_warning": "it states a warning or contraindication that the gold answer does not",
-    "polarity": "it says the opposite of the gold answer",
+    "polarity": "it affirms what the gold answer denies, or the reverse",
     "key_content_missing": "what matters in the gold answer is missing",
     "unsupported_content": "it says much that the gold answer does not",
     "abstained": "it claims nothing",

@@ -34,6 +34,8 @@ PER_CELL = 40
 IN_ALL = 600
 _ALIKE = {"failed": 4, "unscored": 10}
 """Fewer of those that differ little from one another."""
+_MEMORY_ALIKE = 10
+"""Refusals from memory of a model, which differ least."""
 
 Place = tuple[str, str, str]
 """Model, setting, retriever."""
@@ -83,9 +85,14 @@ def collect_wrong(run: RunDirectory, models: Iterable[str], types: Mapping[str, 
                 counts[cell, kind] += 1
                 picks[kind].offer(_group(cell), row_id, partial(_Spotted, kind, model, part.name, row_id))
     cells = sorted({cell for cell, _ in counts})
-    shares = [[*_in_turn([picks[kind].of(_group(cell)) for kind in KINDS])][:PER_CELL] for cell in cells]
+    shares = [[*_in_turn([picks[kind].of(_group(cell))[: _most(cell, kind)] for kind in KINDS])] for cell in cells]
+    shares = [share[:PER_CELL] for share in shares]
     picked = [*_in_turn(shares)][:IN_ALL]
     return WrongAnswers(counts, _read(run, sorted(picked, key=lambda one: one.kind in NO_VERDICT)))
+
+
+def _most(cell: Place, kind: str) -> int:
+    return _MEMORY_ALIKE if cell[1] == "closed_book" and kind == "false_refusal" else PER_CELL
 
 
 @dataclass(frozen=True, slots=True)

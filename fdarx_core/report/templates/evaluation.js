@@ -103,7 +103,14 @@
     const tags = element("span", "", "tags", element("span", item.kind, "tag kind"),
       ...[item.model, item.setting, item.type, item.reason].filter(Boolean).map((name) => element("span", name, "tag")));
     const made = element("details", "", "wrong", element("summary", "", "", element("span", asked.text, "ask"), element("br"), tags));
-    made.addEventListener("toggle", () => { if (made.open && made.children.length === 1) made.append(...body(data, item, asked)); });
+    const open = () => {
+      made.append(...body(data, item, asked));
+      for (const text of made.querySelectorAll(".text")) {
+        const first = text.querySelector("mark");
+        if (first) text.scrollTop = first.getBoundingClientRect().top - text.getBoundingClientRect().top - 40;
+      }
+    };
+    made.addEventListener("toggle", () => { if (made.open && made.children.length === 1) open(); });
     return made;
   }
 
@@ -114,7 +121,9 @@
     const columns = element("div", "", "pair",
       element("div", "", "", element("h4", "Gold passages"), ...goldPassages(data, item, asked)),
       element("div", "", "", element("h4", "Cited passages"), ...citedPassages(data, item, asked)));
-    return [why, element("div", "", "pair", labelled("Gold answer", asked.gold, ""), labelled("What the model said, whole", item.answer, "answer")), columns,
+    const legend = element("p", "Marked in the passages: ", "about", element("mark", "words of the gold answer", "by-gold"), document.createTextNode(" "),
+      element("mark", "words of what the model said", "by-model"), document.createTextNode(" "), element("mark", "words of both", "by-both"));
+    return [why, element("div", "", "pair", labelled("Gold answer", asked.gold, ""), labelled("What the model said, whole", item.answer, "answer")), columns, columns.querySelector(".text mark") ? legend : "",
       element("p", `${asked.drug} · ${asked.category || "no topic"} · label ${asked.set_id} · question ${asked.id} · answer ${item.id}`, "about")];
   }
 
@@ -122,20 +131,51 @@
     if (!asked.passages.length) return [element("p", item.type === "Refusal" ? "None: the label does not tell." : "Their text is not at hand.", "about")];
     return asked.passages.map((at, place) => {
       const shown = item.shown === null ? "" : item.shown[place] ? " · shown to the model" : " · not shown to the model";
-      return passage(data.passages[at], asked, `gold${shown}`, "gold-mark");
+      return passage(data.passages[at], asked, item, `gold${shown}`, "gold-mark");
     });
   }
 
   function citedPassages(data, item, asked) {
     if (item.cited === null) return [element("p", "None were asked for in this setting.", "about")];
-    const made = item.cited.passages.map(([at, mark, words]) => passage(data.passages[at], asked, words, mark ? `${mark}-mark` : ""));
+    const made = item.cited.passages.map(([at, mark, words]) => passage(data.passages[at], asked, item, words, mark ? `${mark}-mark` : ""));
     if (item.cited.more) made.push(element("p", `${item.cited.more} more cited; their text is not on this page.`, "about"));
     return made.length ? made : [element("p", "None.", "about")];
   }
 
-  function passage([marker, section, text, setId], asked, words, style) {
+  function passage([marker, section, text, setId], asked, item, words, style) {
     const where = setId === asked.set_id ? "" : ` · label ${setId}`;
-    return element("blockquote", "", style, element("p", "", "about", element("span", words, "mark"), document.createTextNode(` · ${marker} · ${section}${where}`)), element("p", text, "text"));
+    return element("blockquote", "", style, element("p", "", "about", element("span", words, "mark"), document.createTextNode(` · ${marker} · ${section}${where}`)), element("p", "", "text", ...marked(text, asked.gold, item.answer)));
+  }
+
+  const RUN = 5, MOST_WORDS = 2000;
+  const wordsOf = (text) => [...text.matchAll(/[\p{L}\p{N}]+/gu)].map((found) => [found[0].toLowerCase(), found.index, found.index + found[0].length]);
+
+  /* Where at least RUN words in sequence of what was said stand in a text too: [start, end] in characters. */
+  function shared(words, said) {
+    const found = [];
+    for (let at = 0; at < said.length;) {
+      let start = 0, longest = 0;
+      for (let from = 0; from < words.length; from += 1) {
+        let run = 0;
+        while (at + run < said.length && from + run < words.length && said[at + run][0] === words[from + run][0]) run += 1;
+        if (run > longest) [start, longest] = [from, run];
+      }
+      if (longest >= RUN) found.push([words[start][1], words[start + longest - 1][2]]);
+      at += longest >= RUN ? longest : 1;
+    }
+    return found;
+  }
+
+  function marked(text, gold, said) {
+    const words = wordsOf(text);
+    const [byGold, byModel] = [gold, said].map((other) => shared(words, wordsOf(other).slice(0, MOST_WORDS)));
+    const within = (ranges, at) => ranges.some(([start, end]) => start <= at && at < end);
+    const edges = [...new Set([0, text.length, ...byGold.flat(), ...byModel.flat()])].sort((a, b) => a - b);
+    return edges.slice(1).map((end, place) => {
+      const start = edges[place], [one, other] = [within(byGold, start), within(byModel, start)];
+      const piece = text.slice(start, end);
+      return one || other ? element("mark", piece, one && other ? "by-both" : one ? "by-gold" : "by-model") : document.createTextNode(piece);
+    });
   }
 
   subgroups();
