@@ -104,6 +104,8 @@ def _tell(run: RunDirectory) -> int:
     for grid in (table_1(figures, judge=info["config"]["judge"]), table_2(figures)):
         if grid.rows:
             print(f"\n{as_text(grid)}")
+    for cell in info["cells"]:
+        _tell_failures(cell)
     unfinished = [cell for cell in info["cells"] if cell["status"] != "done"]
     for cell in unfinished:
         _tell_cell(cell)
@@ -117,6 +119,13 @@ def _tell(run: RunDirectory) -> int:
 def _tell_cell(cell: dict[str, Any]) -> None:
     name = CellKey(cell["model"], cell["setting"], cell["retriever"])
     print(f"{cell['status']}: {name}: {cell['reason']}", file=sys.stderr)
+
+
+def _tell_failures(cell: dict[str, Any]) -> None:
+    if cell["failed"] and cell["status"] == "done":
+        name = CellKey(cell["model"], cell["setting"], cell["retriever"])
+        remedy = "; give the model's context_length in its models file" if "context" in cell["reason"] else ""
+        print(f"{name}: {cell['failed']} of {cell['due']} questions failed: {cell['reason']}{remedy}", file=sys.stderr)
 
 
 if __name__ == "__main__":

@@ -134,7 +134,17 @@ class EvaluateConfig(AskingConfig):
         config = self.model_dump(mode="json", exclude=_NOT_RESULTS)
         # not the baseline's rules: when they change, what they said is made anew
         asked = {name: dict(sweep.sampling(name)) for name in sweep.used}
-        return {**config, "answerers": list(sweep.answerers), "asked": asked}
+        return {**config, "answerers": list(sweep.answerers), "asked": asked, "cut_by": self._cut_by(sweep)}
+
+    def _cut_by(self, sweep: Sweep) -> dict[str, Any]:
+        """What decides how much of a label each model is shown."""
+        bounded = {
+            name: model for name, model in sweep.used.items() if model.context_length and name in sweep.answerers
+        }
+        return {
+            name: {"context_length": model.context_length, "tokenizer": model.tokenizer}
+            for name, model in bounded.items()
+        }
 
     def _models(self) -> dict[str, ModelConfig]:
         models: dict[str, ModelConfig] = {}

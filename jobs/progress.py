@@ -8,9 +8,8 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from types import TracebackType
-from typing import Any
 
-from fdarx_core.pipeline.control import Asked, asked_so_far
+from fdarx_core.pipeline.control import Asked, Control, asked_so_far
 
 _LOG_EVERY_S = 10.0
 _DRAW_EVERY_S = 0.5
@@ -48,7 +47,7 @@ class ProgressLine:
             self._draw(last=bool(total) and done >= total)
 
     @contextmanager
-    def watching(self, control: Callable[[], Any]) -> Iterator[None]:
+    def watching(self, control: Callable[[], Control | None]) -> Iterator[None]:
         """While a job runs, also show how its asking goes. `control` gives the handle once there is one."""
         ended = threading.Event()
 

@@ -99,12 +99,15 @@ class ModelConfig(BaseModel):
     )
     prices: Prices | None = Field(None, description="Without them a run's cost is unknown and --max-cost is refused.")
     context_length: int | None = Field(
-        None, ge=1, description="Tokens of prompt and reply together; lets a plan say what will not fit."
+        None,
+        ge=1,
+        description="Tokens of prompt and reply together. An evaluation leaves passages of a label out until it fits; "
+        "without it, what is too long fails.",
     )
     tokenizer: str | None = Field(
         None,
-        description="A local directory with the model's tokenizer.json, by which a plan counts tokens exactly. None: a "
-        "plan estimates them from characters, and says so.",
+        description="A local directory with the model's tokenizer.json, by which a plan, and what fits into the "
+        "context, count tokens exactly. None: they are estimated from characters.",
     )
     structured: Structured = Field(
         "auto",

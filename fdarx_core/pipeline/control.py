@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass, field
 from typing import Any
+from uuid import uuid4
 
 import ray
 
@@ -58,36 +59,51 @@ class _Control:
         return self._state.ended_by
 
 
-def start_control() -> Any:
-    """A handle to a new control actor; it can be sent to workers."""
-    return ray.remote(num_cpus=0)(_Control).remote()
+@dataclass(frozen=True, slots=True)
+class Control:
+    """The driver's end. Workers get the `name`: an actor that is given a handle can't be started again without it."""
+
+    name: str
+    handle: Any
 
 
-def asked_so_far(control: Any) -> Asked | None:
+def start_control() -> Control:
+    """A new line, which lasts as long as the driver keeps its end."""
+    name = f"fdarx-control-{uuid4().hex}"
+    started: Any = ray.remote(_Control)
+    return Control(name, started.options(num_cpus=0, name=name).remote())
+
+
+def other_end(name: str) -> Any:
+    """A worker's handle to the line of that name."""
+    return ray.get_actor(name)
+
+
+def asked_so_far(control: Control | None) -> Asked | None:
     """The latest figures; None where nobody is asked, or the conversation has ended."""
     try:
-        return ray.get(control.asked.remote(), timeout=5) if control is not None else None
+        return ray.get(control.handle.asked.remote(), timeout=5) if control is not None else None
     except ray.exceptions.RayError:
         return None
 
 
-def wind_down(control: Any, bound_s: float = 30.0) -> None:
+def wind_down(control: Control | None, bound_s: float = 30.0) -> None:
     """Have the conversation ask nothing more, and wait, within a bound, until what was in flight is stored."""
     if control is None:
         return
     try:
-        ray.get(control.stop.remote(), timeout=bound_s)
+        ray.get(control.handle.stop.remote(), timeout=bound_s)
         end = time.monotonic() + bound_s
-        while time.monotonic() < end and not ray.get(control.stopped.remote(), timeout=bound_s):
+        while time.monotonic() < end and not ray.get(control.handle.stopped.remote(), timeout=bound_s):
             time.sleep(0.1)
     except ray.exceptions.RayError:
         return  # the conversation has ended by itself
 
 
-def asking_ended_by(control: Any) -> AskingStopped | None:
+def asking_ended_by(control: Control | None) -> AskingStopped | None:
     """What ended asking early, if that is why a flow failed: Ray passes on no more than the text of an error."""
     try:
-        message = ray.get(control.ended_by.remote(), timeout=5) if control is not None else ""
+        message = ray.get(control.handle.ended_by.remote(), timeout=5) if control is not None else ""
     except ray.exceptions.RayError:
         return None
     return AskingStopped(message) if message else None

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
-from typing import Any
 
 import pyarrow as pa
 
 from fdarx_core.llm import Asker, AskingStopped
 from fdarx_core.pipeline.blocks import each_row_async
+from fdarx_core.pipeline.control import other_end
 from fdarx_core.pipeline.dossier import Dossier
 from fdarx_core.pipeline.outside import Outside, report_to
 from fdarx_core.pipeline.plan import baseline
@@ -34,11 +34,11 @@ class Conversation:
     Blocks come concurrently; no label waits for another, in its block or beside it.
     """
 
-    def __init__(self, steps: Sequence[Step[Dossier]], outside: Outside, responses: Location, control: Any) -> None:
+    def __init__(self, steps: Sequence[Step[Dossier]], outside: Outside, responses: Location, control: str) -> None:
         self._steps = steps
         self._outside = outside
         self._responses = responses
-        self._control = control
+        self._control = other_end(control)
         self._asker: Asker | None = None
         self._reporting: asyncio.Task[None] | None = None
 

@@ -12,7 +12,7 @@ import ray.data
 from fdarx_core.labels import BadDocument, Identity, Source, identify, read_source
 from fdarx_core.llm import ResponseStore
 from fdarx_core.pipeline.blocks import each_row, packed, unpacked
-from fdarx_core.pipeline.control import start_control
+from fdarx_core.pipeline.control import Control, start_control
 from fdarx_core.pipeline.conversation import Conversation
 from fdarx_core.pipeline.dossier import Dossier
 from fdarx_core.pipeline.outside import Outside
@@ -49,7 +49,7 @@ class Flow:
     steps: Sequence[Step[Dossier]]
     store: ResponseStore
     outside: Outside
-    control: Any = None
+    control: Control | None = None
 
     def build_parts(self, parts: Sequence[tuple[int, Sequence[Identity]]], sink: Sink) -> Iterator[list[StageCount]]:
         """Run the steps over parts of (number, labels) and write each; yields a part's accounts once it stands.
@@ -84,14 +84,14 @@ class Flow:
         return [_task(lambda part, dossiers, own=group: run_steps(own, dossiers, answer)) for group in _groups(steps)]
 
     def _conversation(self, steps: Sequence[Step[Dossier]]) -> Operator:
-        self.control = start_control()
+        control = self.control = start_control()
         blocks = _BLOCKS_IN_CONVERSATION
         strategy = ray.data.ActorPoolStrategy(
             size=1, max_tasks_in_flight_per_actor=blocks, max_concurrent_calls_per_actor=blocks
         )
         return lambda dataset: dataset.map_batches(
             Conversation,
-            fn_constructor_args=(steps, self.outside, self.store.root, self.control),
+            fn_constructor_args=(steps, self.outside, self.store.root, control.name),
             compute=strategy,
             batch_format="pyarrow",
             batch_size=None,

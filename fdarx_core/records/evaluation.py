@@ -233,7 +233,9 @@ class Comparison:
 
 @dataclass(slots=True)
 class Cell:
-    """One row of the sweep, and how far it came: `status` is done, incomplete, or skipped; `reason` says why not done.
+    """One row of the sweep, and how far it came: `status` is done, incomplete, or skipped.
+
+    `reason` says why it is not done, and of one that is done why replies `failed`, where some did.
 
     Counts are of questions: those due in this cell, and of these answered, refused, unparsed, failed; `unscored` those
     without a verdict. Tokens are as the server counted, `cost` in USD (None without prices), latencies in seconds.

@@ -15,7 +15,7 @@ from fdarx_core.evaluation.metrics.overlap import meteor_name
 from fdarx_core.evaluation.settings import needs_whole_label
 from fdarx_core.llm import ResponseStore
 from fdarx_core.llm.ledger import ledger
-from fdarx_core.pipeline.control import start_control
+from fdarx_core.pipeline.control import Control, start_control
 from fdarx_core.pipeline.planning import Planned, PlanRow, add_up
 from fdarx_core.pipeline.sweep.intake import Taken, check_input, take_in
 from fdarx_core.pipeline.sweep.lanes import Hall, Lane, plan_sittings
@@ -47,7 +47,7 @@ class Evaluation:
     seed: int = 0
     resamples: int = 2000
     reuse: Sequence[RunDirectory] = ()
-    control: Any = None
+    control: Control | None = None
     timings: dict[str, float] = field(default_factory=dict)
 
     def run_all(self) -> dict[str, Any]:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
-from typing import Any
 
 from fdarx_core.llm import Asker, AskingStopped
+from fdarx_core.pipeline.control import other_end
 from fdarx_core.pipeline.conversation import converse
 from fdarx_core.pipeline.outside import Outside, report_to
 from fdarx_core.pipeline.stepping import Step
@@ -18,8 +18,9 @@ from fdarx_core.storage import Location
 class Interviews:
     """A Ray actor, of which a sweep has one. No sitting waits for another, and no model for another's trouble."""
 
-    def __init__(self, outside: Outside, responses: Location, control: Any) -> None:
-        self._outside, self._responses, self._control = outside, responses, control
+    def __init__(self, outside: Outside, responses: Location, control: str) -> None:
+        self._outside, self._responses = outside, responses
+        self._control = other_end(control)
         self._asker: Asker | None = None
         self._reporting: asyncio.Task[None] | None = None
 

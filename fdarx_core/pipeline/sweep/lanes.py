@@ -11,6 +11,7 @@ from typing import Any
 import ray
 
 from fdarx_core.llm import ResponseStore
+from fdarx_core.pipeline.control import Control
 from fdarx_core.pipeline.planning import Planned, plan_part
 from fdarx_core.pipeline.stepping import AskBaseline, Asking, Step, run_steps
 from fdarx_core.pipeline.sweep.interviews import Interviews
@@ -60,11 +61,11 @@ class Hall:
         # Put once: the store brings its index, which grows with the run.
         self.given, self.rules = ray.put(self.given), ray.put(AskBaseline(baseline(), self.store))
 
-    def open(self, control: Any, lanes: int) -> None:
+    def open(self, control: Control, lanes: int) -> None:
         """Starts the asking process, which is not needed where only rules are asked."""
         talks: Any = ray.remote(Interviews)
         bounds = {"max_restarts": 4, "max_task_retries": 4, "max_concurrency": lanes * _PARTS_IN_TALK}
-        self.interviews = talks.options(num_cpus=0, **bounds).remote(self.sweep.outside, self.store.root, control)
+        self.interviews = talks.options(num_cpus=0, **bounds).remote(self.sweep.outside, self.store.root, control.name)
 
     def run(self, lanes: Sequence[Lane]) -> Iterator[Sat]:
         """Parts as they end, of whichever lane. What goes wrong in a lane ends that lane alone."""

@@ -161,7 +161,8 @@ def how_far(cell: CellKey, sittings: Sequence[Sitting]) -> Cell:
     passing += [row.detail for row in grades if row.outcome == "unscored" and row.detail.startswith(TRANSIENT)]
     due = sum(len(one.due.get(cell, ())) for one in sittings)
     if not passing:
-        return Cell(*cell, status="done", due=due)
+        lost = [row.reason for row in mine.values() if row.outcome == "failed"]
+        return Cell(*cell, status="done", reason=lost[0] if lost else "", due=due)
     first = passing[0].removeprefix(TRANSIENT).split(":")[0]
     return Cell(*cell, status="incomplete", reason=f"{len(passing)} requests failed for now ({first})", due=due)
 

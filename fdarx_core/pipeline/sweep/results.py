@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import orjson
@@ -87,18 +87,20 @@ def write_results(run: RunDirectory, results: Results) -> None:
 
 
 def in_all(parts: Iterable[Sequence[Cell]], wanted: Sequence[CellKey]) -> list[Cell]:
-    """The cells of a model over its parts: done where every part is."""
+    """The cells of a model over its parts: done where every part is, with the commonest of the reasons that count."""
     sums: dict[CellKey, Cell] = {key: Cell(*key, status="done") for key in wanted}
     reasons: dict[CellKey, Counter[str]] = {key: Counter() for key in wanted}
     for part in parts:
         for one in part:
             key = CellKey(one.model, one.setting, one.retriever)
+            if one.status != sums[key].status and one.status == "incomplete":
+                sums[key].status, reasons[key] = one.status, Counter()
             sums[key].due += one.due
-            reasons[key].update([one.reason] if one.reason else [])
-    return [
-        replace(one, status="incomplete", reason=" ".join(dict(reasons[key].most_common(1)))) if reasons[key] else one
-        for key, one in sums.items()
-    ]
+            if one.reason and one.status == sums[key].status:
+                reasons[key][one.reason] += 1
+    for key, found in reasons.items():
+        sums[key].reason = found.most_common(1)[0][0] if found else ""
+    return list(sums.values())
 
 
 def _scores(run: RunDirectory, cell: Cell) -> pa.Table | None:
