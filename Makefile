@@ -23,7 +23,7 @@ demo: $(VENV)/core  ## a benchmark from the example labels, and the built-in bas
 test: $(VENV)/test  ## all tests; those on real labels find them through FDARX_DATA
 	$(RUN) pytest
 
-test-slow: $(VENV)/test  ## a hundred real labels through a model on a server, in bad weather; minutes
+test-slow: $(VENV)/test  ## many real labels, a faulty server, killed processes, evaluations on S3; minutes
 	$(RUN) pytest -m slow
 
 $(VENV)/models: $(VENV)/test

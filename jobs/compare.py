@@ -16,6 +16,7 @@ from fdarx_core.storage import Location, RunDirectory, StorageError, read_record
 from jobs.options import stop
 
 _SHOWN = 20
+_FEWEST = 100
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -30,6 +31,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     given = parser.parse_args(arguments)
     if len(given.runs) < 2:
         stop("give two runs or more")
+    if given.resamples < _FEWEST:
+        stop(f"--resamples {given.resamples}: give {_FEWEST} or more, fewer make no interval")
     try:
         runs = [_evaluation(address) for address in given.runs]
         names = run_names(runs)
@@ -54,9 +57,7 @@ def _evaluation(address: str) -> RunDirectory:
 
 def _tell(runs: Sequence[RunDirectory], names: Sequence[str], compared: Sequence[Comparison]) -> None:
     figures = [
-        replace(one, model=row_name(name, one.model))
-        if one.model
-        else replace(one, retriever=row_name(name, one.retriever))
+        _named(name, one)
         for run, name in zip(runs, names, strict=True)
         for one in read_records(run.file("metrics.parquet"), Figure)
     ]

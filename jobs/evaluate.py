@@ -12,7 +12,7 @@ from fdarx_core.evaluation.tables import table_1, table_2
 from fdarx_core.llm import ModelsError
 from fdarx_core.pipeline.control import wind_down
 from fdarx_core.pipeline.sweep.evaluation import Evaluation
-from fdarx_core.pipeline.sweep.parts import Given
+from fdarx_core.pipeline.sweep.parts import UNDERSTOOD_BY, Given
 from fdarx_core.records import Figure, Reject
 from fdarx_core.retrieval.models import ModelMissing
 from fdarx_core.storage import RunDirectory, StorageError, read_records
@@ -54,10 +54,12 @@ def _evaluate(config: EvaluateConfig) -> int:
     benchmark = read_benchmark(config.benchmark)
     benchmark.rejects.extend(rejects)
     run = RunDirectory.begin(config.out, job="evaluate", config=config.identity(sweep), versions=versions())
-    if run.complete:
+    if run.complete and run.info()["understood_by"] == UNDERSTOOD_BY:
         print(f"{run.root} is complete already, nothing to do", file=sys.stderr)
         return _tell(run)
-    if run.resumed:
+    if run.complete:
+        print(f"FDARx reads or grades otherwise by now: reading the replies of {run.root} anew", file=sys.stderr)
+    elif run.resumed:
         print(f"resuming {run.root}", file=sys.stderr)
     with ray_session(config.cpus), ProgressLine(_PHASES, asking="sit") as progress:
         evaluation = Evaluation(

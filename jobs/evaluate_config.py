@@ -7,11 +7,12 @@ from typing import Any, Literal
 from pydantic import Field, field_validator
 
 from fdarx_core.evaluation.answers import citing_settings
+from fdarx_core.evaluation.metrics.semantic import check_model
 from fdarx_core.evaluation.settings import RETRIEVED, SETTINGS
 from fdarx_core.llm import Baseline, ModelConfig, ModelsError, load_models
 from fdarx_core.pipeline.sweep.parts import Given
 from fdarx_core.pipeline.sweep.what import Sweep
-from fdarx_core.retrieval.models import ModelDirectories
+from fdarx_core.retrieval.models import ModelDirectories, ModelMissing
 from fdarx_core.retrieval.registry import RETRIEVERS, check
 from jobs.asking_config import AskingConfig
 
@@ -109,6 +110,7 @@ class EvaluateConfig(AskingConfig):
         directories = ModelDirectories(self.cosine_model, self.recontriever_model, self.reranker_model)
         for name in self.retrievers:
             check(name, directories)
+        self._check_bertscore()
         sweep = Sweep(
             models,
             answerers,
@@ -145,6 +147,14 @@ class EvaluateConfig(AskingConfig):
             name: {"context_length": model.context_length, "tokenizer": model.tokenizer}
             for name, model in bounded.items()
         }
+
+    def _check_bertscore(self) -> None:
+        if self.bertscore_model is None:
+            return
+        try:
+            check_model(self.bertscore_model, self.bertscore_layers)
+        except (ImportError, ValueError) as error:
+            raise ModelMissing(f"--bertscore-model: {error}") from error
 
     def _models(self) -> dict[str, ModelConfig]:
         models: dict[str, ModelConfig] = {}

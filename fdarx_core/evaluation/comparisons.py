@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from itertools import combinations
 
@@ -46,12 +46,14 @@ def comparisons(
     seed: int,
     resamples: int = RESAMPLES,
     flips: int = FLIPS,
+    wanted: Callable[[CellKey, CellKey], bool] = lambda a, b: True,
 ) -> list[Comparison]:
     """All pairs of cells that differ in the model alone, or that share the model, by (model, setting, retriever).
 
-    Pairs and metrics without two labels in common are left out. Raises ValueError if a cell has a question twice.
+    Of these those that are `wanted`: the correction counts no others. Pairs and metrics without two labels in common are left out. Raises ValueError if a cell has a question twice.
     """
-    pairs = [(a, b) for a, b in combinations(cells, 2) if a[1:] == b[1:] or a[0] == b[0]]
+    alike = [(a, b) for a, b in combinations(cells, 2) if a[1:] == b[1:] or a.model == b.model]
+    pairs = [pair for pair in alike if wanted(*pair)]
     return _compare_all(cells, pairs, metrics, SCORE_AGGREGATES, seed, resamples, flips)
 
 

@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import false_discovery_control, permutation_test
 
+from fdarx_core.evaluation.cell import CellKey
 from fdarx_core.evaluation.comparisons import COMPARED, compare_retrievers, comparisons
 from fdarx_core.evaluation.figures import figures
 from fdarx_core.evaluation.statistics import holm
@@ -28,8 +29,8 @@ def better(rows: Sequence[Score], share: float, seed: int, model: str = "b") -> 
     ]
 
 
-def cells(*tables: Sequence[Score]) -> dict[tuple[str, str, str], pa.Table]:
-    return {(rows[0].model, rows[0].setting, rows[0].retriever): table(list(rows)) for rows in tables}
+def cells(*tables: Sequence[Score]) -> dict[CellKey, pa.Table]:
+    return {CellKey(rows[0].model, rows[0].setting, rows[0].retriever): table(list(rows)) for rows in tables}
 
 
 def only(found: Sequence[Comparison], metric: str, group: str) -> Comparison:
@@ -102,7 +103,7 @@ def test_without_a_difference_few_comparisons_find_one() -> None:
         other = better(rows, 0.15, number)
         mine = [theirs if swap[row.set_id] else row for row, theirs in zip(rows, other, strict=True)]
         rest = [row if swap[row.set_id] else theirs for row, theirs in zip(rows, other, strict=True)]
-        pair = {("a", "s", ""): table(mine), ("b", "s", ""): table(rest)}
+        pair = {CellKey("a", "s", ""): table(mine), CellKey("b", "s", ""): table(rest)}
         small += comparisons(pair, [("accuracy", "answerable")], seed=number, resamples=10, flips=300)[0].p < 0.1
     assert 1 <= small <= 11
 
@@ -174,3 +175,13 @@ def test_retrievers_against_each_other() -> None:
     one = next(one for one in found if (one.metric, one.group, one.retriever_b) == ("mrr", "answerable", "minilm"))
     mean = [np.mean(tables[name]["mrr"].to_numpy()) for name in ("bm25", "minilm")]
     assert one.difference == pytest.approx(mean[0] - mean[1])
+
+
+def test_the_correction_counts_only_what_is_wanted() -> None:
+    given = cells(ROWS, better(ROWS, 0.02, 2), better(ROWS, 0.3, 3, "c"))
+    everything = comparisons(given, seed=0, resamples=50, flips=500)
+    two = comparisons(
+        given, seed=0, resamples=50, flips=500, wanted=lambda one, other: "c" not in (one.model, other.model)
+    )
+    assert 0 < len(two) < len(everything)
+    assert all(one.p_holm == one.p for one in two)

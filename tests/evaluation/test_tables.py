@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import pytest
 
+from fdarx_core.evaluation.cell import CellKey
 from fdarx_core.evaluation.cells import cells_of
 from fdarx_core.evaluation.figures import figures, retrieval_figures
 from fdarx_core.evaluation.grid import Column, Entry, Grid, as_text
@@ -130,7 +131,7 @@ def test_cells_are_counted_from_their_rows() -> None:
     rows = score_rows(5, model="m")
     due = Cell("m", "full_label", "", "incomplete", "server gone", due=len(rows) + 3)
     skipped = Cell("m", "oracle", "", "skipped", "no label text", due=0)
-    cell, untouched = cells_of([due, skipped], {("m", "full_label", ""): table(rows)})
+    cell, untouched = cells_of([due, skipped], {CellKey("m", "full_label", ""): table(rows)})
     outcomes = [one.outcome for one in rows]
     assert (cell.status, cell.reason, cell.due) == ("incomplete", "server gone", len(rows) + 3)
     assert [cell.answered, cell.refused, cell.unparsed, cell.failed] == [
@@ -147,5 +148,5 @@ def test_cells_are_counted_from_their_rows() -> None:
 
 def test_without_prices_a_cell_has_no_cost() -> None:
     rows = [replace(one, cost=None) for one in score_rows(2, model="m")]
-    (cell,) = cells_of([Cell("m", "full_label", "", "done")], {("m", "full_label", ""): table(rows)})
+    (cell,) = cells_of([Cell("m", "full_label", "", "done")], {CellKey("m", "full_label", ""): table(rows)})
     assert cell.cost is None

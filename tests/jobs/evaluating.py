@@ -8,15 +8,16 @@ import subprocess
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import yaml
 
-from fdarx_core.records import Cell
-from fdarx_core.storage import Location, read_records
+from fdarx_core.records import Cell, Figure
+from fdarx_core.storage import Location, RunDirectory, read_records
 from tests.conftest import REPOSITORY
 from tests.llm.loopback_server import text_of
 
+Row = TypeVar("Row")
 JUDGEMENT = json.dumps({"reason": "It says what the gold answer says.", "grade": "CORRECT"})
 
 
@@ -38,15 +39,34 @@ def models_file(folder: Path, url: str, *models: Mapping[str, Any]) -> Path:
     return file
 
 
-def command(benchmark: Path, out: Path | str, *more: object) -> list[str]:
+def command(benchmark: object, out: object, *more: object) -> list[str]:
     line = [sys.executable, "-m", "jobs.evaluate", "--benchmark", benchmark, "--out", out, "--cpus", 2]
     return [str(part) for part in (*line, "--resamples", 200, *more)]
 
 
-def evaluate(benchmark: Path, out: Path | str, *more: object) -> subprocess.CompletedProcess[str]:
+def evaluate(benchmark: object, out: object, *more: object) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command(benchmark, out, *more), cwd=REPOSITORY, capture_output=True, text=True, timeout=240)
 
 
 def cells(out: Path) -> dict[tuple[str, str, str], Cell]:
     rows: Sequence[Cell] = list(read_records(Location(out) / "cells.parquet", Cell))
     return {(row.model, row.setting, row.retriever): row for row in rows}
+
+
+def rows_of(out: object, kind: str, record: type[Row]) -> list[Row]:
+    """All rows of one kind, part by part."""
+    return [row for place in RunDirectory.open(str(out)).parts(kind) for row in read_records(place, record)]
+
+
+def by_type(out: object) -> dict[tuple[str, str, str, str, str], Figure]:
+    """The figures by question type, by model, setting, retriever, metric and type."""
+    figures: list[Figure] = list(read_records(Location(str(out)) / "metrics.parquet", Figure))
+    return {
+        (one.model, one.setting, one.retriever, one.metric, one.group): one for one in figures if one.group_by == "type"
+    }
+
+
+def reopen(out: Path) -> None:
+    """Make a complete run one that was stopped before its end, so that the same command goes on with it."""
+    info = json.loads((out / "run.json").read_text())
+    (out / "run.json").write_text(json.dumps({**info, "status": "interrupted"}))

@@ -8,17 +8,14 @@ import subprocess
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TypeVar
 
 import pytest
 
 from fdarx_core.records import Figure, Grade, Prediction, QuestionAnswer, Reject
-from fdarx_core.storage import Location, RunDirectory, read_records
+from fdarx_core.storage import Location, read_records
 from tests.conftest import REPOSITORY
-from tests.jobs.evaluating import cells, command, evaluate, models_file, respond
+from tests.jobs.evaluating import cells, command, evaluate, models_file, respond, rows_of
 from tests.llm.loopback_server import Call, Fault, LoopbackServer
-
-Row = TypeVar("Row")
 
 
 @pytest.fixture(scope="module")
@@ -34,10 +31,6 @@ def evaluated(example_build: Path, tmp_path_factory: pytest.TempPathFactory) -> 
 def server() -> Iterator[LoopbackServer]:
     with LoopbackServer(answer=respond) as running:
         yield running
-
-
-def rows_of(out: Path, kind: str, record: type[Row]) -> list[Row]:
-    return [row for place in RunDirectory.open(str(out)).parts(kind) for row in read_records(place, record)]
 
 
 def test_every_question_that_is_due_has_a_grade(evaluated: Path) -> None:
@@ -113,6 +106,7 @@ def test_a_model_and_a_judge_on_a_server(example_build: Path, server: LoopbackSe
     assert all(row.cited == row.shown[:1] and 0 < len(row.shown) <= 5 for row in predictions)
 
 
+@pytest.mark.slow
 def test_another_run_takes_over_what_was_answered(example_build: Path, server: LoopbackServer, tmp_path: Path) -> None:
     models = models_file(tmp_path, server.openai_url, {"name": "small"})
     first = evaluate(example_build, tmp_path / "a", "--models", models, "--settings", "oracle")
@@ -151,6 +145,7 @@ def test_answers_made_elsewhere_are_graded(evaluated: Path, example_build: Path,
     assert [row.reason for row in rows_of(tmp_path / "run", "rejects", Reject)] == ["unknown_question"]
 
 
+@pytest.mark.slow
 def test_a_plan_asks_nothing(example_build: Path, server: LoopbackServer, tmp_path: Path) -> None:
     models = models_file(tmp_path, server.openai_url, {"name": "small", "prices": {"input": 1.0, "output": 2.0}})
     out = tmp_path / "run"
@@ -176,6 +171,7 @@ def test_a_plan_asks_nothing(example_build: Path, server: LoopbackServer, tmp_pa
         (("--judge", "nobody"), "--judge nobody: there is no such model"),
         (("--models", "missing.yaml"), "missing.yaml: can't be read"),
         (("--retrievers", "bm25+rerank"), "--reranker-model"),
+        (("--bertscore-model", "nowhere"), "--bertscore-model: "),
         (("--benchmark", "nowhere"), "there is nothing at nowhere"),
         (("--predictions", "nowhere.jsonl"), "nowhere.jsonl"),
     ],
@@ -186,6 +182,7 @@ def test_a_wrong_argument_ends_at_once(more: tuple[str, ...], told: str, example
     assert not (tmp_path / "run").exists()
 
 
+@pytest.mark.slow
 def test_ctrl_c_keeps_what_was_answered(example_build: Path, server: LoopbackServer, tmp_path: Path) -> None:
     server.latency = 0.05
     models = models_file(tmp_path, server.openai_url, {"name": "small", "max_in_flight": 2})

@@ -96,7 +96,12 @@ def weather(call: Call) -> Fault | None:
 
 
 def conversation_of(driver: int) -> int:
-    """The process of the conversation, among the driver's descendants; 0 while there is none."""
+    """The process of a build's conversation."""
+    return process_of(driver, "MapWorker(MapBatches(Conversation")
+
+
+def process_of(driver: int, title: str) -> int:
+    """The process with that in its title, among the driver's descendants; 0 while there is none."""
     parents, names = {}, {}
     for stat in Path("/proc").glob("[0-9]*/stat"):
         try:
@@ -108,6 +113,6 @@ def conversation_of(driver: int) -> int:
         above = pid
         while above > 1 and above != driver:
             above = parents.get(above, 0)
-        if above == driver and "MapWorker(MapBatches(Conversation" in name:
+        if above == driver and title in name:
             return pid
     return 0

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from importlib.util import find_spec
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
 
 from fdarx_core.retrieval import Collection, ModelDirectories, Queries, encoder, load_reranker, retriever
+from tests.retrieval import tiny_models
 
 torch = pytest.importorskip("torch")
 transformers = pytest.importorskip("transformers")
@@ -26,46 +25,13 @@ TEXTS = [
 
 
 @pytest.fixture(scope="module")
-def tokenizer() -> Any:
-    from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processors
-
-    words = sorted({word.strip(".,").lower() for text in TEXTS for word in text.split()})
-    vocabulary = {word: number for number, word in enumerate(["[PAD]", "[UNK]", "[CLS]", "[SEP]", ".", ",", *words])}
-    plain = Tokenizer(models.WordPiece(vocabulary, unk_token="[UNK]"))
-    plain.normalizer = normalizers.Lowercase()
-    plain.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
-    plain.post_processor = processors.BertProcessing(("[SEP]", 3), ("[CLS]", 2))
-    return transformers.BertTokenizerFast(tokenizer_object=plain, pad_token="[PAD]", cls_token="[CLS]")
+def contriever(tmp_path_factory: pytest.TempPathFactory) -> str:
+    return tiny_models.encoder(TEXTS, tmp_path_factory.mktemp("contriever"))
 
 
 @pytest.fixture(scope="module")
-def config(tokenizer: Any) -> Any:
-    torch.manual_seed(5)
-    return transformers.BertConfig(
-        vocab_size=len(tokenizer),
-        hidden_size=16,
-        num_hidden_layers=2,
-        num_attention_heads=2,
-        intermediate_size=32,
-        max_position_embeddings=128,
-        num_labels=1,
-    )
-
-
-@pytest.fixture(scope="module")
-def contriever(tokenizer: Any, config: Any, tmp_path_factory: pytest.TempPathFactory) -> str:
-    return saved(tokenizer, transformers.BertModel(config), tmp_path_factory.mktemp("contriever"))
-
-
-@pytest.fixture(scope="module")
-def cross_encoder(tokenizer: Any, config: Any, tmp_path_factory: pytest.TempPathFactory) -> str:
-    return saved(tokenizer, transformers.BertForSequenceClassification(config), tmp_path_factory.mktemp("bge"))
-
-
-def saved(tokenizer: Any, model: Any, folder: Path) -> str:
-    tokenizer.save_pretrained(folder)
-    model.save_pretrained(folder)
-    return str(folder)
+def cross_encoder(tmp_path_factory: pytest.TempPathFactory) -> str:
+    return tiny_models.cross_encoder(TEXTS, tmp_path_factory.mktemp("bge"))
 
 
 def means_one_by_one(directory: str, longest: int) -> np.ndarray:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -40,6 +41,13 @@ class SemanticScorer:
             for number, value in zip(told, self._scorer.score(*texts, batch_size=self._batch)[2].tolist(), strict=True):
                 found[number] = value
         return found
+
+
+def check_model(directory: str, layers: int | None) -> None:
+    """Whether a scorer could be made, without loading the model. Raises as `SemanticScorer` does."""
+    if find_spec("bert_score") is None:
+        raise ImportError("BERTScore needs the extra: pip install 'fdarx[models]'")
+    _layers(layers, str(Path(directory).absolute()), _config(directory))
 
 
 def _config(directory: str) -> dict[str, Any]:

@@ -19,7 +19,7 @@ from fdarx_core.pipeline.control import Control, start_control
 from fdarx_core.pipeline.planning import Planned, PlanRow, add_up
 from fdarx_core.pipeline.sweep.intake import Taken, check_input, take_in
 from fdarx_core.pipeline.sweep.lanes import Hall, Lane, plan_sittings
-from fdarx_core.pipeline.sweep.parts import Given, Parts
+from fdarx_core.pipeline.sweep.parts import UNDERSTOOD_BY, Given, Parts
 from fdarx_core.pipeline.sweep.results import in_all, results_of, write_results
 from fdarx_core.pipeline.sweep.retrieving import retrieve
 from fdarx_core.pipeline.sweep.semantic import score_semantics
@@ -148,6 +148,7 @@ class Evaluation:
             write_results(self.run, results)
         store = ResponseStore(self.run.file("responses"))
         summary: dict[str, Any] = {
+            "understood_by": UNDERSTOOD_BY,
             "benchmark": self.benchmark.about,
             "labels": taken.labels,
             "whole_labels": taken.whole,

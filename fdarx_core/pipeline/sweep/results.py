@@ -74,8 +74,11 @@ def compare_runs(runs: Sequence[RunDirectory], names: Sequence[str], *, seed: in
             run_of[model] = name
             if table is not None:
                 cells[CellKey(model, one.setting, one.retriever)] = table
-    found = comparisons(cells, seed=seed, resamples=resamples)
-    return [one for one in found if run_of[one.model_a] != run_of[one.model_b]]
+
+    def of_two_runs(a: CellKey, b: CellKey) -> bool:
+        return run_of[a.model] != run_of[b.model]
+
+    return comparisons(cells, seed=seed, resamples=resamples, wanted=of_two_runs)
 
 
 def write_results(run: RunDirectory, results: Results) -> None:

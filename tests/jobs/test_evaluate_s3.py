@@ -1,0 +1,52 @@
+"""An evaluation of a benchmark on a real S3 server, into a run on it, equals one on disk."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from fdarx_core.storage import Location, RunDirectory
+from tests.conftest import REPOSITORY
+from tests.jobs.evaluating import by_type, command, evaluate
+
+pytestmark = [pytest.mark.s3, pytest.mark.slow]
+
+
+@pytest.fixture(scope="module")
+def evaluated(example_build: Path, bucket: Location) -> Location:
+    for file in sorted(example_build.rglob("*")):
+        if file.is_file():
+            (bucket / f"build/{file.relative_to(example_build)}").write_bytes(file.read_bytes())
+    out = bucket / "runs/one"
+    done = evaluate(bucket / "build", out, "--settings", "oracle,retrieved")
+    assert done.returncode == 0, done.stderr
+    assert "Table 2" in done.stdout and f"{out}/report.html" in done.stdout
+    return out
+
+
+def test_the_same_figures_from_and_to_s3(evaluated: Location, example_build: Path, tmp_path: Path) -> None:
+    run = RunDirectory.open(str(evaluated))
+    assert run.complete and run.file("report.html").size() > 1_000_000
+    done = evaluate(example_build, tmp_path / "run", "--settings", "oracle,retrieved")
+    assert done.returncode == 0, done.stderr
+    assert by_type(evaluated) == by_type(tmp_path / "run")
+    for name in ("metrics.json", "comparisons.parquet", "cells.parquet"):
+        assert run.file(name).read_bytes() == (tmp_path / "run" / name).read_bytes()
+
+
+def test_its_page_is_drawn_anew_there(evaluated: Location) -> None:
+    page = evaluated / "report.html"
+    before = untimed(page.read_text())
+    page.delete()
+    line = [*command("", "")[:2], "jobs.report", str(evaluated)]
+    done = subprocess.run(line, cwd=REPOSITORY, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr
+    assert untimed(page.read_text()) == before
+
+
+def untimed(page: str) -> str:
+    """Without how long drawing it took, which a page can't say of itself the first time."""
+    return re.sub(r"<div><dt>report</dt>.*</div>\n", "", page)
