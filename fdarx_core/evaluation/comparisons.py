@@ -50,7 +50,8 @@ def comparisons(
 ) -> list[Comparison]:
     """All pairs of cells that differ in the model alone, or that share the model, by (model, setting, retriever).
 
-    Of these those that are `wanted`: the correction counts no others. Pairs and metrics without two labels in common are left out. Raises ValueError if a cell has a question twice.
+    Of these those that are `wanted`: the correction counts no others. Pairs and metrics without two labels in common
+    are left out. Raises ValueError if a cell has a question twice.
     """
     alike = [(a, b) for a, b in combinations(cells, 2) if a[1:] == b[1:] or a.model == b.model]
     pairs = [pair for pair in alike if wanted(*pair)]
