@@ -12,6 +12,7 @@ from fdarx_core.evaluation.tables import table_1, table_2
 from fdarx_core.llm import ModelsError
 from fdarx_core.pipeline.control import wind_down
 from fdarx_core.pipeline.sweep.evaluation import Evaluation
+from fdarx_core.pipeline.sweep.intake import check_input
 from fdarx_core.pipeline.sweep.parts import UNDERSTOOD_BY, Given
 from fdarx_core.records import Figure, Reject
 from fdarx_core.retrieval.models import ModelMissing
@@ -54,6 +55,7 @@ def _evaluate(config: EvaluateConfig) -> int:
     benchmark = read_benchmark(config.benchmark)
     benchmark.rejects.extend(rejects)
     run = RunDirectory.begin(config.out, job="evaluate", config=config.identity(sweep), versions=versions())
+    check_input(run, benchmark.about["digest"], given)
     if run.complete and run.info()["understood_by"] == UNDERSTOOD_BY:
         print(f"{run.root} is complete already, nothing to do", file=sys.stderr)
         return _tell(run)

@@ -112,21 +112,21 @@ class EvaluateConfig(AskingConfig):
             check(name, directories)
         self._check_bertscore()
         sweep = Sweep(
-            models,
-            answerers,
-            self.judge,
-            self.settings,
-            self.retrievers,
-            self.top_k,
-            self.retrieval_scope,
-            self.label_chars,
-            directories,
-            self.bertscore_model,
-            self.bertscore_layers,
-            sorted({cell for _, cell in given}),
-            citing_settings(given.values()),
-            self.max_requests,
-            self.max_cost,
+            models=models,
+            answerers=answerers,
+            judge=self.judge,
+            settings=self.settings,
+            retrievers=self.retrievers,
+            top_k=self.top_k,
+            scope=self.retrieval_scope,
+            label_chars=self.label_chars,
+            directories=directories,
+            bertscore=self.bertscore_model,
+            bertscore_layers=self.bertscore_layers,
+            given=sorted({cell for _, cell in given}),
+            given_citing=citing_settings(given.values()),
+            max_requests=self.max_requests,
+            max_cost=self.max_cost,
         )
         self.check_prices(sweep.used)
         return sweep

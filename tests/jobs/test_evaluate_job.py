@@ -144,6 +144,12 @@ def test_answers_made_elsewhere_are_graded(evaluated: Path, example_build: Path,
     assert cells(tmp_path / "run")["copycat", "full_label", ""].due == len(questions)
     assert [row.reason for row in rows_of(tmp_path / "run", "rejects", Reject)] == ["unknown_question"]
 
+    file.write_text(json.dumps({**rows[0], "answer": "something else"}))
+    more = ("--predictions", file, "--models", "baseline", "--settings", "oracle")
+    changed = evaluate(example_build, tmp_path / "run", *more)
+    assert changed.returncode == 2 and "other predictions" in changed.stderr
+    assert json.loads((tmp_path / "run" / "run.json").read_text())["status"] == "complete"
+
 
 @pytest.mark.slow
 def test_a_plan_asks_nothing(example_build: Path, server: LoopbackServer, tmp_path: Path) -> None:

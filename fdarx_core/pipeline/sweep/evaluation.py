@@ -17,7 +17,7 @@ from fdarx_core.llm import ResponseStore
 from fdarx_core.llm.ledger import ledger
 from fdarx_core.pipeline.control import Control, start_control
 from fdarx_core.pipeline.planning import Planned, PlanRow, add_up
-from fdarx_core.pipeline.sweep.intake import Taken, check_input, take_in
+from fdarx_core.pipeline.sweep.intake import Taken, take_in
 from fdarx_core.pipeline.sweep.lanes import Hall, Lane, plan_sittings
 from fdarx_core.pipeline.sweep.parts import UNDERSTOOD_BY, Given, Parts
 from fdarx_core.pipeline.sweep.results import in_all, results_of, write_results
@@ -54,7 +54,7 @@ class Evaluation:
         """Evaluate, write metrics and the report; returns what `run.json` then says.
 
         The run is complete where every cell is done or was skipped; else its status is "incomplete", and running again
-        goes on. Raises RunConflict when the benchmark changed since the run began.
+        goes on. The run must have passed `check_input`.
         """
         parts, taken = self._prepare()
         with self._timed("sit"):
@@ -67,7 +67,7 @@ class Evaluation:
     def plan(self) -> list[PlanRow]:
         """What the sweep would ask of whom, without asking: the built-in rules stand in for the models.
 
-        What it reads and ranks for that stays in the run. Raises RunConflict as `run_all` does.
+        What it reads and ranks for that stays in the run.
         """
         parts, taken = self._prepare()
         lanes = [(model, number) for model in self.sweep.answerers for number in range(taken.parts)]
@@ -81,7 +81,6 @@ class Evaluation:
 
     def _prepare(self) -> tuple[Parts, Taken]:
         """Everything that comes before asking."""
-        check_input(self.run, self.benchmark.about["digest"])
         parts = Parts(self.run)
         with self._timed("intake"):
             taken = take_in(parts, self._chosen(), self.sweep, lambda done: self.progress("intake", done, 0, ""))

@@ -10,9 +10,10 @@ from dataclasses import dataclass, field
 import ray
 
 from fdarx_core.evaluation.equivalence import equivalences
-from fdarx_core.pipeline.sweep.parts import LABELS_A_PART, Parts
+from fdarx_core.pipeline.sweep.parts import LABELS_A_PART, Given, Parts
 from fdarx_core.pipeline.sweep.what import Sweep
 from fdarx_core.pipeline.sweep.windows import in_windows
+from fdarx_core.records import content_id
 from fdarx_core.storage import RunConflict, RunDirectory
 from fdarx_core.storage.benchmark import Examined
 
@@ -43,14 +44,19 @@ class Taken:
                 self.due[setting] += sum(sweep.is_due(setting, question, label.subject) for question in label.questions)
 
 
-def check_input(run: RunDirectory, digest: str) -> None:
-    """Parts of a run must all come from the same benchmark; the first start notes which. Raises RunConflict."""
+def check_input(run: RunDirectory, benchmark: str, given: Given) -> None:
+    """Parts of a run must all come from the same benchmark, of that digest, and the same answers made elsewhere.
+
+    The first start notes which. Raises RunConflict where a later one finds others.
+    """
+    answers = (f"{question_id}\x1e{cell}\x1e{one.text}\x1e{one.cited}" for (question_id, cell), one in given.items())
+    digest = content_id(benchmark, *sorted(answers))
     note = run.file("input.json")
     if run.resumed and note.exists():
         if json.loads(note.read_text())["digest"] != digest:
             raise RunConflict(
-                f"{run.root} was begun with another benchmark than the one found now; choose another --out, or bring "
-                "the first one back"
+                f"{run.root} was begun with another benchmark, or other predictions, than those found now; choose "
+                "another --out, or bring the first ones back"
             )
     else:
         note.write_text(json.dumps({"digest": digest}) + "\n")
