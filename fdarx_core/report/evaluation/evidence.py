@@ -34,7 +34,7 @@ def weigh_evidence(wrong: WrongAnswer, question: QuestionAnswer, sources: Source
     if question.type == "refusal":
         return "unanswerable", ""
     if prediction.setting == "closed_book":
-        return "memory", "No passage was shown: the model answered from memory."
+        return "memory", "No passage was shown: the model had only its memory."
     if wrong.kind not in _VERDICTS or not prediction.shown or not gold:
         return "unknown", ""
     shown = shown_places(prediction)
