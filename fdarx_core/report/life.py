@@ -29,13 +29,21 @@ class Life:
 
 def find_life(run: RunDirectory, question_id: str) -> Life:
     """Read a question's life from its run. Raises UnknownQuestion, which says how ids look and where they stand."""
-    for part in run.parts("candidates"):
+    part, question = find_question(run, "candidates", question_id, "benchmark/qa.jsonl (qid), candidates/ and rejects/")
+    return _life(run, part, question)
+
+
+def find_question(run: RunDirectory, kind: str, question_id: str, places: str) -> tuple[Location, QuestionAnswer]:
+    """The question of that id among the rows of a kind, and the part it stands in.
+
+    Raises UnknownQuestion, which says how ids look and that they stand in `places`.
+    """
+    for part in run.parts(kind):
         for question in read_records(part, QuestionAnswer):
             if question.id == question_id:
-                return _life(run, part, question)
+                return part, question
     raise UnknownQuestion(
-        f"{run.root} has no question {question_id!r}; ids have 16 hexadecimal digits and stand in benchmark/qa.jsonl "
-        "(qid), candidates/ and rejects/"
+        f"{run.root} has no question {question_id!r}; ids have 16 hexadecimal digits and stand in {places}"
     )
 
 

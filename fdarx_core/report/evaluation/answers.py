@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from textwrap import indent
 
 from fdarx_core.records import Cell, Grade, Passage, Prediction, QuestionAnswer
-from fdarx_core.report.life import UnknownQuestion
+from fdarx_core.report.life import find_question
 from fdarx_core.storage import Location, RunDirectory, read_records
 
 
@@ -22,14 +22,8 @@ class Answers:
 
 def find_answers(run: RunDirectory, question_id: str) -> Answers:
     """Read them from an evaluation's run. Raises UnknownQuestion."""
-    for part in run.parts("questions"):
-        for question in read_records(part, QuestionAnswer):
-            if question.id == question_id:
-                return _answers(run, part, question)
-    raise UnknownQuestion(
-        f"{run.root} has no question {question_id!r}; ids have 16 hexadecimal digits and stand in questions/ and among "
-        "the report's wrong answers"
-    )
+    part, question = find_question(run, "questions", question_id, "questions/ and among the report's wrong answers")
+    return _answers(run, part, question)
 
 
 def _answers(run: RunDirectory, part: Location, question: QuestionAnswer) -> Answers:
