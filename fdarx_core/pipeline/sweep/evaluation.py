@@ -112,8 +112,8 @@ class Evaluation:
             hall.open(self.control, len(lanes))
         of, before = len(lanes) * len(numbers), sum(len(numbers) - len(lane.parts) for lane in lanes)
         self.progress("sit", before, of, "")
-        for done, sat in enumerate(hall.run(lanes), before + 1):
-            self.progress("sit", done, of, f"{sat.lane.model} ended" if sat.lane.ended else "")
+        for done, lane in enumerate(hall.run(lanes), before + 1):
+            self.progress("sit", done, of, f"{lane.model} ended" if lane.ended else "")
         return [cell for lane in lanes for cell in self._cells(parts, lane, numbers, taken)]
 
     def _lane(self, parts: Parts, model: str, numbers: Sequence[int]) -> Lane:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections import deque
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import ray
@@ -19,7 +19,6 @@ from fdarx_core.pipeline.sweep.parts import Given, Parts
 from fdarx_core.pipeline.sweep.sitting import AnswerAll, GradeAll, Sitting, TakeGiven
 from fdarx_core.pipeline.sweep.what import Sweep, baseline
 from fdarx_core.pipeline.sweep.windows import cluster_has
-from fdarx_core.records import Cell
 
 _LOG = logging.getLogger(__name__)
 
@@ -35,15 +34,6 @@ class Lane:
     parts: deque[int]
     ended: str = ""
     flying: int = 0
-
-
-@dataclass(frozen=True, slots=True)
-class Sat:
-    """One part of one lane: how far its cells came, or what ended asking before that; then nothing was written."""
-
-    lane: Lane
-    part: int
-    cells: list[Cell] = field(default_factory=list)
 
 
 @dataclass(slots=True)
@@ -67,23 +57,21 @@ class Hall:
         bounds = {"max_restarts": 4, "max_task_retries": 4, "max_concurrency": lanes * _PARTS_IN_TALK}
         self.interviews = talks.options(num_cpus=0, **bounds).remote(self.sweep.outside, self.store.root, control.name)
 
-    def run(self, lanes: Sequence[Lane]) -> Iterator[Sat]:
-        """Parts as they end, of whichever lane. What goes wrong in a lane ends that lane alone."""
-        flying: dict[Any, tuple[Lane, int]] = {}
+    def run(self, lanes: Sequence[Lane]) -> Iterator[Lane]:
+        """The lane of each part as it ends. What goes wrong in a lane ends that lane alone."""
+        flying: dict[Any, Lane] = {}
         while True:
             for lane in lanes:
                 while lane.parts and not lane.ended and lane.flying < self._window(lane):
-                    part = lane.parts.popleft()
-                    flying[self._submit(lane.model, part)] = (lane, part)
+                    flying[self._submit(lane.model, lane.parts.popleft())] = lane
                     lane.flying += 1
             if not flying:
                 return
             [ready], _ = ray.wait(list(flying), num_returns=1)
-            lane, part = flying.pop(ready)
+            lane = flying.pop(ready)
             lane.flying -= 1
-            ended, cells = _outcome(ready)
-            lane.ended = lane.ended or ended
-            yield Sat(lane, part, cells)
+            lane.ended = lane.ended or _outcome(ready)
+            yield lane
 
     def _window(self, lane: Lane) -> int:
         return _PARTS_IN_TALK if self._talks(lane.model) else max(2, cluster_has("CPU"))
@@ -132,10 +120,7 @@ class Place:
     part: int
 
 
-Ended = tuple[str, list[Cell]]
-
-
-def _sit(at: Place, given: Given | None, steps: Sequence[Step[Sitting]], answer: AskBaseline) -> Ended:
+def _sit(at: Place, given: Given | None, steps: Sequence[Step[Sitting]], answer: AskBaseline) -> str:
     return _end(at, _begin(at, given, steps, answer), [], answer)
 
 
@@ -145,13 +130,13 @@ def _begin(at: Place, given: Given | None, steps: Sequence[Step[Sitting]], answe
     return run_steps([*first, *steps], sittings, answer)
 
 
-def _end(at: Place, sittings: Sequence[Sitting], steps: Sequence[Step[Sitting]], answer: AskBaseline) -> Ended:
-    """Nothing is written of a part that asking did not last for: its replies are kept, and it is sat again."""
+def _end(at: Place, sittings: Sequence[Sitting], steps: Sequence[Step[Sitting]], answer: AskBaseline) -> str:
+    """What ended asking, or "". Nothing is written of a part that it did not last for: it is sat again."""
     ended = next((sitting.ended for sitting in sittings if sitting.ended), "")
-    if ended:
-        return ended, []
-    run_steps(steps, sittings, answer)
-    return "", at.parts.write_sittings(at.sweep, at.model, at.part, sittings)
+    if not ended:
+        run_steps(steps, sittings, answer)
+        at.parts.write_sittings(at.sweep, at.model, at.part, sittings)
+    return ended
 
 
 _BEGIN: Any = ray.remote(_begin)
@@ -159,11 +144,10 @@ _END: Any = ray.remote(_end)
 _SIT: Any = ray.remote(_sit)
 
 
-def _outcome(ready: Any) -> Ended:
-    """What a task came to; where it failed, its error ends the lane as a server's would."""
+def _outcome(ready: Any) -> str:
+    """What ended asking, or ""; where the task failed, its error ends the lane as a server's would."""
     try:
-        ended: Ended = ray.get(ready)
-        return ended
+        return str(ray.get(ready))
     except ray.exceptions.RayError as error:
         _LOG.error("a sitting failed: %s", error)
-        return f"a sitting failed: {str(getattr(error, 'cause', None) or error).splitlines()[0]}", []
+        return f"a sitting failed: {str(getattr(error, 'cause', None) or error).splitlines()[0]}"

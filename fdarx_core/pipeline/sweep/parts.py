@@ -83,8 +83,8 @@ class Parts:
             for examined in self.examined(part)
         ]
 
-    def write_sittings(self, sweep: Sweep, model: str, part: int, sittings: Sequence[Sitting]) -> list[Cell]:
-        """Predictions, grades and scores; returns, and writes last, how far each cell came in this part."""
+    def write_sittings(self, sweep: Sweep, model: str, part: int, sittings: Sequence[Sitting]) -> None:
+        """Predictions, grades and scores; last, how far each cell came in this part."""
         predictions = [row for sitting in sittings for row in sitting.predictions]
         grades = [row for sitting in sittings for row in sitting.grades]
         self._write(f"predictions/{model}", part, predictions, Prediction)
@@ -92,9 +92,7 @@ class Parts:
         self._write(
             f"scores/{model}", part, [row for one in sittings for row in scores(one, sweep.citing(model))], Score
         )
-        cells = [how_far(cell, sittings) for cell in sweep.cells(model)]
-        self.mark(f"sat/{model}", part, cells)
-        return cells
+        self.mark(f"sat/{model}", part, [how_far(cell, sittings) for cell in sweep.cells(model)])
 
     def mark(self, work: str, part: int, cells: Sequence[Cell] = ()) -> None:
         """Note that this work on a part is whole; written after all of its rows."""
