@@ -56,6 +56,7 @@ class _Asking:
     admit: Callable[[], None]
     since: float
     dialect: Dialect
+    sent_at: float = 0.0
     latency_s: float = 0.0
 
 
@@ -127,6 +128,7 @@ class HttpEndpoint:
         """In the slot: what was learned while it waited for one holds for its payload."""
         if not asking.patience.sent:
             asking.admit()
+            asking.sent_at = time.monotonic()
         asking.patience.sent += 1
         asking.dialect = self._dialects.of(asking.request)
         payload = self._wire.payload(asking.request, messages, asking.dialect.mode)
@@ -173,7 +175,8 @@ class HttpEndpoint:
         gone = failure.reason in _NOT_THERE and self._transport.answered_at < asking.since
         if failure.reason == "refused_request" and not self._transport.answered_at:
             self._refused_in_vain += 1
-        if seconds is None and failure.transient:
+        if seconds is None and failure.transient and self._transport.answered_at < asking.sent_at:
+            # A server that answered others meanwhile is there: retries of failures come in a row, answers don't.
             self._given_up_in_vain += 1
         in_vain = self._refused_in_vain >= _REFUSED_IN_VAIN or self._given_up_in_vain >= _GIVEN_UP_IN_VAIN
         if (seconds is None and gone) or in_vain:

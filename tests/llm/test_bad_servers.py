@@ -177,7 +177,16 @@ def test_a_server_that_fails_every_request_is_not_asked_for_ever(task: Task[Any]
     assert server.number < 100
 
 
-def test_one_that_answers_now_and_then_is_asked_on(task: Task[Any], server: LoopbackServer) -> None:
+@pytest.mark.parametrize("max_in_flight", [1, 100])
+def test_one_that_answers_now_and_then_is_asked_on(task: Task[Any], server: LoopbackServer, max_in_flight: int) -> None:
+    """With a hundred in flight all that can be answered is, at first, and the retries that follow fail in a row."""
     server.faults = lambda call: None if int(call.prompt, 16) % 3 == 0 else Fault(status=500)
-    responses = ask_all(task, model(server, max_in_flight=1), *map(str, range(100)))
+    responses = ask_all(task, model(server, max_in_flight=max_in_flight), *map(str, range(100)))
     assert 0 < sum(not response.reason for response in responses) < 100
+
+
+def test_one_that_dies_is_not_asked_for_ever(task: Task[Any], server: LoopbackServer) -> None:
+    server.faults = lambda call: None if call.number <= 50 else Fault(status=500)
+    with pytest.raises(EndpointStopped, match="server_error"):
+        ask_all(task, model(server, max_in_flight=4), *map(str, range(200)))
+    assert server.number < 200
