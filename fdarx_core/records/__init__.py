@@ -17,19 +17,40 @@ from fdarx_core.records.evaluation import (
 from fdarx_core.records.judging import Verdict
 from fdarx_core.records.labels import Highlight, Label, Passage, Section
 from fdarx_core.records.questions import NO_ANSWER, QuestionAnswer, Reject, StageCount, content_id
+from fdarx_core.records.rag import (
+    Chunk,
+    Document,
+    Found,
+    RagAnswer,
+    RagDifference,
+    RagFigure,
+    RagQuestion,
+    RagScore,
+    RagUsage,
+    TitleRank,
+)
 
 __all__ = [
     "NO_ANSWER",
     "Cell",
+    "Chunk",
     "Comparison",
+    "Document",
     "Equivalence",
     "Figure",
+    "Found",
     "Grade",
     "Highlight",
     "Label",
     "Passage",
     "Prediction",
     "QuestionAnswer",
+    "RagAnswer",
+    "RagDifference",
+    "RagFigure",
+    "RagQuestion",
+    "RagScore",
+    "RagUsage",
     "Ranking",
     "Reject",
     "Request",
@@ -39,6 +60,7 @@ __all__ = [
     "Section",
     "StageCount",
     "Subject",
+    "TitleRank",
     "Verdict",
     "arrow_schema",
     "content_id",

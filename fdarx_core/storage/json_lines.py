@@ -33,7 +33,7 @@ def read_json_lines(location: Location, digest: hashlib.blake2b | None = None) -
             if digest:
                 digest.update(line)
             if line.strip(b"\r\n\t " + _BYTE_ORDER_MARK):
-                row, fault = _parsed(line)
+                row, fault = parse_json_row(line)
                 yield JsonLine(f"{location.name}:{number}", offset, len(line), row, fault)
             offset += len(line)
 
@@ -43,7 +43,8 @@ def parse_json_line(line: bytes) -> Any:
     return orjson.loads(line.removeprefix(_BYTE_ORDER_MARK))
 
 
-def _parsed(line: bytes) -> tuple[dict[str, Any], str]:
+def parse_json_row(line: bytes) -> tuple[dict[str, Any], str]:
+    """The line's object, and a fault as in `JsonLine`."""
     try:
         row = parse_json_line(line)
     except orjson.JSONDecodeError as error:

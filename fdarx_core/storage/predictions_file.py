@@ -2,20 +2,15 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-import orjson
-
 from fdarx_core.records import Reject
 from fdarx_core.storage.errors import StorageError
-from fdarx_core.storage.json_lines import read_json_lines
 from fdarx_core.storage.location import Location
-from fdarx_core.storage.tables import read_table
+from fdarx_core.storage.rows_file import Row, check_rows_file, read_rows
 
 STAGE = "intake"
 GIVEN = "given"
@@ -29,9 +24,6 @@ _CITATION_RANGE = re.compile(
 )
 _WIDEST = 100
 _NOT_IN_NAMES = re.compile(r"[^A-Za-z0-9._-]+")
-
-Row = tuple[str, dict[str, Any], str]
-"""Where it stands (file:line), the row, and "reason: detail" where it can't be read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,11 +50,9 @@ def read_predictions(address: str) -> tuple[list[GivenAnswer], list[Reject]]:
     where the file can't be read or holds no answer.
     """
     location = Location(address)
-    reader = _READERS.get(location.suffix.lower())
-    if reader is None or location.is_dir() or not location.exists():
-        what = "a folder" if location.is_dir() else "of another kind" if location.exists() else "not there"
-        raise StorageError(f"{address} is {what}; --predictions takes a file: {', '.join(_READERS)}")
-    answers, rejects = _sorted_out(reader(location), model=location.name.removesuffix(location.suffix))
+    check_rows_file(location, "--predictions")
+    rows = read_rows(location, "qid and answer", blank=_TEXT)
+    answers, rejects = _sorted_out(rows, model=location.name.removesuffix(location.suffix))
     if not answers:
         first = f"the first row: {rejects[0].source}: {rejects[0].reason}, {rejects[0].detail}" if rejects else "no row"
         raise StorageError(f"{address} holds no answer ({first}); a row needs qid and answer")
@@ -133,47 +123,3 @@ def _indices(item: Any) -> list[int]:
         if first <= last < first + _WIDEST:
             return list(range(first, last + 1))
     raise ValueError(f"unreadable_citation: {item!r:.80} names no passage; write PASSAGE_0012 or 12")
-
-
-def _json_lines(location: Location) -> Iterator[Row]:
-    return ((line.place, line.row, line.fault) for line in read_json_lines(location))
-
-
-def _json_list(location: Location) -> Iterator[Row]:
-    try:
-        rows = orjson.loads(location.read_bytes())
-    except orjson.JSONDecodeError as error:
-        raise StorageError(f"{location} is not JSON ({error}); a file with an object a line is named .jsonl") from error
-    if not isinstance(rows, list):
-        raise StorageError(f"{location} holds no list; give a list of objects with qid and answer")
-    for number, row in enumerate(rows, 1):
-        place, known = f"{location.name}:{number}", isinstance(row, dict)
-        yield place, row if known else {}, "" if known else "not_an_object: the list holds something else here"
-
-
-def _csv(location: Location) -> Iterator[Row]:
-    try:
-        text = location.read_bytes().decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        raise StorageError(f"{location} is not in UTF-8 ({error}); save it as UTF-8") from error
-    reader = csv.DictReader(io.StringIO(text, newline=""))
-    try:
-        for row in reader:
-            # An empty cell says nothing, but an empty answer is one.
-            kept = {key: value for key, value in row.items() if key in _TEXT or value}
-            yield f"{location.name}:{reader.line_num}", kept, ""
-    except csv.Error as error:
-        raise StorageError(f"{location}:{reader.line_num} is no CSV ({error}); quote texts with line breaks") from error
-
-
-def _parquet(location: Location) -> Iterator[Row]:
-    for number, row in enumerate(read_table(location).to_pylist(), 1):
-        yield f"{location.name}:{number}", row, ""
-
-
-_READERS: dict[str, Callable[[Location], Iterator[Row]]] = {
-    ".jsonl": _json_lines,
-    ".json": _json_list,
-    ".csv": _csv,
-    ".parquet": _parquet,
-}

@@ -17,7 +17,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fdarx_core.labels.archives import BadSource
+from fdarx_core.labels import BadSource
 from fdarx_core.labels.sources import Inputs, MissingInput, Source, find_sources, read_document, read_source
 from fdarx_core.records import Reject, arrow_schema, to_table
 from fdarx_core.storage import Location

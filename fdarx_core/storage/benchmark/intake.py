@@ -31,17 +31,23 @@ def read_benchmark(address: str) -> Benchmark:
     """
     place = Location(address)
     if (place / "run.json").exists():
-        return _of_run(RunDirectory.open(address), address)
+        return _of_run(open_build(address), address)
     return import_benchmark(_published(place), name=_name(place), address=address)
 
 
-def _of_run(run: RunDirectory, address: str) -> Benchmark:
+def open_build(address: str) -> RunDirectory:
+    """The run of a finished build. `StorageError` for any other."""
+    run = RunDirectory.open(address)
     job = run.info().get("job")
     if job != _BUILD:
-        raise StorageError(f"{address} is a run of {job}, not of {_BUILD}; give the run of a build as --benchmark")
+        raise StorageError(f"{address} is a run of {job}, not of {_BUILD}; give the run of a build")
     if not run.complete:
         status = run.info().get("status")
         raise StorageError(f"{address} is an unfinished build ({status}); finish it with the command that began it")
+    return run
+
+
+def _of_run(run: RunDirectory, address: str) -> Benchmark:
     about = {"name": _name(run.root), "kind": "build_run", "address": address, **_counts(run)}
     if not any(about["questions"].values()):
         raise StorageError(f"{address} is a build without questions; its rejects/ say why none was kept")

@@ -10,12 +10,13 @@ import weakref
 import zipfile
 import zlib
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import lru_cache
 from pathlib import Path
 from typing import IO, BinaryIO
 
-from fdarx_core.storage import Location, StorageError
+from fdarx_core.storage.errors import StorageError
+from fdarx_core.storage.location import Location
 
 MAX_DOCUMENT = 64 * 2**20
 """Bytes of one document or inner archive. The largest real labels have about 10 MB."""
@@ -66,15 +67,15 @@ def open_inner(data: bytes) -> zipfile.ZipFile:
     return _archive(io.BytesIO(data))
 
 
-def wanted_members(archive: zipfile.ZipFile) -> Iterator[tuple[str, BadSource | None]]:
-    """Names of XML and zip members in order, each with what forbids reading it; "" stands for a file of another kind.
+def wanted_members(archive: zipfile.ZipFile, wanted: Callable[[str], bool]) -> Iterator[tuple[str, BadSource | None]]:
+    """Names of the wanted members in order, each with what forbids reading it; "" stands for one that is not wanted.
 
-    Folders, and names that start with a dot, are passed over as files of another kind are.
+    Folders are passed over.
     """
     members = [member for member in archive.infolist() if not member.is_dir()]
     copies = Counter(member.filename for member in members)
     for member in members:
-        if not is_wanted(member.filename):
+        if not wanted(member.filename):
             yield "", None
         elif _is_unsafe(member.orig_filename):
             yield member.filename, BadSource("unsafe_member_path", "the name leads out of the archive")
@@ -83,11 +84,6 @@ def wanted_members(archive: zipfile.ZipFile) -> Iterator[tuple[str, BadSource | 
             yield member.filename, BadSource("duplicate_member", detail)
         else:
             yield member.filename, None
-
-
-def is_wanted(name: str) -> bool:
-    """Whether a file found in a folder or archive is taken: `.xml` or `.zip` in any case, and not hidden."""
-    return name.lower().endswith((".xml", ".zip")) and not re.split(r"[/\\]", name)[-1].startswith(".")
 
 
 def read_member(archive: zipfile.ZipFile, name: str) -> bytes:

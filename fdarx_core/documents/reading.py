@@ -1,0 +1,126 @@
+"""Documents out of files of any kind that can be read, wherever they lie."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import PurePosixPath
+from typing import BinaryIO
+
+from fdarx_core.documents.found import Flaw, Reader, Text
+from fdarx_core.documents.html import read_html
+from fdarx_core.documents.json_rows import read_rows
+from fdarx_core.documents.pdf import read_pdf
+from fdarx_core.documents.text import read_markdown, read_text
+from fdarx_core.records import Document, Reject, content_id
+from fdarx_core.storage import Location, StorageError
+from fdarx_core.storage.archives import BadSource
+from fdarx_core.storage.sources import Source, Wanted, as_reject, find_sources, read_source
+
+_READERS: dict[str, Reader] = {
+    ".txt": read_text,
+    ".md": read_markdown,
+    ".html": read_html,
+    ".htm": read_html,
+    ".pdf": read_pdf,
+    ".jsonl": read_rows,
+}
+_ANY = Wanted("documents")  # files of other kinds too, so that each is told of
+
+
+def read_documents(paths: Sequence[str]) -> Iterator[Document | Reject]:
+    """The documents in files, folders, globs and zips of them, on a disk or on s3://, by name; one at a time is held.
+
+    A document's id is a hash of its title and text. Its title is the one the file gives (see the reader of its kind),
+    else the file's name. What can't be read, is of another kind, or has the title and text of an earlier document, is
+    a `Reject`; no content makes this raise. Hidden files are passed over. Raises `MissingInput`, a `StorageError`, at
+    once for a path that does not exist.
+    """
+    found = find_sources(paths, _ANY)
+    return _each_once(one for part in (found.rejects, _of_sources(found.sources)) for one in part)
+
+
+def _each_once(found: Iterable[Document | Reject]) -> Iterator[Document | Reject]:
+    first: dict[str, str] = {}
+    for one in found:
+        if isinstance(one, Reject):
+            yield one
+        elif one.id in first:
+            detail = f"title and text are those of a document in {first[one.id]}"
+            yield Reject(one.source, "read", "duplicate_document", detail, source=one.source)
+        else:
+            first[one.id] = one.source
+            yield one
+
+
+def _of_sources(sources: Iterable[Source]) -> Iterator[Document | Reject]:
+    for source in sources:
+        kind = _kind(source)
+        if kind not in (*_READERS, ".zip"):
+            yield as_reject(source, _unsupported(kind))
+        elif kind == ".jsonl" and not source.members:
+            yield from _streamed(source)
+        else:
+            yield from _of_files(read_source(source, _ANY))
+
+
+def _streamed(source: Source) -> Iterator[Document | Reject]:
+    """A file of rows may be larger than what is read of a file at once."""
+    try:
+        with Location(source.location).open_input() as stream:
+            yield from _documents(source, stream)
+    except (OSError, StorageError) as error:
+        yield as_reject(source, BadSource("unreadable", str(error)))
+
+
+def _of_files(files: Iterable[tuple[Source, bytes] | Reject]) -> Iterator[Document | Reject]:
+    for file in files:
+        if isinstance(file, Reject):
+            yield file
+        else:
+            yield from _documents(file[0], io.BytesIO(file[1]))
+
+
+def _documents(source: Source, stream: BinaryIO) -> Iterator[Document | Reject]:
+    try:
+        for part in _read(source, stream):
+            if isinstance(part, Flaw):
+                yield as_reject(source, part.why, at=part.at)
+            else:
+                yield _document(source, part)
+    except BadSource as bad:
+        yield as_reject(source, bad)
+
+
+def _read(source: Source, stream: BinaryIO) -> Iterator[Text | Flaw]:
+    reader = _READERS.get(_kind(source))
+    if reader is None:
+        raise _unsupported(_kind(source))
+    return reader(stream)
+
+
+def _document(source: Source, read: Text) -> Document:
+    if not read.text:
+        raise BadSource("empty_document", "there is no text in it")
+    title = read.title or _named(source)
+    return Document(content_id(title, read.text), title, source.name, read.text, read.breaks)
+
+
+def _named(source: Source) -> str:
+    """The file's name without its ending, underscores as spaces."""
+    stem = PurePosixPath(_file(source).replace("\\", "/")).stem
+    return " ".join(stem.replace("_", " ").split()) or stem
+
+
+def _kind(source: Source) -> str:
+    return PurePosixPath(_file(source)).suffix.lower()
+
+
+def _file(source: Source) -> str:
+    return source.members[-1] if source.members else source.location
+
+
+def _unsupported(kind: str) -> BadSource:
+    return BadSource(
+        "unsupported_type", f"{kind or 'a name without ending'} is not read; {', '.join(_READERS)} and .zip are"
+    )

@@ -1,0 +1,211 @@
+"""What an index holds, and what comes of asking it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+
+@dataclass(slots=True)
+class Document:
+    """One text to be searched, before it is cut. `source` names the file, and within archives the member.
+
+    `breaks` are the characters at which its second and later pieces begin where it came in pieces, which are cut apart.
+    """
+
+    id: str
+    title: str
+    source: str
+    text: str
+    breaks: list[int] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class Chunk:
+    """A piece of a document, as an index holds it.
+
+    `id` is a hash of the document, the position and the text, `position` counts from 0 through the document, `start`
+    is the character of the document at which the text begins. A passage of a label has its section path in `section`,
+    the label's set id in `set_id` and `document_id`, and the drug's name in `drug` and `title`; its `start` is -1.
+    A chunk of any other document has "" in `section`, `set_id` and `drug`.
+    """
+
+    id: str
+    document_id: str
+    title: str
+    source: str
+    section: str
+    text: str
+    position: int
+    start: int = -1
+    set_id: str = ""
+    drug: str = ""
+
+
+@dataclass(slots=True)
+class Found:
+    """A chunk that was found for a question. `score` is the retriever's; `search` numbers the search that found it.
+
+    `rerank` is the post-processing's score, None where there was none.
+    """
+
+    chunk: Chunk
+    score: float
+    search: int = 0
+    rerank: float | None = None
+
+
+@dataclass(slots=True)
+class RagQuestion:
+    """A question to a corpus with its reference answers. `title` is that of the document that holds the answer, if any.
+
+    `cluster` groups questions that are not independent of each other (those on one document): intervals resample it.
+    """
+
+    id: str
+    question: str
+    references: list[str]
+    title: str = ""
+    cluster: str = ""
+
+
+@dataclass(slots=True)
+class RagAnswer:
+    """What one way of answering made of one question.
+
+    `candidates` are the ids of the chunks found before post-processing, `contexts` of those that the model was shown,
+    in order; `citations` number them from 1. `outcome` is answered, refused or failed (`reason` then says how).
+    Times are in seconds, `cost` in US dollars.
+    """
+
+    question_id: str
+    strategy: str
+    postprocess: str
+    model: str
+    searches: list[str] = field(default_factory=list)
+    candidates: list[str] = field(default_factory=list)
+    candidate_titles: list[str] = field(default_factory=list)
+    contexts: list[str] = field(default_factory=list)
+    context_texts: list[str] = field(default_factory=list)
+    answer: str = ""
+    citations: list[int] = field(default_factory=list)
+    outcome: str = "answered"
+    reason: str = ""
+    requests: int = 0
+    prompt_tokens: int = 0
+    completion_tokens: int = 0
+    cost: float = 0.0
+    rewrite_s: float = 0.0
+    search_s: float = 0.0
+    postprocess_s: float = 0.0
+    answer_s: float = 0.0
+
+
+@dataclass(slots=True)
+class RagScore:
+    """One answer's measures, each None where it has no meaning or could not be had; `unscored` says which and why.
+
+    `useful` are the judge's verdicts on the contexts, in order; `attributed` of `statements` in the reference were
+    found in them. `title_rank` is the first candidate of the right document, from 1, 0 where there is none.
+    """
+
+    question_id: str
+    cluster: str
+    strategy: str
+    postprocess: str
+    model: str
+    useful: list[bool] = field(default_factory=list)
+    statements: int = 0
+    attributed: int = 0
+    context_precision: float | None = None
+    context_recall: float | None = None
+    bert_precision: float | None = None
+    bert_recall: float | None = None
+    bert_f1: float | None = None
+    embedding_similarity: float | None = None
+    token_f1: float | None = None
+    title_rank: int | None = None
+    unscored: list[str] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class TitleRank:
+    """Where a retriever puts the first chunk of the right document, from 1, when asked the question as it stands.
+
+    0: not among the candidates. Source: QA-RAG §3.2 (each question was written on one guideline).
+    """
+
+    question_id: str
+    cluster: str
+    retriever: str
+    rank: int
+
+
+@dataclass(slots=True)
+class RagFigure:
+    """One metric's mean over the answers that one strategy, post-processing and model gave.
+
+    `low` and `high` bound the 95 % interval by bootstrap over clusters. `rows` is the number of questions that the
+    value rests on, over `clusters` clusters; `unscored` the number that could not be measured and are in no value.
+    """
+
+    strategy: str
+    postprocess: str
+    model: str
+    metric: str
+    value: float | None
+    low: float | None
+    high: float | None
+    rows: int
+    clusters: int
+    unscored: int = 0
+
+
+@dataclass(slots=True)
+class RagDifference:
+    """A strategy's mean less that of the strategy `against`, on the questions that both have a value for.
+
+    `p` is two-sided, `p_holm` corrected for all comparisons of the same metric (Holm 1979).
+    """
+
+    metric: str
+    strategy: str
+    against: str
+    postprocess: str
+    model: str
+    difference: float
+    low: float
+    high: float
+    p: float
+    p_holm: float
+    rows: int
+    clusters: int
+
+
+@dataclass(slots=True)
+class RagUsage:
+    """What the answers of one strategy, post-processing and model took.
+
+    Requests, tokens and `cost` (US dollars) are sums over all answers. Medians and 95th percentiles are in seconds,
+    over the answers that did not fail; None where all did.
+    """
+
+    strategy: str
+    postprocess: str
+    model: str
+    answered: int
+    refused: int
+    failed: int
+    requests: int
+    prompt_tokens: int
+    completion_tokens: int
+    cost: float
+    rewrite_p50: float | None = None
+    rewrite_p95: float | None = None
+    search_p50: float | None = None
+    search_p95: float | None = None
+    postprocess_p50: float | None = None
+    postprocess_p95: float | None = None
+    answer_p50: float | None = None
+    answer_p95: float | None = None
+    total_p50: float | None = None
+    total_p95: float | None = None

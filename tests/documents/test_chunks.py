@@ -1,0 +1,117 @@
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import orjson
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fdarx_core.documents import chunks_of, chunks_of_label, is_benchmark, read_documents, read_run
+from fdarx_core.records import Chunk, Document, Label, Passage
+from fdarx_core.storage import RunDirectory, StorageError, write_records
+
+
+def document(text: str, breaks: list[int] | None = None) -> Document:
+    return Document("d1", "A title", "a.txt", text, breaks or [])
+
+
+def passage(set_id: str, index: int) -> Passage:
+    return Passage(set_id, index, 0, "34067-9", "34067-9", "1", "USES", "USES > Adults", f"Text {index} of {set_id}.")
+
+
+def label(set_id: str, drug: str) -> Label:
+    lists: list[list[str]] = [[] for _ in range(8)]
+    aliases, substances, uniis, routes, forms, ndcs, marketing, applications = lists
+    return Label(
+        set_id, 1, "2024-01-01", "34391-3", "HUMAN PRESCRIPTION DRUG LABEL", drug, drug, aliases, substances, uniis,
+        routes, forms, "Maker", ndcs, marketing, applications, "", [], [], f"labels.zip!{set_id}.xml",
+    )  # fmt: skip
+
+
+def build(root: Path, drugs: dict[str, str]) -> RunDirectory:
+    run = RunDirectory.begin(str(root), job="build_benchmark", config={}, versions={})
+    write_records(run.part("labels", 0), [label(set_id, drug) for set_id, drug in drugs.items()], Label)
+    write_records(run.part("passages", 0), [passage(set_id, index) for set_id in drugs for index in (0, 1)], Passage)
+    return run
+
+
+def test_a_chunk_says_where_it_stands() -> None:
+    text = "\n\n".join(f"Paragraph {number} says something." for number in range(30))
+    chunks = chunks_of(document(text), 200, 40)
+    assert len(chunks) > 4
+    assert [chunk.position for chunk in chunks] == list(range(len(chunks)))
+    assert all(text[chunk.start : chunk.start + len(chunk.text)] == chunk.text for chunk in chunks)
+    assert {(c.document_id, c.title, c.source, c.section, c.set_id, c.drug) for c in chunks} == {
+        ("d1", "A title", "a.txt", "", "", "")
+    }
+    assert len({chunk.id for chunk in chunks}) == len(chunks)
+    assert chunks_of(document(text), 200, 40) == chunks
+    assert not {chunk.id for chunk in chunks} & {chunk.id for chunk in chunks_of(document(text), 190, 40)}
+
+
+@given(st.lists(st.text("ab \n", min_size=1, max_size=80).map(lambda text: f"x{text}x"), min_size=1, max_size=6))
+def test_no_chunk_crosses_a_break(pieces: list[str]) -> None:
+    starts = [sum(len(piece) + 2 for piece in pieces[:number]) for number in range(len(pieces))]
+    chunks = chunks_of(document("\n\n".join(pieces), starts[1:]), 30, 10)
+    assert [chunk.position for chunk in chunks] == list(range(len(chunks)))
+    ends = [start + len(piece) for start, piece in zip(starts, pieces, strict=True)]
+    spans = list(zip(starts, ends, strict=True))
+    for chunk in chunks:
+        assert any(start <= chunk.start and chunk.start + len(chunk.text) <= end for start, end in spans)
+    assert set(starts) <= {chunk.start for chunk in chunks}
+
+
+def test_passages_of_a_label() -> None:
+    (first, _) = chunks_of_label([passage("s1", 3), passage("s1", 4)], drug="NOVOTAB", source="a.xml")
+    assert first == Chunk(
+        first.id, "s1", "NOVOTAB", "a.xml", "USES > Adults", "Text 3 of s1.", 3, set_id="s1", drug="NOVOTAB"
+    )
+    assert chunks_of_label([passage("s1", 3)], drug="")[0].title == "s1"
+
+
+def test_labels_of_a_finished_build(tmp_path: Path) -> None:
+    run = build(tmp_path / "run", {"s1": "NOVOTAB", "s2": "ZELUVA"})
+    run.finish({})
+    labels = list(read_run(str(run.root)))
+    assert [[(chunk.drug, chunk.position) for chunk in chunks] for chunks in labels] == [
+        [("NOVOTAB", 0), ("NOVOTAB", 1)],
+        [("ZELUVA", 0), ("ZELUVA", 1)],
+    ]
+    assert (labels[0][0].source, labels[0][0].section) == ("labels.zip!s1.xml", "USES > Adults")
+    assert is_benchmark(str(run.root))
+
+
+def test_labels_as_others_publish_them(tmp_path: Path) -> None:
+    chunks = [{"doc_chunk_index": index, "section_title": "USES", "text": f"Text {index}."} for index in (0, 1)]
+    named = {"set_id": "s1", "drug_name": "NOVOTAB"}
+    (tmp_path / "labels.jsonl").write_bytes(orjson.dumps({**named, "chunks": chunks}))
+    asked = {"task": "refusal", "question": "What is it?", "answer": "Information not found!", "qid": "q1"}
+    (tmp_path / "qa.jsonl").write_bytes(orjson.dumps({**named, **asked}))
+    ((first, second),) = read_run(str(tmp_path))
+    assert (first.drug, first.section, first.text, first.set_id) == ("NOVOTAB", "USES", "Text 0.", "s1")
+    assert (second.position, second.source) == (1, str(tmp_path))
+    assert is_benchmark(str(tmp_path))
+    assert not is_benchmark(str(tmp_path.parent))
+
+
+def test_runs_that_cannot_be_read(tmp_path: Path) -> None:
+    build(tmp_path / "half", {"s1": "NOVOTAB"})
+    RunDirectory.begin(str(tmp_path / "other"), job="evaluate", config={}, versions={}).finish({})
+    for name, said in {"half": "unfinished build", "other": "run of evaluate", "gone": "nothing at"}.items():
+        with pytest.raises(StorageError, match=said):
+            read_run(str(tmp_path / name))
+
+
+def test_the_real_guidelines_keep_their_chunks() -> None:
+    real_guidelines = Path(os.environ.get("FDARX_DATA", "../shared/data")) / "guidelines" / "chunks.jsonl"
+    if not real_guidelines.exists():
+        pytest.skip("the real guidelines are not here; FDARX_DATA says where")
+    rows = [orjson.loads(line) for line in real_guidelines.read_bytes().splitlines()]
+    documents = list(read_documents([str(real_guidelines)]))
+    chunks = [chunk for one in documents if isinstance(one, Document) for chunk in chunks_of(one)]
+    assert [(chunk.title, chunk.text) for chunk in chunks] == [(row["title"], row["text"]) for row in rows]
+    assert (len(documents), len(chunks), len({chunk.id for chunk in chunks})) == (447, 940, 940)
+    assert len({chunk.document_id for chunk in chunks}) == len({chunk.title for chunk in chunks}) == 447
+    assert max(chunk.position for chunk in chunks) > 5
