@@ -1,10 +1,10 @@
-# make demo | test | test-slow | test-models | test-engine | lint | bench: each sets up what it needs in .venv.
+# make demo | serve | test | test-slow | test-service | test-models | test-engine | lint | bench: each sets up what it needs in .venv.
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 RUN := $(BIN)/python -m
 
-.PHONY: demo test test-slow test-models test-engine lint bench clean
+.PHONY: demo serve test test-slow test-service test-models test-engine lint bench clean
 .DEFAULT_GOAL := demo
 
 $(VENV)/core: pyproject.toml
@@ -32,6 +32,10 @@ $(VENV)/models: $(VENV)/test
 
 test-models: $(VENV)/models  ## retrievers and metrics on local models: MiniLM, and small ones made on the spot
 	$(RUN) pytest -m models
+
+test-service: $(VENV)/test  ## the service on Ray Serve, its page in a browser, its failures; the comparison
+	$(RUN) tests.serving.browser
+	$(RUN) pytest -m service
 
 test-engine: $(VENV)/test  ## the asking path against a real vLLM engine on CPU, installed under .cache (2.7 GB)
 	$(RUN) tests.engine.environment

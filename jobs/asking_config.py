@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from pydantic import Field
 
-from fdarx_core.llm import ModelConfig, ModelsError
+from fdarx_core.llm import Baseline, ModelConfig, ModelsError, load_models
 from jobs.options import JobConfig
 
 
@@ -31,3 +31,24 @@ class AskingConfig(JobConfig):
         unpriced = [name for name, model in used.items() if model.prices is None]
         if self.max_cost is not None and unpriced:
             raise ModelsError(f"--max-cost needs prices of every model asked; {', '.join(unpriced)} has none")
+
+
+def load_all(files: Sequence[str]) -> dict[str, ModelConfig]:
+    """The models of several files, by name; `baseline` among them names the built-in rules, and no file.
+
+    Raises ModelsError for a file that can't be used, or a name that two of them give.
+    """
+    models: dict[str, ModelConfig] = {}
+    for file in files:
+        if file == Baseline.name:
+            continue
+        for name, model in load_models(file).items():
+            if name in models:
+                raise ModelsError(f"{file}: model {name}: another file has a model of that name; give it another")
+            models[name] = model
+    return models
+
+
+def unknown_model(models: Mapping[str, ModelConfig]) -> str:
+    """What is said of a name that none of them has."""
+    return f"there is no such model; known are {', '.join((Baseline.name, *models))}, see --models"

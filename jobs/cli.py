@@ -10,6 +10,9 @@ _JOBS = {
     "build": ("jobs.build_benchmark", "SPL labels in, a question-answering benchmark out"),
     "evaluate": ("jobs.evaluate", "models × settings × retrievers on a benchmark, with metrics and a report"),
     "compare": ("jobs.compare", "evaluations side by side, with differences and their intervals"),
+    "index": ("jobs.build_index", "documents, or a run's labels, into a search index"),
+    "evaluate-rag": ("jobs.evaluate_rag", "ways of retrieving and answering compared on an index"),
+    "serve": ("jobs.serve", "cited answers over HTTP, and a page to ask on"),
     "report": ("jobs.report", "draw a run's page anew"),
     "show": ("jobs.show", "all that a run knows of one question"),
 }
@@ -23,7 +26,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return job(given[1:])
     asked_for_help = given in (["--help"], ["-h"])
     lines = ["usage: fdarx JOB [OPTIONS]", "", "jobs:"]
-    lines += [f"  {name:<10} {what}" for name, (_, what) in _JOBS.items()]
+    lines += [f"  {name:<12} {what}" for name, (_, what) in _JOBS.items()]
     lines += ["", "`fdarx JOB --help` lists a job's options."]
     if given and not asked_for_help:
         lines.insert(0, f"error: there is no job {given[0]!r}")

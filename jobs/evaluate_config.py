@@ -9,12 +9,12 @@ from pydantic import Field, field_validator
 from fdarx_core.evaluation.answers import citing_settings
 from fdarx_core.evaluation.metrics.semantic import check_model
 from fdarx_core.evaluation.settings import RETRIEVED, SETTINGS
-from fdarx_core.llm import Baseline, ModelConfig, ModelsError, load_models
+from fdarx_core.llm import Baseline, ModelConfig, ModelsError
 from fdarx_core.pipeline.sweep.parts import Given
 from fdarx_core.pipeline.sweep.what import Sweep
 from fdarx_core.retrieval.models import ModelDirectories, ModelMissing
 from fdarx_core.retrieval.registry import RETRIEVERS, check
-from jobs.asking_config import AskingConfig
+from jobs.asking_config import AskingConfig, load_all, unknown_model
 
 _NOT_RESULTS = {"out", "cpus", "models", "only", "reuse", "max_requests", "max_cost", "plan"}
 
@@ -99,10 +99,10 @@ class EvaluateConfig(AskingConfig):
     def sweep(self, given: Given) -> Sweep:
         """Raises ModelsError for a models file that can't be used, a name that is not in it, a limit without prices,
         ModelMissing for a retriever whose models can't be loaded."""
-        models = self._models()
+        models = load_all(self.models)
         answerers = self._answerers(models)
         if self.judge != Baseline.name and self.judge not in models:
-            raise ModelsError(f"--judge {self.judge}: {_unknown(models)}")
+            raise ModelsError(f"--judge {self.judge}: {unknown_model(models)}")
         if taken := sorted({cell.model for _, cell in given} & {*answerers}):
             raise ModelsError(f"--predictions has answers of {taken[0]}, which is asked as well; rename it there")
         if RETRIEVED in self.settings and not self.retrievers:
@@ -156,25 +156,10 @@ class EvaluateConfig(AskingConfig):
         except (ImportError, ValueError) as error:
             raise ModelMissing(f"--bertscore-model: {error}") from error
 
-    def _models(self) -> dict[str, ModelConfig]:
-        models: dict[str, ModelConfig] = {}
-        for file in self.models:
-            if file == Baseline.name:
-                continue
-            for name, model in load_models(file).items():
-                if name in models:
-                    raise ModelsError(f"{file}: model {name}: another file has a model of that name; give it another")
-                models[name] = model
-        return models
-
     def _answerers(self, models: dict[str, ModelConfig]) -> list[str]:
         there = [Baseline.name] * (Baseline.name in self.models) + list(models)
         if unknown := [name for name in self.only if name not in there]:
-            raise ModelsError(f"--only {unknown[0]}: {_unknown(models)}")
+            raise ModelsError(f"--only {unknown[0]}: {unknown_model(models)}")
         if self.only:
             return self.only
         return [name for name in there if name == Baseline.name or name != self.judge]
-
-
-def _unknown(models: dict[str, ModelConfig]) -> str:
-    return f"there is no such model; known are {', '.join((Baseline.name, *models))}, see --models"

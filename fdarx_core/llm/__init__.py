@@ -4,13 +4,15 @@ from fdarx_core.llm.ask import ask
 from fdarx_core.llm.asker import Asker, BudgetReached
 from fdarx_core.llm.endpoints import TRANSIENT, Baseline, Endpoint, response_to
 from fdarx_core.llm.exchange import AskingStopped, EndpointStopped
-from fdarx_core.llm.http_endpoint import Counters, HttpEndpoint
+from fdarx_core.llm.http_endpoint import HttpEndpoint
 from fdarx_core.llm.keys import request_key, source_digest
 from fdarx_core.llm.models import ModelConfig, ModelsError, Prices, load_models
 from fdarx_core.llm.prompts import Prompt, PromptError
 from fdarx_core.llm.store import ResponseStore
+from fdarx_core.llm.streaming import stream
 from fdarx_core.llm.task import Reply, Task, Unparsable
 from fdarx_core.llm.text_task import TextTask
+from fdarx_core.llm.tries import Counters
 
 __all__ = [
     "TRANSIENT",
@@ -37,4 +39,5 @@ __all__ = [
     "request_key",
     "response_to",
     "source_digest",
+    "stream",
 ]

@@ -7,7 +7,9 @@ from typing import Any
 
 import orjson
 
-from fdarx_core.llm.exchange import Answer, Messages, Mode, tokens
+from fdarx_core.llm.exchange import Answer, Messages, Mode, Piece, decoded, tokens, whole
+from fdarx_core.llm.faults import reported_failure
+from fdarx_core.llm.sse import Event
 from fdarx_core.records import Request
 
 _VERSION = "2023-06-01"
@@ -38,11 +40,36 @@ class AnthropicWire:
         reason = "refusal" if finish_reason == "refusal" else ""
         if not reply["content"] and finish_reason == "stop":
             reason = "null_content"
-        usage = reply.get("usage") or {}
-        cached = tokens(usage.get("cache_read_input_tokens"))
-        written = tokens(usage.get("cache_creation_input_tokens"))
-        prompt = tokens(usage.get("input_tokens")) + cached + written  # here input_tokens leaves those out
-        return Answer(text, finish_reason, prompt, cached, tokens(usage.get("output_tokens")), reason)
+        return Answer(text, finish_reason, *_usage(reply), reason)
+
+    def streaming(self, stream_options: bool) -> dict[str, Any]:
+        return {"stream": True}
+
+    def piece(self, event: Event) -> Piece:
+        """Events of kinds that are not text (thinking, ping) add nothing."""
+        said = decoded(event.data)
+        kind = said.get("type")
+        if kind == "error" or said.get("error"):
+            raise reported_failure(event.data, said.get("error"))
+        if kind == "message":
+            return whole(self.answer(said))
+        if kind == "content_block_delta":
+            return Piece(str(said["delta"].get("text") or ""))
+        if kind == "message_start":
+            return Piece("", "", "", *_usage(said["message"]))
+        if kind == "message_delta":
+            stopped = said["delta"].get("stop_reason")
+            return Piece("", "", _FINISH.get(stopped, "stop") if stopped else "", *_usage(said))
+        return Piece(last=kind == "message_stop")
+
+
+def _usage(reply: Mapping[str, Any]) -> tuple[int, int, int]:
+    """Tokens of the prompt, those of them read from a cache, and of the completion."""
+    usage = reply.get("usage") or {}
+    cached = tokens(usage.get("cache_read_input_tokens"))
+    written = tokens(usage.get("cache_creation_input_tokens"))
+    prompt = tokens(usage.get("input_tokens")) + cached + written  # here input_tokens leaves those out
+    return prompt, cached, tokens(usage.get("output_tokens"))
 
 
 def _turn(message: Mapping[str, str], marked: bool) -> dict[str, Any]:

@@ -7,9 +7,10 @@ from collections.abc import Mapping, Sequence
 
 from fdarx_core.llm.endpoints import Baseline
 from fdarx_core.llm.exchange import AskingStopped, EndpointStopped
-from fdarx_core.llm.http_endpoint import Counters, HttpEndpoint
+from fdarx_core.llm.http_endpoint import HttpEndpoint
 from fdarx_core.llm.segments import SegmentWriter
 from fdarx_core.llm.store import ResponseStore
+from fdarx_core.llm.tries import Counters
 from fdarx_core.records import Request, Response
 
 

@@ -16,10 +16,12 @@ _WEAKER: dict[Mode, Mode] = {"json_schema": "json_object", "json_object": "text"
 
 @dataclass(frozen=True, slots=True)
 class Dialect:
-    """How replies are held to their schema, and what the limit of their tokens is called."""
+    """How replies are held to their schema, what the limit of their tokens is called, and whether `stream_options`,
+    by which streams are asked for their usage, are known."""
 
     mode: Mode
     token_limit: str = "max_tokens"
+    stream_options: bool = True
 
 
 class Dialects:
@@ -43,11 +45,13 @@ class Dialects:
             return True
         if "max_completion_tokens" in failure.detail and used.token_limit == "max_tokens":
             return self._turn_to(task, replace(used, token_limit="max_completion_tokens"), failure)
+        if "stream_options" in failure.detail and used.stream_options:
+            return self._turn_to(task, replace(used, stream_options=False), failure)
         if self._may_weaken and used.mode in _WEAKER and refuses_structure(failure):
             return self._turn_to(task, replace(used, mode=_WEAKER[used.mode]), failure)
         return False
 
     def _turn_to(self, task: str, dialect: Dialect, failure: Failure) -> bool:
         self._learned[task] = dialect
-        _LOG.warning("task %s: asking with %s, %s from now on: %s", task, dialect.mode, dialect.token_limit, failure)
+        _LOG.warning("task %s: asking with %s from now on: %s", task, dialect, failure)
         return True

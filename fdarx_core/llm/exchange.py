@@ -10,6 +10,7 @@ from typing import Any, Literal, Protocol
 import orjson
 
 from fdarx_core.llm.endpoints import TRANSIENT
+from fdarx_core.llm.sse import Event
 from fdarx_core.records import Request
 
 Mode = Literal["json_schema", "json_object", "text"]
@@ -40,6 +41,22 @@ class Answer:
     cached_tokens: int = 0
     completion_tokens: int = 0
     reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """What one event of a streamed reply adds. Token counts are those of the whole reply so far, 0 where not told.
+
+    `refusal` is text in which the model says that it won't answer; `last`: the reply is whole.
+    """
+
+    text: str = ""
+    refusal: str = ""
+    finish_reason: str = ""
+    prompt_tokens: int = 0
+    cached_tokens: int = 0
+    completion_tokens: int = 0
+    last: bool = False
 
 
 class Failure(Exception):
@@ -88,6 +105,17 @@ class Wire(Protocol):
         """
         ...
 
+    def streaming(self, stream_options: bool) -> dict[str, Any]:
+        """What a payload has besides where the reply is to come in pieces. `stream_options`: the server knows them."""
+        ...
+
+    def piece(self, event: Event) -> Piece:
+        """What an event of a streamed reply adds, or the whole reply of a server that does not stream.
+
+        Raises Failure for an error that the server reports, else as `answer`.
+        """
+        ...
+
 
 def decoded(body: bytes) -> Any:
     """The JSON value in a body. Raises Failure transient_bad_reply: a proxy's error page, a body cut off."""
@@ -114,6 +142,20 @@ def complaint(body: bytes) -> str:
         named = [said.get(field) for field in ("code", "type", "param", "message")]
         said = ": ".join(str(part) for part in named if part) or said
     return str(said)
+
+
+def whole(answer: Answer) -> Piece:
+    """A reply that came in one piece."""
+    refused = answer.reason == "refusal" and answer.finish_reason != "refusal"
+    return Piece(
+        "" if refused else answer.text,
+        answer.text if refused else "",
+        answer.finish_reason,
+        answer.prompt_tokens,
+        answer.cached_tokens,
+        answer.completion_tokens,
+        last=True,
+    )
 
 
 def tokens(value: Any) -> int:

@@ -8,6 +8,7 @@ import socket
 from collections.abc import Mapping
 from datetime import datetime, timezone
 from email.utils import parsedate_to_datetime
+from typing import Any
 
 import aiohttp
 
@@ -22,6 +23,7 @@ _UNSUPPORTED = re.compile(
     r"response_format|json_schema|json_object|json mode|structured|guided|grammar|output_config|tool_choice|schema",
     re.IGNORECASE,
 )
+_REPORTED = {"invalid_request_error": 400, "rate_limit_error": 429, "overloaded_error": 529}
 _HARMLESS_4XX = {408: "timeout", 409: "conflict", 425: "too_early"}
 
 
@@ -43,6 +45,18 @@ def status_failure(status: int, headers: Mapping[str, str], body: bytes, answere
         return Failure(TRANSIENT + _HARMLESS_4XX[status], detail, status=status, retry_after=wait)
     too_long = status == 413 or _TOO_LONG.search(detail)
     return Failure("context_too_long" if too_long else "refused_request", detail, status=status)
+
+
+def reported_failure(event: bytes, error: Any) -> Failure:
+    """What an error means that a server reports within a reply of status 200: as if it had answered with the error's
+    own status, else with 500. It is never fatal: key and address were good enough for status 200."""
+    said = error if isinstance(error, dict) else {}
+    status = said.get("code")
+    if not (isinstance(status, int) and 400 <= status < 600):
+        status = _REPORTED.get(str(said.get("type")), 500)
+    failure = status_failure(status, {}, event, answered=True)
+    failure.fatal = False
+    return failure
 
 
 def refuses_structure(failure: Failure) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import cache
 from importlib import resources
 from typing import Any, TypeVar
@@ -24,12 +24,15 @@ class PromptError(ValueError):
 
 
 class Example(BaseModel):
-    """One worked example: the slots of a made-up case and the reply it should get. It is asked as a turn of its own."""
+    """One worked example: the slots of a made-up case and the reply it should get. It is asked as a turn of its own.
+
+    `reply` holds the fields of the reply's class, or is a text where the task's reply is plain text.
+    """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     slots: dict[str, Any]
-    reply: dict[str, Any]
+    reply: dict[str, Any] | str
 
 
 class Criterion(BaseModel):
@@ -116,7 +119,7 @@ class Prompt(BaseModel):
         return prompt
 
     def render(self, slots: Mapping[str, Any]) -> list[dict[str, str]]:
-        """System, the examples as turns, then the user message. The slots must be exactly those declared."""
+        """System and user message, between which the examples' turns belong. The slots: just those declared."""
         self._refuse_other_slots(slots)
         values = {**slots, "criteria": self._criteria}
         try:
@@ -124,6 +127,17 @@ class Prompt(BaseModel):
         except TemplateError as error:
             raise ValueError(f"task {self.name}: its prompt could not be rendered: {error}") from error
         return [{"role": "system", "content": system}, {"role": "user", "content": user}]
+
+    def turns(self, said: Callable[[Any], str]) -> list[dict[str, str]]:
+        """The examples as turns of user and assistant; `said` gives the text of an example's reply.
+
+        Raises ValueError as `render` and as `said` do.
+        """
+        turns = []
+        for example in self.examples:
+            turns.append(self.render(example.slots)[-1])
+            turns.append({"role": "assistant", "content": said(example.reply)})
+        return turns
 
     def _refuse_other_slots(self, slots: Mapping[str, Any]) -> None:
         if slots.keys() != self.slots.keys():

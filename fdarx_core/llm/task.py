@@ -108,12 +108,7 @@ class Task(Generic[ReplyT]):
 
     @cached_property
     def _examples(self) -> list[dict[str, str]]:
-        turns = []
-        for example in self.prompt.examples:
-            reply = self.reply.model_validate(example.reply)
-            turns.append(self.prompt.render(example.slots)[-1])
-            turns.append({"role": "assistant", "content": orjson.dumps(reply.model_dump()).decode()})
-        return turns
+        return self.prompt.turns(lambda reply: orjson.dumps(self.reply.model_validate(reply).model_dump()).decode())
 
 
 def complete_text(response: Response) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 from fdarx_core.llm.keys import request_key
@@ -25,10 +26,9 @@ class TextTask:
     @classmethod
     def load(cls, name: str, baseline: Callable[[Mapping[str, Any]], str]) -> TextTask:
         """The task of `prompts/NAME.yaml`. Raises PromptError where the prompt asks for anything but plain text."""
-        prompt = Prompt.load(name)
-        if prompt.response != PLAIN_TEXT or prompt.examples:
-            raise PromptError(f"prompts/{name}.yaml: a text task has `response: {PLAIN_TEXT}` and no examples")
-        return cls(prompt, baseline)
+        task = cls(Prompt.load(name), baseline)
+        task.check()
+        return task
 
     @property
     def name(self) -> str:
@@ -38,9 +38,22 @@ class TextTask:
     def version(self) -> int:
         return self.prompt.version
 
+    def check(self) -> None:
+        """Raises PromptError unless the prompt asks for plain text and its examples are answered in it."""
+        file = f"prompts/{self.name}.yaml"
+        if self.prompt.response != PLAIN_TEXT:
+            raise PromptError(f"{file}: response is {self.prompt.response!r}; a text task has `response: {PLAIN_TEXT}`")
+        if not all(isinstance(example.reply, str) and example.reply.strip() for example in self.prompt.examples):
+            raise PromptError(f"{file}: an example's reply is no text, as a text task's are")
+        try:
+            _ = self._examples
+        except ValueError as error:
+            raise PromptError(f"{file}: an example's slots don't fit: {error}") from error
+
     def request(self, slots: Mapping[str, Any], *, endpoint: str, sampling: Mapping[str, Any] | None = None) -> Request:
         """As `Task.request`, without a schema."""
-        messages = self.prompt.render(slots)
+        system, user = self.prompt.render(slots)
+        messages = [system, *self._examples, user]
         request = Request("", self.name, self.version, endpoint, dict(slots), messages, {}, dict(sampling or {}))
         request.key = request_key(request)
         return request
@@ -52,3 +65,7 @@ class TextTask:
     def by_rules(self, slots: Mapping[str, Any]) -> str:
         """The baseline's reply."""
         return self.baseline(slots)
+
+    @cached_property
+    def _examples(self) -> list[dict[str, str]]:
+        return self.prompt.turns(str.strip)

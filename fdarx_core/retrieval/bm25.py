@@ -6,6 +6,7 @@ import math
 from collections.abc import Sequence
 
 import numpy as np
+import numpy.typing as npt
 
 from fdarx_core.retrieval.postings import Floats, Postings
 from fdarx_core.retrieval.ranking import Integers, Ranked, batches, best
@@ -25,16 +26,45 @@ class Bm25Index:
         self._postings = postings
         idf = _idf(postings.frequencies, postings.size)
         self._weights = idf[postings.terms] * _saturation(postings)
+        self._idf = idf
 
     def top(self, queries: Sequence[str], k: int) -> list[Ranked]:
         """The k best passages for each question; those that share no word with it count, with score 0."""
         parts = batches(len(queries), self._postings.size)
         return [ranked for part in parts for ranked in best(self.scores(queries[part]), k)]
 
+    def hits(self, queries: Sequence[str], k: int, allowed: npt.NDArray[np.bool_] | None = None) -> list[Ranked]:
+        """As `top`, of those passages alone that share a word with the question, and are `allowed` where that is given.
+
+        A shared word that is in half of the passages weighs nothing: its passages are hits, and may score 0.
+        """
+        found: list[Ranked] = []
+        for part in batches(len(queries), self._postings.size):
+            scores = self.scores(queries[part])
+            shared = self._shared(queries[part], scores)
+            found += [
+                _best_of(row, hit if allowed is None else hit & allowed, k)
+                for row, hit in zip(scores, shared, strict=True)
+            ]
+        return found
+
     def scores(self, queries: Sequence[str]) -> Floats:
         """Shape (questions, passages); a word that a question repeats counts again."""
         query_of, terms = self._postings.asked(queries)
         return self._postings.sums(self._weights, query_of, terms, len(queries))
+
+    def _shared(self, queries: Sequence[str], scores: Floats) -> npt.NDArray[np.bool_]:
+        """Scores tell, unless terms weigh nothing, or more than that and less, so that they may cancel out."""
+        query_of, terms = self._postings.asked(queries)
+        if (self._idf[terms] > 0).all():
+            return scores > 0
+        return self._postings.sums(np.ones_like(self._weights), query_of, terms, len(queries)) > 0
+
+
+def _best_of(scores: Floats, among: npt.NDArray[np.bool_], k: int) -> Ranked:
+    positions = np.flatnonzero(among)
+    [ranked] = best(scores[None, positions], k)
+    return [(int(positions[at]), score) for at, score in ranked]
 
 
 def _idf(frequencies: Integers, size: int) -> Floats:

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fdarx_core.evaluation.answers import predict
-from fdarx_core.evaluation.baseline.answering_text import Evidence, Statement
+from fdarx_core.evaluation.baseline.answering_statements import Statement, told_by_label
 from fdarx_core.evaluation.settings import CLOSED_BOOK, FULL_LABEL, ORACLE, RETRIEVED, SETTINGS, Room, shown
 from fdarx_core.evaluation.tasks import ANSWER_TASKS, EVALUATION_RULES_VERSION
 from fdarx_core.llm import Baseline
@@ -166,5 +166,4 @@ def test_cross_references_leave_nothing_behind(text: str, expected: str) -> None
 
 def test_a_broken_cross_reference_is_no_answer() -> None:
     text = "(See CONTRAINDICATIONS, Preexisting Asthma .\nBronchospasm occurred in patients with asthma."
-    evidence = Evidence([("PASSAGE_0001", "Asthma", text)])
-    assert [one.spoken for one in evidence.statements] == ["Bronchospasm occurred in patients with asthma."]
+    assert [one.spoken for one in told_by_label(text).statements] == ["Bronchospasm occurred in patients with asthma."]

@@ -3,43 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
-from fdarx_core.llm import Baseline, HttpEndpoint, ModelConfig, Prompt, Reply, Task, patience
+from fdarx_core.llm import Baseline, HttpEndpoint, ModelConfig, Prompt, Task, patience
 from fdarx_core.records import Request, Response
 from tests.llm.loopback_server import LoopbackServer
-
-SPELLING = """
-name: spell_backwards
-version: 3
-purpose: Turn a word round.
-slots:
-  word: the word
-  times: how often it is to be said
-system: |
-  You turn words round. Return {"text": "..."} and nothing else.
-user: |
-  Word: {{ word }}
-  Say it {{ times }} times.
-response: SpellReply
-examples:
-  - slots: {word: abc, times: 1}
-    reply: {text: cba}
-"""
-
-
-class SpellReply(Reply):
-    text: str
-
-
-def spell(slots: Mapping[str, Any]) -> SpellReply:
-    """Raises ValueError for an empty word, as a rule may."""
-    if not slots["word"]:
-        raise ValueError("no word to turn round")
-    return SpellReply(text=" ".join([slots["word"][::-1]] * slots["times"]))
+from tests.llm.spelling import SPELLING, SpellReply, spell
 
 
 @pytest.fixture(scope="session")

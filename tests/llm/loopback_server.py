@@ -2,8 +2,8 @@
 
     python -m tests.llm.loopback_server --port 8000 --latency 0.5
 
-It speaks the Chat Completions API (/v1/chat/completions) and Anthropic's Messages API (/v1/messages). In a test it runs
-in a thread with an event loop of its own:
+It speaks the Chat Completions API (/v1/chat/completions) and Anthropic's Messages API (/v1/messages), whole or streamed
+as a request asks. In a test it runs in a thread with an event loop of its own:
 
     with LoopbackServer(answer=my_function) as server:
         server.faults = lambda call: Fault(status=429, retry_after="1") if call.attempt == 1 else None
@@ -26,6 +26,8 @@ from typing import Any
 import orjson
 from aiohttp import web
 
+from tests.llm.loopback_streams import Trouble, events, send
+
 Answer = Callable[[Mapping[str, Any]], str]
 
 
@@ -40,12 +42,13 @@ class Call:
     attempt: int
     number: int
     at: float
+    port: int
 
 
 @dataclass
 class Fault:
     """What goes wrong with one call. Fields left alone go right; `reply` stands in for the whole JSON of a reply, and
-    `message` for that of its one message."""
+    `message` for that of its one message. `stream` is how a reply goes that is asked for in pieces."""
 
     status: int = 200
     error: Any = None
@@ -59,6 +62,7 @@ class Fault:
     message: dict[str, Any] = field(default_factory=dict)
     finish_reason: str = "stop"
     text: str | None = None
+    stream: Trouble = field(default_factory=Trouble)
 
 
 def echo(body: Mapping[str, Any]) -> str:
@@ -73,7 +77,8 @@ def text_of(message: Mapping[str, Any]) -> str:
 
 
 class LoopbackServer:
-    """Counts what it sees: `calls` in order, `by_prompt` (a digest of the messages), `answered`, `most_in_flight`."""
+    """Counts what it sees: `calls` in order, `by_prompt` (a digest of the messages), `answered`, `most_in_flight`, and
+    `abandoned`: calls whose client was gone before the reply was whole."""
 
     def __init__(
         self,
@@ -88,7 +93,7 @@ class LoopbackServer:
         self.calls: list[Call] = []
         self.by_prompt: Counter[str] = Counter()
         self.answered: Counter[str] = Counter()
-        self.in_flight = self.most_in_flight = self.number = 0
+        self.in_flight = self.most_in_flight = self.number = self.abandoned = 0
         self.first_at = self.last_at = 0.0
         self.port = port
         self._keep_calls, self._ssl = keep_calls, ssl_context
@@ -128,7 +133,7 @@ class LoopbackServer:
         app.router.add_post("/v1/chat/completions", self._serve)
         app.router.add_post("/v1/messages", self._serve)
         app.router.add_get("/seen", self._tell)
-        runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.1)
+        runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.1, handler_cancellation=True)
         await runner.setup()
         site = web.TCPSite(runner, "127.0.0.1", self.port, ssl_context=self._ssl, backlog=1024)
         await site.start()
@@ -143,6 +148,12 @@ class LoopbackServer:
             fault = self.faults(call) or Fault()
             await asyncio.sleep(self.latency if fault.latency is None else fault.latency)
             return await self._reply(request, call, fault)
+        except ConnectionError:
+            self.abandoned += 1
+            return web.Response()
+        except asyncio.CancelledError:
+            self.abandoned += 1
+            raise
         finally:
             self.in_flight -= 1
             self.last_at = time.monotonic()
@@ -159,7 +170,9 @@ class LoopbackServer:
         self.number += 1
         now = time.monotonic()
         self.first_at = self.first_at or now
-        call = Call(request.path, body, dict(request.headers), prompt, self.by_prompt[prompt], self.number, now)
+        assert request.transport is not None
+        port = request.transport.get_extra_info("peername")[1]
+        call = Call(request.path, body, dict(request.headers), prompt, self.by_prompt[prompt], self.number, now, port)
         if self._keep_calls:
             self.calls.append(call)
         return call
@@ -175,6 +188,9 @@ class LoopbackServer:
         if fault.endless:
             return await self._without_end(request, fault.endless)
         body = self._body(call, fault)
+        if call.body.get("stream") and fault.status == 200 and fault.raw is None and fault.reply is None:
+            self.answered[call.prompt] += 1
+            return await send(request, events(call.path, orjson.loads(body), fault.stream), fault.stream)
         if fault.cut:
             return await self._cut(request, body)
         if fault.status == 200:

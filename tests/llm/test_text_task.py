@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import pickle
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -80,6 +81,43 @@ def test_a_failed_request_is_no_reply(greeting: TextTask) -> None:
     failed = response_to(greeting.request({"who": "Ada"}, endpoint="m"), "too long", reason="context_too_long")
     with pytest.raises(Unparsable, match="context_too_long"):
         greeting.parse(failed)
+
+
+EXAMPLES = """
+examples:
+  - slots: {who: Grace}
+    reply: |
+      Hello, Grace.
+"""
+
+
+def test_examples_are_turns_between_system_and_question() -> None:
+    task = TextTask(Prompt.from_yaml(GREETING + EXAMPLES, "prompts/greet.yaml"), greet)
+    task.check()
+    request = task.request({"who": "Ada"}, endpoint="m")
+    assert [(message["role"], message["content"]) for message in request.messages] == [
+        ("system", "You greet people."),
+        ("user", "Greet Grace."),
+        ("assistant", "Hello, Grace."),
+        ("user", "Greet Ada."),
+    ]
+    assert pickle.loads(pickle.dumps(task)).request({"who": "Ada"}, endpoint="m") == request
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [
+        ("reply: |\n      Hello, Grace.", "reply: {text: Hello}", "an example's reply is no text"),
+        ("reply: |\n      Hello, Grace.", 'reply: " "', "an example's reply is no text"),
+        ("{who: Grace}", "{whom: Grace}", "an example's slots don't fit"),
+        ("response: text", "response: GreetReply", "response is 'GreetReply'"),
+    ],
+)
+def test_a_prompt_that_does_not_fit_a_text_task(old: str, new: str, said: str) -> None:
+    text = GREETING + EXAMPLES
+    assert old in text
+    with pytest.raises(PromptError, match=said):
+        TextTask(Prompt.from_yaml(text.replace(old, new), "prompts/greet.yaml"), greet).check()
 
 
 def test_a_prompt_that_wants_a_schema_is_no_text_task() -> None:

@@ -51,10 +51,9 @@ def read_reply(reply: str, numbered: Mapping[int, Passage]) -> Reading:
     3. Citations are taken out (`split_citations`), then Markdown fences and lead-ins such as "Answer:".
     4. What is left is the answer, or a refusal (`declines`); nothing left is no_answer.
     """
-    text = _THOUGHT.sub("", reply)
-    if _THOUGHT_OPENS.search(text):
+    text = without_thoughts(reply)
+    if text is None:
         return Reading(UNPARSED, reason="unclosed_thought")
-    text = _THOUGHT_CLOSES.split(text)[-1].strip()  # the prompt's template may have opened it
     if fields := _json_fields(text):
         answer, ranges, refuses = fields
     else:
@@ -67,6 +66,14 @@ def read_reply(reply: str, numbered: Mapping[int, Passage]) -> Reading:
     if not any(character.isalnum() for character in answer):
         return Reading(UNPARSED, answer, cited, unknown, "no_answer")
     return Reading(ANSWERED, answer, cited, unknown)
+
+
+def without_thoughts(reply: str) -> str | None:
+    """A reply without the thoughts that stand in tags, and without space around it; None where one does not end."""
+    text = _THOUGHT.sub("", reply) if "</" in reply else reply
+    if _THOUGHT_OPENS.search(text):
+        return None
+    return _THOUGHT_CLOSES.split(text)[-1].strip()  # the prompt's template may have opened it
 
 
 def _resolved(ranges: list[tuple[int, int]], numbered: Mapping[int, Passage]) -> tuple[list[Passage], int]:

@@ -38,7 +38,7 @@ def from_memory(slots: Mapping[str, Any]) -> str:
 def from_gold(slots: Mapping[str, Any]) -> str:
     """The answer from passages that hold it: the best sentence of each, of two at most; it never declines."""
     evidence = evidence_of(slots)
-    scores, statements = scored(slots, evidence), evidence.statements
+    scores, statements = scored(slots["question"], slots["drug"], evidence), evidence.statements
     best: dict[int, int] = {}
     for place in sorted(
         range(len(scores)), key=lambda place: (-scores[place], len(statements[place].terms) < _SHORTEST)
@@ -51,7 +51,7 @@ def from_passages(slots: Mapping[str, Any]) -> str:
     """The answer from a label or from passages found, with citations, or a refusal."""
     evidence = evidence_of(slots)
     _, telling = asked_terms(slots["question"], slots["drug"])
-    scores = scored(slots, evidence)
+    scores = scored(slots["question"], slots["drug"], evidence)
     if not any(scores) or absent_share(telling, evidence) >= _ABSENT:
         return _REFUSAL
     chosen = _best(scores, evidence, two=wants_two(slots["question"]))
@@ -59,19 +59,19 @@ def from_passages(slots: Mapping[str, Any]) -> str:
     return f"{_said(evidence, chosen)}\nCITED_PASSAGES: [{', '.join(cited)}]"
 
 
-def scored(slots: Mapping[str, Any], evidence: Evidence) -> list[float]:
+def scored(question: str, drug: str, evidence: Evidence) -> list[float]:
     """How well each sentence answers: BM25 over the sentences, with some weight of its passage and titles."""
-    asked, telling = asked_terms(slots["question"], slots["drug"])
+    asked, telling = asked_terms(question, drug)
     found, around = [0.0] * len(evidence.statements), [0.0] * len(evidence.markers)
     for term in sorted(asked):  # equal questions get equal sums
         weight = evidence.rarity(term) * (1 if term in telling else _FRAME_WEIGHT)
-        for place in evidence.in_passages.get(term, ()):
+        for place in evidence.in_passages(term):
             around[place] += weight * _PASSAGE_WEIGHT
-        for place in evidence.in_titles.get(term, ()):
+        for place in evidence.in_titles(term):
             around[place] += weight * _HEADING_WEIGHT
-        for place in evidence.in_statements.get(term, ()):
+        for place in evidence.in_statements(term):
             found[place] += weight * evidence.bm25[place]
-    numbers = wants_number(slots["question"])
+    numbers = wants_number(question)
     for place, one in enumerate(evidence.statements):
         found[place] += around[evidence.passage_of[place]]
         if len(one.terms) < _SHORTEST:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from functools import lru_cache
 
-from fdarx_core.evaluation.baseline.answering_text import STEM, Evidence
+from fdarx_core.evaluation.baseline.answering_text import Evidence
 from fdarx_core.filters.baseline.terms import terms
 
 _OF_QUESTIONS = """
@@ -84,7 +84,7 @@ def absent_share(telling: frozenset[str], evidence: Evidence) -> float:
 
     A name with figures in it (CYP2D6) that stands nowhere is all that matters.
     """
-    absent = [term for term in telling - _STANDING if term[:STEM] not in evidence.stems and len(term) > 1]
+    absent = [term for term in telling - _STANDING if not evidence.has_form(term) and len(term) > 1]
     if any(_CODE.match(term) for term in absent):
         return 1.0
     return len(absent) / len(telling) if telling else 0.0

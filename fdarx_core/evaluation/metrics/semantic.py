@@ -13,7 +13,7 @@ _UNBOUNDED = 10**6
 
 
 class SemanticScorer:
-    """BERTScore F1 by bert-score, from a model in a local directory; not rescaled, without idf weights.
+    """BERTScore by bert-score, from a model in a local directory; not rescaled, without idf weights.
 
     `layers` is how many of the model's layers are used: None takes the number that bert-score's authors chose for a
     model of the directory's name. Raises `ImportError` without the extra, `ValueError` for a directory it can't use.
@@ -32,14 +32,20 @@ class SemanticScorer:
         _bound(self._scorer._tokenizer, config)
 
     def scores(self, predictions: Sequence[str], references: Sequence[str]) -> list[float]:
-        """Position by position; 1 is the same text, 0 is given where either text is blank."""
+        """F1, position by position; 1 is the same text, 0 is given where either text is blank."""
+        return [f1 for _, _, f1 in self.measures(predictions, references)]
+
+    def measures(self, predictions: Sequence[str], references: Sequence[str]) -> list[tuple[float, float, float]]:
+        """Precision, recall and F1, position by position, as `scores`."""
         pairs = list(zip(predictions, references, strict=True))
         told = [number for number, pair in enumerate(pairs) if all(text.strip() for text in pair)]
-        found = [0.0] * len(pairs)
+        found = [(0.0, 0.0, 0.0)] * len(pairs)
         if told:
             texts = ([pairs[number][side] for number in told] for side in (0, 1))
-            for number, value in zip(told, self._scorer.score(*texts, batch_size=self._batch)[2].tolist(), strict=True):
-                found[number] = value
+            columns = (column.tolist() for column in self._scorer.score(*texts, batch_size=self._batch))
+            for number, *measures in zip(told, *columns, strict=True):
+                precision, recall, f1 = measures
+                found[number] = (precision, recall, f1)
         return found
 
 

@@ -19,7 +19,12 @@ _ENDING = re.compile(r"(?<=\w{3})(?:ations?|ions?|ings?|ages?|ed|es|e|s|ly|al|y|
 def terms(text: str) -> frozenset[str]:
     """Stems of the words that carry meaning, and the numbers."""
     words = (word for word in content_words(text) if not word[0].isdigit())
-    return frozenset(_ENDING.sub("", word) for word in words) | numbers(text)
+    return frozenset(map(_stem, words)) | numbers(text)
+
+
+@lru_cache(maxsize=1 << 16)
+def _stem(word: str) -> str:
+    return _ENDING.sub("", word)
 
 
 def weight(found: Collection[str]) -> int:

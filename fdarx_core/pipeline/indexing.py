@@ -1,0 +1,169 @@
+"""Building an index: documents are cut, what is new is embedded by Ray actors, and a version is committed last."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import cycle
+from typing import Any
+
+import ray
+
+from fdarx_core.documents import chunks_of, read_documents, read_run
+from fdarx_core.pipeline.sweep.windows import cluster_has, in_windows
+from fdarx_core.records import Chunk, Reject
+from fdarx_core.retrieval.dense import SentenceEncoder
+from fdarx_core.retrieval.encoder_info import EncoderInfo
+from fdarx_core.retrieval.index import IndexConflict, IndexStore, Manifest
+from fdarx_core.retrieval.index.corpus import searchable
+from fdarx_core.retrieval.index.manifest import same_encoder
+from fdarx_core.storage import Location
+
+_CHUNKS_A_SEGMENT = 1024
+_REMEDY = "use what it was made with, choose another --out, or give --rebuild and all documents to make it anew"
+
+Tell = Callable[[int, int], None]
+"""Called with the documents read so far, and the chunks embedded so far."""
+
+
+@dataclass(frozen=True, slots=True)
+class Embedding:
+    """Which model makes the vectors: its directory and what it is told before a question."""
+
+    directory: str
+    instruction: str | None = None
+
+    def load(self) -> SentenceEncoder:
+        return SentenceEncoder(self.directory, instruction=self.instruction)
+
+
+@dataclass(slots=True)
+class Indexed:
+    """What a build of an index did. `embedded` counts the chunks that were new; the others stood in it already."""
+
+    manifest: Manifest | None = None
+    documents: int = 0
+    chunks: int = 0
+    embedded: int = 0
+    rejects: list[Reject] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class Indexing:
+    """One build into an index. Run again after an end of any kind, it embeds only what is not yet written."""
+
+    place: Location
+    chunk_size: int
+    overlap: int
+    embedding: Embedding | None
+    tell: Tell
+    rebuild: bool = False
+
+    def run(self, sources: Sequence[str], runs: Sequence[str], remove: Sequence[str] = ()) -> Indexed:
+        """Index the documents at `sources` and the labels of `runs`; drop those whose id or source is listed.
+
+        `rebuild` drops all that is not given. Raises StorageError for a place that can't be read or written,
+        IndexConflict, before anything is embedded, where the index was made with another model or other chunks.
+        """
+        store, done = IndexStore(self.place), Indexed()
+        encoder = self.embedding.load().info if self.embedding else None
+        base = store.current()
+        if base is not None and not self.rebuild:
+            self._check(base, encoder)
+        given: dict[str, str] = {}
+        documents = self._documents(sources, runs, done)
+        segments: list[str] = []
+        for name, size in self._written(self._segments(base, encoder, documents, given, done)):
+            segments.append(name)
+            done.embedded += size
+            self.tell(done.documents, done.embedded)
+        dropped = _dropped(base, given, remove, self.rebuild)
+        done.manifest = store.commit(segments, given=given, remove=dropped, chunking=self._chunking)
+        return done
+
+    def _check(self, base: Manifest, encoder: EncoderInfo | None) -> None:
+        """A commit would refuse the same, but only after all was embedded."""
+        if not same_encoder(base.encoder, encoder):
+            was, now = (one.name if one else "no embedding model" for one in (base.encoder, encoder))
+            raise IndexConflict(f"{self.place} was made with {was}, not with {now}; {_REMEDY}")
+        if base.chunking != self._chunking:
+            raise IndexConflict(f"{self.place} was cut with {dict(base.chunking)}, not {self._chunking}; {_REMEDY}")
+
+    @property
+    def _chunking(self) -> dict[str, Any]:
+        return {"size": self.chunk_size, "overlap": self.overlap}
+
+    def _documents(self, sources: Sequence[str], runs: Sequence[str], done: Indexed) -> Iterator[list[Chunk]]:
+        """The chunks of each document; what can't be read becomes a reject."""
+        for run in runs:
+            yield from read_run(run)
+        for one in read_documents(sources) if sources else ():
+            if isinstance(one, Reject):
+                done.rejects.append(one)
+            else:
+                yield chunks_of(one, self.chunk_size, self.overlap)
+
+    def _segments(
+        self,
+        base: Manifest | None,
+        encoder: EncoderInfo | None,
+        documents: Iterable[list[Chunk]],
+        given: dict[str, str],
+        done: Indexed,
+    ) -> Iterator[list[Chunk]]:
+        """What the index does not hold yet, some whole documents at a time."""
+        waiting: list[Chunk] = []
+        for chunks in documents:
+            done.documents += 1
+            done.chunks += len(chunks)
+            given.update((chunk.document_id, chunk.source) for chunk in chunks)
+            waiting += chunks if base is None else base.missing(chunks, encoder)
+            if len(waiting) >= _CHUNKS_A_SEGMENT:
+                yield waiting
+                waiting = []
+            self.tell(done.documents, done.embedded)
+        if waiting:
+            yield waiting
+
+    def _written(self, segments: Iterator[list[Chunk]]) -> Iterator[tuple[str, int]]:
+        if self.embedding is None:
+            store = IndexStore(self.place)
+            for chunks in segments:
+                yield store.write_segment(chunks), len(chunks)
+            return
+        actors = self._actors(self.embedding)
+        turn = cycle(actors)
+        yield from in_windows(lambda chunks: next(turn).write.remote(chunks), segments, 2 * len(actors))
+
+    def _actors(self, embedding: Embedding) -> list[Any]:
+        """One a GPU; a single one where there is none, since a model takes all cores."""
+        gpus = cluster_has("GPU")
+        embedder: Any = ray.remote(_Embedder)
+        made = embedder.options(num_cpus=0.5, num_gpus=1 if gpus else 0)
+        return [made.remote(self.place, embedding) for _ in range(max(1, gpus))]
+
+
+class _Embedder:
+    """A Ray actor that holds the model."""
+
+    def __init__(self, place: Location, embedding: Embedding) -> None:
+        self._store, self._encoder = IndexStore(place), embedding.load()
+
+    def write(self, chunks: list[Chunk]) -> tuple[str, int]:
+        """Embed and write one segment, unless a build that did not come to its end has written it already."""
+        info = self._encoder.info
+        name = self._store.written(chunks, info)
+        if name is None:
+            vectors = self._encoder.encode([searchable(chunk) for chunk in chunks])
+            name = self._store.write_segment(chunks, vectors, info)
+        return name, len(chunks)
+
+
+def _dropped(base: Manifest | None, given: Collection[str], remove: Collection[str], rebuild: bool) -> set[str]:
+    """The ids of the documents to drop. Raises ValueError for one to remove that is not there."""
+    entries = base.entries if base is not None else {}
+    known = {*entries, *(entry.source for entry in entries.values())}
+    if unknown := [one for one in remove if one not in known]:
+        raise ValueError(f"--remove {unknown[0]}: the index has no document of this id or source")
+    named = {id for id, entry in entries.items() if id in remove or entry.source in remove}
+    return named | ({id for id in entries if id not in given} if rebuild else set())

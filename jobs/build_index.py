@@ -1,0 +1,130 @@
+"""Documents, or the labels of a run, into a search index that answers are looked up in; again, to add to it."""
+
+from __future__ import annotations
+
+import sys
+from collections import Counter
+from collections.abc import Sequence
+from contextlib import nullcontext
+
+from pydantic import Field, model_validator
+
+from fdarx_core.documents import is_benchmark
+from fdarx_core.pipeline.indexing import Embedding, Indexed, Indexing
+from fdarx_core.records import Reject
+from fdarx_core.retrieval.models import ModelDirectories, ModelMissing, check_installed
+from fdarx_core.storage import Location, StorageError, write_records
+from jobs.exits import INTERRUPTED
+from jobs.options import JobConfig, read_options, stop
+from jobs.progress import ProgressLine
+from jobs.ray_session import ray_session
+
+_WHY_SHOWN = 5
+
+
+class IndexConfig(JobConfig):
+    """Options of `fdarx index`."""
+
+    documents: list[str] = Field(
+        default_factory=list,
+        description="what to index: txt, md, html, pdf (with a text layer), jsonl of {title, text}, a zip of these, a "
+        "folder or glob of them, or runs of `fdarx build`; on disk or s3://",
+    )
+    out: str = Field(description="folder of the index, on disk or s3://; what it holds already is kept")
+    chunk_size: int = Field(
+        10_000, ge=200, description="characters of a chunk, at most; labels are indexed by passage whatever this says"
+    )
+    overlap: int = Field(2_000, ge=0, description="characters that a chunk shares with the one before")
+    cosine_model: str | None = Field(
+        None, description="local directory of a sentence-transformers model (all-MiniLM-L6-v2, if installed)"
+    )
+    query_instruction: str | None = Field(
+        None, description="what the model is told before a question (what the model's own directory says, or nothing)"
+    )
+    words_only: bool = Field(
+        False, description="make no vectors: BM25 alone then searches; quick, and needs no model and no torch"
+    )
+    remove: list[str] = Field(default_factory=list, description="documents to drop, by id or source")
+    rebuild: bool = Field(
+        False, description="make the next version of --documents alone, with another model or other chunks if need be"
+    )
+    cpus: int | None = Field(None, ge=1, description="CPUs of this machine to use; on a cluster Ray decides (all)")
+
+    @model_validator(mode="after")
+    def _sensible(self) -> IndexConfig:
+        if not self.documents and not self.remove:
+            raise ValueError("nothing to do: give --documents, or --remove")
+        if self.overlap >= self.chunk_size:
+            raise ValueError(f"--overlap {self.overlap} must be less than --chunk-size {self.chunk_size}")
+        return self
+
+    def embedding(self) -> Embedding | None:
+        """The model of the vectors; None, after a word on standard error, where there is none to use.
+
+        Raises ModelMissing where one was asked for and can't be used.
+        """
+        if self.words_only:
+            return None
+        try:
+            check_installed("cosine")
+            return Embedding(ModelDirectories(cosine=self.cosine_model).of("cosine"), self.query_instruction)
+        except ModelMissing as error:
+            if self.cosine_model:
+                raise
+            print(f"no vectors, BM25 alone will search: {error}", file=sys.stderr)
+            return None
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the job; returns its exit code: 0 done, 2 wrong argument, 130 interrupted."""
+    config = read_options(IndexConfig, arguments, prog="fdarx index", description=__doc__ or "")
+    try:
+        return _index(config)
+    except (StorageError, ModelMissing, ValueError) as error:
+        stop(str(getattr(error, "cause", error)))
+    except KeyboardInterrupt:
+        print("\ninterrupted; the index is as it was, the same command takes up what is embedded", file=sys.stderr)
+        return INTERRUPTED
+
+
+def _index(config: IndexConfig) -> int:
+    runs = [one for one in config.documents if is_benchmark(one)]
+    sources = [one for one in config.documents if one not in runs]
+    place = Location(config.out)
+    place.check_writable()
+    embedding = config.embedding()
+    # Only embedding is work for others than this process.
+    session = ray_session(config.cpus) if embedding else nullcontext()
+    with session, ProgressLine({"index": "documents read"}, asking="") as progress:
+        indexing = Indexing(
+            place,
+            config.chunk_size,
+            config.overlap,
+            embedding,
+            lambda documents, embedded: progress("index", documents, 0, f"{embedded:,} new chunks written"),
+            config.rebuild,
+        )
+        done = indexing.run(sources, runs, config.remove)
+    _tell(done, place)
+    return 0
+
+
+def _tell(done: Indexed, place: Location) -> None:
+    if done.rejects:
+        write_records(place / "rejects.parquet", done.rejects, Reject)
+        reasons = Counter(reject.reason for reject in done.rejects)
+        counted = ", ".join(f"{number} {reason}" for reason, number in reasons.most_common())
+        print(f"left out: {counted}; see {place}/rejects.parquet", file=sys.stderr)
+        for reject in done.rejects[:_WHY_SHOWN]:
+            print(f"  {reject.id}: {reject.reason}: {reject.detail}", file=sys.stderr)
+    manifest = done.manifest
+    assert manifest is not None
+    by = f"BM25 and vectors of {manifest.encoder.name}" if manifest.encoder else "BM25 alone"
+    print(
+        f"index    {place}\nversion  {manifest.version}: {manifest.chunks:,} chunks of {manifest.documents:,} documents"
+    )
+    print(f"new      {done.embedded:,} chunks\nsearch   {by}")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

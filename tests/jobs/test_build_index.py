@@ -1,0 +1,101 @@
+"""`fdarx index` as a user types it: documents and a run's labels in, a searchable index out."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from fdarx_core.records import Reject
+from fdarx_core.retrieval.index import Index
+from fdarx_core.storage import Location, read_records
+from tests.conftest import REPOSITORY
+
+GUIDELINES = REPOSITORY / "examples" / "guidelines"
+
+
+def index(*options: object) -> subprocess.CompletedProcess[str]:
+    line = [sys.executable, "-m", "jobs.build_index", "--cpus", "1", *map(str, options)]
+    return subprocess.run(line, cwd=REPOSITORY, capture_output=True, text=True, timeout=200)
+
+
+@pytest.fixture(scope="module")
+def guidelines(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    out = tmp_path_factory.mktemp("indexes") / "guidelines"
+    done = index("--documents", GUIDELINES, "--out", out, "--words-only", "--chunk-size", 600, "--overlap", 100)
+    assert done.returncode == 0, done.stderr
+    assert "BM25 alone" in done.stdout
+    return out
+
+
+def test_documents_are_found_again(guidelines: Path) -> None:
+    opened = Index.open(str(guidelines))
+    [[(position, _), *_]] = opened.search(["When is a periodic report due?"], 3)
+    chunk = opened.chunk(position)
+    assert chunk.title.startswith("Reporting of Adverse Events")
+    assert "Quarterly for the first three years" in chunk.text
+
+
+def test_what_is_new_is_added_and_nothing_else(guidelines: Path, tmp_path: Path) -> None:
+    before = Index.open(str(guidelines))
+    (tmp_path / "note.txt").write_text("A liner of cork is never accepted for liquids.")
+    broken = tmp_path / "broken.pdf"
+    broken.write_bytes(b"%PDF-1.7 and no more")
+    limits = ("--words-only", "--chunk-size", 600, "--overlap", 100)
+    done = index("--documents", GUIDELINES, tmp_path, "--out", guidelines, *limits)
+    assert done.returncode == 0, done.stderr
+    assert "new      1 chunks" in done.stdout
+    after = Index.open(str(guidelines))
+    assert (len(after), after.manifest.documents) == (len(before) + 1, before.manifest.documents + 1)
+    [reject] = read_records(Location(guidelines) / "rejects.parquet", Reject)
+    assert "broken.pdf" in reject.id and "broken.pdf" in done.stderr
+    again = index("--documents", GUIDELINES, tmp_path, "--out", guidelines, *limits)
+    assert "new      0 chunks" in again.stdout
+    assert Index.open(str(guidelines)).version == after.version
+
+
+def test_a_document_is_dropped(guidelines: Path, tmp_path: Path) -> None:
+    source = str(GUIDELINES / "container-closures.html")
+    limits = ("--words-only", "--chunk-size", 600, "--overlap", 100)
+    done = index("--remove", source, "--out", guidelines, *limits)
+    assert done.returncode == 0, done.stderr
+    opened = Index.open(str(guidelines))
+    titles = {opened.chunk(position).title for position in range(len(opened))}
+    assert not any(title.startswith("Container Closures") for title in titles)
+    missing = index("--remove", "no such document", "--out", guidelines, *limits)
+    assert (missing.returncode, "no document" in missing.stderr) == (2, True)
+
+
+def test_a_runs_labels(example_build: Path, tmp_path: Path) -> None:
+    done = index("--documents", example_build, "--out", tmp_path / "labels", "--words-only")
+    assert done.returncode == 0, done.stderr
+    opened = Index.open(str(tmp_path / "labels"))
+    assert opened.chunk(0).set_id and opened.chunk(0).drug and opened.chunk(0).section
+
+
+@pytest.mark.parametrize(
+    ("options", "complaint"),
+    [
+        (("--documents", "no/such/file.pdf"), "no/such/file.pdf"),
+        ((), "--documents"),
+        (("--documents", GUIDELINES, "--overlap", 900, "--chunk-size", 900), "must be less"),
+        (("--documents", GUIDELINES, "--cosine-model", "no/such/model"), "no/such/model"),
+    ],
+)
+def test_wrong_arguments(options: tuple[object, ...], complaint: str, tmp_path: Path) -> None:
+    done = index("--out", tmp_path / "out", *options)
+    assert done.returncode == 2
+    assert complaint in done.stderr and done.stderr.count("\n") == 1, done.stderr
+
+
+def test_an_index_of_other_makings_is_refused_at_once(guidelines: Path) -> None:
+    done = index("--documents", GUIDELINES, "--out", guidelines, "--words-only", "--chunk-size", 700, "--overlap", 50)
+    assert done.returncode == 2 and "--rebuild" in done.stderr
+    version = json.loads((guidelines / "index.json").read_text())["version"]
+    more = ("--words-only", "--chunk-size", 700, "--overlap", 50, "--rebuild")
+    done = index("--documents", GUIDELINES, "--out", guidelines, *more)
+    assert done.returncode == 0, done.stderr
+    assert json.loads((guidelines / "index.json").read_text())["version"] != version

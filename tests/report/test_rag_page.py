@@ -1,0 +1,108 @@
+"""The page of a comparison of retrieval strategies, as a reader's browser gets it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from lxml import html as lxml_html
+
+from fdarx_core.report.rag import rag_page
+from tests.report.synthetic_rag import WHAT, SyntheticRag
+
+HOSTILE = '</script><script>alert(1)</script><img src=x onerror=alert(2)> & "dose" < 5 mg\' {{ 7 * 7 }}'
+
+
+@pytest.fixture(scope="module")
+def made() -> SyntheticRag:
+    return SyntheticRag(questions=30)
+
+
+@pytest.fixture(scope="module")
+def page(made: SyntheticRag) -> str:
+    return rag_page(made.results(), made.answers, made.scores)
+
+
+def parsed(page: str) -> Any:
+    return lxml_html.document_fromstring(page)
+
+
+def text_of(element: Any) -> str:
+    return " ".join(element.text_content().split())
+
+
+def test_the_page_has_its_parts_and_loads_nothing(page: str) -> None:
+    tree = parsed(page)
+    assert [text_of(heading) for heading in tree.iter("h2")] == [
+        "Tables", "Figure", "Paired differences", "Time and cost", "Sample questions", "The run",
+    ]  # fmt: skip
+    ids = [element.get("id") for element in tree.iter() if element.get("id")]
+    assert len(ids) == len(set(ids))
+    assert {link.get("href")[1:] for link in tree.iter("a")} <= set(ids)
+    assert [element.tag for element in tree.iter() if element.get("src")] == []
+    assert all("url(" not in one.text_content() and "@import" not in one.text_content() for one in tree.iter("style"))
+    assert "default-src 'none'" in page
+
+
+def test_it_says_who_judged_and_what_failed(made: SyntheticRag, page: str) -> None:
+    failed = sum(one.outcome == "failed" for one in made.answers)
+    assert "not from an LLM" in page and f"{failed} answers failed" in page
+    results = made.results()
+    by_model = rag_page(replace(results, what=replace(WHAT, judge="gpt")), made.answers, made.scores)
+    assert "not from an LLM" not in by_model and "Contexts judged by gpt." in by_model
+
+
+def test_tables_hold_the_figures(made: SyntheticRag, page: str) -> None:
+    one = next(
+        one for one in made.results().figures
+        if (one.strategy, one.postprocess, one.metric) == ("hyde", "rerank", "context_precision")
+    )  # fmt: skip
+    rows = {text_of(row[0]): row for row in parsed(page).get_element_by_id("table-3").xpath(".//tbody/tr")}
+    assert text_of(rows["HyDE(24)"][1]) == f"{one.value:.3f} {one.low:.3f}–{one.high:.3f}"
+
+
+def test_figure_and_differences_and_usage(page: str) -> None:
+    tree = parsed(page)
+    assert tree.get_element_by_id("figure-contexts") is not None
+    assert len(tree.get_element_by_id("differences").xpath(".//table")) == 2
+    rows = tree.get_element_by_id("usage").xpath(".//tbody/tr")
+    assert len(rows) == 21 and text_of(rows[0][0]) == WHAT.strategies["qa_rag"]
+
+
+def test_twelve_samples_with_contexts_verdicts_and_citations(made: SyntheticRag, page: str) -> None:
+    samples = parsed(page).get_element_by_id("samples").find_class("asked")
+    assert len(samples) == 12
+    assert [len(one.find_class("sample")) for one in samples] == [len(WHAT.strategies)] * 12
+    question = next(one for one in made.questions if one.question == text_of(samples[0].find_class("ask")[0]))
+    assert question.references[0] in text_of(samples[0])
+    first = samples[0].find_class("sample")[0]
+    key = (question.id, "qa_rag", "rerank")
+    score = next(one for one in made.scores if (one.question_id, one.strategy, one.postprocess) == key)
+    notes = [text_of(quote[0]) for quote in first.iter("blockquote")]
+    verdicts = ["✓ useful" if one else "not useful" for one in score.useful] or ["no verdict"] * 6
+    assert [note.split(" · ")[1] for note in notes] == verdicts
+    assert [note.endswith("· cited") for note in notes] == [True, False, True, False, False, False]
+
+
+def test_texts_of_documents_and_models_stay_text() -> None:
+    made = SyntheticRag(questions=10, hostile=HOSTILE)
+    page = rag_page(made.results(), made.answers, made.scores)
+    tree = parsed(page)
+    assert list(tree.iter("img")) == []
+    assert not any("alert(1)" in (script.text_content() or "") for script in tree.iter("script"))
+    assert page.count(HOSTILE) == 0 and "{{ 7 * 7 }}" in tree.text_content()
+
+
+def test_a_comparison_of_which_nothing_came(made: SyntheticRag) -> None:
+    empty = replace(made.results(), figures=[], differences=[], usages=[], by_retriever=[])
+    page = rag_page(empty, [], [])
+    assert "Nothing was measured." in page and "There was nothing to compare" in page
+    assert "Not asked under the main post-processing." in page
+
+
+def test_the_same_rows_give_the_same_page(made: SyntheticRag, page: str) -> None:
+    assert rag_page(made.results(), reversed(made.answers), made.scores).count("<blockquote") == page.count(
+        "<blockquote"
+    )
+    assert rag_page(made.results(), made.answers, made.scores) == page

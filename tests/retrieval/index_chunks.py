@@ -1,0 +1,35 @@
+"""Small documents and vectors to index."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from fdarx_core.records import Chunk
+from fdarx_core.retrieval.collection import Vectors
+from fdarx_core.retrieval.index import EncoderInfo
+
+ENCODER = EncoderInfo("hashing", "f00d", 8)
+
+
+def document(id: str, texts: Sequence[str], *, title: str = "", source: str = "") -> list[Chunk]:
+    return [
+        Chunk(f"{id}-{at}", id, title or f"Guideline {id}", source or f"{id}.txt", "", text, at, at * 100)
+        for at, text in enumerate(texts)
+    ]
+
+
+def label(set_id: str, drug: str, sections: Sequence[tuple[str, str]]) -> list[Chunk]:
+    return [
+        Chunk(f"{set_id}-{at}", set_id, drug, "labels.zip", section, text, at, -1, set_id, drug)
+        for at, (section, text) in enumerate(sections)
+    ]
+
+
+def embed(chunks: Sequence[Chunk]) -> Vectors:
+    """Unit vectors that follow from the texts."""
+    rows = [np.random.default_rng([*chunk.text.encode()]).standard_normal(8) for chunk in chunks]
+    vectors: Vectors = np.array(rows, np.float32).reshape(-1, 8)
+    vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
+    return vectors

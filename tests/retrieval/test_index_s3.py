@@ -1,0 +1,76 @@
+"""An index on a real S3 server."""
+
+from __future__ import annotations
+
+import threading
+import time
+from uuid import uuid4
+
+import pytest
+
+from fdarx_core.retrieval.index import Index, IndexDamaged, IndexMissing, IndexStore
+from fdarx_core.storage import Location
+from tests.retrieval.index_chunks import ENCODER, document, embed
+
+pytestmark = pytest.mark.s3
+
+
+def test_building_adding_reading_and_damage(bucket: Location) -> None:
+    place = bucket / uuid4().hex
+    with pytest.raises(IndexMissing):
+        Index.open(place)
+    store = IndexStore(place, settle=0.1)
+    first = document("a", ["renal dose", "liver"])
+    old = store.commit([store.write_segment(first, embed(first), ENCODER)])
+    more = document("b", ["heart"])
+    assert store.missing([*first, *more], ENCODER) == more
+    store.commit([store.write_segment(more, embed(more), ENCODER)])
+    index = Index.open(str(place))
+    assert [index.chunk(at) for at in range(3)] == [*first, *more]
+    [[(position, _)]] = index.search(["heart"], 1, retriever="hybrid", vectors=embed(more))
+    assert position == 2
+    assert len(Index.open(place, version=old.version)) == 2
+    (place / f"segments/{old.segments[0].name}/vectors.parquet").delete()
+    with pytest.raises(IndexDamaged, match=r"vectors.parquet is missing"):
+        Index.open(place)
+
+
+def test_writers_at_once_lose_nothing(bucket: Location) -> None:
+    """No lock holds them apart: they find the pointer moved, before or after, and commit on top of each other."""
+    place = bucket / uuid4().hex
+    start = threading.Barrier(3)
+
+    def write(number: int) -> None:
+        store = IndexStore(place, settle=3.0)
+        chunks = document(f"d{number}", [f"word{number}"])
+        name = store.write_segment(chunks, embed(chunks), ENCODER)
+        start.wait()
+        store.commit([name])
+
+    threads = [threading.Thread(target=write, args=(number,)) for number in range(3)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    manifest = IndexStore(place).current()
+    assert manifest is not None
+    assert sorted(manifest.entries) == ["d0", "d1", "d2"]
+
+
+def test_the_pointer_can_be_read_while_it_is_replaced(bucket: Location) -> None:
+    store = IndexStore(bucket / uuid4().hex, settle=0.1)
+    chunks = document("a", ["renal dose"])
+    manifest = store.commit([store.write_segment(chunks, embed(chunks), ENCODER)])
+    pointer = store.place / "index.json"
+    data = pointer.read_bytes()
+
+    def replace() -> None:
+        for spaces in range(40):
+            pointer.write_bytes(data + b" " * spaces)
+            time.sleep(0.05)
+
+    writing = threading.Thread(target=replace)
+    writing.start()
+    while writing.is_alive():
+        assert store.current() == manifest
+    writing.join()

@@ -1,0 +1,247 @@
+"""What building, adding, replacing and racing do to an index."""
+
+from __future__ import annotations
+
+import pickle
+import threading
+from contextlib import nullcontext
+from pathlib import Path
+
+import pytest
+
+from fdarx_core.records import Chunk
+from fdarx_core.retrieval.index import EncoderInfo, Index, IndexConflict, IndexMissing, IndexStore, Manifest
+from fdarx_core.retrieval.index import store as store_module
+from fdarx_core.retrieval.index.files import write_file
+from fdarx_core.retrieval.index.lock import alone
+from fdarx_core.retrieval.index.manifest import FileInfo
+from fdarx_core.storage import Location, StorageError
+from tests.retrieval.index_chunks import ENCODER, document, embed, label
+
+FIRST = [*document("a", ["renal dose", "liver"]), *document("b", ["heart failure"])]
+
+
+def add(store: IndexStore, chunks: list[Chunk], chunking: dict[str, int] | None = None) -> Manifest:
+    """As a build does: only what is missing is embedded and written."""
+    new = store.missing(chunks, ENCODER)
+    names = [store.write_segment(new, embed(new), ENCODER)] if new else []
+    return store.commit(names, given={chunk.document_id: chunk.source for chunk in chunks}, chunking=chunking)
+
+
+def files(folder: Path) -> dict[str, bytes]:
+    return {str(one.relative_to(folder)): one.read_bytes() for one in folder.rglob("*") if one.is_file()}
+
+
+def texts(index: Index) -> list[str]:
+    return [index.chunk(position).text for position in range(len(index))]
+
+
+def test_adding_a_document_writes_its_chunks_alone(tmp_path: Path) -> None:
+    store = IndexStore(str(tmp_path))
+    assert store.current() is None
+    assert store.missing(FIRST, ENCODER) == FIRST
+    first = add(store, FIRST)
+    assert (first.chunks, first.documents, first.encoder, first.parent) == (3, 2, ENCODER, "")
+    before = files(tmp_path)
+    more = document("c", ["skin", "eye"])
+    assert store.missing([*FIRST, *more], ENCODER) == more
+    second = add(store, [*FIRST, *more])
+    assert second.version.startswith("0002-")
+    assert second.parent == first.version
+    changed = {name for name, data in files(tmp_path).items() if before.get(name) != data}
+    folder = f"segments/{second.segments[1].name}"
+    new = {f"{folder}/{name}" for name in ("chunks.parquet", "vectors.parquet", "segment.json")}
+    assert changed == {"index.json", f"versions/{second.version}.json"} | new
+    assert texts(Index.open(str(tmp_path))) == ["renal dose", "liver", "heart failure", "skin", "eye"]
+
+
+def test_the_same_build_again_makes_no_version_and_elsewhere_the_same_segments(tmp_path: Path) -> None:
+    store = IndexStore(str(tmp_path / "one"))
+    first = add(store, FIRST)
+    before = files(tmp_path / "one")
+    assert add(store, FIRST).version == first.version
+    name = store.write_segment(FIRST, embed(FIRST), ENCODER)
+    assert store.commit([name]).version == first.version
+    assert files(tmp_path / "one") == before
+    add(IndexStore(str(tmp_path / "two")), FIRST)
+    segments = {name: data for name, data in before.items() if name.startswith("segments")}
+    assert {name: data for name, data in files(tmp_path / "two").items() if name.startswith("segments")} == segments
+
+
+def test_a_changed_file_replaces_its_document_and_leaves_the_others(tmp_path: Path) -> None:
+    store = IndexStore(str(tmp_path))
+    add(store, FIRST)
+    changed = document("a2", ["renal dose halved"], source="a.txt")
+    manifest = add(store, changed)
+    assert sorted(manifest.entries) == ["a2", "b"]
+    index = Index.open(str(tmp_path))
+    assert texts(index) == ["heart failure", "renal dose halved"]
+    assert index.search(["liver"], 5) == [[]]
+    [[(position, score)]] = index.search([""], 1, retriever="cosine", vectors=embed(changed))
+    assert index.chunk(position) == changed[0]
+    assert score == pytest.approx(1)
+
+
+def test_documents_that_left_a_file_of_many_go_and_those_still_in_it_stay(tmp_path: Path) -> None:
+    store = IndexStore(str(tmp_path))
+    rows = {id: document(id, [f"text of {id}"], source="rows.jsonl") for id in "abcd"}
+    add(store, [*rows["a"], *rows["b"], *document("x", ["other"])])
+    assert sorted(add(store, [*rows["b"], *rows["c"]]).entries) == ["b", "c", "x"]
+    copied = document("b", ["text of b"], source="copy.txt")
+    assert sorted(add(store, copied).entries) == ["b", "c", "x"]
+
+
+def test_a_label_is_replaced_by_its_set_id_alone(tmp_path: Path) -> None:
+    store = IndexStore(str(tmp_path))
+    add(store, label("s1", "Aspirin", [("1 USES", "pain")]))
+    add(store, label("s2", "Ibuprofen", [("1 USES", "fever")]))
+    assert store.current().documents == 2  # type: ignore[union-attr]
+    add(store, label("s1", "Aspirin", [("1 USES", "pain and fever")]))
+    assert texts(Index.open(str(tmp_path))) == ["fever", "pain and fever"]
+
+
+def test_removing(tmp_path: Path) -> None:
+    store = IndexStore(str(tmp_path))
+    add(store, FIRST)
+    manifest = store.commit([], remove=["a", "unknown"])
+    assert texts(Index.open(str(tmp_path))) == ["heart failure"]
+    assert store.commit([], remove=["a"]).version == manifest.version
+    store.commit([], remove=["b"])
+    empty = Index.open(str(tmp_path))
+    assert len(empty) == 0
+    assert empty.search(["heart"], 3) == [[]]
+    assert empty.names("", 5) == []
+
+
+def test_a_pinned_version_stays_readable_while_newer_ones_land(tmp_path: Path) -> None:
+    store = IndexStore(str(tmp_path))
+    first = add(store, FIRST)
+    store.commit([], remove=["a"])
+    assert len(Index.open(str(tmp_path), version=first.version)) == 3
+    with pytest.raises(IndexMissing, match=f"no version 0009-x; it has {first.version}, 0002-"):
+        Index.open(str(tmp_path), version="0009-x")
+
+
+def test_no_index(tmp_path: Path) -> None:
+    with pytest.raises(IndexMissing, match=r"has no index.json; make one: fdarx index"):
+        Index.open(str(tmp_path / "none"))
+    with pytest.raises(ValueError, match="no document to index"):
+        IndexStore(str(tmp_path)).commit([])
+
+
+def test_a_writer_that_dies_before_the_pointer_leaves_the_old_version(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = IndexStore(str(tmp_path))
+    first = add(store, FIRST)
+
+    def die(*_: object) -> bool:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        patch.setattr(IndexStore, "_replaced", die)
+        add(store, document("c", ["skin"]))
+    assert Index.open(str(tmp_path)).version == first.version
+    assert add(store, document("c", ["skin"])).documents == 3
+
+
+def test_writers_at_once_lose_nothing(tmp_path: Path) -> None:
+    """Each has a store of its own, as processes have; a lock is held by an open file, so threads vie for it alike."""
+    start = threading.Barrier(6)
+
+    def write(number: int) -> None:
+        store = pickle.loads(pickle.dumps(IndexStore(str(tmp_path))))
+        chunks = document(f"d{number}", [f"word{number}"])
+        name = store.write_segment(chunks, embed(chunks), ENCODER)
+        start.wait()
+        store.commit([name])
+
+    threads = [threading.Thread(target=write, args=(number,)) for number in range(6)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    manifest = IndexStore(str(tmp_path)).current()
+    assert manifest is not None
+    assert sorted(manifest.entries) == [f"d{number}" for number in range(6)]
+    assert manifest.version.startswith("0006-")
+
+
+def test_on_a_disk_a_writer_waits_for_the_one_before(tmp_path: Path) -> None:
+    store = IndexStore(str(tmp_path))
+    first = add(store, FIRST)
+    name = store.write_segment(document("c", ["skin"]), embed(document("c", ["skin"])), ENCODER)
+    waiting = threading.Thread(target=store.commit, args=([name],))
+    with alone(store.place):
+        waiting.start()
+        waiting.join(0.3)
+        assert waiting.is_alive()
+        assert Index.open(str(tmp_path)).version == first.version
+    waiting.join()
+    assert Index.open(str(tmp_path)).manifest.documents == 3
+
+
+def test_where_nothing_holds_writers_apart_the_second_builds_on_the_first(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(store_module, "alone", lambda place: nullcontext())
+    monkeypatch.setattr(store_module, "write_file", overtaken := Overtaken(tmp_path))
+    manifest = add(IndexStore(str(tmp_path)), document("c", ["skin"]))
+    assert overtaken.done
+    assert sorted(manifest.entries) == ["a", "b", "c"]
+    assert Index.open(str(tmp_path)).version == manifest.version
+
+
+class Overtaken:
+    """Writes a file; before the first one, another writer commits."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder, self.done = folder, False
+
+    def __call__(self, place: Location, name: str, data: bytes) -> FileInfo:
+        if not self.done:
+            self.done = True
+            add(IndexStore(str(self.folder)), FIRST)
+        return write_file(place, name, data)
+
+
+def test_another_encoder_is_refused_unless_all_is_given_again(tmp_path: Path) -> None:
+    store = IndexStore(str(tmp_path))
+    add(store, FIRST)
+    other = EncoderInfo("other", "beef", 8)
+    more = document("c", ["skin"])
+    name = store.write_segment(more, embed(more), other)
+    with pytest.raises(IndexConflict, match="embedded with hashing, and is now to get some with other"):
+        store.commit([name])
+    with pytest.raises(IndexConflict, match="no embedding model"):
+        store.commit([store.write_segment(more)])
+    assert store.missing(FIRST, other) == FIRST
+    assert store.commit([store.write_segment(FIRST, embed(FIRST), other)]).encoder == other
+
+
+def test_another_chunking_is_refused_unless_all_is_given_again(tmp_path: Path) -> None:
+    store = IndexStore(str(tmp_path))
+    add(store, FIRST, {"size": 10})
+    assert add(store, FIRST).chunking == {"size": 10}
+    with pytest.raises(IndexConflict, match=r"2 documents cut with \{'size': 10\}.*cut with \{'size': 20\}"):
+        add(store, document("c", ["skin"]), {"size": 20})
+    again = [*document("a", ["renal dose liver"]), *document("b", ["heart failure indeed"])]
+    assert add(store, again, {"size": 20}).chunking == {"size": 20}
+
+
+def test_segments_that_make_no_sense_are_refused(tmp_path: Path) -> None:
+    store = IndexStore(str(tmp_path))
+    vectors = embed(FIRST)
+    with pytest.raises(ValueError, match="at least one chunk"):
+        store.write_segment([])
+    with pytest.raises(ValueError, match="together, or neither"):
+        store.write_segment(FIRST, vectors)
+    with pytest.raises(ValueError, match=r"3 chunks of 8 dimensions have vectors of \(2, 8\)"):
+        store.write_segment(FIRST, vectors[:2], ENCODER)
+    with pytest.raises(ValueError, match="no numbers"):
+        store.write_segment(FIRST, vectors * float("nan"), ENCODER)
+    with pytest.raises(ValueError, match="document a comes twice"):
+        store.write_segment([FIRST[0], FIRST[2], FIRST[1]])
+    assert list(tmp_path.iterdir()) == []
+    with pytest.raises(StorageError, match=r"segment.json is missing"):
+        store.commit(["nothere"])
