@@ -18,6 +18,7 @@ from fdarx_core.records import content_id
 from fdarx_core.retrieval.index import Index
 from fdarx_core.retrieval.models import ModelMissing
 from fdarx_core.storage import RunDirectory, StorageError
+from jobs.build_plan import tell_plan
 from jobs.evaluate_rag_config import EvaluateRagConfig
 from jobs.exits import INTERRUPTED, STOPPED
 from jobs.options import read_options, stop
@@ -25,7 +26,7 @@ from jobs.progress import ProgressLine
 from jobs.ray_session import ray_session
 from jobs.versions import versions
 
-_PHASES = {"answer": "parts answered and judged", "publish": "computing figures and intervals"}
+_PHASES = {"plan": "parts planned", "answer": "parts answered and judged", "publish": "computing figures and intervals"}
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -58,6 +59,9 @@ def _compare(config: EvaluateRagConfig) -> int:
     with ray_session(config.cpus), ProgressLine(_PHASES, asking="answer") as progress:
         reuse = [RunDirectory.open(other) for other in config.reuse]
         evaluation = RagEvaluation(run, sweep, chosen, rejects, progress, config.seed, config.resamples, reuse)
+        if config.plan:
+            tell_plan(evaluation.plan())
+            return 0
         _run(evaluation, progress)
     return _tell(run, sweep)
 

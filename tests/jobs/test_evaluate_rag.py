@@ -88,6 +88,9 @@ def test_all_ways_by_the_built_in_rules(index: Path, tmp_path: Path) -> None:
 def test_a_model_on_a_server(index: Path, tmp_path: Path, server: LoopbackServer) -> None:
     out = tmp_path / "run"
     named = ("--models", models_file(tmp_path, server.openai_url, {"name": "m"}), "--answerer", "m", "--judge", "m")
+    planned = compare(index, out, *named, "--sample", 3, "--plan")
+    assert (planned.returncode, server.number) == (0, 0), planned.stderr
+    assert "score_chunk" in planned.stdout
     done = compare(index, out, *named, "--sample", 3)
     assert done.returncode == 0, done.stderr
     answers, scores = rows_of(out, "answers", RagAnswer), rows_of(out, "scores", RagScore)

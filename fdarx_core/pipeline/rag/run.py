@@ -14,6 +14,7 @@ import ray
 from fdarx_core.llm import ResponseStore
 from fdarx_core.llm.ledger import ledger
 from fdarx_core.pipeline.control import Control, start_control
+from fdarx_core.pipeline.planning import Planned, PlanRow, add_up
 from fdarx_core.pipeline.rag.parts import UNDERSTOOD_BY, RagParts
 from fdarx_core.pipeline.rag.results import publish
 from fdarx_core.pipeline.rag.similarity import SimilarityHolder
@@ -57,6 +58,18 @@ class RagEvaluation:
         with self._timed("answer"):
             ended = self._answer(parts, numbers)
         return self._publish(parts, numbers, ended)
+
+    def plan(self) -> list[PlanRow]:
+        """What the comparison would ask of whom, without asking: the built-in rules stand in for the models."""
+        parts = RagParts(self.run)
+        numbers = parts.split(self.questions)
+        talks = self._talks(parts)
+        found: list[list[Planned]] = []
+        for part in in_windows(talks.plan.remote, numbers, _PARTS_IN_TALK):
+            found.append(part)
+            self.progress("plan", len(found), len(numbers), "")
+        self.run.stop("planned")
+        return add_up(found, self.sweep.models)
 
     def _answer(self, parts: RagParts, numbers: Sequence[int]) -> str:
         """What ended asking, or ""."""

@@ -9,9 +9,10 @@ import ray
 from fdarx_core.llm import Asker, AskingStopped
 from fdarx_core.pipeline.control import other_end
 from fdarx_core.pipeline.outside import report_to
+from fdarx_core.pipeline.planning import Planned, Tally
 from fdarx_core.pipeline.rag.parts import RagParts
 from fdarx_core.pipeline.rag.rows import answer_row, failed_for_now, judged
-from fdarx_core.pipeline.rag.tools import Holders, JobTools, Once
+from fdarx_core.pipeline.rag.tools import Asks, Holders, JobTools, Noting, Once
 from fdarx_core.pipeline.rag.what import RagSweep, Way, baseline
 from fdarx_core.rag.flow import answer, find
 from fdarx_core.rag.titles import title_rank
@@ -45,8 +46,14 @@ class Talks:
         self._parts.write(part, [row for row, _ in rows], [score for _, score in rows], ranks, whole)
         return ""
 
+    async def plan(self, part: int) -> list[Planned]:
+        """What answering and judging a part would ask, without asking."""
+        tally = Tally(baseline(), self._sweep.models)
+        await asyncio.gather(*(self._question(one, Noting(tally)) for one in self._parts.questions(part)))
+        return tally.planned
+
     async def _question(
-        self, question: RagQuestion, asker: Asker
+        self, question: RagQuestion, asker: Asks
     ) -> tuple[list[tuple[RagAnswer, RagScore]], list[TitleRank]]:
         once = Once()
         ways = [self._way(question, way, self._tools(asker, once)) for way in self._sweep.ways]
@@ -70,7 +77,7 @@ class Talks:
             ranks.append(TitleRank(question.id, question.cluster, name, rank or 0))
         return ranks
 
-    def _tools(self, asker: Asker, once: Once) -> JobTools:
+    def _tools(self, asker: Asks, once: Once) -> JobTools:
         return JobTools(self._sweep, asker, self._holders, once)
 
     def _open(self) -> Asker:

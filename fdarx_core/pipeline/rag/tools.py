@@ -6,15 +6,15 @@ import asyncio
 import time
 from collections.abc import Awaitable, Callable, Hashable, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
 import ray
 
-from fdarx_core.llm import Asker
+from fdarx_core.pipeline.planning import Tally
 from fdarx_core.pipeline.rag.what import RagSweep
 from fdarx_core.rag.searching import Searcher
 from fdarx_core.rag.tools import Ask, Role, Search
-from fdarx_core.records import Found, Response
+from fdarx_core.records import Found, Request, Response
 from fdarx_core.retrieval.dense import SentenceEncoder
 from fdarx_core.retrieval.index import Index, Only
 from fdarx_core.retrieval.registry import load_reranker
@@ -68,6 +68,22 @@ class Holders:
     similarity: str = ""
 
 
+class Asks(Protocol):
+    """Whoever answers requests: an `Asker`, or `Noting` in its place."""
+
+    async def ask(self, requests: Sequence[Request]) -> list[Response]: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Noting:
+    """Asks nobody: the built-in rules answer, and the tally notes what a model would read and write."""
+
+    tally: Tally
+
+    async def ask(self, requests: Sequence[Request]) -> list[Response]:
+        return self.tally(requests)
+
+
 class Once:
     """Work that several ways share is done once; who comes while it is under way waits for it."""
 
@@ -93,7 +109,7 @@ class JobTools:
     What was found and scored is kept in `once`, which the ways to one question share: each finds the same.
     """
 
-    def __init__(self, sweep: RagSweep, asker: Asker, holders: Holders, once: Once) -> None:
+    def __init__(self, sweep: RagSweep, asker: Asks, holders: Holders, once: Once) -> None:
         self.search_s = self.rerank_s = 0.0
         self._sweep, self._asker, self._holders, self._once = sweep, asker, holders, once
 
