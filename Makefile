@@ -20,6 +20,12 @@ demo: $(VENV)/core  ## a benchmark from the example labels, and the built-in bas
 	$(BIN)/fdarx build --labels examples/labels --out runs/demo
 	$(BIN)/fdarx evaluate --benchmark runs/demo --retrievers bm25,tfidf --out runs/demo-baseline
 
+serve: $(VENV)/core  ## cited answers on the example labels and guidelines, at http://127.0.0.1:8000
+	$(BIN)/fdarx build --labels examples/labels --out runs/demo
+	$(BIN)/fdarx index --documents runs/demo --words-only --out runs/index-labels
+	$(BIN)/fdarx index --documents examples/guidelines --words-only --out runs/index-guidelines
+	$(BIN)/fdarx serve --index labels=runs/index-labels guidelines=runs/index-guidelines
+
 test: $(VENV)/test  ## all tests; those on real labels find them through FDARX_DATA
 	$(RUN) pytest
 

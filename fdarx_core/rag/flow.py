@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import aclosing
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -91,15 +92,16 @@ async def answer(question: str, finding: Finding, tools: Tools) -> RagReply:
     return _reply(response, finding, time.monotonic() - start)
 
 
-async def answer_stream(question: str, finding: Finding, tools: StreamingTools) -> AsyncIterator[str | RagReply]:
+async def answer_stream(question: str, finding: Finding, tools: StreamingTools) -> AsyncGenerator[str | RagReply, None]:
     """The answer's text piece by piece, then the whole of it; pieces joined may differ from it in outer white space."""
     if not finding.contexts:
         yield NOTHING_FOUND
         yield _nothing()
         return
     start = time.monotonic()
-    async for piece in tools.stream("answerer", answer_ask(question, finding)):
-        yield piece if isinstance(piece, str) else _reply(piece, finding, time.monotonic() - start)
+    async with aclosing(tools.stream("answerer", answer_ask(question, finding))) as pieces:
+        async for piece in pieces:
+            yield piece if isinstance(piece, str) else _reply(piece, finding, time.monotonic() - start)
 
 
 def answer_ask(question: str, finding: Finding) -> Ask:

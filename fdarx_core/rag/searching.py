@@ -26,10 +26,8 @@ class Searcher:
         vectors = None if retriever == "bm25" else self.encoded(searches)
         texts = [search.text for search in searches]
         ranked = self.index.search(texts, k, retriever=retriever, vectors=vectors, only=only)
-        return [
-            [Found(self.index.chunk(position), score, number) for position, score in found]
-            for number, found in enumerate(ranked)
-        ]
+        chunks = iter(self.index.chunks([position for found in ranked for position, _ in found]))
+        return [[Found(next(chunks), score, number) for _, score in found] for number, found in enumerate(ranked)]
 
     def encoded(self, searches: Sequence[Search]) -> Vectors | None:
         """Shape (searches, dimensions): questions with the encoder's instruction, other texts as what is searched."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol, TypeAlias
 
@@ -47,6 +47,6 @@ class Tools(Protocol):
 class StreamingTools(Tools, Protocol):
     """What a service has besides."""
 
-    def stream(self, role: Role, ask: Ask) -> AsyncIterator[str | Response]:
+    def stream(self, role: Role, ask: Ask) -> AsyncGenerator[str | Response, None]:
         """The reply's text as it comes, piece by piece, and at the end the whole Response."""
         ...

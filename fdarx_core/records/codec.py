@@ -36,9 +36,15 @@ def _arrow_type(hint: Any) -> pa.DataType:
 
 
 @cache
+def _hints(record: type) -> dict[str, Any]:
+    """Reading them takes longer than a table of a few rows."""
+    return get_type_hints(record)
+
+
+@cache
 def arrow_schema(record: type) -> pa.Schema:
     """The Arrow schema of a record class, one column a field, in the order of its definition."""
-    hints = get_type_hints(record)
+    hints = _hints(record)
     return pa.schema([(field.name, _arrow_type(hints[field.name])) for field in dataclasses.fields(record)])
 
 
@@ -52,7 +58,7 @@ def to_table(rows: Iterable[Any], record: type) -> pa.Table:
 
 def from_table(table: pa.Table, record: type[Record]) -> Iterator[Record]:
     """The inverse of `to_table`. Columns the record does not know are ignored; missing ones take their defaults."""
-    hints = get_type_hints(record)
+    hints = _hints(record)  # type: ignore[arg-type]
     names = [field.name for field in dataclasses.fields(record) if field.name in table.column_names]  # type: ignore[arg-type]
     for row in table.select(names).to_pylist():
         yield record(**{name: _typed(row[name], hints[name]) for name in names})

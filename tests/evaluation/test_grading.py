@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from fdarx_core.evaluation.grading import grade_without_judge, grading_slots, read_grade
-from fdarx_core.evaluation.tasks.grade_answer import GRADE_ANSWER
+from fdarx_core.evaluation.tasks.grade_answer import GRADE_ANSWER, GradeReply
 from fdarx_core.llm import Baseline, ResponseStore, ask
 from fdarx_core.records import Prediction, QuestionAnswer, Response
 from fdarx_core.storage import Location
@@ -106,10 +106,9 @@ def test_the_request_shows_question_reference_and_answer_between_tags() -> None:
 
 
 def test_the_examples_show_every_grade_and_the_baseline_agrees() -> None:
-    examples = GRADE_ANSWER.prompt.examples
-    assert {example.reply["grade"] for example in examples} == {"CORRECT", "INCORRECT", "NOT_ATTEMPTED"}
-    agreed = [GRADE_ANSWER.baseline(example.slots).grade == example.reply["grade"] for example in examples]
-    assert all(agreed)
+    examples = [(one.slots, GradeReply.model_validate(one.reply).grade) for one in GRADE_ANSWER.prompt.examples]
+    assert {grade for _, grade in examples} == {"CORRECT", "INCORRECT", "NOT_ATTEMPTED"}
+    assert all(GRADE_ANSWER.baseline(slots).grade == grade for slots, grade in examples)
 
 
 def test_the_baseline_answers_through_an_endpoint(tmp_path: Path) -> None:

@@ -65,9 +65,9 @@ def test_the_pointer_can_be_read_while_it_is_replaced(bucket: Location) -> None:
     data = pointer.read_bytes()
 
     def replace() -> None:
-        for spaces in range(40):
+        for spaces in range(8):
             pointer.write_bytes(data + b" " * spaces)
-            time.sleep(0.05)
+            time.sleep(0.5)
 
     writing = threading.Thread(target=replace)
     writing.start()

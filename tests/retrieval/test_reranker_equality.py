@@ -19,7 +19,6 @@ pytestmark = pytest.mark.models
 QUESTIONS = [
     "How soon is a serious and unexpected adverse event reported?",
     "At which temperature are oral solutions kept?",
-    "Ωmega",
 ]
 EXACT = 1e-5
 """Of scores that are single precision and whose batches are padded differently."""
@@ -51,9 +50,9 @@ def tokens(peer: Any, *texts: str) -> int:
 
 def test_scores_and_order_are_the_cross_encoders(ours: BgeReranker, peer: Any) -> None:
     """The CrossEncoder says the logit's sigmoid unless told otherwise; the order is the same."""
-    texts = ["", *tiny_rerankers.passages(100, 60)]
+    texts = tiny_rerankers.passages(60, 60)
     cut = sum(tokens(peer, QUESTIONS[0], text) > tiny_rerankers.LONGEST for text in texts)
-    assert 30 < cut < 90
+    assert 20 < cut < 55
     for question in QUESTIONS:
         pairs = [(question, text) for text in texts]
         scores, expected = np.array(ours.score(pairs)), logits(peer, pairs)
@@ -70,15 +69,13 @@ def in_order(scores: np.ndarray, expected: np.ndarray) -> bool:
 
 
 def test_texts_are_cut_at_512_tokens_question_and_marks_included(ours: BgeReranker, peer: Any) -> None:
-    question, [text] = QUESTIONS[0], tiny_rerankers.passages(1, 1)
-    base = " ".join(["stability"] * 300)
-    words = base.split()
-    whole = next(n for n in range(1, 300) if tokens(peer, question, " ".join(words[: n + 1])) > tiny_rerankers.LONGEST)
-    kept = " ".join(words[: whole - 1])
-    inside, beyond = f"{kept} {text}", f"{base} {text}"
-    first, last, plain = ours.score([(question, inside), (question, beyond), (question, base)])
-    assert last == pytest.approx(plain, abs=EXACT)
-    assert abs(first - plain) > 10 * EXACT
+    """Words that follow the last token read change nothing; in place of the last ones read, they do."""
+    question, end = QUESTIONS[0], " " + tiny_rerankers.sentences()[0]
+    fitting = " a" * (tiny_rerankers.LONGEST - tokens(peer, question, "a") + 1)
+    assert tokens(peer, question, fitting) == tiny_rerankers.LONGEST
+    full, beyond, inside = ours.score([(question, text) for text in (fitting, fitting + end, fitting[:-8] + end)])
+    assert beyond == pytest.approx(full, abs=EXACT)
+    assert abs(inside - full) > 10 * EXACT
 
 
 def test_a_long_question_leaves_a_quarter_to_the_passage(ours: BgeReranker, peer: Any) -> None:

@@ -35,7 +35,7 @@ class Encoding:
         """Write the vectors of a part; returns how many passages it has."""
         labels = self._parts.examined(part)
         passages = self._encoder.encode([searchable(row) for label in labels for row in label.passages])
-        questions = self._encoder.encode([row.question for label in labels for row in label.questions])
+        questions = self._encoder.encode_questions([row.question for label in labels for row in label.questions])
         place = self._parts.run.part(f"embeddings/{self._name}", part)
         write_table(place, pa.concat_tables([_table("passage", passages), _table("question", questions)]))
         return len(passages)

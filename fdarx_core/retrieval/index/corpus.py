@@ -44,9 +44,8 @@ class Corpus:
         columns = (self._chunks[name].to_pylist() for name in ("title", "section", "text"))
         return [_joined(*row) for row in zip(*columns, strict=True)]
 
-    def chunk(self, position: int) -> Chunk:
-        [chunk] = self._rows([position])
-        return chunk
+    def chunks(self, positions: Sequence[int] | np.ndarray) -> list[Chunk]:
+        return list(from_table(self._chunks.take(pa.array(positions, pa.int64())), Chunk))
 
     def find(self, chunk_id: str) -> int | None:
         position = pc.index(self._chunks["id"], pa.scalar(chunk_id, pa.string())).as_py()
@@ -54,13 +53,13 @@ class Corpus:
 
     def around(self, position: int) -> list[Chunk]:
         """See `Index.around`."""
-        here = self.chunk(position)
+        [here] = self.chunks([position])
         code = self.filters.document.codes[position]
         rows = self._in_order[self._starts[code] : self._starts[code + 1]]
         if here.set_id:
-            return [chunk for chunk in self._rows(rows) if chunk.section == here.section]
+            return [chunk for chunk in self.chunks(rows) if chunk.section == here.section]
         at = int(np.flatnonzero(rows == position)[0])
-        return self._rows(rows[max(0, at - 1) : at + 2])
+        return self.chunks(rows[max(0, at - 1) : at + 2])
 
     def names(self, prefix: str, limit: int) -> list[str]:
         """See `Index.names`."""
@@ -68,9 +67,6 @@ class Corpus:
         starting = [name for compared, name in self._names if compared.startswith(wanted)]
         holding = [name for compared, name in self._names if wanted in compared[1:] and not compared.startswith(wanted)]
         return [*starting, *holding][: max(0, limit)]
-
-    def _rows(self, positions: Sequence[int] | np.ndarray) -> list[Chunk]:
-        return list(from_table(self._chunks.take(pa.array(positions, pa.int64())), Chunk))
 
 
 def _names(chunks: pa.Table) -> list[tuple[str, str]]:

@@ -12,7 +12,7 @@ from fdarx_core.retrieval.index.manifest import FileInfo, Manifest, digest, pars
 from fdarx_core.storage import Location, StorageError
 
 POINTER = "index.json"
-_ATTEMPTS = 5
+_ATTEMPTS = 6
 _PAUSE = 0.05
 
 

@@ -114,8 +114,12 @@ class Index:
         rankings = zip(self._words.hits(texts, depth, allowed), self._near(asked, depth, allowed), strict=True)
         return [fuse(pair, k) for pair in rankings]
 
+    def chunks(self, positions: Sequence[int]) -> list[Chunk]:
+        return self._corpus.chunks(positions)
+
     def chunk(self, position: int) -> Chunk:
-        return self._corpus.chunk(position)
+        [chunk] = self.chunks([position])
+        return chunk
 
     def find(self, chunk_id: str) -> int | None:
         """The position of the chunk with that id; the first where several have it."""

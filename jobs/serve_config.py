@@ -1,0 +1,111 @@
+"""The options of `fdarx serve`."""
+
+from __future__ import annotations
+
+import re
+
+from pydantic import Field, field_validator, model_validator
+
+from fdarx_core.llm import Baseline, ModelsError
+from fdarx_core.rag.postprocess import POSTPROCESSORS
+from jobs.asking_config import load_all, unknown_model
+from jobs.options import JobConfig
+from serving.config import ServiceConfig
+from serving.http.settings import ServiceSettings
+
+_NAMED = re.compile(r"([A-Za-z0-9][A-Za-z0-9._-]*)=(.+)")
+
+
+class ServeConfig(ServiceSettings, JobConfig):
+    """Options of `fdarx serve`: its own, then those of its HTTP side."""
+
+    index: list[str] = Field(
+        default_factory=list,
+        description="[NAME=]INDEX, one or more indexes of `fdarx index`, on disk or s3://, and the names they are "
+        "served under (those of their folders); the first is searched where a request names none",
+    )
+    port: int = Field(8000, ge=1, le=65535, description="port to answer at")
+    host: str = Field("127.0.0.1", description="address to answer at; 0.0.0.0 lets other machines in, then set keys")
+    models: list[str] = Field(
+        [Baseline.name], description="`baseline` (built-in rules), and YAML files that list models, see docs/models.md"
+    )
+    answerer: str = Field(Baseline.name, description="who answers: a name of --models")
+    hypothesis: str | None = Field(
+        None, description="who writes hypothetical answers; best a model tuned on the domain (the answerer)"
+    )
+    rewriter: str | None = Field(
+        None, description="who writes HyDE's passage and multiquery's questions (the answerer)"
+    )
+    scorer: str | None = Field(None, description="who scores passages from 1 to 10 (the answerer)")
+    cosine_model: str | None = Field(
+        None, description="local directory of the indexes' embedding model (all-MiniLM-L6-v2, if installed)"
+    )
+    reranker_model: str | None = Field(
+        None, description="local directory of a BGE reranker; without it nobody can ask for one"
+    )
+    replicas: int = Field(
+        1,
+        ge=1,
+        description="processes for each of HTTP, search and models; more use more cores, and memory for indexes",
+    )
+    poll_s: float = Field(3.0, gt=0, description="seconds between looks for a newer version of an index")
+    log: str | None = Field(None, description="file to log requests to, a line of JSON each (Ray's own logs)")
+    metrics_port: int | None = Field(None, ge=1, le=65535, description="port for Prometheus (none that is fixed)")
+    new_key: str | None = Field(
+        None, description="make an API key of this name, add it to --keys-file, print it, and end"
+    )
+
+    @field_validator("models", mode="after")
+    @classmethod
+    def _at_commas(cls, given: list[str]) -> list[str]:
+        return [part for one in given for part in one.split(",") if part]
+
+    @model_validator(mode="after")
+    def _sensible(self) -> ServeConfig:
+        if self.new_key is not None:
+            if self.keys_file is None:
+                raise ValueError("--new-key wants --keys-file, the file to add it to")
+        elif not self.index:
+            raise ValueError("--index is missing: give an index of `fdarx index`")
+        return self
+
+    def service(self) -> ServiceConfig:
+        """What the service is told. Raises ModelsError for a models file or a name, ValueError for any other option."""
+        models = load_all(self.models)
+        roles = {"answerer": self.answerer, **self._roles()}
+        for role, name in roles.items():
+            if name not in {Baseline.name, *models}:
+                raise ModelsError(f"--{role} {name}: {unknown_model(models)}")
+        self._check_defaults()
+        return ServiceConfig(
+            corpora=_corpora(self.index),
+            models=list(models.values()),
+            **roles,
+            cosine_model=self.cosine_model,
+            reranker_model=self.reranker_model,
+            replicas=self.replicas,
+            poll_s=self.poll_s,
+            log_file=self.log,
+            http=ServiceSettings.model_validate(self.model_dump(include=set(ServiceSettings.model_fields))),
+        )
+
+    def _roles(self) -> dict[str, str]:
+        given = {"hypothesis": self.hypothesis, "rewriter": self.rewriter, "scorer": self.scorer}
+        return {role: name for role, name in given.items() if name is not None}
+
+    def _check_defaults(self) -> None:
+        if self.postprocess not in POSTPROCESSORS:
+            raise ValueError(f"--postprocess {self.postprocess}: there are {', '.join(POSTPROCESSORS)}")
+        if self.postprocess == "rerank" and self.reranker_model is None:
+            raise ValueError("--postprocess rerank wants --reranker-model")
+
+
+def _corpora(given: list[str]) -> dict[str, str]:
+    corpora: dict[str, str] = {}
+    for one in given:
+        named = _NAMED.fullmatch(one)
+        name, place = (named[1], named[2]) if named else (one.rstrip("/").rpartition("/")[2], one)
+        if name in corpora:
+            raise ValueError(f"--index: two are named {name}; give another name: NAME={place}")
+        corpora[name] = place
+    return corpora

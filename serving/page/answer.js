@@ -1,0 +1,230 @@
+// One question with what came of it. What is on the page already stays in place while the rest arrives: a reader's
+// focus may be on it.
+import { button, counted, element, number, sectionWords } from "./dom.js";
+import { linkOf } from "./form.js";
+import { answerNotice, errorHeading, errorNotice, stoppedNotice } from "./notices.js";
+import { ServiceError } from "./service.js";
+
+/**
+ * @typedef {import("./service.js").Answer} Answer @typedef {import("./service.js").Passage} Passage
+ * @typedef {{open: (passage: Passage, corpus: string, opener: HTMLElement) => void, again: (entry: Entry) => void,
+ *   strategyTitle: (name: string) => string}} Acts
+ */
+
+const CITATION = /\[(\d+(?:\s*[,;]\s*\d+)*)\]/g;
+const LONGEST_CITATION = 24;
+
+/** @param {Passage} passage */
+export const sourceOf = ({ set_id, document_id }) => (set_id ? `set id ${set_id}` : `document ${document_id}`);
+
+/** @param {number} value */
+const score = (value) => value.toFixed(Math.abs(value) < 10 ? 3 : 1);
+
+/** @param {Passage} passage */
+export function scores(passage) {
+  const reranked = passage.rerank === null ? "" : `, reranked ${score(passage.rerank)}`;
+  return `Score ${score(passage.score)}${reranked}`;
+}
+
+/** @param {number} ms */
+const seconds = (ms) => (ms < 1000 ? `${Math.round(ms)} ms` : `${(ms / 1000).toFixed(1)} s`);
+
+export class Entry {
+  /** @param {import("./service.js").Ask} ask @param {Acts} acts */
+  constructor(ask, acts) {
+    this.ask = ask;
+    this.acts = acts;
+    this.corpus = ask.corpus ?? "";
+    /** @type {Passage[]} */
+    this.passages = [];
+    /** What came of the answer, and how many of its characters stand on the page. */
+    this.received = "";
+    this.shown = 0;
+    this.outcome = element("span", "outcome");
+    this.notice = element("div");
+    this.text = element("div", "answer");
+    this.after = element("div");
+    this.list = element("ol", "passages");
+    this.beside = element("aside", "", element("h3", "caption", "Passages"), this.list);
+    this.beside.setAttribute("aria-label", "Passages found");
+    const summary = element("summary", "", element("h2", "", ask.question), this.outcome);
+    const columns = element("div", "columns", element("div", "", this.notice, this.text, this.after), this.beside);
+    this.details = /** @type {HTMLDetailsElement} */ (element("details", "", summary, this.asked(), columns));
+    this.element = element("article", "entry", this.details);
+    this.reset();
+  }
+
+  asked() {
+    const { filter, strategy, k } = this.ask;
+    const only = Object.values(filter ?? {}).map((value) => `only ${value}`);
+    const way = strategy && `strategy: ${this.acts.strategyTitle(strategy)}`;
+    const told = [this.corpus, ...only, way, k && `up to ${counted(k, "passage")}`];
+    return element("p", "soft small asked", told.filter(Boolean).join(" · "));
+  }
+
+  /** Ready for the first or another try. */
+  reset() {
+    this.passages = [];
+    this.received = "";
+    this.shown = 0;
+    for (const part of [this.notice, this.text, this.after, this.list]) part.replaceChildren();
+    this.beside.hidden = true;
+    this.state("busy", "Searching…");
+    this.details.open = true;
+  }
+
+  /** @param {string} name @param {string} words */
+  state(name, words) {
+    this.element.dataset.state = name;
+    this.outcome.textContent = words;
+  }
+
+  /** @param {Answer} answer */
+  found(answer) {
+    this.state("busy", "Writing the answer…");
+    this.showPassages(answer);
+  }
+
+  /** @param {Answer} answer */
+  showPassages(answer) {
+    this.corpus = answer.index?.corpus ?? this.corpus;
+    const { passages, citations } = answer;
+    const ids = (/** @type {Passage[]} */ some) => some.map((one) => one.chunk_id).join("\n");
+    if (ids(passages) !== ids(this.passages)) this.list.replaceChildren(...passages.map((one) => this.item(one)));
+    this.passages = passages;
+    this.beside.hidden = !passages.length;
+    passages.forEach((one, at) => this.list.children[at].classList.toggle("cited", citations.includes(one.n)));
+  }
+
+  /** @param {Passage} passage */
+  item(passage) {
+    const open = () => this.acts.open(passage, this.corpus, title);
+    const title = button(passage.title || passage.document_id, "plain title", open);
+    title.prepend(element("span", "number", String(passage.n)), " ");
+    const section = passage.section ? element("p", "section", sectionWords(passage.section)) : null;
+    const cited = element("span", "tag", "cited");
+    const about = element("p", "soft small", scores(passage), cited, element("br"), sourceOf(passage));
+    return element("li", "", title, section, element("p", "extract", passage.text), about);
+  }
+
+  /** @param {string} text */
+  delta(text) {
+    this.received += text;
+    this.grow(this.received);
+  }
+
+  /** Add what is new of a growing text; a citation that has only begun waits for its end. @param {string} text */
+  grow(text) {
+    const open = text.lastIndexOf("[");
+    const begun = open >= this.shown && text.length - open < LONGEST_CITATION && !text.includes("]", open);
+    const end = begun ? open : text.length;
+    this.text.append(...this.cited(text.slice(this.shown, end)));
+    this.shown = end;
+  }
+
+  /** Text as nodes, each number in brackets that names a passage a button. @param {string} text */
+  cited(text) {
+    const nodes = [];
+    let from = 0;
+    for (const match of text.matchAll(CITATION)) {
+      const numbers = match[1].split(/\D+/).map(Number);
+      const passages = numbers.map((n) => this.passages.find((one) => one.n === n));
+      if (passages.includes(undefined)) continue;
+      nodes.push(text.slice(from, match.index), ...passages.map((one) => this.citation(/** @type {Passage} */ (one))));
+      from = match.index + match[0].length;
+    }
+    return [...nodes, text.slice(from)];
+  }
+
+  /** @param {Passage} passage */
+  citation(passage) {
+    const made = button(`[${passage.n}]`, "citation", () => this.acts.open(passage, this.corpus, made));
+    made.setAttribute("aria-label", `Passage ${passage.n}: ${passage.title}, ${sectionWords(passage.section)}`);
+    return made;
+  }
+
+  /** @param {Answer} answer */
+  done(answer) {
+    this.showPassages(answer);
+    this.showText(answer.answer);
+    this.notice.replaceChildren(...[answerNotice(answer)].filter((one) => one !== null));
+    this.after.replaceChildren(this.actions(answer.answer), ...this.searches(answer), this.made(answer));
+    const cited = answer.citations.length ? counted(answer.citations.length, "passage") : "No passage";
+    if (answer.degraded !== null) this.state("degraded", answer.answer ? "Answered in part" : "Passages only");
+    else if (answer.refused) this.state("refused", "Not in the passages");
+    else this.state("answered", `${cited} cited`);
+  }
+
+  /** @param {string} text the whole answer, where it is not what came piece by piece */
+  showText(text) {
+    if (text === this.received) {
+      this.text.append(...this.cited(text.slice(this.shown)));
+    } else {
+      this.text.replaceChildren(...this.cited(text));
+    }
+    this.received = text;
+    this.shown = text.length;
+  }
+
+  /** @param {string} text */
+  actions(text) {
+    const link = button("Copy link", "", () => copy(link, linkOf(this.ask)));
+    const whole = button("Copy answer and sources", "", () => copy(whole, this.asText(text)));
+    return element("div", "actions", link, text ? whole : null);
+  }
+
+  /** @param {string} text */
+  asText(text) {
+    const sources = this.passages.filter((one, at) => this.list.children[at].classList.contains("cited"));
+    const parts = (/** @type {Passage} */ one) => [one.title, sectionWords(one.section), sourceOf(one)].filter(Boolean);
+    const lines = sources.map((one) => `[${one.n}] ${parts(one).join(", ")}`);
+    return [this.ask.question, text, lines.join("\n")].filter(Boolean).join("\n\n");
+  }
+
+  /** What was searched for, where it was more than the question. @param {Answer} answer */
+  searches(answer) {
+    if (answer.searches.every((text) => text === this.ask.question)) return [];
+    const list = element("ul", "", ...answer.searches.map((text) => element("li", "", text)));
+    return [element("details", "searches small", element("summary", "", "What was searched for"), list)];
+  }
+
+  /** Who made the answer, of what, in what time. @param {Answer} answer */
+  made({ model, index, retriever, postprocess, timings_ms, usage }) {
+    const parts = ["rewrite", "search", "postprocess", "answer"].filter((part) => timings_ms[part] > 0);
+    const times = parts.map((part) => `${part} ${seconds(timings_ms[part])}`).join(", ");
+    const tokens = usage.prompt_tokens + usage.completion_tokens;
+    const told = [
+      model && `Model ${model}`, `index ${index.corpus}, version ${index.version}`, `found by ${retriever}`,
+      postprocess && postprocess !== "none" && `chosen by ${postprocess}`,
+      `${seconds(timings_ms.total)}${times && ` (${times})`}`, tokens && `${number(tokens)} tokens`,
+    ];
+    return element("p", "soft small made", told.filter(Boolean).join(" · "));
+  }
+
+  /** @param {ServiceError} error */
+  failed(error) {
+    this.state("failed", errorHeading(error));
+    this.notice.replaceChildren(errorNotice(error, () => this.acts.again(this)));
+  }
+
+  stopped() {
+    this.state("stopped", "Stopped");
+    this.notice.replaceChildren(stoppedNotice(() => this.acts.again(this)));
+  }
+}
+
+/** Copy, and say so on the button. Without a clipboard (plain HTTP), offer the text to be copied by hand.
+ * @param {HTMLButtonElement} from @param {string} text */
+async function copy(from, text) {
+  const words = from.textContent;
+  try {
+    await navigator.clipboard.writeText(text);
+    from.textContent = "Copied";
+    setTimeout(() => { from.textContent = words; }, 2000);
+  } catch {
+    const field = /** @type {HTMLTextAreaElement} */ (element("textarea", "by-hand", text));
+    Object.assign(field, { readOnly: true, ariaLabel: "To be copied by hand" });
+    from.after(field);
+    field.select();
+  }
+}

@@ -1,0 +1,38 @@
+// Whatever comes from the server enters the page through `element`, as text: it is never read as markup.
+
+/**
+ * A new element with a class and children; a string becomes text.
+ * @param {string} tag
+ * @param {string} [name]
+ * @param {...(Node | string | null)} children
+ */
+export function element(tag, name = "", ...children) {
+  const made = document.createElement(tag);
+  if (name) made.className = name;
+  for (const child of children) if (child !== null) made.append(child);
+  return made;
+}
+
+/**
+ * @param {string} text
+ * @param {string} name
+ * @param {(event: MouseEvent) => void} act
+ */
+export function button(text, name, act) {
+  const made = /** @type {HTMLButtonElement} */ (element("button", name, text));
+  made.type = "button";
+  made.addEventListener("click", act);
+  return made;
+}
+
+/** @param {string} id @returns {any} */
+export const byId = (id) => document.getElementById(id);
+
+/** @param {number} value */
+export const number = (value) => value.toLocaleString("en");
+
+/** A count with its noun. @param {number} count @param {string} one @param {string} [many] */
+export const counted = (count, one, many = `${one}s`) => `${number(count)} ${count === 1 ? one : many}`;
+
+/** "A > B" as it is read. @param {string} path */
+export const sectionWords = (path) => path.split(" > ").join(" › ");

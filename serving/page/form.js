@@ -1,0 +1,168 @@
+// The question form, and the link that fills it.
+import { byId, counted, element, number } from "./dom.js";
+import { Names } from "./names.js";
+import { names } from "./service.js";
+
+/** @typedef {import("./service.js").Ask} Ask @typedef {import("./service.js").Offer} Offer */
+
+const SET_ID = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i;
+const K = 6;
+
+/**
+ * What readers call it, and what it does. The server's titles are those of the comparison's tables.
+ * @type {Record<string, [string, string]>}
+ */
+const STRATEGIES = {
+  question: ["Question", "Your question, as it stands. No model is asked before the search."],
+  hypothetical_answer: ["Hypothetical answer", "A model drafts an answer; passages like the draft are found."],
+  qa_rag: ["Question and hypothetical answer", "Half of the passages are found by your question, half by a draft."],
+  hyde: ["HyDE", "A model writes a passage that could hold the answer; passages like it are found."],
+  multiquery: ["Multiquery", "A model words your question in three more ways; each wording finds passages."],
+};
+
+export class Form {
+  /** @param {(ask: Ask) => void} send */
+  constructor(send) {
+    this.send = send;
+    /** @type {Offer} */
+    this.offer = { corpora: [], strategies: [], defaults: {} };
+    this.element = /** @type {HTMLFormElement} */ (byId("ask"));
+    this.question = /** @type {HTMLTextAreaElement} */ (byId("question"));
+    this.corpus = /** @type {HTMLSelectElement} */ (byId("corpus"));
+    this.k = /** @type {HTMLInputElement} */ (byId("k"));
+    this.names = new Names((prefix, signal) => names(this.corpus.value, prefix, signal));
+    this.corpus.addEventListener("change", () => { this.names.set(""); this.showCorpus(); });
+    this.element.addEventListener("change", () => this.showOptions());
+    this.element.addEventListener("submit", (event) => { event.preventDefault(); this.submit(); });
+    this.question.addEventListener("input", () => this.complain("question", ""));
+    this.k.addEventListener("input", () => this.complain("k", ""));
+  }
+
+  /** @param {Offer} offer */
+  offers(offer) {
+    this.offer = offer;
+    this.corpus.replaceChildren(...offer.corpora.map(({ name }) => new Option(name, name)));
+    byId("corpus-field").hidden = offer.corpora.length < 2;
+    byId("strategies").append(...offer.strategies.map(({ name }) => this.strategy(name)));
+    if (offer.defaults.corpus) this.corpus.value = offer.defaults.corpus;
+    this.k.max = String(offer.defaults.candidates ?? 24);
+    this.choose(offer.defaults.strategy ?? "question", offer.defaults.k ?? K);
+    this.showCorpus();
+  }
+
+  /** @param {string} name */
+  strategy(name) {
+    const radio = /** @type {HTMLInputElement} */ (element("input"));
+    Object.assign(radio, { type: "radio", name: "strategy", value: name });
+    const about = element("span", "soft small", STRATEGIES[name]?.[1] ?? "");
+    return element("label", "strategy", radio, element("span", "", this.titleOf(name)), about);
+  }
+
+  /** @param {string} strategy @param {number} k */
+  choose(strategy, k) {
+    const radios = this.element.elements.namedItem("strategy");
+    if (radios instanceof RadioNodeList) radios.value = strategy;
+    else if (radios instanceof HTMLInputElement) radios.checked = true;
+    this.k.value = String(k);
+    this.showOptions();
+  }
+
+  get strategyName() {
+    return String(new FormData(this.element).get("strategy") ?? "");
+  }
+
+  /** @param {string} name */
+  titleOf(name) {
+    return STRATEGIES[name]?.[0] ?? this.offer.strategies.find((one) => one.name === name)?.title ?? name;
+  }
+
+  showOptions() {
+    const most = counted(Number(this.k.value), "passage");
+    byId("options-now").textContent = `${this.titleOf(this.strategyName)}, up to ${most}`;
+  }
+
+  get chosen() {
+    return this.offer.corpora.find(({ name }) => name === this.corpus.value);
+  }
+
+  showCorpus() {
+    const corpus = this.chosen;
+    if (!corpus) return;
+    const labels = corpus.kind === "labels";
+    byId("only-label").textContent = labels ? "Only this drug, or this set id" : "Only this document";
+    this.names.input.placeholder = labels ? "all drugs" : "all documents";
+    const texts = counted(corpus.documents, labels ? "label" : "document");
+    byId("corpus-about").textContent = `Corpus ${corpus.name}: ${counted(corpus.chunks, "passage")} of ${texts}.`;
+  }
+
+  /** Say what is wrong with a field, or with "" that nothing is. @param {string} field @param {string} message */
+  complain(field, message) {
+    byId(`${field}-problem`).textContent = message;
+    byId(field).setAttribute("aria-invalid", String(Boolean(message)));
+    if (!message) return;
+    if (field === "k") byId("options").open = true;
+    byId(field).focus();
+  }
+
+  submit() {
+    const wrong = this.wrong();
+    if (wrong) this.complain(...wrong);
+    else this.send(this.read());
+  }
+
+  /** A field that is wrong, and how. @returns {[string, string] | null} */
+  wrong() {
+    const { length } = this.question.value.trim();
+    const longest = this.offer.defaults.longest_question ?? Infinity;
+    if (!length) return ["question", "Type a question first."];
+    const much = `The question has ${number(length)} characters; ${number(longest)} are the most.`;
+    if (length > longest) return ["question", much];
+    const k = this.k.valueAsNumber;
+    const most = Number(this.k.max);
+    return Number.isInteger(k) && k >= 1 && k <= most ? null : ["k", `Give a whole number from 1 to ${most}.`];
+  }
+
+  /** @returns {Ask} */
+  read() {
+    const question = this.question.value.trim();
+    const [strategy, k] = [this.strategyName, this.k.valueAsNumber];
+    return { question, corpus: this.corpus.value, ...this.filter(), strategy, k };
+  }
+
+  /** @returns {{filter?: import("./service.js").Filter}} */
+  filter() {
+    const name = this.names.value;
+    if (!name) return {};
+    if (this.chosen?.kind !== "labels") return { filter: { title: name } };
+    return { filter: SET_ID.test(name) ? { set_id: name } : { drug: name } };
+  }
+
+  /** @param {Ask} ask */
+  fill(ask) {
+    this.question.value = ask.question;
+    if (ask.corpus) this.corpus.value = ask.corpus;
+    this.names.set(Object.values(ask.filter ?? {})[0] ?? "");
+    this.choose(ask.strategy ?? this.strategyName, ask.k ?? this.offer.defaults.k ?? K);
+    this.showCorpus();
+  }
+}
+
+/** The page's address with the question behind "#", which browsers keep to themselves. @param {Ask} ask */
+export function linkOf(ask) {
+  const { question, filter, ...rest } = ask;
+  const parts = Object.entries({ q: question, ...rest, ...filter }).map(([name, value]) => [name, String(value)]);
+  return `${location.origin}${location.pathname}#${new URLSearchParams(parts)}`;
+}
+
+/** What the address asks, null where it asks nothing. @returns {Ask | null} */
+export function linked() {
+  const parts = new URLSearchParams(location.hash.slice(1));
+  const question = parts.get("q")?.trim();
+  if (!question) return null;
+  /** @param {string[]} keys */
+  const given = (...keys) => Object.fromEntries(keys.flatMap((key) => (parts.get(key) ? [[key, parts.get(key)]] : [])));
+  const filter = given("drug", "set_id", "title");
+  const k = Number(parts.get("k"));
+  const more = { ...(k > 0 && { k }), ...(Object.keys(filter).length && { filter }) };
+  return { question, ...given("corpus", "strategy"), ...more };
+}

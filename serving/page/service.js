@@ -1,0 +1,136 @@
+// What the server is asked, and what it says. Addresses are relative: the service may stand under a prefix.
+import { askForKey, storedKey } from "./key.js";
+
+/**
+ * @typedef {{drug?: string, set_id?: string, title?: string}} Filter
+ * @typedef {{question: string, corpus?: string, filter?: Filter, strategy?: string, k?: number}} Ask
+ * @typedef {{n: number, chunk_id: string, document_id: string, title: string, section: string, text: string,
+ *   set_id: string, drug: string, score: number, rerank: number | null, cited: boolean}} Passage
+ * @typedef {{answer: string, refused: boolean, degraded: string | null, passages: Passage[], citations: number[],
+ *   strategy: string, retriever: string, postprocess: string, searches: string[], timings_ms: Record<string, number>,
+ *   model: string, index: {corpus: string, version: string},
+ *   usage: {prompt_tokens: number, completion_tokens: number}}} Answer
+ * @typedef {{name: string, version: string, chunks: number, documents: number, kind: "labels" | "documents"}} Corpus
+ * @typedef {{corpora: Corpus[], strategies: {name: string, title: string}[], defaults: Record<string, any>}} Offer
+ * @typedef {{chunk_id: string, title: string, section: string, text: string, here: boolean}} Neighbour
+ * @typedef {{passages: (answer: Answer) => void, delta: (text: string) => void}} Hearer
+ */
+
+/** `kind` is the HTTP status, "unreachable" where none came, "broken" where the answer's stream did not end well. */
+export class ServiceError extends Error {
+  /** @param {string} kind @param {string} message @param {number | null} [wait] seconds until another try */
+  constructor(kind, message, wait = null) {
+    super(message);
+    this.kind = kind;
+    this.wait = wait;
+  }
+}
+
+/** @param {unknown} error */
+export const isStop = (error) => error instanceof DOMException && error.name === "AbortError";
+
+/** @param {any} body the service's error, or FastAPI's */
+function messageOf(body) {
+  if (body?.error?.message) return String(body.error.message);
+  return typeof body?.detail === "string" ? body.detail : "";
+}
+
+/** @param {Response} response */
+async function errorOf(response) {
+  const body = await response.json().catch(() => null);
+  const wait = Number(response.headers.get("Retry-After"));
+  return new ServiceError(String(response.status), messageOf(body), wait > 0 ? Math.ceil(wait) : null);
+}
+
+/** @param {string} path @param {RequestInit} options @param {string | null} key */
+async function send(path, options, key) {
+  const headers = { ...options.headers, ...(key === null ? {} : { Authorization: `Bearer ${key}` }) };
+  try {
+    return await fetch(path, { ...options, headers, credentials: "same-origin" });
+  } catch (error) {
+    if (isStop(error)) throw error;
+    throw new ServiceError("unreachable", "");
+  }
+}
+
+/** @param {string} path @param {RequestInit} [options] */
+async function call(path, options = {}) {
+  for (;;) {
+    const key = storedKey();
+    const response = await send(path, options, key);
+    if (response.ok) return response;
+    if (response.status !== 401) throw await errorOf(response);
+    if (storedKey() === key && !(await askForKey(key !== null))) throw await errorOf(response);
+    options.signal?.throwIfAborted();
+  }
+}
+
+/** @returns {Promise<Offer>} */
+export const offered = async () => (await call("v1/corpora")).json();
+
+/**
+ * @param {string} corpus "" for the server's first
+ * @param {string} prefix @param {AbortSignal} signal @returns {Promise<string[]>}
+ */
+export async function names(corpus, prefix, signal) {
+  const query = new URLSearchParams({ ...(corpus && { corpus }), prefix, limit: "8" });
+  return (await (await call(`v1/names?${query}`, { signal })).json()).names;
+}
+
+/** @param {string} id @param {string} corpus @param {AbortSignal} signal @returns {Promise<Neighbour[]>} */
+export async function around(id, corpus, signal) {
+  const query = new URLSearchParams({ corpus });
+  return (await (await call(`v1/passages/${encodeURIComponent(id)}?${query}`, { signal })).json()).around;
+}
+
+/** @param {string} block one event's lines */
+function eventOf(block) {
+  let event = "message";
+  const data = [];
+  for (const line of block.split("\n")) {
+    const [, field, value] = /^(event|data): ?(.*)$/.exec(line) ?? [];
+    if (field === "event") event = value;
+    if (field === "data") data.push(value);
+  }
+  return { event, data: data.join("\n") };
+}
+
+/** @param {ReadableStream<any>} body */
+async function* events(body) {
+  const reader = body.pipeThrough(new TextDecoderStream()).getReader();
+  let rest = "";
+  for (;;) {
+    const { value, done } = await reader.read();
+    if (done) return;
+    const blocks = (rest + value).replaceAll("\r\n", "\n").split("\n\n");
+    rest = /** @type {string} */ (blocks.pop());
+    yield* blocks.map(eventOf);
+  }
+}
+
+/** @param {Response} response @param {Hearer} hearer @returns {Promise<Answer>} */
+async function listen(response, hearer) {
+  for await (const { event, data } of events(/** @type {any} */ (response.body))) {
+    if (event === "passages") hearer.passages(JSON.parse(data));
+    if (event === "delta") hearer.delta(JSON.parse(data).text);
+    if (event === "done") return JSON.parse(data);
+    if (event === "error") throw new ServiceError("broken", messageOf(JSON.parse(data)));
+  }
+  throw new ServiceError("broken", "");
+}
+
+/**
+ * Ask, and hear of the passages and of each piece of the answer as they come.
+ * @param {Ask} ask @param {AbortSignal} signal @param {Hearer} hearer
+ */
+export async function answer(ask, signal, hearer) {
+  const headers = { "Content-Type": "application/json", Accept: "text/event-stream" };
+  const body = JSON.stringify({ ...ask, stream: true });
+  const response = await call("v1/answers", { method: "POST", headers, signal, body });
+  try {
+    return await listen(response, hearer);
+  } catch (error) {
+    if (isStop(error) || error instanceof ServiceError) throw error;
+    throw new ServiceError("broken", "");
+  }
+}

@@ -1,0 +1,60 @@
+"""A browser, and the stand-in that its pages come from."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.serving.browser import browser as chromium
+from tests.serving.page_server import PageServer, Play, serving
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser, BrowserContext, Page
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    playwright_api = pytest.importorskip("playwright.sync_api")
+    path = chromium()
+    if path is None:
+        pytest.skip("no Chromium here; install one, or set BROWSER_PATH")
+    with playwright_api.sync_playwright() as playwright:
+        opened = playwright.chromium.launch(executable_path=path, args=["--no-sandbox"])
+        yield opened
+        opened.close()
+
+
+@pytest.fixture(scope="module")
+def running() -> Iterator[PageServer]:
+    with serving() as server:
+        yield server
+
+
+@pytest.fixture
+def server(running: PageServer) -> PageServer:
+    running.play, running.stopped = Play(), 0
+    running.asked.clear()
+    return running
+
+
+@pytest.fixture
+def context(browser: Browser) -> Iterator[BrowserContext]:
+    made = browser.new_context(viewport={"width": 1280, "height": 900})
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def page(context: BrowserContext, server: PageServer) -> Iterator[Page]:
+    """The page, opened; whatever breaks in it or would leave the server fails the test."""
+    faults: list[str] = []
+    opened = context.new_page()
+    opened.on("pageerror", lambda error: faults.append(str(error)))
+    opened.on("console", lambda told: faults.append(told.text) if "Content Security Policy" in told.text else None)
+    opened.on("request", lambda asked: faults.append(asked.url) if not asked.url.startswith(server.url) else None)
+    opened.goto(server.url)
+    opened.wait_for_selector("#send:enabled")
+    yield opened
+    assert faults == []

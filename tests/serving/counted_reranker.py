@@ -1,0 +1,30 @@
+"""The reranker's deployment, with its model's calls counted; replicas import it by its name."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from fdarx_core.retrieval.rerank import BgeReranker
+from serving.reranker import Reranker
+
+
+class Counted(Reranker):
+    """Tells the sizes of the model's calls."""
+
+    def __init__(self, directory: str) -> None:
+        super().__init__(directory)
+        self._model: Any = _Counting(self._model)
+
+    async def calls(self) -> list[int]:
+        return self._model.calls
+
+
+class _Counting:
+    def __init__(self, model: BgeReranker) -> None:
+        self._model = model
+        self.calls: list[int] = []
+
+    def score(self, pairs: Sequence[tuple[str, str]]) -> list[float]:
+        self.calls.append(len(pairs))
+        return self._model.score(pairs)

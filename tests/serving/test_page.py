@@ -1,0 +1,189 @@
+"""The page in a real browser, against a stand-in for the service: asking, reading, sharing."""
+
+from __future__ import annotations
+
+import re
+from urllib.parse import parse_qs, urlsplit
+
+import pytest
+
+from tests.serving.http_world import LocalWorld, service
+from tests.serving.page_server import ANSWER, MARKUP, PASSAGES, SECTION, SHARED, PageServer
+
+pytest.importorskip("playwright.sync_api", reason="the page's tests need playwright: pip install 'fdarx[test]'")
+from playwright.sync_api import BrowserContext, Page, expect
+
+from tests.serving.page_steps import QUESTION, ask, reads
+
+pytestmark = pytest.mark.service
+SET_ID = "00000000-0000-4000-8000-000000000010"
+
+
+def test_an_answer_streams_in_and_a_citation_opens_its_passage_highlighted_in_its_section(
+    page: Page, server: PageServer
+) -> None:
+    server.plays(pause_s=0.05)
+    page.get_by_label("Question", exact=True).press_sequentially(QUESTION)
+    page.get_by_role("button", name="Ask").click()
+    expect(page.locator(".passages li")).to_have_count(4)
+    expect(page.get_by_role("button", name="Stop")).to_be_visible()
+    expect(page.locator(".answer")).to_contain_text("The recommended dose")
+    assert len(page.locator(".answer").inner_text()) < len(ANSWER)
+
+    expect(page.locator("article")).to_have_attribute("data-state", "answered")
+    assert page.locator(".answer").text_content() == reads(ANSWER)
+    expect(page.locator(".passages .cited")).to_have_count(3)
+    expect(page.locator(".made")).to_contain_text("Model baseline · index labels, version 20250114-3f9c")
+    expect(page.get_by_role("button", name="Ask")).to_be_visible()
+
+    page.locator(".answer .citation").first.click()
+    marked = page.locator("#panel mark")
+    expect(page.locator("#panel-body")).to_contain_text(SECTION[2][1][:40])
+    assert marked.text_content() == PASSAGES[0][3]
+    expect(marked).to_be_in_viewport(ratio=1)
+    assert page.locator("#panel-body").evaluate("body => body.scrollTop") > 0
+    expect(page.locator("#panel-section")).to_have_text("DOSAGE & ADMINISTRATION › Recommended Dosage")
+
+
+def test_the_page_and_the_real_http_side_understand_each_other(context: BrowserContext) -> None:
+    with service(LocalWorld(postprocessors=("none",))) as real:
+        page = context.new_page()
+        page.goto(real.url)
+        page.get_by_role("combobox", name="Only this drug").press_sequentially("velo")
+        page.get_by_role("option", name="Velocimab").click()
+        ask(page, "What is the recommended dose of velocimab?")
+        expect(page.locator(".answer")).to_contain_text("10 mg")
+        page.locator(".citation").first.click()
+        expect(page.locator("#panel mark")).to_contain_text("10 mg")
+        expect(page.locator("#panel-body")).to_contain_text("If a dose of velocimab is missed")
+        page.fill("#only", "Nosuch")
+        ask(page, state="failed")
+        expect(page.locator(".notice.error")).to_contain_text("Nothing was found to answer from.")
+
+
+def test_beside_an_open_passage_another_citation_can_be_chosen(page: Page) -> None:
+    ask(page)
+    page.locator(".citation", has_text="[1]").first.click()
+    page.locator(".citation", has_text="[2]").click()
+    expect(page.locator("#panel mark")).to_have_text(PASSAGES[1][3])
+    page.get_by_role("button", name="Close the passage").click()
+    expect(page.locator(".citation", has_text="[2]")).to_be_focused()
+
+
+def test_neighbouring_chunks_do_not_repeat_what_they_share(page: Page) -> None:
+    ask(page)
+    page.locator(".passages .title").nth(3).click()
+    expect(page.locator("#panel-body")).to_contain_text("Discard what is left")
+    told = page.locator("#panel-body").text_content() or ""
+    assert told.count(SHARED.strip()) == 1 and told.count("Rinse the syringe") == 1
+
+
+def test_a_drug_is_proposed_and_chosen_with_the_arrows(page: Page, server: PageServer) -> None:
+    box = page.get_by_role("combobox", name="Only this drug")
+    box.press_sequentially("vel")
+    expect(page.get_by_role("option")).to_have_count(2)
+    box.press("ArrowDown")
+    box.press("ArrowDown")
+    box.press("Enter")
+    expect(box).to_have_value("Velorin capsules")
+    expect(box).to_have_attribute("aria-expanded", "false")
+    assert server.asked == []
+    ask(page)
+    assert server.asked[-1]["filter"] == {"drug": "Velorin capsules"}
+    page.fill("#only", SET_ID)
+    ask(page)
+    assert server.asked[-1]["filter"] == {"set_id": SET_ID}
+    page.get_by_role("button", name="Clear the filter").click()
+    ask(page)
+    assert "filter" not in server.asked[-1]
+
+
+def test_documents_are_chosen_by_title(context: BrowserContext, server: PageServer) -> None:
+    server.plays(corpora=2)
+    page = context.new_page()
+    page.goto(server.url)
+    page.locator("#corpus").select_option("guidelines")
+    page.get_by_role("combobox", name="Only this document").fill("Stability Testing")
+    page.locator("#options > summary").click()
+    page.get_by_role("radio", name="Question and hypothetical answer").check()
+    expect(page.get_by_role("radio", name="A strategy of this server")).to_be_visible()
+    page.get_by_label("Passages to answer from").fill("3")
+    ask(page)
+    sent = {"question": QUESTION, "corpus": "guidelines", "filter": {"title": "Stability Testing"}}
+    assert server.asked == [{**sent, "strategy": "qa_rag", "k": 3, "stream": True}]
+    page.get_by_text("What was searched for").click()
+    expect(page.locator(".searches li")).to_have_count(2)
+
+
+def test_markup_in_passages_answers_and_names_is_text(page: Page, server: PageServer) -> None:
+    server.plays(markup=True, answer=f"Take it {MARKUP} twice [1].")
+    page.get_by_role("combobox").press_sequentially("<sc")
+    expect(page.get_by_role("option")).to_have_text(MARKUP)
+    page.fill("#only", "")
+    ask(page, MARKUP)
+    expect(page.locator(".answer")).to_contain_text(MARKUP)
+    expect(page.locator("article h2")).to_have_text(MARKUP)
+    for part in (".title", ".section", ".extract"):
+        expect(page.locator(f".passages {part}").first).to_contain_text(MARKUP)
+    page.locator(".citation").first.click()
+    expect(page.locator("#panel mark")).to_contain_text(MARKUP)
+    server.plays(status=422, message=MARKUP)
+    ask(page, state="failed")
+    expect(page.locator(".notice").first).to_contain_text(MARKUP)
+    assert page.locator("img").count() == 0 and page.locator("script").count() == 1
+    assert page.evaluate("window.hacked") is None
+
+
+def test_brackets_that_name_no_passage_stay_text(page: Page, server: PageServer) -> None:
+    server.plays(answer="Given [9] as [see 2.4] or [1] and [2; 4], up to [75")
+    ask(page)
+    assert page.locator(".answer").text_content() == "Given [9] as [see 2.4] or [1] and [2][4], up to [75"
+    assert page.locator(".citation").all_text_contents() == ["[1]", "[2]", "[4]"]
+
+
+def test_a_copied_link_asks_the_same_again(context: BrowserContext, page: Page, server: PageServer) -> None:
+    context.grant_permissions(["clipboard-read", "clipboard-write"])
+    page.locator("#options > summary").click()
+    page.get_by_role("radio", name="HyDE").check()
+    page.fill("#k", "4")
+    page.fill("#only", "Velocimab & co")
+    question = "Dose & #1?\nIn 50% of adults + children"
+    ask(page, question)
+    page.get_by_role("button", name="Copy link").click()
+    expect(page.get_by_role("button", name="Copied")).to_be_visible()
+    link = page.evaluate("navigator.clipboard.readText()")
+    assert urlsplit(link).query == "" and parse_qs(urlsplit(link).fragment)["q"] == [question]
+
+    other = context.new_page()
+    other.goto(link)
+    expect(other.locator("article")).to_have_attribute("data-state", "answered")
+    assert server.asked[0] == server.asked[1]
+    expect(other.locator("#question")).to_have_value(question)
+    expect(other.locator("#only")).to_have_value("Velocimab & co")
+    expect(other.locator("#k")).to_have_value("4")
+    assert other.locator("input[name=strategy]:checked").get_attribute("value") == "hyde"
+
+
+def test_an_answer_is_copied_with_its_sources(context: BrowserContext, page: Page) -> None:
+    context.grant_permissions(["clipboard-read", "clipboard-write"])
+    ask(page)
+    page.get_by_role("button", name="Copy answer and sources").click()
+    copied = page.evaluate("navigator.clipboard.readText()")
+    assert copied.startswith(f"{QUESTION}\n\n{ANSWER}\n\n[1] Velocimab tablets, DOSAGE & ADMINISTRATION › Recommended")
+    assert SET_ID in copied and "[4]" not in copied
+
+
+def test_without_a_clipboard_the_link_is_there_to_be_copied(page: Page) -> None:
+    page.evaluate("Object.defineProperty(navigator, 'clipboard', { value: undefined })")
+    ask(page)
+    page.get_by_role("button", name="Copy link").click()
+    expect(page.get_by_label("To be copied by hand")).to_have_value(re.compile("#q=What"))
+
+
+def test_earlier_questions_stay_newest_first(page: Page) -> None:
+    for question in ("First?", "Second?", "Third?"):
+        ask(page, question)
+    assert page.locator("article h2").all_text_contents() == ["Third?", "Second?", "First?"]
+    assert page.locator("article > details[open]").count() == 1
+    page.locator("article h2", has_text="First?").click()
+    expect(page.locator("article").last.locator(".answer")).to_be_visible()

@@ -1,0 +1,60 @@
+"""The reranker's deployment on Ray Serve, with a tiny model: requests that come together are scored together."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from fdarx_core.retrieval.rerank import BgeReranker
+from tests.conftest import REPOSITORY
+from tests.retrieval import tiny_rerankers
+from tests.serving.counted_reranker import Counted
+
+pytest.importorskip("FlagEmbedding")
+
+pytestmark = pytest.mark.models
+
+REQUESTS, CANDIDATES = 16, 24
+
+
+@pytest.fixture(scope="module")
+def directory(tmp_path_factory: pytest.TempPathFactory) -> str:
+    return tiny_rerankers.cross_encoder("bert", tmp_path_factory.mktemp("reranker"))
+
+
+@pytest.fixture(scope="module")
+def handle(directory: str) -> Iterator[Any]:
+    import ray
+    from ray import serve
+
+    ray.init(address="local", include_dashboard=False, runtime_env={"env_vars": {"PYTHONPATH": str(REPOSITORY)}})
+    made = serve.deployment(max_ongoing_requests=64, ray_actor_options={"num_cpus": 0.1})(Counted)
+    yield serve.run(made.bind(directory), name="reranker", route_prefix=None)
+    serve.shutdown()
+    ray.shutdown()
+
+
+def test_requests_share_calls_and_each_gets_its_own_scores(handle: Any, directory: str) -> None:
+    sentences = tiny_rerankers.sentences()
+    asked = [
+        (sentences[number], tiny_rerankers.passages(CANDIDATES - number % 3, 12, seed=number))
+        for number in range(REQUESTS)
+    ]
+
+    async def all_at_once() -> list[list[float]]:
+        return list(await asyncio.gather(*(handle.score.remote(*one) for one in asked)))
+
+    scored = asyncio.run(all_at_once())
+    calls = handle.calls.remote().result()
+    assert sum(calls) == sum(len(texts) for _, texts in asked)
+    assert len(calls) <= REQUESTS / 2
+    alone = BgeReranker(directory)
+    for (question, texts), scores in zip(asked, scored, strict=True):
+        assert scores == pytest.approx(alone.score([(question, text) for text in texts]), abs=1e-5)
+
+
+def test_nothing_to_score(handle: Any) -> None:
+    assert handle.score.remote("a question", []).result() == []

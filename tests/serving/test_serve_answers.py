@@ -1,0 +1,178 @@
+"""The service on Ray Serve over the example labels, with a key, answered by rules: what `make serve` brings up."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import signal
+import subprocess
+import sys
+import time
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+import pytest
+
+from tests.serving.service_process import REPOSITORY, Service, free_port, post, running
+
+pytestmark = pytest.mark.service
+QUESTION = "What is the effect of TELVANTO on digoxin?"
+
+
+@pytest.fixture(scope="module")
+def labels(example_build: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """An index of the example labels."""
+    out = tmp_path_factory.mktemp("indexes") / "labels"
+    _run("jobs.build_index", "--documents", str(example_build), "--out", str(out), "--words-only")
+    return out
+
+
+@pytest.fixture(scope="module")
+def key_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("keys") / "keys.txt"
+
+
+@pytest.fixture(scope="module")
+def key(key_file: Path) -> str:
+    """Made as a user makes it."""
+    return _run("jobs.serve", "--keys-file", str(key_file), "--new-key", "reviewer").strip()
+
+
+@pytest.fixture(scope="module")
+def metrics_port() -> int:
+    return free_port()
+
+
+@pytest.fixture(scope="module")
+def service(
+    labels: Path, key: str, key_file: Path, metrics_port: int, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Service]:
+    options = ("--index", str(labels), "--keys-file", str(key_file), "--metrics-port", str(metrics_port))
+    with running(tmp_path_factory.mktemp("service"), *options) as started:
+        yield started
+
+
+def _run(*line: str) -> str:
+    done = subprocess.run([sys.executable, "-m", *line], cwd=REPOSITORY, capture_output=True, text=True, timeout=240)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def ask(service: Service, key: str | None, **body: Any) -> tuple[int, dict[str, Any]]:
+    async def run() -> tuple[int, dict[str, Any]]:
+        headers = {} if key is None else {"Authorization": f"Bearer {key}"}
+        async with aiohttp.ClientSession(service.url) as session:
+            return await post(session, "/v1/answers", body, **headers)
+
+    return asyncio.run(run())
+
+
+def test_answer_cites_the_label(service: Service, key: str) -> None:
+    status, reply = ask(service, key, question=QUESTION)
+    assert (status, reply["degraded"], reply["refused"]) == (200, None, False)
+    cited = [passage for passage in reply["passages"] if passage["cited"]]
+    assert {passage["drug"] for passage in cited} >= {"TELVANTO"}
+    assert [passage["n"] for passage in cited] == sorted(reply["citations"])
+    assert "digoxin" in reply["answer"]
+    assert reply["index"]["corpus"] == "labels"
+    assert reply["model"] == "baseline"
+
+
+@pytest.mark.parametrize("strategy", ["question", "hypothetical_answer", "qa_rag", "hyde", "multiquery"])
+@pytest.mark.parametrize("postprocess", ["none", "score"])
+def test_all_ways_to_answer(service: Service, key: str, strategy: str, postprocess: str) -> None:
+    filtered = {"filter": {"drug": "telvanto"}, "strategy": strategy, "postprocess": postprocess}
+    status, reply = ask(service, key, question=QUESTION, k=3, **filtered)
+    assert (status, reply.get("degraded")) == (200, None), reply
+    assert {passage["drug"] for passage in reply["passages"]} == {"TELVANTO"}
+    assert len(reply["passages"]) == 3
+
+
+def test_what_is_not_there_is_not_offered(service: Service, key: str) -> None:
+    """No reranker and no embedding model were given."""
+    for option in ({"postprocess": "rerank"}, {"retriever": "cosine"}):
+        status, reply = ask(service, key, question=QUESTION, **option)
+        assert (status, reply["error"]["param"]) == (422, *option)
+
+
+def test_chat_clients_get_the_same(service: Service, key: str) -> None:
+    openai = pytest.importorskip("openai")
+    client = openai.OpenAI(base_url=f"{service.url}/v1", api_key=key)
+    assert "labels/question" in {model.id for model in client.models.list()}
+    asked = {"model": "labels/question", "messages": [{"role": "user", "content": QUESTION}]}
+    pieces = [piece.choices[0].delta.content or "" for piece in client.chat.completions.create(stream=True, **asked)]
+    whole = client.chat.completions.create(**asked).choices[0].message.content
+    _, reply = ask(service, key, question=QUESTION)
+    assert "".join(pieces).startswith(reply["answer"])
+    assert whole.startswith(reply["answer"])
+
+
+def test_keys(service: Service, key: str) -> None:
+    """None, a wrong one, the right one; and it stands in no log, Ray's own included."""
+    assert [ask(service, given, question=QUESTION)[0] for given in (None, key[:-1] + "?", key)] == [401, 401, 200]
+    statuses = [(line["status"], line.get("key")) for line in service.requests() if line["route"] == "/v1/answers"]
+    assert (401, None) in statuses
+    assert (200, "reviewer") in statuses
+    assert key not in service.log.read_text() + service.output
+    for file in _ray_logs(service):
+        assert key.encode() not in file.read_bytes(), file
+
+
+def test_logs_hold_no_question(service: Service, key: str) -> None:
+    ask(service, key, question="Is velocimab-unheard-of in any label?")
+    assert "unheard" not in service.log.read_text() + service.output
+    assert not [file for file in _ray_logs(service) if b"unheard" in file.read_bytes()]
+
+
+def test_prometheus_metrics(service: Service, key: str, metrics_port: int) -> None:
+    ask(service, key, question=QUESTION)
+    ask(service, None, question=QUESTION)
+    wanted = {
+        "ray_fdarx_requests_total",
+        "ray_fdarx_request_seconds_bucket",
+        "ray_fdarx_phase_seconds_bucket",
+        "ray_fdarx_in_flight",
+        "ray_fdarx_rejected_total",
+        "ray_fdarx_index_version",
+        "ray_fdarx_index_chunks",
+    }
+    end = time.monotonic() + 60  # Ray gathers them every few seconds
+    while missing := wanted - _metrics(metrics_port):
+        assert time.monotonic() < end, missing
+        time.sleep(1)
+
+
+def test_ready_line_and_nothing_more(service: Service) -> None:
+    """One line for each corpus, what it lacks, and where the service answers."""
+    lines = service.output.splitlines()
+    assert re.fullmatch(r"labels: \d+ chunks of \d+ labels, version 0001-[0-9a-f]+", lines[0])
+    assert service.url in lines[-1]
+    assert len(lines) == 3, lines
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_ends_when_told(labels: Path, tmp_path: Path, number: int) -> None:
+    with running(tmp_path, "--index", str(labels)) as service:
+        replicas = service.replicas("")
+        assert len(replicas) == 3
+        assert service.stop(number) == 0
+        assert service.output.splitlines()[-1] == "ending"
+        assert "Traceback" not in service.output
+        assert not service.replicas("")
+
+
+def _metrics(port: int) -> set[str]:
+    with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=10) as reply:
+        return {line.split("{")[0] for line in reply.read().decode().splitlines()}
+
+
+def _ray_logs(service: Service) -> list[Path]:
+    """All that Ray and Serve wrote for this service: a replica keeps its standard error there."""
+    [replica] = service.replicas("Ingress")
+    session = Path(f"/proc/{replica}/fd/2").resolve().parent
+    files = [file for file in session.rglob("*") if file.is_file()]
+    assert files
+    return files
