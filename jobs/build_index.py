@@ -20,6 +20,7 @@ from jobs.progress import ProgressLine
 from jobs.ray_session import ray_session
 
 _WHY_SHOWN = 5
+_CHARACTERS_A_TOKEN = 5
 
 
 class IndexConfig(JobConfig):
@@ -117,6 +118,12 @@ def _tell(done: Indexed, place: Location) -> None:
         print(f"left out: {counted}; see {place}/rejects.parquet", file=sys.stderr)
         for reject in done.rejects[:_WHY_SHOWN]:
             print(f"  {reject.id}: {reject.reason}: {reject.detail}", file=sys.stderr)
+    if done.reads and done.longest > done.reads * _CHARACTERS_A_TOKEN:
+        print(
+            f"the embedding model reads the first {done.reads} tokens of a chunk, and the longest here has "
+            f"{done.longest:,} characters: vectors of a smaller --chunk-size would cover the text",
+            file=sys.stderr,
+        )
     manifest = done.manifest
     assert manifest is not None
     by = f"BM25 and vectors of {manifest.encoder.name}" if manifest.encoder else "BM25 alone"

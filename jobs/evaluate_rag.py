@@ -13,7 +13,7 @@ from fdarx_core.pipeline.rag.parts import UNDERSTOOD_BY
 from fdarx_core.pipeline.rag.results import compared, tables_of
 from fdarx_core.pipeline.rag.run import RagEvaluation
 from fdarx_core.pipeline.rag.what import RagSweep
-from fdarx_core.rag.questions import read_questions
+from fdarx_core.rag.questions import placed, read_questions
 from fdarx_core.records import content_id
 from fdarx_core.retrieval.index import Index
 from fdarx_core.retrieval.models import ModelMissing
@@ -44,7 +44,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _compare(config: EvaluateRagConfig) -> int:
     questions, rejects = read_questions(config.questions, strip_title=config.strip_title)
     chosen = sorted(questions, key=lambda one: content_id(str(config.seed), one.id))[: config.sample]
-    sweep = config.sweep(Index.open(config.index, version=config.index_version))
+    index = Index.open(config.index, version=config.index_version)
+    sweep = config.sweep(index)
+    lost = sum(bool(one.title) for one in chosen)
+    chosen = placed(chosen, index)
+    if lost := lost - sum(bool(one.title) for one in chosen):
+        print(f"{lost} questions are on documents that the index lacks; no rank is counted for them", file=sys.stderr)
     identity = config.identity(sweep, chosen)
     run = RunDirectory.begin(config.out, job="evaluate_rag", config=identity, versions=versions())
     if run.complete and run.info()["understood_by"] == UNDERSTOOD_BY:

@@ -39,12 +39,17 @@ class Embedding:
 
 @dataclass(slots=True)
 class Indexed:
-    """What a build of an index did. `embedded` counts the chunks that were new; the others stood in it already."""
+    """What a build of an index did. `embedded` counts the chunks that were new; the others stood in it already.
+
+    `longest` is the longest chunk's number of characters, `reads` how many tokens the model reads of one, 0 without.
+    """
 
     manifest: Manifest | None = None
     documents: int = 0
     chunks: int = 0
     embedded: int = 0
+    longest: int = 0
+    reads: int = 0
     rejects: list[Reject] = field(default_factory=list)
 
 
@@ -66,7 +71,8 @@ class Indexing:
         IndexConflict, before anything is embedded, where the index was made with another model or other chunks.
         """
         store, done = IndexStore(self.place), Indexed()
-        encoder = self.embedding.load().info if self.embedding else None
+        loaded = self.embedding.load() if self.embedding else None
+        encoder, done.reads = (loaded.info, loaded.longest) if loaded else (None, 0)
         base = store.current()
         if base is not None and not self.rebuild:
             self._check(base, encoder)
@@ -116,6 +122,7 @@ class Indexing:
         for chunks in documents:
             done.documents += 1
             done.chunks += len(chunks)
+            done.longest = max([done.longest, *(len(chunk.text) for chunk in chunks)])
             given.update((chunk.document_id, chunk.source) for chunk in chunks)
             waiting += chunks if base is None else base.missing(chunks, encoder)
             if len(waiting) >= _CHUNKS_A_SEGMENT:

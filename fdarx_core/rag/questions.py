@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Any
 
 from fdarx_core.rag.lead_ins import without_lead_ins
+from fdarx_core.rag.titles import same_title
 from fdarx_core.records import RagQuestion, Reject, content_id
+from fdarx_core.retrieval.index import Index
 from fdarx_core.storage import Location
 from fdarx_core.storage.rows_file import Row, check_rows_file, read_rows
 
@@ -32,6 +34,13 @@ def read_questions(place: str, *, strip_title: bool = False) -> tuple[list[RagQu
         first = f"the first row: {rejects[0].source}: {rejects[0].reason}, {rejects[0].detail}" if rejects else "no row"
         raise ValueError(f"{place} holds no question to ask ({first}); a row needs {_NEEDED}")
     return (_stripped(questions) if strip_title else questions), rejects
+
+
+def placed(questions: Sequence[RagQuestion], index: Index) -> list[RagQuestion]:
+    """The questions, those without a title whose document the index does not hold: no search can find it."""
+    held = index.names("", len(index))
+    there = {title: any(same_title(title, name) for name in held) for title in {one.title for one in questions}}
+    return [one if there[one.title] else replace(one, title="") for one in questions]
 
 
 def _sorted_out(rows: Iterable[Row]) -> tuple[list[RagQuestion], list[Reject]]:

@@ -36,7 +36,8 @@ class Encoder(Protocol):
 class SentenceEncoder:
     """A sentence-transformers directory; unit vectors, so that the dot product is the cosine.
 
-    `instruction` stands in front of questions: the one given, else the model's own prompt for queries, mostly none.
+    `longest` is how many tokens of a text it reads. `instruction` stands in front of questions: the one given, else the
+    model's own prompt for queries, mostly none.
     """
 
     def __init__(
@@ -48,6 +49,7 @@ class SentenceEncoder:
         self._batch = batch
         self._model = library.SentenceTransformer(directory, device=device(), local_files_only=True)
         self.dimensions = int(self._model.get_embedding_dimension())
+        self.longest = int(self._model.max_seq_length or 0)
         prompts = self._model.prompts
         self.instruction = str(prompts.get("query", "") if instruction is None else instruction)
         # an empty prompt is none at all, where None would be the model's default one
