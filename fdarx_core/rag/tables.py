@@ -104,16 +104,17 @@ def retrievers_table(figures: Sequence[RagFigure]) -> Grid:
 
 
 def usage_table(usages: Sequence[RagUsage], what: Comparison) -> Grid:
-    """Seconds, requests, tokens and cost of an answer, under the main post-processing."""
+    """Seconds, requests, tokens and cost of an answer, under the main post-processing; no cost without prices."""
+    priced = any(one.cost for one in usages)
     columns = [
         *(Column(name, share) for name in ("Rewrite, s", "Search, s", "Rank, s", "Answer, s", "Total, s")
           for share in ("median", "p95")),
         *(Column("A question", name) for name in ("requests", "1,000 tokens in", "1,000 tokens out")),
-        Column("1,000 questions", "USD"),
+        *([Column("1,000 questions", "USD")] if priced else []),
     ]  # fmt: skip
     kept = [one for one in usages if one.postprocess == what.main]
     names = _row_names([(one.strategy, one.model) for one in kept], what)
-    rows = [(names[one.strategy, one.model], _used(one)) for one in kept]
+    rows = [(names[one.strategy, one.model], _used(one)[: len(columns)]) for one in kept]
     order = {name: at for at, name in enumerate(names.values())}
     rows.sort(key=lambda row: order[row[0]])
     notes = [f"Of {failed:,} answers that failed no times are counted."] if (failed := _failed(kept)) else []

@@ -85,7 +85,7 @@ def usage_rows(usages: Sequence[RagUsage], what: Comparison) -> list[list[Cell]]
             one.answered, one.refused, one.failed,
             *(_times(one, phase) for phase in ("rewrite", "search", "postprocess", "answer", "total")),
             f"{one.requests / max(one.answered + one.refused + one.failed, 1):.1f}",
-            one.prompt_tokens, one.completion_tokens, f"{one.cost:,.2f}",
+            one.prompt_tokens, one.completion_tokens, f"{one.cost:,.2f}" if one.cost else "–",
         ]
         for one in sorted(usages, key=lambda one: order.index((one.strategy, one.model)))
     ]  # fmt: skip
