@@ -45,10 +45,8 @@ class Held:
         """The k best chunks for each search; `vectors` row by row those of the searches, None for bm25."""
         texts = [search.text for search in searches]
         ranked = self.index.search(texts, k, retriever=retriever, vectors=vectors, only=only)
-        return [
-            [Found(self.index.chunk(position), score, number) for position, score in best]
-            for number, best in enumerate(ranked)
-        ]
+        chunks = iter(self.index.chunks([position for best in ranked for position, _ in best]))
+        return [[Found(next(chunks), score, number) for _, score in best] for number, best in enumerate(ranked)]
 
 
 class Corpora:

@@ -9,8 +9,6 @@ from serving.corpora import Held
 from serving.http.meter import Rejection
 
 _SECONDS = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0]
-_PAIRS = [1.0, 8.0, 16.0, 24.0, 48.0, 96.0, 192.0, 384.0]
-_TOGETHER = [1.0, 2.0, 4.0, 8.0, 16.0, 32.0]
 
 
 class RequestMeter:
@@ -59,15 +57,17 @@ class IndexMeter:
 
 
 class BatchMeter:
-    """How much the reranker scores at once."""
+    """How much the reranker scores at once. Counters, as Ray's histograms only estimate their sums."""
 
     def __init__(self) -> None:
-        self._pairs = Histogram("fdarx_rerank_pairs", "Pairs scored in one call of the model.", _PAIRS)
-        self._requests = Histogram("fdarx_rerank_requests", "Requests that shared the call.", _TOGETHER)
+        self._calls = _counter("fdarx_rerank_calls", "Calls of the reranker's model.")
+        self._requests = _counter("fdarx_rerank_requests", "Requests that were scored in them.")
+        self._pairs = _counter("fdarx_rerank_pairs", "Pairs of question and text that were scored in them.")
 
     def batch(self, requests: int, pairs: int) -> None:
-        self._requests.observe(requests)
-        self._pairs.observe(pairs)
+        self._calls.inc()
+        self._requests.inc(requests)
+        self._pairs.inc(pairs)
 
 
 def _counter(name: str, about: str, *tags: str) -> Counter:

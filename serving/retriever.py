@@ -8,15 +8,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from ray import serve
+import numpy.typing as npt
 
 from fdarx_core.rag.tools import Search
 from fdarx_core.records import Found
-from fdarx_core.retrieval.collection import Vectors
 from fdarx_core.retrieval.index import Only
 from serving.corpora import Corpora
 from serving.http import Corpus, Surroundings
 from serving.meters import IndexMeter
+from serving.together import Together
 
 _LOGGER = logging.getLogger("ray.serve")
 _ENCODED_AT_ONCE = 64
@@ -47,6 +47,7 @@ class Retriever:
         self._corpora = Corpora(places, cosine_model)
         if any(len(held.corpus.retrievers) > 1 for held in self._corpora.all()):
             self._corpora.encoded([Search("", 1, is_question=True)])  # loads the model before anyone waits for it
+        self._encode = Together(self._encoded, _ENCODED_AT_ONCE)
         self._meter = IndexMeter()
         for held in self._corpora.all():
             self._meter.serves(held)
@@ -57,7 +58,7 @@ class Retriever:
         held = self._corpora[corpus]
         if retriever == "bm25":  # about a millisecond: a thread would cost as much again
             return Hits(held.index.version, held.found(searches, only, k, retriever, None))
-        vectors = np.stack(await asyncio.gather(*(self._encoded(search) for search in searches)))
+        vectors = np.stack(await asyncio.gather(*(self._encode(search) for search in searches)))
         found = await asyncio.to_thread(held.found, searches, only, k, retriever, vectors)
         return Hits(held.index.version, found)
 
@@ -75,10 +76,8 @@ class Retriever:
         position = index.find(chunk_id)
         return None if position is None else Surroundings(index.chunk(position), index.around(position))
 
-    @serve.batch(max_batch_size=_ENCODED_AT_ONCE, batch_wait_timeout_s=0, max_concurrent_batches=1)
-    async def _encoded(self, searches: list[Search]) -> list[Vectors]:
-        """One row each; while the model works on some, those of other requests gather for the next call."""
-        return list(await asyncio.to_thread(self._corpora.encoded, searches))
+    def _encoded(self, searches: Sequence[Search]) -> list[npt.NDArray[np.float32]]:
+        return list(self._corpora.encoded(searches))
 
     async def _watch(self, poll_s: float) -> None:
         while True:
