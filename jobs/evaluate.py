@@ -10,7 +10,6 @@ from fdarx_core.evaluation.cell import CellKey
 from fdarx_core.evaluation.grid import as_text
 from fdarx_core.evaluation.tables import table_1, table_2
 from fdarx_core.llm import ModelsError
-from fdarx_core.pipeline.control import wind_down
 from fdarx_core.pipeline.sweep.evaluation import Evaluation
 from fdarx_core.pipeline.sweep.intake import check_input
 from fdarx_core.pipeline.sweep.parts import UNDERSTOOD_BY, Given
@@ -25,6 +24,7 @@ from jobs.exits import INTERRUPTED, STOPPED
 from jobs.options import read_options, stop
 from jobs.progress import ProgressLine
 from jobs.ray_session import ray_session
+from jobs.stoppable import run_stoppable
 from jobs.versions import versions
 
 _PHASES = {
@@ -78,7 +78,7 @@ def _evaluate(config: EvaluateConfig) -> int:
         if config.plan:
             tell_plan(evaluation.plan())
             return 0
-        _run(evaluation, progress)
+        run_stoppable(evaluation, progress)
     return _tell(run)
 
 
@@ -87,19 +87,6 @@ def _given(config: EvaluateConfig) -> tuple[Given, list[Reject]]:
         return {}, []
     answers, rejects = read_predictions(config.predictions)
     return {(one.question_id, CellKey(one.model, one.setting, one.retriever)): one for one in answers}, rejects
-
-
-def _run(evaluation: Evaluation, progress: ProgressLine) -> None:
-    try:
-        with progress.watching(lambda: evaluation.control):
-            evaluation.run_all()
-    except KeyboardInterrupt:
-        wind_down(evaluation.control)
-        evaluation.run.stop("interrupted")
-        raise
-    except BaseException:
-        evaluation.run.stop("failed")
-        raise
 
 
 def _tell(run: RunDirectory) -> int:

@@ -8,7 +8,6 @@ from typing import Any
 
 from fdarx_core.evaluation.grid import as_text
 from fdarx_core.llm import ModelsError
-from fdarx_core.pipeline.control import wind_down
 from fdarx_core.pipeline.rag.parts import UNDERSTOOD_BY
 from fdarx_core.pipeline.rag.results import compared, tables_of
 from fdarx_core.pipeline.rag.run import RagEvaluation
@@ -24,6 +23,7 @@ from jobs.exits import INTERRUPTED, STOPPED
 from jobs.options import read_options, stop
 from jobs.progress import ProgressLine
 from jobs.ray_session import ray_session
+from jobs.stoppable import run_stoppable
 from jobs.versions import versions
 
 _PHASES = {"plan": "parts planned", "answer": "parts answered and judged", "publish": "computing figures and intervals"}
@@ -67,21 +67,8 @@ def _compare(config: EvaluateRagConfig) -> int:
         if config.plan:
             tell_plan(evaluation.plan())
             return 0
-        _run(evaluation, progress)
+        run_stoppable(evaluation, progress)
     return _tell(run, sweep)
-
-
-def _run(evaluation: RagEvaluation, progress: ProgressLine) -> None:
-    try:
-        with progress.watching(lambda: evaluation.control):
-            evaluation.run_all()
-    except KeyboardInterrupt:
-        wind_down(evaluation.control)
-        evaluation.run.stop("interrupted")
-        raise
-    except BaseException:
-        evaluation.run.stop("failed")
-        raise
 
 
 def _tell(run: RunDirectory, sweep: RagSweep) -> int:

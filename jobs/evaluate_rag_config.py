@@ -4,31 +4,31 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any
 
 from pydantic import Field, field_validator
 
 from fdarx_core.evaluation.metrics.semantic import check_model
-from fdarx_core.llm import Baseline, ModelsError
+from fdarx_core.llm import Baseline
 from fdarx_core.pipeline.rag.what import RagSweep
 from fdarx_core.rag.flow import CANDIDATES, CONTEXTS
 from fdarx_core.rag.postprocess import POSTPROCESSORS
+from fdarx_core.rag.searching import offered
 from fdarx_core.rag.strategies import ABLATIONS, STRATEGIES
 from fdarx_core.rag.tools import Role
 from fdarx_core.records import RagQuestion, content_id
-from fdarx_core.retrieval.encoder_info import fingerprint
 from fdarx_core.retrieval.index import Index
 from fdarx_core.retrieval.models import ModelDirectories, ModelMissing, check_installed
 from fdarx_core.storage import Location
-from jobs.asking_config import AskingConfig, load_all, unknown_model
+from jobs.asking_config import AskingConfig, load_all
+from jobs.roles_config import RolesConfig, check_roles
 
 _HOW = {"out", "cpus", "models", "reuse", "max_requests", "max_cost", "plan"}
 _TOLD_OTHERWISE = {"index", "index_version", "questions"}
 _ALL = {**STRATEGIES, **ABLATIONS}
 
 
-class EvaluateRagConfig(AskingConfig):
+class EvaluateRagConfig(RolesConfig, AskingConfig):
     """Options of `fdarx evaluate-rag`."""
 
     index: str = Field(description="an index of `fdarx index`, on disk or s3://")
@@ -38,17 +38,6 @@ class EvaluateRagConfig(AskingConfig):
         "ground_truths) and, if known, the title of the document that holds it"
     )
     out: str = Field(description="run directory to write, on disk or s3://; the same command again resumes it")
-    models: list[str] = Field(
-        [Baseline.name], description="`baseline` (built-in rules), and YAML files that list models, see docs/models.md"
-    )
-    answerer: str = Field(Baseline.name, description="who answers from the contexts: a name of --models")
-    hypothesis: str | None = Field(
-        None, description="who writes hypothetical answers; best a model tuned on the domain (the answerer)"
-    )
-    rewriter: str | None = Field(
-        None, description="who writes HyDE's passage and multiquery's questions (the answerer)"
-    )
-    scorer: str | None = Field(None, description="the scoring agent of the post-processing (the answerer)")
     judge: str = Field(
         Baseline.name, description="who judges contexts: a name of --models, or rules by overlap, no language model"
     )
@@ -69,10 +58,6 @@ class EvaluateRagConfig(AskingConfig):
     strip_title: bool = Field(
         False, description="drop `Guideline title: …` from the questions, which gives the document away"
     )
-    cosine_model: str | None = Field(
-        None, description="local directory of the index's embedding model (all-MiniLM-L6-v2, if installed)"
-    )
-    reranker_model: str | None = Field(None, description="local directory of a BGE reranker, for the reranker")
     bertscore_model: str | None = Field(
         None, description="local directory of a model for BERTScore, as roberta-large; without it there is none"
     )
@@ -83,7 +68,7 @@ class EvaluateRagConfig(AskingConfig):
     seed: int = Field(0, description="fixes the sample and the intervals")
     resamples: int = Field(2000, ge=100, description="bootstrap resamples; more make steadier intervals")
 
-    @field_validator("models", "strategies", "postprocess", mode="after")
+    @field_validator("strategies", "postprocess", mode="after")
     @classmethod
     def _at_commas(cls, given: list[str]) -> list[str]:
         parts = [part.strip() for one in given for part in one.split(",")]
@@ -102,6 +87,8 @@ class EvaluateRagConfig(AskingConfig):
     def sweep(self, index: Index) -> RagSweep:
         """Raises ModelsError for a model that can't be used, ModelMissing for a directory, ValueError for the rest."""
         models = load_all(self.models)
+        roles: dict[Role, str] = {**self.played, "judge": self.judge}
+        check_roles(roles, models)
         directories = ModelDirectories(cosine=self.cosine_model, reranker=self.reranker_model)
         retrievers = self._retrievers(index, directories)
         sweep = RagSweep(
@@ -111,7 +98,7 @@ class EvaluateRagConfig(AskingConfig):
             retrievers=retrievers,
             strategies=self.strategies,
             postprocessors=self._postprocessors(directories),
-            roles=self._roles(set(models)),
+            roles=roles,
             models=models,
             candidates=self.candidates,
             contexts=self.contexts,
@@ -138,35 +125,12 @@ class EvaluateRagConfig(AskingConfig):
             "questions": content_id(*(one.id for one in questions)),
         }
 
-    def _roles(self, models: set[str]) -> dict[Role, str]:
-        roles: dict[Role, str] = {
-            "answerer": self.answerer,
-            "hypothesis": self.hypothesis or self.answerer,
-            "rewriter": self.rewriter or self.answerer,
-            "scorer": self.scorer or self.answerer,
-            "judge": self.judge,
-        }
-        for role, name in roles.items():
-            if name not in {Baseline.name, *models}:
-                raise ModelsError(f"--{role} {name}: {unknown_model(load_all(self.models))}")
-        return roles
-
     def _retrievers(self, index: Index, directories: ModelDirectories) -> list[str]:
         """Those that this index and this machine offer."""
-        if index.manifest.encoder is None or not index.retrievers[1:]:
-            print(f"BM25 alone searches: {index.notice or 'the index has no vectors'}", file=sys.stderr)
-            return ["bm25"]
-        try:
-            check_installed("cosine")
-            directory = directories.of("cosine")
-        except ModelMissing as error:
-            if self.retriever not in (None, "bm25"):
-                raise
-            print(f"BM25 alone searches: {error}", file=sys.stderr)
-            return ["bm25"]
-        known = index.manifest.encoder
-        index.check_encoder(replace(known, name=directory, fingerprint=fingerprint(directory)))
-        return list(index.retrievers)
+        retrievers, notice = offered(index, directories)
+        if notice:
+            print(notice, file=sys.stderr)
+        return list(retrievers)
 
     def _retriever(self, retrievers: Sequence[str], index: Index) -> str:
         chosen = self.retriever or ("cosine" if "cosine" in retrievers else "bm25")

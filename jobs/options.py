@@ -82,7 +82,10 @@ def _bare(annotation: Any) -> Any:
 
 
 def _metavar(field: FieldInfo, name: str) -> str:
-    return "N" if _bare(field.annotation) in (int, float) else name.rstrip("s").replace("_", "-").upper()
+    if _bare(field.annotation) in (int, float):
+        return "N"
+    one = name.removesuffix("s") if get_origin(_bare(field.annotation)) in (list, tuple) else name
+    return one.replace("_", "-").upper()
 
 
 def _help(field: FieldInfo) -> str:

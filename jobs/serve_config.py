@@ -4,19 +4,18 @@ from __future__ import annotations
 
 import re
 
-from pydantic import Field, field_validator, model_validator
+from pydantic import Field, model_validator
 
-from fdarx_core.llm import Baseline, ModelsError
 from fdarx_core.rag.postprocess import POSTPROCESSORS
-from jobs.asking_config import load_all, unknown_model
-from jobs.options import JobConfig
+from jobs.asking_config import load_all
+from jobs.roles_config import RolesConfig, check_roles
 from serving.config import ServiceConfig
 from serving.http.settings import ServiceSettings
 
 _NAMED = re.compile(r"([A-Za-z0-9][A-Za-z0-9._-]*)=(.+)")
 
 
-class ServeConfig(ServiceSettings, JobConfig):
+class ServeConfig(ServiceSettings, RolesConfig):
     """Options of `fdarx serve`: its own, then those of its HTTP side."""
 
     index: list[str] = Field(
@@ -26,23 +25,6 @@ class ServeConfig(ServiceSettings, JobConfig):
     )
     port: int = Field(8000, ge=1, le=65535, description="port to answer at")
     host: str = Field("127.0.0.1", description="address to answer at; 0.0.0.0 lets other machines in, then set keys")
-    models: list[str] = Field(
-        [Baseline.name], description="`baseline` (built-in rules), and YAML files that list models, see docs/models.md"
-    )
-    answerer: str = Field(Baseline.name, description="who answers: a name of --models")
-    hypothesis: str | None = Field(
-        None, description="who writes hypothetical answers; best a model tuned on the domain (the answerer)"
-    )
-    rewriter: str | None = Field(
-        None, description="who writes HyDE's passage and multiquery's questions (the answerer)"
-    )
-    scorer: str | None = Field(None, description="who scores passages from 1 to 10 (the answerer)")
-    cosine_model: str | None = Field(
-        None, description="local directory of the indexes' embedding model (all-MiniLM-L6-v2, if installed)"
-    )
-    reranker_model: str | None = Field(
-        None, description="local directory of a BGE reranker; without it nobody can ask for one"
-    )
     replicas: int = Field(
         1,
         ge=1,
@@ -54,11 +36,6 @@ class ServeConfig(ServiceSettings, JobConfig):
     new_key: str | None = Field(
         None, description="make an API key of this name, add it to --keys-file, print it, and end"
     )
-
-    @field_validator("models", mode="after")
-    @classmethod
-    def _at_commas(cls, given: list[str]) -> list[str]:
-        return [part for one in given for part in one.split(",") if part]
 
     @model_validator(mode="after")
     def _sensible(self) -> ServeConfig:
@@ -72,15 +49,12 @@ class ServeConfig(ServiceSettings, JobConfig):
     def service(self) -> ServiceConfig:
         """What the service is told. Raises ModelsError for a models file or a name, ValueError for any other option."""
         models = load_all(self.models)
-        roles = {"answerer": self.answerer, **self._roles()}
-        for role, name in roles.items():
-            if name not in {Baseline.name, *models}:
-                raise ModelsError(f"--{role} {name}: {unknown_model(models)}")
+        check_roles(self.played, models)
         self._check_defaults()
         return ServiceConfig(
             corpora=_corpora(self.index),
             models=list(models.values()),
-            **roles,
+            **self.played,
             cosine_model=self.cosine_model,
             reranker_model=self.reranker_model,
             replicas=self.replicas,
@@ -88,10 +62,6 @@ class ServeConfig(ServiceSettings, JobConfig):
             log_file=self.log,
             http=ServiceSettings.model_validate(self.model_dump(include=set(ServiceSettings.model_fields))),
         )
-
-    def _roles(self) -> dict[str, str]:
-        given = {"hypothesis": self.hypothesis, "rewriter": self.rewriter, "scorer": self.scorer}
-        return {role: name for role, name in given.items() if name is not None}
 
     def _check_defaults(self) -> None:
         if self.postprocess not in POSTPROCESSORS:

@@ -5,20 +5,17 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from pathlib import Path
 from typing import Literal
 
 import orjson
 
-from fdarx_core.rag.searching import Searcher
+from fdarx_core.rag.searching import encoded, offered
 from fdarx_core.rag.tools import Search
-from fdarx_core.records import Found
 from fdarx_core.retrieval.collection import Vectors
 from fdarx_core.retrieval.dense import SentenceEncoder
-from fdarx_core.retrieval.encoder_info import fingerprint
-from fdarx_core.retrieval.index import Index, IndexDamaged, Only
+from fdarx_core.retrieval.index import Index, IndexDamaged
 from fdarx_core.retrieval.index.files import POINTER, read_bytes
-from fdarx_core.retrieval.models import ModelDirectories, ModelMissing, check_installed
+from fdarx_core.retrieval.models import ModelDirectories, ModelMissing
 from fdarx_core.storage import Location, StorageError
 from serving.http.world import Corpus
 
@@ -39,15 +36,6 @@ class Held:
             return f"{self.corpus.name}: a newer version is refused, {self.index.version} stays in use: {self.refused}"
         return f"{self.corpus.name}: version {self.index.version}, {len(self.index)} chunks"
 
-    def found(
-        self, searches: Sequence[Search], only: Only, k: int, retriever: str, vectors: Vectors | None
-    ) -> list[list[Found]]:
-        """The k best chunks for each search; `vectors` row by row those of the searches, None for bm25."""
-        texts = [search.text for search in searches]
-        ranked = self.index.search(texts, k, retriever=retriever, vectors=vectors, only=only)
-        chunks = iter(self.index.chunks([position for best in ranked for position, _ in best]))
-        return [[Found(next(chunks), score, number) for _, score in best] for number, best in enumerate(ranked)]
-
 
 class Corpora:
     """Opens indexes, and newer versions of them. What a request holds stays whole while a newer one takes its place."""
@@ -58,7 +46,7 @@ class Corpora:
         Raises StorageError where an index can't be served, ModelMissing where the model that was given can't be used.
         """
         self._places = {name: Location(place) for name, place in places.items()}
-        self._cosine_model = cosine_model
+        self._directories = ModelDirectories(cosine=cosine_model)
         self._held = {name: self._open(name) for name in places}
         self._damaged: set[tuple[str, str]] = set()
 
@@ -70,9 +58,7 @@ class Corpora:
 
     def encoded(self, searches: Sequence[Search]) -> Vectors:
         """Shape (searches, dimensions). Raises ModelMissing where there is no embedding model."""
-        vectors = Searcher(self.all()[0].index, self._encoder).encoded(searches)
-        assert vectors is not None
-        return vectors
+        return encoded(self._encoder, searches)
 
     def reload(self) -> list[Held]:
         """Opens the versions that have landed; returns those corpora of which there is something new to tell.
@@ -98,29 +84,15 @@ class Corpora:
 
     def _open(self, name: str) -> Held:
         index = Index.open(self._places[name])
-        made = index.manifest.encoder
-        if made is None:
-            return _held(name, index, ("bm25",), index.notice)
-        try:
-            directory = self._directory()
-        except ModelMissing as error:
-            if self._cosine_model is not None:
-                raise
-            return _held(name, index, ("bm25",), f"bm25 alone searches: {error}")
-        # as the model would say once loaded, which takes seconds
-        index.check_encoder(replace(made, name=Path(directory).name, fingerprint=fingerprint(directory)))
-        return _held(name, index, index.retrievers, index.notice)
-
-    def _directory(self) -> str:
-        check_installed("cosine")
-        return ModelDirectories(cosine=self._cosine_model).of("cosine")
+        retrievers, notice = offered(index, self._directories)
+        return _held(name, index, retrievers, notice)
 
     @cached_property
     def _encoder(self) -> SentenceEncoder:
         """Questions get the instruction that the first index with vectors has."""
         made = (held.index.manifest.encoder for held in self.all())
         instruction = next((info.instruction for info in made if info is not None), None)
-        return SentenceEncoder(self._directory(), instruction=instruction)
+        return SentenceEncoder(self._directories.of("cosine"), instruction=instruction)
 
 
 def _held(name: str, index: Index, retrievers: tuple[str, ...], notice: str) -> Held:

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from fdarx_core.rag.searching import hits
 from fdarx_core.rag.tools import Search
 from fdarx_core.records import Found
 from fdarx_core.retrieval.index import Only
@@ -57,9 +58,9 @@ class Retriever:
         """The k best chunks for each search. Raises ValueError for a retriever that the corpus does not offer."""
         held = self._corpora[corpus]
         if retriever == "bm25":  # about a millisecond: a thread would cost as much again
-            return Hits(held.index.version, held.found(searches, only, k, retriever, None))
+            return Hits(held.index.version, hits(held.index, searches, only, k, retriever, None))
         vectors = np.stack(await asyncio.gather(*(self._encode(search) for search in searches)))
-        found = await asyncio.to_thread(held.found, searches, only, k, retriever, vectors)
+        found = await asyncio.to_thread(hits, held.index, searches, only, k, retriever, vectors)
         return Hits(held.index.version, found)
 
     async def states(self) -> list[State]:

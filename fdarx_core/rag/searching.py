@@ -1,9 +1,10 @@
-"""Searching one index for what a strategy wants to find."""
+"""Searching an index for what a strategy wants to find."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 
@@ -11,31 +12,50 @@ from fdarx_core.rag.tools import Search
 from fdarx_core.records import Found
 from fdarx_core.retrieval.collection import Vectors
 from fdarx_core.retrieval.dense import SentenceEncoder
+from fdarx_core.retrieval.encoder_info import fingerprint
 from fdarx_core.retrieval.index import Index, Only
+from fdarx_core.retrieval.models import ModelDirectories, ModelMissing, check_installed
 
 
-@dataclass(frozen=True, slots=True)
-class Searcher:
-    """An index with the encoder that its vectors came from; None where BM25 alone searches."""
+def offered(index: Index, directories: ModelDirectories) -> tuple[tuple[str, ...], str]:
+    """What can search this index here, and, where that is bm25 alone, why.
 
-    index: Index
-    encoder: SentenceEncoder | None = None
+    Loads no model. Raises ModelMissing where the embedding model that was given can't be used, IndexConflict where it
+    is not the index's.
+    """
+    made = index.manifest.encoder
+    if made is None or index.notice:
+        return ("bm25",), index.notice
+    try:
+        check_installed("cosine")
+        directory = directories.of("cosine")
+    except ModelMissing as error:
+        if directories.cosine is not None:
+            raise
+        return ("bm25",), f"bm25 alone searches: {error}"
+    # as the model would say once loaded, which takes seconds
+    index.check_encoder(replace(made, name=Path(directory).name, fingerprint=fingerprint(directory)))
+    return index.retrievers, ""
 
-    def search(self, searches: Sequence[Search], only: Only, k: int, retriever: str) -> list[list[Found]]:
-        """The k best chunks for each search. Raises ValueError for a retriever that this index does not offer."""
-        vectors = None if retriever == "bm25" else self.encoded(searches)
-        texts = [search.text for search in searches]
-        ranked = self.index.search(texts, k, retriever=retriever, vectors=vectors, only=only)
-        chunks = iter(self.index.chunks([position for found in ranked for position, _ in found]))
-        return [[Found(next(chunks), score, number) for _, score in found] for number, found in enumerate(ranked)]
 
-    def encoded(self, searches: Sequence[Search]) -> Vectors | None:
-        """Shape (searches, dimensions): questions with the encoder's instruction, other texts as what is searched."""
-        if self.encoder is None:
-            return None
-        vectors = np.empty((len(searches), self.encoder.dimensions), np.float32)
-        for is_question, encode in ((True, self.encoder.encode_questions), (False, self.encoder.encode)):
-            rows = [number for number, search in enumerate(searches) if search.is_question == is_question]
-            if rows:
-                vectors[rows] = encode([searches[number].text for number in rows])
-        return vectors
+def hits(
+    index: Index, searches: Sequence[Search], only: Only, k: int, retriever: str, vectors: Vectors | None
+) -> list[list[Found]]:
+    """The k best chunks for each search; `vectors` are those of `encoded`, row by row, None for bm25.
+
+    Raises ValueError for a retriever that this index does not offer.
+    """
+    texts = [search.text for search in searches]
+    ranked = index.search(texts, k, retriever=retriever, vectors=vectors, only=only)
+    chunks = iter(index.chunks([position for best in ranked for position, _ in best]))
+    return [[Found(next(chunks), score, number) for _, score in best] for number, best in enumerate(ranked)]
+
+
+def encoded(encoder: SentenceEncoder, searches: Sequence[Search]) -> Vectors:
+    """Shape (searches, dimensions): questions with the encoder's instruction, other texts as what is searched."""
+    vectors = np.empty((len(searches), encoder.dimensions), np.float32)
+    for is_question, encode in ((True, encoder.encode_questions), (False, encoder.encode)):
+        rows = [number for number, search in enumerate(searches) if search.is_question == is_question]
+        if rows:
+            vectors[rows] = encode([searches[number].text for number in rows])
+    return vectors

@@ -19,7 +19,7 @@ import orjson
 import uvicorn
 
 from fdarx_core.llm import Baseline, HttpEndpoint, ModelConfig
-from fdarx_core.rag.searching import Searcher
+from fdarx_core.rag.searching import hits
 from fdarx_core.rag.tasks import RAG_RULES_VERSION, RAG_TASKS
 from fdarx_core.rag.tools import Ask, Role, Search
 from fdarx_core.records import Chunk, Found, Request, Response
@@ -65,12 +65,12 @@ def guide_chunks() -> list[Chunk]:
 
 
 @cache
-def searcher(kind: str) -> Searcher:
+def opened(kind: str) -> Index:
     """Over a real index, written and read back."""
     with tempfile.TemporaryDirectory() as folder:
         store = IndexStore(folder)
         store.commit([store.write_segment(label_chunks() if kind == "labels" else guide_chunks())])
-        return Searcher(Index.open(folder))
+        return Index.open(folder)
 
 
 @cache
@@ -111,22 +111,22 @@ class LocalWorld:
     def corpora(self) -> Mapping[str, Corpus]:
         served = {}
         for name, kind in (("labels", "labels"), ("guides", "documents")):
-            index = searcher(name).index
+            index = opened(name)
             counts = index.manifest.chunks, index.manifest.documents
             served[name] = Corpus(name, index.version, kind, *counts, index.retrievers)  # type: ignore[arg-type]
         return served
 
     def tools(self, corpus: str, retriever: str) -> ServedTools:
-        return _Tools(self, searcher(corpus), retriever)
+        return _Tools(self, opened(corpus), retriever)
 
     async def matches(self, corpus: str, only: Only) -> bool:
-        return bool(searcher(corpus).index.matching(only).any())
+        return bool(opened(corpus).matching(only).any())
 
     async def names(self, corpus: str, prefix: str, limit: int) -> list[str]:
-        return searcher(corpus).index.names(prefix, limit)
+        return opened(corpus).names(prefix, limit)
 
     async def passage(self, corpus: str, chunk_id: str) -> Surroundings | None:
-        index = searcher(corpus).index
+        index = opened(corpus)
         position = index.find(chunk_id)
         return None if position is None else Surroundings(index.chunk(position), index.around(position))
 
@@ -135,8 +135,8 @@ class LocalWorld:
 
 
 class _Tools:
-    def __init__(self, world: LocalWorld, searcher: Searcher, retriever: str) -> None:
-        self._world, self._searcher, self._retriever = world, searcher, retriever
+    def __init__(self, world: LocalWorld, index: Index, retriever: str) -> None:
+        self._world, self._index, self._retriever = world, index, retriever
         self.version = ""
 
     async def ask(self, role: Role, asks: Sequence[Ask]) -> list[Response]:
@@ -156,8 +156,8 @@ class _Tools:
     async def search(self, searches: Sequence[Search], only: Only, k: int) -> list[list[Found]]:
         if self._world.search_fault:
             raise self._world.search_fault
-        self.version = self._searcher.index.version
-        return self._searcher.search(searches, only, k, self._retriever)
+        self.version = self._index.version
+        return hits(self._index, searches, only, k, self._retriever, None)
 
     async def rerank(self, question: str, texts: Sequence[str]) -> list[float]:
         raise Unavailable("the reranker")

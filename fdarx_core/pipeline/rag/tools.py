@@ -12,7 +12,7 @@ import ray
 
 from fdarx_core.pipeline.planning import Tally
 from fdarx_core.pipeline.rag.what import RagSweep
-from fdarx_core.rag.searching import Searcher
+from fdarx_core.rag.searching import encoded, hits
 from fdarx_core.rag.tools import Ask, Role, Search
 from fdarx_core.records import Found, Request, Response
 from fdarx_core.retrieval.dense import SentenceEncoder
@@ -37,11 +37,12 @@ class IndexHolder:
                 instruction=index.manifest.encoder.instruction if index.manifest.encoder else None,
             )
             index.check_encoder(encoder.info)
-        self._searcher = Searcher(index, encoder)
+        self._index, self._encoder = index, encoder
 
     def search(self, search: Search, only: Only, k: int, retriever: str) -> Timed:
         start = time.perf_counter()
-        [found] = self._searcher.search([search], only, k, retriever)
+        vectors = encoded(self._encoder, [search]) if self._encoder and retriever != "bm25" else None
+        [found] = hits(self._index, [search], only, k, retriever, vectors)
         return found, time.perf_counter() - start
 
 
