@@ -59,7 +59,7 @@ def deployed(directory: str) -> Iterator[Any]:
         made = serve.deployment(max_ongoing_requests=1024, ray_actor_options={"num_cpus": 0.1})(Counted)
         yield serve.run(made.bind(directory), name="reranker", route_prefix=None)
     finally:
-        serve.shutdown()
+        serve.shutdown()  # type: ignore[no-untyped-call]
         ray.shutdown()
 
 

@@ -24,8 +24,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if config.new_key is not None:
             return _make_key(config.keys_file or Path(), config.new_key)
         service = config.service()
-        check_port(config.host, config.port)
         _check(service, config.retriever)
+        check_port(config.host, config.port)
         with serving(service, config.host, config.port, config.metrics_port) as ended:
             where = f"http://{config.host}:{config.port}"
             print(f"FDARx answers at {where} (its API: {where}/docs); Ctrl-C ends it", file=sys.stderr, flush=True)

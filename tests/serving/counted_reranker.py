@@ -14,10 +14,11 @@ class Counted(Reranker):
 
     def __init__(self, directory: str) -> None:
         super().__init__(directory)
-        self._model: Any = _Counting(self._model)
+        self._counting = _Counting(self._model)
+        self._model: Any = self._counting
 
     async def calls(self) -> list[int]:
-        return self._model.calls
+        return self._counting.calls
 
 
 class _Counting:

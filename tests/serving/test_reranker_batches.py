@@ -33,7 +33,7 @@ def handle(directory: str) -> Iterator[Any]:
     ray.init(address="local", include_dashboard=False, runtime_env={"env_vars": {"PYTHONPATH": str(REPOSITORY)}})
     made = serve.deployment(max_ongoing_requests=64, ray_actor_options={"num_cpus": 0.1})(Counted)
     yield serve.run(made.bind(directory), name="reranker", route_prefix=None)
-    serve.shutdown()
+    serve.shutdown()  # type: ignore[no-untyped-call]
     ray.shutdown()
 
 
