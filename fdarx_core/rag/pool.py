@@ -7,6 +7,8 @@ from dataclasses import replace
 
 from fdarx_core.records import Found
 
+_WORDS = 16
+
 
 def pool(found: Sequence[Sequence[Found]], shares: Sequence[int]) -> list[Found]:
     """The candidates, each search's best first, in turn; `found[i]` (best first) gives at most `shares[i]` of them.
@@ -25,7 +27,7 @@ class _Drawer:
     def __init__(self, found: Sequence[Sequence[Found]]) -> None:
         self._lists = [iter(one) for one in found]
         self._ids: set[str] = set()
-        self._texts: set[str] = set()
+        self._texts: dict[tuple[str, ...], list[str]] = {}
 
     def rounds(self, left: dict[int, int], most: int | None = None) -> Iterator[Found]:
         """One of each search after the other, until all have drawn what is `left` to them or run dry, or `most`."""
@@ -47,9 +49,17 @@ class _Drawer:
 
     def _next(self, search: int) -> Found | None:
         for one in self._lists[search]:
-            text = " ".join(one.chunk.text.split())
-            if one.chunk.id not in self._ids and text not in self._texts:
+            if one.chunk.id not in self._ids and self._is_new(one.chunk.text):
                 self._ids.add(one.chunk.id)
-                self._texts.add(text)
                 return one
         return None
+
+    def _is_new(self, text: str) -> bool:
+        """Texts are long: only those that begin and end alike are compared whole."""
+        ends = (*text.split(None, _WORDS)[:_WORDS], *text.rsplit(None, _WORDS)[-_WORDS:])
+        alike = self._texts.setdefault(ends, [])
+        words = text.split() if alike else []
+        if any(words == other.split() for other in alike):
+            return False
+        alike.append(text)
+        return True

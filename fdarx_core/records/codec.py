@@ -60,8 +60,9 @@ def from_table(table: pa.Table, record: type[Record]) -> Iterator[Record]:
     """The inverse of `to_table`. Columns the record does not know are ignored; missing ones take their defaults."""
     hints = _hints(record)  # type: ignore[arg-type]
     names = [field.name for field in dataclasses.fields(record) if field.name in table.column_names]  # type: ignore[arg-type]
+    nested = [name for name in names if get_origin(hints[name]) in (dict, list)]
     for row in table.select(names).to_pylist():
-        yield record(**{name: _typed(row[name], hints[name]) for name in names})
+        yield record(**row | {name: _typed(row[name], hints[name]) for name in nested})
 
 
 def _plain(value: Any) -> Any:

@@ -40,8 +40,9 @@ class Bm25Index:
         """
         found: list[Ranked] = []
         for part in batches(len(queries), self._postings.size):
-            scores = self.scores(queries[part])
-            shared = self._shared(queries[part], scores)
+            query_of, terms = self._postings.asked(queries[part])
+            scores = self._postings.sums(self._weights, query_of, terms, len(queries[part]))
+            shared = self._shared(query_of, terms, scores)
             found += [
                 _best_of(row, hit if allowed is None else hit & allowed, k)
                 for row, hit in zip(scores, shared, strict=True)
@@ -53,12 +54,11 @@ class Bm25Index:
         query_of, terms = self._postings.asked(queries)
         return self._postings.sums(self._weights, query_of, terms, len(queries))
 
-    def _shared(self, queries: Sequence[str], scores: Floats) -> npt.NDArray[np.bool_]:
+    def _shared(self, query_of: Integers, terms: Integers, scores: Floats) -> npt.NDArray[np.bool_]:
         """Scores tell, unless terms weigh nothing, or more than that and less, so that they may cancel out."""
-        query_of, terms = self._postings.asked(queries)
         if (self._idf[terms] > 0).all():
             return scores > 0
-        return self._postings.sums(np.ones_like(self._weights), query_of, terms, len(queries)) > 0
+        return self._postings.sums(np.ones_like(self._weights), query_of, terms, len(scores)) > 0
 
 
 def _best_of(scores: Floats, among: npt.NDArray[np.bool_], k: int) -> Ranked:

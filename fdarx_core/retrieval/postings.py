@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -49,10 +50,22 @@ class Postings:
 
     def asked(self, queries: Sequence[str]) -> tuple[Integers, Integers]:
         """The words of the queries that the collection has, in order: of each its query and its term."""
+        if sum(map(len, queries)) < len(self._vocabulary):
+            return self._looked_up(queries)
         words, query_of = _words(queries)
         numbers = pc.index_in(words, value_set=self._vocabulary).fill_null(-1).to_numpy()
         known = numbers >= 0
         return query_of[known], numbers[known]
+
+    def _looked_up(self, queries: Sequence[str]) -> tuple[Integers, Integers]:
+        found = [(query, self._terms.get(word)) for query, text in enumerate(queries) for word in tokenize(text)]
+        known = np.array([pair for pair in found if pair[1] is not None], dtype=np.int64).reshape(-1, 2)
+        return known[:, 0], known[:, 1]
+
+    @cached_property
+    def _terms(self) -> dict[str, int]:
+        """Terms by word, for an index that is asked over and over; `index_in` hashes all words at each call."""
+        return {word: number for number, word in enumerate(self._vocabulary.to_pylist()) if word}
 
     def sums(
         self, weights: Floats, query_of: Integers, terms: Integers, queries: int, times: Floats | None = None
