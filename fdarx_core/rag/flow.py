@@ -73,8 +73,8 @@ async def find(question: str, recipe: Recipe, tools: Tools) -> Finding:
     rewritten, replies, missing = await _rewritten(question, recipe.strategy, tools)
     searches = recipe.strategy.searches(question, replies, recipe.candidates)
     clock.lap("rewrite")
-    # As deep as all candidates together: what two searches both find fills one slot, and each goes on down its list.
-    found = await tools.search(searches, recipe.only, recipe.candidates)
+    # Deeper than its share: what two searches find, or one finds twice, fills one slot, and each goes on down its list.
+    found = await tools.search(searches, recipe.only, recipe.candidates + recipe.contexts)
     candidates = pool(found, [search.share for search in searches])
     clock.lap("search")
     contexts, scored = await _chosen(question, candidates, recipe, tools, missing)

@@ -50,6 +50,8 @@ async def checked(
     retriever = options.retriever or usual
     _known(retriever, served.retrievers, "retriever")
     k, candidates = _amounts(options, settings)
+    if postprocess == "none" and not strategy.asks(question):
+        candidates = k  # of one search the best stay the best: more would be sent between replicas for nothing
     only = _only(options.filter or Filter(), options.exclude)
     if only != Only() and not await world.matches(served.name, only):
         raise Problem(404, _NOTHING.format(served.name), param="filter", code="no_match")
