@@ -6,7 +6,7 @@ The deployment runs on Ray Serve here; a request is a question with its 24 candi
 another, each request is a call of the model; together, requests that wait share calls. The floor is one plain call of
 the model with all pairs, without Serve. Without a model's directory, one of random weights is made, so small that what
 a call costs beside the model's arithmetic shows; a larger one gains less on a CPU, more on a GPU. Exits 1 where
-together is slower than one after another.
+together scores less than 1.3 times as many pairs a second.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from tests.serving.counted_reranker import Counted
 
 ROUNDS = 5
 CANDIDATES, SENTENCES = 24, 12
-LEAST = 1.0
+LEAST = 1.3
 
 _SIZES = {"hidden_size": 128, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 512}
 

@@ -26,7 +26,7 @@ class Reranker:
 
     async def score(self, question: str, texts: Sequence[str]) -> list[float]:
         """One score a text; higher is better."""
-        return await self._together((question, texts))
+        return await self._together((question, texts)) if texts else []
 
     def _scored(self, asked: Sequence[Asked]) -> list[list[float]]:
         pairs = [(question, text) for question, texts in asked for text in texts]

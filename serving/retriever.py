@@ -57,7 +57,7 @@ class Retriever:
     async def search(self, corpus: str, searches: Sequence[Search], only: Only, k: int, retriever: str) -> Hits:
         """The k best chunks for each search. Raises ValueError for a retriever that the corpus does not offer."""
         held = self._corpora[corpus]
-        if retriever == "bm25":  # about a millisecond: a thread would cost as much again
+        if retriever == "bm25":  # a millisecond or two: a thread would cost as much again
             return Hits(held.index.version, hits(held.index, searches, only, k, retriever, None))
         vectors = np.stack(await asyncio.gather(*(self._encode(search) for search in searches)))
         found = await asyncio.to_thread(hits, held.index, searches, only, k, retriever, vectors)

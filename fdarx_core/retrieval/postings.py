@@ -15,6 +15,9 @@ from fdarx_core.retrieval.ranking import Integers
 
 Floats = npt.NDArray[np.float64]
 
+_LONG = 500
+"""Postings a term from which adding them term by term is quicker than all at once, which moves each of them twice."""
+
 _LOWERED = bytes(ord(chr(code).lower()) if code < 128 and chr(code).isalnum() else 32 for code in range(256))
 
 
@@ -75,12 +78,23 @@ class Postings:
         `times` weighs each term of a query, all alike without it.
         """
         lengths = self.frequencies[terms]
+        if lengths.sum() > _LONG * len(terms):
+            return self._term_by_term(weights, query_of, terms, queries, times)
         shifts = self._starts[terms] - np.cumsum(lengths) + lengths
         postings = np.repeat(shifts, lengths) + np.arange(lengths.sum())
         cells = np.repeat(query_of * self.size, lengths) + self.passages[postings]
         told = weights[postings] if times is None else weights[postings] * np.repeat(times, lengths)
         totals = np.bincount(cells, told, minlength=queries * self.size)
         return totals.astype(np.float64, copy=False).reshape(queries, self.size)
+
+    def _term_by_term(
+        self, weights: Floats, query_of: Integers, terms: Integers, queries: int, times: Floats | None
+    ) -> Floats:
+        totals = np.zeros((queries, self.size))
+        for at, (query, term) in enumerate(zip(query_of.tolist(), terms.tolist(), strict=True)):
+            own = slice(self._starts[term], self._starts[term] + self.frequencies[term])
+            totals[query][self.passages[own]] += weights[own] if times is None else weights[own] * times[at]
+        return totals
 
 
 def _spaced(text: str) -> bytes:

@@ -44,17 +44,18 @@ def test_requests_share_calls_and_each_gets_its_own_scores(handle: Any, director
         for number in range(REQUESTS)
     ]
 
-    async def all_at_once() -> list[list[float]]:
-        return list(await asyncio.gather(*(handle.score.remote(*one) for one in asked)))
+    async def one_soon_after_the_other() -> list[list[float]]:
+        async def ask(number: int) -> list[float]:
+            await asyncio.sleep(0.005 * number)
+            scores: list[float] = await handle.score.remote(*asked[number])
+            return scores
 
-    scored = asyncio.run(all_at_once())
+        return list(await asyncio.gather(*map(ask, range(REQUESTS))))
+
+    scored = asyncio.run(one_soon_after_the_other())
     calls = handle.calls.remote().result()
     assert sum(calls) == sum(len(texts) for _, texts in asked)
     assert len(calls) <= REQUESTS / 2
     alone = BgeReranker(directory)
     for (question, texts), scores in zip(asked, scored, strict=True):
         assert scores == pytest.approx(alone.score([(question, text) for text in texts]), abs=1e-5)
-
-
-def test_nothing_to_score(handle: Any) -> None:
-    assert handle.score.remote("a question", []).result() == []

@@ -1,0 +1,161 @@
+"""The service under load, beside the model that it asks, and beside the way QA-RAG's published code answers.
+
+    python -m benchmarks.service [--index INDEX] [--seconds 8]
+
+Without an index, one of the real guidelines of $FDARX_DATA is made first, or of the examples. The service runs as
+`fdarx serve` starts it, with BM25 and its own defaults: once with `baseline`, once with a model on a server that
+answers after 300 ms (tests/llm/loopback_server.py). Clients ask distinct questions, each the next when it has its
+reply; they and all servers share this machine's cores, and what the clients take of these is shown. The model's own
+latency is what the same clients see who send it prompts of the same size. benchmarks/service_seed.py answers the same
+questions with the same model from an index that it reads from disk each time. Exits 1 where anything but 200 and 503
+comes, or where at 16 clients the service adds more than 25 ms (p50) to the model's own latency.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import random
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from itertools import cycle
+from pathlib import Path
+
+import orjson
+
+from benchmarks.asking import server
+from benchmarks.service_load import Level, levels
+from fdarx_core.retrieval.index import Index, Only
+from jobs.build_index import main as build_index
+from tests.serving.service_process import REPOSITORY, running
+
+CLIENTS, FEW = (1, 16, 64, 256), (1, 16)
+LATENCY_S = 0.3
+MOST_ADDED_MS = 25.0
+_CONTEXTS = 6
+_ECHO_CHARACTERS = 50_000
+"""About a reply with its six guideline chunks."""
+
+_ANSWER = "The guideline says so [1]."
+
+
+def questions() -> list[str]:
+    """Real ones, or those of the examples; in an order that the seed gives."""
+    real = _data("faq.jsonl")
+    lines = (real if real.is_file() else REPOSITORY / "examples" / "questions.jsonl").read_bytes().splitlines()
+    asked = [str(orjson.loads(line)["question"]) for line in lines]
+    random.Random(5).shuffle(asked)
+    return asked
+
+
+def made_index(folder: str) -> str:
+    """An index of the real guidelines, or of the examples; BM25 alone."""
+    real = _data("chunks.jsonl")
+    documents = real if real.is_file() else REPOSITORY / "examples" / "guidelines"
+    build_index(["--documents", str(documents), "--words-only", "--out", f"{folder}/guidelines"])
+    return f"{folder}/guidelines"
+
+
+def _data(name: str) -> Path:
+    return Path(os.environ.get("FDARX_DATA", REPOSITORY.parent / "shared" / "data")) / "guidelines" / name
+
+
+def bodies(asked: list[str]) -> Iterator[bytes]:
+    """What the service and the stand-in are sent."""
+    return cycle([orjson.dumps({"question": question}) for question in asked])
+
+
+def prompts(asked: list[str], index: Index) -> Iterator[bytes]:
+    """What the model is sent without the service: the question and the chunks that BM25 finds for it."""
+    found = index.search(asked[:200], _CONTEXTS, retriever="bm25", only=Only())
+    texts = [[chunk.text for chunk in index.chunks([position for position, _ in best])] for best in found]
+    content = ["\n\n".join([question, *contexts]) for question, contexts in zip(asked, texts, strict=False)]
+    return cycle([orjson.dumps({"model": "any", "messages": [{"role": "user", "content": one}]}) for one in content])
+
+
+@contextmanager
+def stand_in(folder: Path, index: Index, llm: str) -> Iterator[str]:
+    """The address of the stand-in for the published code, over the same chunks."""
+    from benchmarks import service_seed
+
+    service_seed.write(folder, [{"title": one.title, "text": one.text} for one in index.chunks(range(len(index)))])
+    command = [sys.executable, "-m", "benchmarks.service_seed", "--folder", str(folder), "--llm", llm]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout
+        try:
+            port, _, encoder = process.stdout.readline().strip().partition(" ")
+            print(f"the published code's way: index read for every query, {encoder} loaded once, {LATENCY_S:g} s model")
+            yield f"http://127.0.0.1:{port}"
+        finally:
+            process.terminate()
+
+
+def with_baseline(place: str, asked: list[str], folder: Path, seconds: float) -> list[Level]:
+    """The service alone: rules answer."""
+    with running(folder, "--index", place) as service:
+        print("service, baseline")
+        return list(levels(f"{service.url}/v1/answers", bodies(asked), CLIENTS, seconds).values())
+
+
+def with_model(place: str, asked: list[str], folder: Path, seconds: float) -> bool:
+    """The model alone, the service with it, the stand-in with it; whether the service keeps to its bounds."""
+    index = Index.open(place)
+    with server(LATENCY_S, "--text", _ANSWER) as llm:
+        print(f"the model itself, {LATENCY_S:g} s")
+        own = levels(f"{llm}/v1/chat/completions", prompts(asked, index), FEW, seconds / 2)
+        models = folder / "models.yaml"
+        models.write_bytes(orjson.dumps([_model(f"{llm}/v1")]))
+        with running(folder, "--index", place, "--models", str(models), "--answerer", "stub") as service:
+            print(f"service, {LATENCY_S:g} s model")
+            ours = levels(f"{service.url}/v1/answers", bodies(asked), CLIENTS, seconds)
+        with stand_in(folder, index, f"{llm}/v1") as seed:
+            theirs = levels(seed, bodies(asked), FEW, seconds)
+    added = {clients: ours[clients].ms(0.5) - own[clients].ms(0.5) for clients in FEW}
+    for clients in FEW:
+        _compare(ours[clients], theirs[clients], own[clients])
+    print(f"added to the model's own latency at 16 clients, p50: {added[16]:.1f} ms (at most {MOST_ADDED_MS:g})")
+    return all(level.sound for level in ours.values()) and added[16] <= MOST_ADDED_MS
+
+
+def _model(url: str) -> dict[str, object]:
+    return {"name": "stub", "model": "any", "base_url": url, "max_in_flight": 256}
+
+
+def _compare(ours: Level, theirs: Level, own: Level) -> None:
+    ratio, rate = theirs.ms(0.5) / ours.ms(0.5), ours.rate / theirs.rate
+    added = [level.ms(0.5) - own.ms(0.5) for level in (theirs, ours)]
+    print(
+        f"{ours.clients} clients: the published way over the service, p50: {ratio:.2f}; answers a second, service over "
+        f"it: {rate:.2f}; added to the model's {own.ms(0.5):.0f} ms: {added[0]:.1f} against {added[1]:.1f} ms"
+    )
+
+
+def client_cost(asked: list[str], seconds: float) -> None:
+    """What the clients take by themselves."""
+    with server(0.0, "--text", "x" * _ECHO_CHARACTERS) as bare:
+        print(f"clients against a bare endpoint, replies of {_ECHO_CHARACTERS:,} characters at once")
+        bodies_ = (orjson.dumps({"messages": [{"role": "user", "content": question}]}) for question in cycle(asked))
+        levels(f"{bare}/v1/chat/completions", bodies_, (16,), seconds)
+
+
+def main() -> int:
+    """Print levels and ratios; exit 1 where a bound is missed."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--index", help="folder of an index")
+    parser.add_argument("--seconds", type=float, default=8.0, help="for each number of clients")
+    options = parser.parse_args()
+    asked = questions()
+    print(f"{os.cpu_count()} cores, {len(asked)} questions; of each level: answers a second, latencies, statuses,")
+    print("  and the CPU time that the clients themselves take for a request")
+    with tempfile.TemporaryDirectory() as folder:
+        place = options.index or made_index(folder)
+        client_cost(asked, options.seconds / 2)
+        sound = all(level.sound for level in with_baseline(place, asked, Path(folder), options.seconds))
+        return int(not (with_model(place, asked, Path(folder), options.seconds) and sound))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
