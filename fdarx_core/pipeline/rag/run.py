@@ -86,6 +86,7 @@ class RagEvaluation:
         for done, why in enumerate(in_windows(talks.hold.remote, open_parts, _PARTS_IN_TALK), before + 1):
             ended = ended or why
             self.progress("answer", done, len(numbers), "")
+        ray.get(talks.close.remote())
         return ended
 
     def _talks(self, parts: RagParts) -> Any:

@@ -46,6 +46,12 @@ class Talks:
         self._parts.write(part, [row for row, _ in rows], [score for _, score in rows], ranks, whole)
         return ""
 
+    async def close(self) -> None:
+        """Stop telling the driver how asking goes, and close connections."""
+        if self._asker is not None and self._reporting is not None:
+            self._reporting.cancel()
+            await self._asker.close()
+
     async def plan(self, part: int) -> list[Planned]:
         """What answering and judging a part would ask, without asking."""
         tally = Tally(baseline(), self._sweep.models)

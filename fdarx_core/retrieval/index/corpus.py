@@ -9,6 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from fdarx_core.records import Chunk, from_table
+from fdarx_core.retrieval.index.mentions import Mentions
 from fdarx_core.retrieval.index.only import Filters, folded
 
 
@@ -35,6 +36,7 @@ class Corpus:
         self._in_order = np.lexsort((positions, documents))
         self._starts = np.searchsorted(documents[self._in_order], np.arange(len(self.filters.document.distinct) + 1))
         self._names = _names(self._chunks)
+        self.mentions = Mentions(self.filters.drug.distinct)
 
     def __len__(self) -> int:
         return int(self._chunks.num_rows)

@@ -133,6 +133,10 @@ class Index:
         """Shape (chunks,): which pass the filter."""
         return self._corpus.filters.rows(only)
 
+    def drugs_named(self, text: str) -> tuple[str, ...]:
+        """The drugs of labels in this index that a text names."""
+        return self._corpus.mentions.of(text)
+
     def names(self, prefix: str, limit: int) -> list[str]:
         """Names of drugs (labels) and titles (other documents) that begin with the prefix, then those that hold it.
 

@@ -17,13 +17,16 @@ class Only:
     """A filter; empty, it lets everything through. Each field that is set narrows it.
 
     `drug` and `title` are compared without regard to case and to how much white space there is, whole; `set_id` as a
-    whole. `exclude` leaves documents out by id, title or source (titles and sources compared as `title` is).
+    whole. `exclude` leaves documents out by id, title or source (titles and sources compared as `title` is). `drugs`
+    lets any of several through. `any_drug`: a search is not kept to the drugs that its text names (`rag.searching`).
     """
 
     drug: str = ""
     set_id: str = ""
     title: str = ""
     exclude: tuple[str, ...] = ()
+    drugs: tuple[str, ...] = ()
+    any_drug: bool = False
 
 
 def folded(name: str) -> str:
@@ -58,9 +61,10 @@ class Filters:
     def rows(self, only: Only) -> Mask:
         """Shape (rows,)."""
         passing = np.ones(len(self.document.codes), dtype=np.bool_)
-        for names, wanted in ((self.drug, only.drug), (self.title, only.title), (self.set_id, only.set_id)):
-            if wanted:
-                passing &= names.rows(wanted)
+        one_of = [(self.drug, (only.drug,)), (self.title, (only.title,)), (self.set_id, (only.set_id,))]
+        for names, wanted in (*one_of, (self.drug, only.drugs)):
+            if any(wanted):
+                passing &= names.rows(*wanted)
         if only.exclude:
             for names in (self.document, self.title, self._source):
                 passing &= ~names.rows(*only.exclude)
