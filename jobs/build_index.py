@@ -67,8 +67,9 @@ class IndexConfig(JobConfig):
         if self.words_only:
             return None
         try:
+            directory = ModelDirectories(cosine=self.cosine_model).of("cosine")
             check_installed("cosine")
-            return Embedding(ModelDirectories(cosine=self.cosine_model).of("cosine"), self.query_instruction)
+            return Embedding(directory, self.query_instruction)
         except ModelMissing as error:
             if self.cosine_model:
                 raise
