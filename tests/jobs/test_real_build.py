@@ -15,7 +15,7 @@ import pytest
 
 from tests.conftest import REPOSITORY
 
-pytestmark = pytest.mark.timeout(1200)
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(1200)]
 
 _NUMBER = re.compile(r"\d+(?:\.\d+)?")
 

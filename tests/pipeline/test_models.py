@@ -182,11 +182,12 @@ def answered_twice(server: LoopbackServer) -> int:
 
 
 def test_ctrl_c_saves_what_is_in_flight(calm: Path, server: LoopbackServer, tmp_path: Path) -> None:
-    server.latency = 0.1
+    server.latency = 0.5  # so long that the build can't come to its end before the signal is heard
     out = tmp_path / "run"
     done = interrupted(server, tmp_path, out, lambda one: os.kill(one.pid, signal.SIGINT), after=30)
     assert done.returncode == 130
     assert json.loads((out / "run.json").read_text())["status"] == "interrupted"
+    server.latency = 0.0
     must_build(server, tmp_path, out)
     assert qa(out) == qa(calm)
     assert max(server.by_prompt.values()) == 1
