@@ -95,6 +95,7 @@ class Asker:
                 await server.close()
             if self._segments:
                 self._segments.close()
+                await asyncio.sleep(0)  # so that its task hears of it before the loop goes
 
     async def _answers(self, requests: Mapping[str, Request]) -> dict[str, Response]:
         # nothing is awaited before the tasks stand: a key that another ask finishes meanwhile would be asked again

@@ -72,6 +72,9 @@ class SegmentWriter:
         await self._write()
 
     def close(self) -> None:
+        """Call `flush` first: what waits is not written."""
+        if self._writer is not None:
+            self._writer.cancel()
         self._thread.shutdown(wait=False)
 
     async def _write_on(self) -> None:

@@ -51,6 +51,7 @@ class Talks:
         if self._asker is not None and self._reporting is not None:
             self._reporting.cancel()
             await self._asker.close()
+            await asyncio.wait([self._reporting])
 
     async def plan(self, part: int) -> list[Planned]:
         """What answering and judging a part would ask, without asking."""
