@@ -12,9 +12,14 @@ from uuid import uuid4
 import boto3
 import pytest
 from botocore.config import Config
+from hypothesis import settings
 
 from fdarx_core.storage import Location, s3
 from tests.storage.swift_server import ACCESS_KEY, REGION, SECRET_KEY, Unavailable, running
+
+settings.register_profile("any machine", deadline=None)
+settings.load_profile("any machine")
+"""How long an example takes says how busy the machine is."""
 
 REPOSITORY = Path(__file__).parent.parent
 EXAMPLES = REPOSITORY / "examples" / "labels"
