@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -20,6 +21,9 @@ from tests.storage.swift_server import ACCESS_KEY, REGION, SECRET_KEY, Unavailab
 settings.register_profile("any machine", deadline=None)
 settings.load_profile("any machine")
 """How long an example takes says how busy the machine is."""
+
+signal.signal(signal.SIGINT, signal.default_int_handler)
+"""A shell that runs the tests in the background has SIGINT ignored, which what they start would inherit."""
 
 REPOSITORY = Path(__file__).parent.parent
 EXAMPLES = REPOSITORY / "examples" / "labels"
