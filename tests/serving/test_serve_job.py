@@ -62,7 +62,9 @@ def test_what_the_index_does_not_offer(capsys: pytest.CaptureFixture[str], index
 
 def test_cluster(capsys: pytest.CaptureFixture[str], index: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("RAY_ADDRESS", "auto")
-    assert "cluster/qa_rag.yaml" in refused(capsys, "--index", str(index))
+    with socket.create_server(("127.0.0.1", 0)) as one:
+        free = one.getsockname()[1]
+    assert "cluster/qa_rag.yaml" in refused(capsys, "--index", str(index), "--port", str(free))
 
 
 def test_new_key(capsys: pytest.CaptureFixture[str], index: Path, tmp_path: Path) -> None:
