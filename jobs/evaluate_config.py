@@ -7,19 +7,19 @@ from typing import Any, Literal
 from pydantic import Field, field_validator
 
 from fdarx_core.evaluation.answers import citing_settings
-from fdarx_core.evaluation.metrics.semantic import check_model
 from fdarx_core.evaluation.settings import RETRIEVED, SETTINGS
 from fdarx_core.llm import Baseline, ModelConfig, ModelsError
 from fdarx_core.pipeline.sweep.parts import Given
 from fdarx_core.pipeline.sweep.what import Sweep
-from fdarx_core.retrieval.models import ModelDirectories, ModelMissing
+from fdarx_core.retrieval.models import ModelDirectories
 from fdarx_core.retrieval.registry import RETRIEVERS, check
-from jobs.asking_config import AskingConfig, load_all, unknown_model
+from jobs.asking_config import load_all, unknown_model
+from jobs.measuring_config import MeasuringConfig, at_commas
 
 _NOT_RESULTS = {"out", "cpus", "models", "only", "reuse", "max_requests", "max_cost", "plan"}
 
 
-class EvaluateConfig(AskingConfig):
+class EvaluateConfig(MeasuringConfig):
     """Options of `fdarx evaluate`."""
 
     benchmark: str = Field(
@@ -66,21 +66,12 @@ class EvaluateConfig(AskingConfig):
     )
     recontriever_model: str | None = Field(None, description="local directory of ReContriever, or another Contriever")
     reranker_model: str | None = Field(None, description="local directory of a BGE reranker, for +rerank")
-    bertscore_model: str | None = Field(
-        None, description="local directory of a model for BERTScore, as roberta-large; without it there is none"
-    )
-    bertscore_layers: int | None = Field(
-        None, ge=1, description="layers of that model to use (what bert-score's authors chose for a model of its name)"
-    )
     sample: int | None = Field(None, ge=1, description="evaluate on this many labels, drawn at random (all)")
-    seed: int = Field(0, description="fixes the sample and the intervals")
-    resamples: int = Field(2000, ge=100, description="bootstrap resamples of labels; more make steadier intervals")
 
     @field_validator("models", "only", "settings", "retrievers", mode="after")
     @classmethod
     def _at_commas(cls, given: list[str]) -> list[str]:
-        parts = [part.strip() for one in given for part in one.split(",")]
-        return list(dict.fromkeys(part for part in parts if part))
+        return at_commas(given)
 
     @field_validator("settings", mode="after")
     @classmethod
@@ -110,7 +101,7 @@ class EvaluateConfig(AskingConfig):
         directories = ModelDirectories(self.cosine_model, self.recontriever_model, self.reranker_model)
         for name in self.retrievers:
             check(name, directories)
-        self._check_bertscore()
+        self.check_bertscore()
         sweep = Sweep(
             models=models,
             answerers=answerers,
@@ -147,14 +138,6 @@ class EvaluateConfig(AskingConfig):
             name: {"context_length": model.context_length, "tokenizer": model.tokenizer}
             for name, model in bounded.items()
         }
-
-    def _check_bertscore(self) -> None:
-        if self.bertscore_model is None:
-            return
-        try:
-            check_model(self.bertscore_model, self.bertscore_layers)
-        except (ImportError, ValueError) as error:
-            raise ModelMissing(f"--bertscore-model: {error}") from error
 
     def _answerers(self, models: dict[str, ModelConfig]) -> list[str]:
         there = [Baseline.name] * (Baseline.name in self.models) + list(models)

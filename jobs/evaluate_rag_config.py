@@ -8,7 +8,6 @@ from typing import Any
 
 from pydantic import Field, field_validator
 
-from fdarx_core.evaluation.metrics.semantic import check_model
 from fdarx_core.llm import Baseline
 from fdarx_core.pipeline.rag.what import RagSweep
 from fdarx_core.rag.flow import CANDIDATES, CONTEXTS
@@ -20,7 +19,8 @@ from fdarx_core.records import RagQuestion, content_id
 from fdarx_core.retrieval.index import Index
 from fdarx_core.retrieval.models import ModelDirectories, ModelMissing, check_installed
 from fdarx_core.storage import Location
-from jobs.asking_config import AskingConfig, load_all
+from jobs.asking_config import load_all
+from jobs.measuring_config import MeasuringConfig, at_commas
 from jobs.roles_config import RolesConfig, check_roles
 
 _HOW = {"out", "cpus", "models", "reuse", "max_requests", "max_cost", "plan"}
@@ -28,7 +28,7 @@ _TOLD_OTHERWISE = {"index", "index_version", "questions"}
 _ALL = {**STRATEGIES, **ABLATIONS}
 
 
-class EvaluateRagConfig(RolesConfig, AskingConfig):
+class EvaluateRagConfig(RolesConfig, MeasuringConfig):
     """Options of `fdarx evaluate-rag`."""
 
     index: str = Field(description="an index of `fdarx index`, on disk or s3://")
@@ -58,21 +58,12 @@ class EvaluateRagConfig(RolesConfig, AskingConfig):
     strip_title: bool = Field(
         False, description="drop `Guideline title: …` from the questions, which gives the document away"
     )
-    bertscore_model: str | None = Field(
-        None, description="local directory of a model for BERTScore, as roberta-large; without it there is none"
-    )
-    bertscore_layers: int | None = Field(
-        None, ge=1, description="layers of that model to use (what bert-score's authors chose for a model of its name)"
-    )
     sample: int | None = Field(None, ge=1, description="so many questions, drawn at random (all)")
-    seed: int = Field(0, description="fixes the sample and the intervals")
-    resamples: int = Field(2000, ge=100, description="bootstrap resamples; more make steadier intervals")
 
     @field_validator("strategies", "postprocess", mode="after")
     @classmethod
     def _at_commas(cls, given: list[str]) -> list[str]:
-        parts = [part.strip() for one in given for part in one.split(",")]
-        return list(dict.fromkeys(part for part in parts if part))
+        return at_commas(given)
 
     @field_validator("strategies", mode="after")
     @classmethod
@@ -89,6 +80,7 @@ class EvaluateRagConfig(RolesConfig, AskingConfig):
         models = load_all(self.models)
         roles: dict[Role, str] = {**self.played, "judge": self.judge}
         check_roles(roles, models)
+        self.check_bertscore()
         directories = ModelDirectories(cosine=self.cosine_model, reranker=self.reranker_model)
         retrievers = self._retrievers(index, directories)
         sweep = RagSweep(
@@ -106,7 +98,7 @@ class EvaluateRagConfig(RolesConfig, AskingConfig):
             exclude_own=self.exclude_own,
             directories=directories,
             encoder=_encoder(directories),
-            bertscore=self._bertscore(),
+            bertscore=self.bertscore_model,
             bertscore_layers=self.bertscore_layers,
             max_requests=self.max_requests,
             max_cost=self.max_cost,
@@ -150,14 +142,6 @@ class EvaluateRagConfig(RolesConfig, AskingConfig):
             print(f"no reranker: {error}", file=sys.stderr)
             return [name for name in POSTPROCESSORS if name != "rerank"]
         return self.postprocess or list(POSTPROCESSORS)
-
-    def _bertscore(self) -> str | None:
-        if self.bertscore_model is not None:
-            try:
-                check_model(self.bertscore_model, self.bertscore_layers)
-            except (ImportError, ValueError) as error:
-                raise ModelMissing(f"--bertscore-model: {error}") from error
-        return self.bertscore_model
 
 
 def _encoder(directories: ModelDirectories) -> str | None:

@@ -9,6 +9,7 @@ from pydantic import Field, field_validator
 from fdarx_core.llm import Baseline, ModelConfig, ModelsError
 from fdarx_core.rag.tools import Role
 from jobs.asking_config import unknown_model
+from jobs.measuring_config import at_commas
 from jobs.options import JobConfig
 
 
@@ -36,7 +37,7 @@ class RolesConfig(JobConfig):
     @field_validator("models", mode="after")
     @classmethod
     def _models_at_commas(cls, given: list[str]) -> list[str]:
-        return [part.strip() for one in given for part in one.split(",") if part.strip()]
+        return at_commas(given)
 
     @property
     def played(self) -> dict[Role, str]:

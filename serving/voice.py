@@ -8,7 +8,7 @@ from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from typing import Protocol
 
-from fdarx_core.llm import TRANSIENT, AskingStopped, Baseline, HttpEndpoint, ModelConfig, response_to
+from fdarx_core.llm import TRANSIENT, AskingStopped, Baseline, HttpEndpoint, ModelConfig, response_to, stream
 from fdarx_core.rag.tasks import RAG_RULES_VERSION, RAG_TASKS
 from fdarx_core.rag.tools import Ask
 from fdarx_core.records import Request, Response
@@ -36,16 +36,15 @@ class Rules:
         self._baseline = Baseline(RAG_TASKS, RAG_RULES_VERSION)
 
     async def ask(self, ask: Ask) -> Response:
-        task, slots = ask
-        request = task.request(slots, endpoint=Baseline.name, sampling=self._baseline.sampling)
-        [response] = await asyncio.to_thread(self._baseline.answer, [request])
+        [response] = await asyncio.to_thread(self._baseline.answer, [self._request(ask)])
         return response
 
-    async def stream(self, ask: Ask) -> AsyncGenerator[str | Response, None]:
-        response = await self.ask(ask)
-        if not response.reason:
-            yield response.text
-        yield response
+    def stream(self, ask: Ask) -> AsyncGenerator[str | Response, None]:
+        return stream(self._baseline, self._request(ask))
+
+    def _request(self, ask: Ask) -> Request:
+        task, slots = ask
+        return task.request(slots, endpoint=Baseline.name, sampling=self._baseline.sampling)
 
 
 class Server:
@@ -77,7 +76,7 @@ class Server:
             return
         endpoint = self._endpoint
         try:
-            async with aclosing(endpoint.stream(request)) as pieces:
+            async with aclosing(stream(endpoint, request)) as pieces:
                 async for piece in pieces:
                     yield piece
         except AskingStopped as error:

@@ -7,20 +7,16 @@ import re
 from collections import Counter
 from dataclasses import replace
 from importlib.resources import files
-from itertools import combinations
 from pathlib import Path
 from typing import Any, TypeVar
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from lxml import html as lxml_html
 
 from fdarx_core.evaluation.tasks.grade_answer import FAULTS
 from fdarx_core.records import Cell, Comparison, Equivalence, Figure, Grade, Passage, Prediction, QuestionAnswer
 from fdarx_core.report.evaluation import build_comparison_page, build_evaluation_report, row_name, run_names
 from fdarx_core.report.evaluation.dossier import BUDGET
-from fdarx_core.report.evaluation.placement import Box, label_box, place_labels
 from fdarx_core.report.evaluation.wording import FAULT_MEANINGS
 from fdarx_core.report.evaluation.wrong import IN_ALL, PER_CELL, collect_wrong, kind_of
 from fdarx_core.storage import RunDirectory, read_records, write_records
@@ -392,23 +388,3 @@ def test_runs_that_cannot_be_compared_say_so(run: RunDirectory, tmp_path: Path) 
     other = make_evaluation(tmp_path / "run", labels=3)
     assert "not on the same questions" in build_comparison_page([run, other])
     assert run_names([run, other]) == [str(run.root), str(other.root)]
-
-
-NAMES = [f"model-{'x' * (at % 4)}-{at}" for at in range(10)]
-PLACES = st.lists(st.tuples(st.integers(0, 672), st.integers(0, 398)), min_size=10, max_size=10)
-
-
-@settings(max_examples=25, deadline=None)
-@given(PLACES)
-def test_labels_of_ten_models_never_lie_over_each_other(points: list[tuple[int, int]]) -> None:
-    spots = place_labels(points, NAMES, (672, 398))
-    boxes = [label_box(*one) for one in zip(points, NAMES, spots, strict=True)]
-    assert all(a.overlap(b) < 1e-6 for a, b in combinations(boxes, 2))
-    field = Box(0, 0, 672, 398)
-    assert all(box.overlap(field) > box.area - 1e-6 for box in boxes)
-
-
-def test_labels_of_ten_models_at_one_point_are_all_legible() -> None:
-    spots = place_labels([(336, 199)] * 10, NAMES, (672, 398))
-    boxes = [label_box((336, 199), name, spot) for name, spot in zip(NAMES, spots, strict=True)]
-    assert all(a.overlap(b) < 1e-6 for a, b in combinations(boxes, 2))
