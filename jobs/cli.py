@@ -6,7 +6,10 @@ import sys
 from collections.abc import Callable, Sequence
 from importlib import import_module
 
+from jobs.exits import INTERRUPTED
+
 _JOBS = {
+    "fetch": ("jobs.fetch_labels", "labels from DailyMed, to a disk or s3://"),
     "build": ("jobs.build_benchmark", "SPL labels in, a question-answering benchmark out"),
     "evaluate": ("jobs.evaluate", "models × settings × retrievers on a benchmark, with metrics and a report"),
     "compare": ("jobs.compare", "evaluations side by side, with differences and their intervals"),
@@ -22,8 +25,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Hand over to the named job; returns its exit code."""
     given = list(sys.argv[1:] if arguments is None else arguments)
     if given and given[0] in _JOBS:
-        job: Callable[[Sequence[str]], int] = import_module(_JOBS[given[0]][0]).main
-        return job(given[1:])
+        try:
+            job: Callable[[Sequence[str]], int] = import_module(_JOBS[given[0]][0]).main
+            return job(given[1:])
+        except KeyboardInterrupt:  # before or after what the job itself calls its work
+            return INTERRUPTED
     asked_for_help = given in (["--help"], ["-h"])
     lines = ["usage: fdarx JOB [OPTIONS]", "", "jobs:"]
     lines += [f"  {name:<12} {what}" for name, (_, what) in _JOBS.items()]

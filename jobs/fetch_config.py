@@ -1,0 +1,151 @@
+"""The options of `fdarx fetch`."""
+
+from __future__ import annotations
+
+import os
+import re
+from datetime import date
+from pathlib import Path
+
+from pydantic import Field, field_validator, model_validator
+
+from fdarx_core.dailymed import BASE_URL, FILTERS, RELEASES, Wish, is_set_id
+from fdarx_core.labels.selection import HUMAN_PRESCRIPTION
+from fdarx_core.storage import Location
+from jobs.options import JobConfig
+
+_TYPES = {"human_rx": HUMAN_PRESCRIPTION, "human_otc": "34390-5"}
+
+
+class FetchConfig(JobConfig):
+    """Options of `fdarx fetch`."""
+
+    out: str = Field(
+        description="folder to fetch into, on disk or s3://, for `fdarx build --labels`; the same command again "
+        "fetches what is missing or newer"
+    )
+    release: list[str] = Field(
+        default_factory=list,
+        description=f"DailyMed's bulk releases: {', '.join(RELEASES)}; human_rx takes about 15 GB",
+    )
+    part: list[int] = Field(default_factory=list, description="parts of a release to take, from 1 (all)")
+    set_ids: list[str] = Field(
+        default_factory=list, description="single labels: set ids, or files that list them one a line"
+    )
+    query: str | None = Field(None, description="labels of this drug, by generic or brand name")
+    type: str | None = Field(
+        None, description="labels of this type: human_rx, human_otc, or a LOINC code of a document type"
+    )
+    where: list[str] = Field(
+        default_factory=list,
+        description=f"labels by what else DailyMed selects by, as NAME=VALUE: {', '.join(FILTERS)}",
+    )
+    since: date | None = Field(
+        None, description="only what was published on or after this day, YYYY-MM-DD: labels of a query, bulk files"
+    )
+    limit: int | None = Field(None, ge=1, description="take no more labels of a query than this (all)")
+    rate: float = Field(3, gt=0, le=10, description="requests a second, at most; DailyMed asks no one for a key")
+    connections: int = Field(2, ge=1, le=8, description="requests at once, at most")
+    timeout: float = Field(60, gt=0, description="seconds without an answer, or nearly none, before trying again")
+    contact: str | None = Field(
+        None, description="your e-mail or web address, told to DailyMed with each request in case one is a problem"
+    )
+    scratch: str | None = Field(
+        None,
+        description="local folder for bulk files that are half there; one that outlives the job lets the next go on "
+        "from there (OUT/.partial; for s3://, ~/.cache/fdarx/fetch)",
+    )
+    base_url: str = Field(BASE_URL, description="where DailyMed, or a mirror of it, is")
+
+    @field_validator("release")
+    @classmethod
+    def _known_releases(cls, names: list[str]) -> list[str]:
+        for name in names:
+            if name not in RELEASES:
+                raise ValueError(f"there is no release {name}; known are {', '.join(RELEASES)}")
+        return list(dict.fromkeys(names))
+
+    @field_validator("part")
+    @classmethod
+    def _from_one(cls, parts: list[int]) -> list[int]:
+        if any(part < 1 for part in parts):
+            raise ValueError("parts are counted from 1")
+        return parts
+
+    @field_validator("set_ids")
+    @classmethod
+    def _read_lists(cls, given: list[str]) -> list[str]:
+        ids: dict[str, None] = {}
+        for one in given:
+            named = os.path.isfile(one)  # noqa: PTH113 (Path.is_file raises on names too long)
+            for line in Path(one).read_text(encoding="utf-8").splitlines() if named else [one]:
+                set_id = line.strip().lower()
+                if set_id and not is_set_id(set_id):
+                    where = f"{one} holds {set_id[:60]!r}, which" if named else f"{one[:60]!r} is no file and"
+                    raise ValueError(f"{where} is no set id like 0be2e371-1f05-48d7-8f2e-f2024f3305f3")
+                ids.update({set_id: None} if set_id else {})
+        return list(ids)
+
+    @field_validator("type")
+    @classmethod
+    def _known_type(cls, name: str | None) -> str | None:
+        if name is not None and name not in _TYPES and not re.fullmatch(r"\d{4,5}-\d", name):
+            raise ValueError(f"there is no type {name}; give {', '.join(_TYPES)}, or a LOINC code such as 53404-0")
+        return name
+
+    @field_validator("where")
+    @classmethod
+    def _known_filters(cls, filters: list[str]) -> list[str]:
+        for one in filters:
+            name, _, value = one.partition("=")
+            if name not in FILTERS or not value:
+                raise ValueError(f"{one} is not NAME=VALUE with a NAME of {', '.join(FILTERS)}")
+        return filters
+
+    @field_validator("contact")
+    @classmethod
+    def _one_line(cls, contact: str | None) -> str | None:
+        if contact is not None and not re.fullmatch(r"[!-~][ -~]{2,200}", contact):
+            raise ValueError("give an e-mail or web address in plain letters")
+        return contact
+
+    @field_validator("base_url")
+    @classmethod
+    def _http(cls, url: str) -> str:
+        if not re.fullmatch(r"https?://[^\s/?#]+[^\s?#]*", url):
+            raise ValueError(f"{url} is no http:// or https:// address")
+        return url
+
+    @model_validator(mode="after")
+    def _something(self) -> FetchConfig:
+        if not (self.release or self.set_ids or self._filters()):
+            raise ValueError("nothing to fetch: give --release, --set-ids, or --query, --type, --where or --since")
+        if self.part and not self.release:
+            raise ValueError("--part goes with --release")
+        if self.limit and not self._filters():
+            raise ValueError("--limit goes with --query, --type, --where or --since")
+        if self.since and not self.release and not self._filters():
+            raise ValueError("--since goes with a query or --release: labels by set id are fetched whatever their date")
+        return self
+
+    def wish(self) -> Wish:
+        return Wish(tuple(self.release), tuple(self.part), self.since, tuple(self.set_ids), self._filters(), self.limit)
+
+    def half_there(self) -> Path:
+        """The folder of bulk files that are half there."""
+        if self.scratch:
+            return Path(self.scratch)
+        place = Location(self.out)
+        return Path.home() / ".cache" / "fdarx" / "fetch" if place.is_remote else Path(self.out) / ".partial"
+
+    def _filters(self) -> dict[str, str]:
+        """The query as the service takes it. `--since` alone asks for labels only where nothing else is asked for."""
+        filters = {"drug_name": self.query} if self.query else {}
+        if self.type:
+            filters["doctype"] = _TYPES.get(self.type, self.type)
+        for one in self.where:
+            name, _, value = one.partition("=")
+            filters[name] = value
+        if self.since and (filters or not (self.release or self.set_ids)):
+            filters |= {"published_date": self.since.isoformat(), "published_date_comparison": "gte"}
+        return filters
