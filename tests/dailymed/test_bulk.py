@@ -114,6 +114,17 @@ def test_another_version_is_not_glued_to_the_old_one(server: DailyMedServer, fet
     assert target.read_bytes() == server.files[NAME]
 
 
+def test_what_is_there_of_an_older_release_is_not_asked_on_for(
+    server: DailyMedServer, fetch: Fetch, target: Path
+) -> None:
+    interrupted(server, fetch, 9000)
+    server.files[NAME] = zipped({"a.xml": os.urandom(20_000)})
+    server.md5[NAME] = hashlib.md5(server.files[NAME]).hexdigest()
+    assert len(fetch(RX).fetched) == 1
+    assert ["Range" in call.headers for call in server.calls if call.name == NAME] == [False]
+    assert target.read_bytes() == server.files[NAME]
+
+
 def test_a_server_without_marks_is_asked_for_all_of_it(server: DailyMedServer, fetch: Fetch, target: Path) -> None:
     server.tagged = False
     interrupted(server, fetch, 9000)
