@@ -13,8 +13,9 @@ import aiohttp
 from yarl import URL
 
 from fdarx_core.dailymed.addresses import Site
-from fdarx_core.dailymed.politeness import Turns, retry_after
+from fdarx_core.dailymed.politeness import Turns
 from fdarx_core.dailymed.refusals import Refused, Stopped, Trouble, given_up
+from fdarx_core.storage.retry_after import retry_after
 
 T = TypeVar("T")
 

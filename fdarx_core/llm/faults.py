@@ -6,14 +6,13 @@ import asyncio
 import re
 import socket
 from collections.abc import Mapping
-from datetime import datetime, timezone
-from email.utils import parsedate_to_datetime
 from typing import Any
 
 import aiohttp
 
 from fdarx_core.llm.endpoints import TRANSIENT
 from fdarx_core.llm.exchange import Failure, complaint
+from fdarx_core.storage.retry_after import retry_after
 
 _TOO_LONG = re.compile(
     r"context[ _](length|window|size)|prompt is too long|too many (input )?tokens|input.{0,40}too long", re.IGNORECASE
@@ -77,19 +76,3 @@ def connection_failure(error: BaseException, answered: bool) -> Failure:
     if isinstance(error, aiohttp.ClientPayloadError):
         return Failure(f"{TRANSIENT}cut_body", detail)
     return Failure(f"{TRANSIENT}connection", detail)
-
-
-def retry_after(value: str | None) -> float | None:
-    """Seconds to wait by a Retry-After header, which holds seconds or a date; None where it holds neither."""
-    if value is None:
-        return None
-    try:
-        seconds = float(value)
-    except ValueError:
-        try:
-            until = parsedate_to_datetime(value)
-        except ValueError:
-            return None
-        until = until if until.tzinfo else until.replace(tzinfo=timezone.utc)
-        seconds = (until - datetime.now(timezone.utc)).total_seconds()
-    return max(0.0, seconds) if seconds < float("inf") else None

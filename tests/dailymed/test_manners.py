@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 
 from fdarx_core.dailymed import Wish
-from fdarx_core.dailymed.politeness import Turns, retry_after
+from fdarx_core.dailymed.politeness import Turns
+from fdarx_core.storage.retry_after import retry_after
 from tests.dailymed.conftest import Fetch
 from tests.dailymed.dailymed_server import DailyMedServer, Fault
 from tests.dailymed.test_labels_fetched import reasons

@@ -15,11 +15,11 @@ from hypothesis import strategies as st
 from fdarx_core.llm import ModelConfig, Task
 from fdarx_core.llm.anthropic_wire import AnthropicWire
 from fdarx_core.llm.exchange import Answer, Failure, Mode, Wire, decoded, tokens
-from fdarx_core.llm.faults import retry_after
 from fdarx_core.llm.guards import cut_whitespace_loop
 from fdarx_core.llm.openai_wire import OpenAIWire
 from fdarx_core.llm.patience import Patience
 from fdarx_core.records import Request
+from fdarx_core.storage.retry_after import retry_after
 from tests.llm.conftest import ask_all, model
 from tests.llm.loopback_server import Fault, LoopbackServer, text_of
 
@@ -71,6 +71,24 @@ def test_what_requests_share_is_marked_for_the_cache(task: Task[Any], server: Lo
     bare = task.request({"word": "abc", "times": 1}, endpoint="m", sampling={"max_tokens": 1})
     bare.messages = [bare.messages[0], bare.messages[-1]]
     assert "cache_control" in AnthropicWire().payload(bare, bare.messages, "text")["system"][0]
+
+
+@pytest.mark.parametrize("kind", ["openai", "anthropic"])
+def test_tokens_read_from_a_cache_and_written_to_it(kind: str, task: Task[Any], server: LoopbackServer) -> None:
+    """OpenAI counts both within the prompt, Anthropic beside it."""
+    details = {"cached_tokens": 200, "cache_write_tokens": 700}
+    chat = {"prompt_tokens": 1000, "completion_tokens": 5, "prompt_tokens_details": details}
+    beside = {"cache_read_input_tokens": 200, "cache_creation_input_tokens": 700}
+    message = {"input_tokens": 100, **beside, "output_tokens": 5}
+    content = [{"type": "text", "text": FINE}]
+    reply = {
+        "openai": {"choices": [{"message": {"content": FINE}, "finish_reason": "stop"}], "usage": chat},
+        "anthropic": {"content": content, "stop_reason": "end_turn", "usage": message},
+    }[kind]
+    server.faults = lambda call: Fault(reply=reply)
+    [response] = ask_all(task, model(server) if kind == "openai" else claude(server), "word")
+    found = (response.prompt_tokens, response.cached_tokens, response.written_tokens, response.completion_tokens)
+    assert found == (1000, 200, 700, 5)
 
 
 def test_a_forced_tool_call_where_schemas_are_refused(task: Task[Any], server: LoopbackServer) -> None:

@@ -1,0 +1,70 @@
+"""Commands of manifests and of the guide, read by the jobs' own option parsers."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Iterator
+from importlib import import_module
+from pathlib import Path
+
+from fdarx_core.llm import ModelsError
+from jobs.asking_config import load_all
+from jobs.cli import _JOBS
+from jobs.options import JobConfig, read_options
+from serving.served import ServedModel, load_served
+from tests.cluster_files.tree import Tree, here
+
+_OURS = re.compile(r"^/(opt|etc)/fdarx/")
+
+
+def faults(tree: Tree) -> Iterator[str]:
+    for document in tree.of("RayJob"):
+        name = f"RayJob/{document['metadata']['name']}"
+        cluster = document["spec"]["clusterSelector"]["ray.io/cluster"]
+        if f"RayCluster/{cluster}" not in tree.documents:
+            yield f"{name}: no RayCluster {cluster}"
+        yield from (f"{name}: {fault}" for fault in command_faults(document["spec"]["entrypoint"]))
+
+
+def command_faults(command: str) -> Iterator[str]:
+    """Of `python -m jobs.cli JOB …` or `fdarx JOB …`, as it would run in the image."""
+    words = [str(here(word)) if _OURS.match(word) else word for word in shlex.split(command)]
+    arguments = words[3:] if words[:3] == ["python", "-m", "jobs.cli"] else words[1:] if words[0] == "fdarx" else []
+    if not arguments or arguments[0] not in _JOBS:
+        yield f"no job: {command}"
+        return
+    missing = [word for word in words if word.startswith("/") and word.endswith(".yaml") and not Path(word).is_file()]
+    yield from (f"no file {word}" for word in missing)
+    options = options_of(arguments[0])
+    if options is None:
+        return
+    try:
+        config = read_options(options, arguments[1:], prog="fdarx", description="")
+        yield from _names(config)
+    except SystemExit:
+        yield f"options that {arguments[0]} does not take: {command}"
+    except ModelsError as error:
+        yield str(error)
+
+
+def options_of(job: str) -> type[JobConfig] | None:
+    """Those of a job of the command line; None for one that reads its arguments otherwise."""
+    module = import_module(_JOBS[job][0])
+    own = [one for one in vars(module).values() if isinstance(one, type) and issubclass(one, JobConfig)]
+    return next((one for one in own if one is not JobConfig), None)
+
+
+def _names(config: JobConfig) -> Iterator[str]:
+    """Whether the models files say who does what."""
+    if hasattr(config, "roles") and getattr(config, "models", None):
+        config.roles()
+    judge, files = getattr(config, "judge", "baseline"), getattr(config, "models", None)
+    if isinstance(files, list) and judge != "baseline" and judge not in load_all(files):
+        yield f"--judge {judge}: no such model in {files}"
+
+
+def deployed(tree: Tree) -> list[ServedModel]:
+    """The models that jobs bring up."""
+    words = [word for one in tree.of("RayJob") for word in shlex.split(one["spec"]["entrypoint"])]
+    return [load_served(here(word)) for word in words if "/serving/models/" in word and here(word).is_file()]

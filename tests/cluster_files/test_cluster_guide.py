@@ -1,0 +1,60 @@
+"""docs/cluster.md: its commands exist, name files that are there, and agree with the versions that are tested."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+import pytest
+
+from tests.cluster_files import commands, kuberay_fields
+from tests.cluster_files.tree import CLUSTER, GUIDE, REPOSITORY
+
+_BLOCK = re.compile(r"```sh\n(.*?)```", re.DOTALL)
+_FILE = re.compile(r"(?:^|[\s=])((?:cluster|docs)/[\w./-]+)")
+_JOB = re.compile(r"(?:python -m jobs\.cli|^fdarx) .*")
+
+
+def _lines() -> Iterator[str]:
+    for block in _BLOCK.findall(GUIDE.read_text()):
+        for line in block.replace("\\\n", " ").splitlines():
+            yield re.sub(r"\s#\s.*", "", line).strip()
+
+
+@pytest.fixture(autouse=True)
+def keys(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ANTHROPIC_API_KEY", "a-key")
+
+
+def test_files_exist() -> None:
+    named = {file for line in _lines() for file in _FILE.findall(line)}
+    assert len(named) >= 10
+    assert [file for file in sorted(named) if not (REPOSITORY / file).exists()] == []
+
+
+def test_jobs_take_the_options() -> None:
+    lines = [match[0].replace("$BUCKET", "BUCKET").rstrip(" &") for line in _lines() if (match := _JOB.search(line))]
+    assert len(lines) >= 6
+    ours = [line.replace("/home/ray/models.d/", "/etc/fdarx/models/") for line in lines]  # where `ray up` mounts them
+    assert [fault for line in ours for fault in commands.command_faults(line)] == []
+
+
+def test_every_manifest_is_applied_by_a_command() -> None:
+    text = " ".join(_lines())
+    for path in CLUSTER.rglob("*.yaml"):
+        name = path.relative_to(REPOSITORY)
+        kustomized = (path.parent / "kustomization.yaml").exists() and f"-k {name.parent}" in text
+        told = kustomized or str(name) in text or f"-f {name.parent}" in text
+        assert told or path.parent.name == "models" or "provisioning" in name.parts, name
+
+
+def test_kuberay_is_the_version_whose_fields_are_checked() -> None:
+    assert f"kuberay/kuberay-operator --version {kuberay_fields.VERSION}" in " ".join(_lines())
+
+
+def test_the_guide_fills_in_all_that_stands_in_capitals() -> None:
+    filled = set(re.findall(r"s#([A-Z-]+)#", " ".join(_lines())))
+    values = [re.sub(r"#.*", "", path.read_text()) for path in (CLUSTER / "kuberay").rglob("*.yaml")]
+    assert {name for name in filled if any(name in text for text in values)} == filled
+    left = [re.sub("|".join(filled), "", text) for text in values]
+    assert [found for text in left for found in re.findall(r"\b[A-Z]{3,}(?:-[A-Z]+)+\b|s3://[A-Z]+", text)] == []
