@@ -28,6 +28,13 @@ class ServiceConfig(BaseModel):
         None, description="Directory of the embedding model for questions, that of the indexes. None: MiniLM, if there."
     )
     reranker_model: str | None = Field(None, description="Directory of a BGE reranker. None: nobody can ask for one.")
+    reranker_gpus: float = Field(
+        0,
+        ge=0,
+        le=1,
+        description="Share of a GPU that Ray sets aside for the reranker. 0: it computes on CPU, a few pairs a second. "
+        "A share leaves the rest of the card to others, beside whose memory it must fit: BGE large takes about 3 GB.",
+    )
     replicas: int = Field(
         1,
         ge=1,

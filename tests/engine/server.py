@@ -29,12 +29,11 @@ _FLAGS = {
     "--max-model-len": str(CONTEXT),
     "--max-num-seqs": "8",
     "--block-size": str(BLOCK),
-    "--num-gpu-blocks-override": str(CACHED_TOKENS // BLOCK),
+    "--kv-cache-memory-bytes": str(2**30),
 }
 _SWITCHES = ["--enforce-eager", "--enable-prefix-caching", "--enable-prompt-tokens-details"]
-_ENVIRONMENT = {
+ENGINE_VARIABLES = {
     "HF_HUB_OFFLINE": "1",
-    "VLLM_CPU_KVCACHE_SPACE": "1",  # GiB
     "VLLM_CPU_OMP_THREADS_BIND": "nobind",
     "OMP_NUM_THREADS": "1",
     "VLLM_NO_USAGE_STATS": "1",
@@ -54,10 +53,11 @@ def built(python: Path, folder: Path, texts: list[Path]) -> Path:
 
 
 @contextmanager
-def running(python: Path, model: Path, log: Path) -> Iterator[str]:
+def running(python: Path, model: Path, log: Path, cached_tokens: int = CACHED_TOKENS) -> Iterator[str]:
     """Gives the server's address, `http://127.0.0.1:PORT`; it ends with the block, and all its processes with it."""
-    port = _free_port()
-    flags = [part for flag in _FLAGS.items() for part in flag]
+    port = free_port()
+    sized = _FLAGS | {"--num-gpu-blocks-override": str(cached_tokens // BLOCK)}
+    flags = [part for flag in sized.items() for part in flag]
     module = ["-m", "vllm.entrypoints.openai.api_server", "--model", str(model), "--port", str(port)]
     command = ["nice", str(python), *module, *flags, *_SWITCHES]
     with log.open("wb") as out:
@@ -66,7 +66,7 @@ def running(python: Path, model: Path, log: Path) -> Iterator[str]:
             stdout=out,
             stderr=out,
             stdin=subprocess.DEVNULL,
-            env=os.environ | _ENVIRONMENT,
+            env=os.environ | ENGINE_VARIABLES,
             start_new_session=True,
         )
     try:
@@ -80,13 +80,13 @@ def _await(health: str, server: subprocess.Popen[bytes], log: Path) -> None:
     deadline = time.monotonic() + START_S
     while time.monotonic() < deadline:
         if server.poll() is not None:
-            raise Unavailable(f"the engine ended while starting; {log} ends:\n{_tail(log)}")
+            raise Unavailable(f"the engine ended while starting; {log} ends:\n{tail(log)}")
         try:
             urllib.request.urlopen(health, timeout=5).close()
             return
         except (urllib.error.URLError, OSError):
             time.sleep(0.5)
-    raise Unavailable(f"the engine did not start within {START_S} s; {log} ends:\n{_tail(log)}")
+    raise Unavailable(f"the engine did not start within {START_S} s; {log} ends:\n{tail(log)}")
 
 
 def _end(server: subprocess.Popen[bytes]) -> None:
@@ -99,10 +99,10 @@ def _end(server: subprocess.Popen[bytes]) -> None:
     server.wait()
 
 
-def _tail(log: Path) -> str:
+def tail(log: Path) -> str:
     return log.read_text(encoding="utf-8", errors="replace")[-3000:]
 
 
-def _free_port() -> int:
+def free_port() -> int:
     with socket.create_server(("127.0.0.1", 0)) as held:
         return int(held.getsockname()[1])

@@ -1,0 +1,182 @@
+"""A model's Ray Serve application: vLLM behind OpenAI's API, by `ray.serve.llm`, out of a `ServedModel`.
+
+Ray and vLLM are imported where they are used: `import serving.models` needs neither.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import math
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from pydantic import ValidationError
+
+from fdarx_core.llm import ModelsError
+from fdarx_core.llm.prompts import explained
+from serving.served import Autoscaling, ServedModel, load_served
+from serving.weights import lacking
+
+if TYPE_CHECKING:
+    from ray.serve.deployment import Application
+
+STARTS = 2
+"""Failed starts of a model's replicas, all together, after which it counts as failed. Serve's own 20 would load a large
+model for hours; the second try is for what passes, as a card that another process is just leaving."""
+
+HEALTH_EVERY_S, HEALTH_WITHIN_S = 10.0, 60.0
+"""An engine that reads many long prompts answers late; one that is dead never does."""
+
+DRAIN_S = 120.0
+"""A replica that is to go ends the replies it is at."""
+
+TREE_CHARACTERS = 20_000_000
+"""Of prompts that the router remembers a replica: several times what a replica's cache holds, and some 20 MB."""
+
+
+def app(arguments: Mapping[str, Any]) -> Application:
+    """The application of `{"model": ...}`, a served model's file or its fields: what a Serve config's `args` hold.
+
+    Raises ModelsError.
+    """
+    if set(arguments) != {"model"}:
+        raise ModelsError(f"serving.models:app: takes one argument, model (a file or fields), not {sorted(arguments)}")
+    given = arguments["model"]
+    if isinstance(given, str):
+        return build(load_served(given))
+    try:
+        return build(ServedModel.model_validate(given))
+    except ValidationError as error:
+        raise ModelsError(f"serving.models:app: model: {explained(error)}") from None
+
+
+def build(model: ServedModel) -> Application:
+    """The application; it belongs under the name and route of the model (`/NAME`), beside those of other models.
+
+    Raises ModelsError where vLLM is not installed, or what can be known without a cluster speaks against the model.
+    """
+    if model.is_directory and (fault := lacking(model.model)):
+        raise ModelsError(f"model {model.name}: model: {fault}")
+    if importlib.util.find_spec("vllm") is None:
+        raise ModelsError(f"model {model.name}: vLLM is not installed here; install it: pip install 'fdarx[gpu]'")
+    from ray.serve.llm import LLMConfig, build_openai_app
+
+    try:
+        return build_openai_app(
+            {"llm_configs": [LLMConfig(**_config(model))], "ingress_deployment_config": _ingress(model)}
+        )
+    except ValidationError as error:
+        raise ModelsError(f"model {model.name}: {explained(error)}") from None
+    except ValueError as error:
+        raise ModelsError(f"model {model.name}: {' '.join(str(error).split())}") from None
+
+
+def _config(model: ServedModel) -> dict[str, Any]:
+    """Fields of Ray's LLMConfig."""
+    card = {"CPU": model.cpus} if model.device == "cpu" else {"GPU": 1, "CPU": model.cpus / model.tensor_parallel}
+    fields = {
+        "model_loading_config": {"model_id": model.served_id, "model_source": model.model},
+        "accelerator_type": model.accelerator,
+        "accelerator_config": {"kind": model.device},
+        # between machines, tensor parallelism would wait for the network at every layer
+        "placement_group_config": {"bundle_per_worker": card, "strategy": "STRICT_PACK"},
+        "engine_kwargs": engine_arguments(model),
+        "deployment_config": _deployment(model),
+        "runtime_env": {"env_vars": {**_inherited(), **_variables(model)}},
+    }
+    if model.adapters:
+        fields["lora_config"] = {
+            "dynamic_lora_loading_path": model.adapters.path,
+            "max_num_adapters_per_replica": model.adapters.most,
+        }
+    return fields
+
+
+def engine_arguments(model: ServedModel) -> dict[str, Any]:
+    """vLLM's arguments, by its names."""
+    arguments: dict[str, Any] = {
+        "tensor_parallel_size": model.tensor_parallel,
+        "max_model_len": model.context_length,
+        "max_num_seqs": model.concurrent,
+        "gpu_memory_utilization": model.gpu_memory,
+        "enable_prefix_caching": model.prefix_caching,
+        "enable_prompt_tokens_details": True,
+        "trust_remote_code": False,
+    }
+    if model.cache_gib is not None:
+        arguments["kv_cache_memory_bytes"] = int(model.cache_gib * 2**30)
+    if model.adapters:
+        arguments |= {
+            "enable_lora": True,
+            "max_loras": model.adapters.most,
+            "max_lora_rank": model.adapters.rank,
+        }
+    return arguments | model.engine
+
+
+def _deployment(model: ServedModel) -> dict[str, Any]:
+    options: dict[str, Any] = {
+        "name": model.name,
+        "max_constructor_retry_count": STARTS,
+        "health_check_period_s": HEALTH_EVERY_S,
+        "health_check_timeout_s": HEALTH_WITHIN_S,
+        "graceful_shutdown_timeout_s": DRAIN_S,
+        "ray_actor_options": {"num_cpus": 0},  # the bundle of its first card has them
+        **_replicas(model),
+    }
+    if model.prefix_affinity and model.largest > 1:
+        options["request_router_config"] = _affinity(model)
+    return options
+
+
+def _replicas(model: ServedModel) -> dict[str, Any]:
+    if not isinstance(model.replicas, Autoscaling):
+        return {"num_replicas": model.replicas}
+    scaling = model.replicas
+    return {
+        "autoscaling_config": {
+            "min_replicas": scaling.min,
+            "max_replicas": scaling.max,
+            "target_ongoing_requests": scaling.ongoing,
+        }
+    }
+
+
+def _affinity(model: ServedModel) -> Any:
+    """Where prompts share only their first lines, as closed-book questions do, all would go to the replica that had the
+    first: so one that is a full batch ahead of another gets no more."""
+    from ray.serve.config import RequestRouterConfig
+    from ray.serve.llm.request_router import PrefixCacheAffinityRouter
+
+    router: Any = PrefixCacheAffinityRouter  # Ray declares the field for what it makes of the class
+    return RequestRouterConfig(
+        request_router_class=router,
+        request_router_kwargs={
+            "imbalanced_threshold": model.concurrent,
+            "do_eviction": True,
+            "eviction_threshold_chars": TREE_CHARACTERS,
+            "eviction_target_chars": TREE_CHARACTERS * 9 // 10,
+        },
+    )
+
+
+def _variables(model: ServedModel) -> dict[str, str]:
+    start = str(math.ceil(model.start_within_s))
+    return {"RAYLLM_ENGINE_START_TIMEOUT_S": start, "VLLM_ENGINE_READY_TIMEOUT_S": start, **model.variables}
+
+
+def _inherited() -> dict[str, str]:
+    """Those of the job: a deployment's own would replace them all, and with them where Python finds this project."""
+    import ray
+
+    return dict(ray.get_runtime_context().runtime_env.get("env_vars", {}))
+
+
+def _ingress(model: ServedModel) -> dict[str, Any]:
+    """One a replica; it waits as long as who asks does."""
+    waits = math.ceil(model.asked_at("http://localhost").timeout_s)
+    variables = {**_inherited(), "RAY_SERVE_LLM_ROUTER_HTTP_TIMEOUT": str(waits)}
+    return {
+        "num_replicas": model.smallest,
+        "ray_actor_options": {"num_cpus": 0.1, "runtime_env": {"env_vars": variables}},
+    }

@@ -1,0 +1,75 @@
+"""Our asking path against vLLM behind Ray Serve, as `serving.models` builds it: one tiny model, one replica."""
+
+from __future__ import annotations
+
+import asyncio
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from fdarx_core.generation.tasks import GENERATE_FACTUAL
+from fdarx_core.llm import EndpointStopped, ModelConfig
+from fdarx_core.records import Response
+from serving.memory import work_out
+from tests.engine.conftest import Served, Tiny
+from tests.engine.environment import PROJECT
+from tests.engine.serve_models import described
+from tests.engine.test_engine import SLOTS, answered, why_none
+
+pytestmark = [pytest.mark.engine, pytest.mark.timeout(1200)]
+
+
+def asked(model: ModelConfig, *contexts: str) -> list[Response]:
+    """Responses to generate_factual on these contexts, one after the other."""
+    requests = [
+        GENERATE_FACTUAL.request(
+            SLOTS | {"context": context}, endpoint=model.name, sampling=model.answers_depend_on | {"seed": number}
+        )
+        for number, context in enumerate(contexts)
+    ]
+    return asyncio.run(answered(model, *([request] for request in requests)))
+
+
+def test_replies_fit_their_schema(served: Served) -> None:
+    model = served.model.asked_at(served.up.address)
+    responses = asked(model, *[f"The starting dosage is {number} mg once daily." for number in range(8)])
+    assert {response.finish_reason for response in responses} <= {"stop", "length"}
+    reasons = [why_none(response) for response in responses]
+    assert set(reasons) <= {"", "truncated_reply"}  # random weights may run on
+    assert reasons.count("") >= 5
+
+
+def test_prompts_that_begin_alike_are_read_from_the_cache(served: Served) -> None:
+    model, name = served.model.asked_at(served.up.address).model_copy(update={"max_tokens": 4}), "tiny"
+    label = " ".join(f"Section {number}: store at room temperature." for number in range(200))
+    before = {counter: served.up.counted(counter, name) for counter in ("prefix_cache_queries", "prefix_cache_hits")}
+    first, second = asked(model, label, label + " Protect from light.")
+    assert second.cached_tokens > 0.9 * first.prompt_tokens
+    asked_tokens = before["prefix_cache_queries"] + first.prompt_tokens + second.prompt_tokens
+    assert served.up.await_count("prefix_cache_queries", name, asked_tokens) >= asked_tokens
+    hits = served.up.counted("prefix_cache_hits", name) - before["prefix_cache_hits"]
+    assert hits >= first.cached_tokens + second.cached_tokens
+
+
+def test_what_it_does_not_serve_is_refused(served: Served) -> None:
+    model = served.model.asked_at(served.up.address).model_copy(update={"model": "another"})
+    with pytest.raises(EndpointStopped, match=r"404.*another"):
+        asked(model, "The starting dosage is 5 mg.")
+
+
+def test_its_cache_holds_what_was_worked_out(served: Served) -> None:
+    """1/16 GiB, at 2 layers, 2 heads of 32 dimensions for keys and as many for values, 4 bytes each."""
+    assert served.up.cached_tokens() == [work_out(served.model).tokens] == [65_536]
+
+
+def test_vllm_knows_all_that_is_passed_on(tiny: Tiny, tmp_path: Path) -> None:
+    """The shipped files, a model with all that Serve can do, and one whose file has an argument that vLLM has not."""
+    scaling = {"min": 1, "max": 3, "ongoing": 8}
+    full = described(tmp_path / "full.yaml", tiny.model, replicas=scaling, adapters={"path": "s3://bucket/adapters"})
+    wrong = described(tmp_path / "wrong.yaml", tiny.model, engine={"block_sizes": 16})
+    shipped = sorted((PROJECT / "serving" / "models").glob("*.yaml"))
+    line = [str(tiny.python), "-m", "tests.engine.build_process", *map(str, [*shipped, full, wrong])]
+    done = subprocess.run(line, cwd=PROJECT, capture_output=True, text=True, timeout=600)
+    built = [line.removeprefix("built: ") for line in done.stdout.splitlines() if line.startswith("built: ")]
+    assert built == [""] * (len(shipped) + 1) + ["model wrong: Unknown engine argument: block_sizes"], done.stderr
