@@ -15,8 +15,10 @@ import pytest
 from botocore.config import Config
 from hypothesis import settings
 
-from fdarx_core.storage import Location, s3
-from tests.storage.swift_server import ACCESS_KEY, REGION, SECRET_KEY, Unavailable, running
+from fdarx_core.storage import Location
+from fdarx_core.storage.s3_client import client
+from tests.storage.swift_server import Swift, Unavailable, running
+from tests.storage.swift_server import settings as server_settings
 
 settings.register_profile("any machine", deadline=None)
 settings.load_profile("any machine")
@@ -77,28 +79,23 @@ def _data(name: str) -> Path:
 
 
 @pytest.fixture(scope="session")
-def s3_endpoint(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+def swift(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Swift]:
+    """A real S3 server."""
     try:
-        with running(tmp_path_factory.mktemp("swift")) as address:
-            yield address
+        with running(tmp_path_factory.mktemp("swift")) as server:
+            yield server
     except Unavailable as reason:
         pytest.skip(f"no S3 server to test against: {reason}")
 
 
 @pytest.fixture(scope="module")
-def bucket(s3_endpoint: str) -> Iterator[Location]:
+def bucket(swift: Swift) -> Iterator[Location]:
     """A bucket of the test server, with the process's environment as a user would set it."""
-    settings = {
-        "AWS_ENDPOINT_URL": s3_endpoint,
-        "AWS_ACCESS_KEY_ID": ACCESS_KEY,
-        "AWS_SECRET_ACCESS_KEY": SECRET_KEY,
-        "AWS_DEFAULT_REGION": REGION,
-    }
     with pytest.MonkeyPatch.context() as patch:
-        for name, value in settings.items():
+        for name, value in server_settings(swift).items():
             patch.setenv(name, value)
-        s3._client.cache_clear()
+        client.cache_clear()
         name = f"labels-{uuid4().hex[:8]}"
         boto3.client("s3", config=Config(s3={"addressing_style": "path"})).create_bucket(Bucket=name)
         yield Location(f"s3://{name}")
-        s3._client.cache_clear()
+        client.cache_clear()

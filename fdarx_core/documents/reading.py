@@ -15,6 +15,7 @@ from fdarx_core.documents.text import read_markdown, read_text
 from fdarx_core.records import Document, Reject, content_id
 from fdarx_core.storage import Location, StorageError
 from fdarx_core.storage.archives import BadSource
+from fdarx_core.storage.errors import Unreachable
 from fdarx_core.storage.sources import Source, Wanted, as_reject, find_sources, read_source
 
 _READERS: dict[str, Reader] = {
@@ -69,6 +70,8 @@ def _streamed(source: Source) -> Iterator[Document | Reject]:
     try:
         with Location(source.location).open_input() as stream:
             yield from _documents(source, stream)
+    except Unreachable:
+        raise
     except (OSError, StorageError) as error:
         yield as_reject(source, BadSource("unreadable", str(error)))
 

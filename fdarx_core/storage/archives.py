@@ -15,7 +15,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import IO, BinaryIO
 
-from fdarx_core.storage.errors import StorageError
+from fdarx_core.storage.errors import StorageError, Unreachable
 from fdarx_core.storage.location import Location
 
 MAX_DOCUMENT = 64 * 2**20
@@ -43,10 +43,12 @@ class BadSource(Exception):
 
 
 def read_file(location: str) -> bytes:
-    """All bytes of a file that is no archive."""
+    """All bytes of a file that is no archive. Raises Unreachable, as all here do, where the fault is not the file's."""
     try:
         with Location(location).open_input() as stream:
             return _bounded(stream)
+    except Unreachable:
+        raise
     except (OSError, StorageError) as error:
         raise BadSource("unreadable", str(error)) from error
 
@@ -55,6 +57,8 @@ def open_outer(location: str) -> zipfile.ZipFile:
     """An archive on a disk or S3. It stays open for the members to come: a bulk release has 50,000 of them."""
     try:
         return _opened(location, _stamp(location))
+    except Unreachable:
+        raise
     except (OSError, StorageError) as error:
         raise BadSource("unreadable", str(error)) from error
 
@@ -98,6 +102,8 @@ def read_member(archive: zipfile.ZipFile, name: str) -> bytes:
             return _bounded(stream, member.compress_size)
     except _BROKEN as error:
         raise BadSource("damaged_member", _said(error)) from error
+    except Unreachable:
+        raise
     except (OSError, StorageError) as error:
         _opened.cache_clear()  # the file may have been replaced: what comes next opens it anew
         raise BadSource("unreadable", str(error)) from error

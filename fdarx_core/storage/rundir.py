@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
+from fdarx_core.storage.claims import Claim, claim_run
 from fdarx_core.storage.errors import RunConflict, StorageError
 from fdarx_core.storage.location import Location
 
@@ -26,33 +27,34 @@ class RunDirectory:
     root: Location
     resumed: bool = False
     complete: bool = False
+    claim: Claim | None = field(default=None, compare=False, repr=False)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Workers write parts for the one who holds the claim."""
+        return RunDirectory, (self.root, self.resumed, self.complete)
 
     @classmethod
     def begin(cls, out: str, *, job: str, config: dict[str, Any], versions: dict[str, str]) -> RunDirectory:
         """Starts a run in a new or empty folder, or resumes the run of the same job and config that stands there.
 
-        `config` holds what can change results, as JSON values. Raises `RunConflict` where the folder holds another
-        run or other files, `StorageError` where it can't be written; both before anything is changed.
+        `config` holds what can change results, as JSON values. No other job writes the run from here until this one is
+        finished, releases it, or its process ends. Raises `RunConflict` where the folder holds another run or other
+        files, or another job writes it, `StorageError` where it can't be written; all before anything is changed.
         """
         root = _absolute(out)
         config = json.loads(json.dumps(config))
-        if not (root / "run.json").exists():
-            return cls._fresh(root, {"job": job, "config": config, "versions": versions})
-        earlier = _read_info(root)
-        _refuse_other_run(root, earlier, job, config)
+        _standing(root, job, config)
         root.check_writable()
-        run = cls(root, resumed=True, complete=earlier["status"] == "complete")
+        claim = claim_run(root, job)
+        earlier = _standing(root, job, config)  # as whoever held it until now has left it
+        if earlier is None:
+            run = cls(root, claim=claim)
+            about = {"format": FORMAT, "job": job, "status": "running", "config": config}
+            run._write({**about, "versions": versions, "started": _now()})
+            return run
+        run = cls(root, resumed=True, complete=earlier["status"] == "complete", claim=claim)
         if not run.complete:
             run._write({**earlier, "versions": versions, "status": "running", "resumed": _now()})
-        return run
-
-    @classmethod
-    def _fresh(cls, root: Location, what: dict[str, Any]) -> RunDirectory:
-        if not root.is_empty():
-            raise RunConflict(f"{root} holds files but no run.json, so it is no run; choose another --out or empty it")
-        root.check_writable()
-        run = cls(root)
-        run._write({"format": FORMAT, "job": what["job"], "status": "running", **what, "started": _now()})
         return run
 
     @classmethod
@@ -80,14 +82,25 @@ class RunDirectory:
         return self.root / name
 
     def finish(self, summary: dict[str, Any]) -> None:
-        """Marks the run complete, with the summary's keys in `run.json`. The last write of a run, always."""
+        """Marks the run complete, with the summary's keys in `run.json`. The last write of a run, always.
+
+        Raises RunConflict, as `stop` does, where another job has taken the run over.
+        """
         self._write({**self.info(), **summary, "status": "complete", "finished": _now()})
+        self.release()
 
     def stop(self, status: str, summary: Mapping[str, Any] | None = None) -> None:
         """Says in `run.json` how the run ended early, "interrupted", "failed" or "incomplete", with what is known."""
         self._write({**self.info(), **(summary or {}), "status": status, "stopped": _now()})
 
+    def release(self) -> None:
+        """Lets another job write the run; call it when nothing of this one does any more."""
+        if self.claim is not None:
+            self.claim.release()
+
     def _write(self, info: dict[str, Any]) -> None:
+        if self.claim is not None:
+            self.claim.check()
         self.file("run.json").write_text(json.dumps(info, indent=2, ensure_ascii=False) + "\n")
 
 
@@ -111,6 +124,17 @@ def _read_info(root: Location) -> dict[str, Any]:
     if info["format"] != FORMAT:
         raise StorageError(f"{root}/run.json has format {info['format']}, this version reads {FORMAT}; update fdarx")
     return info
+
+
+def _standing(root: Location, job: str, config: dict[str, Any]) -> dict[str, Any] | None:
+    """`run.json` of an earlier start of this run; None in an empty folder. Raises `RunConflict` for anything else."""
+    if (root / "run.json").exists():
+        earlier = _read_info(root)
+        _refuse_other_run(root, earlier, job, config)
+        return earlier
+    if not root.is_empty():
+        raise RunConflict(f"{root} holds files but no run.json, so it is no run; choose another --out or empty it")
+    return None
 
 
 def _refuse_other_run(root: Location, earlier: dict[str, Any], job: str, config: dict[str, Any]) -> None:

@@ -1,7 +1,7 @@
 """Objects on S3 or a server that speaks its protocol, through boto3: its credentials chain, region and endpoint.
 
 Why boto3 and not pyarrow's S3 file system: it renews expiring credentials in long runs, names what was refused, and
-drops an upload that fails half way (pyarrow completes it when the stream is closed).
+leaves it to us what to repeat for how long, and to drop an upload that fails half way (pyarrow completes it).
 """
 
 from __future__ import annotations
@@ -10,33 +10,30 @@ import io
 import os
 import re
 import tempfile
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from functools import cache
 from typing import Any, BinaryIO
 
-import boto3
-from botocore.config import Config
-
 from fdarx_core.storage.errors import StorageError
-from fdarx_core.storage.s3_errors import TRANSIENT, explained, is_missing
+from fdarx_core.storage.s3_client import client
+from fdarx_core.storage.s3_errors import is_empty, is_missing, unexplained
+from fdarx_core.storage.s3_patience import patiently
+from fdarx_core.storage.s3_upload import upload
 
 _BUFFER = 64 * 1024
 """About one label's archive within a bulk release: more would fetch neighbours that other workers read."""
 
-_ATTEMPTS = 4
+_BEGINNING = 256 * 1024
+"""The whole of most labels and of most parts of a run."""
 
 
 def exists(address: str) -> bool:
-    bucket, key = _split(address)
-    return (bool(key) and _head(bucket, key) is not None) or is_dir(address)
+    return (bool(_split(address)[1]) and _head(address) is not None) or is_dir(address)
 
 
 def is_dir(address: str) -> bool:
     bucket, key = _split(address)
-    with explained("list", address):
-        found = _client().list_objects_v2(Bucket=bucket, Prefix=_prefix(key), MaxKeys=1)
+    found = patiently("list", address, lambda: client().list_objects_v2(Bucket=bucket, Prefix=_prefix(key), MaxKeys=1))
     return not key or found["KeyCount"] > 0
 
 
@@ -47,7 +44,7 @@ def size(address: str) -> int:
 def walk(address: str, recursive: bool) -> Iterator[str]:
     bucket, key = _split(address)
     prefix = _prefix(key)
-    for found in _keys(address, bucket, prefix, "" if recursive else "/"):
+    for found in _keys(address, prefix, "" if recursive else "/"):
         hidden = any(part.startswith(".") for part in found[len(prefix) :].split("/"))
         if not hidden and not found.endswith("/"):
             yield f"s3://{bucket}/{found}"
@@ -58,7 +55,7 @@ def glob(pattern: str) -> list[str]:
     bucket, key = _split(pattern)
     fixed = re.split(r"[*?\[]", key, maxsplit=1)[0]
     matches = re.compile(_glob_expression(key) + r"(/.*)?").fullmatch
-    return [f"s3://{bucket}/{found}" for found in _keys(pattern, bucket, fixed, "") if matches(found)]
+    return [f"s3://{bucket}/{found}" for found in _keys(pattern, fixed, "") if matches(found)]
 
 
 def open_input(address: str) -> BinaryIO:
@@ -67,35 +64,33 @@ def open_input(address: str) -> BinaryIO:
 
 @contextmanager
 def open_output(address: str) -> Iterator[BinaryIO]:
-    bucket, key = _split(address)
     with tempfile.TemporaryFile() as stream:
         yield stream
-        stream.seek(0)
-        with explained("write", address):
-            _client().upload_fileobj(stream, bucket, key)
+        upload(stream, *_split(address))
 
 
 def delete(address: str) -> None:
     bucket, key = _split(address)
-    with explained("delete", address):
-        _client().delete_object(Bucket=bucket, Key=key)
+    patiently("delete", address, lambda: client().delete_object(Bucket=bucket, Key=key))
 
 
 def check_writable(address: str) -> None:
     """Leaves a hidden empty object: a run needs no permission to delete."""
     bucket, key = _split(address)
-    with explained("write into", address):
-        _client().put_object(Bucket=bucket, Key=f"{_prefix(key)}.write-check", Body=b"")
+    probe = f"{_prefix(key)}.write-check"
+    patiently("write into", address, lambda: client().put_object(Bucket=bucket, Key=probe, Body=b""))
 
 
 class _ObjectReader(io.RawIOBase):
-    """One version of one object as a seekable file: each read is a ranged request, an overwrite meanwhile an error."""
+    """One version of one object as a seekable file: each read is a ranged request, an overwrite meanwhile an error.
+
+    The first request, which finds the object, brings its beginning along: most objects are no longer than that.
+    """
 
     def __init__(self, address: str) -> None:
         self._address = address
         self._bucket, self._key = _split(address)
-        head = _existing(address)
-        self._size, self._etag = int(head["ContentLength"]), str(head["ETag"])
+        self._size, self._etag, self._beginning = _found(address)
         self._position = 0
 
     def readable(self) -> bool:
@@ -129,17 +124,14 @@ class _ObjectReader(io.RawIOBase):
         return self._fetch(start, self._size) if start < self._size else b""
 
     def _fetch(self, start: int, stop: int) -> bytes:
-        """boto3 repeats requests that fail, but not bodies that break off."""
+        if start >= len(self._beginning):
+            return self._fetch_far(start, stop)
+        near = self._beginning[start:stop]
+        return near + (self._fetch_far(len(self._beginning), stop) if stop > len(self._beginning) else b"")
+
+    def _fetch_far(self, start: int, stop: int) -> bytes:
         wanted = {"Bucket": self._bucket, "Key": self._key, "Range": f"bytes={start}-{stop - 1}", "IfMatch": self._etag}
-        with explained("read", self._address):
-            for attempt in range(1, _ATTEMPTS + 1):
-                try:
-                    return bytes(_client().get_object(**wanted)["Body"].read())
-                except TRANSIENT:
-                    if attempt == _ATTEMPTS:
-                        raise
-                    time.sleep(0.1 * 2**attempt)
-        raise AssertionError("unreachable")
+        return patiently("read", self._address, lambda: bytes(client().get_object(**wanted)["Body"].read()))
 
 
 def _split(address: str) -> tuple[str, str]:
@@ -151,29 +143,61 @@ def _prefix(key: str) -> str:
     return f"{key}/" if key else ""
 
 
-def _head(bucket: str, key: str) -> Any:
-    with explained("read", f"s3://{bucket}/{key}"):
+def _head(address: str) -> Any:
+    """None where there is no such object."""
+    bucket, key = _split(address)
+
+    def ask() -> Any:
         try:
-            return _client().head_object(Bucket=bucket, Key=key)
+            return client().head_object(Bucket=bucket, Key=key)
         except Exception as error:
             if is_missing(error):
                 return None
+            if unexplained(error):
+                client().get_object(Bucket=bucket, Key=key, Range="bytes=0-0")
             raise
+
+    return patiently("read", address, ask)
 
 
 def _existing(address: str) -> Any:
-    bucket, key = _split(address)
-    head = _head(bucket, key) if key else None
+    head = _head(address) if _split(address)[1] else None
     if head is None:
-        raise StorageError(f"cannot read {address}: there is no such object; check the bucket and the key")
+        raise _none_there(address)
     return head
 
 
-def _keys(address: str, bucket: str, prefix: str, delimiter: str) -> Iterator[str]:
-    with explained("list", address):
-        pages = _client().get_paginator("list_objects_v2")
-        for page in pages.paginate(Bucket=bucket, Prefix=prefix, Delimiter=delimiter):
-            yield from (entry["Key"] for entry in page.get("Contents", ()))
+def _found(address: str) -> tuple[int, str, bytes]:
+    """An object's size, its version's tag, and how it begins."""
+    bucket, key = _split(address)
+
+    def ask() -> tuple[int, str, bytes]:
+        try:
+            got = client().get_object(Bucket=bucket, Key=key, Range=f"bytes=0-{_BEGINNING - 1}")
+        except Exception as error:
+            if is_empty(error):
+                return 0, "", b""
+            raise
+        beginning = bytes(got["Body"].read())
+        return int(got.get("ContentRange", f"/{len(beginning)}").rpartition("/")[2]), str(got["ETag"]), beginning
+
+    if not key:
+        raise _none_there(address)
+    return patiently("read", address, ask)
+
+
+def _none_there(address: str) -> StorageError:
+    return StorageError(f"cannot read {address}: there is no such object; check the bucket and the key")
+
+
+def _keys(address: str, prefix: str, delimiter: str) -> Iterator[str]:
+    wanted = {"Bucket": _split(address)[0], "Prefix": prefix, "Delimiter": delimiter}
+    while True:
+        page = patiently("list", address, lambda: client().list_objects_v2(**wanted))
+        yield from (entry["Key"] for entry in page.get("Contents", ()))
+        if not page.get("IsTruncated"):
+            return
+        wanted["ContinuationToken"] = page["NextContinuationToken"]
 
 
 def _glob_expression(pattern: str) -> str:
@@ -181,19 +205,3 @@ def _glob_expression(pattern: str) -> str:
     parts = re.split(r"(\*\*/|\*\*|\*|\?|\[[^\]]+\])", pattern)
     sets = (part.replace("[!", "[^") if re.fullmatch(r"\[[^\]]+\]", part) else None for part in parts)
     return "".join(found or wild.get(part) or re.escape(part) for part, found in zip(parts, sets, strict=True))
-
-
-@cache
-def _client() -> Any:
-    """One client a process; a server other than Amazon's is addressed by path and spared Amazon's newer checksums."""
-    common = {"retries": {"mode": "standard", "max_attempts": _ATTEMPTS}, "connect_timeout": 10, "read_timeout": 60}
-    with explained("use S3 for", "this run"):
-        client = boto3.session.Session().client("s3", config=Config(**common))
-        if re.search(r"\.amazonaws\.com(\.cn)?$", client.meta.endpoint_url):
-            return client
-        checks = {"request_checksum_calculation": "when_required", "response_checksum_validation": "when_required"}
-        config = Config(s3={"addressing_style": "path"}, **common, **checks)
-        return boto3.session.Session().client("s3", config=config)
-
-
-os.register_at_fork(after_in_child=_client.cache_clear)

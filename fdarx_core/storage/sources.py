@@ -87,7 +87,8 @@ def find_sources(paths: Sequence[str], wanted: Wanted) -> Inputs:
 def read_source(source: Source, wanted: Wanted) -> Iterator[tuple[Source, bytes] | Reject]:
     """The documents under a source, each with its own address: one, or as many as an inner zip has.
 
-    What can't be read comes as a `Reject`; no content makes this raise.
+    What can't be read comes as a `Reject`; no content makes this raise. Raises Unreachable where the fault is not the
+    file's.
     """
     try:
         if source.members and _is_zip(source.members[-1]):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import subprocess
 import sys
 import zipfile
@@ -9,27 +10,81 @@ from pathlib import Path
 
 import pytest
 
-from fdarx_core.storage import Location
+from fdarx_core.llm.models import ModelsError, load_models
+from fdarx_core.storage import Location, patience
+from fdarx_core.storage.s3_client import client
+from jobs.build_benchmark import main
+from jobs.build_config import BuildConfig
+from jobs.options import read_options
 from tests.conftest import EXAMPLES, REPOSITORY
+from tests.jobs.comparing import TIMED, differing
 
 pytestmark = pytest.mark.s3
 
-
-def build(labels: object, out: object) -> None:
-    line = [sys.executable, "-m", "jobs.build_benchmark", "--labels", str(labels), "--out", str(out), "--cpus", "2"]
-    small = ["--passages", "3", "--section-pairs", "2", "--refusals", "2"]
-    done = subprocess.run([*line, *small], cwd=REPOSITORY, capture_output=True, text=True, timeout=240)
-    assert done.returncode == 0, done.stderr
+LABELS = "in/all labels+more/é#1.zip"
+RUN = "runs/one & two/50%"
 
 
-def test_the_same_benchmark_from_and_to_s3(bucket: Location, tmp_path: Path) -> None:
-    archive = tmp_path / "labels.zip"
-    with zipfile.ZipFile(archive, "w") as bulk:
+def bulk_release() -> bytes:
+    data = io.BytesIO()
+    with zipfile.ZipFile(data, "w") as bulk:
         for file in EXAMPLES.glob("*.xml"):
             bulk.write(file, f"prescription/{file.name}")
-    (bucket / "in/labels.zip").write_bytes(archive.read_bytes())
-    build(bucket / "in/labels.zip", bucket / "runs/one")
-    build(archive, tmp_path / "run")
-    for name in ("qa.jsonl", "labels.jsonl", "factual.parquet", "README.md"):
-        assert (bucket / f"runs/one/benchmark/{name}").read_bytes() == (tmp_path / "run/benchmark" / name).read_bytes()
-    assert (bucket / "runs/one/report.html").size() > 100_000
+    return data.getvalue()
+
+
+def test_the_same_run_from_and_to_s3(bucket: Location, example_build: Path) -> None:
+    """Under names with odd characters."""
+    (bucket / LABELS).write_bytes(bulk_release())
+    line = [sys.executable, "-m", "jobs.build_benchmark", "--labels", str(bucket / LABELS), "--out", str(bucket / RUN)]
+    small = ["--passages", "3", "--section-pairs", "2", "--refusals", "2", "--cpus", "2"]
+    done = subprocess.run([*line, *small], cwd=REPOSITORY, capture_output=True, text=True, timeout=240)
+    assert done.returncode == 0, done.stderr
+    placed = {f"{bucket / LABELS}!prescription/": "LABELS/", f"{EXAMPLES}/": "LABELS/"}
+    assert set(differing(bucket / RUN, Location(example_build), placed)) == TIMED
+    assert not (bucket / RUN / ".claims").list()
+
+
+@pytest.mark.parametrize(
+    ("secret", "labels", "out", "said"),
+    [
+        ("wrong", "in", "run", "refused the secret key; set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY"),
+        ("", "in", "s3://nobodys-bucket/run", "the bucket does not exist; create it or correct its name"),
+        ("", "s3://nobodys-bucket/in", "run", "the bucket does not exist; create it or correct its name"),
+    ],
+)
+def test_what_is_wrong_with_s3_is_one_line(
+    bucket: Location,
+    secret: str,
+    labels: str,
+    out: str,
+    said: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    (bucket / "in/a.xml").write_bytes(b"<a/>")
+    if secret:
+        monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", secret)
+        client.cache_clear()
+    monkeypatch.setattr(patience.LINK, "reached", False)
+    places = [one if one.startswith("s3://") else str(bucket / one) for one in (labels, out)]
+    with pytest.raises(SystemExit) as ended:
+        main(["--labels", places[0], "--out", places[1]])
+    client.cache_clear()
+    assert ended.value.code == 2
+    [line] = capsys.readouterr().err.splitlines()
+    assert line.startswith("error: cannot ") and said in line
+
+
+def test_files_that_options_name_may_be_there_too(bucket: Location, capsys: pytest.CaptureFixture[str]) -> None:
+    (bucket / "ids.txt").write_text("B\n\na\n")
+    (bucket / "models.yaml").write_text("- {name: small, base_url: http://127.0.0.1:9/v1, model: m}\n")
+    (bucket / "build.yaml").write_text(f"labels: [x]\nout: y\nset_ids: ['{bucket}/ids.txt', c]\n")
+    config = read_options(BuildConfig, ["--config", str(bucket / "build.yaml")], prog="fdarx build", description="")
+    assert config.set_ids == ["a", "b", "c"]
+    assert list(load_models(str(bucket / "models.yaml"))) == ["small"]
+    with pytest.raises(ModelsError, match=r"none\.yaml: can't be read: .*there is no such object"):
+        load_models(str(bucket / "none.yaml"))
+    with pytest.raises(SystemExit):
+        main(["--labels", "x", "--out", "y", "--set-ids", "s3://nobodys-bucket/ids.txt"])
+    assert "the bucket does not exist" in capsys.readouterr().err

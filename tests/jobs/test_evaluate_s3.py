@@ -10,6 +10,7 @@ import pytest
 
 from fdarx_core.storage import Location, RunDirectory
 from tests.conftest import REPOSITORY
+from tests.jobs.comparing import TIMED, differing
 from tests.jobs.evaluating import by_type, command, evaluate
 
 pytestmark = [pytest.mark.s3, pytest.mark.slow]
@@ -27,14 +28,12 @@ def evaluated(example_build: Path, bucket: Location) -> Location:
     return out
 
 
-def test_the_same_figures_from_and_to_s3(evaluated: Location, example_build: Path, tmp_path: Path) -> None:
-    run = RunDirectory.open(str(evaluated))
-    assert run.complete and run.file("report.html").size() > 1_000_000
+def test_the_same_run_from_and_to_s3(evaluated: Location, example_build: Path, tmp_path: Path) -> None:
+    assert RunDirectory.open(str(evaluated)).complete
     done = evaluate(example_build, tmp_path / "run", "--settings", "oracle,retrieved")
     assert done.returncode == 0, done.stderr
     assert by_type(evaluated) == by_type(tmp_path / "run")
-    for name in ("metrics.json", "comparisons.parquet", "cells.parquet"):
-        assert run.file(name).read_bytes() == (tmp_path / "run" / name).read_bytes()
+    assert set(differing(evaluated, Location(tmp_path / "run"), {})) == TIMED
 
 
 def test_its_page_is_drawn_anew_there(evaluated: Location) -> None:

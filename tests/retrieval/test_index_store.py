@@ -13,9 +13,9 @@ from fdarx_core.records import Chunk
 from fdarx_core.retrieval.index import EncoderInfo, Index, IndexConflict, IndexMissing, IndexStore, Manifest
 from fdarx_core.retrieval.index import store as store_module
 from fdarx_core.retrieval.index.files import write_file
-from fdarx_core.retrieval.index.lock import alone
 from fdarx_core.retrieval.index.manifest import FileInfo
 from fdarx_core.storage import Location, StorageError
+from fdarx_core.storage.claims import alone
 from tests.retrieval.index_chunks import ENCODER, document, embed, label
 
 FIRST = [*document("a", ["renal dose", "liver"]), *document("b", ["heart failure"])]

@@ -11,6 +11,7 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 from pathlib import Path
 
 CACHE = Path(__file__).parents[2] / ".cache" / "swift"
@@ -39,24 +40,65 @@ def installed() -> Path:
     return programs
 
 
+@dataclass(slots=True)
+class Swift:
+    """The server, its four processes on ports and data that stay the same however often it is killed."""
+
+    root: Path
+    programs: Path
+    ports: dict[str, int]
+    processes: list[subprocess.Popen[bytes]] = field(default_factory=list)
+
+    @property
+    def address(self) -> str:
+        return f"http://127.0.0.1:{self.ports['proxy']}"
+
+    def start(self) -> None:
+        """Returns once it answers."""
+        self.processes = [_start(self.root, self.programs, kind) for kind in self.ports]
+        for port in self.ports.values():
+            _await(port, self.processes)
+
+    def kill(self) -> None:
+        """SIGKILL, to each process: none leads the others."""
+        for process in self.processes:
+            process.kill()
+        self._ended()
+
+    def end(self) -> None:
+        for process in self.processes:
+            process.terminate()
+        self._ended()
+
+    def _ended(self) -> None:
+        for process in self.processes:
+            process.wait(20)
+
+
 @contextmanager
-def running(root: Path) -> Iterator[str]:
-    """Gives the server's address, `http://127.0.0.1:PORT`; it ends with the block."""
+def running(root: Path) -> Iterator[Swift]:
+    """The server, which ends with the block."""
     programs = installed()
     _refuse_no_attributes(root)
     ports = dict(zip(("account", "container", "object", "proxy"), _free_ports(4), strict=True))
     (root / "data" / "d0").mkdir(parents=True)
     _configure(root, ports, programs)
-    servers = [_start(root, programs, kind) for kind in ports]
+    server = Swift(root, programs, ports)
     try:
-        for port in ports.values():
-            _await(port, servers)
-        yield f"http://127.0.0.1:{ports['proxy']}"
+        server.start()
+        yield server
     finally:
-        for server in servers:
-            server.terminate()
-        for server in servers:
-            server.wait(20)
+        server.end()
+
+
+def settings(server: Swift) -> dict[str, str]:
+    """The environment in which a user's process finds it."""
+    return {
+        "AWS_ENDPOINT_URL": server.address,
+        "AWS_ACCESS_KEY_ID": ACCESS_KEY,
+        "AWS_SECRET_ACCESS_KEY": SECRET_KEY,
+        "AWS_DEFAULT_REGION": REGION,
+    }
 
 
 def _configure(root: Path, ports: dict[str, int], programs: Path) -> None:
@@ -93,7 +135,7 @@ def _proxy(root: Path, port: int) -> str:
 
 
 def _start(root: Path, programs: Path, kind: str) -> subprocess.Popen[bytes]:
-    with (root / f"{kind}.log").open("wb") as log:
+    with (root / f"{kind}.log").open("ab") as log:
         command = [str(programs / f"swift-{kind}-server"), str(root / f"{kind}.conf"), "-v"]
         return subprocess.Popen(command, stdout=log, stderr=log, stdin=subprocess.DEVNULL)
 

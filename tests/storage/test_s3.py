@@ -161,10 +161,11 @@ def test_a_run(folder: Location) -> None:
     run.part("labels", 0).write_bytes(b"x")
     assert [part.name for part in run.parts("labels")] == ["part-000000.parquet"]
     run.stop("interrupted")
+    run.release()
     assert begin(seed=0).resumed
     with pytest.raises(RunConflict, match="seed: was 0, now 1"):
         begin(seed=1)
-    run.finish({"questions": 3})
+    begin(seed=0).finish({"questions": 3})
     assert begin(seed=0).complete
     assert RunDirectory.open(str(folder)).info()["questions"] == 3
     with pytest.raises(RunConflict, match=r"no run\.json"):

@@ -17,9 +17,9 @@ from fdarx_core.retrieval.index.approximate import build
 from fdarx_core.retrieval.index.change import Change
 from fdarx_core.retrieval.index.files import POINTER, manifest_name, read_manifest, read_pointer, write_file
 from fdarx_core.retrieval.index.kinds import LIMITS, Limits
-from fdarx_core.retrieval.index.lock import alone
 from fdarx_core.retrieval.index.manifest import Manifest, number
 from fdarx_core.storage import Location
+from fdarx_core.storage.claims import alone
 
 SETTLE = 2.0
 """Seconds, at least, that a writer waits on S3 before it looks whether another replaced its pointer meanwhile."""
