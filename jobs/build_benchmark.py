@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from tempfile import TemporaryDirectory
 from typing import Any
 
@@ -12,7 +13,6 @@ from fdarx_core.llm import ResponseStore
 from fdarx_core.llm.exchange import AskingStopped
 from fdarx_core.llm.models import ModelsError
 from fdarx_core.pipeline.build import Build, What, plan_build
-from fdarx_core.pipeline.control import asking_ended_by, wind_down
 from fdarx_core.pipeline.corpus import EmptySelection, Progress
 from fdarx_core.pipeline.plan import STAGES
 from fdarx_core.records import StageCount
@@ -23,6 +23,7 @@ from jobs.exits import INTERRUPTED, STOPPED
 from jobs.options import read_options, stop
 from jobs.progress import ProgressLine
 from jobs.ray_session import ray_session
+from jobs.stoppable import ending, run_stoppable
 from jobs.versions import versions
 
 _PHASES = {
@@ -39,7 +40,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         return _plan(config) if config.plan else _build(config)
     except (MissingInput, StorageError, EmptySelection, ModelsError) as error:
-        stop(str(error))
+        stop(str(getattr(error, "cause", error)))  # Ray wraps what a worker raised
     except AskingStopped as error:
         print(f"stopped: {error}", file=sys.stderr)
         return STOPPED
@@ -62,7 +63,7 @@ def _what(config: BuildConfig) -> What:
 
 def _plan(config: BuildConfig) -> int:
     what = _what(config)
-    with TemporaryDirectory() as nowhere, ray_session(config.cpus), _progress() as progress:
+    with TemporaryDirectory() as nowhere, _session(config, what) as progress:
         rows = plan_build(what, ResponseStore(Location(nowhere)), _telling(progress))
     tell_plan(rows)
     return 0
@@ -77,30 +78,20 @@ def _build(config: BuildConfig) -> int:
     else:
         if run.resumed:
             print(f"resuming {run.root}", file=sys.stderr)
-        with ray_session(config.cpus), _progress() as progress:
-            _run(Build(run, what, _telling(progress)), progress)
+        with ending(run), _session(config, what, [run.root]) as progress:
+            run_stoppable(Build(run, what, _telling(progress)), progress)
     _tell(run.info(), run)
     return 0
 
 
-def _run(build: Build, progress: ProgressLine) -> None:
-    try:
-        with progress.watching(lambda: build.flow.control if build.flow else None):
-            build.run_all()
-    except KeyboardInterrupt:
-        wind_down(build.flow.control if build.flow else None)
-        build.run.stop("interrupted")
-        raise
-    except BaseException:
-        stopped = asking_ended_by(build.flow.control if build.flow else None)
-        build.run.stop("stopped" if stopped else "failed")
-        if stopped:
-            raise stopped from None
-        raise
-
-
-def _progress() -> ProgressLine:
-    return ProgressLine(_PHASES, asking="build")
+@contextmanager
+def _session(config: BuildConfig, what: What, written: Sequence[Location] = ()) -> Iterator[ProgressLine]:
+    read = sorted({source.location for source in what.inputs.sources})
+    with (
+        ray_session(config.cpus, written=written, read=[*read[:1], *read[-1:]]),
+        ProgressLine(_PHASES, asking="build") as progress,
+    ):
+        yield progress
 
 
 def _telling(line: ProgressLine) -> Progress:

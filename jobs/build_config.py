@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 from pydantic import Field, field_validator
@@ -13,6 +12,7 @@ from fdarx_core.labels.selection import EXCLUDED_ROUTES, HUMAN_PRESCRIPTION
 from fdarx_core.llm import Baseline
 from fdarx_core.llm.models import ModelsError, load_models
 from fdarx_core.pipeline.plan import Roles
+from fdarx_core.storage import Location, StorageError
 from jobs.asking_config import AskingConfig
 
 _ROLES = ("generator", "rephraser", "judge")
@@ -33,7 +33,7 @@ class BuildConfig(AskingConfig):
     seed: int = Field(0, description="fixes the sample and every choice; the same seed gives the same benchmark")
     set_ids: list[str] = Field(
         default_factory=list,
-        description="take only these labels: set ids, or files that list them one a line",
+        description="take only these labels: set ids, or files, on disk or s3://, that list them one a line",
     )
     document_types: list[str] = Field(
         [HUMAN_PRESCRIPTION], description="LOINC codes of the document types to take; 34391-3 is human prescription"
@@ -70,12 +70,7 @@ class BuildConfig(AskingConfig):
     @field_validator("set_ids")
     @classmethod
     def _read_lists(cls, given: list[str]) -> list[str]:
-        ids: list[str] = []
-        for one in given:
-            if Path(one).is_file():
-                ids.extend(line.strip() for line in Path(one).read_text(encoding="utf-8").splitlines())
-            else:
-                ids.append(one)
+        ids = (set_id for one in given if one for set_id in _listed(one))
         return sorted({one.strip().lower() for one in ids if one.strip()})
 
     @field_validator("exclude_routes")
@@ -111,3 +106,12 @@ class BuildConfig(AskingConfig):
 
     def amounts(self) -> Amounts:
         return Amounts(self.passages, self.pairs_per_passage, self.section_pairs, self.refusals, self.seed)
+
+
+def _listed(one: str) -> list[str]:
+    """The lines of a file; what is none stands for itself. Raises ValueError where the file can't be read."""
+    try:
+        place = Location(one)
+        return place.read_text().splitlines() if place.exists() and not place.is_dir() else [one]
+    except StorageError as error:
+        raise ValueError(str(error)) from error

@@ -96,7 +96,8 @@ def _index(config: IndexConfig) -> int:
     place.check_writable()
     embedding = config.embedding()
     # Only embedding is work for others than this process.
-    session = ray_session(config.cpus) if embedding else nullcontext()
+    read = [embedding.directory] if embedding else []
+    session = ray_session(config.cpus, written=[place], read=read) if embedding else nullcontext()
     with session, ProgressLine({"index": "documents read"}, asking="") as progress:
         indexing = Indexing(
             place,

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
+from dataclasses import astuple
+from itertools import groupby
+from operator import itemgetter
 from typing import Any
 
 from fdarx_core.evaluation.cell import CellKey
@@ -19,12 +22,13 @@ from fdarx_core.storage import RunDirectory, StorageError, read_records
 from fdarx_core.storage.benchmark import read_benchmark
 from fdarx_core.storage.predictions_file import read_predictions
 from jobs.build_plan import tell_plan
+from jobs.deploying import cpus_for, fleet_of, load_deployed
 from jobs.evaluate_config import EvaluateConfig
 from jobs.exits import INTERRUPTED, STOPPED
 from jobs.options import read_options, stop
 from jobs.progress import ProgressLine
 from jobs.ray_session import ray_session
-from jobs.stoppable import run_stoppable
+from jobs.stoppable import ending, run_stoppable
 from jobs.versions import versions
 
 _PHASES = {
@@ -51,7 +55,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _evaluate(config: EvaluateConfig) -> int:
     given, rejects = _given(config)
-    sweep = config.sweep(given)
+    deployed = load_deployed(config.deploy, to_ask=not config.plan)
+    sweep = config.sweep(given, deployed)
+    served = {name: model for name, model in deployed.items() if name in sweep.used}
     benchmark = read_benchmark(config.benchmark)
     benchmark.rejects.extend(rejects)
     run = RunDirectory.begin(config.out, job="evaluate", config=config.identity(sweep), versions=versions())
@@ -63,7 +69,14 @@ def _evaluate(config: EvaluateConfig) -> int:
         print(f"FDARx reads or grades otherwise by now: reading the replies of {run.root} anew", file=sys.stderr)
     elif run.resumed:
         print(f"resuming {run.root}", file=sys.stderr)
-    with ray_session(config.cpus), ProgressLine(_PHASES, asking="sit") as progress:
+    with (
+        ending(run),
+        ray_session(
+            config.cpus, for_models=cpus_for(served, sweep.judge), written=[run.root], read=astuple(sweep.directories)
+        ),
+        ProgressLine(_PHASES, asking="sit") as progress,
+        fleet_of(served, sweep.judge, progress, gpus=config.gpus, cpus=config.cpus) as fleet,
+    ):
         evaluation = Evaluation(
             run,
             benchmark,
@@ -74,6 +87,7 @@ def _evaluate(config: EvaluateConfig) -> int:
             config.seed,
             config.resamples,
             [RunDirectory.open(other) for other in config.reuse],
+            fleet,
         )
         if config.plan:
             tell_plan(evaluation.plan())
@@ -98,8 +112,7 @@ def _tell(run: RunDirectory) -> int:
     for cell in info["cells"]:
         _tell_failures(cell)
     unfinished = [cell for cell in info["cells"] if cell["status"] != "done"]
-    for cell in unfinished:
-        _tell_cell(cell)
+    _tell_unfinished(unfinished)
     print(f"\nmetrics  {run.file('metrics.json')}\nreport   {run.file('report.html')}")
     if any(cell["status"] == "incomplete" for cell in unfinished):
         print("some cells are incomplete, see above; the same command goes on from there", file=sys.stderr)
@@ -107,9 +120,12 @@ def _tell(run: RunDirectory) -> int:
     return 0
 
 
-def _tell_cell(cell: dict[str, Any]) -> None:
-    name = CellKey(cell["model"], cell["setting"], cell["retriever"])
-    print(f"{cell['status']}: {name}: {cell['reason']}", file=sys.stderr)
+def _tell_unfinished(cells: Sequence[dict[str, Any]]) -> None:
+    """A line a model where all its cells have the same reason."""
+    for (model, status, reason), group in groupby(cells, key=itemgetter("model", "status", "reason")):
+        names = [str(CellKey(model, cell["setting"], cell["retriever"])) for cell in group]
+        more = f" and {len(names) - 1} more" if len(names) > 1 else ""
+        print(f"{status}: {names[0]}{more}: {reason}", file=sys.stderr)
 
 
 def _tell_failures(cell: dict[str, Any]) -> None:

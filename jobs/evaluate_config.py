@@ -14,9 +14,12 @@ from fdarx_core.pipeline.sweep.what import Sweep
 from fdarx_core.retrieval.models import ModelDirectories
 from fdarx_core.retrieval.registry import RETRIEVERS, check
 from jobs.asking_config import load_all, unknown_model
+from jobs.deploying import Served
 from jobs.measuring_config import MeasuringConfig, at_commas
 
-_NOT_RESULTS = {"out", "cpus", "models", "only", "reuse", "max_requests", "max_cost", "plan"}
+_NOT_RESULTS = {"out", "cpus", "models", "deploy", "gpus", "only", "reuse", "max_requests", "max_cost", "plan"}
+_NOWHERE = "http://not-up-yet"
+"""Where a model is asked that is brought up first: its address is known then."""
 
 
 class EvaluateConfig(MeasuringConfig):
@@ -31,6 +34,16 @@ class EvaluateConfig(MeasuringConfig):
         [Baseline.name],
         description="whom to ask: `baseline` (built-in rules), and YAML files that list models on servers, see "
         "docs/models.md",
+    )
+    deploy: list[str] = Field(
+        default_factory=list,
+        description="models to bring up for this, asked as well: a YAML file each, see docs/serving-models.md; each is "
+        "taken down once its questions are answered",
+    )
+    gpus: int | None = Field(
+        None,
+        ge=1,
+        description="GPUs that --deploy may take, those counted that an autoscaling cluster adds (those there are now)",
     )
     only: list[str] = Field(
         default_factory=list,
@@ -87,10 +100,10 @@ class EvaluateConfig(MeasuringConfig):
             raise ValueError(f"there is no retriever {unknown[0]}; known are {', '.join(RETRIEVERS)}")
         return given
 
-    def sweep(self, given: Given) -> Sweep:
+    def sweep(self, given: Given, served: Served) -> Sweep:
         """Raises ModelsError for a models file that can't be used, a name that is not in it, a limit without prices,
         ModelMissing for a retriever whose models can't be loaded."""
-        models = load_all(self.models)
+        models = self._models(served)
         answerers = self._answerers(models)
         if self.judge != Baseline.name and self.judge not in models:
             raise ModelsError(f"--judge {self.judge}: {unknown_model(models)}")
@@ -138,6 +151,14 @@ class EvaluateConfig(MeasuringConfig):
             name: {"context_length": model.context_length, "tokenizer": model.tokenizer}
             for name, model in bounded.items()
         }
+
+    def _models(self, served: Served) -> dict[str, ModelConfig]:
+        if self.gpus is not None and not served:
+            raise ModelsError("--gpus bounds what --deploy takes; give --deploy, or leave it out")
+        running = load_all(self.models)
+        if taken := sorted(running.keys() & served.keys()):
+            raise ModelsError(f"--deploy: {taken[0]} is also the name of a model in --models; give one of them another")
+        return {**running, **{name: model.asked_at(_NOWHERE) for name, model in served.items()}}
 
     def _answerers(self, models: dict[str, ModelConfig]) -> list[str]:
         there = [Baseline.name] * (Baseline.name in self.models) + list(models)

@@ -23,7 +23,7 @@ from jobs.exits import INTERRUPTED, STOPPED
 from jobs.options import read_options, stop
 from jobs.progress import ProgressLine
 from jobs.ray_session import ray_session
-from jobs.stoppable import run_stoppable
+from jobs.stoppable import ending, run_stoppable
 from jobs.versions import versions
 
 _PHASES = {"plan": "parts planned", "answer": "parts answered and judged", "publish": "computing figures and intervals"}
@@ -61,7 +61,12 @@ def _compare(config: EvaluateRagConfig) -> int:
         print(
             f"{len(rejects)} rows of {config.questions} are no questions, see {run.part('rejects', 0)}", file=sys.stderr
         )
-    with ray_session(config.cpus), ProgressLine(_PHASES, asking="answer") as progress:
+    read = (config.index, config.cosine_model, config.reranker_model)
+    with (
+        ending(run),
+        ray_session(config.cpus, written=[run.root], read=read),
+        ProgressLine(_PHASES, asking="answer") as progress,
+    ):
         reuse = [RunDirectory.open(other) for other in config.reuse]
         evaluation = RagEvaluation(run, sweep, chosen, rejects, progress, config.seed, config.resamples, reuse)
         if config.plan:

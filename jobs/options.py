@@ -5,13 +5,14 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Sequence
-from pathlib import Path
 from types import UnionType
 from typing import Any, NoReturn, TypeVar, Union, get_args, get_origin
 
 import yaml
 from pydantic import BaseModel, ConfigDict, ValidationError
 from pydantic.fields import FieldInfo
+
+from fdarx_core.storage import Location, StorageError
 
 WRONG_ARGUMENT = 2
 """The exit code of everything that is wrong before work starts."""
@@ -99,8 +100,8 @@ def _help(field: FieldInfo) -> str:
 
 def _read_yaml(path: str) -> dict[str, Any]:
     try:
-        values = yaml.safe_load(Path(path).read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+        values = yaml.safe_load(Location(path).read_text())
+    except (StorageError, UnicodeDecodeError, yaml.YAMLError) as error:
         stop(f"--config {path} can't be read: {error}")
     if not isinstance(values, dict):
         stop(f"--config {path} must hold options as `name: value` lines")

@@ -46,6 +46,11 @@ class ProgressLine:
             self._latest = (done, total, note)
             self._draw(last=bool(total) and done >= total)
 
+    def tell(self, line: str) -> None:
+        """A line of its own, which stays."""
+        with self._lock:
+            print(f"\r\x1b[K{line}" if self._live else line, file=sys.stderr, flush=True)
+
     @contextmanager
     def watching(self, control: Callable[[], Control | None]) -> Iterator[None]:
         """While a job runs, also show how its asking goes. `control` gives the handle once there is one."""

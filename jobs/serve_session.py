@@ -18,6 +18,7 @@ from typing import Any
 
 from serving.config import ServiceConfig
 from serving.environment import FAST
+from serving.troubles import failing
 
 _OBJECT_STORE = 128 * 2**20
 _READY_WITHIN_S = 120.0
@@ -101,12 +102,11 @@ def _wait(url: str) -> None:
 
 
 def _cause(status: Any, error: Exception) -> str:
-    """What a replica said when it could not start: the last line of its traceback."""
-    deployments = [one for app in status.applications.values() for one in app.deployments.items()]
-    for name, deployment in deployments:
-        lines = [line for line in deployment.message.splitlines() if line.strip()]
-        if deployment.status == "DEPLOY_FAILED" and lines:
-            return f"{name.lower()} can't start: {lines[-1]}"
+    """What a replica said when it could not start."""
+    for app in status.applications.values():
+        name, said = failing(app.deployments)
+        if said:
+            return f"{name.lower()} can't start: {said}"
     return str(error)
 
 

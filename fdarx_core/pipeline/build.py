@@ -15,9 +15,11 @@ from fdarx_core.labels.sources import Inputs
 from fdarx_core.llm import ResponseStore
 from fdarx_core.llm.ledger import ledger
 from fdarx_core.pipeline.accounts import check_accounts
+from fdarx_core.pipeline.control import Control
 from fdarx_core.pipeline.corpus import Corpus, Progress, choose_labels
 from fdarx_core.pipeline.dossier import total
 from fdarx_core.pipeline.flow import Flow, numbered_parts
+from fdarx_core.pipeline.meters import tell_stages
 from fdarx_core.pipeline.outside import Outside
 from fdarx_core.pipeline.plan import Roles, build_steps
 from fdarx_core.pipeline.planning import Planned, PlanRow, add_up
@@ -47,15 +49,16 @@ class What:
 
 def plan_build(what: What, store: ResponseStore, progress: Progress) -> list[PlanRow]:
     """What the build would ask of whom, without asking; `store` stays empty. Raises EmptySelection."""
+    return add_up(planned_parts(what, store, progress), what.roles.models)
+
+
+def planned_parts(what: What, store: ResponseStore, progress: Progress) -> Iterator[list[Planned]]:
+    """The same, each request, part by part."""
     corpus = choose_labels(what.inputs, what.selection, progress)
     parts = numbered_parts(corpus.labels)
-
-    def planned() -> Iterator[list[Planned]]:
-        for done, part in enumerate(what.flow(store).plan_parts(parts), 1):
-            progress("plan", done, len(parts), [])
-            yield part
-
-    return add_up(planned(), what.roles.models)
+    for done, part in enumerate(what.flow(store).plan_parts(parts), 1):
+        progress("plan", done, len(parts), [])
+        yield part
 
 
 @dataclass(slots=True)
@@ -67,6 +70,11 @@ class Build:
     progress: Progress
     flow: Flow | None = None
     timings: dict[str, float] = field(default_factory=dict)
+
+    @property
+    def control(self) -> Control | None:
+        """The line to the conversation, once there is one."""
+        return self.flow.control if self.flow else None
 
     def run_all(self) -> dict[str, Any]:
         """Build, write the benchmark and the report, and mark the run complete; returns what `run.json` then says.
@@ -98,6 +106,7 @@ class Build:
         counts, waiting = self._standing(parts)
         self.flow = self.what.flow(self._store())
         for made in self.flow.build_parts(waiting, Sink(self.run)):
+            tell_stages(self.run.root.name, made)
             counts = total([*counts, *made])
             done = next(count.rows_in for count in counts if count.stage == "passages")
             self.progress("build", done, len(corpus.labels), counts)

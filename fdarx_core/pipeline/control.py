@@ -67,11 +67,19 @@ class Control:
     handle: Any
 
 
+def beside_driver() -> dict[str, str]:
+    """The `label_selector` of an actor of which a run has one: the machine of the driver, with which the run dies.
+
+    No other machine's death then takes with it what is being asked.
+    """
+    return {"ray.io/node-id": ray.get_runtime_context().get_node_id()}
+
+
 def start_control() -> Control:
     """A new line, which lasts as long as the driver keeps its end."""
     name = f"fdarx-control-{uuid4().hex}"
     started: Any = ray.remote(_Control)
-    return Control(name, started.options(num_cpus=0, name=name).remote())
+    return Control(name, started.options(num_cpus=0, name=name, label_selector=beside_driver()).remote())
 
 
 def other_end(name: str) -> Any:
@@ -87,12 +95,15 @@ def asked_so_far(control: Control | None) -> Asked | None:
         return None
 
 
-def wind_down(control: Control | None, bound_s: float = 30.0) -> None:
-    """Have the conversation ask nothing more, and wait, within a bound, until what was in flight is stored."""
-    if control is None:
-        return
+def stop_asking(control: Control | None) -> None:
+    """Have the conversation ask nothing more; it hears of it within a second."""
+    if control is not None:
+        control.handle.stop.remote()
+
+
+def await_stopped(control: Control, bound_s: float = 30.0) -> None:
+    """Wait, within a bound, until what was in flight when asking stopped is stored."""
     try:
-        ray.get(control.handle.stop.remote(), timeout=bound_s)
         end = time.monotonic() + bound_s
         while time.monotonic() < end and not ray.get(control.handle.stopped.remote(), timeout=bound_s):
             time.sleep(0.1)

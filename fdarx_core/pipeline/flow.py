@@ -12,7 +12,7 @@ import ray.data
 from fdarx_core.labels import BadDocument, Identity, Source, identify, read_source
 from fdarx_core.llm import ResponseStore
 from fdarx_core.pipeline.blocks import each_row, packed, unpacked
-from fdarx_core.pipeline.control import Control, start_control
+from fdarx_core.pipeline.control import Control, beside_driver, start_control
 from fdarx_core.pipeline.conversation import Conversation
 from fdarx_core.pipeline.dossier import Dossier
 from fdarx_core.pipeline.outside import Outside
@@ -55,7 +55,8 @@ class Flow:
         """Run the steps over parts of (number, labels) and write each; yields a part's accounts once it stands.
 
         Steps between the first and the last that ask a model are one operator, the conversation, of which there is
-        one a run. The others are tasks, cut where rules are asked. Raises what a step raised, wrapped by Ray.
+        one a run. The others are tasks, cut where rules are asked. Raises what a step raised, with Ray's own
+        error as a second class and the first as its `cause`.
         """
         blocks = [packed([Dossier(identity) for identity in labels], number) for number, labels in parts]
         for row in _run(blocks, [*self._operators(), _task(lambda part, dossiers: _written(sink, part, dossiers))]):
@@ -96,6 +97,7 @@ class Flow:
             batch_format="pyarrow",
             batch_size=None,
             num_cpus=0,
+            label_selector=beside_driver(),
         )
 
 
@@ -130,6 +132,7 @@ def _run(blocks: Sequence[pa.Table], operators: Sequence[Operator]) -> Iterator[
     context = ray.data.DataContext.get_current()
     context.enable_progress_bars = False
     context.print_on_execution_start = False
+    context.raise_original_map_exception = True  # else a place that can't be written looks like a fault of the program
     dataset: ray.data.Dataset = ray.data.from_arrow(list(blocks))
     for operator in operators:
         dataset = operator(dataset)

@@ -4,13 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from itertools import cycle
 from typing import Any
 
-import ray
-
 from fdarx_core.documents import chunks_of, read_documents, read_run
-from fdarx_core.pipeline.sweep.windows import cluster_has, in_windows
+from fdarx_core.pipeline.sweep.windows import crew_of
 from fdarx_core.records import Chunk, Reject
 from fdarx_core.retrieval.dense import SentenceEncoder
 from fdarx_core.retrieval.encoder_info import EncoderInfo
@@ -138,16 +135,7 @@ class Indexing:
             for chunks in segments:
                 yield store.write_segment(chunks), len(chunks)
             return
-        actors = self._actors(self.embedding)
-        turn = cycle(actors)
-        yield from in_windows(lambda chunks: next(turn).write.remote(chunks), segments, 2 * len(actors))
-
-    def _actors(self, embedding: Embedding) -> list[Any]:
-        """One a GPU; a single one where there is none, since a model takes all cores."""
-        gpus = cluster_has("GPU")
-        embedder: Any = ray.remote(_Embedder)
-        made = embedder.options(num_cpus=0.5, num_gpus=1 if gpus else 0)
-        return [made.remote(self.place, embedding) for _ in range(max(1, gpus))]
+        yield from crew_of(_Embedder, (self.place, self.embedding), on_gpus=True).each("write", segments)
 
 
 class _Embedder:

@@ -9,6 +9,7 @@ from typing import Any
 
 from fdarx_core.llm import Asker, Baseline, HttpEndpoint, ModelConfig, ResponseStore
 from fdarx_core.pipeline.control import Asked
+from fdarx_core.pipeline.meters import AskingMeter
 from fdarx_core.storage import Location
 
 _REPORT_EVERY_S = 0.5
@@ -35,13 +36,15 @@ class Outside:
             max_cost=self.max_cost,
             grace_s=_GRACE_S,
             shared_fate=self.shared_fate,
+            watch=AskingMeter(responses.parent.name),
         )
 
 
 async def report_to(control: Any, asker: Asker) -> None:
     """Tell the driver, until it wants asking to stop; then stop, and say so."""
     while True:
-        counters = asker.counters
+        asker.tell()
+        counters = asker.counters.values()
         asked = Asked(
             done=sum(one.done for one in counters),
             in_flight=sum(one.in_flight for one in counters),

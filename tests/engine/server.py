@@ -41,11 +41,11 @@ ENGINE_VARIABLES = {
 }
 
 
-def built(python: Path, folder: Path, texts: list[Path]) -> Path:
+def built(python: Path, folder: Path, texts: list[Path], hidden: int = 128, layers: int = 2) -> Path:
     """The tiny model, its tokenizer trained on these texts, in `folder`."""
     script = Path(__file__).with_name("tiny_model.py")
     environment = os.environ | {"HF_HUB_OFFLINE": "1"}
-    command = [str(python), str(script), str(folder), *map(str, texts)]
+    command = [str(python), str(script), str(folder), str(hidden), str(layers), *map(str, texts)]
     done = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
     if done.returncode:
         raise Unavailable(f"{script.name} failed: {done.stderr.strip()[-600:]}")

@@ -1,4 +1,6 @@
-"""Builds a small Llama with random weights: `python tiny_model.py FOLDER TEXT_FILE…`, by the engine's interpreter.
+"""Builds a small Llama with random weights, by the engine's interpreter:
+
+    python tiny_model.py FOLDER HIDDEN LAYERS TEXT_FILE…
 
 It says nothing sensible, but the engine treats it as any other model. Equal texts give an equal folder.
 """
@@ -14,7 +16,6 @@ from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
 
 VOCABULARY = 8192
 POSITIONS = 8192
-HIDDEN = 128
 SEED = 20260714
 BEGIN, TURN, END = "<|begin|>", "<|turn|>", "<|end|>"
 CHAT = (
@@ -29,11 +30,11 @@ PUSH = 6.0
 """Added to the logits of `CLOSING`, about their exponential in odds."""
 
 
-def build(folder: Path, texts: list[Path]) -> None:
-    """Writes config, weights, tokenizer and chat template to `folder`."""
+def build(folder: Path, hidden: int, layers: int, texts: list[Path]) -> None:
+    """Writes config, weights, tokenizer and chat template to `folder`; `hidden` is a multiple of 8."""
     tokenizer = trained([text.read_text(encoding="utf-8") for text in texts])
     tokenizer.save_pretrained(folder)
-    model(tokenizer).save_pretrained(folder)
+    model(tokenizer, hidden, layers).save_pretrained(folder)
 
 
 def trained(texts: list[str]) -> PreTrainedTokenizerFast:
@@ -52,14 +53,14 @@ def trained(texts: list[str]) -> PreTrainedTokenizerFast:
     return fast
 
 
-def model(tokenizer: PreTrainedTokenizerFast) -> LlamaForCausalLM:
-    """Two layers. The first hidden dimension is held at one, so that its column of the head is a bias."""
+def model(tokenizer: PreTrainedTokenizerFast, hidden: int, layers: int) -> LlamaForCausalLM:
+    """The first hidden dimension is held at one, so that its column of the head is a bias."""
     torch.manual_seed(SEED)
     config = LlamaConfig(
         vocab_size=VOCABULARY,
-        hidden_size=HIDDEN,
-        intermediate_size=2 * HIDDEN,
-        num_hidden_layers=2,
+        hidden_size=hidden,
+        intermediate_size=2 * hidden,
+        num_hidden_layers=layers,
         num_attention_heads=4,
         num_key_value_heads=2,
         max_position_embeddings=POSITIONS,
@@ -84,9 +85,9 @@ def hold_first_dimension(llama: LlamaForCausalLM) -> None:
     for layer in llama.model.layers:
         layer.self_attn.o_proj.weight[0] = 0.0
         layer.mlp.down_proj.weight[0] = 0.0
-    llama.model.norm.weight[0] = HIDDEN**-0.5
+    llama.model.norm.weight[0] = llama.config.hidden_size**-0.5
     llama.lm_head.weight[:, 0] = 0.0
 
 
 if __name__ == "__main__":
-    build(Path(sys.argv[1]), [Path(name) for name in sys.argv[2:]])
+    build(Path(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3]), [Path(name) for name in sys.argv[4:]])

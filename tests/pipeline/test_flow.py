@@ -16,7 +16,7 @@ from fdarx_core.pipeline.outside import Outside
 from fdarx_core.pipeline.plan import build_steps
 from fdarx_core.pipeline.sink import Sink
 from fdarx_core.records import QuestionAnswer, Reject, StageCount
-from fdarx_core.storage import RunConflict, RunDirectory, read_records
+from fdarx_core.storage import RunConflict, RunDirectory, StorageError, read_records
 from jobs.ray_session import ray_session
 from tests.conftest import EXAMPLES
 from tests.pipeline.test_steps import build, identities
@@ -52,6 +52,16 @@ def test_the_flow_makes_what_a_loop_makes(tmp_path: Path) -> None:
     assert len(accounts) == 3
     made = [row for part in run.parts("questions") for row in read_records(part, QuestionAnswer)]
     assert made == [question for dossier in build(labels) for question in dossier.questions]
+
+
+def test_an_output_that_can_not_be_written_is_told_as_that(tmp_path: Path) -> None:
+    run = new_run(tmp_path / "run")
+    run.file("candidates").write_text("where a folder is to be")
+    flow = Flow(build_steps(Amounts()), ResponseStore(run.file("responses")), Outside())
+    with pytest.raises(StorageError) as raised:
+        list(flow.build_parts([(0, identities(EXAMPLES)[:1])], Sink(run)))
+    told = str(getattr(raised.value, "cause", ""))
+    assert told.startswith("cannot write ") and "a part of the path is a file; choose another place" in told
 
 
 def test_bad_files_are_rejects_and_harm_no_other(tmp_path: Path) -> None:

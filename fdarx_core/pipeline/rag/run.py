@@ -13,7 +13,7 @@ import ray
 
 from fdarx_core.llm import ResponseStore
 from fdarx_core.llm.ledger import ledger
-from fdarx_core.pipeline.control import Control, start_control
+from fdarx_core.pipeline.control import Control, beside_driver, start_control
 from fdarx_core.pipeline.planning import Planned, PlanRow, add_up
 from fdarx_core.pipeline.rag.parts import UNDERSTOOD_BY, RagParts
 from fdarx_core.pipeline.rag.results import publish
@@ -99,7 +99,7 @@ class RagEvaluation:
         )
         talks: Any = ray.remote(Talks)
         bounds = {"max_restarts": 4, "max_task_retries": 4, "max_concurrency": _PARTS_IN_TALK}
-        made = talks.options(num_cpus=0, **bounds)
+        made = talks.options(num_cpus=0, label_selector=beside_driver(), **bounds)
         return made.remote(parts, sweep, self.run.file("responses"), self.control.name, holders)
 
     def _publish(self, parts: RagParts, numbers: Sequence[int], ended: str) -> dict[str, Any]:

@@ -17,6 +17,7 @@ from fdarx_core.llm import ResponseStore
 from fdarx_core.llm.ledger import ledger
 from fdarx_core.pipeline.control import Control, start_control
 from fdarx_core.pipeline.planning import Planned, PlanRow, add_up
+from fdarx_core.pipeline.sweep.fleet import Fleet, Standing
 from fdarx_core.pipeline.sweep.intake import Taken, take_in
 from fdarx_core.pipeline.sweep.lanes import Hall, Lane, plan_sittings
 from fdarx_core.pipeline.sweep.parts import UNDERSTOOD_BY, Given, Parts
@@ -47,6 +48,7 @@ class Evaluation:
     seed: int = 0
     resamples: int = 2000
     reuse: Sequence[RunDirectory] = ()
+    fleet: Fleet = field(default_factory=Standing)
     control: Control | None = None
     timings: dict[str, float] = field(default_factory=dict)
 
@@ -69,15 +71,18 @@ class Evaluation:
 
         What it reads and ranks for that stays in the run.
         """
+        return add_up(self.planned_parts(), self.sweep.models)
+
+    def planned_parts(self) -> Iterator[list[Planned]]:
+        """The same, each request, by model and part."""
         parts, taken = self._prepare()
         lanes = [(model, number) for model in self.sweep.answerers for number in range(taken.parts)]
         planned = ray.remote(plan_sittings)
-        found: list[list[Planned]] = []
-        for part in in_windows(lambda lane: planned.remote(parts, self.sweep, *lane), lanes):
-            found.append(part)
-            self.progress("plan", len(found), len(lanes), "")
+        landed = in_windows(lambda lane: planned.remote(parts, self.sweep, *lane), lanes)
+        for done, part in enumerate(landed, 1):
+            self.progress("plan", done, len(lanes), "")
+            yield part
         self.run.stop("planned")
-        return add_up(found, self.sweep.models)
 
     def _prepare(self) -> tuple[Parts, Taken]:
         """Everything that comes before asking."""
@@ -106,15 +111,24 @@ class Evaluation:
             store.take_over(ResponseStore(other.file("responses")))
         store.index()
         lanes = [self._lane(parts, model, numbers) for model in self.sweep.sitters]
-        hall = Hall(parts, self.sweep, store, self.given)
-        if self.sweep.used:
+        self._run_lanes(lanes, parts, store, len(lanes) * len(numbers))
+        return [cell for lane in lanes for cell in self._cells(parts, lane, numbers, taken)]
+
+    def _run_lanes(self, lanes: Sequence[Lane], parts: Parts, store: ResponseStore, of: int) -> None:
+        left = sum(len(lane.parts) for lane in lanes)
+        done = of - left
+        self.progress("sit", done, of, "")
+        if not left:
+            return
+        sweep = replace(self.sweep, models=self.fleet.located(self.sweep.models))
+        hall = Hall(parts, sweep, store, self.given, self.fleet)
+        if sweep.used:
             self.control = start_control()
             hall.open(self.control, len(lanes))
-        of, before = len(lanes) * len(numbers), sum(len(numbers) - len(lane.parts) for lane in lanes)
-        self.progress("sit", before, of, "")
-        for done, lane in enumerate(hall.run(lanes), before + 1):
-            self.progress("sit", done, of, f"{lane.model} ended" if lane.ended else "")
-        return [cell for lane in lanes for cell in self._cells(parts, lane, numbers, taken)]
+        for lane in hall.run(lanes):
+            done += lane is not None
+            ended = f"{lane.model} ended" if lane is not None and lane.ended else ""
+            self.progress("sit", done, of, ended or self.fleet.state())
 
     def _lane(self, parts: Parts, model: str, numbers: Sequence[int]) -> Lane:
         """Without the parts that it has sat to the end."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import time
 from collections import deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -11,9 +12,11 @@ from typing import Any
 import ray
 
 from fdarx_core.llm import ResponseStore
-from fdarx_core.pipeline.control import Control
+from fdarx_core.pipeline.control import Control, beside_driver
+from fdarx_core.pipeline.meters import tell_sittings
 from fdarx_core.pipeline.planning import Planned, plan_part
 from fdarx_core.pipeline.stepping import AskBaseline, Asking, Step, run_steps
+from fdarx_core.pipeline.sweep.fleet import Fleet
 from fdarx_core.pipeline.sweep.interviews import Interviews
 from fdarx_core.pipeline.sweep.parts import Given, Parts
 from fdarx_core.pipeline.sweep.sitting import AnswerAll, GradeAll, Sitting, TakeGiven
@@ -25,6 +28,9 @@ _LOG = logging.getLogger(__name__)
 _PARTS_IN_TALK = 4
 """Parts of a lane that are asked about at once: some thousand requests, so that none waits for the last of a part."""
 
+_LOOK_EVERY_S = 1.0
+"""At models that are not ready."""
+
 
 @dataclass(slots=True)
 class Lane:
@@ -35,15 +41,22 @@ class Lane:
     ended: str = ""
     flying: int = 0
 
+    @property
+    def waiting(self) -> bool:
+        """Whether there is a part to submit."""
+        return bool(self.parts) and not self.ended
+
 
 @dataclass(slots=True)
 class Hall:
-    """Where sittings take place: the run's parts and store, answers made elsewhere, the process that asks."""
+    """Where sittings take place: the run's parts and store, answers made elsewhere, the models' fleet, the process that
+    asks."""
 
     parts: Parts
     sweep: Sweep
     store: ResponseStore
     given: Any
+    fleet: Fleet
     interviews: Any = None
     rules: Any = None
 
@@ -55,23 +68,53 @@ class Hall:
         """Starts the asking process, which is not needed where only rules are asked."""
         talks: Any = ray.remote(Interviews)
         bounds = {"max_restarts": 4, "max_task_retries": 4, "max_concurrency": lanes * _PARTS_IN_TALK}
-        self.interviews = talks.options(num_cpus=0, **bounds).remote(self.sweep.outside, self.store.root, control.name)
+        made = talks.options(num_cpus=0, label_selector=beside_driver(), **bounds)
+        self.interviews = made.remote(self.sweep.outside, self.store.root, control.name)
 
-    def run(self, lanes: Sequence[Lane]) -> Iterator[Lane]:
-        """The lane of each part as it ends. What goes wrong in a lane ends that lane alone."""
+    def run(self, lanes: Sequence[Lane]) -> Iterator[Lane | None]:
+        """The lane of each part as it ends, and None now and then while models are not ready.
+
+        What goes wrong in a lane ends that lane alone.
+        """
         flying: dict[Any, Lane] = {}
         while True:
+            self._tend(lanes)
             for lane in lanes:
-                while lane.parts and not lane.ended and lane.flying < self._window(lane):
+                while lane.waiting and self._ready(lane) and lane.flying < self._window(lane):
                     flying[self._submit(lane.model, lane.parts.popleft())] = lane
                     lane.flying += 1
-            if not flying:
+            held_up = any(lane.waiting and not self._ready(lane) for lane in lanes)
+            if not (flying or held_up):
                 return
-            [ready], _ = ray.wait(list(flying), num_returns=1)
-            lane = flying.pop(ready)
-            lane.flying -= 1
-            lane.ended = lane.ended or _outcome(ready)
-            yield lane
+            yield self._landed(flying, _LOOK_EVERY_S if held_up else None)
+
+    def _landed(self, flying: dict[Any, Lane], within_s: float | None) -> Lane | None:
+        """The lane of the part that ends next, if one does within so many seconds."""
+        if not flying:
+            time.sleep(within_s or 0)
+            return None
+        done, _ = ray.wait(list(flying), num_returns=1, timeout=within_s)
+        if not done:
+            return None
+        lane = flying.pop(done[0])
+        lane.flying -= 1
+        lane.ended = lane.ended or _outcome(done[0])
+        return lane
+
+    def _tend(self, lanes: Sequence[Lane]) -> None:
+        """Keep the models that lanes need, and end the lanes whose models there will not be."""
+        self.fleet.tend({name for lane in lanes if lane.waiting or lane.flying for name in self._needed(lane)})
+        for lane in lanes:
+            failures = map(self.fleet.failed, self._needed(lane) if lane.waiting else ())
+            lane.ended = lane.ended or next((failure for failure in failures if failure), "")
+
+    def _needed(self, lane: Lane) -> list[str]:
+        """The models that its parts ask."""
+        answerer = [lane.model] if lane.model in self.sweep.answerers else []
+        return [name for name in (self.sweep.judge, *answerer) if name in self.sweep.used]
+
+    def _ready(self, lane: Lane) -> bool:
+        return all(map(self.fleet.ready, self._needed(lane)))
 
     def _window(self, lane: Lane) -> int:
         return _PARTS_IN_TALK if self._talks(lane.model) else max(2, cluster_has("CPU"))
@@ -136,6 +179,7 @@ def _end(at: Place, sittings: Sequence[Sitting], steps: Sequence[Step[Sitting]],
     if not ended:
         run_steps(steps, sittings, answer)
         at.parts.write_sittings(at.sweep, at.model, at.part, sittings)
+        tell_sittings(at.parts.run.root.name, at.model, sittings)
     return ended
 
 

@@ -1,4 +1,4 @@
-"""Much work on few workers: Ray tasks in bounded number, and actors that hold something heavy."""
+"""Much work on few workers: Ray tasks in bounded number, and a crew of actors that hold something heavy."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, TypeVar
 
 import ray
-from ray.util import ActorPool
+
+from fdarx_core.pipeline.crew import Crew
 
 Item = TypeVar("Item")
 
@@ -35,23 +36,24 @@ def in_windows(submit: Callable[[Item], Any], items: Iterable[Item], window: int
         yield from _landed(flying)
 
 
-def by_actors(
-    holder: type, arguments: tuple[Any, ...], method: str, items: Sequence[Any], tell: Tell, *, on_gpus: bool
-) -> None:
-    """Have actors that hold a model, or an index, work through the items.
+def crew_of(holder: type, arguments: tuple[Any, ...], *, on_gpus: bool, items: int | None = None) -> Crew:
+    """Actors that hold a model, or an index, for as many items as that, where their number is known.
 
     Of those that want GPUs there is one a GPU, and a single one where the cluster has none: a model takes all cores.
     """
-    if not items:
-        return
     gpus = cluster_has("GPU") if on_gpus else 0
     size = gpus or (1 if on_gpus else cluster_has("CPU"))
-    actor: Any = ray.remote(holder)
-    # Half a CPU each, so that actors never hold all of them.
-    made = actor.options(num_cpus=0.5, num_gpus=1 if gpus else 0)
-    pool: Any = ActorPool([made.remote(*arguments) for _ in range(min(size, len(items)))])
-    for done, _ in enumerate(pool.map_unordered(lambda one, item: getattr(one, method).remote(item), items), 1):
-        tell(done, len(items))
+    return Crew(holder, arguments, size if items is None else min(size, items), on_gpus=gpus > 0)
+
+
+def by_actors(
+    holder: type, arguments: tuple[Any, ...], method: str, items: Sequence[Any], tell: Tell, *, on_gpus: bool
+) -> None:
+    """Have a crew work through the items."""
+    if items:
+        crew = crew_of(holder, arguments, on_gpus=on_gpus, items=len(items))
+        for done, _ in enumerate(crew.each(method, items), 1):
+            tell(done, len(items))
 
 
 def _landed(flying: list[Any]) -> list[Any]:

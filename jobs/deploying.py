@@ -1,0 +1,71 @@
+"""Models that a job brings up itself: their files, and the fleet of those that it asks."""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from importlib.util import find_spec
+
+from fdarx_core.llm import ModelsError
+from fdarx_core.pipeline.sweep.fleet import Fleet, Standing
+from jobs.progress import ProgressLine
+from serving.memory import work_out
+from serving.served import ServedModel, load_served
+from serving.weights import lacking
+
+Served = Mapping[str, ServedModel]
+
+
+def load_deployed(files: Sequence[str], *, to_ask: bool) -> dict[str, ServedModel]:
+    """The served models of these files, by name.
+
+    Raises ModelsError for a file or a model that can't be used or does not fit its cards; where they are to be asked,
+    not planned with, also for a directory that is no whole model, or where vLLM is missing.
+    """
+    served: dict[str, ServedModel] = {}
+    for file in files:
+        model = load_served(file)
+        if model.name in served:
+            raise ModelsError(f"{file}: name: another file of --deploy has {model.name} too; give it another")
+        if to_ask and model.is_directory and (fault := lacking(model.model)):
+            raise ModelsError(f"{file}: model: {fault}")
+        if model.size and (model.cache_gib if model.device == "cpu" else model.card_gib):
+            work_out(model)
+        served[model.name] = model
+    if served and to_ask and find_spec("vllm") is None:
+        raise ModelsError("--deploy needs vLLM, which is not installed here; install it with: pip install 'fdarx[gpu]'")
+    return served
+
+
+def on_this_machine() -> bool:
+    """Whether the job starts a Ray of its own, for this machine alone."""
+    return not os.environ.get("RAY_ADDRESS")
+
+
+def cpus_for(served: Served, judge: str) -> int:
+    """CPUs to be counted on top of a machine's own, so that models don't keep the job's tasks waiting: those of all
+    models on GPUs, of the judge, and of one other."""
+    from serving.fleet import want_of
+
+    wants = {name: want_of(model) for name, model in served.items()}
+    stay = sum(want.cpus * want.replicas for name, want in wants.items() if want.gpus or name == judge)
+    others = [want.cpus * want.replicas for name, want in wants.items() if not want.gpus and name != judge]
+    return math.ceil(stay + max(others, default=0))
+
+
+def fleet_of(
+    served: Served, judge: str, progress: ProgressLine, *, gpus: int | None, cpus: int | None
+) -> AbstractContextManager[Fleet]:
+    """What brings them up, and takes them down at the end of the block. `cpus`: as in `ray_session`."""
+    if not served:
+        return nullcontext(Standing())
+    os.environ.setdefault("VLLM_LOGGING_LEVEL", "WARNING")  # of this process, which imports it to describe models
+    from serving.fleet import ServeFleet
+    from serving.models import build
+
+    own = (cpus or os.cpu_count() or 1) if on_this_machine() else 1
+    return ServeFleet(
+        list(served.values()), judge, build, progress.tell, gpus=gpus, own_cpus=own, alone=on_this_machine()
+    )

@@ -1,0 +1,74 @@
+"""A Ray cluster of several nodes on this machine, each of which can be killed without warning."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import ray
+from ray._common.utils import reset_ray_address
+from ray.cluster_utils import Cluster
+
+_STORE = 150 * 2**20
+_TRIES = 4
+
+
+@dataclass(slots=True)
+class Nodes:
+    """A head, on which drivers run, and two workers; a CPU each."""
+
+    cluster: Any
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """What a driver needs to compute here."""
+        return {**os.environ, "RAY_ADDRESS": str(self.cluster.address)}
+
+    def kill_one(self) -> None:
+        """SIGKILL to every process of a worker node."""
+        victim = min(self.cluster.worker_nodes, key=lambda node: str(node.unique_id))
+        self.cluster.remove_node(victim, allow_graceful=False)
+
+    def refill(self) -> None:
+        """As many workers as at first."""
+        while len(self.cluster.worker_nodes) < 2:
+            add_node(self.cluster)
+
+
+class Slow:
+    """A Ray actor that takes its time, and says where it is."""
+
+    def where(self, item: int) -> tuple[int, str]:
+        time.sleep(0.2)
+        return item, ray.get_runtime_context().get_node_id()
+
+
+def add_node(cluster: Any, **options: Any) -> None:
+    """Tried again, since Ray gives a node 30 s to come up, too few on a busy machine."""
+    for attempt in range(_TRIES):
+        try:
+            cluster.add_node(num_cpus=1, object_store_memory=_STORE, **options)
+            return
+        except Exception as error:
+            if "timed out" not in str(error) or attempt + 1 == _TRIES:
+                raise
+
+
+@contextmanager
+def three_nodes(folder: Path) -> Iterator[Nodes]:
+    """`folder` holds what Ray writes; its path is short, since sockets lie in it."""
+    cluster = Cluster()
+    try:
+        add_node(cluster, temp_dir=str(folder), include_dashboard=False)
+        nodes = Nodes(cluster)
+        nodes.refill()
+        yield nodes
+    finally:
+        for node in filter(None, [*cluster.worker_nodes, cluster.head_node]):
+            node.kill_all_processes(check_alive=False, allow_graceful=False, wait=True)
+        reset_ray_address(None)  # else Ray takes the dead cluster for the one to join

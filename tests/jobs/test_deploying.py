@@ -1,0 +1,97 @@
+"""Options of `--deploy`: what is wrong with files is told before anything starts, and runs don't depend on places."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from fdarx_core.llm import ModelsError
+from jobs.deploying import cpus_for, load_deployed
+from jobs.evaluate_config import EvaluateConfig
+from tests.jobs.evaluating import models_file
+
+
+def served_file(folder: Path, name: str, **more: Any) -> Path:
+    file = folder / f"{name}.yaml"
+    file.write_text(yaml.safe_dump({"name": name, "model": f"some/{name}", "context_length": 8192, **more}))
+    return file
+
+
+def config(*files: Path, **more: Any) -> EvaluateConfig:
+    return EvaluateConfig(benchmark="b", out="o", deploy=[str(file) for file in files], **more)
+
+
+def identity(*files: Path, **more: Any) -> dict[str, Any]:
+    made = config(*files, **more)
+    return made.identity(made.sweep({}, load_deployed(made.deploy, to_ask=False)))
+
+
+def test_a_run_depends_on_what_changes_answers_alone(tmp_path: Path) -> None:
+    before = identity(served_file(tmp_path, "small"))
+    machines = {
+        "tensor_parallel": 4,
+        "replicas": 3,
+        "accelerator": "A100",
+        "concurrent": 9,
+        "ask": {"max_in_flight": 5},
+    }
+    assert identity(served_file(tmp_path, "small", **machines), gpus=16) == before
+    assert identity(served_file(tmp_path, "small", ask={"max_tokens": 5})) != before
+    assert identity(served_file(tmp_path, "small", context_length=4096)) != before
+
+
+def test_deployed_models_are_asked_and_one_may_judge(tmp_path: Path) -> None:
+    files = [served_file(tmp_path, name) for name in ("small", "strong")]
+    served = load_deployed([str(file) for file in files], to_ask=False)
+    sweep = config(*files, judge="strong").sweep({}, served)
+    assert sweep.answerers == ["baseline", "small"] and set(sweep.used) == {"small", "strong"}
+    assert set(config(*files, only=["small"]).sweep({}, served).used) == {"small"}
+
+
+def test_a_name_that_is_taken(tmp_path: Path) -> None:
+    small = served_file(tmp_path, "small")
+    running = models_file(tmp_path, "http://localhost:1/v1", {"name": "small"})
+    with pytest.raises(ModelsError, match="small is also the name of a model in --models"):
+        config(small, models=[str(running)]).sweep({}, load_deployed([str(small)], to_ask=False))
+    with pytest.raises(ModelsError, match="another file of --deploy has small too"):
+        load_deployed([str(small), str(small)], to_ask=False)
+
+
+def test_a_directory_without_tokenizer(tmp_path: Path) -> None:
+    (tmp_path / "model").mkdir()
+    (tmp_path / "model" / "config.json").write_text("{}")
+    file = served_file(tmp_path, "small", model="./model")
+    with pytest.raises(ModelsError, match=r"small\.yaml: model: .*model has no tokenizer"):
+        load_deployed([str(file)], to_ask=True)
+    assert load_deployed([str(file)], to_ask=False)
+
+
+def test_a_model_that_its_cards_cannot_hold(tmp_path: Path) -> None:
+    size = {"parameters": 70, "layers": 80, "kv_heads": 8, "head_dim": 128}
+    file = served_file(tmp_path, "large", card_gib=80, size=size)
+    with pytest.raises(ModelsError, match="model large"):
+        load_deployed([str(file)], to_ask=False)
+
+
+def test_an_environment_without_the_engine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("jobs.deploying.find_spec", lambda name: None)
+    with pytest.raises(ModelsError, match=r"pip install 'fdarx\[gpu\]'"):
+        load_deployed([str(served_file(tmp_path, "small"))], to_ask=True)
+
+
+def test_gpus_without_anything_to_deploy() -> None:
+    with pytest.raises(ModelsError, match="--gpus bounds what --deploy takes"):
+        config(gpus=2).sweep({}, {})
+
+
+def test_models_on_cpus_do_not_take_those_of_the_job(tmp_path: Path) -> None:
+    served = load_deployed(
+        [str(served_file(tmp_path, name, device="cpu", cpus=cpus)) for name, cpus in (("a", 1), ("b", 3), ("j", 2))],
+        to_ask=False,
+    )
+    assert cpus_for(served, "") == 4  # 3 and a little for HTTP
+    assert cpus_for(served, "j") == 6
+    assert cpus_for({}, "j") == 0
