@@ -63,13 +63,13 @@ class AnthropicWire:
         return Piece(last=kind == "message_stop")
 
 
-def _usage(reply: Mapping[str, Any]) -> tuple[int, int, int]:
-    """Tokens of the prompt, those of them read from a cache, and of the completion."""
+def _usage(reply: Mapping[str, Any]) -> tuple[int, int, int, int]:
+    """Tokens of the prompt, those of them read from a cache, those of the completion, those written to the cache."""
     usage = reply.get("usage") or {}
     cached = tokens(usage.get("cache_read_input_tokens"))
     written = tokens(usage.get("cache_creation_input_tokens"))
     prompt = tokens(usage.get("input_tokens")) + cached + written  # here input_tokens leaves those out
-    return prompt, cached, tokens(usage.get("output_tokens"))
+    return prompt, cached, tokens(usage.get("output_tokens")), written
 
 
 def _turn(message: Mapping[str, str], marked: bool) -> dict[str, Any]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from fdarx_core.llm.endpoints import Baseline
 from fdarx_core.llm.exchange import AskingStopped, EndpointStopped
@@ -24,6 +24,7 @@ class Asker:
     `max_requests` counts requests that go to a server, not their retries. `max_cost` is in US dollars by the models'
     prices; what is in flight counts with the mean cost of a request. `grace_s`: seconds that requests in flight have to
     finish once asking stops. `shared_fate`: an endpoint that stops ends all asking; else only what is asked of it.
+    `watch` is called with the counters whenever what was answered is stored, and by `tell`.
     """
 
     def __init__(
@@ -35,13 +36,14 @@ class Asker:
         max_cost: float | None = None,
         grace_s: float = 30.0,
         shared_fate: bool = True,
+        watch: Callable[[Mapping[str, Counters]], None] = lambda counters: None,
     ) -> None:
         self.sent = 0
         self._endpoints = dict(endpoints)
         self._servers = [one for one in self._endpoints.values() if isinstance(one, HttpEndpoint)]
         self._segments = SegmentWriter(store) if store else None
         self._max_requests, self._max_cost, self._grace_s = max_requests, max_cost, grace_s
-        self._shared_fate = shared_fate
+        self._shared_fate, self._watch = shared_fate, watch
         self._in_flight: dict[str, asyncio.Task[Response]] = {}
         self._ending: asyncio.Task[None] | None = None
         self._ended_by = AskingStopped("")
@@ -49,12 +51,16 @@ class Asker:
     @property
     def cost(self) -> float:
         """US dollars spent so far, by the models' prices."""
-        return sum(counters.cost for counters in self.counters)
+        return sum(counters.cost for counters in self.counters.values())
 
     @property
-    def counters(self) -> list[Counters]:
-        """What each server has been asked so far."""
-        return [server.counters for server in self._servers]
+    def counters(self) -> dict[str, Counters]:
+        """What each server has been asked so far, by endpoint."""
+        return {server.name: server.counters for server in self._servers}
+
+    def tell(self) -> None:
+        """Pass the counters on to whoever watches."""
+        self._watch(self.counters)
 
     async def ask(self, requests: Sequence[Request]) -> list[Response]:
         """One response a request, in the order of the requests: read from the store, or asked once for each key.
@@ -79,6 +85,7 @@ class Asker:
 
     async def flush(self) -> None:
         """Returns when all that was answered is stored. Raises StorageError where it can't be."""
+        self.tell()
         if self._segments:
             await self._segments.flush()
 
@@ -149,7 +156,7 @@ class Asker:
 
     def _committed(self) -> float:
         """US dollars spent, and likely to be spent by what is in flight."""
-        return sum(one.cost * (1 + one.in_flight / max(1, one.done)) for one in self.counters)
+        return sum(one.cost * (1 + one.in_flight / max(1, one.done)) for one in self.counters.values())
 
     async def _end(self, error: AskingStopped) -> None:
         if self._ending is None:
@@ -164,5 +171,6 @@ class Asker:
             _, late = await asyncio.wait(self._in_flight.values(), timeout=self._grace_s)
             for task in late:
                 task.cancel()
+        self.tell()
         if self._segments:
             await self._segments.flush()

@@ -33,13 +33,15 @@ class EndpointStopped(AskingStopped):
 
 @dataclass(slots=True)
 class Answer:
-    """A reply as the server gave it. `prompt_tokens` includes `cached_tokens`; `reason` says why it is no reply."""
+    """A reply as the server gave it; `reason` says why it is no reply. `prompt_tokens` includes those that were read
+    from a cache, and those written to one."""
 
     text: str
     finish_reason: str
     prompt_tokens: int = 0
     cached_tokens: int = 0
     completion_tokens: int = 0
+    written_tokens: int = 0
     reason: str = ""
 
 
@@ -56,6 +58,7 @@ class Piece:
     prompt_tokens: int = 0
     cached_tokens: int = 0
     completion_tokens: int = 0
+    written_tokens: int = 0
     last: bool = False
 
 
@@ -154,6 +157,7 @@ def whole(answer: Answer) -> Piece:
         answer.prompt_tokens,
         answer.cached_tokens,
         answer.completion_tokens,
+        answer.written_tokens,
         last=True,
     )
 

@@ -16,7 +16,7 @@ class Heard:
         self._veil = veil
         self._shown: list[str] = []
         self._refusal = self._finish_reason = ""
-        self._counts: tuple[int, int, int] = (0, 0, 0)
+        self._counts: tuple[int, int, int, int] = (0, 0, 0, 0)
         self._blanks = 0
 
     @property
@@ -28,11 +28,12 @@ class Heard:
         """The text to show. `ended` is set where no more is needed: the reply is whole, or a loop of white space."""
         self._finish_reason = piece.finish_reason or self._finish_reason
         self._refusal += piece.refusal
-        prompt, cached, completion = self._counts
+        prompt, cached, completion, written = self._counts
         self._counts = (
             max(prompt, piece.prompt_tokens),
             max(cached, piece.cached_tokens),
             max(completion, piece.completion_tokens),
+            max(written, piece.written_tokens),
         )
         text = self._show(self._veil.over(piece.text))
         self._blanks = len(text) - len(text.rstrip()) + (0 if text.strip() else self._blanks)

@@ -11,6 +11,7 @@ from typing import Any
 
 from fdarx_core.llm.endpoints import TRANSIENT
 from fdarx_core.llm.exchange import Answer, Failure, Messages, complaint, decoded
+from fdarx_core.llm.first_alone import FirstAlone
 from fdarx_core.llm.guards import cut_whitespace_loop
 from fdarx_core.llm.limits import Limits
 from fdarx_core.llm.models import ModelConfig
@@ -32,6 +33,7 @@ class HttpEndpoint:
         self.name = config.name
         self.sampling: Mapping[str, Any] = config.answers_depend_on
         self._tries = Tries(config)
+        self._first = FirstAlone(wanted=config.first_goes_alone)
 
     @property
     def counters(self) -> Counters:
@@ -74,7 +76,7 @@ class HttpEndpoint:
     async def _answer(self, asking: Asking, messages: Messages) -> Answer:
         while True:
             try:
-                async with self._tries.slot(asking, messages):
+                async with self._first.turn(asking.request) as waited, self._tries.slot(asking, messages, waited):
                     reply = await self._post(asking, messages)
                 return self._read(reply, messages)
             except Failure as failure:
@@ -116,4 +118,5 @@ class HttpEndpoint:
         repaired.prompt_tokens += answer.prompt_tokens
         repaired.cached_tokens += answer.cached_tokens
         repaired.completion_tokens += answer.completion_tokens
+        repaired.written_tokens += answer.written_tokens
         return repaired

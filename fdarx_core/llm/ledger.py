@@ -10,9 +10,9 @@ import pyarrow.compute as pc
 
 from fdarx_core.llm.models import ModelConfig
 from fdarx_core.llm.store import ResponseStore
-from fdarx_core.records import Response
+from fdarx_core.records import Response, arrow_schema
 
-_TOKENS = ["prompt_tokens", "cached_tokens", "completion_tokens"]
+_TOKENS = ["prompt_tokens", "cached_tokens", "completion_tokens", "written_tokens"]
 _COLUMNS = ["task", "endpoint", "reason", "attempts", *_TOKENS, "latency_s"]
 
 
@@ -42,14 +42,15 @@ def ledger(store: ResponseStore, models: Mapping[str, ModelConfig]) -> list[Ledg
     tables = list(store.tables(_COLUMNS))
     if not tables:
         return []
-    rows = pa.concat_tables(tables)
+    columns = pa.schema([arrow_schema(Response).field(name) for name in _COLUMNS])  # runs of old lack some
+    rows = pa.concat_tables([columns.empty_table(), *tables], promote_options="default")
     pairs = rows.group_by(["task", "endpoint"]).aggregate([]).to_pylist()
     return [_row(rows, task, endpoint, models) for task, endpoint in sorted((p["task"], p["endpoint"]) for p in pairs)]
 
 
 def _row(rows: pa.Table, task: str, endpoint: str, models: Mapping[str, ModelConfig]) -> LedgerRow:
     own = rows.filter((pc.field("task") == task) & (pc.field("endpoint") == endpoint))
-    prompt, cached, completion = (int(pc.sum(own[name]).as_py()) for name in _TOKENS)
+    prompt, cached, completion, written = (int(pc.sum(own[name], min_count=0).as_py()) for name in _TOKENS)
     p50, p95, p99 = (round(value, 3) for value in pc.quantile(own["latency_s"], [0.5, 0.95, 0.99]).to_pylist())
     return LedgerRow(
         task=task,
@@ -60,16 +61,16 @@ def _row(rows: pa.Table, task: str, endpoint: str, models: Mapping[str, ModelCon
         prompt_tokens=prompt,
         cached_tokens=cached,
         completion_tokens=completion,
-        cost=_cost(models.get(endpoint), prompt, cached, completion),
+        cost=_cost(models.get(endpoint), prompt, cached, completion, written),
         latency_p50=p50,
         latency_p95=p95,
         latency_p99=p99,
     )
 
 
-def _cost(model: ModelConfig | None, prompt: int, cached: int, completion: int) -> float | None:
+def _cost(model: ModelConfig | None, prompt: int, cached: int, completion: int, written: int) -> float | None:
     if model is None or model.prices is None:
         return None
     counted = Response("", "", 0, model.name, "", prompt_tokens=prompt, completion_tokens=completion)
-    counted.cached_tokens = cached
+    counted.cached_tokens, counted.written_tokens = cached, written
     return model.prices.cost(counted)

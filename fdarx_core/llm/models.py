@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from pathlib import Path
 from typing import Annotated, Any, Literal
 from urllib.parse import urlsplit
 
@@ -12,6 +11,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationErr
 
 from fdarx_core.llm.prompts import explained
 from fdarx_core.records import Response
+from fdarx_core.storage import Location, StorageError
 
 Structured = Literal["auto", "json_schema", "json_object", "text"]
 
@@ -39,16 +39,27 @@ class Prices(BaseModel):
         None,
         ge=0,
         description="A million prompt tokens read from the server's prompt cache; without it they cost as much as "
-        "others. What a vendor charges for writing its cache is not counted.",
+        "others.",
+    )
+    cache_write: float | None = Field(
+        None,
+        ge=0,
+        description="A million prompt tokens written to the cache (anthropic: 1.25 times input); without it as input.",
     )
     output: float = Field(ge=0, description="A million completion tokens, reasoning included.")
+
+    @property
+    def reward_caching(self) -> bool:
+        """Whether a token costs less where it is read from the cache."""
+        return self.cached_input is not None and self.cached_input < self.input
 
     def cost(self, response: Response) -> float:
         """US dollars."""
         cached = self.input if self.cached_input is None else self.cached_input
-        fresh = max(0, response.prompt_tokens - response.cached_tokens)
-        spent = fresh * self.input + response.cached_tokens * cached + response.completion_tokens * self.output
-        return spent / 1e6
+        written = self.input if self.cache_write is None else self.cache_write
+        fresh = max(0, response.prompt_tokens - response.cached_tokens - response.written_tokens)
+        prompt = fresh * self.input + response.cached_tokens * cached + response.written_tokens * written
+        return (prompt + response.completion_tokens * self.output) / 1e6
 
 
 class ModelConfig(BaseModel):
@@ -114,6 +125,13 @@ class ModelConfig(BaseModel):
         description="How the server is held to a reply's schema. auto: json_schema, and where it is refused json_object"
         " (anthropic: a forced tool call), then text. text with one repair request is the least reliable.",
     )
+    first_alone: bool | None = Field(
+        None,
+        description="Of requests that share their first 1,024 tokens or more, as the questions on one label do, one "
+        "goes alone and the rest follow once it is answered: sent together, each would pay for what a vendor's cache "
+        "then holds. It costs the wait for one reply a label, while other labels are asked. None: with anthropic, and "
+        "where prices say that cached_input costs less. vLLM gains nothing by it.",
+    )
     timeout_s: float = Field(
         300, gt=0, description="Seconds for one try, reply included. Too short abandons long replies that are paid for."
     )
@@ -133,6 +151,13 @@ class ModelConfig(BaseModel):
             "max_tokens": self.max_tokens,
             "structured": self.structured,
         }
+
+    @property
+    def first_goes_alone(self) -> bool:
+        """What `first_alone` says, or what is best for this kind of server."""
+        if self.first_alone is not None:
+            return self.first_alone
+        return self.kind == "anthropic" or bool(self.prices and self.prices.reward_caching)
 
     def key(self) -> str:
         """The key, read from the environment now and kept nowhere. Raises ValueError where it is not usable."""
@@ -161,15 +186,20 @@ def load_models(path: str | os.PathLike[str]) -> dict[str, ModelConfig]:
     return models
 
 
-def _entries(path: str) -> list[Any]:
+def read_yaml(path: str | os.PathLike[str], what: str) -> Any:
+    """What a YAML file holds. Raises ModelsError, which asks for `what` where there is none."""
     try:
-        entries = yaml.safe_load(Path(path).read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError) as error:
-        raise ModelsError(f"{path}: can't be read: {error}; give a YAML file that lists models") from None
+        return yaml.safe_load(Location(path).read_text())
+    except (StorageError, UnicodeDecodeError) as error:
+        raise ModelsError(f"{path}: can't be read: {error}; give {what}") from None
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)  # the error's own text would quote the file, and so perhaps a key
         where = f"line {mark.line + 1}, column {mark.column + 1}" if mark else "somewhere"
         raise ModelsError(f"{path}: not YAML: see {where}") from None
+
+
+def _entries(path: str) -> list[Any]:
+    entries = read_yaml(path, "a YAML file that lists models")
     if not isinstance(entries, list) or not entries:
         raise ModelsError(f"{path}: holds no list of models; begin each with '- name: ...'")
     return entries

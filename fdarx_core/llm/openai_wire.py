@@ -53,11 +53,12 @@ class OpenAIWire:
         return Piece(text, refusal, finish_reason, *_usage(said))
 
 
-def _usage(reply: Mapping[str, Any]) -> tuple[int, int, int]:
-    """Tokens of the prompt, those of them read from a cache, and of the completion."""
+def _usage(reply: Mapping[str, Any]) -> tuple[int, int, int, int]:
+    """Tokens of the prompt, those of them read from a cache, those of the completion, those written to the cache."""
     usage = reply.get("usage") or {}
-    cached = tokens((usage.get("prompt_tokens_details") or {}).get("cached_tokens"))
-    return tokens(usage.get("prompt_tokens")), cached, tokens(usage.get("completion_tokens"))
+    details = usage.get("prompt_tokens_details") or {}
+    cached, written = tokens(details.get("cached_tokens")), tokens(details.get("cache_write_tokens"))
+    return tokens(usage.get("prompt_tokens")), cached, tokens(usage.get("completion_tokens")), written
 
 
 def _response_format(request: Request, mode: Mode) -> dict[str, Any]:

@@ -13,7 +13,7 @@ from fdarx_core.llm.store import ResponseStore
 from fdarx_core.records import Response
 
 _FULL = 256
-_SHORTEST_S, _LONGEST_S = 0.05, 1.0
+_SHORTEST_S, _LONGEST_S = 0.05, 10.0
 _SHARE_OF_RUN = 0.005
 
 
@@ -21,7 +21,7 @@ class SegmentWriter:
     """Reads and writes a store from one thread of its own, so that asking never waits for a disk or for S3.
 
     A segment is written once 256 responses wait, or after a two-hundredth of the time that this has gone on for, from
-    0.05 to 1 s: a process that is killed loses little of what was answered, and a long run writes no flood of files.
+    0.05 to 10 s: a process that is killed loses little of what was answered, and a long run writes no flood of files.
     """
 
     def __init__(self, store: ResponseStore) -> None:

@@ -20,7 +20,7 @@ from fdarx_core.storage import Location, write_records
 _LOG = logging.getLogger(__name__)
 _KEPT_SEGMENTS = 8
 _TAKEN_OVER = "reused/"
-_READERS = 8
+_READERS = 16
 _NO_SEGMENT = (pa.ArrowException, OSError, KeyError, TypeError)
 """What parsing a damaged or foreign file raises. A place that can't be reached is a StorageError, and stops the run:
 to go on as if nothing were there would ask, and pay for, all of it again."""
@@ -68,9 +68,9 @@ class ResponseStore:
 
     def tables(self, columns: list[str]) -> Iterator[pa.Table]:
         """These columns of every segment that was asked for this store, one by one; those taken over are left out."""
-        for name in sorted(set(self.index().values())):
-            if not name.startswith(_TAKEN_OVER):
-                yield _parsed((self.root / name).read_bytes(), columns)
+        names = sorted(name for name in set(self.index().values()) if not name.startswith(_TAKEN_OVER))
+        with ThreadPoolExecutor(_READERS) as readers:
+            yield from readers.map(lambda name: _parsed((self.root / name).read_bytes(), columns), names)
 
     def take_over(self, other: ResponseStore) -> None:
         """Copies another store's segments, so that what it was answered is not asked again. Call before `index`."""

@@ -9,16 +9,17 @@ from pathlib import Path
 from fdarx_core.llm.models import ModelConfig
 
 CHARACTERS_A_TOKEN = 4.0
-"""Of English prose with figures; vocabularies of 100,000 and more give 3.8 to 4.4 on drug labels."""
-_FRAME = 4
-"""Tokens that a chat template puts around a message."""
+"""Of English prose with figures: on drug labels, the vocabularies of Llama 3, Qwen and Mistral give 3.9 to 4.1 over
+many labels, 3.7 to 4.6 on most single ones, 4.4 to 4.7 on short questions and answers (benchmarks/RESULTS.md)."""
+FRAME_TOKENS = 4
+"""That a chat template puts around a message."""
 
 Counter = Callable[[str], int]
 
 
 def count_messages(messages: list[dict[str, str]], counter: Counter) -> int:
     """Prompt tokens of a conversation, its template's marks included."""
-    return sum(counter(message["content"]) + _FRAME for message in messages)
+    return sum(counter(message["content"]) + FRAME_TOKENS for message in messages)
 
 
 def estimated(text: str) -> int:

@@ -84,9 +84,12 @@ class Tries:
             raise
 
     @asynccontextmanager
-    async def slot(self, asking: Asking, messages: Messages) -> AsyncIterator[None]:
-        """A slot for one try, given back however the block ends. Raises EndpointStopped for a fatal failure in it."""
-        entered_at = await self.limits.enter(_tokens(messages), again=asking.patience.sent > 0)
+    async def slot(self, asking: Asking, messages: Messages, waited: bool = False) -> AsyncIterator[None]:
+        """A slot for one try, given back however the block ends. Raises EndpointStopped for a fatal failure in it.
+
+        One that `waited` already, or was tried before, gets it before those that come first.
+        """
+        entered_at = await self.limits.enter(_tokens(messages), again=waited or asking.patience.sent > 0)
         self.counters.in_flight += 1
         try:
             yield
@@ -131,7 +134,7 @@ class Tries:
         response = response_to(asking.request, self.transport.scrubbed(answer.text), answer.reason)
         response.finish_reason = "error" if answer.reason else answer.finish_reason
         response.prompt_tokens, response.cached_tokens = answer.prompt_tokens, answer.cached_tokens
-        response.completion_tokens = answer.completion_tokens
+        response.completion_tokens, response.written_tokens = answer.completion_tokens, answer.written_tokens
         response.attempts, response.latency_s = asking.patience.sent, asking.latency_s
         self._count(response)
         return response

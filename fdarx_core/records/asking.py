@@ -28,8 +28,9 @@ class Request:
 class Response:
     """What came back for a request, before anything parses it. `reason` is "" unless asking failed for good.
 
-    `prompt_tokens` includes the `cached_tokens` that the server read from its prompt cache. `attempts` counts the HTTP
-    requests that it took; `latency_s` is that of the last, from sending to the whole reply.
+    `prompt_tokens` includes the `cached_tokens` that the server read from its prompt cache, and the `written_tokens`
+    that a vendor charges for writing to it. `attempts` counts the HTTP requests that it took; `latency_s` is that of
+    the last, from sending to the whole reply.
     """
 
     key: str
@@ -44,3 +45,4 @@ class Response:
     latency_s: float = 0.0
     cached_tokens: int = 0
     attempts: int = 1
+    written_tokens: int = 0

@@ -91,3 +91,6 @@ def test_cost() -> None:
     response = Response("k", "t", 1, "e", "", prompt_tokens=1000, cached_tokens=400, completion_tokens=10)
     assert Prices(input=3, cached_input=0.3, output=15).cost(response) == pytest.approx(0.00207)
     assert Prices(input=3, output=15).cost(response) == pytest.approx(0.00315)
+    response.written_tokens = 500
+    assert Prices(input=3, cached_input=0.3, output=15).cost(response) == pytest.approx(0.00207)
+    assert Prices(input=3, cached_input=0.3, cache_write=3.75, output=15).cost(response) == pytest.approx(0.002445)

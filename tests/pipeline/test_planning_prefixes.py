@@ -1,0 +1,61 @@
+"""What a plan says of shared prefixes, against counting them letter by letter."""
+
+from __future__ import annotations
+
+from itertools import takewhile
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fdarx_core.llm.tokens import FRAME_TOKENS
+from fdarx_core.pipeline.prefixes import Prefixes, agreement
+
+TEXTS = st.text("ab", max_size=12)
+PROMPTS = st.lists(st.tuples(TEXTS, TEXTS), max_size=6)
+
+
+def common(one: str, other: str) -> int:
+    return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(one, other, strict=False)))
+
+
+def messages(prompt: tuple[str, ...]) -> list[dict[str, str]]:
+    return [{"role": "user", "content": text} for text in prompt]
+
+
+@given(TEXTS, TEXTS)
+def test_agreement_is_the_common_prefix(one: str, other: str) -> None:
+    assert agreement(one, other) == common(one, other)
+
+
+@given(PROMPTS)
+def test_shared_is_what_the_prompt_before_begins_with(prompts: list[tuple[str, str]]) -> None:
+    prefixes, before = Prefixes(), ("", "")
+    for place, prompt in enumerate(prompts):
+        tokens, shared = prefixes.count("m", messages(prompt), len)
+        assert tokens == sum(map(len, prompt)) + 2 * FRAME_TOKENS
+        expected = common(before[0], prompt[0])
+        if before[0] == prompt[0]:
+            expected += FRAME_TOKENS + common(before[1], prompt[1])
+            expected += FRAME_TOKENS if before == prompt else 0
+        assert shared == (expected if place else 0)
+        before = prompt
+
+
+def test_endpoints_do_not_share() -> None:
+    prefixes = Prefixes()
+    prefixes.count("one", messages(("label", "a")), len)
+    assert prefixes.count("other", messages(("label", "b")), len)[1] == 0
+    assert prefixes.count("one", messages(("label", "b")), len)[1] == len("label") + FRAME_TOKENS
+
+
+def test_a_label_in_many_prompts_is_counted_once() -> None:
+    counted: list[str] = []
+
+    def counter(text: str) -> int:
+        counted.append(text)
+        return len(text)
+
+    prefixes = Prefixes()
+    for question in ("a", "b", "c"):
+        prefixes.count("m", messages(("label", question)), counter)
+    assert counted.count("label") == 1
