@@ -1,10 +1,10 @@
-# make demo | serve | test | test-slow | test-service | test-models | test-engine | lint | bench: each sets up what it needs in .venv.
+# make demo | serve | test | test-slow | test-service | test-cluster | test-models | test-engine | lint | bench: each sets up what it needs in .venv.
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 RUN := $(BIN)/python -m
 
-.PHONY: demo serve test test-slow test-service test-models test-engine lint bench clean
+.PHONY: demo serve test test-slow test-service test-cluster test-models test-engine lint bench clean
 .DEFAULT_GOAL := demo
 
 $(VENV)/core: pyproject.toml
@@ -43,6 +43,9 @@ test-service: $(VENV)/test  ## the service on Ray Serve, its page in a browser, 
 	$(RUN) tests.serving.browser
 	$(RUN) pytest -m service
 
+test-cluster: $(VENV)/test  ## several nodes, machines and servers that die, submitted jobs; FDARX_KILLS=10 kills more
+	$(RUN) pytest -m cluster
+
 test-engine: $(VENV)/test  ## the asking path against a real vLLM engine on CPU, installed under .cache (2.7 GB)
 	$(RUN) tests.engine.environment
 	FDARX_REQUIRE_ENGINE=1 $(RUN) pytest -m engine tests/engine
@@ -64,6 +67,8 @@ bench: $(VENV)/models  ## what the performance claims rest on; needs the real la
 	$(RUN) benchmarks.coverage
 	$(RUN) benchmarks.asking
 	$(RUN) benchmarks.asking_ray
+	$(RUN) benchmarks.throughput
+	$(RUN) benchmarks.sizing
 
 clean:
 	rm -rf $(VENV) .cache

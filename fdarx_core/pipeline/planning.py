@@ -7,19 +7,25 @@ from dataclasses import dataclass, field
 
 from fdarx_core.llm import Baseline
 from fdarx_core.llm.models import ModelConfig
-from fdarx_core.llm.tokens import count_messages, counter_of
+from fdarx_core.llm.tokens import counter_of
+from fdarx_core.pipeline.prefixes import Prefixes
 from fdarx_core.pipeline.stepping import File, Step, run_steps
 from fdarx_core.records import Request, Response
 
 
 @dataclass(slots=True)
 class PlanRow:
-    """One task at one endpoint. Tokens are estimates unless `exact`; `cost` is in USD, None without prices."""
+    """One task at one endpoint. Tokens are estimates unless `exact`; `cost` is in USD, None without prices.
+
+    `shared_tokens` are those of the prompts with which the prompt before begins as well, so that a server that caches
+    prefixes need not compute them; `cost` counts them as all others.
+    """
 
     task: str
     endpoint: str
     requests: int = 0
     prompt_tokens: int = 0
+    shared_tokens: int = 0
     completion_tokens: int = 0
     exact: bool = False
     cost: float | None = None
@@ -33,6 +39,7 @@ class Planned:
     task: str
     endpoint: str
     prompt_tokens: int
+    shared_tokens: int
     completion_tokens: int
 
 
@@ -43,6 +50,7 @@ class Tally:
     rules: Baseline
     models: Mapping[str, ModelConfig]
     planned: list[Planned] = field(default_factory=list)
+    prefixes: Prefixes = field(default_factory=Prefixes)
 
     def __call__(self, requests: Sequence[Request]) -> list[Response]:
         responses = self.rules.answer(requests)
@@ -51,11 +59,12 @@ class Tally:
 
     def _count(self, request: Request, response: Response) -> Planned:
         model = self.models.get(request.endpoint)
-        tokens = (0, 0)  # rules read none
+        prompt, shared, completion = 0, 0, 0  # rules read none
         if model is not None:
             counter, _ = counter_of(model)
-            tokens = count_messages(request.messages, counter), counter(response.text)
-        return Planned(int(request.key[:16], 16), request.task, request.endpoint, *tokens)
+            prompt, shared = self.prefixes.count(request.endpoint, request.messages, counter)
+            completion = counter(response.text)
+        return Planned(int(request.key[:16], 16), request.task, request.endpoint, prompt, shared, completion)
 
 
 def plan_part(
@@ -80,6 +89,7 @@ def add_up(parts: Iterable[Sequence[Planned]], models: Mapping[str, ModelConfig]
             seen.add(one.key)
             row.requests += 1
             row.prompt_tokens += one.prompt_tokens
+            row.shared_tokens += one.shared_tokens
             row.completion_tokens += one.completion_tokens
     for row in sums.values():
         _price(row, models.get(row.endpoint))

@@ -1,0 +1,152 @@
+"""What a build and a sweep take: requests, tokens and GPU-hours, from the plans of both on real labels.
+
+    python -m benchmarks.sizing [--labels PATH] [--sample 700] [--write docs/cluster.md] [--models FILE ...]
+
+Plans a build of the labels, with one model for everything, and the evaluation of one model in all four settings on the
+benchmark that the built-in rules make of them, with the functions behind `fdarx build --plan` and `fdarx evaluate
+--plan`; the build by rules is carried out, and what it asked must be what its plan said: exits 1 otherwise. GPU-hours
+come from the throughput that each served model states. More labels than there are are scaled from these. With --write
+the table replaces what stands between `<!-- sizing -->` and `<!-- /sizing -->` in that file.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+import tempfile
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from benchmarks.sizing_table import CONTEXT, Load, table, written
+from fdarx_core.evaluation.settings import SETTINGS
+from fdarx_core.labels import Selection, find_sources
+from fdarx_core.llm import ModelConfig, ResponseStore
+from fdarx_core.pipeline.build import Build, What, planned_parts
+from fdarx_core.pipeline.plan import Roles
+from fdarx_core.pipeline.planning import Planned, PlanRow, add_up
+from fdarx_core.pipeline.sweep.evaluation import Evaluation
+from fdarx_core.pipeline.sweep.intake import check_input
+from fdarx_core.pipeline.sweep.what import Sweep
+from fdarx_core.storage import Location, RunDirectory
+from fdarx_core.storage.benchmark import read_benchmark
+from jobs.ray_session import ray_session
+from jobs.versions import versions
+from serving.served import load_served
+
+NAME = "model"
+"""Of what stands for whichever model in the plans; nothing is asked of it."""
+SAMPLE = 700
+_JUDGED = "grade_answer"
+
+
+@dataclass(slots=True)
+class Measured:
+    """The plans of a build and of a sweep, and what the build by rules asked, distinct requests by task."""
+
+    labels: int
+    questions: int
+    build: list[list[Planned]]
+    sweep: list[list[Planned]]
+    asked: Mapping[str, int]
+
+    @property
+    def loads(self) -> list[Load]:
+        answers = [[one for one in part if one.task != _JUDGED] for part in self.sweep]
+        grades = [[one for one in part if one.task == _JUDGED] for part in self.sweep]
+        work = {"build": self.build, "answers": answers, "grades": grades}
+        return [_load(name, self.labels, parts) for name, parts in work.items()]
+
+    def differences(self) -> list[str]:
+        """Tasks of which the build asked more or less than its plan said."""
+        planned = {row.task: row.requests for row in rows(self.build)}
+        tasks = sorted(planned.keys() | self.asked.keys())
+        return [
+            f"{task}: planned {planned.get(task, 0)}, asked {self.asked.get(task, 0)}"
+            for task in tasks
+            if planned.get(task) != self.asked.get(task)
+        ]
+
+
+def rows(parts: Iterable[Sequence[Planned]]) -> list[PlanRow]:
+    return add_up(parts, stand_in())
+
+
+def stand_in(base_url: str = "http://localhost:8000/v1") -> dict[str, ModelConfig]:
+    return {NAME: ModelConfig(name=NAME, model=NAME, base_url=base_url, context_length=CONTEXT)}
+
+
+def _load(name: str, labels: int, parts: Sequence[Sequence[Planned]]) -> Load:
+    load = Load(name, labels)
+    for row in rows(parts):
+        load.requests += row.requests
+        load.prompt += row.prompt_tokens
+        load.shared += row.shared_tokens
+        load.completion += row.completion_tokens
+    load.parts = [sum(one.prompt_tokens for one in part) for part in parts]
+    return load
+
+
+def measure(labels: str, sample: int | None, folder: Path) -> Measured:
+    """Plans and builds; Ray must be running."""
+    inputs, selection = find_sources([labels]), Selection(sample=sample)
+    roles = Roles(stand_in(), NAME, NAME, NAME)
+    build = list(planned_parts(What(inputs, selection, roles=roles), ResponseStore(Location(folder / "plan")), silent))
+    run = RunDirectory.begin(str(folder / "build"), job="build_benchmark", config={}, versions=versions())
+    made = Build(run, What(inputs, selection), silent).run_all()
+    asked = _asked(ResponseStore(run.file("responses")))
+    taken = next(stage["rows_in"] for stage in made["stages"] if stage["stage"] == "passages")
+    return Measured(taken, sum(made["questions"].values()), build, sweep_parts(folder / "build", folder), asked)
+
+
+def _asked(store: ResponseStore) -> Counter[str]:
+    """Distinct requests by task. Rules in different processes are asked some twice; a model is asked each once."""
+    rows = (row for table in store.tables(["key", "task"]) for row in table.to_pylist())
+    return Counter(task for _, task in {(row["key"], row["task"]) for row in rows})
+
+
+def sweep_parts(benchmark: Path, folder: Path) -> list[list[Planned]]:
+    """What one model, which also grades, would be asked in all settings."""
+    sweep = Sweep(stand_in(), [NAME], NAME, list(SETTINGS), ["bm25"])
+    run = RunDirectory.begin(str(folder / "sweep"), job="evaluate", config={}, versions=versions())
+    given = read_benchmark(str(benchmark))
+    check_input(run, given.about["digest"], {})
+    return list(Evaluation(run, given, sweep, silent).planned_parts())
+
+
+def silent(*_: Any) -> None:
+    pass
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Print the table; 1 where the build asked other than planned."""
+    data = os.environ.get("FDARX_DATA", "../shared/data")
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--labels", default=f"{data}/spl/dm_spl_release_human_rx.zip")
+    parser.add_argument("--sample", type=int, default=SAMPLE)
+    parser.add_argument("--models", nargs="*", type=Path, default=sorted(Path("serving/models").glob("*-a100.yaml")))
+    parser.add_argument("--write", type=Path, help="the file whose table to replace")
+    options = parser.parse_args(arguments)
+    models = [load_served(file) for file in options.models]
+    if unstated := [model.name for model in models if model.throughput is None]:
+        parser.error(f"--models: {unstated[0]} states no throughput; give it in its file")
+    with tempfile.TemporaryDirectory() as folder, ray_session():
+        measured = measure(options.labels, options.sample, Path(folder))
+    made = table(measured.loads, models)
+    print(made)
+    if options.write:
+        options.write.write_text(written(options.write.read_text(encoding="utf-8"), made), encoding="utf-8")
+    differences = measured.differences()
+    asked = sum(measured.asked.values())
+    print(f"\n{measured.questions:,} questions of {measured.labels:,} labels; {asked:,} distinct requests of the build")
+    print("\n".join(differences) if differences else "as often as planned, task by task")
+    for row in rows(measured.sweep):
+        print(f"planned for the sweep: {row.requests:,} {row.task}")
+    return int(bool(differences))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,143 @@
+"""What a replica reads and writes a second, worked out from the card, and held against what others measured.
+
+    python -m benchmarks.throughput [FILE ...]
+
+Reading a prompt is arithmetic: two operations a weight and token, and attention over what stands before it. Writing is
+memory: the weights once a step for all sequences, each sequence's cache once a token, besides the same arithmetic. Of
+the card's peak and bandwidth a served model gets the shares below. They are set by figures that others measured on A100
+cards with long prompts and short replies, which is what a sweep asks; the script prints how far the sum is from each,
+and the two figures for `throughput` in each FILE (serving/models/*.yaml). Exits 1 where it is further off than a third.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from serving.served import load_served
+from serving.sizes import Size
+
+PEAK = 312e12
+"""Operations a second of an A100 in bfloat16, dense. Source: NVIDIA A100 data sheet."""
+BANDWIDTH = 2.039e12
+"""Bytes a second of an A100 SXM 80GB. Source: NVIDIA A100 data sheet."""
+MEMORY = 80e9
+PEAK_SHARE, BANDWIDTH_SHARE = 0.60, 0.75
+LABEL_TOKENS = 15_000
+"""Mean prompt of a full-label question: prefill is stated for it."""
+SWEEP_TOKENS = 4_000
+"""Mean prompt over all requests of a sweep in four settings: decode is stated for it."""
+MOST_OFF = 1 / 3
+
+HEADS = {
+    "meta-llama/Llama-3.1-8B-Instruct": 32,
+    "meta-llama/Llama-3.3-70B-Instruct": 64,
+    "mistralai/Ministral-3-14B-Instruct-2512": 32,
+    "Qwen/Qwen3-14B": 40,
+    "Qwen/Qwen3-32B": 64,
+}
+"""num_attention_heads, from each model's config.json."""
+
+
+@dataclass(frozen=True, slots=True)
+class Replica:
+    """A model of that size on so many cards."""
+
+    size: Size
+    heads: int
+    cards: int = 1
+
+    def prefill(self, prompt: float) -> float:
+        """Prompt tokens a second, of prompts of that many tokens."""
+        return self.cards / self._arithmetic(prompt / 2)
+
+    def decode(self, context: float, sequences: float) -> float:
+        """Reply tokens a second, with so many sequences at once, each with that many tokens before it."""
+        size = self.size
+        weights = size.parameters * 1e9 * size.weight_bytes
+        cache = 2 * size.layers * size.kv_heads * size.head_dim * size.kv_bytes * context
+        room = 0.9 * MEMORY * self.cards - weights
+        at_once = max(1.0, min(sequences, room / cache))
+        seconds = (weights / at_once + cache) / (BANDWIDTH * BANDWIDTH_SHARE) + self._arithmetic(context)
+        return self.cards / seconds
+
+    def total(self, prompt: int, reply: int, sequences: int) -> float:
+        """Tokens a second, prompts and replies together."""
+        seconds = prompt / self.prefill(prompt) + reply / self.decode(prompt + reply / 2, sequences)
+        return (prompt + reply) / seconds
+
+    def _arithmetic(self, before: float) -> float:
+        """Seconds of one card for one token, with that many before it."""
+        attention = 4 * self.size.layers * self.heads * self.size.head_dim * before
+        return (2 * self.size.parameters * 1e9 + attention) / (PEAK * PEAK_SHARE)
+
+
+_QWEN_14B = Replica(Size(parameters=14.8, layers=40, kv_heads=8, head_dim=128), 40)
+_QWEN_32B = Replica(Size(parameters=32.8, layers=64, kv_heads=8, head_dim=128), 64)
+_LLAMA_7B = Replica(Size(parameters=6.74, layers=32, kv_heads=32, head_dim=128), 32)
+_LLAMA_70B = Replica(Size(parameters=69.0, layers=80, kv_heads=8, head_dim=128), 64, 4)
+_GPUSTACK = "docs.gpustack.ai/latest/performance-lab, vLLM 0.11.0 as it comes, one A100 SXM 80GB"
+_NVIDIA = "TensorRT-LLM 0.6.1, docs/source/performance.md, A100, FP16"
+
+
+@dataclass(frozen=True, slots=True)
+class Published:
+    """A measurement: tokens of prompt and reply, sequences at once, tokens a second of both together a replica."""
+
+    name: str
+    replica: Replica
+    prompt: int
+    reply: int
+    sequences: int
+    measured: float
+    source: str
+
+    @property
+    def off(self) -> float:
+        """By what share of the measured figure ours is too high; below 0 where too low."""
+        return self.replica.total(self.prompt, self.reply, self.sequences) / self.measured - 1
+
+
+PUBLISHED = [
+    Published("Qwen3-14B", _QWEN_14B, 2000, 100, 256, 5967.13, _GPUSTACK),
+    Published("Qwen3-14B", _QWEN_14B, 4000, 200, 256, 5153.42, _GPUSTACK),
+    Published("Qwen3-14B", _QWEN_14B, 32000, 100, 256, 4430.14, _GPUSTACK),
+    Published("Qwen3-32B", _QWEN_32B, 2000, 100, 256, 2521.38, _GPUSTACK),
+    Published("Qwen3-32B", _QWEN_32B, 4000, 200, 256, 1837.08, _GPUSTACK),
+    Published("Qwen3-32B", _QWEN_32B, 32000, 100, 256, 1798.45, _GPUSTACK),
+    Published("Llama-2-7B", _LLAMA_7B, 2048, 128, 52, 591 * (2048 + 128) / 128, _NVIDIA),
+    Published("Llama-2-70B on 4", _LLAMA_70B, 2048, 128, 120, 4 * 79 * (2048 + 128) / 128, _NVIDIA),
+]
+
+
+def derived(path: Path) -> tuple[str, float, float]:
+    """The model of a served file, and the tokens that a replica of it reads and writes a second."""
+    served = load_served(path)
+    if served.size is None or served.model not in HEADS:
+        raise SystemExit(f"{path}: give its size, and its attention heads in {__name__}")
+    replica = Replica(served.size, HEADS[served.model], served.tensor_parallel)
+    return served.model, replica.prefill(LABEL_TOKENS), replica.decode(SWEEP_TOKENS, served.concurrent)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Print both; 1 where a published figure is missed by more than a third."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("files", nargs="*", type=Path, help="served models, to print their throughput")
+    for one in PUBLISHED:
+        ours = one.replica.total(one.prompt, one.reply, one.sequences)
+        print(
+            f"{one.name:<17} {one.prompt:>6}/{one.reply} measured {one.measured:6.0f} tokens/s, ours {ours:6.0f}",
+            end="",
+        )
+        print(f" ({one.off:+.0%})  {one.source}")
+    for file in parser.parse_args(arguments).files:
+        model, prefill, decode = derived(file)
+        print(f"{model}: prefill {prefill:.0f} at {LABEL_TOKENS} tokens, decode {decode:.0f} at {SWEEP_TOKENS}")
+    return int(any(abs(one.off) > MOST_OFF for one in PUBLISHED))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
