@@ -14,11 +14,9 @@ from ray import serve
 from fdarx_core.llm import ModelConfig, ModelsError
 from serving.applications import Applications, Seen, applications, nodes
 from serving.packing import Node, Want, lacking, to_start
-from serving.served import ServedModel
+from serving.served import FRONT_CPUS, ServedModel
 
 _LOOK_EVERY_S = 0.5
-_FRONT_CPUS = 0.1
-"""Of the process that takes HTTP requests for a replica."""
 
 Build = Callable[[ServedModel], serve.Application]
 Tell = Callable[[str], None]
@@ -28,7 +26,7 @@ Tell = Callable[[str], None]
 def want_of(model: ServedModel) -> Want:
     """What it takes from its start."""
     cards = 0 if model.device == "cpu" else model.tensor_parallel
-    return Want(model.name, cards, model.cpus + _FRONT_CPUS, model.smallest, model.accelerator)
+    return Want(model.name, cards, model.cpus + FRONT_CPUS, model.smallest, model.accelerator)
 
 
 @dataclass(slots=True)

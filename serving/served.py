@@ -16,6 +16,9 @@ from serving.sizes import Size, Throughput
 _OF_THE_SERVER = ("name", "kind", "model", "base_url", "context_length")
 """Fields of `ModelConfig` that follow from what is served, and so can't be under `ask`."""
 
+FRONT_CPUS = 0.1
+"""Of the process that takes a replica's HTTP requests."""
+
 _FIELD_OF = {
     "model": "model",
     "served_model_name": "model",
