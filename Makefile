@@ -26,11 +26,11 @@ serve: $(VENV)/core  ## cited answers on the example labels and guidelines, at h
 	$(BIN)/fdarx index --documents examples/guidelines --words-only --out runs/index-guidelines
 	$(BIN)/fdarx serve --index labels=runs/index-labels guidelines=runs/index-guidelines
 
-test: $(VENV)/test  ## all tests; those on real labels find them through FDARX_DATA
-	$(RUN) pytest
+test: $(VENV)/test  ## all quick tests, two files at a time; those on real labels find them through FDARX_DATA
+	$(RUN) pytest -n 2 --dist loadfile
 
 test-slow: $(VENV)/test  ## many real labels, a faulty server, killed processes, evaluations on S3; minutes
-	$(RUN) pytest -m slow
+	$(RUN) pytest -m slow -n 2 --dist loadfile
 
 $(VENV)/models: $(VENV)/test
 	$(BIN)/pip install --quiet --disable-pip-version-check --editable ".[test,models]"
@@ -44,7 +44,7 @@ test-service: $(VENV)/test  ## the service on Ray Serve, its page in a browser, 
 	$(RUN) pytest -m service
 
 test-cluster: $(VENV)/test  ## several nodes, machines and servers that die, submitted jobs; FDARX_KILLS=10 kills more
-	$(RUN) pytest -m cluster
+	$(RUN) pytest -m cluster -n 2 --dist loadfile
 
 test-engine: $(VENV)/test  ## the asking path against a real vLLM engine on CPU, installed under .cache (2.7 GB)
 	$(RUN) tests.engine.environment

@@ -26,7 +26,7 @@ from fdarx_core.records import Figure, Grade, Prediction
 from tests.cluster.many_labels import write_labels
 from tests.cluster.nodes import Nodes, Slow
 from tests.conftest import REPOSITORY
-from tests.jobs.evaluating import by_type, command, models_file, rows_of
+from tests.jobs.evaluating import command, models_file, rows_of, untimed
 from tests.llm.loopback_server import LoopbackServer
 from tests.pipeline.scripted import NAME, Script, read_models
 from tests.pipeline.scripted import models_file as scripted_models
@@ -117,8 +117,7 @@ def test_a_sweep_survives_a_killed_node(nodes: Nodes, example_build: Path, tmp_p
 def found(out: Path) -> tuple[list[Prediction], list[Grade], Mapping[Any, Figure]]:
     """What was said and found, but for how long it took."""
     said = [replace(row, latency_s=0.0) for row in rows_of(out, "predictions/small", Prediction)]
-    figures = {key: figure for key, figure in by_type(out).items() if "latency" not in figure.metric}
-    return said, rows_of(out, "grades/small", Grade), figures
+    return said, rows_of(out, "grades/small", Grade), untimed(out)
 
 
 def test_what_a_lost_actor_had_in_hand_is_done_by_the_others(nodes: Nodes) -> None:

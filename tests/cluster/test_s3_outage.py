@@ -19,7 +19,7 @@ from fdarx_core.llm import ResponseStore
 from fdarx_core.storage import Location, RunDirectory, read_table
 from tests.conftest import EXAMPLES, REPOSITORY
 from tests.jobs.comparing import TIMED, differing
-from tests.jobs.evaluating import by_type, command, evaluate, models_file, respond
+from tests.jobs.evaluating import command, evaluate, models_file, respond, untimed
 from tests.llm.loopback_server import LoopbackServer
 from tests.storage.swift_server import Swift
 
@@ -127,7 +127,7 @@ def test_a_sweep_outlives_its_server_and_asks_nothing_twice(
         swift.start()
         no_file_is_torn(run)
         assert job.wait(240) == 0, job.communicate()[1]
-    assert by_type(run) == by_type(undisturbed)
+    assert untimed(run) == untimed(undisturbed)
     assert set(fresh.by_prompt.values()) == {1} and len(fresh.by_prompt) == len(whole)
 
 
@@ -155,7 +155,7 @@ def test_a_sweep_that_dies_with_its_server_goes_on(
     with started(line) as job:
         told = job.communicate(timeout=240)[1]
     assert job.returncode == 0 and f"{run}: it does not, going on" in told, told
-    assert by_type(run) == by_type(undisturbed)
+    assert untimed(run) == untimed(undisturbed)
     assert fresh.number - before == len(whole - kept), "what was stored is not asked again"
 
 

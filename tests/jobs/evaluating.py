@@ -66,6 +66,11 @@ def by_type(out: object) -> dict[tuple[str, str, str, str, str], Figure]:
     }
 
 
+def untimed(out: object) -> dict[tuple[str, str, str, str, str], Figure]:
+    """As `by_type`, without how long answers took, which is another time in another run."""
+    return {key: figure for key, figure in by_type(out).items() if figure.metric != "latency_s"}
+
+
 def reopen(out: Path) -> None:
     """Make a complete run one that was stopped before its end, so that the same command goes on with it."""
     info = json.loads((out / "run.json").read_text())
