@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import re
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -39,9 +38,7 @@ def sitting(name: str, questions: int) -> Sitting:
 def labels_of(calls: Sequence[Call]) -> list[str]:
     """The labels that were shown whole, in the order of the requests, each request once."""
     systems = [text_of(call.body["messages"][0]) for call in calls if call.attempt == 1]
-    return [
-        system.partition("\nLabel:\n")[2] for system in systems if re.search(r"^\|\|PASSAGE_", system, re.MULTILINE)
-    ]
+    return [label for _, shown, label in (system.partition("\nLabel:\n") for system in systems) if shown]
 
 
 def assert_in_turn(labels: Sequence[str], in_flight: int) -> None:
