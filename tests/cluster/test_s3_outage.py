@@ -88,6 +88,19 @@ def no_file_is_torn(run: Location) -> None:
             read_table(file)
 
 
+def completes_without_its_server(
+    line: Sequence[object], run: Location, swift: Swift, reached: Callable[[], bool]
+) -> None:
+    """The job ends well although the server is killed at the moment that is reached, and away for a while."""
+    with started(line) as job:
+        await_true(job, reached)
+        swift.kill()
+        time.sleep(AWAY_S)
+        swift.start()
+        no_file_is_torn(run)
+        assert job.wait(240) == 0, job.communicate()[1]
+
+
 @pytest.mark.parametrize("moment", MOMENTS)
 def test_a_build_outlives_its_server(bucket: Location, swift: Swift, example_build: Path, moment: float) -> None:
     for file in EXAMPLES.glob("*.xml"):
@@ -95,15 +108,8 @@ def test_a_build_outlives_its_server(bucket: Location, swift: Swift, example_bui
     run = bucket / f"builds/{moment}"
     files = len(Location(example_build).list(recursive=True))
     small = ("--passages", 3, "--section-pairs", 2, "--refusals", 2, "--cpus", 2)
-    with started(
-        (sys.executable, "-m", "jobs.build_benchmark", "--labels", bucket / "in", "--out", run, *small)
-    ) as job:
-        await_true(job, lambda: len(run.list(recursive=True)) > files * moment)
-        swift.kill()
-        time.sleep(AWAY_S)
-        swift.start()
-        no_file_is_torn(run)
-        assert job.wait(240) == 0, job.communicate()[1]
+    line = (sys.executable, "-m", "jobs.build_benchmark", "--labels", bucket / "in", "--out", run, *small)
+    completes_without_its_server(line, run, swift, lambda: len(run.list(recursive=True)) > files * moment)
     placed = {f"{bucket}/in/": "LABELS/", f"{EXAMPLES}/": "LABELS/"}
     assert set(differing(run, Location(example_build), placed)) == TIMED
 
@@ -120,13 +126,8 @@ def test_a_sweep_outlives_its_server_and_asks_nothing_twice(
 ) -> None:
     run = bucket / f"sweeps/{moment}"
     whole = stored(Location(undisturbed))
-    with started(command(benchmark, run, *SETTINGS, "--models", models)) as job:
-        await_true(job, lambda: fresh.number > len(whole) * moment)
-        swift.kill()
-        time.sleep(AWAY_S)
-        swift.start()
-        no_file_is_torn(run)
-        assert job.wait(240) == 0, job.communicate()[1]
+    line = command(benchmark, run, *SETTINGS, "--models", models)
+    completes_without_its_server(line, run, swift, lambda: fresh.number > len(whole) * moment)
     assert untimed(run) == untimed(undisturbed)
     assert set(fresh.by_prompt.values()) == {1} and len(fresh.by_prompt) == len(whole)
 

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
@@ -25,6 +24,7 @@ from aiohttp import web
 
 from fdarx_core.labels.header import read_header
 from fdarx_core.labels.xml import parse_xml
+from tests.in_thread import InThread, listening
 
 PAGE = "spl-resources-all-drug-labels.cfm"
 
@@ -59,7 +59,7 @@ class Fault:
     stalls: bool = False
 
 
-class DailyMedServer:
+class DailyMedServer(InThread):
     """`calls` are the requests in order; `etags` and `md5` may be set to what the server says of its files."""
 
     def __init__(self, labels: Iterable[bytes] = (), files: Mapping[str, bytes] | None = None) -> None:
@@ -71,9 +71,7 @@ class DailyMedServer:
         self.faults: Callable[[Call], Fault | None] = lambda call: None
         self.calls: list[Call] = []
         self._seen: Counter[str] = Counter()
-        self._loop = asyncio.new_event_loop()
-        self._thread = threading.Thread(target=self._run, daemon=True)
-        self._ready = threading.Event()
+        super().__init__()
 
     @property
     def url(self) -> str:
@@ -88,35 +86,10 @@ class DailyMedServer:
         self.calls.clear()
         self._seen.clear()
 
-    def __enter__(self) -> DailyMedServer:
-        self._thread.start()
-        self._ready.wait(10)
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.stop()
-
-    def stop(self) -> None:
-        """From now on nobody is there; the second time, nothing happens."""
-        if not self._thread.is_alive():
-            return
-        self._loop.call_soon_threadsafe(self._loop.stop)
-        self._thread.join(10)
-
-    def _run(self) -> None:
-        asyncio.set_event_loop(self._loop)
-        runner = self._loop.run_until_complete(self._start())
-        self._ready.set()
-        self._loop.run_forever()
-        self._loop.run_until_complete(runner.cleanup())
-        self._loop.close()
-
-    async def _start(self) -> web.AppRunner:
+    async def start(self) -> web.AppRunner:
         app = web.Application()
         app.router.add_get("/{path:.*}", self._serve)
-        runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.1, handler_cancellation=True)
-        await runner.setup()
-        await web.TCPSite(runner, "127.0.0.1", 0).start()
+        runner = await listening(app)
         self.port = runner.addresses[0][1]
         return runner
 

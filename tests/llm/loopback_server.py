@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping
@@ -26,6 +25,7 @@ from typing import Any
 import orjson
 from aiohttp import web
 
+from tests.in_thread import InThread, listening
 from tests.llm.loopback_streams import Trouble, events, send
 
 Answer = Callable[[Mapping[str, Any]], str]
@@ -76,7 +76,7 @@ def text_of(message: Mapping[str, Any]) -> str:
     return content if isinstance(content, str) else "".join(block["text"] for block in content)
 
 
-class LoopbackServer:
+class LoopbackServer(InThread):
     """Counts what it sees: `calls` in order, `by_prompt` (a digest of the messages), `answered`, `most_in_flight`, and
     `abandoned`: calls whose client was gone before the reply was whole."""
 
@@ -97,9 +97,7 @@ class LoopbackServer:
         self.first_at = self.last_at = 0.0
         self.port = port
         self._keep_calls, self._ssl = keep_calls, ssl_context
-        self._loop = asyncio.new_event_loop()
-        self._thread = threading.Thread(target=self._run, daemon=True)
-        self._ready = threading.Event()
+        super().__init__()
 
     @property
     def url(self) -> str:
@@ -110,33 +108,12 @@ class LoopbackServer:
     def openai_url(self) -> str:
         return f"{self.url}/v1"
 
-    def __enter__(self) -> LoopbackServer:
-        self._thread.start()
-        self._ready.wait(10)
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._loop.call_soon_threadsafe(self._loop.stop)
-        self._thread.join(10)
-
-    def _run(self) -> None:
-        asyncio.set_event_loop(self._loop)
-        runner = self._loop.run_until_complete(self.start())
-        self._ready.set()
-        self._loop.run_forever()
-        self._loop.run_until_complete(runner.cleanup())
-        self._loop.close()
-
     async def start(self) -> web.AppRunner:
-        """Serves in the running loop until the runner is cleaned up."""
         app = web.Application(client_max_size=1 << 30)
         app.router.add_post("/v1/chat/completions", self._serve)
         app.router.add_post("/v1/messages", self._serve)
         app.router.add_get("/seen", self._tell)
-        runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.1, handler_cancellation=True)
-        await runner.setup()
-        site = web.TCPSite(runner, "127.0.0.1", self.port, ssl_context=self._ssl, backlog=1024)
-        await site.start()
+        runner = await listening(app, self.port, ssl_context=self._ssl, backlog=1024)
         self.port = runner.addresses[0][1]
         return runner
 
