@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import threading
+from abc import ABC, abstractmethod
 from typing import Any
 
 from aiohttp import web
 from typing_extensions import Self
 
 
-class InThread:
+class InThread(ABC):
     """Serves from `with` to its end, or to `stop`."""
 
     def __init__(self) -> None:
@@ -18,9 +19,9 @@ class InThread:
         self._thread = threading.Thread(target=self._run, daemon=True)
         self._ready = threading.Event()
 
+    @abstractmethod
     async def start(self) -> web.AppRunner:
         """Serves in the running loop until the runner is cleaned up."""
-        raise NotImplementedError
 
     def __enter__(self) -> Self:
         self._thread.start()
