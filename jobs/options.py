@@ -101,8 +101,10 @@ def _help(field: FieldInfo) -> str:
 def _read_yaml(path: str) -> dict[str, Any]:
     try:
         values = yaml.safe_load(Location(path).read_text())
-    except (StorageError, UnicodeDecodeError, yaml.YAMLError) as error:
-        stop(f"--config {path} can't be read: {error}")
+    except StorageError as error:
+        stop(f"--config: {error}")
+    except (UnicodeDecodeError, yaml.YAMLError) as error:
+        stop(f"--config {path} is no YAML: {error}")
     if not isinstance(values, dict):
         stop(f"--config {path} must hold options as `name: value` lines")
     return {str(name).replace("-", "_"): value for name, value in values.items()}

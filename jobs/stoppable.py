@@ -11,6 +11,8 @@ from typing import Any, Protocol
 
 from fdarx_core.pipeline.control import Control, asking_ended_by, await_stopped, stop_asking
 from fdarx_core.storage import RunDirectory
+from fdarx_core.storage.errors import Unreachable
+from jobs.exits import STOPPED
 from jobs.progress import ProgressLine
 
 
@@ -45,6 +47,10 @@ def ending(run: RunDirectory) -> Iterator[None]:
     try:
         with as_ctrl_c():
             yield
+    except Unreachable as error:  # neither can run.json be told: it goes on saying so until the next job finds that
+        told = getattr(error, "cause", error)  # what a Ray task raised comes with its traceback around it
+        print(f"error: {' '.join(str(told).split())}", file=sys.stderr)
+        raise SystemExit(STOPPED) from error
     except BaseException as error:
         if run.info()["status"] == "running":
             run.stop("interrupted" if isinstance(error, KeyboardInterrupt) else "failed")

@@ -43,7 +43,7 @@ def test_command_line_over_yaml_over_defaults(tmp_path: Path) -> None:
         (["--names", "a", "--count", "many"], "--count: Input should be a valid integer"),
         (["--names", "a", "--count", "0"], "--count: Input should be greater than or equal to 1 (given: '0')"),
         (["--names", "a", "--colour", "red"], "unrecognized arguments: --colour red"),
-        (["--names", "a", "--config", "absent.yaml"], "--config absent.yaml can't be read"),
+        (["--names", "a", "--config", "absent.yaml"], "--config: cannot read absent.yaml"),
     ],
 )
 def test_a_wrong_option_is_one_clear_line(capsys: pytest.CaptureFixture[str], arguments: list[str], says: str) -> None:
@@ -56,7 +56,7 @@ def test_yaml_must_hold_known_options(capsys: pytest.CaptureFixture[str], tmp_pa
     for text, says in (
         ("names: [a]\ncolour: red", "--colour"),
         ("- a", "must hold options"),
-        ("a: [", "can't be read"),
+        ("a: [", "job.yaml is no YAML"),
     ):
         (tmp_path / "job.yaml").write_text(text)
         assert says in fails(capsys, "--config", str(tmp_path / "job.yaml"))

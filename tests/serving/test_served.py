@@ -106,7 +106,7 @@ def test_no_mapping(tmp_path: Path, text: str, says: str) -> None:
 
 
 def test_no_file(tmp_path: Path) -> None:
-    with pytest.raises(ModelsError, match=r"absent.yaml: can't be read: .*; give a YAML file that describes one"):
+    with pytest.raises(ModelsError, match=r"cannot read .*absent.yaml: .*; give a YAML file that describes one"):
         load_served(tmp_path / "absent.yaml")
 
 
