@@ -1,6 +1,6 @@
 """What the order of requests saves: full-label questions as a sweep orders them, and at random, to a real engine.
 
-    python -m benchmarks.prefix_order [--run BUILD] [--labels 38] [--replicas 1 2]
+    python -m benchmarks.prefix_order [--run BUILD] [--labels 24] [--replicas 1 2]
 
 Labels and questions are those of a real build (made of $FDARX_DATA where none is given), ten questions a label, whose
 text is cut at 16,000 characters, as FDARxBench's code does. The model is small, with random weights, on vLLM for CPU,
@@ -44,7 +44,7 @@ from tests.engine.server import BLOCK, CONTEXT, MODEL, built, running
 QUESTIONS = 10
 CACHED_SHARE = 1 / 6
 CONCURRENT = 8
-HIDDEN, LAYERS = 512, 4
+HIDDEN, LAYERS = 512, 8
 MOST_COMPUTED = {1: 0.12, 2: 0.15}
 LEAST_SPEEDUP = 4.0
 _REPLY_TOKENS = 4
@@ -188,7 +188,7 @@ def main() -> int:
     """Print the ratios; exit 1 where one is missed."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--run", help="a finished build; without it one is made of the real labels")
-    parser.add_argument("--labels", type=int, default=38)
+    parser.add_argument("--labels", type=int, default=24)
     parser.add_argument("--label-chars", type=int, default=16_000)
     parser.add_argument("--replicas", type=int, nargs="*", default=[1, 2], choices=sorted(MOST_COMPUTED))
     parser.add_argument("--seed", type=int, default=5)
