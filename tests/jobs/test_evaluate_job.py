@@ -175,7 +175,7 @@ def test_a_plan_asks_nothing(example_build: Path, server: LoopbackServer, tmp_pa
         (("--settings", "oracle,open_book"), "--settings: Value error, there is no setting open_book"),
         (("--retrievers", "bm26"), "there is no retriever bm26"),
         (("--judge", "nobody"), "--judge nobody: there is no such model"),
-        (("--models", "missing.yaml"), "missing.yaml: can't be read"),
+        (("--models", "missing.yaml"), "cannot read missing.yaml"),
         (("--retrievers", "bm25+rerank"), "--reranker-model"),
         (("--bertscore-model", "nowhere"), "--bertscore-model: "),
         (("--benchmark", "nowhere"), "there is nothing at nowhere"),

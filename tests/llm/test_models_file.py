@@ -68,7 +68,7 @@ def test_what_is_wrong(text: str, message: str, file: Path, monkeypatch: pytest.
 
 
 def test_no_file(tmp_path: Path) -> None:
-    with pytest.raises(ModelsError, match=r"none\.yaml: can't be read"):
+    with pytest.raises(ModelsError, match=r"none\.yaml: "):
         load_models(tmp_path / "none.yaml")
 
 
