@@ -49,15 +49,19 @@ Form = Callable[[Entry], str]
 
 def with_bounds(entry: Entry) -> str:
     """`0.53 [0.50, 0.56]`, the value alone where it has no interval."""
-    bounds = "" if entry.low is None or entry.high is None else f" [{entry.low:.2f}, {entry.high:.2f}]"
-    return f"{entry.value:.2f}{bounds}"
+    bounds = "" if entry.low is None or entry.high is None else f" [{_figure(entry.low)}, {_figure(entry.high)}]"
+    return f"{_figure(entry.value)}{bounds}"
 
 
 def with_margin(entry: Entry) -> str:
     """`0.53 ±0.03`: the larger of the two distances to a bound, so that the interval is never shown too narrow."""
     if entry.low is None or entry.high is None:
-        return f"{entry.value:.2f}"
-    return f"{entry.value:.2f} ±{max(entry.high - entry.value, entry.value - entry.low):.2f}"
+        return _figure(entry.value)
+    return f"{_figure(entry.value)} ±{max(entry.high - entry.value, entry.value - entry.low):.2f}"
+
+
+def _figure(value: float) -> str:
+    return f"{round(value, 2) + 0.0:.2f}"  # no -0.00
 
 
 def as_text(grid: Grid, width: int = 100) -> str:

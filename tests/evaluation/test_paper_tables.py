@@ -122,6 +122,12 @@ def test_columns_start_at_the_same_place_in_every_row() -> None:
     assert (first.index("–"), first.index("0.50")) == (second.index("1.00"), second.index("–"))
 
 
+def test_what_rounds_to_nothing_has_no_sign() -> None:
+    grid = Grid("T", "Model", [Column("A", "x")], [("m", [Entry(-0.001, -0.004, 0.003)])])
+    assert "0.00 [0.00, 0.00]" in as_text(grid)
+    assert "-" not in as_text(grid).splitlines()[-1]
+
+
 def test_no_figures_make_an_empty_table() -> None:
     assert table_1([], judge="").rows == []
     assert "Model" in as_text(table_1([], judge=""))
