@@ -14,6 +14,18 @@ from fdarx_core.records.evaluation import (
     Score,
     Subject,
 )
+from fdarx_core.records.factuality import (
+    CheckedAnswer,
+    Claim,
+    ClaimVerdict,
+    Contraindication,
+    Correlation,
+    Evidence,
+    FactualityFigure,
+    FactualityScore,
+    PairVerdict,
+    SafetyFlag,
+)
 from fdarx_core.records.judging import Verdict
 from fdarx_core.records.labels import Highlight, Label, Passage, Section
 from fdarx_core.records.questions import NO_ANSWER, QuestionAnswer, Reject, StageCount, content_id
@@ -33,15 +45,24 @@ from fdarx_core.records.rag import (
 __all__ = [
     "NO_ANSWER",
     "Cell",
+    "CheckedAnswer",
     "Chunk",
+    "Claim",
+    "ClaimVerdict",
     "Comparison",
+    "Contraindication",
+    "Correlation",
     "Document",
     "Equivalence",
+    "Evidence",
+    "FactualityFigure",
+    "FactualityScore",
     "Figure",
     "Found",
     "Grade",
     "Highlight",
     "Label",
+    "PairVerdict",
     "Passage",
     "Prediction",
     "QuestionAnswer",
@@ -56,6 +77,7 @@ __all__ = [
     "Request",
     "Response",
     "RetrievalScore",
+    "SafetyFlag",
     "Score",
     "Section",
     "StageCount",
