@@ -84,6 +84,7 @@ CASES = [
     ),
     (MAX_Q, MAX, "1500 mg a day in three divided doses", "CORRECT"),
     (MAX_Q, MAX, "The maximum is 1.5 g daily in 3 divided doses.", "CORRECT"),
+    (MAX_Q, MAX, "In 3 divided doses, the daily dose must not go above 1,500 mg.", "CORRECT"),
     (CHILD_Q, CHILD, "Treatment of partial-onset seizures in children from 6 to 17 years of age.", "CORRECT"),
     (HEPATIC_Q, HEPATIC, "No adjustment is necessary.", "CORRECT"),
     (

@@ -35,6 +35,10 @@ _ONE = re.compile(
     r"\bone(?=(?: (?:\w+-?){1,3})? ?-?\s?(?:tablet|capsule|dose|time|day|week|month|hour|year|drop|puff|patch)s?\b)"
 )
 _DEGREES = re.compile(r"\s*(?:°|º|degrees?)\s*([cf])\w*")
+_AT_MOST = re.compile(
+    r"\b(?:(?:must|should|may|can|do|does|is|are) )?(?:not|never|cannot) (?:be )?(?:\w+ )?"
+    r"(?:above|over|more than|exceed) (?=\d)"
+)
 _WRITTEN = (
     ("per cent", "%"),
     ("twenty-four", "24"),
@@ -46,13 +50,17 @@ _WRITTEN = (
 
 
 def plain(text: str) -> str:
-    """Lower case, one kind of dash, figures for small numbers, without thousands separators and cross-references."""
+    """Lower case, one kind of dash, figures for small numbers, one wording of upper bounds, no thousands separators and
+    cross-references."""
     if not text.isascii():
         text = unicodedata.normalize("NFKC", _INVISIBLE.sub("", text)).replace("μ", "u")
     text = text.translate(_SIGNS).lower()
     for written, short in _WRITTEN:
         text = text.replace(written, short)
-    text = _MARK.sub(" ", _REFERENCE.sub(" ", text))
+    if "(" in text or "[" in text:
+        text = _REFERENCE.sub(" ", text)
+    text = _MARK.sub(" ", text)
     text = _THOUSANDS.sub("", _SURFACE.sub(" ", text) if "1.73" in text else text)
     text = _ONE.sub("1", _SPELT.sub(lambda found: _FIGURES[found[1]], text))
-    return _DEGREES.sub(r" °\1", text)
+    text = _AT_MOST.sub("at most ", text)
+    return _DEGREES.sub(r" °\1", text) if "°" in text or "º" in text or "degree" in text else text

@@ -1,0 +1,187 @@
+"""Claims a second through entailment: batched by length, against one pair at a time, same model, pairs and run.
+
+    python -m benchmarks.factuality [--model DIRECTORY] [--claims 16]
+
+Claims of MedLFQA's published answers are held against their five nearest passages of real labels, then against their
+five nearest PubMedQA abstracts, all found through FDARX_DATA. One pair at a time is measured in two ways: `padded`
+fills each pair up to 512 tokens, as `tokenizer(..., padding="max_length", truncation=True)` of much code does; `plain`
+gives the model each pair as it is. Seconds are those of one CPU core, which other work on the machine changes little.
+Without a model's directory, a BERT of random weights is made. Exits 1 where batches judge less than 3 times as many
+claims a second as the padded way on labels' passages, or results differ.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from statistics import median
+
+from fdarx_core.factuality.claims import claims_of
+from fdarx_core.factuality.entailment.inference import Inference, Pair
+from fdarx_core.factuality.entailment.nli import NliEntailment
+from fdarx_core.labels import find_sources, parse_label, read_source
+from fdarx_core.records import CheckedAnswer, Reject
+from fdarx_core.retrieval import Collection, Queries, retriever
+
+ROUNDS = 3
+LEAST = 3.0
+K = 5
+TOLERANCE = 1e-5
+LONGEST = 512
+LABELS = 40
+SHAPE = {"hidden_size": 256, "num_hidden_layers": 4, "num_attention_heads": 4, "intermediate_size": 1024}
+"""BERT-mini's: small for an NLI model, but nearly all of its time is arithmetic."""
+WORDS = 30_000
+"""Of the vocabulary, as BERT's: with fewer, texts would have more tokens than a real model counts."""
+ANSWERS = ("medlfqa/kqa_golden_test.mistral-7b.jsonl", "medlfqa/live_qa_test.mistral-7b.jsonl")
+
+Row = tuple[float, float, float]
+Way = Callable[[Sequence[Pair]], list[Row]]
+
+
+def claims(data: Path, wanted: int) -> list[str]:
+    """So many, evenly from all answers."""
+    rows = [json.loads(line) for name in ANSWERS for line in (data / name).open(encoding="utf-8")]
+    answers = [CheckedAnswer(str(at), str(at), row["question"], row["answer"], "m") for at, row in enumerate(rows)]
+    found = [claim.resolved for answer in answers for claim in claims_of(answer)]
+    return found[:: max(1, len(found) // wanted)][:wanted]
+
+
+def abstracts(data: Path) -> list[str]:
+    """The text of each, its sections one after another."""
+    lines = (data / "pubmedqa" / "labelled.jsonl").open(encoding="utf-8")
+    return ["\n".join(json.loads(line)["CONTEXTS"]) for line in lines]
+
+
+def label_passages(data: Path) -> list[str]:
+    """Those of the first labels."""
+    sources = find_sources([str(data / "spl" / "dm_spl_release_human_rx.zip")]).sources[:LABELS]
+    read = [one for source in sources for one in read_source(source)]
+    return [passage.text for one in read if not isinstance(one, Reject) for passage in parse_label(one[1])[1]]
+
+
+def pairs_of(texts: Sequence[str], passages: Sequence[str]) -> list[Pair]:
+    """Each claim with its nearest passages."""
+    found = retriever("bm25").rank(Queries(texts), Collection(passages), K)
+    return [Pair(passages[at], text) for text, ranked in zip(texts, found, strict=True) for at, _ in ranked]
+
+
+def model_of(shape: Mapping[str, int], texts: Sequence[str], folder: Path) -> str:
+    """A BERT of random weights that knows the texts' words; returns its directory."""
+    import torch
+    from tokenizers import BertWordPieceTokenizer
+    from transformers import BertConfig, BertForSequenceClassification, BertTokenizerFast
+
+    plain = BertWordPieceTokenizer()
+    plain.train_from_iterator(texts, vocab_size=WORDS, show_progress=False)
+    plain.save_model(str(folder))
+    BertTokenizerFast(str(folder / "vocab.txt"), model_max_length=LONGEST).save_pretrained(folder)
+    torch.manual_seed(5)
+    names = dict(enumerate(("entailment", "neutral", "contradiction")))
+    config = BertConfig(**shape, vocab_size=WORDS, id2label=names, initializer_range=0.1)
+    BertForSequenceClassification(config).save_pretrained(folder)
+    return str(folder)
+
+
+def one_by_one(directory: str, padding: str | bool) -> Way:
+    """As usual code has it; pairs that are too long are cut."""
+    import torch
+    from transformers import AutoModelForSequenceClassification, AutoTokenizer
+
+    tokenizer = AutoTokenizer.from_pretrained(directory)
+    model = AutoModelForSequenceClassification.from_pretrained(directory).eval()
+
+    def judge(pair: Pair) -> Row:
+        inputs = tokenizer(
+            pair.premise, pair.hypothesis, truncation=True, max_length=LONGEST, padding=padding, return_tensors="pt"
+        )
+        with torch.no_grad():
+            first, second, third = model(**inputs).logits.softmax(-1)[0].tolist()
+        return first, second, third
+
+    return lambda pairs: [judge(pair) for pair in pairs]
+
+
+def batched(directory: str) -> Way:
+    """Ours."""
+    entailment = NliEntailment(directory, device="cpu")
+
+    def judge(pairs: Sequence[Pair]) -> list[Row]:
+        found = [one for one in entailment.judge(pairs) if isinstance(one, Inference)]
+        return [(one.entailment, one.neutral, one.contradiction) for one in found]
+
+    return judge
+
+
+def measure(name: str, ways: Mapping[str, Way], pairs: Sequence[Pair]) -> dict[str, float]:
+    """Seconds of each way, the median over rounds in turn; prints claims a second. Raises where results differ."""
+    taken: dict[str, list[float]] = {way: [] for way in ways}
+    for _ in range(ROUNDS):
+        results = {}
+        for way, judge in ways.items():
+            start = time.process_time()
+            results[way] = judge(pairs)
+            taken[way].append(time.process_time() - start)
+    worst = max(
+        abs(one - other)
+        for way in ("padded", "plain")
+        for row, others in zip(results[way], results["batched"], strict=True)
+        for one, other in zip(row, others, strict=True)
+    )
+    if worst > TOLERANCE:
+        raise SystemExit(f"{name}: results differ by {worst:.1e}, at most {TOLERANCE} is due to rounding")
+    seconds = {way: median(found) for way, found in taken.items()}
+    rates = "   ".join(f"{way} {len(pairs) / K / found:5.2f}" for way, found in seconds.items())
+    print(f"{name}: claims a CPU second: {rates}   results within {worst:.0e}", flush=True)
+    return seconds
+
+
+def fitting(directory: str, pairs: Sequence[Pair]) -> list[Pair]:
+    """The pairs that all ways read whole: of others the one-by-one ways would read a part."""
+    from transformers import AutoTokenizer
+
+    tokenizer = AutoTokenizer.from_pretrained(directory)
+    sizes = [len(tokenizer(pair.premise, pair.hypothesis, verbose=False)["input_ids"]) for pair in pairs]
+    kept = [pair for pair, size in zip(pairs, sizes, strict=True) if size <= LONGEST]
+    print(f"  {len(kept)} of {len(pairs)} pairs fit in {LONGEST} tokens; median {median(sizes):.0f} tokens a pair")
+    return kept
+
+
+def main() -> int:
+    """Print claims a second and ratios; exit 1 where the one that is promised falls short."""
+    import torch
+
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--model", help="directory of an NLI model")
+    parser.add_argument("--claims", type=int, default=16)
+    options = parser.parse_args()
+    torch.set_num_threads(1)
+    data = Path(os.environ.get("FDARX_DATA", Path(__file__).parents[2] / "shared" / "data"))
+    texts, evidence = claims(data, options.claims), {"labels": label_passages(data), "abstracts": abstracts(data)}
+    ratios = {}
+    with tempfile.TemporaryDirectory() as folder:
+        known = [*texts, *(text for passages in evidence.values() for text in passages)]
+        directory = options.model or model_of(SHAPE, known, Path(folder))
+        ways = {
+            "padded": one_by_one(directory, "max_length"),
+            "plain": one_by_one(directory, False),
+            "batched": batched(directory),
+        }
+        print(f"{len(texts)} claims × {K} passages, {options.model or f'BERT of random weights, {SHAPE}'}")
+        for name, passages in evidence.items():
+            seconds = measure(name, ways, fitting(directory, pairs_of(texts, passages)))
+            for way in ("padded", "plain"):
+                ratios[name, way] = seconds[way] / seconds["batched"]
+                print(f"  batched over {way}, one by one: {ratios[name, way]:.2f}")
+    print(f"load average {os.getloadavg()[0]:.1f}; labels, over padded: at least {LEAST}")
+    return int(ratios["labels", "padded"] < LEAST)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,125 @@
+"""Precision and recall of an entailment engine on 60 claims marked by hand against passages of real labels.
+
+    python -m benchmarks.marked_claims [--entailment DIRECTORY] [--show] [--threshold 0.7]
+
+20 claims each are supported by their passage (by an exact fact or a paraphrase), contradicted by it (one number, unit,
+population or negation was changed), and unsupported (plausible for the drug, but not in the passage). The engine is the
+built-in rules, or an NLI model of transformers in a directory. The labels are found through FDARX_DATA.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from fdarx_core.factuality.entailment.inference import Entailment, Inference, Judgement, Pair
+from fdarx_core.factuality.entailment.nli import NliEntailment
+from fdarx_core.factuality.entailment.rules import RulesEntailment
+from fdarx_core.factuality.verdicts import CONTRADICTED, SUPPORTED, THRESHOLD, UNSCORED, UNSUPPORTED
+from fdarx_core.labels import find_sources, parse_label, read_source
+from fdarx_core.records import Label, Passage, Reject
+
+MARKED = Path(__file__).parent.parent / "tests" / "factuality" / "marked_claims.jsonl"
+RELEASE = "spl/dm_spl_release_human_rx.zip"
+CLASSES = (SUPPORTED, CONTRADICTED, UNSUPPORTED)
+
+
+@dataclass(frozen=True, slots=True)
+class MarkedClaim:
+    """A claim with the passage that it was written for; `changed` says how it was made."""
+
+    pair: Pair
+    mark: str
+    changed: str
+
+
+@dataclass(frozen=True, slots=True)
+class ClassFigures:
+    """How well one class is told, each 0 to 1; 0 where nothing is."""
+
+    precision: float
+    recall: float
+    f1: float
+
+
+def marked_claims(release: Path) -> list[MarkedClaim]:
+    """The claims marked by hand beside their passages, which are read from a bulk release of prescription labels."""
+    rows = [json.loads(line) for line in MARKED.read_text(encoding="utf-8").splitlines()]
+    labels = labels_of(release, {row["set_id"] for row in rows})
+    found = []
+    for row in rows:
+        label, passages = labels[row["set_id"]]
+        pair = Pair(passages[row["passage"]].text, row["claim"], label.drug_name)
+        found.append(MarkedClaim(pair, row["mark"], row["changed"]))
+    return found
+
+
+def labels_of(release: Path, wanted: set[str]) -> dict[str, tuple[Label, list[Passage]]]:
+    """The labels of these set ids, by set id, each with its passages; a bulk release names its files by them."""
+    sources = find_sources([str(release)]).sources
+    named = [one for one in sources if any(set_id in one.name for set_id in wanted)]
+    read = [document for source in named for document in read_source(source)]
+    parsed = (parse_label(document[1]) for document in read if not isinstance(document, Reject))
+    return {label.set_id: (label, passages) for label, passages in parsed}
+
+
+def verdict(judgement: Judgement, threshold: float = THRESHOLD) -> str:
+    """What one passage says of a claim, as `verdict_of` decides it for several."""
+    if not isinstance(judgement, Inference):
+        return UNSCORED
+    likelier = max(judgement.entailment, judgement.contradiction)
+    if likelier < threshold:
+        return UNSUPPORTED
+    return SUPPORTED if likelier == judgement.entailment else CONTRADICTED
+
+
+def confusion(marks: Sequence[str], verdicts: Sequence[str]) -> Counter[tuple[str, str]]:
+    """How often each mark got each verdict."""
+    return Counter(zip(marks, verdicts, strict=True))
+
+
+def figures(counts: Counter[tuple[str, str]], name: str) -> ClassFigures:
+    """Precision, recall and F1 of one class."""
+    right = counts[name, name]
+    said = sum(count for (_, verdict), count in counts.items() if verdict == name)
+    marked = sum(count for (mark, _), count in counts.items() if mark == name)
+    return ClassFigures(right / max(said, 1), right / max(marked, 1), 2 * right / max(said + marked, 1))
+
+
+def main(arguments: list[str]) -> int:
+    """Print the table, and with --show each claim that was told wrongly."""
+    parser = argparse.ArgumentParser(description="precision and recall on claims marked by hand")
+    parser.add_argument("--entailment", metavar="DIRECTORY", help="an NLI model of transformers; the rules if left out")
+    parser.add_argument("--threshold", type=float, default=THRESHOLD)
+    parser.add_argument("--show", action="store_true", help="the claims told wrongly, with what was seen")
+    chosen = parser.parse_args(arguments)
+    engine: Entailment = NliEntailment(chosen.entailment) if chosen.entailment else RulesEntailment()
+    claims = marked_claims(Path(os.environ.get("FDARX_DATA", "../shared/data")) / RELEASE)
+    judged = engine.judge([one.pair for one in claims])
+    verdicts = [verdict(one, chosen.threshold) for one in judged]
+    _print_table(engine.name, confusion([one.mark for one in claims], verdicts))
+    for one, said, judgement in zip(claims, verdicts, judged, strict=True):
+        if chosen.show and said != one.mark:
+            print(f"{one.mark} told {said} ({one.changed or 'not in the passage'}): {one.pair.hypothesis}")
+            print(f"    {judgement.reason}")
+    return 0
+
+
+def _print_table(engine: str, counts: Counter[tuple[str, str]]) -> None:
+    columns = (*CLASSES, UNSCORED)
+    print(f"{engine}: {sum(counts[name, name] for name in CLASSES)} of {counts.total()} claims told rightly")
+    print(f"{'marked / told':14}" + "".join(f"{name:>14}" for name in (*columns, "precision", "recall", "F1")))
+    for mark in CLASSES:
+        of = figures(counts, mark)
+        shares = "".join(f"{share:14.2f}" for share in (of.precision, of.recall, of.f1))
+        print(f"{mark:14}" + "".join(f"{counts[mark, name]:14}" for name in columns) + shares)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,99 @@
+"""What the rules say of pairs whose answer is known by where they come from, and how many they judge a second.
+
+    python -m benchmarks.rules_entailment [--passages 800]
+
+Conclusions of PubMedQA against their own abstract (mostly supported or neither) and another one's (neither); MedLFQA's
+must-have and nice-to-have statements against the reference answer that they were written from (mostly supported), and
+another question's (neither). Shares are at the threshold of the verdicts. Then the marked claims against the passages
+of their labels, on one core: `first` reads each passage, `again` has it read. The data is found through FDARX_DATA.
+Exits 1 where fewer than 3,000 pairs a second are judged again.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+import time
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from benchmarks.marked_claims import CLASSES, MARKED, RELEASE, labels_of, verdict
+from fdarx_core.factuality.entailment.inference import Pair
+from fdarx_core.factuality.entailment.rules import RulesEntailment
+from fdarx_core.filters.text import sentences
+
+LEAST = 3000
+FAR = 7
+"""Rows from one to the other whose text stands in for what has nothing to do with it."""
+ENGINE = RulesEntailment()
+
+
+def rows(path: Path) -> list[dict[str, Any]]:
+    """Of a file in JSON lines."""
+    return [json.loads(line) for line in path.open(encoding="utf-8")]
+
+
+def conclusions(data: Path, step: int) -> Iterator[Pair]:
+    """The sentences of each conclusion with the abstract that stands so many rows on."""
+    found = rows(data / "pubmedqa" / "labelled.jsonl")
+    for number, row in enumerate(found):
+        abstract = "\n".join(found[(number + step) % len(found)]["CONTEXTS"])
+        yield from (Pair(abstract, sentence) for sentence in sentences(row["LONG_ANSWER"]))
+
+
+def statements(data: Path, field: str, step: int) -> Iterator[Pair]:
+    """The statements of a question with the reference answer that stands so many rows on."""
+    for name in ("kqa_golden_test", "live_qa_test"):
+        found = rows(data / "medlfqa" / f"{name}.jsonl")
+        for number, row in enumerate(found):
+            answer = found[(number + step) % len(found)]["Free_form_answer"]
+            yield from (Pair(answer, one) for one in row.get(field) or ())
+
+
+def shares(name: str, pairs: Sequence[Pair]) -> str:
+    """One line of the table."""
+    counts = Counter(verdict(one) for one in ENGINE.judge(pairs))
+    told = "".join(f"{counts[one] / len(pairs):14.3f}" for one in CLASSES)
+    return f"{name:46}{len(pairs):8}{told}"
+
+
+def seconds(pairs: Sequence[Pair]) -> float:
+    """Of one core, to judge all."""
+    start = time.process_time()
+    ENGINE.judge(pairs)
+    return time.process_time() - start
+
+
+def main(arguments: list[str]) -> int:
+    """Print the shares and the rates."""
+    parser = argparse.ArgumentParser(description="entailment by rules: shares by where pairs come from, and speed")
+    parser.add_argument("--passages", type=int, default=800, help="of the marked claims' labels, to measure the speed")
+    chosen = parser.parse_args(arguments)
+    data = Path(os.environ.get("FDARX_DATA", "../shared/data"))
+    print(f"{'':46}{'pairs':>8}" + "".join(f"{one:>14}" for one in CLASSES))
+    print(shares("PubMedQA conclusion, its own abstract", list(conclusions(data, 0))))
+    print(shares("PubMedQA conclusion, another abstract", list(conclusions(data, FAR))))
+    for field in ("Must_have", "Nice_to_have"):
+        print(shares(f"MedLFQA {field}, its own reference answer", list(statements(data, field, 0))))
+        print(shares(f"MedLFQA {field}, another reference answer", list(statements(data, field, FAR))))
+    return _speed(data, chosen.passages)
+
+
+def _speed(data: Path, wanted: int) -> int:
+    found = labels_of(data / RELEASE, {row["set_id"] for row in rows(MARKED)})
+    passages = [(label, one) for label, held in found.values() for one in held][:wanted]
+    claims = {
+        label.set_id: [row["claim"] for row in rows(MARKED) if row["set_id"] == label.set_id] for label, _ in passages
+    }
+    pairs = [Pair(one.text, claim, label.drug_name) for label, one in passages for claim in claims[label.set_id]]
+    first, again = len(pairs) / seconds(pairs), len(pairs) / seconds(pairs)
+    print(f"{len(pairs)} pairs, {len(passages)} passages: {first:,.0f} a second first, {again:,.0f} again ({LEAST})")
+    return int(again < LEAST)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

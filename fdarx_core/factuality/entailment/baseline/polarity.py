@@ -1,0 +1,232 @@
+"""What a statement denies, forbids, allows or leaves open, and on which side of an opposition it stands."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from fdarx_core.factuality.entailment.baseline.words import concept, concepts, weight, weight_of
+
+_VERB = r"(?:\s+(?:be|been|generally|usually|routinely|ever|normally|ordinarily|always))*"
+_FORBIDS = re.compile(
+    rf"\b(?:contraindicat\w*|(?:be|is|are) avoided|forbid\w*|prohibit\w*|(?:should|must|shall){_VERB} (?:not|never)\b"
+    rf"{_VERB}|(?:do|may) not{_VERB}(?= (?:use|take|give|administer|start|initiate|receive|exceed|drink|eat|drive|"
+    r"crush|chew|shake|freeze|breastfeed|inject|stop|double|store|operate|combine|swallow|split)\w*)"
+    r"|can ?not be (?=used|given|taken)|(?:shouldn|mustn)'t|never(?= (?:use|take|give|administer)\b)"
+    r"|(?:is|are|was|were|be) not (?:\w+ly )?(?:recommended|advised|advisable|indicated|appropriate|suitable|safe)"
+    r"|not (?:\w+ly )?(?:recommended|indicated|advised)|unsafe|refrain\w* from|inadvisable)\b"
+)
+_ALLOWS = re.compile(
+    r"\b(?:can|may|could|should|must|is to|are to|has to|have to)(?: (?:also|only|generally|usually|safely|freely))* "
+    r"(?:be (?:\w+ly )?(?:used|given|taken|administered|start|stop|prescribed|frozen|crushed|chewed|combined|"
+    r"stored|injected|mixed|applied|restarted|split|opened)|use|take|receive|drink|eat|breastfeed|drive)\b"
+    r"|\b(?:is|are|was|were) (?:\w+ly )?(?:recommended|indicated|advised|safe|suitable|appropriate|allowed|permitted)\b"
+)
+_NOT_FORBIDDEN = re.compile(r"\b(?:not|no|never) (?:\w+ )?forbids\b|\bforbids\s+(?:be )?forbids\b")
+_CONDITION = re.compile(r"\b(?:if|when|where|unless)\b[^,;.]*\bforbids\b")
+_SHUNS = re.compile(r"\b(?P<to>(?:\w+ )?to )?avoid(?P<noun>ing|ance(?: of)?)?(?P<what>[^;]*)")
+_ADVISED = re.compile(r"\b(?:advis\w+|instruct\w*|warn\w*|recommended|told|need|needs|important|best|counsel\w*) to ")
+_WITHOUT = re.compile(r"\bwithout\b(?P<what>[^,;]*?)(?=,|;|\b(?:and|or|in|at|on|as|is|was|for)\b|$)")
+_SUBORDINATE = re.compile(r"\b(?:although|though|while|whereas)\b([^,;.]*),")
+_DENIES = re.compile(
+    r"\b(?:no|not|never|neither|nor|cannot|none|lack(?:s|ed|ing)?|absence of|fail(?:s|ed)? to|unlikely|free of|"
+    r"free from|unable to|denies)\b|n't\b"
+)
+_OPEN = re.compile(
+    r"\b(?:unknown|uncertain|unclear|(?:not|never) (?:been )?(?:\w+ly )?(?:known|clear|certain|studied|evaluated|"
+    r"investigated|determined|assessed|tested|examined|defined|understood)|(?:no|insufficient|limited|inadequate) "
+    r"(?:\w+ )?(?:data|information|studies|evidence is)|inconclusive|cannot be (?:ruled out|excluded|determined)"
+    r"|whether|aim(?:s|ed)?|objectives?|purpose|sought to|hypothes[ie][sz]\w*"
+    r"|to (?:determine|evaluate|assess|investigate|explore|examine|compare|identify|clarify|find out|test|study|"
+    r"discuss|analy[sz]e|elucidate|estimate|review)|this (?:study|research|work|paper|article|trial|review)"
+    r" (?:\w+ )?(?:evaluate|assesse|investigate|explore|examine|compare|use|describe|analy[sz]e)[sd]"
+    r"|we (?:\w+ly )?(?:tested|evaluated|investigated|examined|assessed|studied|compared|asked|hypothesi[sz]ed))\b"
+    r"|^\W*to \w+"
+)
+_MASKED = re.compile(
+    r"\bwith (?:and|or) without\b|\bnot (?:only|limited to|necessarily|just)\b|\bno (?:more|less|later|fewer|greater) "
+    r"than\b|\bnot (?:more|less|later|fewer|greater) than\b|\bif not\b|\b(?:(?:should|must) )?not (?:to |be )?exceed\w*"
+    r"|\bno (?:sooner|earlier|longer) than\b|\bcannot (?:be )?(?:exceed\w*)"
+)
+_PASSIVE = re.compile(
+    r"\s*(?:been |be |yet )*(?:established|demonstrated|shown|proven|observed|seen|found|reported|"
+    r"necessary|needed|required|identified|detected|noted|expected)\b"
+)
+_CLAUSE = re.compile(
+    r"[.;!?](?:\s|$)|\n|\b(?:but|though|although|however|unless|whereas|while|because|since|so|which)\b"
+)
+_PART = re.compile(r",|\b(?:in|of|on|with|for|to|by|at|from|during|among|than|when|if|and|or|nor|following)\b")
+_EXCLUDES = re.compile(
+    r"\b(?:other than|except(?:ing)?(?: for| in)?|excluding|with the exception of|but not|rather than)\b"
+)
+NOT_KNOWN = "not known there"
+_EMPTY = frozenset[str]()
+_OF_USE = frozenset(map(concept, ("use", "take", "give", "treat", "start", "receive", "indicate", "get")))
+"""What is done with a drug: a claim that says so of those for whom it is forbidden contradicts."""
+_HINTS = (
+    *("no", "n't", "never", "neither", "cannot", "lack", "absence", "fail", "unlikely", "free ", "unable", "denies"),
+    *("contraindicat", "avoid", "forbid", "prohibit", "unsafe", "refrain", "inadvis", "other than", "except", "exclu"),
+    *("can ", "may ", "could ", "should ", "must ", " to ", "recommended", "indicated", "advised", "safe", "suitable"),
+    *(
+        "appropriate",
+        "allowed",
+        "permitted",
+        "unknown",
+        "uncertain",
+        "unclear",
+        "insufficient",
+        "limited",
+        "inadequate",
+    ),
+    *(
+        "inadequate",
+        "whether",
+        "aim",
+        "objective",
+        "purpose",
+        "sought",
+        "hypothes",
+        "to ",
+        "this ",
+        "we ",
+        "rather than",
+        "but not",
+    ),
+)
+"""What stands in any text that is more than affirmed: nearly all texts that are merely affirmed are told by it."""
+_FOCUS = 4
+"""Words after a denial that it is about."""
+MOST_OF_IT, NEARLY_ALL = 0.6, 0.8
+"""Share of a claim's words that must be forbidden where it allows, or where it merely speaks of them."""
+TURNED, TURNED_OF_THE_SAME = (1.0, 0.6), (0.15, 0.5)
+"""Weight of the words that one side denies and the other affirms, and their share of what is denied: in any statement,
+and in one that has nearly all of the claim's words."""
+
+
+@dataclass(frozen=True, slots=True)
+class Polarity:
+    """Concepts by how a statement speaks of them.
+
+    `denials` are the concepts right behind each denial, `denied` all of these, `clouded` those in the rest of its
+    clause, `forbidden` those in a clause that forbids, `allowed` in one that allows or recommends, `open` in one that
+    says that something is not known, or is what a study asks, or stand behind "without".
+    """
+
+    affirmed: frozenset[str] = _EMPTY
+    denials: tuple[frozenset[str], ...] = ()
+    clouded: frozenset[str] = _EMPTY
+    forbidden: frozenset[str] = _EMPTY
+    allowed: frozenset[str] = _EMPTY
+    open: frozenset[str] = _EMPTY
+
+    @property
+    def denied(self) -> frozenset[str]:
+        return _EMPTY.union(*self.denials)
+
+
+def polarity(text: str) -> Polarity:
+    """How a plain text speaks of its concepts."""
+    if not any(hint in text for hint in _HINTS):
+        return Polarity(frozenset(concepts(text)))
+    text = _SUBORDINATE.sub(r"; \1; ", _EXCLUDES.sub(" not ", _MASKED.sub(" ", text)))
+    read = [_read_clause(clause) for clause in _CLAUSE.split(text)]
+    return Polarity(
+        affirmed=_EMPTY.union(*(one.affirmed for one in read)),
+        denials=tuple(denial for one in read for denial in one.denials),
+        clouded=_EMPTY.union(*(one.clouded for one in read)),
+        forbidden=_EMPTY.union(*(one.forbidden for one in read)),
+        allowed=_EMPTY.union(*(one.allowed for one in read)),
+        open=_EMPTY.union(*(one.open for one in read)),
+    )
+
+
+def _read_clause(clause: str) -> Polarity:
+    marked = _CONDITION.sub(" ", _NOT_FORBIDDEN.sub(" is allowed ", _FORBIDS.sub(" forbids ", clause)))
+    held = frozenset(concepts(marked.replace(" forbids ", " ")))
+    if _OPEN.search(clause):
+        return Polarity(open=held)
+    if " forbids " in marked:
+        return Polarity(forbidden=held)
+    shunned, lacking = _shunned(marked), _EMPTY.union(*(concepts(one["what"]) for one in _WITHOUT.finditer(marked)))
+    denials = tuple(_focus(marked, one) for one in _DENIES.finditer(marked))
+    rest = held.difference(shunned, lacking, *denials)
+    allowed = rest if _ALLOWS.search(marked) else _EMPTY
+    affirmed, clouded = (_EMPTY, rest) if denials else (rest, _EMPTY)
+    return Polarity(affirmed, denials, clouded, shunned, allowed, lacking)
+
+
+def _shunned(clause: str) -> frozenset[str]:
+    """What is to be avoided: all behind the verb, the next thing behind the noun; nothing that is avoided thereby."""
+    found = _SHUNS.search(clause)
+    if found is None or (found["to"] and not _ADVISED.search(found["to"])):
+        return _EMPTY
+    return frozenset(concepts(found["what"].split(",")[0] if found["noun"] else found["what"]))
+
+
+def _focus(clause: str, denial: re.Match[str]) -> frozenset[str]:
+    """What a denial is about: the telling words behind it; all of a clause of which something was "not shown"."""
+    if _PASSIVE.match(clause, denial.end()):
+        return frozenset(concepts(clause[clause.rfind(",", 0, denial.start()) + 1 :]))
+    behind: list[str] = []
+    for part in _PART.split(clause[denial.end() :]):
+        behind += concepts(part)
+        if any(weight_of(one) >= 1 for one in behind):
+            break
+    return frozenset(behind[:_FOCUS] or concepts(clause[: denial.start()])[-_FOCUS:])
+
+
+def contradicting_polarity(said: Polarity, passage: Polarity, words: float, held: float) -> str:
+    """The concepts that one side denies or forbids and the other affirms or allows, "" for no such disagreement.
+
+    `words` is the weight of the claim's concepts, `held` of those that the passage has too.
+    """
+    if allowed := _one_allows(said, passage, words):
+        return f"one allows, the other forbids: {_listed(allowed)}"
+    if held < MOST_OF_IT * words:
+        return ""
+    least, most = TURNED if held < NEARLY_ALL * words else TURNED_OF_THE_SAME
+    if turned := _turned(said, passage, least, most) or _turned(passage, said, least, most):
+        return f"one denies, the other affirms: {_listed(turned)}"
+    known = said.open & passage.affirmed
+    if not passage.open and not passage.denials and weight(known) >= max(NEARLY_ALL * words, 1):
+        return f"said to be unknown: {_listed(known)}"
+    return ""
+
+
+def _turned(one: Polarity, other: Polarity, least: float, share: float) -> frozenset[str]:
+    """What one denies of what the other affirms without denying any of it.
+
+    Nothing below the weight `least`, or that is less than a `share` of what the denial is about.
+    """
+    against = other.denied | other.forbidden | other.open
+    for denial in one.denials:
+        turned = denial & other.affirmed - one.affirmed
+        if weight(turned) >= max(least, share * weight(denial)) and not denial & against:
+            return turned
+    return _EMPTY
+
+
+def _one_allows(said: Polarity, passage: Polarity, words: float) -> frozenset[str]:
+    """What one forbids and the other allows, or the claim plainly says: most of the claim, else nothing."""
+    if said.forbidden & passage.forbidden:
+        return _EMPTY
+    for own, other in ((said.forbidden, passage.allowed - passage.forbidden), (said.allowed, passage.forbidden)):
+        if weight(own & other) >= max(MOST_OF_IT * weight(own), 1):
+            return own & other
+    plainly = said.affirmed & passage.forbidden - passage.affirmed if said.affirmed & _OF_USE else _EMPTY
+    return plainly if weight(plainly) >= NEARLY_ALL * words else _EMPTY
+
+
+def lacks_polarity(said: Polarity, passage: Polarity) -> str:
+    """What the claim forbids or denies, or takes as known, without the passage doing so; "" for nothing."""
+    if said.forbidden and not said.forbidden & (passage.forbidden | passage.denied):
+        return "no prohibition there"
+    against = passage.denied | passage.clouded | passage.forbidden | passage.open
+    if said.denied and not said.denied & against:
+        return "no denial there"
+    known = said.affirmed & passage.open - passage.affirmed
+    return NOT_KNOWN if not said.open and weight(known) > weight(said.affirmed) / 2 else ""
+
+
+def _listed(found: frozenset[str]) -> str:
+    return ", ".join(sorted(found, key=lambda one: (-weight_of(one), one))[:4])
