@@ -8,6 +8,7 @@ from fdarx_core.llm.http_endpoint import HttpEndpoint
 from fdarx_core.llm.keys import request_key, source_digest
 from fdarx_core.llm.models import ModelConfig, ModelsError, Prices, load_models
 from fdarx_core.llm.prompts import Prompt, PromptError
+from fdarx_core.llm.server import Server
 from fdarx_core.llm.store import ResponseStore
 from fdarx_core.llm.streaming import stream
 from fdarx_core.llm.task import Reply, Task, Unparsable
@@ -31,6 +32,7 @@ __all__ = [
     "PromptError",
     "Reply",
     "ResponseStore",
+    "Server",
     "Task",
     "TextTask",
     "Unparsable",

@@ -7,8 +7,8 @@ from collections.abc import Callable, Mapping, Sequence
 
 from fdarx_core.llm.endpoints import Baseline
 from fdarx_core.llm.exchange import AskingStopped, EndpointStopped
-from fdarx_core.llm.http_endpoint import HttpEndpoint
 from fdarx_core.llm.segments import SegmentWriter
+from fdarx_core.llm.server import Server
 from fdarx_core.llm.store import ResponseStore
 from fdarx_core.llm.tries import Counters
 from fdarx_core.records import Request, Response
@@ -29,7 +29,7 @@ class Asker:
 
     def __init__(
         self,
-        endpoints: Mapping[str, HttpEndpoint | Baseline],
+        endpoints: Mapping[str, Server | Baseline],
         store: ResponseStore | None = None,
         *,
         max_requests: int | None = None,
@@ -40,7 +40,7 @@ class Asker:
     ) -> None:
         self.sent = 0
         self._endpoints = dict(endpoints)
-        self._servers = [one for one in self._endpoints.values() if isinstance(one, HttpEndpoint)]
+        self._servers = [one for one in self._endpoints.values() if not isinstance(one, Baseline)]
         self._segments = SegmentWriter(store) if store else None
         self._max_requests, self._max_cost, self._grace_s = max_requests, max_cost, grace_s
         self._shared_fate, self._watch = shared_fate, watch
