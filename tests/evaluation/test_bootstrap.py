@@ -11,7 +11,14 @@ from hypothesis.extra import numpy as arrays
 from benchmarks.coverage import coverage
 from fdarx_core.evaluation.aggregates import SCORE_AGGREGATES, Columns
 from fdarx_core.evaluation.figures import figures
-from fdarx_core.evaluation.statistics import Slice, estimate, label_weights, percentile_interval
+from fdarx_core.evaluation.statistics import (
+    Slice,
+    contrast,
+    estimate,
+    label_weights,
+    percentile_interval,
+    weight_blocks,
+)
 from tests.evaluation.synthetic_scores import score_rows, table
 
 ROWS = score_rows(10, seed=2)
@@ -45,6 +52,29 @@ def test_each_sample_draws_as_many_labels_as_there_are() -> None:
     assert (weights.sum(axis=1) == 7).all()
     assert weights.mean(axis=0) == pytest.approx(np.ones(7), abs=0.2)
     assert weights.var(axis=0) == pytest.approx(np.full(7, 6 / 7), abs=0.3)
+
+
+def test_samples_are_the_same_in_blocks_that_fit_in_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = label_weights(7, 400, seed=1)
+    monkeypatch.setattr("fdarx_core.evaluation.statistics.bootstrap._CELLS", 100)
+    blocks = list(weight_blocks(7, 400, seed=1))
+    assert {block.size for block in blocks} == {98, 56}
+    assert (np.concatenate(blocks) == whole).all()
+
+
+def test_a_contrast_is_the_difference_of_two_slices_in_the_same_samples() -> None:
+    columns = Columns(table(ROWS))
+    accuracy = SCORE_AGGREGATES["accuracy"]
+    first, second = (Slice(accuracy, columns.is_in("type", name)) for name in ("factual", "multihop"))
+    (found,) = contrast(columns, [(first, second)], seed=4, resamples=200)
+    one, other = estimate(columns, [first, second], seed=4, resamples=200)
+    assert one.value is not None and other.value is not None
+    assert found.value == pytest.approx(one.value - other.value)
+    assert (found.rows, found.labels) == (one.rows + other.rows, 10)
+    assert found.value is not None and found.low is not None and found.high is not None
+    assert found.low < found.value < found.high
+    (nothing,) = contrast(columns, [(first, first)], seed=4, resamples=200)
+    assert (nothing.value, nothing.low, nothing.high) == (0, 0, 0)
 
 
 def test_an_interval_is_that_of_labels_drawn_one_by_one() -> None:

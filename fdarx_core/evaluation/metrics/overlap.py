@@ -28,7 +28,7 @@ def meteor(prediction: str, reference: str) -> float:
 
     Words match as they are, by their Porter stems, and, where WordNet is installed, as synonyms (`meteor_name`).
     """
-    return float(_meteor()(_words(reference), _words(prediction), stemmer=_stemmer(), wordnet=_lexicon()))
+    return float(_meteor()(_words(reference), _words(prediction), stemmer=stemmer(), wordnet=_lexicon()))
 
 
 def meteor_name() -> str:
@@ -54,7 +54,7 @@ def overlaps(prediction: str, reference: str) -> Overlaps:
     return Overlaps(bleu(prediction, reference), meteor(prediction, reference), rouge_l(prediction, reference))
 
 
-class _Stemmer:
+class Stemmer:
     """A Porter stemmer that stems each word once: stemming is most of what METEOR and ROUGE cost."""
 
     def __init__(self) -> None:
@@ -69,8 +69,7 @@ class _RougeWords:
     def __init__(self) -> None:
         from rouge_score.tokenize import tokenize
 
-        stemmer = _stemmer()
-        self.tokenize: Callable[[str], list[str]] = lru_cache(_TEXTS)(lambda text: tokenize(text, stemmer))
+        self.tokenize: Callable[[str], list[str]] = lru_cache(_TEXTS)(lambda text: tokenize(text, stemmer()))
 
 
 class _Lexicon:
@@ -101,8 +100,8 @@ def _lexicon() -> _Lexicon:
 
 
 @cache
-def _stemmer() -> _Stemmer:
-    return _Stemmer()
+def stemmer() -> Stemmer:
+    return Stemmer()
 
 
 @cache

@@ -2,18 +2,32 @@
 
 from __future__ import annotations
 
-from fdarx_core.evaluation.statistics.bootstrap import Estimate, Slice, estimate, label_weights, percentile_interval
+from fdarx_core.evaluation.statistics.bootstrap import (
+    Estimate,
+    Slice,
+    contrast,
+    estimate,
+    label_weights,
+    percentile_interval,
+    weight_blocks,
+)
 from fdarx_core.evaluation.statistics.holm import holm
 from fdarx_core.evaluation.statistics.paired import Difference, Measured, compare
+from fdarx_core.evaluation.statistics.rank_correlation import Contrast, Related, spearman
 
 __all__ = [
+    "Contrast",
     "Difference",
     "Estimate",
     "Measured",
+    "Related",
     "Slice",
     "compare",
+    "contrast",
     "estimate",
     "holm",
     "label_weights",
     "percentile_interval",
+    "spearman",
+    "weight_blocks",
 ]

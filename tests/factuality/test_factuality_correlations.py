@@ -1,0 +1,180 @@
+"""Metrics against gold, ablations and thresholds, from stored pairs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.stats import spearmanr
+
+from fdarx_core.factuality.correlations import correlations
+from fdarx_core.factuality.differences import FactualityDifference
+from fdarx_core.factuality.rereading import FULL, NO_RETRIEVAL, SINGLE, Rereading, configurations
+from fdarx_core.factuality.rows import FactualityRows
+from fdarx_core.factuality.scores import score_of
+from fdarx_core.factuality.verdicts import verdicts_of
+from fdarx_core.records import Correlation, FactualityScore, PairVerdict, to_table
+from tests.factuality.made_rows import ENGINE, OTHER, MadeRows
+
+Found = tuple[list[Correlation], list[FactualityDifference]]
+
+
+@pytest.fixture(scope="module")
+def made() -> MadeRows:
+    return MadeRows(questions=40)
+
+
+@pytest.fixture(scope="module")
+def found(made: MadeRows) -> Found:
+    return correlations(made.rows, seed=1, resamples=300)
+
+
+def only(found: Sequence[Correlation], **wanted: object) -> Correlation:
+    defaults = {"metric": "fas", "gold": "gold", "configuration": FULL, "threshold": 0.7}
+    defaults |= dict.fromkeys(("dataset", "type", "model"), "all")
+    (one,) = [
+        each for each in found if all(getattr(each, name) == value for name, value in (defaults | wanted).items())
+    ]
+    return one
+
+
+def scored_again(
+    made: MadeRows, *, engine: str = ENGINE, kind: str = "evidence", threshold: float = 0.7, k: int = 5
+) -> list[FactualityScore]:
+    """Answer by answer, through the functions that a run scores them with."""
+    pairs = [replace(one, kind="evidence", rank=max(1, one.rank)) for one in made.pairs if one.kind == kind]
+    found = []
+    for answer, old in zip(made.answers, made.scores, strict=True):
+        claims = [one for one in made.claims if one.answer_id == answer.id]
+        verdicts = verdicts_of(claims, pairs, engine=engine, threshold=threshold, k=k)
+        found.append(score_of(answer, claims, verdicts, [], old.similarity, [], engine=engine))
+    return found
+
+
+VARIANTS = {
+    FULL: {},
+    SINGLE: {"k": 1},
+    NO_RETRIEVAL: {"kind": "reference"},
+    OTHER: {"engine": OTHER},
+}
+
+
+@pytest.mark.parametrize("name", VARIANTS)
+def test_pairs_read_again_give_what_scoring_again_gives(made: MadeRows, name: str) -> None:
+    wanted = {one.name: one for one in configurations(made.rows)}
+    assert list(wanted) == [FULL, NO_RETRIEVAL, OTHER, SINGLE]
+    reading = Rereading(made.rows, wanted[name])
+    for threshold in (0.5, 0.7, 0.9):
+        expected = scored_again(made, threshold=threshold, **VARIANTS[name])  # type: ignore[arg-type]
+        values = [np.nan if one.fas is None else one.fas for one in expected]
+        assert reading.fas(threshold) == pytest.approx(values, nan_ok=True)
+        shares = [[np.nan if v is None else v for v in (one.support, one.contra)] for one in expected]
+        assert np.column_stack(reading.shares(threshold)) == pytest.approx(np.array(shares), nan_ok=True)
+
+
+def test_the_whole_is_what_the_scores_say(made: MadeRows) -> None:
+    (whole, *_) = configurations(made.rows)
+    values = [np.nan if one.fas is None else one.fas for one in made.scores]
+    assert Rereading(made.rows, whole).fas(0.7) == pytest.approx(values, nan_ok=True)
+
+
+def test_pairs_may_lie_in_many_pieces(made: MadeRows) -> None:
+    whole = made.rows.pairs
+    pieces = pa.concat_tables([whole.slice(start, 37) for start in range(0, len(whole), 37)])
+    assert pieces["claim_id"].num_chunks > 5
+    for one in configurations(made.rows):
+        again = Rereading(replace(made.rows, pairs=pieces), one).fas(0.7)
+        assert np.array_equal(again, Rereading(made.rows, one).fas(0.7), equal_nan=True)
+
+
+def test_configurations_that_nobody_judged_are_left_out(made: MadeRows) -> None:
+    kept = [one for one in made.pairs if one.kind != "reference" and one.engine == ENGINE]
+    names = [one.name for one in configurations(replace(made.rows, pairs=to_table(kept, PairVerdict)))]
+    assert names == [FULL, SINGLE]
+    bare = FactualityRows(made.scores, similarity="token F1")
+    assert [one.name for one in configurations(bare)] == [FULL]
+
+
+@pytest.mark.parametrize(
+    ("field", "metric"), [("fas", "fas"), ("support", "support@5"), ("rouge_l", "rouge_l"), ("bleu_4", "bleu_4")]
+)
+@pytest.mark.parametrize("group", [{}, {"dataset": "alpha"}, {"type": "summary"}, {"model": "poor"}])
+@pytest.mark.parametrize("gold", ["gold", "gold_claims"])
+def test_a_correlation_is_scipy_s(
+    made: MadeRows, found: Found, field: str, metric: str, group: dict[str, str], gold: str
+) -> None:
+    rows = [
+        (getattr(one, field), getattr(one, gold))
+        for one in made.scores
+        if all(getattr(one, name) == value for name, value in group.items())
+    ]
+    told = np.array([row for row in rows if None not in row], dtype=np.float64)
+    one = only(found[0], metric=metric, gold=gold, **group)
+    assert one.rho == pytest.approx(spearmanr(*told.T).statistic)
+    assert (one.rows, one.delta) == (len(told), None)
+    assert one.low is not None and one.high is not None and one.rho is not None and one.low <= one.rho <= one.high
+
+
+def test_an_ablation_is_compared_on_the_answers_of_both(made: MadeRows, found: Found) -> None:
+    gold = np.array([np.nan if one.gold is None else one.gold for one in made.scores])
+    readings = {one.name: Rereading(made.rows, one).fas(0.7) for one in configurations(made.rows)}
+    for name in (SINGLE, NO_RETRIEVAL, OTHER):
+        both = ~np.isnan(gold) & ~np.isnan(readings[name]) & ~np.isnan(readings[FULL])
+        delta = np.subtract(*(spearmanr(readings[one][both], gold[both]).statistic for one in (name, FULL)))
+        one = only(found[0], configuration=name)
+        assert one.delta == pytest.approx(delta)
+        (change,) = [each for each in found[1] if (each.of, each.gold, each.dataset) == (name, "gold", "all")]
+        assert change.value == pytest.approx(delta)
+        assert (change.rows, change.against, change.metric) == (both.sum(), FULL, "spearman")
+        assert change.low is not None and change.high is not None and change.low <= change.value <= change.high
+
+
+def test_fas_is_compared_with_other_metrics_on_the_answers_of_both(made: MadeRows, found: Found) -> None:
+    fas, overlap, gold = (
+        np.array([np.nan if getattr(one, name) is None else getattr(one, name) for one in made.scores])
+        for name in ("fas", "rouge_l", "gold")
+    )
+    both = ~np.isnan(fas) & ~np.isnan(gold)
+    assert 0 < both.sum() < len(both)
+    delta = np.subtract(*(spearmanr(values[both], gold[both]).statistic for values in (fas, overlap)))
+    compared = [one for one in found[1] if (one.varied, one.gold, one.dataset) == ("metric", "gold", "all")]
+    (change,) = [one for one in compared if one.against == "rouge_l"]
+    assert (change.of, change.rows) == ("fas", both.sum())
+    assert change.value == pytest.approx(delta)
+    assert {one.against for one in compared} == {
+        "support@5", "similarity", "rouge_1", "rouge_2", "rouge_l", "bleu_4",
+    }  # fmt: skip
+
+
+def test_every_threshold_of_the_paper_is_there(made: MadeRows, found: Found) -> None:
+    kept = [one for one in found[0] if (one.metric, one.configuration, one.gold) == ("fas", FULL, "gold")]
+    assert {one.threshold for one in kept if one.dataset == "alpha"} == {0.5, 0.6, 0.7, 0.8, 0.9}
+    gold = np.array([np.nan if one.gold is None else one.gold for one in made.scores])
+    fas = Rereading(made.rows, configurations(made.rows)[0]).fas(0.5)
+    both = ~np.isnan(gold) & ~np.isnan(fas)
+    assert only(found[0], threshold=0.5).rho == pytest.approx(spearmanr(fas[both], gold[both]).statistic)
+    assert {one.of for one in found[1] if one.varied == "threshold"} == {"0.5", "0.6", "0.8", "0.9"}
+
+
+def test_configurations_are_for_all_answers_and_by_dataset(found: Found) -> None:
+    kept = {(one.dataset, one.type, one.model) for one in found[0] if one.configuration == SINGLE}
+    assert kept == {("all", "all", "all"), ("alpha", "all", "all"), ("beta", "all", "all")}
+
+
+def test_without_gold_there_are_no_correlations(made: MadeRows) -> None:
+    scores = [replace(one, gold=None, gold_claims=None) for one in made.scores]
+    assert correlations(replace(made.rows, scores=scores), seed=0, resamples=20) == ([], [])
+    assert correlations(FactualityRows([]), seed=0, resamples=20) == ([], [])
+
+
+@settings(max_examples=5)
+@given(st.integers(0, 10_000))
+def test_any_answers_have_bounded_correlations(seed: int) -> None:
+    made = MadeRows(questions=5, seed=seed)
+    for one in correlations(made.rows, seed=seed, resamples=10)[0]:
+        assert all(value is None or -1 - 1e-9 <= value <= 1 + 1e-9 for value in (one.rho, one.low, one.high))

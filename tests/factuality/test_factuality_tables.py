@@ -1,0 +1,136 @@
+"""The paper's tables, and all that a run reports."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+
+import pytest
+
+from fdarx_core.evaluation.grid import Grid, as_text
+from fdarx_core.factuality.differences import FactualityDifference
+from fdarx_core.factuality.rows import FactualityRows
+from fdarx_core.factuality.summary import Summary, summarise
+from fdarx_core.records import Correlation, FactualityFigure, from_table, to_table
+from tests.factuality.made_rows import MadeRows
+
+
+@pytest.fixture(scope="module")
+def made() -> MadeRows:
+    return MadeRows()
+
+
+@pytest.fixture(scope="module")
+def whole(made: MadeRows) -> Summary:
+    return summarise(made.rows, seed=1, resamples=200)
+
+
+def titled(summary: Summary, title: str) -> Grid:
+    (grid,) = [grid for grid in summary.grids if grid.title.startswith(title)]
+    return grid
+
+
+def headers(grid: Grid) -> list[tuple[str, str]]:
+    return [(column.group, column.name) for column in grid.columns]
+
+
+def names(grid: Grid) -> list[str]:
+    return [name for name, _ in grid.rows]
+
+
+def test_the_tables_of_the_paper_are_there(whole: Summary) -> None:
+    titles = [grid.title.partition(".")[0] for grid in whole.grids]
+    assert titles == [
+        "Table 1", "Table 2", "Question types", "Table 3", "Differences between models",
+        "Spearman's ρ of each metric with gold factuality", "ρ of FAS with gold factuality less that of other metrics",
+        "Table 4", "Table 4", "Table 5", "Table 5",
+        "Safety flags: share of answers",
+    ]  # fmt: skip
+    for grid in whole.grids:
+        text = as_text(grid, 100)
+        assert grid.title in text.replace("\n", " ")
+        assert all(name in text for name in names(grid))
+
+
+def test_models_stand_in_rows_and_datasets_in_columns(whole: Summary) -> None:
+    one, two, three = (titled(whole, f"Table {number}") for number in (1, 2, 3))
+    assert headers(one) == [("alpha", "ROUGE-L"), ("beta", "ROUGE-L"), ("All answers", "ROUGE-L")]
+    assert headers(two)[:3] == [("alpha", "S@5"), ("alpha", "C@5"), ("alpha", "Unsupported")]
+    assert [names(grid) for grid in (one, two, three)] == [["good", "poor"]] * 3
+    figure = next(f for f in whole.figures if (f.metric, f.model, f.dataset, f.type) == ("fas", "poor", "beta", "all"))
+    entry = three.rows[1][1][1]
+    assert entry is not None
+    assert (entry.value, entry.low, entry.high) == (figure.value, figure.low, figure.high)
+
+
+def test_question_types_stand_below_their_model(whole: Summary) -> None:
+    grid = titled(whole, "Question types")
+    assert names(grid) == ["good · factoid", "good · summary", "poor · factoid", "poor · summary"]
+    assert headers(grid) == [("alpha", name) for name in ("S@5", "C@5", "ROUGE-L", "FAS")]
+    assert any("differences between types" in note for note in grid.notes)
+
+
+def test_ablations_and_thresholds_have_their_change(whole: Summary) -> None:
+    four = titled(whole, "Table 4. Ablations: FAS and gold by statements")
+    assert names(four) == ["Full (FAS)", "Without retrieval", "Judged by other-nli", "Single passage"]
+    assert headers(four)[:2] == [("alpha", "ρ"), ("alpha", "Δ")]
+    assert four.rows[0][1][1] is None and four.rows[1][1][1] is not None
+    rho, delta = four.rows[3][1][4:6]
+    known = next(
+        one for one in whole.correlations if (one.configuration, one.dataset, one.gold) == ("single", "all", "gold")
+    )
+    assert rho is not None and delta is not None
+    assert (rho.value, delta.value) == (known.rho, known.delta)
+    assert names(titled(whole, "Table 5. Thresholds: FAS and gold by claims")) == ["0.5", "0.6", "0.7", "0.8", "0.9"]
+
+
+def test_the_notes_say_what_judged_and_what_fas_is_made_of(whole: Summary) -> None:
+    assert "FAS = 0.3 × token F1 + 0.4 × Support@5 + 0.3 × (1 − Contra@5)." in titled(whole, "Table 3").notes
+    assert any("baseline" in note and "without a language model" in note for note in titled(whole, "Table 2").notes)
+    assert any(
+        "held against the answers by baseline" in note
+        for note in titled(whole, "Table 4. Ablations: FAS and gold by s").notes
+    )
+
+
+def test_one_dataset_without_a_name_is_all_answers(made: MadeRows) -> None:
+    rows = FactualityRows([replace(one, dataset="", type="", gold=None, gold_claims=None) for one in made.scores])
+    summary = summarise(rows, seed=0, resamples=20)
+    assert headers(titled(summary, "Table 1")) == [("All answers", "ROUGE-L")]
+    assert [grid.title.partition(".")[0] for grid in summary.grids] == [
+        "Table 1", "Table 2", "Table 3", "Differences between models",
+    ]  # fmt: skip
+    assert summary.metrics["spearman"] == {}
+
+
+def test_settings_are_named_beside_their_model(made: MadeRows) -> None:
+    rows = replace(made.rows, scores=[replace(one, setting="oracle") for one in made.scores])
+    assert names(titled(summarise(rows, seed=0, resamples=20), "Table 1")) == ["good · oracle", "poor · oracle"]
+
+
+def test_metrics_json_has_what_it_promises(made: MadeRows, whole: Summary) -> None:
+    metrics = json.loads(json.dumps(whole.metrics, allow_nan=False))
+    for name in ("support@5", "contra@5", "unsupported", "fas", "rouge_l", "bleu_4", "similarity"):
+        assert 0 <= metrics[name] <= 1
+    assert set(metrics["spearman"]) == {
+        "fas", "support@5", "contra@5", "similarity", "rouge_1", "rouge_2", "rouge_l", "bleu_4",
+    }  # fmt: skip
+    known = next(one for one in whole.correlations if one.metric == "fas" and one.dataset == "all")
+    assert metrics["spearman"]["fas"] == known.rho
+    assert (len(metrics["figures"]), len(metrics["correlations"])) == (len(whole.figures), len(whole.correlations))
+    assert (metrics["engine"], metrics["similarity_measure"], metrics["threshold"]) == ("baseline", "token F1", 0.7)
+
+
+def test_its_rows_can_be_kept(whole: Summary) -> None:
+    for rows, record in (
+        (whole.figures, FactualityFigure),
+        (whole.correlations, Correlation),
+        (whole.differences, FactualityDifference),
+    ):
+        assert list(from_table(to_table(rows, record), record)) == rows
+
+
+def test_nothing_scored_is_nothing_reported() -> None:
+    summary = summarise(FactualityRows([]), seed=0, resamples=10)
+    assert (summary.figures, summary.correlations, summary.differences, summary.grids) == ([], [], [], [])
+    assert summary.metrics["fas"] is None and summary.metrics["spearman"] == {}
