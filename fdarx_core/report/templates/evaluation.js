@@ -1,46 +1,6 @@
 "use strict";
 // Everything from labels and models is put in as text, never as markup.
 (() => {
-  const PAGE = 25;
-  const byId = (id) => document.getElementById(id);
-  const dataOf = (id) => { const found = byId(id); return found ? JSON.parse(found.textContent) : null; };
-
-  function element(tag, text, name, ...children) {
-    const made = document.createElement(tag);
-    if (text) made.textContent = text;
-    if (name) made.className = name;
-    made.append(...children.filter(Boolean));
-    return made;
-  }
-
-  function fillSelect(select, values, all) {
-    const counts = new Map();
-    for (const value of values) if (value) counts.set(value, (counts.get(value) || 0) + 1);
-    select.append(new Option(all, ""));
-    for (const [value, count] of [...counts].sort((a, b) => a[0].localeCompare(b[0]))) {
-      select.append(new Option(`${value} (${count.toLocaleString("en")})`, value));
-    }
-  }
-
-  /* A list of which some are chosen by controls and a page at a time is drawn. */
-  function browse({ rows, keeps, draw, target, found, more, noun }) {
-    let drawn = 0, kept = rows;
-    const next = () => {
-      target.append(...kept.slice(drawn, drawn + PAGE).map(draw));
-      drawn = Math.min(drawn + PAGE, kept.length);
-      found.textContent = `${drawn.toLocaleString("en")} of ${kept.length.toLocaleString("en")} ${noun} shown`;
-      more.hidden = drawn >= kept.length;
-    };
-    more.addEventListener("click", next);
-    return (order) => {
-      kept = rows.filter(keeps);
-      if (order) kept.sort(order);
-      target.replaceChildren();
-      drawn = 0;
-      next();
-    };
-  }
-
   function subgroups() {
     const select = byId("subgroup-setting");
     if (!select) return;

@@ -1,0 +1,204 @@
+"use strict";
+// The answer viewer: answers with their claims coloured by verdict, and what each claim was held against.
+(() => {
+  const data = dataOf("answer-data");
+  if (!data) return;
+  const text = (value) => document.createTextNode(value);
+  const number = (value) => (value === null ? "–" : value.toFixed(2));
+  const verdictName = (verdict) => data.verdicts[verdict][0];
+  const label = (verdict) => `${data.verdicts[verdict][1]} ${verdictName(verdict)}`;
+  let made = 0;
+
+  /* Python counts characters, JavaScript UTF-16 units; they differ beyond the basic plane. */
+  function cut(string, start, end) {
+    return /[\ud800-\udbff]/.test(string) ? [...string].slice(start, end).join("") : string.slice(start, end);
+  }
+
+  const fields = {
+    model: (item) => [item.model], dataset: (item) => [item.dataset], setting: (item) => [item.setting], type: (item) => [item.type],
+    verdict: (item) => [...new Set(item.claims.map((claim) => verdictName(claim.verdict)))],
+    flag: (item) => (item.flags.length ? ["any", ...new Set(item.flags.map((flag) => flag[0]))] : []),
+  };
+  const answerOf = (item) => item.spans.flatMap(([, pieces]) => pieces.map(([piece]) => piece)).join("");
+
+  function start() {
+    const selects = [...byId("answer-controls").querySelectorAll("select")];
+    for (const select of selects) {
+      fillSelect(select, data.items.flatMap(fields[select.dataset.field]), "All");
+      select.closest("label").hidden = select.options.length < (select.dataset.field in { verdict: 1, flag: 1 } ? 2 : 3);
+    }
+    const search = byId("answer-search");
+    const texts = new Map(data.items.map((item) => [item, [item.id, item.question, item.drug, item.set_id, answerOf(item)].join("\n").toLowerCase()]));
+    const keeps = (item) => selects.every((select) => !select.value || fields[select.dataset.field](item).includes(select.value))
+      && texts.get(item).includes(search.value.toLowerCase());
+    const refresh = browse({ rows: data.items, keeps, draw: summary, target: byId("answer-list"), found: byId("answer-found"), more: byId("answer-more"), noun: "answers" });
+    for (const control of [...selects, search]) control.addEventListener("input", () => refresh());
+    refresh();
+  }
+
+  function summary(item) {
+    const counts = Object.keys(data.verdicts).map((verdict) => [verdict, item.claims.filter((claim) => claim.verdict === verdict).length]).filter(([, rows]) => rows);
+    const flags = item.flags.length ? `⚑ ${item.flags.length} ${item.flags.length === 1 ? "flag" : "flags"}` : "";
+    const tags = element("span", "", "tags",
+      ...counts.map(([verdict, rows]) => element("span", `${data.verdicts[verdict][1]} ${rows} ${verdictName(verdict).toLowerCase()}`, `tag ${verdict}`)),
+      flags && element("span", flags, "tag flagged"), item.terms[3] !== null && element("span", `FAS ${number(item.terms[3])}`, "tag"),
+      item.outcome !== "answered" && element("span", item.outcome, "tag"),
+      ...[item.model, item.dataset, item.setting, item.type].filter(Boolean).map((name) => element("span", name, "tag")));
+    const whole = element("details", "", "answered", element("summary", "", "", element("span", item.question, "ask"), element("br"), tags));
+    whole.addEventListener("toggle", () => { if (whole.open && whole.children.length === 1) whole.append(body(item)); });
+    return whole;
+  }
+
+  function body(item) {
+    const panel = element("div", "", "held");
+    panel.id = `held-${made += 1}`;
+    panel.setAttribute("role", "region");
+    panel.setAttribute("aria-label", "What the claim was held against");
+    panel.tabIndex = 0;
+    panel.addEventListener("keydown", (event) => { if (event.key === "Escape") left.querySelector('[aria-current="true"]').focus(); });
+    const answer = element("p", "", "answer-text");
+    const claims = [];
+    for (const [at, pieces] of item.spans) {
+      const parts = pieces.map((piece) => flagged(item, piece));
+      if (at < 0) { answer.append(...parts); continue; }
+      claims.push(claimed(item, at, parts, panel, claims));
+      answer.append(claims[claims.length - 1]);
+    }
+    if (!answer.childNodes.length) answer.append(element("em", "The answer is empty."));
+    const left = element("div", "", "", element("h4", `Answer of ${item.model}`), answer, ...scores(item), ...flagList(item), ...gold(item),
+      element("p", [item.drug, item.set_id && `label ${item.set_id}`, `answer ${item.id}`].filter(Boolean).join(" · "), "about"));
+    const worst = ["contradicted", "unsupported", "unscored", "supported"].map((verdict) => item.claims.findIndex((claim) => claim.verdict === verdict)).find((at) => at >= 0);
+    if (worst === undefined) panel.append(element("p", "It makes no claim that could be held against evidence.", "about"));
+    else claims.find((claim) => Number(claim.dataset.claim) === worst).dispatchEvent(new Event("choose"));
+    return element("div", "", "side", left, panel);
+  }
+
+  function flagged(item, [piece, flags]) {
+    if (!flags.length) return text(piece);
+    const mark = element("mark", piece, "flag");
+    mark.title = flags.map((at) => item.flags[at][0]).join("; ");
+    return mark;
+  }
+
+  /* A claim in the answer's text: its label stands in a style, so that the text stays the answer's. */
+  function claimed(item, at, parts, panel, all) {
+    const claim = item.claims[at];
+    const shown = element("span", "", `claim ${claim.verdict}`, ...parts);
+    Object.assign(shown.dataset, { claim: at, label: label(claim.verdict) });
+    shown.tabIndex = 0;
+    shown.setAttribute("role", "button");
+    shown.setAttribute("aria-controls", panel.id);
+        const choose = () => {
+      if (shown.getAttribute("aria-current") === "true") return;
+      for (const other of all) other.setAttribute("aria-current", String(other === shown));
+      panel.replaceChildren(...evidence(item, claim));
+      reveal(panel);
+    };
+    for (const event of ["choose", "focus", "click"]) shown.addEventListener(event, choose);
+    shown.addEventListener("keydown", (event) => {
+      const step = { ArrowRight: 1, ArrowLeft: -1 }[event.key];
+      if (step) { const next = all[all.indexOf(shown) + step]; if (next) next.focus(); }
+      else if (event.key === "Enter" || event.key === " ") panel.focus();
+      else return;
+      event.preventDefault();
+    });
+    return shown;
+  }
+
+  /* Each passage's text scrolled to the window that was judged, the panel to its top. */
+  function reveal(panel) {
+    requestAnimationFrame(() => {
+      for (const shown of panel.querySelectorAll(".text")) {
+        const window = shown.querySelector("mark");
+        if (!window) continue;
+        const line = parseFloat(getComputedStyle(shown).lineHeight);
+        shown.scrollTop = line * (Math.floor((window.getBoundingClientRect().top - shown.getBoundingClientRect().top) / line) - 1);
+      }
+      panel.scrollTop = 0;
+    });
+  }
+
+  function evidence(item, claim) {
+    const heading = element("p", "", `verdict-line ${claim.verdict}`, element("b", label(claim.verdict)), text(why(claim)));
+    const resolved = claim.resolved && element("p", "", "about", text("Read as: "), element("q", claim.resolved));
+    const passages = claim.pairs.map((pair, place) => passage(pair, claim.decided && place === 0, claim));
+    return [heading, resolved, ...(passages.length ? passages : [element("p", "No passage was found for it.", "about")])].filter(Boolean);
+  }
+
+  function why(claim) {
+    const threshold = data.threshold.toFixed(2);
+    if (claim.verdict === "unscored") return ` because ${claim.reason}`;
+    if (!claim.pairs.length) return ` because ${claim.reason}`;
+    if (claim.verdict === "unsupported") return `: the highest probability of entailment is ${number(claim.score)}; from ${threshold} on it decides`;
+    const by = claim.decided ? `by passage ${claim.pairs[0][1]} ` : "";
+    return ` ${by}with probability ${number(claim.score)}; from ${threshold} on it decides`;
+  }
+
+  function passage([place, rank, entails, neutral, contradicts, start, end, reason], decided, claim) {
+    const [title, where, length, excerpts] = data.passages[place];
+    const mark = decided ? (claim.verdict === "unsupported" ? "nearest" : "decided") : "";
+    const head = element("p", "", "about", element("b", `${rank}. ${title}`, "title"), text(where ? ` · ${where}` : ""), mark && element("span", mark, `tag ${claim.verdict}`));
+    const judged = entails === null ? element("p", `Not judged: ${reason || "no reason was given"}`, "about") : chances(entails, neutral, contradicts);
+    return element("blockquote", "", decided ? `decided ${claim.verdict}` : "", head, judged,
+      entails !== null && reason && element("p", reason, "about reason"), wording(excerpts, length, start, end, entails !== null));
+  }
+
+  function chances(entails, neutral, contradicts) {
+    const bar = element("span", "", "chances");
+    bar.setAttribute("aria-hidden", "true");
+    for (const [value, name] of [[entails, "supported"], [neutral, "unsupported"], [contradicts, "contradicted"]]) {
+      const part = element("i", "", name);
+      part.style.width = `${100 * value}%`;
+      bar.append(part);
+    }
+    return element("p", "", "about numbers", bar, text(`entails ${number(entails)} · neutral ${number(neutral)} · contradicts ${number(contradicts)}`));
+  }
+
+  function wording(excerpts, length, start, end, judged) {
+    if (excerpts === null) return element("p", "Its text is not on this page; it is in the run's evidence/.", "about");
+    const shown = element("p", "", "text");
+    let last = 0;
+    for (const [from, words] of excerpts) {
+      const size = [...words].length;
+      if (from > last) shown.append(element("span", " … ", "gap"));
+      const [low, high] = [start, judged ? end : start].map((at) => Math.min(Math.max(at - from, 0), size));
+      shown.append(cut(words, 0, low));
+      if (high > low) shown.append(element("mark", cut(words, low, high)));
+      shown.append(cut(words, high, size));
+      last = from + size;
+    }
+    if (last < length) shown.append(element("span", " …", "gap"));
+    return shown;
+  }
+
+  function scores(item) {
+    const [similarity, support, contra, fas] = item.terms;
+    const [first, second, third] = data.weights;
+    const against = contra === null ? "–" : `(1 − ${number(contra)})`;
+    const sum = `FAS ${number(fas)} = ${first} × ${number(similarity)} similarity + ${second} × ${number(support)} support + ${third} × ${against} contradiction`;
+    const names = { rouge_1: "ROUGE-1", rouge_2: "ROUGE-2", rouge_l: "ROUGE-L", bleu_4: "BLEU-4", gold: "gold by statements", gold_claims: "gold by claims" };
+    const others = Object.entries(names).filter(([name]) => item.scores[name] !== null).map(([name, word]) => `${word} ${number(item.scores[name])}`);
+    return [element("h4", "Scores"), element("p", sum, "sum"), others.length && element("p", others.join(" · "), "about"),
+      ...item.unscored.map((told) => element("p", `Not measured: ${told}`, "about"))].filter(Boolean);
+  }
+
+  function flagList(item) {
+    if (!item.flags.length) return [];
+    return [element("h4", "Safety flags"), element("ul", "", "flags", ...item.flags.map(([kind, words, subject, drug, because, marker, setId]) =>
+      element("li", "", "", element("b", `⚑ ${kind}`), text(subject ? `: ${subject}` : ""), words && element("span", " in “", "", element("q", words, "plain"), text("”")),
+        because && element("blockquote", because), element("p", [drug, marker, setId && `label ${setId}`].filter(Boolean).join(" · "), "about"))))];
+  }
+
+  function gold(item) {
+    if (!item.gold.length && !item.references.length) return [];
+    const statements = item.gold.map(([kind, statement, verdict, chance, reason]) => element("li", "", verdict,
+      element("span", data.verdicts[verdict][1] + " ", "sign"), text(statement), element("span", ` ${kind}, ${goldWord(verdict)}${chance === null ? `: ${reason}` : ` ${number(chance)}`}`, "about")));
+    const about = item.references.map((reference) => element("p", "", "gold", element("b", "Reference answer"), text(reference)));
+    const name = statements.length ? "Gold statements, as the answer bears them out, and reference" : "Reference";
+    return [element("details", "", "numbers", element("summary", name), statements.length && element("ul", "", "statements", ...statements), ...about)];
+  }
+
+  const goldWord = (verdict) => ({ supported: "stated", contradicted: "contradicted", unsupported: "not stated", unscored: "not judged" }[verdict]);
+
+  start();
+})();
