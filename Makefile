@@ -65,6 +65,9 @@ bench: $(VENV)/models  ## what the performance claims rest on; needs the real la
 	$(RUN) benchmarks.service
 	$(RUN) benchmarks.reranking
 	$(RUN) benchmarks.coverage
+	$(RUN) benchmarks.marked_claims
+	$(RUN) benchmarks.rules_entailment
+	$(RUN) benchmarks.factuality
 	$(RUN) benchmarks.asking
 	$(RUN) benchmarks.asking_ray
 	$(RUN) benchmarks.throughput

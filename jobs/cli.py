@@ -15,6 +15,10 @@ _JOBS = {
     "compare": ("jobs.compare", "evaluations side by side, with differences and their intervals"),
     "index": ("jobs.build_index", "documents, or a run's labels, into a search index"),
     "evaluate-rag": ("jobs.evaluate_rag", "ways of retrieving and answering compared on an index"),
+    "factuality": (
+        "jobs.score_factuality",
+        "answers held against evidence: claims, verdicts, Fact-Aligned Score, flags",
+    ),
     "serve": ("jobs.serve", "cited answers over HTTP, and a page to ask on"),
     "report": ("jobs.report", "draw a run's page anew"),
     "show": ("jobs.show", "all that a run knows of one question"),

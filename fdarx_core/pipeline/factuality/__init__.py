@@ -1,0 +1,1 @@
+"""Answers held against evidence, as a job: claims, passages, entailment, verdicts, scores and safety flags."""

@@ -1,0 +1,183 @@
+"""`fdarx factuality` as a user types it: with the built-in rules, a model on a server, PubMed, one that fails."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fdarx_core.records import CheckedAnswer, Claim, Correlation, Evidence, PairVerdict, Reject
+from fdarx_core.storage import Location, read_records
+from tests.conftest import REPOSITORY
+from tests.factuality.entrez_server import EntrezServer, Paper
+from tests.jobs.checking import NO_ANSWERS, PASSAGES, QUESTIONS, made, made_files, score, scores
+from tests.jobs.evaluating import models_file, rows_of
+from tests.llm.loopback_server import Fault, LoopbackServer, text_of
+
+pytestmark = pytest.mark.service
+
+
+def respond(body: Mapping[str, Any]) -> str:
+    """As a model for which the whole answer is one claim, and a judge whom every first passage convinces."""
+    prompt = text_of(body["messages"][-1])
+    if body["response_format"]["json_schema"]["name"] == "extract_claims":
+        found = re.search(r"<answer>\s*(.+?)\s*</answer>", prompt, re.DOTALL)
+        assert found
+        return json.dumps({"claims": [{"quote": found[1], "claim": found[1]}]})
+    shown = len(re.findall("<passage number=", prompt))
+    said = [
+        {"passage": n, "reason": "made", "verdict": "supported" if n == 1 else "neutral"} for n in range(1, shown + 1)
+    ]
+    return json.dumps({"verdicts": said})
+
+
+@pytest.fixture(scope="module")
+def options(tmp_path_factory: pytest.TempPathFactory) -> list[object]:
+    return made_files(tmp_path_factory.mktemp("factuality"), *NO_ANSWERS)
+
+
+@pytest.fixture(scope="module")
+def by_rules(options: list[object], tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
+    out = tmp_path_factory.mktemp("rules") / "run"
+    done = score(out, *options)
+    assert done.returncode == 0, done.stderr
+    return out, done.stdout
+
+
+@pytest.fixture
+def server() -> Iterator[LoopbackServer]:
+    with LoopbackServer(respond) as running:
+        yield running
+
+
+def test_what_evidence_says_is_told(by_rules: tuple[Path, str]) -> None:
+    out, _ = by_rules
+    found = scores(out)
+    dose, _, teratogenic, *_ = QUESTIONS
+    assert (found["careful", dose].supported, found["careful", dose].contradicted) == (1, 0)
+    assert (found["careless", dose].supported, found["careless", dose].contradicted) == (0, 1)
+    assert (found["careless", teratogenic].contradicted, found["careless", teratogenic].unsupported_claims) == (1, 1)
+    assert found["careless", QUESTIONS[4]].outcome == "refused" and found["careless", QUESTIONS[4]].fas is None
+    assert (found["careful", dose].gold, found["careless", dose].gold) == (1, 0)
+    assert all(
+        row.rouge_l == 1 and row.fas and row.fas > 0.9 for (model, _), row in found.items() if model == "careful"
+    )
+
+
+def test_a_run_holds_all_that_was_found(by_rules: tuple[Path, str]) -> None:
+    out, printed = by_rules
+    claims = {row.id: row for row in rows_of(out, "claims", Claim)}
+    evidence = {row.id for row in rows_of(out, "evidence", Evidence)}
+    pairs = rows_of(out, "pairs", PairVerdict)
+    assert {pair.kind for pair in pairs} == {"evidence", "reference", "must_have", "nice_to_have", "claim_in_gold"}
+    assert {pair.claim_id for pair in pairs} - {""} == set(claims)
+    assert {pair.evidence_id for pair in pairs} - {""} <= evidence
+    metrics = json.loads((out / "metrics.json").read_text())
+    assert {"support@5", "contra@5", "unsupported", "fas", "rouge_l", "bleu_4", "spearman", "figures"} <= metrics.keys()
+    assert metrics["spearman"]["fas"] > 0
+    related = list(read_records(Location(out) / "correlations.parquet", Correlation))
+    assert {"full", "single", "no_retrieval"} <= {one.configuration for one in related}
+    info = json.loads((out / "run.json").read_text())
+    assert info["method"]["similarity"] == "token F1" and info["method"]["threshold"] == 0.7
+    assert (out / "report.html").read_text().startswith("<!doctype html>")
+    for number in (1, 2, 4, 5):
+        assert f"Table {number}." in printed
+
+
+def untimed(out: Path) -> str:
+    """The page without how long the run took, which it ends after it is drawn."""
+    return re.sub(r"\btook \d+ min \d+ s", "", (out / "report.html").read_text())
+
+
+def test_a_complete_run_is_told_again_and_its_page_redrawn(by_rules: tuple[Path, str], options: list[object]) -> None:
+    out, printed = by_rules
+    again = score(out, *options)
+    assert (again.returncode, "complete already" in again.stderr) == (0, True)
+    assert again.stdout == printed
+    page = untimed(out)
+    (out / "report.html").unlink()
+    line = [sys.executable, "-m", "jobs.report", str(out)]
+    assert subprocess.run(line, cwd=REPOSITORY, timeout=120, check=False).returncode == 0
+    assert untimed(out) == page
+
+
+def test_rows_that_are_no_answers_are_kept_as_rejects(by_rules: tuple[Path, str]) -> None:
+    out, _ = by_rules
+    rejects = Counter((one.stage, one.reason) for one in rows_of(out, "rejects", Reject))
+    reasons = ("no_answer", "no_question", "not_json")
+    assert rejects == {("evidence", "no_text"): 1, **{("predictions", reason): 2 for reason in reasons}}
+    info = json.loads((out / "run.json").read_text())
+    assert info["intake"]["rows"] == info["intake"]["answers"] + info["intake"]["rejects"] == 12 + 6
+    assert len(rows_of(out, "answers", CheckedAnswer)) == info["intake"]["answers"]
+    assert (info["gold"]["questions"], info["gold"]["matched"], info["evidence_rejects"]) == (6, 6, 1)
+
+
+def test_a_model_on_a_server(tmp_path: Path, options: list[object], server: LoopbackServer) -> None:
+    out = tmp_path / "run"
+    named = ("--models", models_file(tmp_path, server.openai_url, {"name": "m"}), "--claims", "m")
+    named += ("--entailment", "m", "--compare-entailment", "baseline")  # type: ignore[assignment]
+    planned = score(out, *options, *named, "--plan")
+    assert (planned.returncode, server.number) == (0, 0), planned.stderr
+    assert "extract_claims" in planned.stdout and "judge_claim" in planned.stdout
+    done = score(out, *options, *named)
+    assert done.returncode == 0, done.stderr
+    assert all(row.support == 1 for row in scores(out).values() if row.outcome == "answered")
+    assert {row.engine for row in rows_of(out, "pairs", PairVerdict)} == {"m", "baseline"}
+    related = list(read_records(Location(out) / "correlations.parquet", Correlation))
+    assert "baseline" in {one.configuration for one in related}
+    asked, rows = server.number, made(out)
+    assert max(server.by_prompt.values()) == 1, "what several answers ask alike is asked once"
+    reused = score(tmp_path / "reused", *options, *named, "--reuse", out)
+    assert (reused.returncode, server.number) == (0, asked), reused.stderr
+    assert made(tmp_path / "reused") == rows
+
+
+def test_what_fails_for_now_is_no_verdict_and_asked_again(
+    tmp_path: Path, options: list[object], server: LoopbackServer
+) -> None:
+    out = tmp_path / "run"
+    broken = {"on": True}
+    server.faults = lambda call: Fault(status=500) if broken["on"] and "80 mg" in str(call.body) else None
+    named = ("--models", models_file(tmp_path, server.openai_url, {"name": "m"}), "--entailment", "m")
+    done = score(out, *options, *named)
+    assert done.returncode == 3, done.stderr
+    assert "failed for now" in done.stderr
+    row = scores(out)["careless", QUESTIONS[0]]
+    assert (row.unscored_claims, row.unsupported_claims, row.support, row.fas) == (1, 0, None, None)
+    broken["on"] = False
+    before = server.number
+    done = score(out, *options, *named)
+    assert done.returncode == 0, done.stderr
+    assert 0 < server.number - before < 8
+    assert scores(out)["careless", QUESTIONS[0]].unscored_claims == 0
+
+
+def test_pubmed_is_asked_once(tmp_path: Path, options: list[object]) -> None:
+    papers = [Paper(str(100 + at), f"On {text.split()[0]}.", text, 2020) for at, text in enumerate(PASSAGES)]
+    given = [one for one in options if not str(one).startswith(("--evidence", "file:"))]
+    with EntrezServer(papers) as entrez:
+        named = ("--evidence", "pubmed", "--pubmed-url", entrez.url, "--k", 3, "--sample", 2)
+        done = score(tmp_path / "run", *given, *named)
+        assert done.returncode == 0, done.stderr
+    assert {row.source for row in rows_of(tmp_path / "run", "evidence", Evidence)} == {"pubmed", "none"}
+    asked = json.loads((tmp_path / "run" / "run.json").read_text())["asked"]
+    claims = {row.resolved for row in rows_of(tmp_path / "run", "claims", Claim)}
+    assert [(one["task"], one["endpoint"]) for one in asked] == [("search_pubmed", "pubmed")]
+    assert asked[0]["requests"] == len(claims), "a claim of both models is searched for once"
+    assert len(scores(tmp_path / "run")) == 4, "two questions, two models"
+
+
+def test_other_answers_under_the_same_names_are_another_run(by_rules: tuple[Path, str], options: list[object]) -> None:
+    out, _ = by_rules
+    other = score(out, *options, "--threshold", 0.8)
+    assert other.returncode == 2 and "threshold" in other.stderr
+    fewer = [one for one in options if "careless" not in str(one)]
+    other = score(out, *fewer)
+    assert other.returncode == 2 and "answers: was" in other.stderr

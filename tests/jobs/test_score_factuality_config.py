@@ -1,0 +1,53 @@
+"""What `fdarx factuality` says of options that are wrong, before anything is read or asked at length."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from jobs.score_factuality import main
+from tests.jobs.checking import lines, made_files
+
+
+@pytest.mark.parametrize(
+    ("given", "complaint"),
+    [
+        (("--evidence", "books:here"), "labels:RUN"),
+        (("--evidence", "file:no/such.jsonl"), "no/such.jsonl"),
+        (("--evidence", "labels:no/such/run"), "no/such/run"),
+        (("--predictions", "no/such.jsonl"), "no/such.jsonl"),
+        (("--gold", "no/such.jsonl"), "no/such.jsonl"),
+        (("--entailment", "no/such/model"), "no/such/model"),
+        (("--claims", "nobody"), "nobody"),
+        (("--compare-entailment", "baseline"), "--compare-entailment"),
+        (("--weights", "0.5,0.5,0.5"), "add up to 1"),
+        (("--weights", "half"), "three numbers"),
+        (("--years", "2024-2014"), "first and the last year"),
+        (("--threshold", "1.5"), "--threshold"),
+        (("--safety", "no/such/run"), "no/such/run"),
+        (("--max-cost", "1", "--k", "0"), "--k"),
+    ],
+)  # fmt: skip
+def test_wrong_arguments(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], given: tuple[str, ...], complaint: str
+) -> None:
+    line = ["--out", str(tmp_path / "run"), *map(str, made_files(tmp_path)), *given]
+    with pytest.raises(SystemExit) as ended:
+        main(line)
+    said = capsys.readouterr().err.strip().splitlines()
+    assert (ended.value.code, len(said)) == (2, 1), said
+    assert complaint in said[0]
+    assert not (tmp_path / "run").exists()
+
+
+def test_files_without_an_answer_and_unfinished_runs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    options = [str(one) for one in made_files(tmp_path)]
+    empty = str(lines(tmp_path / "empty.jsonl", [{"question": "Why?"}]))
+    (tmp_path / "begun").mkdir()
+    begun = {"format": 1, "job": "evaluate", "status": "interrupted", "config": {}}
+    lines(tmp_path / "begun" / "run.json", [begun])
+    for given, complaint in ((empty, "no_answer"), (str(tmp_path / "begun"), "is interrupted: not all is answered")):
+        with pytest.raises(SystemExit):
+            main(["--out", str(tmp_path / "run"), *options, "--predictions", given])
+        assert complaint in capsys.readouterr().err

@@ -1,0 +1,129 @@
+"""The parts of a scoring, which pairs are judged, and what becomes of what goes wrong; all without Ray."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from fdarx_core.factuality.tasks.judge_claim import JUDGE_CLAIM
+from fdarx_core.llm import ModelConfig
+from fdarx_core.pipeline.factuality.judging import ByAsking
+from fdarx_core.pipeline.factuality.pairing import Held, against_evidence, not_searched, to_judge
+from fdarx_core.pipeline.factuality.parts import ANSWERS_A_PART, Checked, FactualityParts
+from fdarx_core.pipeline.factuality.scoring import checked
+from fdarx_core.pipeline.factuality.what import Checking, Engine
+from fdarx_core.records import CheckedAnswer, Claim, Evidence, PairVerdict, Reject, Request, Response
+from fdarx_core.storage import RunDirectory
+
+RULES = Engine("rules", "baseline")
+ANSWER = CheckedAnswer(
+    "a1", "q1", "How much?", "Take 5 mg.", "m", references=["Take 5 mg."], must_have=["5 mg"], nice_to_have=["once"]
+)
+CLAIM = Claim("c1", "a1", 0, 0, 10, "Take 5 mg.", "Take 5 mg.")
+EVIDENCE = [Evidence(f"e{rank}", "file", "", f"Passage {rank} says 5 mg.") for rank in (1, 2)]
+STAND_IN = Evidence("e0", "none", "", "Take 5 mg.")
+
+
+def held() -> Held:
+    return Held(ANSWER, [CLAIM], STAND_IN, {"c1": EVIDENCE})
+
+
+@pytest.fixture
+def parts(tmp_path: Path) -> FactualityParts:
+    return FactualityParts(RunDirectory.begin(str(tmp_path), job="score_factuality", config={}, versions={}))
+
+
+def test_rows_are_split_and_none_is_lost(parts: FactualityParts) -> None:
+    answers = [CheckedAnswer(str(n), str(n), "Why?", "So it is.", "m") for n in range(2 * ANSWERS_A_PART + 1)]
+    rows: list[CheckedAnswer | Reject] = [answers[0], Reject("r1", "predictions", "no_answer"), *answers[1:]]
+    numbers = parts.split(rows)
+    assert [len(parts.answers(number)) for number in numbers] == [ANSWERS_A_PART, ANSWERS_A_PART, 1]
+    assert [row.id for number in numbers for row in parts.answers(number)] == [row.id for row in answers]
+    assert [row.id for row in parts.rejects()] == ["r1"]
+
+
+def test_answers_that_decline_are_known_as_refusals(parts: FactualityParts) -> None:
+    said = ["I'm sorry, but I can't answer this question.", "Take 5 mg."]
+    parts.split([CheckedAnswer(text, text, "Why?", text, "m") for text in said])
+    assert [row.outcome for row in parts.answers(0)] == ["refused", "answered"]
+
+
+def test_a_part_is_done_when_it_is_whole(parts: FactualityParts) -> None:
+    numbers = parts.split([ANSWER])
+    assert parts.undone(numbers) == [0] and parts.made(0).scores == []
+    made = Checked([ANSWER], claims=[CLAIM])
+    parts.write(0, made, whole=False)
+    assert parts.undone(numbers) == [0] and parts.made(0).claims == [CLAIM]
+    parts.write(0, made, whole=True)
+    assert parts.undone(numbers) == []
+
+
+def test_all_pairs_for_the_main_engine_and_evidence_alone_for_the_other() -> None:
+    rows = [asked.verdict for asked in to_judge(held(), "baseline")]
+    assert [(row.kind, row.rank, row.evidence_id, row.number) for row in rows] == [
+        ("evidence", 1, "e1", 0),
+        ("evidence", 2, "e2", 0),
+        ("reference", 0, "e0", 0),
+        ("must_have", 0, "", 0),
+        ("nice_to_have", 0, "", 0),
+        ("claim_in_gold", 0, "", 0),
+    ]
+    assert {asked.verdict.kind for asked in against_evidence(held(), "other")} == {"evidence"}
+
+
+def test_what_could_not_be_searched_is_unscored_not_unsupported() -> None:
+    checking = Checking("pubmed", RULES)
+    lacking = Held(ANSWER, [CLAIM], STAND_IN, {}, {"c1": "failed_request: transient_server_error: 500"})
+    made = checked(checking, [lacking], not_searched(lacking, "baseline"), [1.0], [[]])
+    assert [row.verdict for row in made.verdicts] == ["unscored"]
+    assert "transient_" in made.verdicts[0].reason
+    nothing = Held(ANSWER, [CLAIM], STAND_IN, {"c1": []})
+    made = checked(checking, [nothing], [], [1.0], [[]])
+    assert [(row.verdict, row.reason) for row in made.verdicts] == [("unsupported", "no_evidence")]
+
+
+def test_claims_and_flags_that_could_not_be_made_are_named() -> None:
+    made = checked(
+        Checking("pubmed", RULES), [Held(ANSWER, no_claims="wrong_shape: no JSON")], [], None, ["rules_error"]
+    )
+    [score] = made.scores
+    assert score.similarity == 1 and score.fas is None
+    assert {"support: claims_failed: wrong_shape: no JSON", "flags: rules_error"} <= set(score.unscored)
+
+
+class Replies:
+    """Answers each request with the same text."""
+
+    def __init__(self, text: str) -> None:
+        self.text, self.requests = text, list[Request]()
+
+    async def ask(self, requests: Sequence[Request]) -> list[Response]:
+        self.requests += requests
+        return [Response(one.key, one.task, one.task_version, one.endpoint, self.text) for one in requests]
+
+
+def asked_of(replies: Replies) -> list[PairVerdict]:
+    model = ModelConfig(name="m", model="m", base_url="http://127.0.0.1:1/v1")
+    checking = Checking("pubmed", Engine("judge", "m"), models={"m": model})
+    return asyncio.run(ByAsking(checking, checking.engine, replies)(against_evidence(held(), "m")))
+
+
+def test_a_judge_is_asked_once_for_a_claim_with_its_passages() -> None:
+    said = [
+        {"passage": 1, "reason": "so", "verdict": "neutral"},
+        {"passage": 2, "reason": "so", "verdict": "supported"},
+    ]
+    replies = Replies(str({"verdicts": said}).replace("'", '"'))
+    rows = asked_of(replies)
+    assert [(row.evidence_id, row.entailment) for row in rows] == [("e1", 0.0), ("e2", 1.0)]
+    [request] = replies.requests
+    assert request.task == JUDGE_CLAIM.name and request.slots["passages"] == [one.text for one in EVIDENCE]
+
+
+def test_a_judge_that_fails_is_no_verdict() -> None:
+    rows = asked_of(Replies('{"verdicts": []}'))
+    assert [row.entailment for row in rows] == [None, None]
+    assert all(row.reason.startswith("wrong_passages") for row in rows)
