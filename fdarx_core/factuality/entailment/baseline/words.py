@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from functools import lru_cache
+from math import fsum
 
 from fdarx_core.evaluation.baseline.grading_words import stem, stems
 
@@ -158,7 +159,7 @@ def weight_of(one: str) -> float:
 
 def weight(found: Iterable[str]) -> float:
     """How much concepts say together."""
-    return sum(map(weight_of, found))
+    return fsum(map(weight_of, found))  # the same in any order, and so in every process
 
 
 def concepts(text: str) -> list[str]:
