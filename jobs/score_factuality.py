@@ -131,6 +131,8 @@ def _tell_intake(told: dict[str, Any], run: RunDirectory) -> None:
 
 def _tell(run: RunDirectory) -> int:
     info = run.info()
+    if info["rxnav"]:
+        print(info["rxnav"], file=sys.stderr)
     for grid in tables_of(run):
         print(f"\n{as_text(grid)}")
     print(f"\nscores   {run.root}/scores\nmetrics  {run.file('metrics.json')}\nreport   {run.file('report.html')}")

@@ -13,6 +13,7 @@ from fdarx_core.factuality.entailment.nli.model import name_of
 from fdarx_core.factuality.evidence import EvidenceSpec, K, LocalEvidence, open_evidence
 from fdarx_core.factuality.evidence.pubmed import YEARS, PubMedSettings
 from fdarx_core.factuality.figures import RESAMPLES
+from fdarx_core.factuality.safety.rxnav import ADDRESS
 from fdarx_core.factuality.scores import Weights
 from fdarx_core.factuality.verdicts import THRESHOLD
 from fdarx_core.llm import Baseline, ModelConfig, ModelsError
@@ -23,7 +24,7 @@ from fdarx_core.storage.benchmark import open_build
 from jobs.asking_config import load_all, unknown_model
 from jobs.measuring_config import MeasuringConfig, at_commas
 
-_HOW = {"out", "cpus", "models", "reuse", "max_requests", "max_cost", "plan", "pubmed_url", "pubmed_email"}
+_HOW = {"out", "cpus", "models", "reuse", "max_requests", "max_cost", "plan", "pubmed_url", "pubmed_email", "rxnav_url"}
 _TOLD_OTHERWISE = {"predictions", "gold"}
 _YEARS = re.compile(r"(\d{4})(?:-(\d{4}))?")
 _SPAN = f"{YEARS[0]}-{YEARS[1]}"
@@ -76,6 +77,10 @@ class ScoreFactualityConfig(MeasuringConfig):
         description="local directory of a sentence-transformers model: similarity where BERTScore has none, and the "
         "vectors of an index",
     )
+    rxnav: bool = Field(
+        False, description="ask RxNav for the ingredients of drugs that no label of --safety names so (brands, mostly)"
+    )
+    rxnav_url: str | None = Field(None, description="where RxNav is, if not at NLM")
     years: str = Field(_SPAN, description="years of publication of the articles that PubMed may give")
     pubmed_url: str | None = Field(None, description="where Entrez is, if not at NCBI")
     pubmed_email: str | None = Field(None, description="whom NCBI may write to before it blocks an address")
@@ -121,6 +126,7 @@ class ScoreFactualityConfig(MeasuringConfig):
             k=self.k,
             weights=Weights.read(self.weights),
             safety=self._safety(),
+            rxnav=self._rxnav(),
             bertscore=self.bertscore_model,
             bertscore_layers=self.bertscore_layers,
             encoder=ModelDirectories(cosine=self.cosine_model).of("cosine") if self.cosine_model else None,
@@ -175,6 +181,12 @@ class ScoreFactualityConfig(MeasuringConfig):
         of_evidence = spec.place if spec.kind in ("labels", "all-labels") else ""
         place = self.safety or of_evidence
         return str(open_build(place).root) if place else ""
+
+    def _rxnav(self) -> str:
+        """Its address, "" where it is not asked. Raises ValueError where there is no label to find drugs by."""
+        if self.rxnav and not self._safety():
+            raise ValueError("--rxnav finds drugs for safety flags, which need labels: give --safety RUN")
+        return (self.rxnav_url or ADDRESS) if self.rxnav else ""
 
     def _pubmed(self) -> PubMedSettings:
         given = {"base_url": self.pubmed_url, "email": self.pubmed_email}

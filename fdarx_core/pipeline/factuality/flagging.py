@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import ray
@@ -25,9 +25,10 @@ _DONE = f"done/{UNDERSTOOD_BY}/contraindications"
 class SafetyHolder:
     """A Ray actor that holds the labels."""
 
-    def __init__(self, checking: Checking) -> None:
+    def __init__(self, checking: Checking, synonyms: Mapping[str, Sequence[str]]) -> None:
         build = open_build(checking.safety)
-        self._safety = Safety(pair for number in range(len(build.parts("labels"))) for pair in _labels(build, number))
+        labels = (pair for number in range(len(build.parts("labels"))) for pair in _labels(build, number))
+        self._safety = Safety(labels, synonyms)
 
     def flags(self, answers: Sequence[CheckedAnswer]) -> list[Flagged]:
         return [self._flagged(answer) for answer in answers]

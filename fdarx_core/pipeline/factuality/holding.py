@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+
 from fdarx_core.factuality.evidence import EvidenceSpec
 from fdarx_core.pipeline.factuality.checks import Holders
 from fdarx_core.pipeline.factuality.finding import EvidenceHolder
@@ -18,8 +20,10 @@ _CPUS_A_SOURCE = 4
 _MOST_SOURCES = 16
 
 
-def holders_of(hired: Hired, checking: Checking, *, planned: bool) -> Holders:
-    """The actors; of a plan, the source of evidence alone.
+def holders_of(
+    hired: Hired, checking: Checking, synonyms: Mapping[str, Sequence[str]] | None = None, *, planned: bool
+) -> Holders:
+    """The actors; of a plan, the source of evidence alone. `synonyms` are as in `Safety`.
 
     Where there are GPUs each kind that computes on them has one actor a GPU, and all kinds share it alike.
     """
@@ -38,6 +42,6 @@ def holders_of(hired: Hired, checking: Checking, *, planned: bool) -> Holders:
     return Holders(
         evidence,
         hired.pool(SimilarityHolder, (checking,), gpus or 1, gpus=share) if measured else Pool(),
-        hired.pool(SafetyHolder, (checking,)) if checking.safety else Pool(),
+        hired.pool(SafetyHolder, (checking, synonyms or {})) if checking.safety else Pool(),
         {engine.name: hired.pool(NliHolder, (engine,), models, gpus=share) for engine in nli},
     )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from typing import Any
@@ -16,6 +16,7 @@ from fdarx_core.pipeline.control import Control, beside_driver, start_control
 from fdarx_core.pipeline.factuality.checks import Checks, Holders
 from fdarx_core.pipeline.factuality.flagging import make_table
 from fdarx_core.pipeline.factuality.holding import holders_of
+from fdarx_core.pipeline.factuality.naming import ingredients
 from fdarx_core.pipeline.factuality.parts import UNDERSTOOD_BY, FactualityParts
 from fdarx_core.pipeline.factuality.pool import Hired
 from fdarx_core.pipeline.factuality.results import publish
@@ -64,8 +65,11 @@ class FactualityEvaluation:
         if self.checking.safety:
             with self._timed("contraindications"):
                 forbidden = make_table(self.run, open_build(self.checking.safety), self._telling("contraindications"))
+        with self._timed("rxnav"):
+            found = ingredients(self.run, self.checking, (one for part in numbers for one in parts.answers(part)))
+        self.told["rxnav"] = found.notice
         with self._timed("check"):
-            ended = self._check(parts, numbers)
+            ended = self._check(parts, numbers, found.names)
         return self._publish(parts, numbers, ended, forbidden)
 
     def plan(self) -> list[PlanRow]:
@@ -80,7 +84,7 @@ class FactualityEvaluation:
         self.run.stop("planned")
         return add_up(found, self.checking.models)
 
-    def _check(self, parts: FactualityParts, numbers: Sequence[int]) -> str:
+    def _check(self, parts: FactualityParts, numbers: Sequence[int], synonyms: Mapping[str, Sequence[str]]) -> str:
         """What ended asking, or ""."""
         open_parts = parts.undone(numbers)
         if not open_parts:
@@ -88,7 +92,7 @@ class FactualityEvaluation:
         store = ResponseStore(self.run.file("responses"))
         for other in self.reuse:
             store.take_over(ResponseStore(other.file("responses")))
-        checks = self._checks(parts)
+        checks = self._checks(parts, synonyms)
         ended = ""
         before = len(numbers) - len(open_parts)
         self.progress("check", before, len(numbers), "")
@@ -98,9 +102,11 @@ class FactualityEvaluation:
         ray.get(checks.close.remote())
         return ended
 
-    def _checks(self, parts: FactualityParts, *, planned: bool = False) -> Any:
+    def _checks(
+        self, parts: FactualityParts, synonyms: Mapping[str, Sequence[str]] | None = None, *, planned: bool = False
+    ) -> Any:
         self.control = start_control()
-        holders: Holders = holders_of(self.hired, self.checking, planned=planned)
+        holders: Holders = holders_of(self.hired, self.checking, synonyms, planned=planned)
         checks: Any = ray.remote(Checks)
         bounds = {"max_restarts": 4, "max_task_retries": 4, "max_concurrency": _PARTS_IN_HAND}
         made = checks.options(num_cpus=0, label_selector=beside_driver(), **bounds)

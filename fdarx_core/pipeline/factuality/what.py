@@ -42,8 +42,8 @@ class Engine:
 class Checking:
     """One scoring. `claims` is baseline or a name of `models`; `compared` a second engine for the ablation.
 
-    `safety` is the run whose labels safety flags rest on, "" for none. `bertscore` and `encoder` are directories of
-    models for the similarity of answers and references.
+    `safety` is the run whose labels safety flags rest on, `rxnav` where drugs by other names are asked for, each
+    "" for none. `bertscore` and `encoder` are directories of models for the similarity of answers and references.
     """
 
     evidence: str
@@ -55,6 +55,7 @@ class Checking:
     k: int = K
     weights: Weights = field(default_factory=Weights)
     safety: str = ""
+    rxnav: str = ""
     bertscore: str | None = None
     bertscore_layers: int | None = None
     encoder: str | None = None
