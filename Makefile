@@ -37,18 +37,18 @@ $(VENV)/models: $(VENV)/test
 	@touch $@
 
 test-models: $(VENV)/models  ## retrievers and metrics on local models: MiniLM, and small ones made on the spot
-	$(RUN) pytest -m models
+	$(RUN) pytest -m models -n 2 --dist loadfile
 
 test-service: $(VENV)/test  ## the service on Ray Serve, its page in a browser, its failures; the comparison
 	$(RUN) tests.serving.browser
-	$(RUN) pytest -m service
+	$(RUN) pytest -m service -n 2 --dist loadfile
 
 test-cluster: $(VENV)/test  ## several nodes, machines and servers that die, submitted jobs; FDARX_KILLS=10 kills more
 	$(RUN) pytest -m cluster -n 2 --dist loadfile
 
 test-engine: $(VENV)/test  ## the asking path against a real vLLM engine on CPU, installed under .cache (2.7 GB)
 	$(RUN) tests.engine.environment
-	FDARX_REQUIRE_ENGINE=1 $(RUN) pytest -m engine tests/engine
+	FDARX_REQUIRE_ENGINE=1 $(RUN) pytest -m engine -n 2 --dist loadfile tests/engine
 
 lint: $(VENV)/test
 	$(BIN)/ruff check .
