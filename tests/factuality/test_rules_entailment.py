@@ -128,6 +128,29 @@ def test_what_a_passage_does_not_speak_of_is_neither(premise: str, hypothesis: s
     assert max(found.entailment, found.contradiction) < THRESHOLD
 
 
+@pytest.mark.parametrize(
+    ("premise", "hypothesis"),
+    [
+        (
+            "The recommended dose of metformin in adults is 500 mg.",
+            "The recommended dose of melatonin in adults is 5 mg.",
+        ),
+        ("Dizziness, sleepiness and blurred vision were frequent.", "Lisinopril can cause sleepiness and blurred vision."),
+    ],
+)
+def test_where_no_drug_is_in_question_a_claim_is_about_what_it_names(premise: str, hypothesis: str) -> None:
+    """Its other words stand in many passages that speak of something else."""
+    found = judged(premise, hypothesis, "")
+    assert max(found.entailment, found.contradiction) < THRESHOLD
+    assert judged(f"{premise} {hypothesis}", hypothesis.rstrip("."), "").entailment >= THRESHOLD
+
+
+def test_a_claim_that_says_too_little_by_itself_is_held_by_nothing() -> None:
+    premise = "Painful joints were treated in the first week."
+    assert judged(premise, "They can be painful.", "").entailment < THRESHOLD
+    assert judged(premise, "Painful joints were treated.", "").entailment >= THRESHOLD
+
+
 def test_the_window_is_the_sentence_that_decides() -> None:
     found = judged(PASSAGE, "Rifampin lowers the AUC by 56 percent.")
     assert PASSAGE[found.start : found.end] == "Coadministration with rifampin decreased the AUC of quorvelin by 56%."

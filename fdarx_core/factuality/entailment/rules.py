@@ -4,19 +4,25 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 from itertools import pairwise
 
 from fdarx_core.factuality.entailment.baseline.comparing import Found, compared
-from fdarx_core.factuality.entailment.baseline.reading import Passage, claim, passage
+from fdarx_core.factuality.entailment.baseline.reading import Passage, Statement, claim, passage, subject
+from fdarx_core.factuality.entailment.baseline.words import weight, weight_of
 from fdarx_core.factuality.entailment.inference import Inference, Pair
 
 NAME = "baseline"
-ENTAILMENT = ((0.0, 0.02), (0.4, 0.1), (0.65, 0.7), (1.0, 0.96))
+ENTAILMENT = ((0.0, 0.02), (0.4, 0.1), (0.7, 0.7), (1.0, 0.96))
 """Probability of entailment by the share of a claim that one statement holds: straight lines between these points."""
 CONTRADICTION = ((0.0, 0.02), (0.35, 0.1), (0.64, 0.7), (1.0, 0.95))
 """Probability of contradiction by the share of a claim's words that a statement holds which disagrees in one point."""
 AT_MOST_WITHOUT = 0.4
 """Probability of entailment, at most, by a statement that lacks a number, a denial or a population of the claim."""
+LEAST_ABOUT = 0.5
+"""Share of what a claim is about that must stand in a passage; without it the passage speaks of something else."""
+LEAST_SAID = 2
+"""Telling words and numbers that a claim must have: what "it can be painful" is about stands elsewhere."""
 AT_MOST_DISPUTED = 0.6
 """Probability of contradiction, at most, where another statement holds as much and does not disagree."""
 LEFT = 0.1
@@ -39,8 +45,24 @@ def _judged(pair: Pair) -> Inference:
     if (at := _verbatim(pair)) >= 0:
         return _inference(ENTAILMENT[-1][1], 0.0, at, at + len(pair.hypothesis.strip()), "letter for letter")
     held = passage(pair.premise, pair.drug)
-    found = compared(claim(pair.hypothesis, pair.drug), held)
+    said = claim(pair.hypothesis, pair.drug)
+    found = compared(said, held)
+    if not pair.drug and (elsewhere := _of_something_else(pair.hypothesis, said, held)):
+        found = [replace(one, disagrees="", lacks=elsewhere) for one in found]
     return _verdict(found, held)
+
+
+def _of_something_else(text: str, said: Statement, held: Passage) -> str:
+    """Why it is not known that claim and passage speak of the same thing, "" where they do.
+
+    To be asked where no drug is in question, of which both would speak.
+    """
+    if sum(weight_of(one) >= 1 for one in said.concepts) + len(said.quantities) < LEAST_SAID:
+        return "it says too little by itself"
+    about = subject(text)
+    lacking = about - held.places.keys()
+    spoken_of = weight(about - lacking) > (1 - LEAST_ABOUT) * weight(about)
+    return "" if spoken_of or not lacking else f"{', '.join(sorted(lacking))}: not spoken of there"
 
 
 def _verbatim(pair: Pair) -> int:

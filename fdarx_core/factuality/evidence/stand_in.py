@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from fdarx_core.records import CheckedAnswer, Evidence, content_id
 
+SOURCE = "none"
+
 
 def stand_in(answer: CheckedAnswer) -> Evidence:
     """The question's first reference, else the question itself: evidence for the ablation without retrieval.
@@ -12,4 +14,4 @@ def stand_in(answer: CheckedAnswer) -> Evidence:
     """
     reference = next((text for text in answer.references if text.strip()), "")
     text, place = (reference, "reference") if reference else (answer.question, "question")
-    return Evidence(content_id("none", place, text), "none", answer.question, text, place)
+    return Evidence(content_id(SOURCE, place, text), SOURCE, answer.question, text, place)

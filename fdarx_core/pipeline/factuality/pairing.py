@@ -6,7 +6,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from fdarx_core.factuality.entailment.inference import Pair
+from fdarx_core.factuality.evidence.stand_in import SOURCE as STAND_IN
 from fdarx_core.factuality.gold import Asked, gold_pairs
+from fdarx_core.filters.text import names, plain
 from fdarx_core.records import CheckedAnswer, Claim, Evidence, PairVerdict
 
 
@@ -59,4 +61,14 @@ def _gold(held: Held, engine: str) -> list[Asked]:
 
 def _asked(answer: CheckedAnswer, claim: Claim, evidence: Evidence, kind: str, rank: int, engine: str) -> Asked:
     row = PairVerdict(answer.id, claim.id, evidence.id, kind, rank, engine)
-    return Asked(row, Pair(evidence.text, claim.resolved, answer.drug))
+    return Asked(row, Pair(evidence.text, claim.resolved, _drug_of(answer, claim, evidence)))
+
+
+def _drug_of(answer: CheckedAnswer, claim: Claim, evidence: Evidence) -> str:
+    """The names of the drug of which claim and passage both speak, "" where they may speak of different ones."""
+    if not evidence.set_id:
+        return answer.drug if evidence.source == STAND_IN else ""
+    own = evidence.set_id == answer.set_id or plain(evidence.drug) == plain(answer.drug)
+    if own or names(claim.resolved, evidence.drug):
+        return " ".join(dict.fromkeys(filter(None, (answer.drug if own else "", evidence.drug))))
+    return ""

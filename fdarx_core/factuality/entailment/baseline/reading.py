@@ -11,9 +11,10 @@ from fdarx_core.evaluation.baseline.answering_statements import ITEM
 from fdarx_core.evaluation.baseline.grading_numbers import Intervals, Quantity, take_intervals, take_quantities
 from fdarx_core.evaluation.baseline.grading_plain import plain
 from fdarx_core.evaluation.baseline.grading_words import groups, is_little, one_name, stems
+from fdarx_core.factuality.claims.words import core_of, frame_end
 from fdarx_core.factuality.entailment.baseline.opposites import Sides, sides
 from fdarx_core.factuality.entailment.baseline.polarity import Polarity, polarity
-from fdarx_core.factuality.entailment.baseline.words import concept
+from fdarx_core.factuality.entailment.baseline.words import concept, weight_of
 from fdarx_core.filters.text import sentences
 
 LONGEST_LEAD = 240
@@ -150,6 +151,14 @@ def passage(text: str, drug: str) -> Passage:
 def claim(text: str, drug: str) -> Statement:
     """How a hypothesis is read: as one statement."""
     return statement(text, drug, 0, len(text))
+
+
+@lru_cache(maxsize=8192)
+def subject(text: str) -> frozenset[str]:
+    """The telling concepts of what a claim is about: what stands before its verb; none where that is not certain."""
+    core = core_of(text, frame_end(text))
+    said = statement(text[core.start : core.verb], "", core.start, core.verb).concepts if core else frozenset[str]()
+    return frozenset(one for one in said if weight_of(one) >= 1)
 
 
 def statement(text: str, drug: str, start: int, end: int) -> Statement:
