@@ -26,13 +26,15 @@ class Link:
 
     reached: bool = False
     silent_since: float | None = None
+    heard_at: float = 0.0
 
     def heard(self) -> None:
-        self.reached, self.silent_since = True, None
+        self.reached, self.silent_since, self.heard_at = True, None, time.monotonic()
 
-    def failed(self) -> None:
+    def failed(self, began: float) -> None:
+        """What was begun then has failed: since then, or since something else was had, there was nothing."""
         if self.silent_since is None:
-            self.silent_since = time.monotonic()
+            self.silent_since = max(began, self.heard_at)
 
     def left(self, began: float) -> float:
         """Seconds in which what was begun then may be tried again."""

@@ -41,7 +41,7 @@ def _wait_after(error: Exception, began: float, attempt: int, what: str) -> None
     if not passes(error):
         LINK.reached = LINK.reached or isinstance(error, ClientError)
         raise explained(what, error) from error
-    LINK.failed()
+    LINK.failed(began)
     left = LINK.left(began)
     if left <= 0:
         tried = time.monotonic() - began if LINK.reached else 0.0

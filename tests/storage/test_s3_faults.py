@@ -82,8 +82,12 @@ def test_a_server_that_asks_for_time_gets_it(server: LoopbackS3) -> None:
 
 
 def test_patience_ends_with_one_line(server: LoopbackS3, monkeypatch: pytest.MonkeyPatch) -> None:
+    def slow_at_first(call: Call) -> Fault:
+        time.sleep(0.7 if call.number == 1 else 0)
+        return FAULTS["throttled"]
+
     monkeypatch.setattr(patience, "PATIENCE_S", 1.5)
-    server.faults = lambda call: FAULTS["throttled"]
+    server.faults = slow_at_first
     with pytest.raises(Unreachable, match=r"cannot write s3://bucket/a: .*SlowDown.*; tried for \d s, once it answers"):
         Location("s3://bucket/a").write_text("x")
     asked = len(server.calls)
