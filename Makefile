@@ -72,6 +72,7 @@ bench: $(VENV)/models  ## what the performance claims rest on; needs the real la
 	$(RUN) benchmarks.asking_ray
 	$(RUN) benchmarks.throughput
 	$(RUN) benchmarks.sizing
+	$(RUN) benchmarks.calibration
 
 clean:
 	rm -rf $(VENV) .cache

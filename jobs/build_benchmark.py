@@ -58,6 +58,7 @@ def _what(config: BuildConfig) -> What:
         config.max_requests,
         config.max_cost,
         [RunDirectory.open(other) for other in config.reuse],
+        config.judges(),
     )
 
 
@@ -78,6 +79,7 @@ def _build(config: BuildConfig) -> int:
     else:
         if run.resumed:
             print(f"resuming {run.root}", file=sys.stderr)
+        config.keep_criteria(run)
         with ending(run), _session(config, what, [run.root]) as progress:
             run_stoppable(Build(run, what, _telling(progress)), progress)
     _tell(run.info(), run)

@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from pydantic import Field, field_validator
 
+from fdarx_core.filters.criteria import KEPT_AS, judges_by, read_criteria
+from fdarx_core.filters.judges import JUDGES, Judge
 from fdarx_core.generation.contexts import Amounts
 from fdarx_core.labels import Selection
 from fdarx_core.labels.selection import EXCLUDED_ROUTES, HUMAN_PRESCRIPTION
 from fdarx_core.llm import Baseline
 from fdarx_core.llm.models import ModelsError, load_models
 from fdarx_core.pipeline.plan import Roles
-from fdarx_core.storage import Location, StorageError
+from fdarx_core.records import content_id
+from fdarx_core.storage import Location, RunDirectory, StorageError
 from jobs.asking_config import AskingConfig
 
 _ROLES = ("generator", "rephraser", "judge")
-_NOT_RESULTS = {"out", "cpus", "models", "reuse", "max_requests", "max_cost", "plan", *_ROLES}
+_NOT_RESULTS = {"out", "cpus", "models", "reuse", "max_requests", "max_cost", "plan", "criteria", *_ROLES}
 
 
 class BuildConfig(AskingConfig):
@@ -67,6 +71,19 @@ class BuildConfig(AskingConfig):
         "drops more of what is weak",
     )
 
+    criteria: str | None = Field(
+        None,
+        description="YAML file of reviewers' criteria for the judges, as `fdarx review criteria` accepts one; what it "
+        "does not change is not asked again with --reuse; the built-in rules read none (prompts/criteria.yaml)",
+    )
+
+    @field_validator("criteria")
+    @classmethod
+    def _is_usable(cls, file: str | None) -> str | None:
+        if file is not None:
+            read_criteria(file)
+        return file
+
     @field_validator("set_ids")
     @classmethod
     def _read_lists(cls, given: list[str]) -> list[str]:
@@ -81,6 +98,8 @@ class BuildConfig(AskingConfig):
     def identity(self, roles: Roles) -> dict[str, Any]:
         """What makes a run this run: every option that can change its results."""
         config = self.model_dump(mode="json", exclude=_NOT_RESULTS)
+        if self.criteria is not None:
+            config["criteria"] = content_id(read_criteria(self.criteria).model_dump_json())
         return {**config, "labels": sorted(config["labels"]), **{role: self._who(role, roles) for role in _ROLES}}
 
     def _who(self, role: str, roles: Roles) -> Any:
@@ -98,6 +117,14 @@ class BuildConfig(AskingConfig):
         roles = Roles(models, self.generator, self.rephraser, self.judge)
         self.check_prices(roles.used)
         return roles
+
+    def judges(self) -> Sequence[Judge]:
+        return JUDGES if self.criteria is None else judges_by(read_criteria(self.criteria), self.criteria)
+
+    def keep_criteria(self, run: RunDirectory) -> None:
+        """Copies the criteria that were given into the run, which names them by a digest alone."""
+        if self.criteria is not None:
+            run.file(KEPT_AS).write_text(Location(self.criteria).read_text())
 
     def selection(self) -> Selection:
         return Selection(

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Sequence
-from importlib import import_module
+from collections.abc import Sequence
 
-from jobs.exits import INTERRUPTED
+from jobs.dispatch import dispatch
 
 _JOBS = {
     "fetch": ("jobs.fetch_labels", "labels from DailyMed, to a disk or s3://"),
@@ -19,6 +18,7 @@ _JOBS = {
         "jobs.score_factuality",
         "answers held against evidence: claims, verdicts, Fact-Aligned Score, flags",
     ),
+    "review": ("jobs.review", "what people say of a run: sample, import, agreement with the judges"),
     "serve": ("jobs.serve", "cited answers over HTTP, and a page to ask on"),
     "report": ("jobs.report", "draw a run's page anew"),
     "show": ("jobs.show", "all that a run knows of one question"),
@@ -27,21 +27,7 @@ _JOBS = {
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Hand over to the named job; returns its exit code."""
-    given = list(sys.argv[1:] if arguments is None else arguments)
-    if given and given[0] in _JOBS:
-        try:
-            job: Callable[[Sequence[str]], int] = import_module(_JOBS[given[0]][0]).main
-            return job(given[1:])
-        except KeyboardInterrupt:  # before or after what the job itself calls its work
-            return INTERRUPTED
-    asked_for_help = given in (["--help"], ["-h"])
-    lines = ["usage: fdarx JOB [OPTIONS]", "", "jobs:"]
-    lines += [f"  {name:<12} {what}" for name, (_, what) in _JOBS.items()]
-    lines += ["", "`fdarx JOB --help` lists a job's options."]
-    if given and not asked_for_help:
-        lines.insert(0, f"error: there is no job {given[0]!r}")
-    print("\n".join(lines), file=sys.stdout if asked_for_help else sys.stderr)
-    return 0 if asked_for_help else 2
+    return dispatch(_JOBS, sys.argv[1:] if arguments is None else arguments, prog="fdarx", noun="job")
 
 
 if __name__ == "__main__":

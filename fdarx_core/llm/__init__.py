@@ -7,7 +7,7 @@ from fdarx_core.llm.exchange import AskingStopped, EndpointStopped
 from fdarx_core.llm.http_endpoint import HttpEndpoint
 from fdarx_core.llm.keys import request_key, source_digest
 from fdarx_core.llm.models import ModelConfig, ModelsError, Prices, load_models
-from fdarx_core.llm.prompts import Prompt, PromptError
+from fdarx_core.llm.prompts import Criteria, Prompt, PromptError
 from fdarx_core.llm.server import Server
 from fdarx_core.llm.store import ResponseStore
 from fdarx_core.llm.streaming import stream
@@ -22,6 +22,7 @@ __all__ = [
     "Baseline",
     "BudgetReached",
     "Counters",
+    "Criteria",
     "Endpoint",
     "EndpointStopped",
     "HttpEndpoint",

@@ -46,7 +46,10 @@ class Criterion(BaseModel):
 
 
 class Criteria(BaseModel):
-    """`prompts/criteria.yaml`: what experts ask of questions. Source: FDARxBench §3.2, expert feedback loop."""
+    """What experts ask of questions: `prompts/criteria.yaml`, or a file of a user's own that stands in for it.
+
+    Source: FDARxBench §3.2, expert feedback loop.
+    """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -60,9 +63,8 @@ class Criteria(BaseModel):
         return cls.from_yaml(_read(_CRITERIA))
 
     @classmethod
-    def from_yaml(cls, text: str) -> Criteria:
+    def from_yaml(cls, text: str, file: str = f"prompts/{_CRITERIA}") -> Criteria:
         """The criteria that `text` holds; each must have an id of its own and name tasks that exist."""
-        file = f"prompts/{_CRITERIA}"
         criteria = _validated(cls, text, file)
         ids = [rule.id for rule in criteria.rules]
         if twice := sorted({one for one in ids if ids.count(one) > 1}):
@@ -116,6 +118,18 @@ class Prompt(BaseModel):
         prompt = _validated(cls, text, file)
         prompt._criteria = criteria
         prompt._check_slots(file)
+        return prompt
+
+    @property
+    def says_criteria(self) -> bool:
+        """Whether experts' criteria stand in what it says."""
+        return bool(self._criteria)
+
+    def with_criteria(self, criteria: Criteria) -> Prompt:
+        """The same prompt with other criteria. Raises PromptError where it says none, or they have none for it."""
+        prompt = self.model_copy()
+        prompt._criteria = criteria.for_task(self.name)
+        prompt._check_slots(f"prompts/{self.name}.yaml")
         return prompt
 
     def render(self, slots: Mapping[str, Any]) -> list[dict[str, str]]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Generic, TypeVar
 
@@ -12,7 +12,7 @@ import orjson
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from fdarx_core.llm.keys import request_key
-from fdarx_core.llm.prompts import Prompt, PromptError, explained
+from fdarx_core.llm.prompts import Criteria, Prompt, PromptError, explained
 from fdarx_core.records import Request, Response
 
 
@@ -73,6 +73,10 @@ class Task(Generic[ReplyT]):
             raise PromptError(f"{file}: an example's reply is no {expected}: {explained(error)}") from error
         except ValueError as error:
             raise PromptError(f"{file}: an example's slots don't fit: {error}") from error
+
+    def with_criteria(self, criteria: Criteria) -> Task[ReplyT]:
+        """The same task by other criteria; its requests have other keys. Raises PromptError as the prompt does."""
+        return replace(self, prompt=self.prompt.with_criteria(criteria))
 
     def request(self, slots: Mapping[str, Any], *, endpoint: str, sampling: Mapping[str, Any] | None = None) -> Request:
         """The request that asks this of `endpoint`, key included. `sampling` is the endpoint's own.

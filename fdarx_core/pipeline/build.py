@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+from fdarx_core.filters.judges import JUDGES, Judge
 from fdarx_core.generation.contexts import Amounts
 from fdarx_core.labels import Identity, Selection
 from fdarx_core.labels.sources import Inputs
@@ -32,7 +33,7 @@ from fdarx_core.storage.benchmark import write_benchmark
 
 @dataclass(frozen=True, slots=True)
 class What:
-    """What a build is: which labels, how much to ask of each, who is asked, and how much that may take."""
+    """What a build is: which labels, how much to ask of each, who judges by what, and how much asking may take."""
 
     inputs: Inputs
     selection: Selection = field(default_factory=Selection)
@@ -41,10 +42,11 @@ class What:
     max_requests: int | None = None
     max_cost: float | None = None
     reuse: Sequence[RunDirectory] = ()
+    judges: Sequence[Judge] = JUDGES
 
     def flow(self, store: ResponseStore) -> Flow:
         outside = Outside(self.roles.used, self.max_requests, self.max_cost)
-        return Flow(build_steps(self.amounts, self.roles), store, outside)
+        return Flow(build_steps(self.amounts, self.roles, self.judges), store, outside)
 
 
 def plan_build(what: What, store: ResponseStore, progress: Progress) -> list[PlanRow]:

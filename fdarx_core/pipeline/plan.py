@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from fdarx_core.filters.judges import JUDGE_RULES_VERSION, JUDGE_TASKS, JUDGES
+from fdarx_core.filters.judges import JUDGE_RULES_VERSION, JUDGE_TASKS, JUDGES, Judge
 from fdarx_core.generation.contexts import Amounts
 from fdarx_core.generation.tasks import REPHRASE_REFUSAL, RULES_VERSION, TASKS
 from fdarx_core.llm import Baseline
@@ -47,11 +47,11 @@ class Roles:
         return {name: model for name, model in self.models.items() if name in names}
 
 
-def build_steps(amounts: Amounts, roles: Roles | None = None) -> list[Step[Dossier]]:
+def build_steps(amounts: Amounts, roles: Roles | None = None, judges: Sequence[Judge] = JUDGES) -> list[Step[Dossier]]:
     """The steps of a build in order, from the address of a label to finished questions. Source: FDARxBench §3.2."""
     roles = roles or Roles()
     writers = dict.fromkeys(TASKS, roles.address(roles.generator))
     writers[REPHRASE_REFUSAL.name] = roles.address(roles.rephraser)
     judge = roles.address(roles.judge)
-    judged = [Judged(one, judge) for one in JUDGES]
+    judged = [Judged(one, judge) for one in judges]
     return [Read(), Choose(amounts), Generate(writers), apply_rules, keep_one_of_each, *judged]

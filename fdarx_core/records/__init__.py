@@ -41,9 +41,11 @@ from fdarx_core.records.rag import (
     RagUsage,
     TitleRank,
 )
+from fdarx_core.records.review import Annotation, ReviewItem
 
 __all__ = [
     "NO_ANSWER",
+    "Annotation",
     "Cell",
     "CheckedAnswer",
     "Chunk",
@@ -77,6 +79,7 @@ __all__ = [
     "Request",
     "Response",
     "RetrievalScore",
+    "ReviewItem",
     "SafetyFlag",
     "Score",
     "Section",

@@ -135,7 +135,10 @@ def test_what_a_passage_does_not_speak_of_is_neither(premise: str, hypothesis: s
             "The recommended dose of metformin in adults is 500 mg.",
             "The recommended dose of melatonin in adults is 5 mg.",
         ),
-        ("Dizziness, sleepiness and blurred vision were frequent.", "Lisinopril can cause sleepiness and blurred vision."),
+        (
+            "Dizziness, sleepiness and blurred vision were frequent.",
+            "Lisinopril can cause sleepiness and blurred vision.",
+        ),
     ],
 )
 def test_where_no_drug_is_in_question_a_claim_is_about_what_it_names(premise: str, hypothesis: str) -> None:

@@ -1,0 +1,191 @@
+// One annotator's page: items one at a time, answers kept in the browser at each step and saved to a file.
+(() => {
+  const data = dataOf("review-data");
+  const items = data.items;
+  const place = `fdarx-review:${data.review}:${data.annotator}`;
+  const UNDONE = 200;
+  let state = { at: 0, said: {}, saw: {}, history: [], unsaved: {} };
+  let spent = 0, since = performance.now(), open = false, keeps = true;
+
+  const here = () => items[state.at];
+  const said = (item) => state.said[item.id] || { value: "", remark: "", saw_decision: false, seconds: 0 };
+  const answered = () => items.filter((item) => said(item).value).length;
+
+  function load() {
+    let raw = null;
+    try { raw = localStorage.getItem(place); } catch (error) { lost(); return; }
+    if (!raw) return;
+    try { state = Object.assign(state, JSON.parse(raw)); } catch (error) {
+      try { localStorage.setItem(`${place}:damaged`, raw); } catch (full) { lost(); return; }
+      trouble("What this browser kept of your answers is damaged; it is set aside and you begin anew.");
+    }
+    state.at = Math.min(Math.max(state.at, 0), items.length - 1);
+  }
+
+  function keep() {
+    try { localStorage.setItem(place, JSON.stringify(state)); } catch (error) { lost(); }
+  }
+
+  function lost() {
+    keeps = false;
+    trouble("This browser keeps nothing of your answers (storage is off or full): save the file before you close or reload the page.");
+  }
+
+  function trouble(text) {
+    byId("trouble").textContent = text;
+    byId("trouble").hidden = false;
+  }
+
+  const tell = (text) => { byId("told").textContent = text; };
+
+  function show() {
+    const item = here(), task = data.tasks[item.task];
+    open = false; spent = 0; since = performance.now();
+    byId("place").textContent = [`Item ${state.at + 1} of ${items.length}`, ...item.about].join(" · ");
+    byId("asks").textContent = task.asks;
+    byId("guide").textContent = task.guide;
+    byId("question").textContent = item.question;
+    byId("gold-row").hidden = !item.gold;
+    byId("gold").textContent = item.gold;
+    byId("answer-row").hidden = item.answer === null;
+    byId("answer").textContent = item.answer || "(an empty answer)";
+    byId("choices").replaceChildren(...task.choices.map(([value, name], index) => choice(value, name, index, task)));
+    byId("choices").classList.toggle("many", task.choices.length > 5);
+    byId("remark").value = said(item).remark;
+    const pieces = item.context.map(([kind, text]) => element(kind === "near" ? "mark" : "span", data.texts[text], kind === "near" ? "evidence" : kind));
+    byId("context").replaceChildren(...(pieces.length ? pieces : [element("p", "No text belongs to this item.", "about")]));
+    byId("context").scrollTop = 0;
+    byId("shown").textContent = task.shown;
+    byId("legend").hidden = !item.context.some(([kind]) => kind !== "plain");
+    decide();
+    count();
+  }
+
+  function choice(value, name, index, task) {
+    const key = String((index + 1) % 10);
+    const made = element("button", "", "", element("kbd", key), document.createTextNode(name));
+    made.type = "button";
+    made.dataset.value = value;
+    made.setAttribute("aria-pressed", String(said(here()).value === value));
+    made.setAttribute("aria-keyshortcuts", task.choices.length <= 3 ? `${key} ${"abc"[index]}` : key);
+    made.addEventListener("click", () => answer(index));
+    return made;
+  }
+
+  function count() {
+    const number = answered(), changed = Object.keys(state.unsaved).length;
+    byId("bar").value = number;
+    byId("counted").textContent = `${number} of ${items.length} answered`;
+    byId("kept").textContent = changed ? `${changed} ${changed === 1 ? "item" : "items"} not yet in a saved file` : number ? "all in the saved file" : "";
+    byId("previous").disabled = state.at === 0;
+    byId("next").disabled = state.at === items.length - 1;
+    byId("undo").disabled = !state.history.length;
+  }
+
+  function change(item, values) {
+    state.said[item.id] = { ...said(item), ...values };
+    state.unsaved[item.id] = true;
+    keep();
+    count();
+  }
+
+  function answer(index) {
+    const item = here(), chosen = data.tasks[item.task].choices[index];
+    if (!chosen) return;
+    state.history = [...state.history, [state.at, state.said[item.id] || null]].slice(-UNDONE);
+    const seconds = Math.round((spent + performance.now() - since) / 100) / 10;
+    change(item, { value: chosen[0], saw_decision: Boolean(state.saw[item.id]), seconds });
+    onward(`${chosen[1].split(":")[0]}, recorded for item ${state.at + 1}.`);
+  }
+
+  /* To the next item; from the last to the first that is left, if any. */
+  function onward(text) {
+    const left = items.findIndex((item) => !said(item).value);
+    if (state.at < items.length - 1) go(state.at + 1, text);
+    else if (left >= 0) go(left, text);
+    else go(state.at, "All items are answered: save the file (s) and hand it in.");
+  }
+
+  function go(at, text = "") {
+    if (at < 0 || at >= items.length) return;
+    state.at = at;
+    keep();
+    show();
+    scrollTo(0, 0);
+    tell(text);
+  }
+
+  function undo() {
+    const last = state.history.pop();
+    if (!last) { tell("There is nothing to undo."); return; }
+    const [at, before] = last;
+    const remark = said(items[at]).remark;
+    if (before) state.said[items[at].id] = { ...before, remark };
+    else if (remark) state.said[items[at].id] = { value: "", remark, saw_decision: false, seconds: 0 };
+    else delete state.said[items[at].id];
+    state.unsaved[items[at].id] = true;
+    go(at, `The answer to item ${at + 1} is taken back.`);
+  }
+
+  function toggle() {
+    open = !open;
+    if (open && !state.saw[here().id]) { state.saw[here().id] = true; keep(); }
+    decide();
+    byId("decision").scrollIntoView({ block: "nearest" });
+  }
+
+  function decide() {
+    const item = here();
+    byId("reveal").setAttribute("aria-expanded", String(open));
+    byId("decision").hidden = !open;
+    const name = data.tasks[item.task].choices.find(([value]) => value === item.decision);
+    byId("decision").replaceChildren(...(open ? [
+      element("p", name ? name[1].split(":")[0] : "It reached no decision"),
+      item.because && element("p", item.because, "about"), item.judge && element("p", item.judge, "about"),
+    ].filter(Boolean) : []));
+  }
+
+  function save() {
+    const answers = items.filter((item) => said(item).value || said(item).remark).map((item) => ({ id: item.id, task: item.task, ...said(item) }));
+    if (!answers.length) { tell("There is nothing to save yet."); return; }
+    const file = { format: 1, review: data.review, annotator: data.annotator, saved: new Date().toISOString(), answers };
+    const link = element("a", "");
+    link.href = URL.createObjectURL(new Blob([JSON.stringify(file, null, 1)], { type: "application/json" }));
+    link.download = data.file;
+    link.click();
+    setTimeout(() => URL.revokeObjectURL(link.href), 10000);
+    state.unsaved = {};
+    keep();
+    count();
+    tell(`${answered()} of ${items.length} answers saved as ${data.file}.`);
+  }
+
+  const moves = { n: () => go(state.at + 1), p: () => go(state.at - 1), u: undo, r: () => byId("remark").focus(), d: toggle, s: save };
+
+  function pressed(event) {
+    if (event.ctrlKey || event.metaKey || event.altKey || event.repeat) return;
+    if (event.target === byId("remark")) {
+      if (event.key === "Escape") { byId("task").focus(); event.preventDefault(); }
+      return;
+    }
+    const key = event.key.toLowerCase(), few = data.tasks[here().task].choices.length <= 3;
+    if (/^\d$/.test(key)) answer((Number(key) + 9) % 10);
+    else if (few && "abc".includes(key)) answer("abc".indexOf(key));
+    else if (moves[key]) moves[key]();
+    else return;
+    event.preventDefault();
+  }
+
+  load();
+  document.addEventListener("keydown", pressed);
+  for (const [name, move] of [["previous", "p"], ["next", "n"], ["undo", "u"], ["reveal", "d"], ["save", "s"]]) byId(name).addEventListener("click", () => moves[move]());
+  byId("remark").addEventListener("input", () => change(here(), { remark: byId("remark").value.trim() }));
+  document.addEventListener("visibilitychange", () => {
+    if (document.hidden) spent += performance.now() - since;
+    else since = performance.now();
+  });
+  // the same review open twice: both go on from what was answered last
+  addEventListener("storage", (event) => { if (event.key === place && event.newValue) { state = { ...JSON.parse(event.newValue), at: state.at }; show(); } });
+  addEventListener("beforeunload", (event) => { if (!keeps && Object.keys(state.unsaved).length) event.preventDefault(); });
+  show();
+})();

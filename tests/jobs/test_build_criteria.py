@@ -1,0 +1,103 @@
+"""Judges by criteria of a user's own: what they change is asked anew, and nothing else is."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pydantic import ValidationError
+
+from fdarx_core.filters.criteria import GUIDED, judges_by
+from fdarx_core.filters.judges import JUDGES
+from fdarx_core.generation.contexts import Amounts
+from fdarx_core.llm import Criteria, PromptError
+from fdarx_core.llm.prompts import Criterion
+from fdarx_core.pipeline.dossier import Dossier
+from fdarx_core.pipeline.plan import build_steps
+from fdarx_core.pipeline.steps import Judged
+from fdarx_core.records import QuestionAnswer
+from fdarx_core.review.criteria.changes import as_yaml
+from fdarx_core.review.criteria.trial import criteria_of
+from fdarx_core.storage import RunDirectory
+from jobs.build_config import BuildConfig
+from tests.filters.judged import LABEL, PASSAGES, QUESTIONS
+
+OURS = Criteria.load()
+STRICTER = "Ask of every question whether the label alone settles it."
+
+
+def with_rule(*applies_to: str) -> Criteria:
+    rule = Criterion(id="settled", text=STRICTER, applies_to=list(applies_to))
+    return Criteria(purpose=OURS.purpose, rules=[*OURS.rules, rule])
+
+
+def requests(judges: Any, question: QuestionAnswer) -> dict[str, tuple[str, str]]:
+    """Key and system message by task, of all that a build's judges would ask about a question."""
+    dossier = Dossier(identity=None, label=LABEL, passages=PASSAGES, questions=[question])  # type: ignore[arg-type]
+    steps = [step for step in build_steps(Amounts(), judges=judges) if isinstance(step, Judged)]
+    asked = [one for step in steps for one in step.requests(dossier)]
+    return {one.task: (one.key, one.messages[0]["content"]) for one in asked}
+
+
+@pytest.mark.parametrize("kind", sorted(QUESTIONS))
+def test_only_tasks_that_read_the_rule_are_asked_anew(kind: str) -> None:
+    before = requests(JUDGES, QUESTIONS[kind])
+    after = requests(judges_by(with_rule("judge_relevance"), "ours.yaml"), QUESTIONS[kind])
+    assert {task for task in before if before[task] != after[task]} == {"judge_relevance"}
+    assert before["judge_relevance"][0] != after["judge_relevance"][0]
+    assert f"- [settled] {STRICTER}" in after["judge_relevance"][1]
+
+
+def test_the_same_criteria_ask_the_same() -> None:
+    for question in QUESTIONS.values():
+        assert requests(judges_by(OURS, "ours.yaml"), question) == requests(JUDGES, question)
+
+
+@pytest.mark.parametrize(
+    ("criteria", "said"),
+    [
+        (with_rule("grade_answer"), "rules apply to ['grade_answer'], which read none"),
+        (
+            Criteria(purpose="", rules=[rule for rule in OURS.rules if rule.applies_to == ["judge_relevance"]]),
+            "no rule applies to ['judge_quality_factual', 'judge_quality_multihop']",
+        ),
+    ],
+)
+def test_criteria_that_no_judge_reads_or_that_leave_one_bare(criteria: Criteria, said: str) -> None:
+    with pytest.raises(PromptError) as caught:
+        judges_by(criteria, "ours.yaml")
+    assert str(caught.value).startswith("ours.yaml: ") and said in str(caught.value)
+
+
+def test_which_judges_read_criteria() -> None:
+    assert {"judge_relevance", "judge_quality_factual", "judge_quality_multihop"} == GUIDED
+
+
+def config(**options: Any) -> BuildConfig:
+    return BuildConfig.model_validate({"labels": ["x"], "out": "y", **options})
+
+
+def test_a_build_is_another_by_other_criteria_and_the_same_without(tmp_path: Path) -> None:
+    file = tmp_path / "ours.yaml"
+    file.write_text(as_yaml(with_rule(*GUIDED)))
+    given, plain = config(criteria=str(file)), config()
+    assert plain.judges() is JUDGES and "criteria" not in plain.identity(plain.roles())
+    one = given.identity(given.roles())["criteria"]
+    file.write_text(as_yaml(with_rule("judge_relevance")))
+    assert given.identity(given.roles())["criteria"] != one
+    run = RunDirectory.begin(
+        str(tmp_path / "run"), job="build_benchmark", config=given.identity(given.roles()), versions={}
+    )
+    given.keep_criteria(run)
+    assert criteria_of(run) == with_rule("judge_relevance")
+    assert all(STRICTER in system for _, system in [requests(given.judges(), QUESTIONS["factual"])["judge_relevance"]])
+
+
+@pytest.mark.parametrize("text", [None, "purpose: [", "purpose: x\nrules: []", "rules: 3"])
+def test_a_build_refuses_criteria_that_are_of_no_use(tmp_path: Path, text: str | None) -> None:
+    file = tmp_path / "ours.yaml"
+    if text is not None:
+        file.write_text(text)
+    with pytest.raises(ValidationError, match=r"ours\.yaml"):
+        config(criteria=str(file))

@@ -1,0 +1,105 @@
+"""`fdarx review sample` and `import` from the command line."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from fdarx_core.review.items import open_review
+from jobs.cli import main
+from tests.review.reviewed_runs import ReviewedBuild, ReviewedEvaluation
+
+
+@pytest.fixture(scope="module")
+def build(tmp_path_factory: pytest.TempPathFactory) -> ReviewedBuild:
+    return ReviewedBuild(tmp_path_factory.mktemp("review") / "build", parts=1)
+
+
+def sample(run: str, out: Path, *more: str) -> int:
+    return main(["review", "sample", run, "--n", "6", "--annotators", "anna,ben", "--out", str(out), *more])
+
+
+def test_a_sample_is_drawn_annotated_and_taken_in(
+    build: ReviewedBuild, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "set"
+    assert sample(str(build.run.root), out, "--tasks", "relevance,grade") == 0
+    review = open_review(str(out))
+    assert {item.task for item in review.items()} == {"relevance"} and review.info["annotators"] == ["anna", "ben"]
+    assert f"page    {out}/ben.html" in capsys.readouterr().out
+    answers = [{"id": item.id, "value": "relevant"} for item in review.items()[:2]]
+    saved = {"format": 1, "review": review.digest, "annotator": "ben", "answers": answers}
+    (tmp_path / "ben.json").write_text(json.dumps(saved))
+    assert main(["review", "import", str(out), str(tmp_path / "ben.json")]) == 0
+    told = capsys.readouterr()
+    assert "2 annotations taken in, 0 were known already" in told.out
+    assert "ben: 2 of 6 items are answered, 4 are left" in told.err
+    assert [row.annotator for row in open_review(str(out)).annotations()] == ["ben", "ben"]
+
+
+def test_the_same_command_again_changes_nothing(build: ReviewedBuild, tmp_path: Path) -> None:
+    assert sample(str(build.run.root), tmp_path / "set") == 0
+    before = {file.name: file.read_bytes() for file in (tmp_path / "set").iterdir()}
+    assert sample(str(build.run.root), tmp_path / "set") == 0
+    assert {file.name: file.read_bytes() for file in (tmp_path / "set").iterdir()} == before
+
+
+def test_an_evaluation_is_asked_about_its_grades(build: ReviewedBuild, tmp_path: Path) -> None:
+    evaluation = ReviewedEvaluation(tmp_path / "evaluation", build)
+    assert sample(str(evaluation.run.root), tmp_path / "set", "--settings", "oracle") == 0
+    items = open_review(str(tmp_path / "set")).items()
+    assert {(item.task, item.setting) for item in items} == {("grade", "oracle")}
+
+
+def test_a_further_sample_goes_on_from_what_people_said(
+    build: ReviewedBuild, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run = str(ReviewedEvaluation(tmp_path / "evaluation", build).run.root)
+    first, second = tmp_path / "first", tmp_path / "second"
+    assert sample(run, first) == 0
+    with pytest.raises(SystemExit):
+        sample(run, second, "--after", str(first))
+    assert "has no grades yet" in capsys.readouterr().err
+    review = open_review(str(first))
+    answers = [{"id": item.id, "value": "correct"} for item in review.items()]
+    saved = {"format": 1, "review": review.digest, "annotator": "anna", "answers": answers}
+    (tmp_path / "anna.json").write_text(json.dumps(saved))
+    assert main(["review", "import", str(first), str(tmp_path / "anna.json")]) == 0
+    assert sample(run, second, "--after", str(first)) == 0
+    further = open_review(str(second)).items()
+    assert len(further) == 6 and not {item.id for item in further} & {item.id for item in review.items()}
+    with pytest.raises(SystemExit):
+        sample(run, second, "--after", str(first), "--models", "small")
+    assert "goes on with its own models and settings" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("more", "told"),
+    [
+        (["--annotators", "Anna", "anna"], "two names differ in case alone"),
+        (["--annotators", "../anna"], "can't name a page"),
+        (["--annotators", "agreement"], "can't name a page"),
+        (["--tasks", "taste"], "there is no task taste"),
+        (["--tasks", "grade"], "what can be asked about it is relevance"),
+        (["--n", "0"], "--n"),
+    ],
+)
+def test_wrong_options_stop_before_anything_is_written(
+    build: ReviewedBuild, tmp_path: Path, capsys: pytest.CaptureFixture[str], more: list[str], told: str
+) -> None:
+    with pytest.raises(SystemExit) as stopped:
+        sample(str(build.run.root), tmp_path / "set", *more)
+    assert stopped.value.code == 2 and told in capsys.readouterr().err
+    assert not (tmp_path / "set").exists()
+
+
+def test_steps_are_listed_and_unknown_ones_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["review", "--help"]) == 0
+    assert "sample" in capsys.readouterr().out
+    assert main(["review", "simple"]) == 2
+    assert "there is no step 'simple'" in capsys.readouterr().err
+    with pytest.raises(SystemExit):
+        main(["review", "sample", "one", "two"])
+    assert "unrecognized arguments: two" in capsys.readouterr().err

@@ -1,0 +1,179 @@
+"""Calibrated accuracies of an evaluation from what people said of a review, and of further ones."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from fdarx_core.evaluation.grid import Entry, as_text
+from fdarx_core.records import Figure, Score
+from fdarx_core.records.review import ReviewItem
+from fdarx_core.review.calibration.answers import Answers, answers_of, history, rounds_of
+from fdarx_core.review.calibration.further import draw_next
+from fdarx_core.review.calibration.tables import ALL, calibrated_tables
+from fdarx_core.review.items import open_review
+from fdarx_core.review.sampling import Wanted, draw_sample
+from fdarx_core.storage import RunDirectory, StorageError, read_records, write_records
+from tests.review.calibration.reviewed_evaluation import PEOPLE, evaluation, fair, hashed, reviewed
+
+EVERYTHING = 10_000
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> RunDirectory:
+    return evaluation(tmp_path_factory.mktemp("calibrated") / "run")
+
+
+def truth(answers: Answers) -> np.ndarray:
+    """What `fair` people would say of every answer."""
+    rows = [(one.verdict == "correct", hashed("truth", one.id)) for one in answers.rows]
+    return np.array([right != (draw < (0.25 if right else 0.1)) for right, draw in rows], dtype=np.float64)
+
+
+def row(entries: dict[str, list[Entry | None]], name: str) -> list[Entry | None]:
+    (found,) = [value for key, value in entries.items() if key.rpartition(" (")[0] == name]
+    return found
+
+
+def test_the_judge_s_column_is_the_evaluation_s_own_figure(run: RunDirectory, tmp_path: Path) -> None:
+    review = reviewed(tmp_path / "review", draw_sample(run, Wanted(100)))
+    first = calibrated_tables(review, run)[0]
+    own = {
+        " · ".join(filter(None, (one.model, one.setting, one.retriever))): one
+        for one in read_records(run.file("metrics.parquet"), Figure)
+        if (one.metric, one.group_by, one.group) == ("accuracy", "type", "answerable") and one.value is not None
+    }
+    cells = {name.rpartition(" (")[0]: entries[0] for name, entries in first.rows if not name.startswith(ALL)}
+    assert cells == {name: Entry(one.value or 0.0, one.low, one.high) for name, one in own.items()}
+
+
+def test_people_s_labels_bring_the_judge_s_figure_to_the_truth(run: RunDirectory, tmp_path: Path) -> None:
+    review = reviewed(tmp_path / "review", draw_sample(run, Wanted(150)))
+    judge, both, alone, worth = row(dict(calibrated_tables(review, run)[0].rows), ALL)
+    true = float(truth(answers_of(run, review)).mean())
+    assert judge and both and alone and worth
+    assert both.low is not None and both.high is not None
+    assert both.low < true < both.high
+    assert abs(both.value - true) < abs(judge.value - true)
+    assert worth.value > 1
+
+
+def test_people_who_agree_with_the_judge_on_all_leave_its_figure(run: RunDirectory, tmp_path: Path) -> None:
+    def agreeing(annotator: str, item: ReviewItem) -> str:
+        return item.decision or "incorrect"
+
+    review = reviewed(tmp_path / "review", draw_sample(run, Wanted(150)), agreeing)
+    judge, both, _, _ = row(dict(calibrated_tables(review, run)[0].rows), ALL)
+    assert judge and both
+    assert both.value == pytest.approx(judge.value)
+
+
+def test_cells_with_too_few_labels_are_named(run: RunDirectory, tmp_path: Path) -> None:
+    review = reviewed(tmp_path / "review", draw_sample(run, Wanted(30)))
+    table = calibrated_tables(review, run)[0]
+    entries = [row for name, row in table.rows if "(3 of" in name or "(2 of" in name or "(1 of" in name]
+    assert entries and all(one[0] and one[1:] == [None, None, None] for one in entries)
+    assert any("fewer than 10 labels" in note for note in table.notes)
+    assert "–" in as_text(table)
+
+
+def test_a_review_of_one_setting_is_of_that_setting(run: RunDirectory, tmp_path: Path) -> None:
+    review = reviewed(tmp_path / "review", draw_sample(run, Wanted(40, models=["hasty-8b"], settings=["oracle"])))
+    names = [name for name, _ in calibrated_tables(review, run)[0].rows]
+    assert [name.rpartition(" (")[0] for name in names] == ["hasty-8b · oracle"]
+
+
+def test_nothing_is_made_of_a_review_that_nobody_annotated(run: RunDirectory, tmp_path: Path) -> None:
+    review = reviewed(tmp_path / "review", draw_sample(run, Wanted(40)), people=())
+    assert calibrated_tables(review, run) == []
+
+
+def test_a_tie_counts_by_share_and_a_majority_whole(run: RunDirectory, tmp_path: Path) -> None:
+    def split(annotator: str, item: ReviewItem) -> str:
+        three = hashed("three", item.subject) < 0.5
+        return {"anna": "correct", "ben": "correct" if three else "incorrect"}.get(annotator, "not_attempted")
+
+    review = reviewed(tmp_path / "review", draw_sample(run, Wanted(60)), split)
+    (one,) = rounds_of(answers_of(run, review), [review])
+    assert set(one.people.tolist()) == {1.0, 1 / 3}
+    pair = reviewed(tmp_path / "pair", draw_sample(run, Wanted(60, seed=1)), split, PEOPLE[1:])
+    (two,) = rounds_of(answers_of(run, pair), [pair])
+    assert set(two.people.tolist()) == {0.5, 0.0}
+
+
+def test_a_run_that_is_no_evaluation_is_refused(run: RunDirectory, tmp_path: Path) -> None:
+    review = reviewed(tmp_path / "review", draw_sample(run, Wanted(40)))
+    other = RunDirectory.begin(str(tmp_path / "build"), job="build_benchmark", config={}, versions={})
+    with pytest.raises(StorageError, match="not of evaluate"):
+        calibrated_tables(review, other)
+
+
+def test_further_answers_are_others_and_narrow_the_intervals(run: RunDirectory, tmp_path: Path) -> None:
+    first = reviewed(tmp_path / "first", draw_sample(run, Wanted(80)))
+    second = reviewed(tmp_path / "second", draw_next(run, first, Wanted(80, seed=4)))
+    assert len(second.items()) == 80
+    assert not {item.subject for item in first.items()} & {item.subject for item in second.items()}
+    assert [one.digest for one in history(open_review(str(second.root)))] == [first.digest, second.digest]
+    before, after = (row(dict(calibrated_tables(one, run)[0].rows), ALL)[1] for one in (first, second))
+    assert before and after and before.low and before.high and after.low and after.high
+    assert after.high - after.low < before.high - before.low
+    assert after.low < truth(answers_of(run, first)).mean() < after.high
+
+
+def test_further_draws_are_the_same_again_and_others_by_seed(run: RunDirectory, tmp_path: Path) -> None:
+    first = reviewed(tmp_path / "first", draw_sample(run, Wanted(40)))
+    one, again, other = (draw_next(run, first, Wanted(20, seed=seed)) for seed in (1, 1, 2))
+    assert one == again
+    assert one.info["digest"] != other.info["digest"]
+    graded = {answer.id for answer in answers_of(run, first).rows}
+    assert one.info["population"] == len(graded - {item.subject for item in first.items()})
+
+
+def test_when_all_were_seen_the_figure_is_people_s_own(run: RunDirectory, tmp_path: Path) -> None:
+    first = reviewed(tmp_path / "first", draw_sample(run, Wanted(40, settings=["oracle"])))
+    rest = reviewed(tmp_path / "rest", draw_next(run, first, Wanted(EVERYTHING)))
+    _, both, alone, _ = row(dict(calibrated_tables(rest, run)[0].rows), ALL)
+    answers = answers_of(run, first)
+    assert sum(len(one.rows) for one in rounds_of(answers, [first, rest])) == len(answers.rows)
+    assert both and alone
+    assert both.value == both.low == both.high == pytest.approx(truth(answers).mean())
+    with pytest.raises(StorageError, match="leaves no answer"):
+        draw_next(run, rest, Wanted(10))
+
+
+def test_what_a_review_holds_is_not_drawn_again_though_nobody_annotated_it(run: RunDirectory, tmp_path: Path) -> None:
+    drawn = draw_sample(run, Wanted(60))
+    first = reviewed(tmp_path / "first", drawn, annotated=30)
+    second = draw_next(run, first, Wanted(40))
+    assert not {item.subject for item in drawn.items} & {item.subject for item in second.items}
+    (one,) = rounds_of(answers_of(run, first), [first])
+    assert 0 < len(one.rows) <= 30
+
+
+def test_going_on_needs_annotations(run: RunDirectory, tmp_path: Path) -> None:
+    first = reviewed(tmp_path / "first", draw_sample(run, Wanted(40)), people=())
+    with pytest.raises(StorageError, match="no grades yet"):
+        draw_next(run, first, Wanted(10))
+
+
+def test_going_on_in_another_evaluation_is_refused(run: RunDirectory, tmp_path: Path) -> None:
+    first = reviewed(tmp_path / "first", draw_sample(run, Wanted(40, models=["hasty-8b"])))
+    other = evaluation(tmp_path / "other", labels=1, seed=1)
+    write_records(other.part("scores/hasty-8b", 0), [], Score)
+    with pytest.raises(StorageError, match="give the evaluation it was drawn from"):
+        draw_next(other, first, Wanted(10))
+
+
+def test_people_s_consensus_is_what_counts(run: RunDirectory, tmp_path: Path) -> None:
+    """One of three who always says the contrary changes nothing."""
+
+    def contrary(annotator: str, item: ReviewItem) -> str:
+        said = fair(annotator, item)
+        return said if annotator != "ben" else {"correct": "incorrect", "incorrect": "correct"}[said]
+
+    drawn = draw_sample(run, Wanted(60))
+    whole, split = reviewed(tmp_path / "whole", drawn), reviewed(tmp_path / "split", replace(drawn), contrary)
+    assert calibrated_tables(whole, run) == calibrated_tables(split, run)
