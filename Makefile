@@ -46,7 +46,7 @@ test-service: $(VENV)/test  ## the service on Ray Serve, its page in a browser, 
 test-cluster: $(VENV)/test  ## several nodes, machines and servers that die, submitted jobs; FDARX_KILLS=10 kills more
 	$(RUN) pytest -m cluster -n 2 --dist loadfile
 
-test-engine: $(VENV)/test  ## the asking path against a real vLLM engine on CPU, installed under .cache (2.7 GB)
+test-engine: $(VENV)/models  ## the asking path against a real vLLM engine on CPU, installed under .cache (2.7 GB)
 	$(RUN) tests.engine.environment
 	FDARX_REQUIRE_ENGINE=1 $(RUN) pytest -m engine -n 2 --dist loadfile tests/engine
 

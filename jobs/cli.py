@@ -18,6 +18,7 @@ _JOBS = {
         "jobs.score_factuality",
         "answers held against evidence: claims, verdicts, Fact-Aligned Score, flags",
     ),
+    "finetune": ("jobs.finetune_answerer", "question-answer pairs into a LoRA adapter for hypothetical answers"),
     "review": ("jobs.review", "what people say of a run: sample, import, agreement with the judges"),
     "serve": ("jobs.serve", "cited answers over HTTP, and a page to ask on"),
     "report": ("jobs.report", "draw a run's page anew"),

@@ -9,7 +9,7 @@ import subprocess
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
@@ -53,13 +53,18 @@ def built(python: Path, folder: Path, texts: list[Path], hidden: int = 128, laye
 
 
 @contextmanager
-def running(python: Path, model: Path, log: Path, cached_tokens: int = CACHED_TOKENS) -> Iterator[str]:
-    """Gives the server's address, `http://127.0.0.1:PORT`; it ends with the block, and all its processes with it."""
+def running(
+    python: Path, model: Path, log: Path, cached_tokens: int = CACHED_TOKENS, more: Sequence[str] = ()
+) -> Iterator[str]:
+    """Gives the server's address, `http://127.0.0.1:PORT`; it ends with the block, and all its processes with it.
+
+    `more` are further options of the server's.
+    """
     port = free_port()
     sized = _FLAGS | {"--num-gpu-blocks-override": str(cached_tokens // BLOCK)}
     flags = [part for flag in sized.items() for part in flag]
     module = ["-m", "vllm.entrypoints.openai.api_server", "--model", str(model), "--port", str(port)]
-    command = ["nice", str(python), *module, *flags, *_SWITCHES]
+    command = ["nice", str(python), *module, *flags, *_SWITCHES, *more]
     with log.open("wb") as out:
         server = subprocess.Popen(
             command,

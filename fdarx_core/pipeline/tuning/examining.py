@@ -1,0 +1,46 @@
+"""The test part, asked of the base model and of the tuned one."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from fdarx_core.pipeline.tuning.what import Tuning
+from fdarx_core.storage import RunDirectory
+from fdarx_core.tuning.answering import answers
+from fdarx_core.tuning.encoding import ChatEncoder
+from fdarx_core.tuning.measures import BASE, TUNED, ExamAnswer, measured
+from fdarx_core.tuning.model import ADAPTER_FILES, Tuned
+from fdarx_core.tuning.packing import laid_out
+from fdarx_core.tuning.pairs import Pair
+
+
+def examine(run: RunDirectory, tuning: Tuning, pairs: Sequence[Pair]) -> list[ExamAnswer]:
+    """Both models' answers, measured. Work of one Ray task, on a GPU where there is one."""
+    with tempfile.TemporaryDirectory() as folder:
+        for name in ADAPTER_FILES:
+            (Path(folder) / name).write_bytes((run.file("adapter") / name).read_bytes())
+        tuned = Tuned(tuning.model, tuning.recipe, adapter=folder)
+    encoder = ChatEncoder(tuning.model)
+    with tuned.without_adapter():
+        rows = _answered(tuned, encoder, pairs, BASE, tuning.max_tokens)
+    rows += _answered(tuned, encoder, pairs, TUNED, tuning.max_tokens)
+    return measured(rows, encoder=tuning.encoder, bertscore=tuning.bertscore, layers=tuning.bertscore_layers)
+
+
+def _answered(tuned: Tuned, encoder: ChatEncoder, pairs: Sequence[Pair], name: str, most: int) -> list[ExamAnswer]:
+    losses = [_loss(tuned, encoder, one) for one in pairs]
+    given = answers(tuned, encoder, [one.question for one in pairs], most)
+    return [
+        ExamAnswer(one.id, one.group, name, one.question, one.answer, text, loss, 0.0)
+        for one, text, loss in zip(pairs, given, losses, strict=True)
+    ]
+
+
+def _loss(tuned: Tuned, encoder: ChatEncoder, pair: Pair) -> float:
+    row = laid_out([encoder.encode(pair)])
+    no_grad: Any = tuned.torch.inference_mode()
+    with no_grad:
+        return float(tuned.loss(row)) / row.answer_tokens

@@ -1,0 +1,149 @@
+"""A whole fine-tuning: pairs split and encoded, the adapter trained, the test part examined, the report."""
+
+from __future__ import annotations
+
+import logging
+import os
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+import ray
+
+from fdarx_core.pipeline.control import beside_driver
+from fdarx_core.pipeline.sweep.windows import cluster_has
+from fdarx_core.pipeline.tuning.checkpoints import Checkpoints
+from fdarx_core.pipeline.tuning.examining import examine
+from fdarx_core.pipeline.tuning.gauge import Gauge
+from fdarx_core.pipeline.tuning.results import publish
+from fdarx_core.pipeline.tuning.what import Tuning
+from fdarx_core.records import Reject
+from fdarx_core.storage import RunDirectory, read_records, write_records
+from fdarx_core.tuning.encoding import ChatEncoder, Encoded, encode_all
+from fdarx_core.tuning.measures import ExamAnswer
+from fdarx_core.tuning.pairs import Pair
+from fdarx_core.tuning.splits import PARTS
+
+Progress = Callable[[str, int, int, str], None]
+"""Called with a phase, how much of it is done, of how much, and what is worth saying of it."""
+
+_LOOK_EVERY_S = 0.5
+_RETRIES = 2
+"""Starts anew, from the last checkpoint, after a worker or its machine died."""
+
+
+class TrainingFailed(Exception):
+    """The training ended early; the message says why, in a line."""
+
+
+@dataclass(slots=True)
+class FineTuning:
+    """One fine-tuning into a run directory; it may be killed anywhere and run again in a new process.
+
+    `pairs` have their parts. What was trained since the last checkpoint is trained again.
+    """
+
+    run: RunDirectory
+    tuning: Tuning
+    pairs: Sequence[Pair]
+    rejects: Sequence[Reject]
+    progress: Progress
+    timings: dict[str, float] = field(default_factory=dict)
+
+    def run_all(self) -> dict[str, Any]:
+        """Returns what `run.json` then says. Raises TrainingFailed, and ValueError where no pair fits --length."""
+        write_records(self.run.part("pairs", 0), self.pairs, Pair)
+        with self._timed("encode"):
+            too_long = self._encode()
+        write_records(self.run.part("rejects", 0), [*self.rejects, *too_long], Reject)
+        with self._timed("train"):
+            self._train()
+        with self._timed("examine"):
+            rows = self._examine()
+        self.progress("publish", 0, 1, "")
+        publish(self.run, self.tuning, Checkpoints(self.run), rows, self.timings)
+        return self.run.info()
+
+    def _encode(self) -> list[Reject]:
+        encoder, left_out = ChatEncoder(self.tuning.model), list[Reject]()
+        for part in ("train", "validation"):
+            chosen = [one for one in self.pairs if one.part == part]
+            rows, rejects = encode_all(chosen, encoder, self.tuning.recipe.length)
+            if not rows:
+                raise ValueError(
+                    f"no pair of the {part} part has at most {self.tuning.recipe.length} tokens, see --length"
+                )
+            write_records(self.run.part(f"encoded/{part}", 0), rows, Encoded)
+            left_out += rejects
+        return left_out
+
+    def _train(self) -> None:
+        """In a thread of its own: in the main one Ray would take Ctrl-C for itself.
+
+        Raises ValueError for more workers than there are GPUs, or CPUs on a cluster without: they would wait for ever.
+        """
+        kind = "GPU" if cluster_has("GPU") else "CPU"
+        if self.tuning.workers > cluster_has(kind):
+            raise ValueError(f"--workers {self.tuning.workers} wants a {kind} each, and there are {cluster_has(kind)}")
+        gauge: Any = ray.remote(Gauge)
+        shown = gauge.options(num_cpus=0, label_selector=beside_driver()).remote()
+        failed: list[BaseException] = []
+        thread = threading.Thread(target=self._fit, args=(shown, failed), daemon=True)
+        thread.start()
+        last = 0
+        while thread.is_alive():
+            thread.join(_LOOK_EVERY_S)
+            step, steps, note = ray.get(shown.seen.remote())
+            if step > last:
+                last = step
+                self.progress("train", step, steps, note)
+        if failed:
+            raise TrainingFailed(_reason(failed[0])) from failed[0]
+
+    def _fit(self, gauge: Any, failed: list[BaseException]) -> None:
+        from ray.train.v2.api.config import FailureConfig, LoggingConfig, RunConfig, ScalingConfig
+        from ray.train.v2.torch.torch_trainer import TorchTrainer
+
+        from fdarx_core.pipeline.tuning.worker import train  # which needs torch
+
+        logging.getLogger("ray.train").setLevel(logging.ERROR)
+        os.environ.setdefault("RAY_TRAIN_ENABLE_PREEMPTION_WATCHER", "0")  # nothing here heeds its warning
+        told = {"run": self.run, "tuning": self.tuning, "gauge": gauge}
+        scaling = ScalingConfig(num_workers=self.tuning.workers, use_gpu=bool(cluster_has("GPU")))
+        try:
+            with tempfile.TemporaryDirectory() as folder:
+                kept = RunConfig(
+                    name="tuning",
+                    storage_path=folder,
+                    failure_config=FailureConfig(max_failures=_RETRIES),
+                    logging_config=LoggingConfig(log_level="ERROR"),
+                )
+                TorchTrainer(train, train_loop_config=told, scaling_config=scaling, run_config=kept).fit()
+        except BaseException as error:
+            failed.append(error)
+
+    def _examine(self) -> list[ExamAnswer]:
+        done = self.run.part("answers", 0)
+        if not done.exists():
+            self.progress("examine", 0, 1, "")
+            chosen = [one for one in self.pairs if one.part == PARTS[-1]]
+            task: Any = ray.remote(examine)
+            asked = task.options(num_gpus=int(bool(cluster_has("GPU"))), max_retries=_RETRIES)
+            write_records(done, ray.get(asked.remote(self.run, self.tuning, chosen)), ExamAnswer)
+        return list(read_records(done, ExamAnswer))
+
+    @contextmanager
+    def _timed(self, phase: str) -> Iterator[None]:
+        start = time.perf_counter()
+        yield
+        self.timings[phase] = round(time.perf_counter() - start, 2)
+
+
+def _reason(error: BaseException) -> str:
+    """Ray's errors hold the traceback of a worker; its last line is what happened."""
+    told = [line.strip() for line in str(error).splitlines() if line.strip()]
+    return told[-1] if told else type(error).__name__

@@ -1,0 +1,22 @@
+"""What is tuned, with what, and how it is examined."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from fdarx_core.tuning.recipe import Recipe
+
+
+@dataclass(frozen=True, slots=True)
+class Tuning:
+    """`model` is the directory of the base model, at the same place on every machine. `encoder` and `bertscore` are
+    directories of models that measure answers; `max_tokens` bounds an answer to a test question."""
+
+    model: str
+    recipe: Recipe
+    workers: int = 1
+    max_tokens: int = 400
+    encoder: str | None = None
+    bertscore: str | None = None
+    bertscore_layers: int | None = None
+    resamples: int = 2000

@@ -1,0 +1,145 @@
+"""What each worker of a training does: its share of every step, and for all of them the first writes what is kept."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import ray.train
+import ray.train.torch
+
+from fdarx_core.pipeline.tuning.checkpoints import Checkpoints, State
+from fdarx_core.pipeline.tuning.what import Tuning
+from fdarx_core.storage import RunDirectory, read_records
+from fdarx_core.tuning.curve import LossPoint, has_settled, lowest
+from fdarx_core.tuning.encoding import Encoded
+from fdarx_core.tuning.model import Tuned
+from fdarx_core.tuning.packing import Sequences, packed
+from fdarx_core.tuning.recipe import Schedule
+
+CLIPPED_AT = 1.0
+"""Norm of a step's gradient from which it is shortened to that."""
+
+
+def train(told: dict[str, Any]) -> None:
+    """The loop of one worker of `ray.train`; `told` has the run, the Tuning, and the gauge to report to."""
+    Worker(told["run"], told["tuning"], told["gauge"]).train()
+
+
+class Worker:
+    """One of several that take every step together, on the same weights.
+
+    A step's sequences are dealt out; each worker adds up its gradients, then all workers theirs. The loss is divided by
+    the answer tokens of the whole step, which every worker can count: so that the number of workers changes nothing but
+    the order in which numbers are added.
+    """
+
+    def __init__(self, run: RunDirectory, tuning: Tuning, gauge: Any) -> None:
+        context = ray.train.get_context()
+        self._rank, self._workers = context.get_world_rank(), context.get_world_size()
+        self._run, self._gauge, self._recipe = run, gauge, tuning.recipe
+        device = ray.train.torch.get_device()
+        self._tuned = Tuned(tuning.model, tuning.recipe, frugal=device.type == "cuda", on=str(device))
+        self._torch = self._tuned.torch
+        self._sequences = self._read("train")
+        self._validation = self._read("validation")
+        self._schedule = Schedule(tuning.recipe, len(self._sequences))
+        self._optimizer = self._torch.optim.AdamW(self._tuned.parameters, lr=tuning.recipe.rate, weight_decay=0.0)
+        self._checkpoints = Checkpoints(run)
+        self._state = self._taken_up()
+
+    def train(self) -> None:
+        """Every step that is left, then the adapter as it was at the lowest validation loss."""
+        state = self._state
+        while state.step < self._schedule.steps and not has_settled(state.curve, self._recipe.patience):
+            self._step(state.step + 1)
+        if self._rank == 0:
+            self._tuned.restore(state.best)
+            self._write_adapter()
+        ray.train.report({"step": state.step})
+
+    def _step(self, step: int) -> None:
+        members = [self._sequences[at] for at in self._schedule.members(step)]
+        tokens = sum(row.answer_tokens for row in members)
+        rate = self._schedule.rate(step)
+        loss = self._updated(members, tokens, rate)
+        self._state.step = step
+        point = LossPoint(step, step / self._schedule.steps_an_epoch, loss, rate, tokens)
+        self._state.curve.append(point)
+        if self._schedule.looks(step):
+            self._look(point)
+        if self._rank == 0:
+            self._gauge.show.remote(step, self._schedule.steps, _note(point))
+
+    def _updated(self, members: Sequence[Sequences], tokens: int, rate: float) -> float:
+        """One step of the optimizer; the mean loss of a token before it."""
+        total = self._torch.zeros((), device=self._tuned.device)
+        self._optimizer.zero_grad(set_to_none=False)
+        for row in self._dealt(members):
+            loss = self._tuned.loss(row) / tokens
+            loss.backward()
+            total += loss.detach()
+        self._add_up(self._gradients())
+        self._torch.nn.utils.clip_grad_norm_(self._tuned.parameters, CLIPPED_AT)
+        for group in self._optimizer.param_groups:
+            group["lr"] = rate
+        self._optimizer.step()
+        self._add_up([total])
+        return float(total)
+
+    def _look(self, point: LossPoint) -> None:
+        """The validation loss, and a checkpoint."""
+        total = self._torch.zeros((), device=self._tuned.device)
+        with self._torch.inference_mode():
+            for row in self._dealt(self._validation):
+                total += self._tuned.loss(row)
+        self._add_up([total])
+        point.validation_loss = float(total) / sum(row.answer_tokens for row in self._validation)
+        state = self._state
+        if lowest(state.curve) is point:
+            state.best = self._tuned.weights()
+        if self._rank == 0:
+            state.weights, state.optimizer = self._tuned.weights(), self._optimizer.state_dict()
+            self._checkpoints.write(state)
+
+    def _dealt(self, members: Sequence[Sequences]) -> Iterator[Sequences]:
+        yield from members[self._rank :: self._workers]
+
+    def _gradients(self) -> list[Any]:
+        for one in self._tuned.parameters:
+            if one.grad is None:  # a worker to which no sequence was dealt
+                one.grad = self._torch.zeros_like(one)
+        return [one.grad for one in self._tuned.parameters]
+
+    def _add_up(self, tensors: Sequence[Any]) -> None:
+        """Over all workers, in place, in one exchange."""
+        if self._workers == 1:
+            return
+        flat = self._torch.cat([one.flatten() for one in tensors])
+        self._torch.distributed.all_reduce(flat)
+        for one, part in zip(tensors, flat.split([one.numel() for one in tensors]), strict=True):
+            one.copy_(part.view_as(one))
+
+    def _taken_up(self) -> State:
+        """Where an earlier start of the run, or of this worker, had come to."""
+        state = self._checkpoints.latest()
+        if state is None:
+            return State()
+        self._tuned.restore(state.weights)
+        self._optimizer.load_state_dict(state.optimizer)
+        return state
+
+    def _read(self, part: str) -> list[Sequences]:
+        rows = read_records(self._run.part(f"encoded/{part}", 0), Encoded)
+        return packed(list(rows), self._recipe.length)
+
+    def _write_adapter(self) -> None:
+        with tempfile.TemporaryDirectory() as folder:
+            for file in self._tuned.save_adapter(folder):
+                (self._run.file("adapter") / file.name).write_bytes(file.read_bytes())
+
+
+def _note(point: LossPoint) -> str:
+    seen = "" if point.validation_loss is None else f", validation loss {point.validation_loss:.3f}"
+    return f"loss {point.loss:.3f}{seen}"

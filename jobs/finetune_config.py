@@ -1,0 +1,104 @@
+"""The options of `fdarx finetune`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from pydantic import Field
+
+from fdarx_core.evaluation.metrics.semantic import check_model
+from fdarx_core.pipeline.tuning.what import Tuning
+from fdarx_core.rag.tasks import HYPOTHETICAL_ANSWER
+from fdarx_core.records import content_id
+from fdarx_core.retrieval.encoder_info import fingerprint
+from fdarx_core.retrieval.models import ModelDirectories, ModelMissing, check_installed, load_module
+from fdarx_core.tuning.pairs import Pair
+from fdarx_core.tuning.recipe import Recipe
+from jobs.options import JobConfig
+
+_HOW = {"out", "cpus", "workers", "model", "questions"}
+
+
+class FinetuneConfig(JobConfig):
+    """Options of `fdarx finetune`."""
+
+    questions: str = Field(
+        description="what to tune on: a finished run of fdarx build, or a jsonl, json, csv or parquet file with a "
+        "question a row and its answer, on disk or s3://"
+    )
+    model: str = Field(
+        description="local directory of the base model, one with a chat template, at the same place on every machine"
+    )
+    out: str = Field(description="run directory to write, on disk or s3://; the same command again resumes it")
+    rank: int = Field(16, ge=1, description="LoRA rank; more can learn more, and takes more memory in serving")
+    alpha: int = Field(32, ge=1, description="LoRA alpha: the adapter counts alpha/rank-fold")
+    rate: float = Field(2e-4, gt=0, description="highest learning rate")
+    epochs: int = Field(3, ge=1, description="times that all pairs are gone through, at most")
+    batch: int = Field(4, ge=1, description="packed sequences a step, over all workers")
+    length: int = Field(2048, ge=16, description="tokens of a packed sequence; longer pairs are left out")
+    evaluate_every: int | None = Field(
+        None, ge=1, description="steps between looks at the validation loss, each with a checkpoint (a quarter epoch)"
+    )
+    patience: int = Field(4, ge=1, description="stop after so many looks in a row without a lower validation loss")
+    max_tokens: int = Field(400, ge=1, description="longest answer to a question of the test part, in tokens")
+    workers: int = Field(
+        1, ge=1, description="processes that train together, each with a GPU where the cluster has any"
+    )
+    cosine_model: str | None = Field(
+        None, description="local directory of an embedding model for similarity (all-MiniLM-L6-v2, if installed)"
+    )
+    bertscore_model: str | None = Field(
+        None, description="local directory of a model for BERTScore, as roberta-large; without it there is none"
+    )
+    bertscore_layers: int | None = Field(
+        None, ge=1, description="layers of that model to use (what bert-score's authors chose for a model of its name)"
+    )
+    resamples: int = Field(2000, ge=100, description="bootstrap resamples; more make steadier intervals")
+    seed: int = Field(0, description="fixes the split, the order of training, and the intervals")
+    cpus: int | None = Field(None, ge=1, description="CPUs of this machine to use; on a cluster Ray decides (all)")
+
+    def tuning(self) -> Tuning:
+        """Raises ModelMissing for a library or a directory that is not there, ValueError for one that can't be used."""
+        for library in ("peft", "rapidfuzz"):
+            load_module(library, "fine-tuning")
+        if not (Path(self.model) / "config.json").is_file():
+            raise ModelMissing(f"--model: {self.model} is no model directory, it has no config.json")
+        if self.bertscore_model is not None:
+            try:
+                check_model(self.bertscore_model, self.bertscore_layers)
+            except (ImportError, ValueError) as error:
+                raise ModelMissing(f"--bertscore-model: {error}") from error
+        names = {"rank", "alpha", "rate", "epochs", "batch", "length", "evaluate_every", "patience", "seed"}
+        return Tuning(
+            model=str(Path(self.model).absolute()),
+            recipe=Recipe(**self.model_dump(include=names)),
+            workers=self.workers,
+            max_tokens=self.max_tokens,
+            encoder=self._encoder(),
+            bertscore=self.bertscore_model,
+            bertscore_layers=self.bertscore_layers,
+            resamples=self.resamples,
+        )
+
+    def identity(self, pairs: Sequence[Pair], tuning: Tuning) -> dict[str, Any]:
+        """What makes a run this run: every option that can change its results."""
+        return {
+            **self.model_dump(mode="json", exclude=_HOW),
+            "model": {"name": Path(tuning.model).name, "fingerprint": fingerprint(tuning.model)},
+            "cosine_model": Path(tuning.encoder).name if tuning.encoder else None,
+            "prompt": f"{HYPOTHETICAL_ANSWER.name} {HYPOTHETICAL_ANSWER.version}",
+            "pairs": content_id(*(part for one in pairs for part in (one.id, one.question, one.answer))),
+        }
+
+    def _encoder(self) -> str | None:
+        """What embeds answers and references: the directory given, else MiniLM where it is installed."""
+        directories = ModelDirectories(cosine=self.cosine_model)
+        if self.cosine_model is not None:
+            return directories.of("cosine")
+        try:
+            check_installed("cosine")
+            return directories.of("cosine")
+        except ModelMissing:
+            return None

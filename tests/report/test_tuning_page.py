@@ -1,0 +1,71 @@
+"""The page of a fine-tuning."""
+
+from __future__ import annotations
+
+import re
+
+from fdarx_core.report.tuning import TuningResults, tuning_page
+from fdarx_core.tuning.curve import LossPoint
+from fdarx_core.tuning.measures import BASE, TUNED, ExamAnswer, TuningFigure
+
+HOSTILE = "</script><script>alert(1)</script>"
+INFO = {
+    "started": "2026-01-02T03:04:05+00:00",
+    "finished": "2026-01-02T03:09:05+00:00",
+    "config": {"seed": 0, "rank": 16},
+    "versions": {"python": "3.11"},
+    "pairs": {"train": 80, "validation": 10, "test": 6},
+    "rejects": {"too_long": 2},
+    "steps": 3,
+    "steps_planned": 12,
+    "best_step": 2,
+    "validation_loss": 1.5,
+}
+CURVE = [
+    LossPoint(1, 0.3, 3.0, 1e-4, 50),
+    LossPoint(2, 0.6, 2.0, 2e-4, 50, 1.5),
+    LossPoint(3, 0.9, 1.25, 1e-4, 50, 1.75),
+]
+FIGURES = [
+    TuningFigure("loss", 3.0, 1.5, -1.5, -1.75, -1.25, 6, 5),
+    TuningFigure("rouge_l", 0.25, 0.5, 0.25, None, None, 6, 1),
+]
+
+
+def page() -> str:
+    answers = [
+        ExamAnswer(f"{at}", "g", model, HOSTILE, "the reference", f"{model} {at}", 1.0, 0.5)
+        for at in range(12)
+        for model in (BASE, TUNED)
+    ]
+    return tuning_page(TuningResults(INFO, CURVE, FIGURES, answers))
+
+
+def test_it_says_what_was_made_and_when_it_was_stopped() -> None:
+    text = re.sub(r"\s+", " ", page())
+    assert "An adapter after 3 steps on 80 pairs" in text
+    assert (
+        "The adapter is that of step 2, with a validation loss of 1.500; training ended 9 steps before its time" in text
+    )
+    assert "-1.750 to -1.250" in text and "+0.250" in text
+    assert "too_long" in text
+
+
+def test_the_curve_is_there_as_a_figure_and_as_numbers() -> None:
+    assert "figure-loss" in page()
+    for number in ("3.0000", "1.5000", "1.7500", "2.00e-04"):
+        assert number in page()
+
+
+def test_samples_stand_with_both_answers_and_no_text_is_code() -> None:
+    text = page()
+    assert text.count('<details class="sample">') == 8
+    assert HOSTILE not in text
+    chosen = re.findall(r"<b>Tuned</b> tuned (\d+)", text)
+    assert [re.search(rf"<b>Base model</b> base {one}<", text) is not None for one in chosen] == [True] * 8
+
+
+def test_it_loads_nothing() -> None:
+    text = page()
+    assert "default-src 'none'" in text
+    assert not re.search(r"<(?:script|link|img|iframe)[^>]+(?:src|href)=", text)

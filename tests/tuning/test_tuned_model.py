@@ -1,0 +1,143 @@
+"""A tiny chat model with an adapter: what is counted, that packing mixes nothing, and that saving loses nothing."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fdarx_core.records import content_id
+from fdarx_core.tuning.answering import answers
+from fdarx_core.tuning.encoding import ChatEncoder, encode_all
+from fdarx_core.tuning.model import Tuned
+from fdarx_core.tuning.packing import laid_out
+from fdarx_core.tuning.pairs import Pair, read_pairs
+from fdarx_core.tuning.recipe import Recipe
+from tests.tuning.made_pairs import chat_model, pairs_file
+
+torch = pytest.importorskip("torch")
+pytest.importorskip("peft")
+
+pytestmark = pytest.mark.models
+
+RECIPE = Recipe(rank=4, alpha=8)
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory: pytest.TempPathFactory) -> str:
+    folder = tmp_path_factory.mktemp("models")
+    return chat_model(folder / "chat", [pairs_file(folder / "pairs.jsonl")])
+
+
+@pytest.fixture(scope="module")
+def encoder(model: str) -> ChatEncoder:
+    return ChatEncoder(model)
+
+
+@pytest.fixture(scope="module")
+def pairs(model: str) -> list[Pair]:
+    return read_pairs(str(Path(model).parent / "pairs.jsonl"))[0][:5]
+
+
+@pytest.fixture(scope="module")
+def trained(model: str) -> Tuned:
+    """With an adapter that is no longer without effect."""
+    tuned = Tuned(model, RECIPE)
+    with torch.no_grad():
+        for one in tuned.parameters:
+            one.add_(torch.randn_like(one) * 0.1)
+    return tuned
+
+
+def test_the_prompt_is_the_one_that_is_asked_and_the_answer_ends_the_turn(
+    encoder: ChatEncoder, pairs: list[Pair]
+) -> None:
+    one = encoder.encode(pairs[0])
+    assert one.tokens[: one.answer_from] == encoder.prompt(pairs[0].question)
+    assert encoder.tokenizer.decode(one.tokens[one.answer_from :]) == f"{pairs[0].answer}<|end|>"
+    asked = encoder.tokenizer.decode(one.tokens[: one.answer_from])
+    assert asked.endswith(f"Question: {pairs[0].question}<|end|><|turn|>assistant\n")
+
+
+def test_pairs_that_are_too_long_are_told_of(encoder: ChatEncoder, pairs: list[Pair]) -> None:
+    longest = len(encoder.encode(pairs[0]).tokens)
+    long = Pair("long", "Q", "word " * longest, "T")
+    kept, rejects = encode_all([pairs[0], long], encoder, longest)
+    assert [one.id for one in kept] == [pairs[0].id]
+    assert [(one.id, one.reason, one.source) for one in rejects] == [("long", "too_long", "T")]
+
+
+@pytest.mark.parametrize(
+    ("template", "told"),
+    [
+        (None, "no chat template"),
+        ("{{ messages | length }}{% for one in messages %}{{ one.content }}{% endfor %}", "writes a prompt otherwise"),
+    ],
+)
+def test_templates_that_cannot_be_used(
+    model: str, pairs: list[Pair], template: str | None, told: str, tmp_path: Path
+) -> None:
+    other = ChatEncoder(model).tokenizer
+    other.chat_template = template
+    other.save_pretrained(tmp_path)
+    with pytest.raises(ValueError, match=told):
+        ChatEncoder(str(tmp_path)).encode(pairs[0])
+
+
+def test_a_new_adapter_changes_nothing(model: str, encoder: ChatEncoder, pairs: list[Pair]) -> None:
+    tuned = Tuned(model, RECIPE)
+    row = laid_out([encoder.encode(pairs[0])])
+    with torch.no_grad():
+        after = float(tuned.loss(row))
+        with tuned.without_adapter():
+            assert float(tuned.loss(row)) == after
+
+
+def test_the_loss_is_that_of_the_answer(trained: Tuned, encoder: ChatEncoder, pairs: list[Pair]) -> None:
+    one = encoder.encode(pairs[0])
+    with torch.no_grad():
+        logits = trained.model(input_ids=torch.tensor([one.tokens])).logits[0]
+        chances = torch.log_softmax(logits, dim=-1)
+        told = [float(chances[at - 1, one.tokens[at]]) for at in range(one.answer_from, len(one.tokens))]
+        assert float(trained.loss(laid_out([one]))) == pytest.approx(-sum(told), rel=1e-5)
+
+
+def test_packed_pairs_do_not_see_each_other(trained: Tuned, encoder: ChatEncoder, pairs: list[Pair]) -> None:
+    rows = [encoder.encode(pair) for pair in pairs]
+    with torch.no_grad():
+        alone = [float(trained.loss(laid_out([row]))) for row in rows]
+        assert float(trained.loss(laid_out(rows))) == pytest.approx(sum(alone), rel=1e-5)
+        assert float(trained.loss(laid_out(rows[::-1]))) == pytest.approx(sum(alone), rel=1e-5)
+
+
+def gradients(tuned: Tuned, row: Any) -> Any:
+    tuned.model.zero_grad()
+    tuned.loss(row).backward()
+    return torch.cat([one.grad.flatten() for one in tuned.parameters])
+
+
+def test_frugal_gradients_are_the_same(model: str, trained: Tuned, encoder: ChatEncoder, pairs: list[Pair]) -> None:
+    frugal = Tuned(model, RECIPE, frugal=True)
+    frugal.restore(trained.weights())
+    assert frugal.model.base_model.model.model.gradient_checkpointing
+    row = laid_out([encoder.encode(pair) for pair in pairs])
+    torch.testing.assert_close(gradients(frugal, row), gradients(trained, row), rtol=1e-4, atol=1e-5)
+
+
+def test_a_saved_adapter_is_the_same_adapter(
+    model: str, trained: Tuned, encoder: ChatEncoder, pairs: list[Pair], tmp_path: Path
+) -> None:
+    for file in trained.save_adapter(str(tmp_path)):
+        assert file.exists()
+    again = Tuned(model, RECIPE, adapter=str(tmp_path))
+    row = laid_out([encoder.encode(pairs[0])])
+    with torch.no_grad():
+        assert float(again.loss(row)) == float(trained.loss(row))
+
+
+def test_answers_together_are_those_alone(trained: Tuned, encoder: ChatEncoder, pairs: list[Pair]) -> None:
+    questions = [one.question + " please" * at for at, one in enumerate(pairs)]
+    together = answers(trained, encoder, questions, 12)
+    assert together == [answers(trained, encoder, [one], 12)[0] for one in questions]
+    assert len({content_id(one) for one in together}) > 1
