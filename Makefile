@@ -48,7 +48,7 @@ test-cluster: $(VENV)/test  ## several nodes, machines and servers that die, sub
 
 test-engine: $(VENV)/models  ## the asking path against a real vLLM engine on CPU, installed under .cache (2.7 GB)
 	$(RUN) tests.engine.environment
-	FDARX_REQUIRE_ENGINE=1 $(RUN) pytest -m engine -n 2 --dist loadfile tests/engine
+	FDARX_REQUIRE_ENGINE=1 $(RUN) pytest -m engine tests/engine
 
 lint: $(VENV)/test
 	$(BIN)/ruff check .

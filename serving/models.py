@@ -113,6 +113,10 @@ def engine_arguments(model: ServedModel) -> dict[str, Any]:
     }
     if model.cache_gib is not None:
         arguments["kv_cache_memory_bytes"] = int(model.cache_gib * 2**30)
+    if model.device == "cpu":
+        # a prompt that is read in pieces ends the engine, if it is to be answered at random from a seed: vLLM takes
+        # back what it drew between the pieces, which PyTorch's generators for CPUs can't
+        arguments |= {"enable_chunked_prefill": False, "max_num_batched_tokens": model.context_length}
     if model.adapters:
         arguments |= {
             "enable_lora": True,

@@ -27,10 +27,11 @@ METRICS_S = 40
 
 @dataclass(frozen=True)
 class Up:
-    """Where Serve's HTTP proxy is, and Ray's page of metrics, the engines' among them."""
+    """Where Serve's HTTP proxy is, Ray's page of metrics, the engines' among them, and what all of them said."""
 
     address: str
     metrics: str
+    log: Path
 
     def counted(self, name: str, model: str) -> float:
         """A counter of vLLM's (`prefix_cache_hits`), of all replicas of a model, by its id on the server."""
@@ -38,8 +39,9 @@ class Up:
         return sum(map(float, re.findall(pattern, self._page(), re.MULTILINE)))
 
     def cached_tokens(self) -> list[int]:
-        """What the cache of each replica holds, as its engine says."""
-        return [int(float(found)) for found in re.findall(r'kv_cache_size_tokens="([^"]+)"', self._page())]
+        """What the cache of each replica holds, as its engine said: Ray forgets a gauge that is set once."""
+        found = re.findall(r"KV cache size: ([\d,]+) tokens", self.log.read_text(encoding="utf-8", errors="replace"))
+        return [int(tokens.replace(",", "")) for tokens in found]
 
     def _page(self) -> str:
         with urllib.request.urlopen(self.metrics, timeout=30) as page:
@@ -92,7 +94,7 @@ def serving(python: Path, files: Sequence[Path], folder: Path, cpus: int = 2) ->
         )
     try:
         _await(ready, process, folder / "serve.log")
-        yield Up(f"http://127.0.0.1:{port}", f"http://127.0.0.1:{metrics}/metrics")
+        yield Up(f"http://127.0.0.1:{port}", f"http://127.0.0.1:{metrics}/metrics", folder / "serve.log")
     finally:
         _end(process)
 
