@@ -3,43 +3,28 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, TypeVar
-
-import pyarrow as pa
-import pyarrow.compute as pc
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
 
 from fdarx_core.evaluation.gold import gold_of
 from fdarx_core.filters.judges import JUDGES
-from fdarx_core.records import (
-    Grade,
-    Label,
-    Passage,
-    Prediction,
-    QuestionAnswer,
-    Verdict,
-    content_id,
-    from_table,
-)
+from fdarx_core.records import Grade, Passage, Prediction, QuestionAnswer, Verdict, content_id
 from fdarx_core.records.review import ReviewItem
+from fdarx_core.review.cases import Case, cases_of, decided, passages_by_label, rows_where
 from fdarx_core.review.frame import Unit
 from fdarx_core.review.strata import Sample, Stratum
 from fdarx_core.review.tasks import REVIEW_TASKS, ReviewTask
-from fdarx_core.storage import Location, RunDirectory, StorageError, read_table
-
-Record = TypeVar("Record")
+from fdarx_core.storage import RunDirectory
 
 _STAGES = {judge.stage: judge for judge in JUDGES}
 
 
 @dataclass(frozen=True, slots=True)
 class _Read:
-    """What the items of one part of a run need, by id; passages by set id, in document order."""
+    """What the items of one part of a build need, by question id; verdicts by stage too."""
 
-    questions: Mapping[str, QuestionAnswer]
-    passages: Mapping[str, list[Passage]]
-    labels: Mapping[str, Label]
+    cases: Mapping[str, Case]
     verdicts: Mapping[tuple[str, str], Verdict]
 
 
@@ -72,18 +57,18 @@ def grade_items(run: RunDirectory, sample: Sample[Unit]) -> list[ReviewItem]:
         row.id: row for part in run.parts("questions") for row in rows_where(part, "id", asked, QuestionAnswer)
     }
     owners = {row.set_id for row in questions.values()}
-    passages = _by_label(row for part in run.parts("passages") for row in rows_where(part, "set_id", owners, Passage))
+    passages = passages_by_label(
+        row for part in run.parts("passages") for row in rows_where(part, "set_id", owners, Passage)
+    )
     return [
         _graded(said[unit.id], grades[unit.id], questions[unit.question_id], passages, unit, stratum)
         for unit, stratum in sample.rows
     ]
 
 
-def rows_where(location: Location, column: str, wanted: Collection[str], record: type[Record]) -> Iterator[Record]:
-    """The rows of a file whose column holds one of the values, in the file's order."""
-    table = read_table(location)
-    values = pa.array(sorted(wanted), pa.string())
-    yield from from_table(table.filter(pc.is_in(table[column], value_set=values)), record)
+def answer_of(said: Prediction) -> str:
+    """What people read of a prediction: its answer, or all of the reply where that is none."""
+    return said.answer if said.outcome == "answered" else said.text
 
 
 def _by_part(sample: Sample[Unit]) -> dict[tuple[str, str], list[Unit]]:
@@ -93,55 +78,44 @@ def _by_part(sample: Sample[Unit]) -> dict[tuple[str, str], list[Unit]]:
     return found
 
 
-def _by_label(rows: Iterator[Passage]) -> dict[str, list[Passage]]:
-    found: dict[str, list[Passage]] = defaultdict(list)
-    for row in rows:
-        found[row.set_id].append(row)
-    return {set_id: sorted(rows, key=lambda row: row.doc_chunk_index) for set_id, rows in found.items()}
-
-
 def _read_build(run: RunDirectory, part: str, units: Sequence[Unit]) -> _Read:
     ids = {unit.id for unit in units}
-    questions = {row.id: row for row in rows_where(run.file(f"candidates/{part}"), "id", ids, QuestionAnswer)}
-    owners = {row.set_id for row in questions.values()}
     verdicts = rows_where(run.file(f"verdicts/{part}"), "question_id", ids, Verdict)
-    return _Read(
-        questions,
-        _by_label(rows_where(run.file(f"passages/{part}"), "set_id", owners, Passage)),
-        {row.set_id: row for row in rows_where(run.file(f"labels/{part}"), "set_id", owners, Label)},
-        {(row.question_id, row.stage): row for row in verdicts},
+    return _Read(cases_of(run, part, ids), {(row.question_id, row.stage): row for row in verdicts})
+
+
+def _item(task: ReviewTask, subject: str, question: QuestionAnswer, stratum: Stratum) -> ReviewItem:
+    """What can be said of the item before its judge is heard."""
+    return ReviewItem(
+        id=content_id(task.name, subject),
+        task=task.name,
+        subject=subject,
+        set_id=question.set_id,
+        drug=question.drug_name,
+        type=question.type,
+        category=question.category,
+        question=question.question,
+        answer=question.answer,
+        choices=list(task.choices),
+        decision="",
+        stratum=stratum.name,
+        fraction=stratum.fraction,
     )
 
 
 def _judged(task: ReviewTask, unit: Unit, stratum: Stratum, read: _Read) -> ReviewItem:
-    question, verdict = read.questions[unit.id], read.verdicts[unit.id, task.stage]
-    try:
-        slots = _STAGES[task.stage].slots(question, read.labels[question.set_id], read.passages[question.set_id])
-    except (KeyError, IndexError) as missing:
-        raise StorageError(
-            f"question {question.id} rests on a label or passage that the run does not have ({missing}); "
-            "delete the run and build it again"
-        ) from missing
+    case, verdict = read.cases[unit.id], read.verdicts[unit.id, task.stage]
+    slots = case.slots(_STAGES[task.stage])
     shown = _shown(slots)
-    return ReviewItem(
-        id=content_id(task.name, question.id),
-        task=task.name,
-        subject=question.id,
-        set_id=question.set_id,
-        drug=question.drug_name,
-        type=question.type,
+    return replace(
+        _item(task, unit.id, case.question, stratum),
         category=unit.keys[3],
-        question=question.question,
-        answer=question.answer,
-        choices=list(task.choices),
-        decision=_decision(task, verdict),
+        decision=decided(task, verdict),
         because=_why(task, verdict),
         kept=unit.keys[0] == "kept",
         evidence=[text for _, text in shown],
         context=_context(shown) if shown else f"Sections: {'; '.join(slots['sections']) or 'none'}",
         judge=verdict.endpoint,
-        stratum=stratum.name,
-        fraction=stratum.fraction,
     )
 
 
@@ -154,16 +128,6 @@ def _shown(slots: Mapping[str, Any]) -> list[tuple[str, str]]:
 
 def _context(shown: Sequence[tuple[str, str]]) -> str:
     return "\n\n".join(f"[{title or 'untitled section'}]\n{text}" for title, text in shown)
-
-
-def _decision(task: ReviewTask, verdict: Verdict) -> str:
-    """The verdict in the words of the task, "" where none was reached."""
-    if verdict.outcome == "unscored":
-        return ""
-    if task.name in ("relevance", "category"):
-        return verdict.relevance if task.name == "relevance" else verdict.category
-    positive, negative = task.choices
-    return positive if verdict.outcome == "kept" else negative
 
 
 def _why(task: ReviewTask, verdict: Verdict) -> str:
@@ -188,17 +152,9 @@ def _graded(
     gold = set(gold_of(question)) if question.type != "refusal" else set()
     shown = [(row.section_path, row.text) for row in passages.get(said.set_id, ()) if row.doc_chunk_index in gold]
     task = REVIEW_TASKS["grade"]
-    return ReviewItem(
-        id=content_id(task.name, said.id),
-        task=task.name,
-        subject=said.id,
-        set_id=said.set_id,
-        drug=question.drug_name,
-        type=question.type,
-        category=question.category,
-        question=question.question,
-        answer=said.answer if said.outcome == "answered" else said.text,
-        choices=list(task.choices),
+    return replace(
+        _item(task, said.id, question, stratum),
+        answer=answer_of(said),
         decision=grade.outcome if grade.outcome in task.choices else "",
         because=_because(grade.reason, grade.detail),
         evidence=[text for _, text in shown],
@@ -207,6 +163,5 @@ def _graded(
         model=said.model,
         setting=" ".join(filter(None, (said.setting, said.retriever))),
         judge=grade.judge,
-        stratum=stratum.name,
         fraction=stratum.fraction / unit.alike,
     )

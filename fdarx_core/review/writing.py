@@ -5,7 +5,6 @@ from __future__ import annotations
 import csv
 import io
 import json
-import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from datetime import datetime, timezone
@@ -14,6 +13,7 @@ from typing import Any
 from fdarx_core.records.review import ReviewItem
 from fdarx_core.review.items import FORMAT, INFO, Review, open_review
 from fdarx_core.review.sampling import Drawn
+from fdarx_core.review.sheet import inert
 from fdarx_core.review.tasks import REVIEW_TASKS
 from fdarx_core.storage import Location, RunConflict, write_records
 
@@ -28,8 +28,6 @@ SHEET = (
 
 Ids are led by a word: a spreadsheet would take one of digits and an "e" for a number.
 """
-
-_FORMULA = re.compile(r"^[=+\-@\t\r]")
 
 
 def write_review(out: str, drawn: Drawn, annotators: Sequence[str], versions: Mapping[str, str], page: Page) -> Review:
@@ -92,12 +90,7 @@ def _row(item: ReviewItem, digest: str) -> dict[str, str]:
         "answer": answer,
         "choices": " | ".join(item.choices),
     }
-    return {name: _inert(str(value)) for name, value in row.items()}
-
-
-def _inert(text: str) -> str:
-    """A spreadsheet takes what begins like a formula for one, and would run it."""
-    return f"'{text}" if _FORMULA.match(text) else text
+    return {name: inert(str(value)) for name, value in row.items()}
 
 
 def _now() -> str:

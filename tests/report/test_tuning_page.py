@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import re
 
+import pytest
+
 from fdarx_core.report.tuning import TuningResults, tuning_page
+from fdarx_core.report.tuning.says import notes, sentences, verdict
 from fdarx_core.tuning.curve import LossPoint
 from fdarx_core.tuning.measures import BASE, TUNED, ExamAnswer, TuningFigure
 
@@ -12,10 +15,12 @@ HOSTILE = "</script><script>alert(1)</script>"
 INFO = {
     "started": "2026-01-02T03:04:05+00:00",
     "finished": "2026-01-02T03:09:05+00:00",
-    "config": {"seed": 0, "rank": 16},
+    "config": {"seed": 0, "rank": 16, "max_tokens": 8, "evaluate_every": None, "model": {"name": "a-model"}},
     "versions": {"python": "3.11"},
     "pairs": {"train": 80, "validation": 10, "test": 6},
+    "groups": 90,
     "rejects": {"too_long": 2},
+    "timings": {"encode": 0.5, "train": 4.5, "examine": 1.5},
     "steps": 3,
     "steps_planned": 12,
     "best_step": 2,
@@ -32,13 +37,55 @@ FIGURES = [
 ]
 
 
-def page() -> str:
-    answers = [
-        ExamAnswer(f"{at}", "g", model, HOSTILE, "the reference", f"{model} {at}", 1.0, 0.5)
-        for at in range(12)
+def answered(number: int, text: str = "") -> list[ExamAnswer]:
+    return [
+        ExamAnswer(f"{at}", "g", model, HOSTILE, "the reference", text or f"{model} {at}", 1.0, 0.5)
+        for at in range(number)
         for model in (BASE, TUNED)
     ]
-    return tuning_page(TuningResults(INFO, CURVE, FIGURES, answers))
+
+
+def page() -> str:
+    return tuning_page(TuningResults(INFO, CURVE, FIGURES, answered(12)))
+
+
+@pytest.mark.parametrize(
+    ("measure", "low", "high", "told"),
+    [
+        ("loss", -1.0, -0.5, "better"),
+        ("loss", 0.5, 1.0, "worse"),
+        ("rouge_l", -1.0, -0.5, "worse"),
+        ("rouge_l", 0.5, 1.0, "better"),
+        ("rouge_l", -0.5, 1.0, "can't be told"),
+        ("rouge_l", 0.0, 1.0, "can't be told"),
+        ("loss", None, None, "can't be told"),
+    ],
+)
+def test_a_difference_tells_only_where_its_interval_leaves_out_none(
+    measure: str, low: float | None, high: float | None, told: str
+) -> None:
+    assert verdict(TuningFigure(measure, 3.0, 2.0, -1.0, low, high, 6, 5)) == told
+
+
+def test_the_summary_names_what_came_nearer_and_what_did_not() -> None:
+    figures = [*FIGURES, TuningFigure("bert_f1", 0.5, 0.75, 0.25, 0.125, 0.5, 6, 5)]
+    told = dict(sentences(figures))
+    assert (
+        told["References"]
+        == "Their loss: 3.000 nats a token before, 1.500 after, -1.500 (95 % -1.750 to -1.250): better."
+    )
+    assert (
+        told["Answers"]
+        == "The tuned model's: nearer to the references by BERTScore F1; no clear difference by ROUGE-L."
+    )
+
+
+def test_notes_say_what_the_figures_cannot() -> None:
+    many = [TuningFigure("rouge_l", 0.25, 0.5, 0.25, 0.125, 0.5, 60, 50)]
+    assert list(notes(CURVE, many, answered(3))) == []
+    told = " ".join(notes(CURVE[:2], FIGURES, answered(3, " ")))
+    for part in ("lowest at the last step", "holds 1 groups", "no text to 3 of 3", "By no measure"):
+        assert part in told
 
 
 def test_it_says_what_was_made_and_when_it_was_stopped() -> None:
@@ -48,7 +95,7 @@ def test_it_says_what_was_made_and_when_it_was_stopped() -> None:
         "The adapter is that of step 2, with a validation loss of 1.500; training ended 9 steps before its time" in text
     )
     assert "-1.750 to -1.250" in text and "+0.250" in text
-    assert "too_long" in text
+    assert "left out: too_long" in text and "a-model" in text and "evaluate_every" not in text
 
 
 def test_the_curve_is_there_as_a_figure_and_as_numbers() -> None:
@@ -59,10 +106,10 @@ def test_the_curve_is_there_as_a_figure_and_as_numbers() -> None:
 
 def test_samples_stand_with_both_answers_and_no_text_is_code() -> None:
     text = page()
-    assert text.count('<details class="sample">') == 8
+    assert text.count('<details class="sample"') == 8
     assert HOSTILE not in text
-    chosen = re.findall(r"<b>Tuned</b> tuned (\d+)", text)
-    assert [re.search(rf"<b>Base model</b> base {one}<", text) is not None for one in chosen] == [True] * 8
+    chosen = re.findall(r"<b>Tuned [^<]+</b>tuned (\d+)", text)
+    assert [re.search(rf"<b>Base model [^<]+</b>base {one}<", text) is not None for one in chosen] == [True] * 8
 
 
 def test_it_loads_nothing() -> None:

@@ -26,6 +26,10 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.service
 ITEMS = 20
+ASKED = """byId("file").addEventListener("click", (event) => {
+  event.preventDefault();
+  byId("file").dataset.asked = "yes";
+}, { once: true })"""
 
 
 @pytest.fixture(scope="module")
@@ -205,3 +209,100 @@ def test_answers_are_graded_against_the_reference_on_a_narrow_screen(
     page.keyboard.press("c")
     _, file = saved(page, tmp_path)
     assert file["answers"][0]["value"] == "not_attempted"
+
+
+def load(page: Page, file: str, key: str = "l") -> None:
+    """Press l, and choose the file. The browser's own dialog is not waited for: playwright misses it at times."""
+    page.evaluate(ASKED)
+    page.keyboard.press(key)
+    expect(page.locator("#file")).to_have_attribute("data-asked", "yes")
+    page.evaluate("delete byId('file').dataset.asked")
+    page.locator("#file").set_input_files(file)
+
+
+def elsewhere(page: Page, place: str) -> None:
+    """The same page in a browser that has kept nothing."""
+    page.evaluate("place => localStorage.removeItem(place)", place)
+    page.reload()
+
+
+def test_a_saved_file_goes_on_in_another_browser(page: Page, review: Review, tmp_path: Path) -> None:
+    items = visit(page, review, "anna")
+    for key in ("1", "d", "2", "r"):
+        page.keyboard.press(key)
+    page.keyboard.type("half of it")
+    page.keyboard.press("Escape")
+    file, before = saved(page, tmp_path)
+    elsewhere(page, f"fdarx-review:{review.digest}:anna")
+    expect(page.locator("#counted")).to_have_text(f"0 of {ITEMS} answered")
+    load(page, file)
+    expect(page.locator("#told")).to_contain_text("2 answers, 1 remark that were not here")
+    expect(page.locator("#place")).to_contain_text(f"Item 3 of {ITEMS}")
+    expect(page.locator("#remark")).to_have_value("half of it")
+    expect(page.locator("#kept")).to_have_text("all in the saved file")
+    page.keyboard.press("1")
+    page.reload()
+    expect(page.locator("#counted")).to_have_text(f"3 of {ITEMS} answered")
+    _, after = saved(page, tmp_path)
+    assert after["answers"][:2] == before["answers"][:2]
+    assert [row["value"] for row in after["answers"]] == ["correct", "incorrect", "correct"]
+    assert [row["saw_decision"] for row in after["answers"]] == [False, True, False]
+    assert after["answers"][2]["remark"] == "half of it" and after["answers"][2]["id"] == items[2].id
+
+
+def test_what_was_answered_here_stays_and_the_difference_is_told(page: Page, review: Review, tmp_path: Path) -> None:
+    visit(page, review, "anna")
+    for key in ("1", "1", "1", "1"):
+        page.keyboard.press(key)
+    file, _ = saved(page, tmp_path)
+    elsewhere(page, f"fdarx-review:{review.digest}:anna")
+    for key in ("1", "2", "r"):
+        page.keyboard.press(key)
+    page.keyboard.type("mine")
+    page.keyboard.press("Escape")
+    page.locator("#load").focus()
+    load(page, file, "Enter")
+    expect(page.locator("#refused")).to_have_text(
+        f"review-{review.digest}-anna.json says otherwise on item 2 (Correct). What was answered here stays; look "
+        "there again."
+    )
+    expect(page.locator("#told")).to_contain_text("2 answers, 0 remarks that were not here")
+    expect(page.locator("#place")).to_contain_text(f"Item 5 of {ITEMS}")
+    expect(page.locator("#kept")).to_have_text("4 items not yet in a saved file")
+    _, after = saved(page, tmp_path)
+    assert [row["value"] for row in after["answers"]] == ["correct", "incorrect", "correct", "correct"]
+    assert after["answers"][2]["remark"] == "mine"
+    load(page, file)
+    expect(page.locator("#told")).to_contain_text("0 answers, 0 remarks that were not here")
+
+
+def test_a_file_of_another_or_a_damaged_one_loads_nothing(page: Page, review: Review, tmp_path: Path) -> None:
+    item = visit(page, review, "anna")[0]
+    mine = [{"id": item.id, "value": "correct"}]
+    whole = {"format": 1, "review": review.digest, "annotator": "anna", "answers": mine}
+    changes: tuple[tuple[dict[str, Any] | None, str], ...] = (
+        ({"annotator": "ben"}, "holds the answers of ben, this page is for anna"),
+        ({"review": "0123"}, f"is of review 0123, this is review {review.digest}"),
+        ({"format": 2}, "has format 2, this page reads 1"),
+        ({"answers": None}, "is not what this page saves: it has no list of answers"),
+        (
+            {"answers": [{"id": "0123", "value": "correct"}]},
+            "can't be read: its answer 1 is to no item of this review",
+        ),
+        ({"answers": [None]}, "can't be read: its answer 1 is to no item of this review"),
+        (
+            {"answers": [*mine, {"id": item.id, "value": "A"}]},
+            'can\'t be read: its answer 2 is "A", which is no choice',
+        ),
+        (None, "is not JSON: choose a file that this page saved"),
+    )
+    for at, (change, told) in enumerate(changes):
+        file = tmp_path / f"file-{at}.json"
+        file.write_text("{cut" if change is None else json.dumps(whole | change))
+        load(page, str(file))
+        expect(page.locator("#refused")).to_have_text(f"{file.name} {told}. Nothing was loaded.")
+        expect(page.locator("#counted")).to_have_text(f"0 of {ITEMS} answered")
+    file.write_text(json.dumps(whole))
+    load(page, str(file))
+    expect(page.locator("#refused")).to_be_hidden()
+    expect(page.locator("#counted")).to_have_text(f"1 of {ITEMS} answered")

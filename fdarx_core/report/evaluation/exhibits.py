@@ -44,7 +44,7 @@ def by_setting(sheets: Sheets) -> Exhibit:
         grouped_bars(sheets.models, series, "accuracy"),
         ["Model", *(name for one in series for name in (one.name, "95 %"))],
         [
-            [model, *(part for one in series for part in _written(one.values[at]))]
+            [model, *(part for one in series for part in written(one.values[at]))]
             for at, model in enumerate(sheets.models)
         ],
         legend=[(one.name, one.colour) for one in series],
@@ -119,7 +119,7 @@ def _shares(
         note,
         scatter(points, _axis(x[0], points, "x"), _axis(y[0], points, "y")),
         ["Model", x[0], "95 %", y[0], "95 %"],
-        [[point.name, *_written(point.x), *_written(point.y)] for point in points],
+        [[point.name, *written(point.x), *written(point.y)] for point in points],
         wide=True,
     )
 
@@ -164,12 +164,12 @@ def _cost_row(sheets: Sheets, model: str, condition: Condition) -> list[Cell]:
         setting_name(*condition),
         MISSING if cost is None else f"{cost:,.2f}",
         MISSING if tokens is None else round(tokens),
-        *_written(sheets.interval(model, condition, "accuracy", "answerable")),
+        *written(sheets.interval(model, condition, "accuracy", "answerable")),
     ]
 
 
-def _written(interval: Interval) -> tuple[str, str]:
-    """ "0.562" and "0.53–0.59"."""
+def written(interval: Interval) -> tuple[str, str]:
+    """Value and bounds: "0.562" and "0.530–0.594"."""
     if interval.value is None:
         return MISSING, MISSING
     ends = MISSING if interval.low is None else f"{interval.low:.3f}–{interval.high:.3f}"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from fdarx_core.evaluation.grid import Column, Entry, Grid
 
@@ -45,6 +45,13 @@ class PaperTable:
 def paper_table(name: str, strict: Grid, equivalent: Grid | None = None) -> PaperTable:
     """`name` is unique in the page."""
     return PaperTable(name, show(strict), show(equivalent) if equivalent else None)
+
+
+def plain_table(name: str, grid: Grid) -> PaperTable:
+    """The same of rows that are no rivals: none is the best."""
+    shown = show(grid)
+    rows = [(row, [replace(cell, best=False) for cell in cells]) for row, cells in shown.rows]
+    return PaperTable(name, ShownGrid(shown.grid, rows))
 
 
 def show(grid: Grid) -> ShownGrid:

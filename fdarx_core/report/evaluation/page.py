@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
+from fdarx_core.evaluation.grid import Grid
 from fdarx_core.evaluation.tables import table_1, table_2, table_8
 from fdarx_core.report.environment import duration, environment
 from fdarx_core.report.evaluation import exhibits
+from fdarx_core.report.evaluation.calibrated import calibrated_parts
 from fdarx_core.report.evaluation.differences import differences
 from fdarx_core.report.evaluation.dossier import Dossier
 from fdarx_core.report.evaluation.grids import paper_table
@@ -20,14 +22,17 @@ from fdarx_core.report.evaluation.wrong import NO_VERDICT, WrongAnswers, collect
 from fdarx_core.storage import RunDirectory
 
 
-def build_evaluation_report(run: RunDirectory, summary: Mapping[str, Any] | None = None) -> str:
+def build_evaluation_report(
+    run: RunDirectory, summary: Mapping[str, Any] | None = None, calibrated: Sequence[Grid] = ()
+) -> str:
     """The page for an evaluation whose tables and rows are all on disk. Memory is bounded by one part of the run.
 
-    `summary` is what `RunDirectory.finish` will add to run.json, for a page that is written before it.
+    `summary` is what `RunDirectory.finish` will add to run.json, for a page that is written before it; `calibrated` are
+    the tables that `calibrated_tables` makes of a review.
     """
     sheets = read_sheets(run, summary)
     found = collect_wrong(run, sheets.models, sheets.types, sheets.info["config"].get("seed", 0))
-    content = {**_head(sheets), **_results(sheets), **_wrong(run, found)}
+    content = {**_head(sheets), **_results(sheets), **calibrated_parts(calibrated), **_wrong(run, found)}
     return environment().get_template("evaluation.html.j2").render(content)
 
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 from fdarx_core.evaluation.grid import Grid
 from fdarx_core.report.environment import environment
-from fdarx_core.report.evaluation.grids import PaperTable, ShownGrid, paper_table
+from fdarx_core.report.evaluation.grids import plain_table
 from fdarx_core.report.exhibit import Cell
 from fdarx_core.review.agreement import (
     TASK_NAMES,
@@ -67,7 +67,7 @@ def agreement_page(info: Mapping[str, Any], found: Agreement, calibrated: Sequen
             people=_people(found),
             header=["Task", "Items", "With a vote", "Ties", "No decision", *_people(found)],
             progress=list(_progress(found)),
-            tables=[_plain(f"table-{at}", grid) for at, grid in enumerate(tables, 3) if grid.rows],
+            tables=[plain_table(f"table-{at}", grid) for at, grid in enumerate(tables, 3) if grid.rows],
             confusions=list(_shown(found)),
             unvoted=sum(not one.annotations for one in found.voted),
             tie=TIE,
@@ -84,13 +84,6 @@ def _progress(found: Agreement) -> Iterator[list[Cell]]:
     for one in found.tallies:
         counts = [one.items, one.judged, len(one.ties), one.undecided]
         yield [TASK_NAMES[one.task], *counts, *(one.votes.get(name, 0) for name in _people(found))]
-
-
-def _plain(name: str, grid: Grid) -> PaperTable:
-    """Its rows are different tasks, so that none is the best."""
-    shown = paper_table(name, grid).strict
-    rows = [(row, [replace(cell, best=False) for cell in cells]) for row, cells in shown.rows]
-    return PaperTable(name, ShownGrid(shown.grid, rows))
 
 
 def _shown(found: Agreement) -> Iterator[ShownConfusion]:

@@ -7,11 +7,12 @@
   let state = { at: 0, said: {}, saw: {}, history: [], unsaved: {} };
   let spent = 0, since = performance.now(), open = false, keeps = true;
 
+  const nothing = { value: "", remark: "", saw_decision: false, seconds: 0 };
   const here = () => items[state.at];
-  const said = (item) => state.said[item.id] || { value: "", remark: "", saw_decision: false, seconds: 0 };
+  const said = (item) => state.said[item.id] || nothing;
   const answered = () => items.filter((item) => said(item).value).length;
 
-  function load() {
+  function restore() {
     let raw = null;
     try { raw = localStorage.getItem(place); } catch (error) { lost(); return; }
     if (!raw) return;
@@ -34,6 +35,12 @@
   function trouble(text) {
     byId("trouble").textContent = text;
     byId("trouble").hidden = false;
+  }
+
+  /* What a value is called in short, "" for none. */
+  function nameOf(item, value) {
+    const name = data.tasks[item.task].choices.find(([known]) => known === value);
+    return name ? name[1].split(":")[0] : "";
   }
 
   const tell = (text) => { byId("told").textContent = text; };
@@ -95,7 +102,7 @@
     state.history = [...state.history, [state.at, state.said[item.id] || null]].slice(-UNDONE);
     const seconds = Math.round((spent + performance.now() - since) / 100) / 10;
     change(item, { value: chosen[0], saw_decision: Boolean(state.saw[item.id]), seconds });
-    onward(`${chosen[1].split(":")[0]}, recorded for item ${state.at + 1}.`);
+    onward(`${nameOf(item, chosen[0])}, recorded for item ${state.at + 1}.`);
   }
 
   /* To the next item; from the last to the first that is left, if any. */
@@ -121,7 +128,7 @@
     const [at, before] = last;
     const remark = said(items[at]).remark;
     if (before) state.said[items[at].id] = { ...before, remark };
-    else if (remark) state.said[items[at].id] = { value: "", remark, saw_decision: false, seconds: 0 };
+    else if (remark) state.said[items[at].id] = { ...nothing, remark };
     else delete state.said[items[at].id];
     state.unsaved[items[at].id] = true;
     go(at, `The answer to item ${at + 1} is taken back.`);
@@ -138,9 +145,8 @@
     const item = here();
     byId("reveal").setAttribute("aria-expanded", String(open));
     byId("decision").hidden = !open;
-    const name = data.tasks[item.task].choices.find(([value]) => value === item.decision);
     byId("decision").replaceChildren(...(open ? [
-      element("p", name ? name[1].split(":")[0] : "It reached no decision"),
+      element("p", nameOf(item, item.decision) || "It reached no decision"),
       item.because && element("p", item.because, "about"), item.judge && element("p", item.judge, "about"),
     ].filter(Boolean) : []));
   }
@@ -160,7 +166,37 @@
     tell(`${answered()} of ${items.length} answers saved as ${data.file}.`);
   }
 
-  const moves = { n: () => go(state.at + 1), p: () => go(state.at - 1), u: undo, r: () => byId("remark").focus(), d: toggle, s: save };
+  async function load([file]) {
+    if (!file) return;
+    byId("refused").hidden = true;
+    let found = null;
+    try {
+      found = mergeSaved(await file.text(), data, state.said);
+    } catch (error) {
+      refuse(`${file.name} ${error.message}. Nothing was loaded.`);
+      return;
+    }
+    merge(found, file.name);
+  }
+
+  function merge(found, name) {
+    state.said = found.said;
+    for (const id of found.changed) if (said({ id }).saw_decision) state.saw[id] = true;
+    state.unsaved = found.whole ? {} : { ...state.unsaved, ...Object.fromEntries(found.changed.map((id) => [id, true])) };
+    const left = items.findIndex((item) => !said(item).value);
+    go(found.answered && left >= 0 ? left : state.at, `Loaded from ${name}: ${number(found.answered, "answer")}, ${number(found.remarked, "remark")} that ${found.answered + found.remarked === 1 ? "was" : "were"} not here.`);
+    if (found.differs.length) refuse(`${name} says otherwise on ${listed(found.differs)}. What was answered here stays; look there again.`);
+  }
+
+  const number = (count, noun) => `${count} ${noun}${count === 1 ? "" : "s"}`;
+  const listed = (differs) => differs.map(([item, value]) => `item ${items.indexOf(item) + 1} (${nameOf(item, value)})`).join(", ");
+
+  function refuse(text) {
+    byId("refused").textContent = text;
+    byId("refused").hidden = false;
+  }
+
+  const moves = { n: () => go(state.at + 1), p: () => go(state.at - 1), u: undo, r: () => byId("remark").focus(), d: toggle, s: save, l: () => byId("file").click() };
 
   function pressed(event) {
     if (event.ctrlKey || event.metaKey || event.altKey || event.repeat) return;
@@ -176,9 +212,10 @@
     event.preventDefault();
   }
 
-  load();
+  restore();
   document.addEventListener("keydown", pressed);
-  for (const [name, move] of [["previous", "p"], ["next", "n"], ["undo", "u"], ["reveal", "d"], ["save", "s"]]) byId(name).addEventListener("click", () => moves[move]());
+  for (const [name, move] of [["previous", "p"], ["next", "n"], ["undo", "u"], ["reveal", "d"], ["save", "s"], ["load", "l"]]) byId(name).addEventListener("click", () => moves[move]());
+  byId("file").addEventListener("change", () => load([...byId("file").files]).finally(() => { byId("file").value = ""; }));
   byId("remark").addEventListener("input", () => change(here(), { remark: byId("remark").value.trim() }));
   document.addEventListener("visibilitychange", () => {
     if (document.hidden) spent += performance.now() - since;

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from fdarx_core.evaluation.aggregates import Codes, Mask, Numbers
-from fdarx_core.review.calibration.rounds import Round
+from fdarx_core.review.calibration.rounds import Round, held_by
 
 _EVEN = 0.2
 """The part of the chances that is spread evenly."""
@@ -34,15 +34,15 @@ class Pool:
     verdict: Codes
 
 
-def chances(pool: Pool, rounds: Sequence[Round], n: int, held: Codes | None = None) -> Numbers:
-    """The chance of each answer to be among the next `n`, 0 for those of the rounds so far and those `held` otherwise.
+def chances(pool: Pool, rounds: Sequence[Round], n: int) -> Numbers:
+    """The chance of each answer to be among the next `n`, 0 for those that the rounds hold.
 
     They sum to `n`, or to the number of answers left where these are fewer.
     """
     seen = np.concatenate([np.zeros(0, dtype=np.int64), *(one.rows for one in rounds)])
     people = np.concatenate([np.zeros(0), *(one.people for one in rounds)])
     left = np.ones(len(pool.cell), dtype=np.bool_)
-    left[seen if held is None else np.concatenate([seen, held])] = False
+    left[held_by(rounds)] = False
     if not left.any():
         return np.zeros(len(left))
     wanted, even = _wanted(pool, _unsure(pool, seen, people), seen, left, n), left / left.sum()

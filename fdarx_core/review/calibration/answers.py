@@ -8,19 +8,19 @@ from dataclasses import dataclass, field
 import numpy as np
 import pyarrow as pa
 
-from fdarx_core.evaluation.aggregates import Codes, Columns, Mask, Numbers
+from fdarx_core.evaluation.aggregates import Columns, Mask, Numbers
 from fdarx_core.evaluation.aggregates.aggregate import answerable_questions
 from fdarx_core.evaluation.aggregates.answers import graded
 from fdarx_core.evaluation.cell import CellKey
-from fdarx_core.records import Cell
-from fdarx_core.review.agreement import Voted, collect, consensus
+from fdarx_core.records import Cell, Prediction
+from fdarx_core.review.agreement import collect
+from fdarx_core.review.calibration.answered import GRADE, RIGHT, round_of
 from fdarx_core.review.calibration.rounds import Round
+from fdarx_core.review.cases import rows_where
 from fdarx_core.review.items import Review, open_review
-from fdarx_core.review.tasks import EVALUATION_TASKS, REVIEW_TASKS
+from fdarx_core.review.making import answer_of
 from fdarx_core.storage import RunDirectory, StorageError, read_records, read_table
 
-(GRADE,) = EVALUATION_TASKS
-RIGHT = REVIEW_TASKS[GRADE].positive
 _READ = ["prediction_id", "question_id", "set_id", "setting", "retriever", "type", "outcome", "grade"]
 
 
@@ -44,7 +44,7 @@ class Answers:
     judge: Numbers = field(init=False)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "judge", _floats(one.verdict == RIGHT for one in self.rows))
+        object.__setattr__(self, "judge", np.array([float(one.verdict == RIGHT) for one in self.rows]))
 
     def cells(self) -> list[CellKey]:
         """In the order of the evaluation."""
@@ -56,9 +56,13 @@ class Answers:
 
 
 def answers_of(run: RunDirectory, review: Review) -> Answers:
-    """Of the models and settings that the review was drawn from. `StorageError` where the run is no evaluation."""
+    """Of the models and settings that the review was drawn from.
+
+    `StorageError` where the run is no evaluation, or not the one whose answers the review holds.
+    """
     if run.info()["job"] != "evaluate":
         raise StorageError(f"{run.root} is a run of {run.info()['job']}, not of evaluate: it has no graded answers")
+    _check_held(review, run)
     models, settings = review.info["models"], review.info["settings"]
     cells = [CellKey(one.model, one.setting, one.retriever) for one in read_records(run.file("cells.parquet"), Cell)]
     wanted = [one for one in cells if (not models or one.model in models) and (not settings or one.setting in settings)]
@@ -76,34 +80,43 @@ def history(review: Review) -> list[Review]:
 
 
 def rounds_of(answers: Answers, reviews: Sequence[Review], *, blind: bool = False) -> list[Round]:
-    """What people said of the answers, a round a review; their consensus counts.
+    """What people said of the answers, a round a review.
 
-    Where no value has more votes than any other, it is the share of people who found the answer correct. An answer that
-    nobody annotated counts as not drawn. `blind` leaves out votes given with the judge's decision in view. Raises
-    ValueError as `collect` does.
+    `blind` leaves out votes given with the judge's decision in view. Raises ValueError as `collect` does.
     """
-    at = {one.id: row for row, one in enumerate(answers.rows)}
+    row = {one.id: at for at, one in enumerate(answers.rows)}
     rounds: list[Round] = []
     for review in reviews:
         items = {item.id: item for item in review.items() if item.task == GRADE}
         votes = [one for one in review.annotations() if one.item_id in items]
-        voted = [one for one in collect(items.values(), votes, blind=blind) if one.values and one.item.subject in at]
-        rows = np.array([at[one.item.subject] for one in voted], dtype=np.int64)
-        rounds.append(Round(rows, _floats(map(_right, voted)), _floats(one.item.fraction for one in voted)))
+        rounds.append(round_of(collect(items.values(), votes, blind=blind), row))
     return rounds
-
-
-def held_by(answers: Answers, reviews: Sequence[Review]) -> Codes:
-    """The rows that the reviews hold, annotated or not."""
-    subjects = {item.subject for review in reviews for item in review.items() if item.task == GRADE}
-    return np.array([row for row, one in enumerate(answers.rows) if one.id in subjects], dtype=np.int64)
 
 
 def within(rounds: Sequence[Round], rows: Mask) -> list[Round]:
     """The rounds as of these rows alone, in their numbers."""
     number = np.cumsum(rows) - 1
-    kept = [(one, rows[one.rows]) for one in rounds]
-    return [Round(number[one.rows[here]], one.people[here], one.chances[here]) for one, here in kept]
+    kept = [(one, rows[one.rows], rows[one.unjudged]) for one in rounds]
+    return [
+        Round(number[one.rows[here]], one.people[here], one.chances[here], number[one.unjudged[there]])
+        for one, here, there in kept
+    ]
+
+
+def _check_held(review: Review, run: RunDirectory) -> None:
+    """That people were shown these very answers; what a judge says of them may have changed since."""
+    items = {item.subject: item for item in review.items() if item.task == GRADE}
+    if not items:
+        raise StorageError(f"{review.root} is a review of {review.info['run']}, on which nobody is asked about answers")
+    parts = (
+        part for model in sorted({one.model for one in items.values()}) for part in run.parts(f"predictions/{model}")
+    )
+    said = {row.id: answer_of(row) for part in parts for row in rows_where(part, "id", items, Prediction)}
+    if other := sum(said.get(name) != item.answer for name, item in items.items()):
+        raise StorageError(
+            f"{review.root} was drawn from {review.info['run']} as it stood then: {other} of its {len(items)} answers "
+            f"are not in {run.root}, or read otherwise; give the evaluation that it was drawn from"
+        )
 
 
 def _graded(run: RunDirectory, model: str) -> Iterable[Answer]:
@@ -115,12 +128,3 @@ def _graded(run: RunDirectory, model: str) -> Iterable[Answer]:
         for (id_, question, *cell, type_, verdict), counts in zip(zip(*read, strict=True), counted, strict=True):
             if counts:
                 yield Answer(id_, question, CellKey(*cell), type_, verdict, part.name)
-
-
-def _right(one: Voted) -> float:
-    said = consensus(one.values)
-    return float(said == RIGHT) if said else one.values.count(RIGHT) / len(one.values)
-
-
-def _floats(values: Iterable[float]) -> Numbers:
-    return np.array(list(values), dtype=np.float64)

@@ -15,7 +15,9 @@ from fdarx_core.evaluation.aggregates import Codes, Numbers
 from fdarx_core.records import content_id
 from fdarx_core.records.review import ReviewItem
 from fdarx_core.review.calibration.active import Pool, chances, drawn
-from fdarx_core.review.calibration.answers import GRADE, Answer, Answers, answers_of, held_by, history, rounds_of
+from fdarx_core.review.calibration.answered import GRADE
+from fdarx_core.review.calibration.answers import Answer, Answers, answers_of, history, rounds_of
+from fdarx_core.review.calibration.rounds import held_by
 from fdarx_core.review.frame import Unit
 from fdarx_core.review.items import Review
 from fdarx_core.review.making import grade_items
@@ -36,18 +38,14 @@ def draw_next(run: RunDirectory, earlier: Review, wanted: Wanted) -> Drawn:
     """
     reviews = history(earlier)
     answers = answers_of(run, reviews[0])
-    rounds, held = rounds_of(answers, reviews), held_by(answers, reviews)
-    if not len(held):
-        raise StorageError(
-            f"{earlier.root} holds no graded answer of {run.root}; give the evaluation it was drawn from"
-        )
+    rounds = rounds_of(answers, reviews)
     if not any(len(one.rows) for one in rounds):
         raise StorageError(f"{earlier.root} has no grades yet; import the annotators' files with `fdarx review import`")
-    chance = chances(_pool(answers), rounds, wanted.n, held)
+    chance = chances(_pool(answers), rounds, wanted.n)
     if not chance.any():
         raise StorageError(f"{earlier.root} leaves no answer to look at: reviews hold all that have a verdict")
     rows = drawn(chance, _dice(answers, earlier, wanted.seed), round(float(chance.sum())))
-    strata = _strata(answers, rows, held)
+    strata = _strata(answers, rows, held_by(rounds))
     items = _items(run, answers, rows, strata, chance, wanted.seed)
     return Drawn(items, {**earlier.info, **_info(earlier, items, strata, wanted, int((chance > 0).sum()))})
 

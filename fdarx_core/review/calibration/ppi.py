@@ -60,11 +60,10 @@ def calibrated(judge: Numbers, rounds: Sequence[Round], *, level: float = LEVEL)
     where people agreed with the judge on all that they saw. Raises ValueError for a row in two rounds and for a chance
     out of range.
     """
-    held = [one for one in rounds if len(one.rows)]
-    labels = sum(len(one.rows) for one in held)
+    labels = sum(len(one.rows) for one in rounds)
     if labels < FEWEST:
         return Estimate(None, None, None, TOO_FEW, labels, len(judge))
-    seen = Seen.of(judge, held)
+    seen = Seen.of(judge, rounds)
     tuning = seen.tuning()
     value = float(np.clip(seen.estimate(tuning)[0], 0, 1))
     low, high = _interval(seen.with_added(), value, level)

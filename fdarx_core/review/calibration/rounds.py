@@ -11,7 +11,7 @@ Candès 2024, "Active statistical inference", for the sequence of estimates.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -26,20 +26,29 @@ an item each at either verdict of the judge, as Jeffreys's prior would. Source: 
 class Round:
     """What people saw at one time: positions among all rows, and people's verdicts on them (0 to 1).
 
-    `chances` (above 0 to 1) are those with which each was drawn from the rows that no earlier round held.
+    `chances` (above 0 to 1) are those with which each was drawn from the rows that no earlier round held, and judged.
+    The round also holds the `unjudged`, which were drawn and about which nobody said anything: they were chosen by
+    chance from what it holds, and no later round draws them.
     """
 
     rows: Codes
     people: Numbers
     chances: Numbers
+    unjudged: Codes = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
+
+
+def held_by(rounds: Sequence[Round]) -> Codes:
+    """All that was drawn, judged or not."""
+    return np.concatenate([np.zeros(0, dtype=np.int64), *(part for one in rounds for part in (one.rows, one.unjudged))])
 
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """Rows that people saw, one array each; a row stands for `times` items. `unseen` is 1 less its chance.
+    """Rows that people saw, one array each; a row stands for `times` items. `unseen` is 1 less its chance among those
+    that nobody had seen.
 
-    Then by round: its `labels`, the `rest` that it was drawn from, and the sums of people's and the judge's verdicts on
-    what earlier rounds held. `total` is the sum of the judge's verdicts on all rows.
+    Then by round: its `labels`, the `rest` that nobody had seen before, and the sums of people's and the judge's
+    verdicts on what had been. `total` is the sum of the judge's verdicts on all rows.
     """
 
     round: Codes
@@ -56,22 +65,29 @@ class Seen:
 
     @classmethod
     def of(cls, judge: Numbers, rounds: Sequence[Round]) -> Seen:
-        """`judge` are its verdicts on all rows. Raises ValueError for a row in two rounds and a chance out of range."""
+        """`judge` are its verdicts on all rows; at least one round has labels.
+
+        Raises ValueError for a row in two rounds and a chance out of range.
+        """
+        passed_by = _before(np.array([len(one.unjudged) for one in rounds]))
+        passed_by = passed_by[[bool(len(one.rows)) for one in rounds]]
+        rounds = [one for one in rounds if len(one.rows)]
         rows = np.concatenate([one.rows for one in rounds])
         people = np.concatenate([one.people for one in rounds])
         chances = np.concatenate([one.chances for one in rounds])
         _check(rows, chances)
         labels = np.array([len(one.rows) for one in rounds])
-        before = np.cumsum(labels) - labels
+        before = _before(labels)
+        rest = len(judge) - before.astype(np.float64)
         return cls(
             round=np.repeat(np.arange(len(rounds)), labels),
             judge=judge[rows],
             people=people,
             weights=1 / chances,
-            unseen=1 - chances,
+            unseen=1 - chances * np.repeat(1 - passed_by / rest, labels),
             times=np.ones(len(rows)),
             labels=labels,
-            rest=len(judge) - before.astype(np.float64),
+            rest=rest,
             people_before=np.concatenate([[0.0], np.cumsum(people)])[before],
             judge_before=np.concatenate([[0.0], np.cumsum(judge[rows])])[before],
             total=float(judge.sum()),
@@ -145,6 +161,11 @@ class Seen:
 
     def _sum(self, values: Numbers) -> Numbers:
         return np.bincount(self.round, values, minlength=len(self.labels)).astype(np.float64)
+
+
+def _before(counts: Codes) -> Codes:
+    """The sum of all earlier ones."""
+    return np.asarray(np.cumsum(counts) - counts)
 
 
 def _check(rows: Codes, chances: Numbers) -> None:

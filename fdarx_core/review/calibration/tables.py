@@ -24,6 +24,15 @@ GROUPS = {
 """Groups of the evaluation's figures: what they are called here, and the types of their questions."""
 COLUMNS = [Column("Accuracy", name) for name in ("judge alone", "calibrated", "people alone")]
 WORTH = Column("A label", "is worth")
+_SAID_ONCE = (
+    "Calibrated: the judge's figure corrected by what people found on the labelled answers (prediction-powered "
+    "inference, PPI++).",
+    "Intervals at 95 %: the judge's, by bootstrap over labels, takes its verdicts for true; the others hold what "
+    "people would find on all these answers.",
+    "People's verdict is that of most of them; a tie counts by the share who found the answer correct.",
+    "A label is worth as many as people alone would need for an interval as narrow.",
+)
+"""Of all tables, below the first of them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +46,7 @@ class Calibrated:
 
 
 def calibrated_tables(review: Review, run: RunDirectory, *, blind: bool = False) -> list[Grid]:
-    """A Grid for all answerable questions, and one a type where a cell has enough labels; none without annotations.
+    """A Grid for all answerable questions, and one a type, where a cell has enough labels; none without annotations.
 
     `run` is the evaluation that the review was drawn from. `blind` leaves out votes given with the judge's decision in
     view. Raises ValueError for votes that contradict each other, `StorageError` where the run is no evaluation.
@@ -47,7 +56,10 @@ def calibrated_tables(review: Review, run: RunDirectory, *, blind: bool = False)
     rounds = rounds_of(answers, reviews, blind=blind)
     figures = list(read_records(run.file("metrics.parquet"), Figure))
     tables = [_table(group, calibrated_cells(answers, rounds, figures, group)) for group in GROUPS]
-    return [table for table in tables if any(entries[1] for _, entries in table.rows)]
+    found = [table for table in tables if any(entries[1] for _, entries in table.rows)]
+    for table in found[:1]:
+        table.notes[:0] = [*_SAID_ONCE, _whose(reviews)]
+    return found
 
 
 def calibrated_cells(
@@ -98,16 +110,16 @@ def _worth(one: Calibrated) -> Entry | None:
     return Entry((one.people.width / one.both.width) ** 2)
 
 
+def _whose(reviews: Sequence[Review]) -> str:
+    people = sorted({one.annotator for review in reviews for one in review.annotations()})
+    drawn = ", ".join(review.digest for review in reviews)
+    return f"Labels: by {', '.join(people)}, of {'reviews' if len(reviews) > 1 else 'review'} {drawn}."
+
+
 def _notes(found: Sequence[Calibrated]) -> list[str]:
     few = any(one.both.by == TOO_FEW for one in found)
     alone = [one.name for one in found if one.both.by == PEOPLE]
     return [
-        "Calibrated: the judge's figure corrected by what people found on the labelled answers (prediction-powered "
-        "inference, PPI++).",
-        "Intervals at 95 %: the judge's, by bootstrap over labels, takes its verdicts for true; the others hold what "
-        "people would find on all these answers.",
-        "People's verdict is that of most of them; a tie counts by the share who found the answer correct.",
-        "A label is worth as many as people alone would need for an interval as narrow.",
         *([f"Not calibrated: fewer than {FEWEST} labels."] if few else []),
         *(
             [f"The judge said the same of all labelled answers, so people alone count: {'; '.join(alone)}."]

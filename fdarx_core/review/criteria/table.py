@@ -13,6 +13,7 @@ from fdarx_core.llm.prompts import explained
 from fdarx_core.review.criteria.changes import BadProposal
 from fdarx_core.review.criteria.propose_criteria import Change
 from fdarx_core.review.criteria.remarks import CASES_SHOWN, Group, remarks
+from fdarx_core.review.sheet import inert
 
 FILLED_IN = ("action", "id", "text", "applies_to", "why")
 """Columns for the person: those of `Change`; a row without an action changes nothing."""
@@ -29,7 +30,7 @@ def as_csv(groups: Iterable[Group]) -> str:
         questions = _SEPARATOR.join(f"[{one.item.id}] {one.item.question}" for one in group.cases[:CASES_SHOWN])
         said = _SEPARATOR.join(_counted(remark for one in group.cases for remark in remarks(one)))
         about = [group.task, group.judge, group.judge_said, group.people_said, group.criterion]
-        writer.writerow(map(_harmless, [*about, str(len(group.cases)), questions, said, *("" for _ in FILLED_IN)]))
+        writer.writerow(map(inert, [*about, str(len(group.cases)), questions, said, *("" for _ in FILLED_IN)]))
     return text.getvalue()
 
 
@@ -64,8 +65,3 @@ def _change(row: dict[str, str], where: str) -> Change:
 def _counted(texts: Iterable[str]) -> list[str]:
     """Each text once, what was said most first; those said more often with how often."""
     return [f"{times} × {text}" if times > 1 else text for text, times in Counter(texts).most_common()]
-
-
-def _harmless(text: str) -> str:
-    """A spreadsheet takes a cell that begins so for a formula. Source: OWASP, CSV injection."""
-    return f"'{text}" if text[:1] in {"=", "+", "-", "@", "\t", "\r"} else text

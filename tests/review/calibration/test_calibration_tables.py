@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from fdarx_core.evaluation.grid import Entry, as_text
-from fdarx_core.records import Figure, Score
+from fdarx_core.records import Figure, Prediction
 from fdarx_core.records.review import ReviewItem
 from fdarx_core.review.calibration.answers import Answers, answers_of, history, rounds_of
 from fdarx_core.review.calibration.further import draw_next
@@ -77,6 +77,7 @@ def test_cells_with_too_few_labels_are_named(run: RunDirectory, tmp_path: Path) 
     entries = [row for name, row in table.rows if "(3 of" in name or "(2 of" in name or "(1 of" in name]
     assert entries and all(one[0] and one[1:] == [None, None, None] for one in entries)
     assert any("fewer than 10 labels" in note for note in table.notes)
+    assert f"Labels: by anna, ben, cleo, of review {review.digest}." in table.notes
     assert "–" in as_text(table)
 
 
@@ -159,12 +160,27 @@ def test_going_on_needs_annotations(run: RunDirectory, tmp_path: Path) -> None:
         draw_next(run, first, Wanted(10))
 
 
-def test_going_on_in_another_evaluation_is_refused(run: RunDirectory, tmp_path: Path) -> None:
+def test_another_evaluation_is_refused(run: RunDirectory, tmp_path: Path) -> None:
+    """Its answers have the same ids, as the same models have on the same questions; some read otherwise."""
     first = reviewed(tmp_path / "first", draw_sample(run, Wanted(40, models=["hasty-8b"])))
-    other = evaluation(tmp_path / "other", labels=1, seed=1)
-    write_records(other.part("scores/hasty-8b", 0), [], Score)
-    with pytest.raises(StorageError, match="give the evaluation it was drawn from"):
-        draw_next(other, first, Wanted(10))
+    other = evaluation(tmp_path / "other", seed=1)
+    assert {one.id for one in answers_of(run, first).rows} & ids_of(other)
+    for use in (lambda: draw_next(other, first, Wanted(10)), lambda: calibrated_tables(first, other)):
+        with pytest.raises(StorageError, match=r"\d+ of its 40 answers are not in .*give the evaluation that it was"):
+            use()
+
+
+def ids_of(run: RunDirectory) -> set[str]:
+    return {row.id for part in run.parts("predictions/hasty-8b") for row in read_records(part, Prediction)}
+
+
+def test_an_answer_that_was_given_anew_is_another(run: RunDirectory, tmp_path: Path) -> None:
+    first = reviewed(tmp_path / "first", draw_sample(run, Wanted(40)))
+    items = first.items()
+    items[7].answer += " mg"
+    write_records(first.root / "items.parquet", items, ReviewItem)
+    with pytest.raises(StorageError, match="1 of its 40 answers"):
+        calibrated_tables(first, run)
 
 
 def test_people_s_consensus_is_what_counts(run: RunDirectory, tmp_path: Path) -> None:

@@ -1,0 +1,53 @@
+// A saved file of the annotator's own, checked as a whole and then added to what was answered here.
+const mergeSaved = (() => {
+  const FORMAT = 1;
+  const NOTHING = { value: "", remark: "", saw_decision: false, seconds: 0 };
+
+  /* The file's rows by item id. Throws an Error that says why the file is not taken. */
+  function read(text, data) {
+    let file = null;
+    try { file = JSON.parse(text); } catch (error) { throw new Error("is not JSON: choose a file that this page saved"); }
+    if (!file || !Array.isArray(file.answers)) throw new Error("is not what this page saves: it has no list of answers");
+    if (file.format !== FORMAT) throw new Error(`has format ${file.format}, this page reads ${FORMAT}`);
+    if (file.review !== data.review) throw new Error(`is of review ${file.review}, this is review ${data.review}`);
+    if (file.annotator !== data.annotator) throw new Error(`holds the answers of ${file.annotator}, this page is for ${data.annotator}`);
+    const items = new Map(data.items.map((item) => [item.id, item]));
+    return new Map(file.answers.map((row, at) => [row && row.id, checked(row, at, items, data.tasks)]));
+  }
+
+  function checked(row, at, items, tasks) {
+    const item = row && items.get(row.id), where = `can't be read: its answer ${at + 1}`;
+    if (!item) throw new Error(`${where} is to no item of this review`);
+    const known = row.value === "" || tasks[item.task].choices.some(([value]) => value === row.value);
+    if (!known) throw new Error(`${where} is ${JSON.stringify(row.value)}, which is no choice`);
+    const seconds = Number.isFinite(row.seconds) && row.seconds >= 0 ? row.seconds : 0;
+    return { value: row.value, remark: String(row.remark || "").trim(), saw_decision: row.saw_decision === true, seconds };
+  }
+
+  /* One item's answer from both; the value given here stands. */
+  function joined(here, there) {
+    const remark = !there.remark || here.remark.includes(there.remark) ? here.remark : [here.remark, there.remark].filter(Boolean).join(" / ");
+    if (!here.value) return { ...(there.value ? there : here), remark };
+    if (there.value !== here.value) return { ...here, remark };
+    return { ...here, remark, saw_decision: here.saw_decision || there.saw_decision, seconds: Math.min(here.seconds, there.seconds) };
+  }
+
+  const alike = (one, other) => ["value", "remark", "saw_decision", "seconds"].every((name) => one[name] === other[name]);
+
+  /* `said` maps item ids to answers. Returns the merged answers, the ids of those `changed` here, how many values and
+     remarks came anew, the items on which the file `differs`, whose answers stay, and whether nothing is here that the
+     file lacks (`whole`). */
+  return (text, data, said) => {
+    const there = read(text, data);
+    const found = { said: { ...said }, changed: [], differs: [], answered: 0, remarked: 0, whole: true };
+    for (const item of data.items) {
+      const here = said[item.id] || NOTHING, row = there.get(item.id) || NOTHING, both = joined(here, row);
+      if (!here.value && row.value) found.answered += 1;
+      if (both.remark !== here.remark) found.remarked += 1;
+      if (here.value && row.value && here.value !== row.value) found.differs.push([item, row.value]);
+      if (!alike(both, here)) { found.said[item.id] = both; found.changed.push(item.id); }
+      if (!alike(both, row)) found.whole = false;
+    }
+    return found;
+  };
+})();
