@@ -4,19 +4,20 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
+from importlib.metadata import version
 
 from fdarx_core.pipeline.tuning.run import FineTuning, TrainingFailed
-from fdarx_core.retrieval.models import ModelMissing
-from fdarx_core.storage import RunDirectory, StorageError, read_records
+from fdarx_core.pipeline.tuning.what import Tuning
+from fdarx_core.records import Reject
+from fdarx_core.storage import RunDirectory, read_records
+from fdarx_core.tuning.encoding import ChatEncoder, Encoded, encode_parts
 from fdarx_core.tuning.measures import MEASURES, TuningFigure
-from fdarx_core.tuning.pairs import read_pairs
+from fdarx_core.tuning.pairs import Pair, read_pairs
 from fdarx_core.tuning.splits import PARTS, split
-from jobs.exits import INTERRUPTED, STOPPED
+from jobs.exits import STOPPED
 from jobs.finetune_config import FinetuneConfig
-from jobs.options import read_options, stop
-from jobs.progress import ProgressLine
-from jobs.ray_session import ray_session
-from jobs.stoppable import ending
+from jobs.frame import exit_code, is_done, session
+from jobs.options import read_options
 from jobs.versions import versions
 
 _PHASES = {"train": "steps", "examine": "answering the test part", "publish": "computing figures and intervals"}
@@ -25,40 +26,43 @@ _PHASES = {"train": "steps", "examine": "answering the test part", "publish": "c
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the job; returns its exit code: 0 done, 2 wrong argument, 3 training failed, 130 interrupted."""
     config = read_options(FinetuneConfig, arguments, prog="fdarx finetune", description=__doc__ or "")
-    try:
-        return _tune(config)
-    except (StorageError, ModelMissing, ValueError) as error:
-        stop(str(getattr(error, "cause", error)))  # Ray wraps what a worker raised
-    except TrainingFailed as error:
-        print(f"\nerror: training failed: {error}; the same command goes on from the last checkpoint", file=sys.stderr)
-        return STOPPED
-    except KeyboardInterrupt:
-        print("\ninterrupted; the same command goes on from the last checkpoint", file=sys.stderr)
-        return INTERRUPTED
+    return exit_code(lambda: _tune(config), ValueError)
 
 
 def _tune(config: FinetuneConfig) -> int:
     tuning = config.tuning()
+    pairs, encoded, rejects = _prepared(config, tuning)
+    run = RunDirectory.begin(
+        config.out,
+        job="finetune_answerer",
+        config=config.identity(pairs, tuning),
+        versions={**versions(), **_libraries()},
+    )
+    if is_done(run):
+        return _tell(run)
+    counts = ", ".join(f"{sum(one.part == part for one in pairs):,} for {part}" for part in PARTS)
+    print(f"{len(pairs):,} pairs: {counts}; {len(rejects):,} left out", file=sys.stderr)
+    models = (tuning.model, tuning.encoder, tuning.bertscore)
+    try:
+        with session(run, _PHASES, asking="", read=models, cpus=config.cpus) as progress:
+            FineTuning(run, tuning, pairs, encoded, rejects, progress).run_all()
+    except TrainingFailed as error:
+        print(f"error: training failed: {error}; the same command goes on from the last checkpoint", file=sys.stderr)
+        return STOPPED
+    return _tell(run)
+
+
+def _prepared(config: FinetuneConfig, tuning: Tuning) -> tuple[list[Pair], dict[str, list[Encoded]], list[Reject]]:
+    """Pairs with their parts, the tokens of those parts that are learnt from, and what was left out."""
     read, rejects = read_pairs(config.questions)
     pairs = split(read, config.seed)
-    run = RunDirectory.begin(
-        config.out, job="finetune_answerer", config=config.identity(pairs, tuning), versions=versions()
-    )
-    if run.complete:
-        print(f"{run.root} is complete already, nothing to do", file=sys.stderr)
-        return _tell(run)
-    if run.resumed:
-        print(f"resuming {run.root}", file=sys.stderr)
-    counts = ", ".join(f"{sum(one.part == part for one in pairs):,} for {part}" for part in PARTS)
-    print(f"{len(pairs):,} pairs: {counts}; {len(rejects):,} rows left out", file=sys.stderr)
-    models = (tuning.model, tuning.encoder, tuning.bertscore)
-    with (
-        ending(run),
-        ray_session(config.cpus, written=[run.root], read=models),
-        ProgressLine(_PHASES, asking="") as progress,
-    ):
-        FineTuning(run, tuning, pairs, rejects, progress).run_all()
-    return _tell(run)
+    encoded, too_long = encode_parts(pairs, ChatEncoder(tuning.model), tuning.recipe.length)
+    left_out = {one.id for one in too_long}
+    return [one for one in pairs if one.id not in left_out], encoded, [*rejects, *too_long]
+
+
+def _libraries() -> dict[str, str]:
+    return {name: version(name) for name in ("torch", "transformers", "peft")}
 
 
 def _tell(run: RunDirectory) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -13,12 +14,15 @@ from fdarx_core.pipeline.tuning.what import Tuning
 from fdarx_core.rag.tasks import HYPOTHETICAL_ANSWER
 from fdarx_core.records import content_id
 from fdarx_core.retrieval.encoder_info import fingerprint
-from fdarx_core.retrieval.models import ModelDirectories, ModelMissing, check_installed, load_module
+from fdarx_core.retrieval.models import ModelDirectories, ModelMissing, check_installed
 from fdarx_core.tuning.pairs import Pair
 from fdarx_core.tuning.recipe import Recipe
 from jobs.options import JobConfig
 
 _HOW = {"out", "cpus", "workers", "model", "questions"}
+_LIBRARIES = ("torch", "transformers", "peft", "rapidfuzz")
+"""Looked for, not imported, which takes seconds before anything wrong is told."""
+_WEIGHTS = ("*.safetensors", "*.bin")
 
 
 class FinetuneConfig(JobConfig):
@@ -61,10 +65,10 @@ class FinetuneConfig(JobConfig):
 
     def tuning(self) -> Tuning:
         """Raises ModelMissing for a library or a directory that is not there, ValueError for one that can't be used."""
-        for library in ("peft", "rapidfuzz"):
-            load_module(library, "fine-tuning")
-        if not (Path(self.model) / "config.json").is_file():
-            raise ModelMissing(f"--model: {self.model} is no model directory, it has no config.json")
+        for library in _LIBRARIES:
+            if find_spec(library) is None:
+                raise ModelMissing(f"fine-tuning needs {library}: pip install 'fdarx[models]'")
+        _check_model(Path(self.model))
         if self.bertscore_model is not None:
             try:
                 check_model(self.bertscore_model, self.bertscore_layers)
@@ -102,3 +106,10 @@ class FinetuneConfig(JobConfig):
             return directories.of("cosine")
         except ModelMissing:
             return None
+
+
+def _check_model(directory: Path) -> None:
+    if not (directory / "config.json").is_file():
+        raise ModelMissing(f"--model: {directory} is no model directory, it has no config.json")
+    if not any(file for kind in _WEIGHTS for file in directory.glob(kind)):
+        raise ModelMissing(f"--model: {directory} holds no weights ({' or '.join(_WEIGHTS)})")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,6 +10,9 @@ from fdarx_core.rag.tasks import HYPOTHETICAL_ANSWER
 from fdarx_core.records import Reject
 from fdarx_core.retrieval.models import load_module
 from fdarx_core.tuning.pairs import STAGE, Pair
+
+LEARNT = ("train", "validation")
+"""The parts that training reads."""
 
 
 @dataclass(slots=True)
@@ -22,11 +25,14 @@ class Encoded:
 
 
 class ChatEncoder:
-    """A model directory's tokenizer and chat template. Raises ValueError for one that has no template."""
+    """A model directory's tokenizer and chat template. Raises ValueError for one that lacks either."""
 
     def __init__(self, directory: str) -> None:
         library = load_module("transformers", "fine-tuning")
-        self.tokenizer: Any = library.AutoTokenizer.from_pretrained(directory, local_files_only=True)
+        try:
+            self.tokenizer: Any = library.AutoTokenizer.from_pretrained(directory, local_files_only=True)
+        except (OSError, ValueError) as error:
+            raise ValueError(f"{directory} holds no tokenizer that transformers can read: {error}") from error
         if not self.tokenizer.chat_template:
             raise ValueError(f"{directory} has no chat template; take a model that was tuned to follow instructions")
 
@@ -65,6 +71,22 @@ def encode_all(pairs: Iterable[Pair], encoder: ChatEncoder, longest: int) -> tup
             detail = f"{len(encoded.tokens)} tokens of at most {longest}, see --length"
             rejects.append(Reject(pair.id, STAGE, "too_long", detail, source=pair.about))
     return kept, rejects
+
+
+def encode_parts(
+    pairs: Sequence[Pair], encoder: ChatEncoder, longest: int
+) -> tuple[dict[str, list[Encoded]], list[Reject]]:
+    """What is trained on and what tells when to stop, by part. Raises ValueError where nothing of a part is short
+    enough.
+    """
+    encoded: dict[str, list[Encoded]] = {}
+    left_out: list[Reject] = []
+    for part in LEARNT:
+        encoded[part], rejects = encode_all([one for one in pairs if one.part == part], encoder, longest)
+        if not encoded[part]:
+            raise ValueError(f"no pair of the {part} part has at most {longest} tokens, see --length")
+        left_out += rejects
+    return encoded, left_out
 
 
 def _messages(question: str) -> list[dict[str, str]]:

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
+
+from fdarx_core.rag.tasks import HYPOTHETICAL_ANSWER
 
 DRUGS = ("Veltrapan", "Corvaxolin", "Benthiazol", "Fendalora", "Jorvequa", "Ostramicin", "Telvanto", "Keldriva")
 ASKED = {
@@ -31,27 +34,34 @@ def pairs_file(file: Path) -> Path:
     return file
 
 
-def chat_model(folder: Path, texts: list[Path], hidden: int = 32) -> str:
-    """Its directory. Random weights are large enough for each token, and each changed number, to be heard."""
+def chat_model(folder: Path, texts: Sequence[str], *, hidden: int = 32, vocabulary: int = 2048) -> str:
+    """Its directory. `texts` teach its tokenizer, and so does the prompt, so that it is not read letter by letter.
+
+    Weights of this size leave numbers as large as they are, from layer to layer and in the logits; the head is no part
+    of what is tuned, so that the loss can fall the further, the smaller `vocabulary` is beside `hidden`.
+    """
     import torch
     from transformers import LlamaConfig, LlamaForCausalLM
 
-    from tests.engine.tiny_model import trained
+    from tests.engine.tiny_model import CHAT, trained
 
-    tokenizer = trained([text.read_text(encoding="utf-8") for text in texts])
+    prompt = [str(one["content"]) for one in HYPOTHETICAL_ANSWER.request({"question": ""}, endpoint="").messages]
+    taught = [*texts, *prompt * len(texts)]
+    tokenizer = trained([]).train_new_from_iterator(taught, vocabulary, show_progress=False)
+    tokenizer.chat_template = CHAT
     tokenizer.save_pretrained(folder)
     config = LlamaConfig(
         vocab_size=len(tokenizer),
         hidden_size=hidden,
         intermediate_size=2 * hidden,
         num_hidden_layers=2,
-        num_attention_heads=4,
-        num_key_value_heads=2,
+        num_attention_heads=2,
+        num_key_value_heads=1,
         max_position_embeddings=4096,
         bos_token_id=tokenizer.bos_token_id,
         eos_token_id=tokenizer.eos_token_id,
         tie_word_embeddings=False,
-        initializer_range=0.2,
+        initializer_range=hidden**-0.5,
     )
     torch.manual_seed(5)
     LlamaForCausalLM(config).float().save_pretrained(folder)

@@ -27,7 +27,7 @@ RECIPE = Recipe(rank=4, alpha=8)
 @pytest.fixture(scope="module")
 def model(tmp_path_factory: pytest.TempPathFactory) -> str:
     folder = tmp_path_factory.mktemp("models")
-    return chat_model(folder / "chat", [pairs_file(folder / "pairs.jsonl")])
+    return chat_model(folder / "chat", pairs_file(folder / "pairs.jsonl").read_text().splitlines())
 
 
 @pytest.fixture(scope="module")

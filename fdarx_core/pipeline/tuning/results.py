@@ -42,9 +42,19 @@ def publish(
     write_records(run.file("figures.parquet"), found, TuningFigure)
     run.file("metrics.json").write_bytes(orjson.dumps([asdict(one) for one in found], option=orjson.OPT_INDENT_2))
     summary = _summary(run, tuning, state.curve, best) | {"timings": dict(timings)}
-    results = TuningResults({**run.info(), **summary}, state.curve, found, rows)
-    run.file("report.html").write_text(tuning_page(results))
+    run.file("report.html").write_text(_page(run, {**run.info(), **summary}))
     run.finish(summary)
+
+
+def build_tuning_report(run: RunDirectory) -> str:
+    """The page of a run that is published, made anew from its figures."""
+    return _page(run, run.info())
+
+
+def _page(run: RunDirectory, info: Mapping[str, Any]) -> str:
+    curve = list(read_records(run.file("curve.parquet"), LossPoint))
+    found = list(read_records(run.file("figures.parquet"), TuningFigure))
+    return tuning_page(TuningResults(info, curve, found, list(read_records(run.part("answers", 0), ExamAnswer))))
 
 
 def _summary(run: RunDirectory, tuning: Tuning, curve: Sequence[LossPoint], best: LossPoint) -> dict[str, Any]:

@@ -7,7 +7,7 @@ import os
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -23,7 +23,7 @@ from fdarx_core.pipeline.tuning.results import publish
 from fdarx_core.pipeline.tuning.what import Tuning
 from fdarx_core.records import Reject
 from fdarx_core.storage import RunDirectory, read_records, write_records
-from fdarx_core.tuning.encoding import ChatEncoder, Encoded, encode_all
+from fdarx_core.tuning.encoding import Encoded
 from fdarx_core.tuning.measures import ExamAnswer
 from fdarx_core.tuning.pairs import Pair
 from fdarx_core.tuning.splits import PARTS
@@ -44,22 +44,24 @@ class TrainingFailed(Exception):
 class FineTuning:
     """One fine-tuning into a run directory; it may be killed anywhere and run again in a new process.
 
-    `pairs` have their parts. What was trained since the last checkpoint is trained again.
+    `pairs` have their parts, `encoded` are the tokens of those parts that are learnt from. What was trained since the
+    last checkpoint is trained again.
     """
 
     run: RunDirectory
     tuning: Tuning
     pairs: Sequence[Pair]
+    encoded: Mapping[str, Sequence[Encoded]]
     rejects: Sequence[Reject]
     progress: Progress
     timings: dict[str, float] = field(default_factory=dict)
 
     def run_all(self) -> dict[str, Any]:
-        """Returns what `run.json` then says. Raises TrainingFailed, and ValueError where no pair fits --length."""
+        """Returns what `run.json` then says. Raises TrainingFailed."""
         write_records(self.run.part("pairs", 0), self.pairs, Pair)
-        with self._timed("encode"):
-            too_long = self._encode()
-        write_records(self.run.part("rejects", 0), [*self.rejects, *too_long], Reject)
+        write_records(self.run.part("rejects", 0), self.rejects, Reject)
+        for part, learnt in self.encoded.items():
+            write_records(self.run.part(f"encoded/{part}", 0), learnt, Encoded)
         with self._timed("train"):
             self._train()
         with self._timed("examine"):
@@ -67,19 +69,6 @@ class FineTuning:
         self.progress("publish", 0, 1, "")
         publish(self.run, self.tuning, Checkpoints(self.run), rows, self.timings)
         return self.run.info()
-
-    def _encode(self) -> list[Reject]:
-        encoder, left_out = ChatEncoder(self.tuning.model), list[Reject]()
-        for part in ("train", "validation"):
-            chosen = [one for one in self.pairs if one.part == part]
-            rows, rejects = encode_all(chosen, encoder, self.tuning.recipe.length)
-            if not rows:
-                raise ValueError(
-                    f"no pair of the {part} part has at most {self.tuning.recipe.length} tokens, see --length"
-                )
-            write_records(self.run.part(f"encoded/{part}", 0), rows, Encoded)
-            left_out += rejects
-        return left_out
 
     def _train(self) -> None:
         """In a thread of its own: in the main one Ray would take Ctrl-C for itself.

@@ -21,10 +21,15 @@ def loss_curve(curve: Sequence[LossPoint]) -> Exhibit:
     _line(figure, TRAINING, COLOURS[0], [(one.step, one.loss) for one in curve])
     _line(figure, VALIDATION, COLOURS[1], [(one.step, one.validation_loss) for one in looks])
     if best := lowest(curve):
-        figure.add_vline(x=best.step, line={"width": 1, "dash": "dot", "color": "#8888"})
+        late = best.step > len(curve) / 2
+        figure.add_vline(
+            x=best.step,
+            line={"width": 1, "dash": "dot", "color": "#888"},
+            annotation={"text": f"kept: step {best.step:,}", "xanchor": "right" if late else "left", "yanchor": "top"},
+        )
     figure.update_layout(showlegend=False)
     figure.update_xaxes(title={"text": "step"}, tickformat=",", tickangle=0)
-    figure.update_yaxes(title={"text": "loss, nats a token"}, rangemode="tozero")
+    figure.update_yaxes(title={"text": "loss, nats a token"})
     return Exhibit(
         "loss",
         "Loss by step",

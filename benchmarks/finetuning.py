@@ -1,0 +1,153 @@
+"""Whether a model learns from question-answer pairs, and that neither a kill nor a second worker changes how.
+
+    python -m benchmarks.finetuning [--pairs FILE]
+
+A small Llama of random weights, with a tokenizer made of the pairs, is tuned by `fdarx finetune`: undisturbed; killed
+with SIGKILL at about a third, and then by the same command again; by two workers. Only the adapter learns, so that the
+loss is bound by the random head. Then one core trains on packed sequences and, by turns, on the same pairs in batches
+that are padded to their longest, as a plain loop does. Without a file, the official FDA answers of $FDARX_DATA. Exits 1
+where the training or the validation loss falls by less than 0.5 nats a token, or takes less than 40 steps, or the
+killed run or the two workers end at another step or on another curve, or packed training is the slower.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+from benchmarks.finetuning_speed import speeds
+from fdarx_core.storage import RunDirectory, read_records
+from fdarx_core.tuning.curve import LossPoint
+from fdarx_core.tuning.pairs import Pair, read_pairs
+from tests.conftest import REPOSITORY
+from tests.tuning.made_pairs import chat_model
+
+LEAST_FALL = 0.5
+LEAST_STEPS = 40
+MOST_KILLED, MOST_WORKERS = 1e-4, 1e-2
+"""Nats a token that two curves may lie apart. Two workers add the same numbers in another order."""
+SMALL, WIDE = 128, 512
+"""Hidden sizes. In a narrow model attention takes a larger share than in any that is used, so speed is told by a wider
+one."""
+VOCABULARY = 512
+LENGTH, EVERY = 2048, 10
+OPTIONS = f"--length {LENGTH} --batch 4 --rate 0.01 --epochs 1 --evaluate-every {EVERY} --patience 99 --cpus 2"
+QUICK = "--max-tokens 4 --resamples 200"
+"""The test part is answered too, but not what is looked at here."""
+
+
+class Runs:
+    """`fdarx finetune` on the same pairs and model, again and again."""
+
+    def __init__(self, folder: Path, pairs: str, model: str) -> None:
+        self._folder = folder
+        self._told = ["--questions", pairs, "--model", model, *f"{OPTIONS} {QUICK}".split()]
+
+    def undisturbed(self, name: str, *more: str) -> list[LossPoint]:
+        """Its curve."""
+        start = time.monotonic()
+        done = subprocess.run(self._line(name, *more), cwd=REPOSITORY, capture_output=True, text=True)
+        if done.returncode:
+            sys.exit(done.stderr)
+        curve = self._curve(name)
+        print(f"{name}: {len(curve)} steps, {time.monotonic() - start:.0f} s", flush=True)
+        return curve
+
+    def killed(self, name: str, after: int) -> list[LossPoint]:
+        """As if undisturbed, but killed with all that it started once it wrote a checkpoint of that step or a later."""
+        process = subprocess.Popen(self._line(name), cwd=REPOSITORY, stderr=subprocess.DEVNULL, start_new_session=True)
+        while process.poll() is None and self._written(name) < after:
+            time.sleep(0.05)
+        if process.poll() is not None:
+            sys.exit(f"{name}: the run ended before it could be killed")
+        os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+        print(f"{name}: killed, last checkpoint at step {self._written(name)}", flush=True)
+        return self.undisturbed(name)
+
+    def _line(self, name: str, *more: str) -> list[str]:
+        return [sys.executable, "-m", "jobs.finetune_answerer", *self._told, "--out", str(self._folder / name), *more]
+
+    def _curve(self, name: str) -> list[LossPoint]:
+        return list(read_records(RunDirectory.open(str(self._folder / name)).file("curve.parquet"), LossPoint))
+
+    def _written(self, name: str) -> int:
+        files = (self._folder / name / "checkpoints").glob("step-*.pt")
+        return max((int(one.stem.removeprefix("step-")) for one in files), default=0)
+
+
+def learns(curve: Sequence[LossPoint]) -> bool:
+    """Whether both losses fall as they should."""
+    looks = _looks(curve)
+    falls = [values[0] - values[-1] for values in ([one.loss for one in curve], looks)]
+    print(f"training loss every {EVERY} steps: {_listed([one.loss for one in curve[EVERY - 1 :: EVERY]])}")
+    print(f"validation loss then: {_listed(looks)}")
+    print(f"fall of the training loss {falls[0]:.2f}, of the validation loss {falls[1]:.2f} (at least {LEAST_FALL})")
+    return min(falls) >= LEAST_FALL and len(curve) >= LEAST_STEPS
+
+
+def same(what: str, curve: Sequence[LossPoint], other: Sequence[LossPoint], most: float) -> bool:
+    """Whether a curve is the other, over all steps."""
+    apart = max(abs(one - two) for one, two in zip(_losses(curve), _losses(other), strict=False))
+    print(f"{what}: {len(other)} of {len(curve)} steps, curves at most {apart:.1e} nats apart (at most {most:.0e})")
+    return len(curve) == len(other) and apart <= most
+
+
+def _losses(curve: Sequence[LossPoint]) -> list[float]:
+    return [one.loss for one in curve] + _looks(curve)
+
+
+def _looks(curve: Sequence[LossPoint]) -> list[float]:
+    return [one.validation_loss for one in curve if one.validation_loss is not None]
+
+
+def _listed(values: Sequence[float]) -> str:
+    return ", ".join(f"{one:.2f}" for one in values)
+
+
+def packs(model: str, pairs: Sequence[Pair]) -> bool:
+    """Whether packed training is the faster."""
+    told = speeds(model, pairs, LENGTH)
+    print(f"padding {told.padding:.0%} of padded batches, room left in packed sequences {told.room:.0%}")
+    print(f"tokens a second of one core: packed {told.packed:,.0f}, padded {told.padded:,.0f}: {told.ratio:.2f} times")
+    return told.ratio > 1
+
+
+def _pairs_file() -> str:
+    data = Path(os.environ.get("FDARX_DATA", REPOSITORY.parent / "shared" / "data"))
+    return str(data / "guidelines" / "faq.jsonl")
+
+
+def main() -> int:
+    """Print curves, distances and the ratio; exit 1 where a claim fails."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--pairs", default=_pairs_file(), help="as `fdarx finetune --questions` takes them")
+    place: str = parser.parse_args().pairs
+    pairs, left_out = read_pairs(place)
+    texts = [f"{one.question}\n{one.answer}" for one in pairs]
+    print(f"{len(pairs)} pairs, {len(left_out)} rows left out")
+    with tempfile.TemporaryDirectory() as folder:
+        small, wide = (
+            chat_model(Path(folder) / f"hidden-{hidden}", texts, hidden=hidden, vocabulary=VOCABULARY)
+            for hidden in (SMALL, WIDE)
+        )
+        runs = Runs(Path(folder), place, small)
+        curve = runs.undisturbed("undisturbed")
+        claims = [
+            learns(curve),
+            same("killed and resumed", curve, runs.killed("killed", len(curve) // 3), MOST_KILLED),
+            same("two workers", curve, runs.undisturbed("two workers", "--workers", "2"), MOST_WORKERS),
+            packs(wide, pairs),
+        ]
+    return int(not all(claims))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

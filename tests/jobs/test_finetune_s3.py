@@ -1,0 +1,42 @@
+"""`fdarx finetune` into a run on a real S3 server, interrupted from the keyboard and gone on with."""
+
+from __future__ import annotations
+
+import os
+import signal
+from pathlib import Path
+
+import pytest
+
+from fdarx_core.storage import Location, RunDirectory
+from fdarx_core.tuning.model import ADAPTER_FILES
+from jobs.exits import INTERRUPTED
+from tests.jobs.tuning_runs import begun, curve_of, losses, options_in, tune
+
+pytest.importorskip("torch")
+pytest.importorskip("peft")
+pytest.importorskip("rapidfuzz")
+
+pytestmark = [pytest.mark.models, pytest.mark.s3, pytest.mark.timeout(600)]
+
+
+def test_ctrl_c_leaves_a_run_that_the_same_command_ends(
+    bucket: Location, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    options, out = options_in(tmp_path), bucket / "runs/tuned"
+    process = begun(out, options)
+    os.killpg(process.pid, signal.SIGINT)
+    told = process.communicate(timeout=120)[1]
+    run = RunDirectory.open(str(out))
+    assert process.returncode == INTERRUPTED
+    assert told.splitlines()[-1].startswith("interrupted; what is done is kept")
+    assert run.info()["status"] == "interrupted"
+    assert tune(out, options) == 0
+    assert "resuming" in capsys.readouterr().err
+    info, curve = run.info(), curve_of(out)
+    assert info["status"] == "complete"
+    assert info["steps"] == info["steps_planned"] == len(curve)
+    assert losses(curve)[-1] < losses(curve)[0] - 0.5
+    assert [one.name for one in run.file("checkpoints").list()] == [f"step-{len(curve):07d}.pt"]
+    assert {one.name for one in run.file("adapter").list()} == set(ADAPTER_FILES)
+    assert "Loss by step" in run.file("report.html").read_text()
