@@ -14,7 +14,8 @@ from pydantic import ValidationError
 
 from fdarx_core.llm import ModelsError
 from fdarx_core.llm.prompts import explained
-from serving.served import FRONT_CPUS, Autoscaling, ServedModel, load_served
+from serving.adapters import unusable
+from serving.served import FRONT_CPUS, Adapters, Autoscaling, ServedModel, load_served
 from serving.weights import lacking
 
 if TYPE_CHECKING:
@@ -65,6 +66,8 @@ def build(model: ServedModel) -> Application:
     """
     if model.is_directory and (fault := lacking(model.model)):
         raise ModelsError(f"model {model.name}: model: {fault}")
+    if model.adapters and (fault := unusable(model.adapters.path)):
+        raise ModelsError(f"model {model.name}: adapters.path: {fault}")
     if importlib.util.find_spec("vllm") is None:
         raise ModelsError(f"model {model.name}: vLLM is not installed here; install it: pip install 'fdarx[gpu]'")
     from ray.serve.llm import LLMConfig, build_openai_app
@@ -93,11 +96,15 @@ def _config(model: ServedModel) -> dict[str, Any]:
         "runtime_env": {"env_vars": {**_inherited(), **_variables(model)}},
     }
     if model.adapters:
-        fields["lora_config"] = {
-            "dynamic_lora_loading_path": model.adapters.path,
-            "max_num_adapters_per_replica": model.adapters.most,
-        }
+        fields |= _adapters(model.adapters)
     return fields
+
+
+def _adapters(adapters: Adapters) -> dict[str, Any]:
+    from serving.adapter_server import AdapterFolder, AdapterServer
+
+    held = AdapterFolder(folder=adapters.path, rank=adapters.rank, max_num_adapters_per_replica=adapters.most)
+    return {"lora_config": held, "server_cls": AdapterServer}
 
 
 def engine_arguments(model: ServedModel) -> dict[str, Any]:

@@ -69,9 +69,9 @@ class Adapters(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     path: str = Field(
-        pattern=r"^(s3|gs|abfss|azure)://.+",
-        description="Where they are: each a folder under it that bears the adapter's name. Ray takes object storage "
-        "alone, not a local directory.",
+        pattern=r"^(s3://.|\.{0,2}/).*",
+        description="Where they are, s3://BUCKET/FOLDER or a local directory (begin it with / or ./): each a folder "
+        "under it that bears the adapter's name. A directory must be at the same place on every machine.",
     )
     most: int = Field(4, ge=1, description="Adapters held by a replica at once; more cost memory, fewer are reloaded.")
     rank: int = Field(16, ge=1, description="The largest rank among them; memory is set aside for it.")
@@ -196,7 +196,7 @@ class ServedModel(BaseModel):
     @property
     def is_directory(self) -> bool:
         """Whether `model` is a local directory, by how it begins."""
-        return self.model.startswith(("/", "./", "../"))
+        return _is_directory(self.model)
 
     @property
     def served_id(self) -> str:
@@ -238,7 +238,7 @@ class ServedModel(BaseModel):
 
 
 def load_served(path: str | os.PathLike[str]) -> ServedModel:
-    """The served model of a YAML file; a relative directory under `model` is taken from the file's own.
+    """The served model of a YAML file; relative directories are taken from the file's own.
 
     Raises ModelsError, which names file, field and remedy.
     """
@@ -250,7 +250,17 @@ def load_served(path: str | os.PathLike[str]) -> ServedModel:
     except ValidationError as error:
         known = ", ".join(ServedModel.model_fields)
         raise ModelsError(f"{path}: {explained(error)}; the fields are {known}") from None
-    if model.is_directory:
-        beside = (Path(path).parent / model.model).absolute()
-        return model.model_copy(update={"model": os.path.normpath(beside)})
-    return model
+    changes: dict[str, Any] = {"model": _taken_from(Path(path).parent, model.model)}
+    if model.adapters:
+        place = _taken_from(Path(path).parent, model.adapters.path)
+        changes["adapters"] = model.adapters.model_copy(update={"path": place})
+    return model.model_copy(update=changes)
+
+
+def _is_directory(place: str) -> bool:
+    return place.startswith(("/", "./", "../"))
+
+
+def _taken_from(folder: Path, place: str) -> str:
+    """The place, which lies beside `folder`'s files where it is a relative directory."""
+    return os.path.normpath((folder / place).absolute()) if _is_directory(place) else place

@@ -16,7 +16,7 @@ from fdarx_core.llm import ModelsError
 from serving import memory
 from serving.memory import GIB, told, work_out
 from serving.models import app, build
-from serving.served import ServedModel, load_served
+from serving.served import Adapters, ServedModel, load_served
 from tests.conftest import REPOSITORY
 
 FILES = sorted((REPOSITORY / "serving" / "models").glob("*.yaml"))
@@ -64,8 +64,19 @@ def test_cards_that_it_takes() -> None:
 
 
 def test_a_directory_is_found_beside_its_file(tmp_path: Path) -> None:
-    file = written(tmp_path, "{name: tiny, model: ./weights/tiny, context_length: 100}")
-    assert load_served(file).model == str(tmp_path / "weights" / "tiny")
+    file = written(
+        tmp_path, "{name: tiny, model: ./weights/tiny, context_length: 100, adapters: {path: ../runs/tuned}}"
+    )
+    model = load_served(file)
+    assert model.model == str(tmp_path / "weights" / "tiny")
+    assert model.adapters and model.adapters.path == str(tmp_path.parent / "runs" / "tuned")
+    assert ServedModel.model_validate(model.model_dump()) == model
+
+
+def test_what_is_no_directory_stays_as_it_is(tmp_path: Path) -> None:
+    file = written(tmp_path, "{name: s, model: org/small, context_length: 9, adapters: {path: s3://bucket/tuned}}")
+    model = load_served(file)
+    assert (model.model, model.adapters) == ("org/small", Adapters(path="s3://bucket/tuned"))
 
 
 @pytest.mark.parametrize(
@@ -81,7 +92,8 @@ def test_a_directory_is_found_beside_its_file(tmp_path: Path) -> None:
         ({"engine": {"tensor_parallel_size": 2}}, "tensor_parallel_size has a field of its own; use tensor_parallel"),
         ({"engine": {"max_model_len": 2}}, "max_model_len has a field of its own; use context_length"),
         ({"engine": {"trust_remote_code": True}}, "trust_remote_code can't be set: code that comes with a model"),
-        ({"adapters": {"path": "/local"}}, "adapters.path: String should match"),
+        ({"adapters": {"path": "runs/tuned"}}, "adapters.path: String should match"),
+        ({"adapters": {"path": "gs://bucket/tuned"}}, "adapters.path: String should match"),
         ({"ask": {"base_url": "http://x"}}, "ask: base_url follows from what is served"),
         ({"ask": {"max_token": 5}}, "ask: max_token: Extra inputs are not permitted"),
     ],
