@@ -8,19 +8,17 @@ from contextlib import contextmanager
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from fdarx_core.labels import MissingInput, find_sources
+from fdarx_core.labels import find_sources
 from fdarx_core.llm import ResponseStore
-from fdarx_core.llm.exchange import AskingStopped
-from fdarx_core.llm.models import ModelsError
 from fdarx_core.pipeline.build import Build, What, plan_build
 from fdarx_core.pipeline.corpus import EmptySelection, Progress
 from fdarx_core.pipeline.plan import STAGES
 from fdarx_core.records import StageCount
-from fdarx_core.storage import Location, RunDirectory, StorageError
+from fdarx_core.storage import Location, RunDirectory
 from jobs.build_config import BuildConfig
 from jobs.build_plan import tell_plan
-from jobs.exits import INTERRUPTED, STOPPED
-from jobs.options import read_options, stop
+from jobs.frame import exit_code, is_done
+from jobs.options import read_options
 from jobs.progress import ProgressLine
 from jobs.ray_session import ray_session
 from jobs.stoppable import ending, run_stoppable
@@ -37,16 +35,7 @@ _PHASES = {
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the job; returns its exit code: 0 done, 2 wrong argument, 3 stopped while asking, 130 interrupted."""
     config = read_options(BuildConfig, arguments, prog="fdarx build", description=__doc__ or "")
-    try:
-        return _plan(config) if config.plan else _build(config)
-    except (MissingInput, StorageError, EmptySelection, ModelsError) as error:
-        stop(str(getattr(error, "cause", error)))  # Ray wraps what a worker raised
-    except AskingStopped as error:
-        print(f"stopped: {error}", file=sys.stderr)
-        return STOPPED
-    except KeyboardInterrupt:
-        print("\ninterrupted; what is done is kept, the same command goes on from there", file=sys.stderr)
-        return INTERRUPTED
+    return exit_code(lambda: _plan(config) if config.plan else _build(config), EmptySelection)
 
 
 def _what(config: BuildConfig) -> What:
@@ -74,11 +63,7 @@ def _build(config: BuildConfig) -> int:
     what = _what(config)
     identity = config.identity(what.roles)
     run = RunDirectory.begin(config.out, job="build_benchmark", config=identity, versions=versions())
-    if run.complete:
-        print(f"{run.root} is complete already, nothing to do", file=sys.stderr)
-    else:
-        if run.resumed:
-            print(f"resuming {run.root}", file=sys.stderr)
+    if not is_done(run):
         config.keep_criteria(run)
         with ending(run), _session(config, what, [run.root]) as progress:
             run_stoppable(Build(run, what, _telling(progress)), progress)

@@ -12,23 +12,18 @@ from typing import Any
 from fdarx_core.evaluation.cell import CellKey
 from fdarx_core.evaluation.grid import as_text
 from fdarx_core.evaluation.tables import table_1, table_2
-from fdarx_core.llm import ModelsError
 from fdarx_core.pipeline.sweep.evaluation import Evaluation
 from fdarx_core.pipeline.sweep.intake import check_input
 from fdarx_core.pipeline.sweep.parts import UNDERSTOOD_BY, Given
 from fdarx_core.records import Figure, Reject
-from fdarx_core.retrieval.models import ModelMissing
-from fdarx_core.storage import RunDirectory, StorageError, read_records
+from fdarx_core.storage import RunDirectory, read_records
 from fdarx_core.storage.benchmark import read_benchmark
 from fdarx_core.storage.predictions_file import read_predictions
-from jobs.build_plan import tell_plan
 from jobs.deploying import cpus_for, fleet_of, load_deployed
 from jobs.evaluate_config import EvaluateConfig
-from jobs.exits import INTERRUPTED, STOPPED
-from jobs.options import read_options, stop
-from jobs.progress import ProgressLine
-from jobs.ray_session import ray_session
-from jobs.stoppable import ending, run_stoppable
+from jobs.exits import STOPPED
+from jobs.frame import carried_out, exit_code, is_done, session
+from jobs.options import read_options
 from jobs.versions import versions
 
 _PHASES = {
@@ -44,13 +39,7 @@ _PHASES = {
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the job; returns its exit code: 0 done, 2 wrong argument, 3 some cells are incomplete, 130 interrupted."""
     config = read_options(EvaluateConfig, arguments, prog="fdarx evaluate", description=__doc__ or "")
-    try:
-        return _evaluate(config)
-    except (StorageError, ModelsError, ModelMissing) as error:
-        stop(str(getattr(error, "cause", error)))  # Ray wraps what a worker raised
-    except KeyboardInterrupt:
-        print("\ninterrupted; what is done is kept, the same command goes on from there", file=sys.stderr)
-        return INTERRUPTED
+    return exit_code(lambda: _evaluate(config))
 
 
 def _evaluate(config: EvaluateConfig) -> int:
@@ -62,19 +51,17 @@ def _evaluate(config: EvaluateConfig) -> int:
     benchmark.rejects.extend(rejects)
     run = RunDirectory.begin(config.out, job="evaluate", config=config.identity(sweep), versions=versions())
     check_input(run, benchmark.about["digest"], given)
-    if run.complete and run.info()["understood_by"] == UNDERSTOOD_BY:
-        print(f"{run.root} is complete already, nothing to do", file=sys.stderr)
+    if is_done(run, UNDERSTOOD_BY):
         return _tell(run)
-    if run.complete:
-        print(f"FDARx reads or grades otherwise by now: reading the replies of {run.root} anew", file=sys.stderr)
-    elif run.resumed:
-        print(f"resuming {run.root}", file=sys.stderr)
     with (
-        ending(run),
-        ray_session(
-            config.cpus, for_models=cpus_for(served, sweep.judge), written=[run.root], read=astuple(sweep.directories)
-        ),
-        ProgressLine(_PHASES, asking="sit") as progress,
+        session(
+            run,
+            _PHASES,
+            asking="sit",
+            read=astuple(sweep.directories),
+            cpus=config.cpus,
+            for_models=cpus_for(served, sweep.judge),
+        ) as progress,
         fleet_of(served, sweep.judge, progress, gpus=config.gpus, cpus=config.cpus) as fleet,
     ):
         evaluation = Evaluation(
@@ -89,10 +76,8 @@ def _evaluate(config: EvaluateConfig) -> int:
             [RunDirectory.open(other) for other in config.reuse],
             fleet,
         )
-        if config.plan:
-            tell_plan(evaluation.plan())
+        if not carried_out(evaluation, progress, plan=config.plan):
             return 0
-        run_stoppable(evaluation, progress)
     return _tell(run)
 
 

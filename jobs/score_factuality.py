@@ -8,21 +8,15 @@ from typing import Any
 
 from fdarx_core.evaluation.grid import as_text
 from fdarx_core.factuality.evidence import LocalEvidence
-from fdarx_core.llm import ModelsError
 from fdarx_core.pipeline.factuality.parts import UNDERSTOOD_BY
 from fdarx_core.pipeline.factuality.results import tables_of
 from fdarx_core.pipeline.factuality.run import FactualityEvaluation
 from fdarx_core.records import CheckedAnswer, Reject
-from fdarx_core.retrieval.models import ModelMissing
-from fdarx_core.storage import RunDirectory, StorageError
+from fdarx_core.storage import RunDirectory
 from fdarx_core.storage.answers import Answers, Census, Gold, open_answers, read_gold
-from jobs.build_plan import tell_plan
-from jobs.exits import INTERRUPTED, STOPPED
-from jobs.options import read_options, stop
-from jobs.progress import ProgressLine
-from jobs.ray_session import ray_session
+from jobs.frame import carried_out, end_code, exit_code, is_done, session
+from jobs.options import read_options
 from jobs.score_factuality_config import ScoreFactualityConfig
-from jobs.stoppable import ending, run_stoppable
 from jobs.versions import versions
 
 _PHASES = {
@@ -36,13 +30,7 @@ _PHASES = {
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the job; returns its exit code: 0 done, 2 wrong argument, 3 something is incomplete, 130 interrupted."""
     config = read_options(ScoreFactualityConfig, arguments, prog="fdarx factuality", description=__doc__ or "")
-    try:
-        return _score(config)
-    except (StorageError, ModelsError, ModelMissing, ValueError) as error:
-        stop(str(getattr(error, "cause", error)))  # Ray wraps what a worker raised
-    except KeyboardInterrupt:
-        print("\ninterrupted; what is done is kept, the same command goes on from there", file=sys.stderr)
-        return INTERRUPTED
+    return exit_code(lambda: _score(config), ValueError)
 
 
 def _score(config: ScoreFactualityConfig) -> int:
@@ -54,36 +42,26 @@ def _score(config: ScoreFactualityConfig) -> int:
     chosen = census.chosen(config.sample, config.seed)
     identity = config.identity(checking, source, census)
     run = RunDirectory.begin(config.out, job="score_factuality", config=identity, versions=versions())
-    if run.complete and run.info()["understood_by"] == UNDERSTOOD_BY:
-        print(f"{run.root} is complete already, nothing to do", file=sys.stderr)
+    if is_done(run, UNDERSTOOD_BY):
         return _tell(run)
-    if run.resumed:
-        print(f"resuming {run.root}", file=sys.stderr)
     rejects = [*gold.rejects, *(source.rejects if source else ())]
     told = _intake(census, gold, source, len(chosen))
     _tell_intake(told, run)
     del source  # what it holds is held by workers from here
     read = [config.bertscore_model, config.cosine_model, checking.safety]
-    with (
-        ending(run),
-        ray_session(config.cpus, written=[run.root], read=read),
-        ProgressLine(_PHASES, asking="check") as progress,
-    ):
-        reuse = [RunDirectory.open(other) for other in config.reuse]
+    with session(run, _PHASES, asking="check", read=read, cpus=config.cpus) as progress:
         evaluation = FactualityEvaluation(
-            run,
-            checking,
-            lambda: _rows(answers, chosen, rejects),
-            told,
-            progress,
-            config.seed,
-            config.resamples,
-            reuse,
+            run=run,
+            what=checking,
+            rows=lambda: _rows(answers, chosen, rejects),
+            told=told,
+            progress=progress,
+            seed=config.seed,
+            resamples=config.resamples,
+            reuse=[RunDirectory.open(other) for other in config.reuse],
         )
-        if config.plan:
-            tell_plan(evaluation.plan())
+        if not carried_out(evaluation, progress, plan=config.plan):
             return 0
-        run_stoppable(evaluation, progress)
     return _tell(run)
 
 
@@ -136,10 +114,7 @@ def _tell(run: RunDirectory) -> int:
     for grid in tables_of(run):
         print(f"\n{as_text(grid)}")
     print(f"\nscores   {run.root}/scores\nmetrics  {run.file('metrics.json')}\nreport   {run.file('report.html')}")
-    if info["status"] == "incomplete":
-        print(f"incomplete: {info['ended']}; the same command goes on from there", file=sys.stderr)
-        return STOPPED
-    return 0
+    return end_code(info)
 
 
 if __name__ == "__main__":

@@ -13,11 +13,10 @@ from fdarx_core.llm.endpoints import TRANSIENT
 from fdarx_core.llm.exchange import Answer, Failure, Messages, complaint, decoded
 from fdarx_core.llm.first_alone import FirstAlone
 from fdarx_core.llm.guards import cut_whitespace_loop
-from fdarx_core.llm.limits import Limits
+from fdarx_core.llm.model_tries import ModelAsking, ModelTries, estimated_tokens
 from fdarx_core.llm.models import ModelConfig
 from fdarx_core.llm.repair import fault, repair_turns
 from fdarx_core.llm.streamed import streamed
-from fdarx_core.llm.tries import Asking, Counters, Tries
 from fdarx_core.records import Request, Response
 
 
@@ -32,16 +31,9 @@ class HttpEndpoint:
         self.config = config
         self.name = config.name
         self.sampling: Mapping[str, Any] = config.answers_depend_on
-        self._tries = Tries(config)
+        self._tries = ModelTries(config)
+        self.counters, self.limits = self._tries.counters, self._tries.limits
         self._first = FirstAlone(wanted=config.first_goes_alone)
-
-    @property
-    def counters(self) -> Counters:
-        return self._tries.counters
-
-    @property
-    def limits(self) -> Limits:
-        return self._tries.limits
 
     async def ask(self, request: Request, admit: Callable[[], None] = lambda: None) -> Response:
         """The response to a request; where asking failed, its reason says how.
@@ -73,16 +65,19 @@ class HttpEndpoint:
     async def close(self) -> None:
         await self._tries.transport.close()
 
-    async def _answer(self, asking: Asking, messages: Messages) -> Answer:
+    async def _answer(self, asking: ModelAsking, messages: Messages) -> Answer:
         while True:
             try:
-                async with self._first.turn(asking.request) as waited, self._tries.slot(asking, messages, waited):
+                async with (
+                    self._first.turn(asking.request) as waited,
+                    self._tries.slot(asking, estimated_tokens(messages), waited),
+                ):
                     reply = await self._post(asking, messages)
                 return self._read(reply, messages)
             except Failure as failure:
                 await self._tries.wait_after(asking, failure)
 
-    async def _post(self, asking: Asking, messages: Messages) -> bytes:
+    async def _post(self, asking: ModelAsking, messages: Messages) -> bytes:
         body = self._tries.body(asking, messages)
         started = time.monotonic()
         reply = await self._tries.transport.post(body)
@@ -99,7 +94,7 @@ class HttpEndpoint:
         self._tries.answered(messages, answer)
         return answer
 
-    async def _repaired(self, asking: Asking, answer: Answer) -> Answer:
+    async def _repaired(self, asking: ModelAsking, answer: Answer) -> Answer:
         """The answer, or what one repair made of it; one that was cut short, or can't be repaired, stays as it is."""
         request, mode = asking.request, asking.dialect.mode
         if (

@@ -10,21 +10,26 @@ from contextlib import aclosing
 from fdarx_core.llm.endpoints import TRANSIENT
 from fdarx_core.llm.exchange import Answer, Failure, Piece, Wire, complaint
 from fdarx_core.llm.heard import Heard
+from fdarx_core.llm.model_tries import ModelAsking, ModelTries, estimated_tokens
 from fdarx_core.llm.sse import Event
-from fdarx_core.llm.tries import Asking, Tries
 from fdarx_core.records import Request, Response
 
 _CLOSING_S = 0.2
 
 
-async def streamed(tries: Tries, request: Request, admit: Callable[[], None]) -> AsyncGenerator[str | Response, None]:
+async def streamed(
+    tries: ModelTries, request: Request, admit: Callable[[], None]
+) -> AsyncGenerator[str | Response, None]:
     """See `HttpEndpoint.stream`."""
     with tries.asking(request, admit) as asking:
         answer = None
         while answer is None:
             heard = Heard(tries.transport.veil())
             try:
-                async with tries.slot(asking, request.messages), aclosing(_shown(tries, asking, heard)) as pieces:
+                async with (
+                    tries.slot(asking, estimated_tokens(request.messages)),
+                    aclosing(_shown(tries, asking, heard)) as pieces,
+                ):
                     async for piece in pieces:
                         yield piece
                 answer = heard.answer()
@@ -34,7 +39,7 @@ async def streamed(tries: Tries, request: Request, admit: Callable[[], None]) ->
     yield tries.response(asking, answer)
 
 
-async def _shown(tries: Tries, asking: Asking, heard: Heard) -> AsyncGenerator[str, None]:
+async def _shown(tries: ModelTries, asking: ModelAsking, heard: Heard) -> AsyncGenerator[str, None]:
     """In the slot: the pieces of one try. Left before the end, it closes the connection."""
     body = tries.body(asking, asking.request.messages, streamed=True)
     started = time.monotonic()
@@ -69,7 +74,7 @@ async def _read_on(events: AsyncGenerator[Event, None]) -> None:
         await asyncio.gather(reading, return_exceptions=True)
 
 
-async def _after(tries: Tries, asking: Asking, heard: Heard, failure: Failure) -> Answer | None:
+async def _after(tries: ModelTries, asking: ModelAsking, heard: Heard, failure: Failure) -> Answer | None:
     """What comes of a try that failed; None, once it is due, where another follows."""
     if heard.begun:
         return heard.broken(failure)

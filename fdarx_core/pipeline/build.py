@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import json
-import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
@@ -24,6 +22,7 @@ from fdarx_core.pipeline.meters import tell_stages
 from fdarx_core.pipeline.outside import Outside
 from fdarx_core.pipeline.plan import Roles, build_steps
 from fdarx_core.pipeline.planning import Planned, PlanRow, add_up
+from fdarx_core.pipeline.running import store_of, timed
 from fdarx_core.pipeline.sink import ACCOUNTS, Sink
 from fdarx_core.records import Reject, StageCount
 from fdarx_core.report import build_report
@@ -83,10 +82,10 @@ class Build:
 
         Raises EmptySelection, RunConflict when the input changed since the run began, and what ended asking.
         """
-        with self._timed("identify"):
+        with timed(self.timings, "identify"):
             corpus = choose_labels(self.what.inputs, self.what.selection, self.progress)
         self._check_input(corpus.digest)
-        with self._timed("build"):
+        with timed(self.timings, "build"):
             counts = self._build(corpus)
         return self._publish(corpus, total([*corpus.counts, *counts]))
 
@@ -126,9 +125,7 @@ class Build:
 
     def _store(self) -> ResponseStore:
         """The run's store, its index read once, here, for all workers."""
-        store = ResponseStore(self.run.file("responses"))
-        for other in self.what.reuse:
-            store.take_over(ResponseStore(other.file("responses")))
+        store = store_of(self.run, self.what.reuse)
         store.index()
         return store
 
@@ -136,22 +133,15 @@ class Build:
         check_accounts(stages)
         inputs = self.what.inputs
         read = {"digest": corpus.digest, "files": len(inputs.sources), "ignored": inputs.ignored}
-        store = ResponseStore(self.run.file("responses"))
         summary: dict[str, Any] = {
             "input": {**read, "set_ids_not_found": corpus.not_found},
             "stages": [asdict(stage) for stage in stages],
             "timings": self.timings,
-            "asked": [asdict(row) for row in ledger(store, self.what.roles.models)],
+            "asked": [asdict(row) for row in ledger(store_of(self.run), self.what.roles.models)],
         }
-        with self._timed("publish"):
+        with timed(self.timings, "publish"):
             self.progress("publish", 0, 1, stages)
             summary["questions"] = write_benchmark(self.run, about={**self.run.info(), **summary})
             self.run.file("report.html").write_text(build_report(self.run, summary))
         self.run.finish(summary)
         return self.run.info()
-
-    @contextmanager
-    def _timed(self, phase: str) -> Iterator[None]:
-        start = time.perf_counter()
-        yield
-        self.timings[phase] = round(time.perf_counter() - start, 2)

@@ -11,8 +11,9 @@ from fdarx_core.llm import Asker, AskingStopped
 from fdarx_core.pipeline.blocks import each_row_async
 from fdarx_core.pipeline.control import other_end
 from fdarx_core.pipeline.dossier import Dossier
-from fdarx_core.pipeline.outside import Outside, report_to
+from fdarx_core.pipeline.outside import Outside
 from fdarx_core.pipeline.plan import baseline
+from fdarx_core.pipeline.reported import ReportedAsker
 from fdarx_core.pipeline.stepping import Asking, File, Step
 from fdarx_core.storage import Location
 
@@ -36,15 +37,12 @@ class Conversation:
 
     def __init__(self, steps: Sequence[Step[Dossier]], outside: Outside, responses: Location, control: str) -> None:
         self._steps = steps
-        self._outside = outside
-        self._responses = responses
         self._control = other_end(control)
-        self._asker: Asker | None = None
-        self._reporting: asyncio.Task[None] | None = None
+        self._asker = ReportedAsker(outside, responses, baseline(), control)
 
     async def __call__(self, block: pa.Table) -> pa.Table:
         """Dossiers in, the same dossiers further on out. Raises AskingStopped when asking has ended early."""
-        asker = self._open()
+        asker = self._asker.open()
         return await each_row_async(block, lambda dossiers: self._converse_all(dossiers, asker))
 
     async def _converse_all(self, dossiers: Sequence[Dossier], asker: Asker) -> Sequence[Dossier]:
@@ -55,10 +53,3 @@ class Conversation:
             raise
         await asker.flush()
         return dossiers
-
-    def _open(self) -> Asker:
-        """Made with the first block: an asker belongs to the loop that runs it."""
-        if self._asker is None:
-            self._asker = self._outside.open(self._responses, baseline())
-            self._reporting = asyncio.create_task(report_to(self._control, self._asker))
-        return self._asker

@@ -55,9 +55,9 @@ def test_a_part_is_done_when_it_is_whole(parts: FactualityParts) -> None:
     numbers = parts.split([ANSWER])
     assert parts.undone(numbers) == [0] and parts.made(0).scores == []
     made = Checked([ANSWER], claims=[CLAIM])
-    parts.write(0, made, whole=False)
+    parts.write_made(0, made, whole=False)
     assert parts.undone(numbers) == [0] and parts.made(0).claims == [CLAIM]
-    parts.write(0, made, whole=True)
+    parts.write_made(0, made, whole=True)
     assert parts.undone(numbers) == []
 
 

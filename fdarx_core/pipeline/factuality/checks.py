@@ -12,22 +12,19 @@ import ray
 from fdarx_core.factuality.evidence.source import Query
 from fdarx_core.factuality.evidence.stand_in import stand_in
 from fdarx_core.factuality.gold import Asked
-from fdarx_core.llm import TRANSIENT, Asker, AskingStopped
-from fdarx_core.pipeline.control import other_end
+from fdarx_core.llm import TRANSIENT, Asker
 from fdarx_core.pipeline.factuality.claiming import Claimer, ClaimsByAsking, ClaimsByRules
 from fdarx_core.pipeline.factuality.finding import AtHand, Finder, FromPubMed, NotedPubMed
 from fdarx_core.pipeline.factuality.flagging import Flagged
 from fdarx_core.pipeline.factuality.judging import TASK_CPUS, ByAsking, ByModel, ByRules, Judge
 from fdarx_core.pipeline.factuality.pairing import Held, against_evidence, not_searched, to_judge
 from fdarx_core.pipeline.factuality.parts import Checked, FactualityParts
-from fdarx_core.pipeline.factuality.pool import Calls, Pool
 from fdarx_core.pipeline.factuality.scoring import checked
 from fdarx_core.pipeline.factuality.what import Checking, Engine, baseline
-from fdarx_core.pipeline.outside import report_to
-from fdarx_core.pipeline.planning import Planned, Tally
-from fdarx_core.pipeline.rag.tools import Asks, Noting
+from fdarx_core.pipeline.parted.pool import Pool
+from fdarx_core.pipeline.parted.worker import Asks, Noting, PartWorker
+from fdarx_core.pipeline.planning import Tally
 from fdarx_core.records import CheckedAnswer, PairVerdict
-from fdarx_core.storage import Location
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,50 +37,24 @@ class Holders:
     engines: dict[str, Pool] = field(default_factory=dict)
 
 
-class Checks:
-    """A Ray actor, of which a scoring has one. The parts that it has in hand don't wait for each other."""
+class Checks(PartWorker[Checked]):
+    """Takes the answers of a part through their checks."""
 
-    def __init__(
-        self, parts: FactualityParts, checking: Checking, responses: Location, control: str, holders: Holders
-    ) -> None:
-        self._parts, self._checking, self._responses, self._holders = parts, checking, responses, holders
-        self._control = other_end(control)
-        self._asker: Asker | None = None
-        self._reporting: asyncio.Task[None] | None = None
+    def __init__(self, parts: FactualityParts, checking: Checking, control: str, holders: Holders) -> None:
+        super().__init__(parts, checking, baseline(), control)
+        self._parts, self._checking, self._holders = parts, checking, holders
         self._tools: _Tools | None = None
 
-    async def hold(self, part: int) -> str:
-        """Check the answers of a part and write down what was found; returns what ended asking, or ""."""
-        asker = self._open()
+    async def make(self, part: int, asker: Asker) -> Checked:
         tools = self._tools = self._tools or _Tools(self._checking, self._holders, asker)
-        try:
-            made = await tools.checked(self._parts.answers(part))
-        except AskingStopped as error:
-            return str(error)
-        await asker.flush()
-        self._parts.write(part, made, whole=not any(_failed_for_now(made)))
-        return ""
+        return await tools.checked(self._parts.answers(part))
 
-    async def close(self) -> None:
-        """Stop telling the driver how asking goes, and close connections."""
-        if self._asker is not None and self._reporting is not None:
-            self._reporting.cancel()
-            await self._asker.close()
-            await asyncio.wait([self._reporting])
+    async def keep(self, part: int, made: Checked) -> None:
+        self._parts.write_made(part, made, whole=not any(_failed_for_now(made)))
 
-    async def plan(self, part: int) -> list[Planned]:
-        """What a part would ask, without asking."""
-        tally = Tally(baseline(), self._checking.models)
+    async def note(self, part: int, tally: Tally) -> None:
         tools = _Tools(self._checking, self._holders, Noting(tally), tally)
         await tools.planned(self._parts.answers(part))
-        return tally.planned
-
-    def _open(self) -> Asker:
-        """Made with the first part: an asker belongs to the loop that runs it."""
-        if self._asker is None:
-            self._asker = self._checking.outside.open(self._responses, baseline())
-            self._reporting = asyncio.create_task(report_to(self._control, self._asker))
-        return self._asker
 
 
 class _Tools:
@@ -92,10 +63,9 @@ class _Tools:
     def __init__(self, checking: Checking, holders: Holders, asker: Asks, tally: Tally | None = None) -> None:
         self._checking = checking
         self._claim: Claimer = ClaimsByAsking(checking, asker) if checking.asks_for_claims else ClaimsByRules()
-        self._find: Finder = self._finder(Calls(holders.evidence), asker, tally)
+        self._find: Finder = self._finder(holders.evidence, asker, tally)
         self._judges = {one.name: self._judge(one, holders, asker) for one in checking.engines}
-        self._similarity, self._safety = Calls(holders.similarity), Calls(holders.safety)
-        self._measured, self._flagged = bool(holders.similarity.names), bool(holders.safety.names)
+        self._similarity, self._safety = holders.similarity, holders.safety
         self._checked: Any = ray.remote(checked).options(num_cpus=TASK_CPUS)
 
     async def checked(self, answers: Sequence[CheckedAnswer]) -> Checked:
@@ -138,20 +108,20 @@ class _Tools:
         return [*(row for rows in found for row in rows), *unsearched]
 
     async def _similar(self, answers: Sequence[CheckedAnswer]) -> list[float | None] | None:
-        return await self._similarity("of", answers) if self._measured else None
+        return await self._similarity("of", answers) if self._similarity else None
 
     async def _flags(self, answers: Sequence[CheckedAnswer]) -> list[Flagged]:
-        return await self._safety("flags", answers) if self._flagged else [[] for _ in answers]
+        return await self._safety("flags", answers) if self._safety else [[] for _ in answers]
 
-    def _finder(self, calls: Calls, asker: Asks, tally: Tally | None) -> Finder:
+    def _finder(self, evidence: Pool, asker: Asks, tally: Tally | None) -> Finder:
         if not self._checking.from_pubmed:
-            return AtHand(calls)
+            return AtHand(evidence)
         return FromPubMed(self._checking, asker) if tally is None else NotedPubMed(self._checking, tally)
 
     def _judge(self, engine: Engine, holders: Holders, asker: Asks) -> Judge:
         if engine.kind == "judge":
             return ByAsking(self._checking, engine, asker)
-        return ByModel(Calls(holders.engines[engine.name])) if engine.name in holders.engines else ByRules()
+        return ByModel(holders.engines[engine.name]) if engine.name in holders.engines else ByRules()
 
 
 def _asked(checking: Checking, engine: str, held: Sequence[Held]) -> list[Asked]:

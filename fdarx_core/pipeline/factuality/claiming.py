@@ -11,11 +11,11 @@ import ray
 
 from fdarx_core.factuality.claims import claims_of
 from fdarx_core.factuality.tasks.extract_claims import EXTRACT_CLAIMS, claims_asked, read_claims
-from fdarx_core.llm import Unparsable
+from fdarx_core.pipeline.factuality.guarded import as_read, by_rules
 from fdarx_core.pipeline.factuality.judging import TASK_CPUS
 from fdarx_core.pipeline.factuality.what import Checking
-from fdarx_core.pipeline.rag.tools import Asks
-from fdarx_core.records import CheckedAnswer, Claim, Response
+from fdarx_core.pipeline.parted.worker import Asks
+from fdarx_core.records import CheckedAnswer, Claim
 
 _ANSWERS_A_TASK = 8
 
@@ -55,23 +55,9 @@ class ClaimsByAsking:
             EXTRACT_CLAIMS.request(claims_asked(one), endpoint=address.name, sampling=address.sampling) for one in said
         ]
         responses = await self.asker.ask(requests)
-        read = {one.id: _read(one, response) for one, response in zip(said, responses, strict=True)}
+        read = {one.id: as_read(read_claims, one, response) for one, response in zip(said, responses, strict=True)}
         return [read.get(one.id, []) for one in answers]
 
 
 def _claims(answers: Sequence[CheckedAnswer]) -> list[Made]:
-    return [_guarded(one) for one in answers]
-
-
-def _guarded(answer: CheckedAnswer) -> Made:
-    try:
-        return claims_of(answer)
-    except Exception as error:  # one bad answer must not cost its batch
-        return f"rules_error: {type(error).__name__}: {error}"
-
-
-def _read(answer: CheckedAnswer, response: Response) -> Made:
-    try:
-        return read_claims(answer, response)
-    except Unparsable as error:
-        return f"{error.reason}: {error.detail}"
+    return [by_rules(claims_of, one) for one in answers]

@@ -11,12 +11,12 @@ from fdarx_core.factuality.evidence import open_evidence
 from fdarx_core.factuality.evidence.pubmed import NAME, read_abstracts, search_request
 from fdarx_core.factuality.evidence.pubmed.task import TASK
 from fdarx_core.factuality.evidence.source import Query
-from fdarx_core.llm import Unparsable
-from fdarx_core.pipeline.factuality.pool import Calls
+from fdarx_core.pipeline.factuality.guarded import as_read
 from fdarx_core.pipeline.factuality.what import Checking
+from fdarx_core.pipeline.parted.pool import Pool
+from fdarx_core.pipeline.parted.worker import Asks
 from fdarx_core.pipeline.planning import Planned, Tally
-from fdarx_core.pipeline.rag.tools import Asks
-from fdarx_core.records import Evidence, Response
+from fdarx_core.records import Evidence
 
 _QUERIES_A_CALL = 256
 _ABSTRACT = "Patients were followed for the outcome that the trial had set. " * 25
@@ -46,11 +46,11 @@ class EvidenceHolder:
 class AtHand:
     """Sources that actors hold."""
 
-    calls: Calls
+    evidence: Pool
 
     async def __call__(self, queries: Sequence[Query]) -> Sequence[Found]:
         pieces = [queries[at : at + _QUERIES_A_CALL] for at in range(0, len(queries), _QUERIES_A_CALL)]
-        found = await asyncio.gather(*(self.calls("find", piece) for piece in pieces))
+        found = await asyncio.gather(*(self.evidence("find", piece) for piece in pieces))
         return [one for piece in found for one in piece]
 
 
@@ -63,7 +63,7 @@ class FromPubMed:
 
     async def __call__(self, queries: Sequence[Query]) -> Sequence[Found]:
         requests = [search_request(query, self.checking.k, self.checking.years) for query in queries]
-        return [_read(response) for response in await self.asker.ask(requests)]
+        return [as_read(read_abstracts, response) for response in await self.asker.ask(requests)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,10 +78,3 @@ class NotedPubMed:
         self.tally.planned += [Planned(int(one.key[:16], 16), TASK, NAME, 0, 0, 0) for one in requests]
         typical = [Evidence(f"typical-{rank}", NAME, "", _ABSTRACT) for rank in range(self.checking.k)]
         return [typical for _ in requests]
-
-
-def _read(response: Response) -> Found:
-    try:
-        return read_abstracts(response)
-    except Unparsable as error:
-        return f"{error.reason}: {error.detail}"

@@ -10,16 +10,16 @@ import ray
 
 from fdarx_core.factuality.safety import ContraindicationTable, Safety, contraindications_of
 from fdarx_core.factuality.safety.table import PARQUET
-from fdarx_core.pipeline.factuality.parts import UNDERSTOOD_BY
+from fdarx_core.pipeline.factuality.guarded import by_rules
+from fdarx_core.pipeline.factuality.parts import FactualityParts
 from fdarx_core.pipeline.factuality.what import Checking
 from fdarx_core.pipeline.sweep.windows import in_windows
 from fdarx_core.records import CheckedAnswer, Contraindication, Label, Passage, SafetyFlag
-from fdarx_core.storage import RunDirectory, read_records, read_table, write_records
+from fdarx_core.storage import RunDirectory, read_records, read_table
 from fdarx_core.storage.benchmark import open_build
 
 Flagged = list[SafetyFlag] | str
 """The flags of an answer, or why they could not be looked for."""
-_DONE = f"done/{UNDERSTOOD_BY}/contraindications"
 
 
 class SafetyHolder:
@@ -31,24 +31,18 @@ class SafetyHolder:
         self._safety = Safety(labels, synonyms)
 
     def flags(self, answers: Sequence[CheckedAnswer]) -> list[Flagged]:
-        return [self._flagged(answer) for answer in answers]
-
-    def _flagged(self, answer: CheckedAnswer) -> Flagged:
-        try:
-            return self._safety.flags_of(answer)
-        except Exception as error:  # one bad answer must not cost its batch
-            return f"rules_error: {type(error).__name__}: {error}"
+        return [by_rules(self._safety.flags_of, answer) for answer in answers]
 
 
-def make_table(run: RunDirectory, build: RunDirectory, tell: Callable[[int, int], None]) -> int:
+def make_table(parts: FactualityParts, build: RunDirectory, tell: Callable[[int, int], None]) -> int:
     """Make the run's table of contraindications, unless it stands; returns the number of its rows.
 
     `tell` is called with the parts of the labels read so far, and their number.
     """
-    if not run.part(_DONE, 0).exists():
-        ContraindicationTable(_forbidden(build, tell)).save(run.root)
-        write_records(run.part(_DONE, 0), [], Contraindication)
-    return int(read_table(run.file(PARQUET), ["id"]).num_rows)
+    if not parts.marked("contraindications", [0]):
+        ContraindicationTable(_forbidden(build, tell)).save(parts.run.root)
+        parts.mark("contraindications", 0)
+    return int(read_table(parts.run.file(PARQUET), ["id"]).num_rows)
 
 
 def _forbidden(build: RunDirectory, tell: Callable[[int, int], None]) -> list[Contraindication]:

@@ -9,9 +9,9 @@ from fdarx_core.pipeline.factuality.checks import Holders
 from fdarx_core.pipeline.factuality.finding import EvidenceHolder
 from fdarx_core.pipeline.factuality.flagging import SafetyHolder
 from fdarx_core.pipeline.factuality.judging import NliHolder
-from fdarx_core.pipeline.factuality.pool import Hired, Pool
 from fdarx_core.pipeline.factuality.scoring import SimilarityHolder
 from fdarx_core.pipeline.factuality.what import Checking
+from fdarx_core.pipeline.parted.pool import Hired, Pool
 from fdarx_core.pipeline.sweep.windows import cluster_has
 
 _CPUS_A_MODEL = 8
@@ -20,9 +20,7 @@ _CPUS_A_SOURCE = 4
 _MOST_SOURCES = 16
 
 
-def holders_of(
-    hired: Hired, checking: Checking, synonyms: Mapping[str, Sequence[str]] | None = None, *, planned: bool
-) -> Holders:
+def holders_of(hired: Hired, checking: Checking, synonyms: Mapping[str, Sequence[str]], *, planned: bool) -> Holders:
     """The actors; of a plan, the source of evidence alone. `synonyms` are as in `Safety`.
 
     Where there are GPUs each kind that computes on them has one actor a GPU, and all kinds share it alike.
@@ -42,6 +40,6 @@ def holders_of(
     return Holders(
         evidence,
         hired.pool(SimilarityHolder, (checking,), gpus or 1, gpus=share) if measured else Pool(),
-        hired.pool(SafetyHolder, (checking, synonyms or {})) if checking.safety else Pool(),
+        hired.pool(SafetyHolder, (checking, synonyms)) if checking.safety else Pool(),
         {engine.name: hired.pool(NliHolder, (engine,), models, gpus=share) for engine in nli},
     )

@@ -16,10 +16,10 @@ from fdarx_core.factuality.entailment.rules import RulesEntailment
 from fdarx_core.factuality.gold import Asked
 from fdarx_core.factuality.tasks.judge_claim import JUDGE_CLAIM, judge_asked, read_judged
 from fdarx_core.factuality.verdicts import judged
-from fdarx_core.llm import Unparsable
-from fdarx_core.pipeline.factuality.pool import Calls
+from fdarx_core.pipeline.factuality.guarded import as_read, by_rules
 from fdarx_core.pipeline.factuality.what import Checking, Engine
-from fdarx_core.pipeline.rag.tools import Asks
+from fdarx_core.pipeline.parted.pool import Pool
+from fdarx_core.pipeline.parted.worker import Asks
 from fdarx_core.records import PairVerdict
 
 _PAIRS_A_TASK = 512
@@ -60,13 +60,13 @@ class ByRules:
 class ByModel:
     """NLI models in actors: pairs of a part go to them by length, so that a batch holds hardly any padding."""
 
-    def __init__(self, calls: Calls) -> None:
-        self._calls = calls
+    def __init__(self, models: Pool) -> None:
+        self._models = models
 
     async def __call__(self, asked: Sequence[Asked]) -> list[PairVerdict]:
         order = sorted(range(len(asked)), key=lambda at: len(asked[at].pair.premise) + len(asked[at].pair.hypothesis))
         pieces = [order[at : at + _PAIRS_A_CALL] for at in range(0, len(order), _PAIRS_A_CALL)]
-        found = await asyncio.gather(*(self._calls("judge", [asked[at].pair for at in piece]) for piece in pieces))
+        found = await asyncio.gather(*(self._models("judge", [asked[at].pair for at in piece]) for piece in pieces))
         by_place = dict(zip(order, (one for piece in found for one in piece), strict=True))
         return _filled(asked, (by_place[at] for at in range(len(asked))))
 
@@ -88,22 +88,14 @@ class ByAsking:
         responses = await self._asker.ask(requests)
         found: list[Judgement] = []
         for group, response in zip(groups, responses, strict=True):
-            try:
-                found += read_judged(response, [one.pair.premise for one in group])
-            except Unparsable as error:
-                found += [Unjudged(f"{error.reason}: {error.detail}")] * len(group)
+            read = as_read(read_judged, response, [one.pair.premise for one in group])
+            found += [Unjudged(read)] * len(group) if isinstance(read, str) else read
         return _filled(asked, found)
 
 
 def _by_rules(pairs: Sequence[Pair]) -> list[Judgement]:
-    return [_guarded(pair) for pair in pairs]
-
-
-def _guarded(pair: Pair) -> Judgement:
-    try:
-        return RulesEntailment().judge([pair])[0]
-    except Exception as error:  # one bad pair must not cost its batch
-        return Unjudged(f"rules_error: {type(error).__name__}: {error}")
+    found = (by_rules(RulesEntailment().judge, [pair]) for pair in pairs)
+    return [Unjudged(one) if isinstance(one, str) else one[0] for one in found]
 
 
 def _claim(asked: Asked) -> tuple[str, str, str, int]:

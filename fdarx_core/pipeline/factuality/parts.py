@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TypeVar
+from typing import ClassVar
 
 from fdarx_core.evaluation.answers.refusals import declines
 from fdarx_core.llm import source_digest
+from fdarx_core.pipeline.parted.files import PartFiles
 from fdarx_core.records import (
     CheckedAnswer,
     Claim,
@@ -18,13 +19,10 @@ from fdarx_core.records import (
     Reject,
     SafetyFlag,
 )
-from fdarx_core.storage import RunDirectory, read_records, write_records
 
 ANSWERS_A_PART = 16
 UNDERSTOOD_BY = source_digest("fdarx_core.factuality", "fdarx_core.retrieval", "fdarx_core.evaluation")
 """The state of all that reads, searches, judges and scores: what another left is made anew, from the same replies."""
-
-R = TypeVar("R")
 
 
 @dataclass(slots=True)
@@ -41,79 +39,52 @@ class Checked:
 
 
 @dataclass(frozen=True, slots=True)
-class FactualityParts:
-    """Reads and writes the parts of one run."""
+class FactualityParts(PartFiles):
+    """Reads and writes the parts of one scoring."""
 
-    run: RunDirectory
+    understood_by: ClassVar[str] = UNDERSTOOD_BY
 
     def split(self, rows: Iterable[CheckedAnswer | Reject]) -> range:
         """Write the answers down, part by part, and the rejects; returns the parts' numbers."""
-        number, group, rejects = 0, list[CheckedAnswer](), list[Reject]()
-        for row in rows:
-            if isinstance(row, Reject):
-                rejects.append(row)
-                continue
-            group.append(_understood(row))
-            if len(group) == ANSWERS_A_PART:
-                self._write("answers", number, group, CheckedAnswer)
-                number, group = number + 1, []
-        if group:
-            self._write("answers", number, group, CheckedAnswer)
-            number += 1
-        self._write("rejects", 0, rejects, Reject)
-        return range(number)
+        understood = (row if isinstance(row, Reject) else _understood(row) for row in rows)
+        return self.cut("answers", understood, CheckedAnswer, ANSWERS_A_PART)
 
     def answers(self, part: int) -> list[CheckedAnswer]:
-        return self._read("answers", part, CheckedAnswer)
+        return self.read("answers", part, CheckedAnswer)
 
-    def write(self, part: int, made: Checked, whole: bool) -> None:
+    def write_made(self, part: int, made: Checked, whole: bool) -> None:
         """It is made again next time unless it is `whole`: nothing failed for now."""
-        self._write("claims", part, made.claims, Claim)
-        self._write("evidence", part, made.evidence, Evidence)
-        self._write("pairs", part, made.pairs, PairVerdict)
-        self._write("verdicts", part, made.verdicts, ClaimVerdict)
-        self._write("flags", part, made.flags, SafetyFlag)
-        self._write("scores", part, made.scores, FactualityScore)
+        self.write("claims", part, made.claims, Claim)
+        self.write("evidence", part, made.evidence, Evidence)
+        self.write("pairs", part, made.pairs, PairVerdict)
+        self.write("verdicts", part, made.verdicts, ClaimVerdict)
+        self.write("flags", part, made.flags, SafetyFlag)
+        self.write("scores", part, made.scores, FactualityScore)
         if whole:
-            self._write(f"done/{UNDERSTOOD_BY}", part, [], FactualityScore)
-
-    def undone(self, numbers: Iterable[int]) -> list[int]:
-        """The parts that are still to be checked."""
-        there = {place.name for place in self.run.parts(f"done/{UNDERSTOOD_BY}")}
-        return [number for number in numbers if self.run.part("done", number).name not in there]
+            self.mark("", part)
 
     def made(self, number: int) -> Checked:
         """All that was made of a part; nothing beyond the answers where it never was."""
         made = Checked(self.answers(number))
         if self.run.part("scores", number).exists():
-            made.claims = self._read("claims", number, Claim)
-            made.evidence = self._read("evidence", number, Evidence)
-            made.pairs = self._read("pairs", number, PairVerdict)
-            made.verdicts = self._read("verdicts", number, ClaimVerdict)
-            made.flags = self._read("flags", number, SafetyFlag)
-            made.scores = self._read("scores", number, FactualityScore)
+            made.claims = self.read("claims", number, Claim)
+            made.evidence = self.read("evidence", number, Evidence)
+            made.pairs = self.read("pairs", number, PairVerdict)
+            made.verdicts = self.read("verdicts", number, ClaimVerdict)
+            made.flags = self.read("flags", number, SafetyFlag)
+            made.scores = self.read("scores", number, FactualityScore)
         return made
 
     def scored(self, number: int) -> Checked:
         """The scores and flags alone, which all answers' figures are made from."""
         made = Checked(())
         if self.run.part("scores", number).exists():
-            made.flags = self._read("flags", number, SafetyFlag)
-            made.scores = self._read("scores", number, FactualityScore)
+            made.flags = self.read("flags", number, SafetyFlag)
+            made.scores = self.read("scores", number, FactualityScore)
         return made
 
-    def all_made(self, numbers: Iterable[int]) -> Iterator[Checked]:
-        """Part by part, so that one is held at a time."""
-        return map(self.made, numbers)
-
     def rejects(self) -> list[Reject]:
-        return self._read("rejects", 0, Reject)
-
-    def _read(self, kind: str, part: int, record: type[R]) -> list[R]:
-        return list(read_records(self.run.part(kind, part), record))
-
-    def _write(self, kind: str, part: int, rows: Iterable[object], record: type) -> None:
-        write_records(self.run.part(kind, part), rows, record)
+        return self.read("rejects", 0, Reject)
 
 
 def _understood(answer: CheckedAnswer) -> CheckedAnswer:

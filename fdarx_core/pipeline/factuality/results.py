@@ -116,7 +116,7 @@ def _rows(run: RunDirectory, info: Mapping[str, Any]) -> FactualityRows:
 
 def _examined(parts: FactualityParts, numbers: Sequence[int]) -> Iterator[ExaminedAnswer]:
     """Each answer that has a score, a part at a time."""
-    for made in parts.all_made(numbers):
+    for made in map(parts.made, numbers):
         scores = {row.answer_id: row for row in made.scores}
         claims, verdicts = _by_answer(made.claims), _by_answer(made.verdicts)
         pairs, flags = _by_answer(made.pairs), _by_answer(made.flags)

@@ -2,148 +2,74 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
-from typing import Any
+from typing import Any, ClassVar
 
-import ray
-
-from fdarx_core.llm import ResponseStore
-from fdarx_core.llm.ledger import ledger
-from fdarx_core.pipeline.control import Control, beside_driver, start_control
 from fdarx_core.pipeline.factuality.checks import Checks, Holders
 from fdarx_core.pipeline.factuality.flagging import make_table
 from fdarx_core.pipeline.factuality.holding import holders_of
 from fdarx_core.pipeline.factuality.naming import ingredients
-from fdarx_core.pipeline.factuality.parts import UNDERSTOOD_BY, FactualityParts
-from fdarx_core.pipeline.factuality.pool import Hired
+from fdarx_core.pipeline.factuality.parts import FactualityParts
 from fdarx_core.pipeline.factuality.results import publish
 from fdarx_core.pipeline.factuality.what import Checking
-from fdarx_core.pipeline.planning import Planned, PlanRow, add_up
-from fdarx_core.pipeline.sweep.windows import in_windows
+from fdarx_core.pipeline.parted.evaluation import PartedEvaluation
+from fdarx_core.pipeline.parted.worker import PartWorker
+from fdarx_core.pipeline.running import timed
 from fdarx_core.records import CheckedAnswer, Reject
-from fdarx_core.storage import RunDirectory
 from fdarx_core.storage.benchmark import open_build
 
-_PARTS_IN_HAND = 8
-
-Progress = Callable[[str, int, int, str], None]
-"""Called with a phase, how much of it is done, of how much, and what is worth saying of it."""
 Rows = Callable[[], Iterator[CheckedAnswer | Reject]]
 
 
-@dataclass(slots=True)
-class FactualityEvaluation:
-    """One scoring into a run directory; it may be interrupted anywhere and run again in a new process.
+@dataclass(slots=True, kw_only=True)
+class FactualityEvaluation(PartedEvaluation):
+    """A scoring; see `PartedEvaluation`.
 
     `rows` gives the answers to be checked, and the rows that are none; `told` is what run.json says of them.
     """
 
-    run: RunDirectory
-    checking: Checking
+    phase: ClassVar[str] = "check"
+    worker: ClassVar[type[PartWorker[Any]]] = Checks
+
+    what: Checking
     rows: Rows
     told: dict[str, Any]
-    progress: Progress
-    seed: int = 0
-    resamples: int = 10_000
-    reuse: Sequence[RunDirectory] = ()
-    control: Control | None = None
-    timings: dict[str, float] = field(default_factory=dict)
-    hired: Hired = field(default_factory=Hired)
+    forbidden: int = 0
+    synonyms: Mapping[str, Sequence[str]] = field(default_factory=dict)
 
-    def run_all(self) -> dict[str, Any]:
-        """Check, score and compare; returns what `run.json` then says.
+    @property
+    def parts(self) -> FactualityParts:
+        return FactualityParts(self.run)
 
-        Its status is "incomplete" where something failed for now, and running again goes on.
-        """
-        parts = FactualityParts(self.run)
-        with self._timed("intake"):
-            numbers = parts.split(self.rows())
-        forbidden = 0
-        if self.checking.safety:
-            with self._timed("contraindications"):
-                forbidden = make_table(self.run, open_build(self.checking.safety), self._telling("contraindications"))
-        with self._timed("rxnav"):
-            found = ingredients(self.run, self.checking, (one for part in numbers for one in parts.answers(part)))
-        self.told["rxnav"] = found.notice
-        with self._timed("check"):
-            ended = self._check(parts, numbers, found.names)
-        return self._publish(parts, numbers, ended, forbidden)
+    def cut(self) -> range:
+        with timed(self.timings, "intake"):
+            return self.parts.split(self.rows())
 
-    def plan(self) -> list[PlanRow]:
-        """What the scoring would ask of whom, without asking: the built-in rules stand in for the models."""
-        parts = FactualityParts(self.run)
-        numbers = parts.split(self.rows())
-        checks = self._checks(parts, planned=True)
-        found: list[list[Planned]] = []
-        for part in in_windows(checks.plan.remote, numbers, _PARTS_IN_HAND):
-            found.append(part)
-            self.progress("plan", len(found), len(numbers), "")
-        self.run.stop("planned")
-        return add_up(found, self.checking.models)
+    def prepare(self, numbers: Sequence[int]) -> None:
+        """The table of contraindications, and the ingredients of drugs by other names."""
+        if self.what.safety:
+            with timed(self.timings, "contraindications"):
+                self.forbidden = make_table(self.parts, open_build(self.what.safety), self._tell)
+        with timed(self.timings, "rxnav"):
+            parts = self.parts
+            found = ingredients(self.run, self.what, (one for part in numbers for one in parts.answers(part)))
+        self.told["rxnav"], self.synonyms = found.notice, found.names
 
-    def _check(self, parts: FactualityParts, numbers: Sequence[int], synonyms: Mapping[str, Sequence[str]]) -> str:
-        """What ended asking, or ""."""
-        open_parts = parts.undone(numbers)
-        if not open_parts:
-            return ""
-        store = ResponseStore(self.run.file("responses"))
-        for other in self.reuse:
-            store.take_over(ResponseStore(other.file("responses")))
-        checks = self._checks(parts, synonyms)
-        ended = ""
-        before = len(numbers) - len(open_parts)
-        self.progress("check", before, len(numbers), "")
-        for done, why in enumerate(in_windows(checks.hold.remote, open_parts, _PARTS_IN_HAND), before + 1):
-            ended = ended or why
-            self.progress("check", done, len(numbers), "")
-        ray.get(checks.close.remote())
-        return ended
+    def holders(self, *, planned: bool) -> Holders:
+        return holders_of(self.hired, self.what, self.synonyms, planned=planned)
 
-    def _checks(
-        self, parts: FactualityParts, synonyms: Mapping[str, Sequence[str]] | None = None, *, planned: bool = False
-    ) -> Any:
-        self.control = start_control()
-        holders: Holders = holders_of(self.hired, self.checking, synonyms, planned=planned)
-        checks: Any = ray.remote(Checks)
-        bounds = {"max_restarts": 4, "max_task_retries": 4, "max_concurrency": _PARTS_IN_HAND}
-        made = checks.options(num_cpus=0, label_selector=beside_driver(), **bounds)
-        return made.remote(parts, self.checking, self.run.file("responses"), self.control.name, holders)
-
-    def _publish(self, parts: FactualityParts, numbers: Sequence[int], ended: str, forbidden: int) -> dict[str, Any]:
-        self.progress("publish", 0, 1, "")
-        still_open = parts.undone(numbers)
-        why = ended or (f"{len(still_open)} parts have requests that failed for now" if still_open else "")
-        summary = self._summary(len(numbers), why, forbidden)
-        with self._timed("publish"):
-            publish(self.run, {**self.run.info(), **summary}, seed=self.seed, resamples=self.resamples)
-        if why:
-            self.run.stop("incomplete", summary)
-        else:
-            self.run.finish(summary)
-        return self.run.info()
-
-    def _summary(self, parts: int, why: str, forbidden: int) -> dict[str, Any]:
-        checking = self.checking
+    def about(self, numbers: Sequence[int]) -> dict[str, Any]:
         return {
-            "understood_by": UNDERSTOOD_BY,
             **self.told,
-            "parts": parts,
-            "method": asdict(checking.method),
-            "safety": checking.safety,
-            "contraindications": forbidden,
-            "ended": why,
-            "timings": self.timings,
-            "asked": [asdict(row) for row in ledger(ResponseStore(self.run.file("responses")), checking.models)],
+            "parts": len(numbers),
+            "method": asdict(self.what.method),
+            "safety": self.what.safety,
+            "contraindications": self.forbidden,
         }
 
-    def _telling(self, phase: str) -> Callable[[int, int], None]:
-        return lambda done, of: self.progress(phase, done, of, "")
+    def publish(self, numbers: Sequence[int], info: Mapping[str, Any]) -> None:
+        publish(self.run, info, seed=self.seed, resamples=self.resamples)
 
-    @contextmanager
-    def _timed(self, phase: str) -> Iterator[None]:
-        start = time.perf_counter()
-        yield
-        self.timings[phase] = round(time.perf_counter() - start, 2)
+    def _tell(self, done: int, of: int) -> None:
+        self.progress("contraindications", done, of, "")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
@@ -17,7 +17,7 @@ from fdarx_core.rag.postprocess import POSTPROCESSORS
 from fdarx_core.rag.strategies import ABLATIONS, STRATEGIES
 from fdarx_core.rag.tables import Comparison
 from fdarx_core.rag.usage import usage
-from fdarx_core.records import RagDifference, RagFigure, RagUsage
+from fdarx_core.records import RagAnswer, RagDifference, RagFigure, RagScore, RagUsage, TitleRank
 from fdarx_core.report.rag import RagResults, rag_page
 from fdarx_core.storage import RunDirectory, read_records, write_records
 
@@ -34,18 +34,22 @@ def compared(sweep: RagSweep) -> Comparison:
 
 
 def publish(
-    parts: RagParts, numbers: Sequence[int], sweep: RagSweep, summary: dict[str, Any], *, seed: int, resamples: int
+    parts: RagParts, numbers: Sequence[int], sweep: RagSweep, info: Mapping[str, Any], *, seed: int, resamples: int
 ) -> None:
-    """Write figures, differences and usage as Parquet, the figures as JSON too, and `report.html`."""
-    scores, answers, run = parts.scores(numbers), parts.answers(numbers), parts.run
+    """Write figures, differences and usage as Parquet, the figures as JSON too, and `report.html`.
+
+    `info` is what run.json will say.
+    """
+    run, answers = parts.run, parts.read_all("answers", numbers, RagAnswer)
+    scores = parts.read_all("scores", numbers, RagScore)
     results = RagResults(
-        info={**run.info(), **summary},
+        info=info,
         what=compared(sweep),
         questions=[one for number in numbers for one in parts.questions(number)],
         figures=figures(scores, seed=seed, resamples=resamples),
         differences=differences(scores, seed=seed, resamples=resamples),
         usages=usage(answers),
-        by_retriever=title_figures(parts.ranks(numbers), seed=seed, resamples=resamples),
+        by_retriever=title_figures(parts.read_all("title_ranks", numbers, TitleRank), seed=seed, resamples=resamples),
     )
     write_records(run.file("figures.parquet"), [*results.figures, *results.by_retriever], RagFigure)
     write_records(run.file("differences.parquet"), results.differences, RagDifference)

@@ -4,64 +4,43 @@ from __future__ import annotations
 
 import asyncio
 
-import ray
-
-from fdarx_core.llm import Asker, AskingStopped
-from fdarx_core.pipeline.control import other_end
-from fdarx_core.pipeline.outside import report_to
-from fdarx_core.pipeline.planning import Planned, Tally
+from fdarx_core.pipeline.parted.worker import Asks, Noting, PartWorker
+from fdarx_core.pipeline.planning import Tally
 from fdarx_core.pipeline.rag.parts import RagParts
 from fdarx_core.pipeline.rag.rows import answer_row, failed_for_now, judged
-from fdarx_core.pipeline.rag.tools import Asks, Holders, JobTools, Noting, Once
+from fdarx_core.pipeline.rag.tools import Holders, JobTools, Once
 from fdarx_core.pipeline.rag.what import RagSweep, Way, baseline
 from fdarx_core.rag.flow import answer, find
 from fdarx_core.rag.titles import title_rank
 from fdarx_core.records import RagAnswer, RagQuestion, RagScore, Response, TitleRank
-from fdarx_core.storage import Location
+
+Answered = tuple[list[tuple[RagAnswer, RagScore]], list[TitleRank]]
+"""What was made of a question."""
 
 
-class Talks:
-    """A Ray actor, of which a comparison has one. No question waits for another, and no way for another's answer."""
+class Talks(PartWorker[list[Answered]]):
+    """No question waits for another, and no way for another's answer."""
 
-    def __init__(self, parts: RagParts, sweep: RagSweep, responses: Location, control: str, holders: Holders) -> None:
-        self._parts, self._sweep, self._responses, self._holders = parts, sweep, responses, holders
-        self._control = other_end(control)
-        self._asker: Asker | None = None
-        self._reporting: asyncio.Task[None] | None = None
+    def __init__(self, parts: RagParts, sweep: RagSweep, control: str, holders: Holders) -> None:
+        super().__init__(parts, sweep, baseline(), control)
+        self._parts, self._sweep, self._holders = parts, sweep, holders
 
-    async def hold(self, part: int) -> str:
-        """Answer a part in every way, judge it and write it down; returns what ended asking, or ""."""
-        asker = self._open()
-        questions = self._parts.questions(part)
-        try:
-            made = await asyncio.gather(*(self._question(one, asker) for one in questions))
-        except AskingStopped as error:
-            return str(error)
-        await asker.flush()
+    async def make(self, part: int, asker: Asks) -> list[Answered]:
+        """Answer the questions in every way, and judge that."""
+        return await asyncio.gather(*(self._question(one, asker) for one in self._parts.questions(part)))
+
+    async def keep(self, part: int, made: list[Answered]) -> None:
         rows = [row for of_question, _ in made for row in of_question]
         if self._holders.similarity:
-            rows = await ray.get_actor(self._holders.similarity).measure.remote(rows, questions)
+            rows = await self._holders.similarity("measure", rows, self._parts.questions(part))
         whole = not any(failed_for_now(*row) for row in rows)
         ranks = [rank for _, found in made for rank in found]
-        self._parts.write(part, [row for row, _ in rows], [score for _, score in rows], ranks, whole)
-        return ""
+        self._parts.write_made(part, [row for row, _ in rows], [score for _, score in rows], ranks, whole)
 
-    async def close(self) -> None:
-        """Stop telling the driver how asking goes, and close connections."""
-        if self._asker is not None and self._reporting is not None:
-            self._reporting.cancel()
-            await self._asker.close()
-            await asyncio.wait([self._reporting])
+    async def note(self, part: int, tally: Tally) -> None:
+        await self.make(part, Noting(tally))
 
-    async def plan(self, part: int) -> list[Planned]:
-        """What answering and judging a part would ask, without asking."""
-        tally = Tally(baseline(), self._sweep.models)
-        await asyncio.gather(*(self._question(one, Noting(tally)) for one in self._parts.questions(part)))
-        return tally.planned
-
-    async def _question(
-        self, question: RagQuestion, asker: Asks
-    ) -> tuple[list[tuple[RagAnswer, RagScore]], list[TitleRank]]:
+    async def _question(self, question: RagQuestion, asker: Asks) -> Answered:
         once = Once()
         ways = [self._way(question, way, self._tools(asker, once)) for way in self._sweep.ways]
         return list(await asyncio.gather(*ways)), await self._ranks(question, self._tools(asker, once))
@@ -86,13 +65,6 @@ class Talks:
 
     def _tools(self, asker: Asks, once: Once) -> JobTools:
         return JobTools(self._sweep, asker, self._holders, once)
-
-    def _open(self) -> Asker:
-        """Made with the first part: an asker belongs to the loop that runs it."""
-        if self._asker is None:
-            self._asker = self._sweep.outside.open(self._responses, baseline())
-            self._reporting = asyncio.create_task(report_to(self._control, self._asker))
-        return self._asker
 
     def _cost(self, response: Response) -> float:
         """US dollars, 0 for whom no prices are known."""

@@ -6,15 +6,14 @@ import asyncio
 import time
 from collections.abc import Awaitable, Callable, Hashable, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 
-import ray
-
-from fdarx_core.pipeline.planning import Tally
+from fdarx_core.pipeline.parted.pool import Pool
+from fdarx_core.pipeline.parted.worker import Asks
 from fdarx_core.pipeline.rag.what import RagSweep
 from fdarx_core.rag.searching import encoded, hits
 from fdarx_core.rag.tools import Ask, Role, Search
-from fdarx_core.records import Found, Request, Response
+from fdarx_core.records import Found, Response
 from fdarx_core.retrieval.dense import SentenceEncoder
 from fdarx_core.retrieval.index import Index, Only
 from fdarx_core.retrieval.registry import load_reranker
@@ -59,30 +58,11 @@ class RerankerHolder:
 
 @dataclass(frozen=True, slots=True)
 class Holders:
-    """Names of the actors that hold an index, a reranker, and the models of similarity; "" where none is needed.
+    """The actors that hold an index, a reranker, and the models of similarity."""
 
-    Names, since an actor that is given a handle can't be started again without it.
-    """
-
-    index: str
-    reranker: str = ""
-    similarity: str = ""
-
-
-class Asks(Protocol):
-    """Whoever answers requests: an `Asker`, or `Noting` in its place."""
-
-    async def ask(self, requests: Sequence[Request]) -> list[Response]: ...
-
-
-@dataclass(frozen=True, slots=True)
-class Noting:
-    """Asks nobody: the built-in rules answer, and the tally notes what a model would read and write."""
-
-    tally: Tally
-
-    async def ask(self, requests: Sequence[Request]) -> list[Response]:
-        return self.tally(requests)
+    index: Pool
+    reranker: Pool
+    similarity: Pool
 
 
 class Once:
@@ -132,7 +112,7 @@ class JobTools:
 
     async def rerank(self, question: str, texts: Sequence[str]) -> list[float]:
         async def score(keys: list[tuple[str, str]]) -> list[tuple[float, float]]:
-            scores, seconds = await ray.get_actor(self._holders.reranker).score.remote(keys)
+            scores, seconds = await self._holders.reranker("score", keys)
             return [(one, seconds / len(keys)) for one in scores]
 
         scored = await self._once.each([(question, text) for text in texts], score)
@@ -141,7 +121,7 @@ class JobTools:
 
     async def _search(self, search: Search, only: Only, k: int, retriever: str) -> Timed:
         async def find(keys: list[Any]) -> list[Timed]:
-            return [await ray.get_actor(self._holders.index).search.remote(search, only, k, retriever)]
+            return [await self._holders.index("search", search, only, k, retriever)]
 
         [timed] = await self._once.each([(search.text, search.is_question, only, k, retriever)], find)
         return timed

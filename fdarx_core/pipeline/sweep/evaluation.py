@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import time
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
@@ -17,6 +15,7 @@ from fdarx_core.llm import ResponseStore
 from fdarx_core.llm.ledger import ledger
 from fdarx_core.pipeline.control import Control, start_control
 from fdarx_core.pipeline.planning import Planned, PlanRow, add_up
+from fdarx_core.pipeline.running import Progress, store_of, timed
 from fdarx_core.pipeline.sweep.fleet import Fleet, Standing
 from fdarx_core.pipeline.sweep.intake import Taken, take_in
 from fdarx_core.pipeline.sweep.lanes import Hall, Lane, plan_sittings
@@ -30,9 +29,6 @@ from fdarx_core.records import Cell, Reject, content_id
 from fdarx_core.report.evaluation import build_evaluation_report
 from fdarx_core.storage import RunDirectory, write_records
 from fdarx_core.storage.benchmark import Benchmark, Examined
-
-Progress = Callable[[str, int, int, str], None]
-"""Called with a phase, how much of it is done, of how much, and what is worth saying of it."""
 
 
 @dataclass(slots=True)
@@ -59,10 +55,10 @@ class Evaluation:
         goes on. The run must have passed `check_input`.
         """
         parts, taken = self._prepare()
-        with self._timed("sit"):
+        with timed(self.timings, "sit"):
             cells = self._sit(parts, range(taken.parts), taken)
         if self.sweep.bertscore:
-            with self._timed("bert_scores"):
+            with timed(self.timings, "bert_scores"):
                 score_semantics(parts, self.sweep, range(taken.parts), self._tell("bert_scores"))
         return self._publish(cells, taken)
 
@@ -87,10 +83,10 @@ class Evaluation:
     def _prepare(self) -> tuple[Parts, Taken]:
         """Everything that comes before asking."""
         parts = Parts(self.run)
-        with self._timed("intake"):
+        with timed(self.timings, "intake"):
             taken = take_in(parts, self._chosen(), self.sweep, lambda done: self.progress("intake", done, 0, ""))
         if taken.whole:
-            with self._timed("retrieve"):
+            with timed(self.timings, "retrieve"):
                 retrieve(parts, self.sweep, range(taken.parts), self._tell("retrieve"))
         return parts, taken
 
@@ -106,9 +102,7 @@ class Evaluation:
         return (label for label in self.benchmark.examined() if label.subject.set_id in chosen)
 
     def _sit(self, parts: Parts, numbers: Sequence[int], taken: Taken) -> list[Cell]:
-        store = ResponseStore(self.run.file("responses"))
-        for other in self.reuse:
-            store.take_over(ResponseStore(other.file("responses")))
+        store = store_of(self.run, self.reuse)
         store.index()
         lanes = [self._lane(parts, model, numbers) for model in self.sweep.sitters]
         self._run_lanes(lanes, parts, store, len(lanes) * len(numbers))
@@ -154,12 +148,11 @@ class Evaluation:
         return replace(cell, due=0, status="skipped", reason=f"{why} in this benchmark")
 
     def _publish(self, cells: Sequence[Cell], taken: Taken) -> dict[str, Any]:
-        with self._timed("publish"):
+        with timed(self.timings, "publish"):
             self.progress("publish", 0, 1, "")
             results = results_of(self.run, cells, self.sweep.retrievers, seed=self.seed, resamples=self.resamples)
             write_records(self.run.part("rejects", 0), [*self.benchmark.rejects, *self._unknown(taken)], Reject)
             write_results(self.run, results)
-        store = ResponseStore(self.run.file("responses"))
         summary: dict[str, Any] = {
             "understood_by": UNDERSTOOD_BY,
             "benchmark": self.benchmark.about,
@@ -169,9 +162,9 @@ class Evaluation:
             "cells": [asdict(cell) for cell in results.cells],
             "timings": self.timings,
             "notes": [f"Overlap of answers is the mean over questions of BLEU, {meteor_name()}, and ROUGE-L."],
-            "asked": [asdict(row) for row in ledger(store, self.sweep.models)],
+            "asked": [asdict(row) for row in ledger(store_of(self.run), self.sweep.models)],
         }
-        with self._timed("report"):
+        with timed(self.timings, "report"):
             self.run.file("report.html").write_text(build_evaluation_report(self.run, summary))
         if all(cell.status != "incomplete" for cell in results.cells):
             self.run.finish(summary)
@@ -187,9 +180,3 @@ class Evaluation:
             for question_id, cell in self.given
             if question_id not in taken.ids
         ]
-
-    @contextmanager
-    def _timed(self, phase: str) -> Iterator[None]:
-        start = time.perf_counter()
-        yield
-        self.timings[phase] = round(time.perf_counter() - start, 2)

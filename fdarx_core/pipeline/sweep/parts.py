@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
-from typing import Any, TypeAlias, TypeVar
+from typing import Any, ClassVar, TypeAlias
 
 from fdarx_core.evaluation.cell import CellKey
 from fdarx_core.evaluation.scoring import describe, score
 from fdarx_core.llm import TRANSIENT, source_digest
+from fdarx_core.pipeline.parted.files import PartFiles
 from fdarx_core.pipeline.sweep.sitting import Sitting
 from fdarx_core.pipeline.sweep.what import Sweep
 from fdarx_core.records import (
@@ -23,7 +24,6 @@ from fdarx_core.records import (
     Score,
     Subject,
 )
-from fdarx_core.storage import RunDirectory, read_records, write_records
 from fdarx_core.storage.benchmark import Examined
 from fdarx_core.storage.predictions_file import GivenAnswer
 
@@ -34,34 +34,32 @@ UNDERSTOOD_BY = source_digest("fdarx_core.evaluation", "fdarx_core.retrieval", "
 Given: TypeAlias = Mapping[tuple[str, CellKey], GivenAnswer]
 """Answers made elsewhere, by question id and cell."""
 
-R = TypeVar("R")
-
 
 @dataclass(frozen=True, slots=True)
-class Parts:
+class Parts(PartFiles):
     """Reads and writes the parts of one run."""
 
-    run: RunDirectory
+    understood_by: ClassVar[str] = UNDERSTOOD_BY
 
     def examined(self, part: int) -> list[Examined]:
         """The labels of a part, in order of set id."""
-        passages = _by_label(self._read("passages", part, Passage))
-        questions = _by_label(self._read("questions", part, QuestionAnswer))
+        passages = _by_label(self.read("passages", part, Passage))
+        questions = _by_label(self.read("questions", part, QuestionAnswer))
         return [
             Examined(subject, passages.get(subject.set_id, []), questions.get(subject.set_id, []))
-            for subject in self._read("subjects", part, Subject)
+            for subject in self.read("subjects", part, Subject)
         ]
 
     def write_examined(self, part: int, labels: Sequence[Examined], equal: Sequence[Equivalence]) -> None:
-        self._write("subjects", part, [one.subject for one in labels], Subject)
-        self._write("passages", part, [row for one in labels for row in one.passages], Passage)
-        self._write("questions", part, [row for one in labels for row in one.questions], QuestionAnswer)
-        self._write("equivalences", part, equal, Equivalence)
+        self.write("subjects", part, [one.subject for one in labels], Subject)
+        self.write("passages", part, [row for one in labels for row in one.passages], Passage)
+        self.write("questions", part, [row for one in labels for row in one.questions], QuestionAnswer)
+        self.write("equivalences", part, equal, Equivalence)
         self.mark("intake", part)
 
     def equivalences(self, part: int) -> dict[str, Equivalence]:
         """By question id."""
-        return {row.question_id: row for row in self._read("equivalences", part, Equivalence)}
+        return {row.question_id: row for row in self.read("equivalences", part, Equivalence)}
 
     def sittings(self, sweep: Sweep, model: str, part: int, given: Given | None = None) -> list[Sitting]:
         """What a model is to sit, from the rows that earlier stages wrote; of `given` answers, what they answer."""
@@ -87,26 +85,16 @@ class Parts:
         """Predictions, grades and scores; last, how far each cell came in this part."""
         predictions = [row for sitting in sittings for row in sitting.predictions]
         grades = [row for sitting in sittings for row in sitting.grades]
-        self._write(f"predictions/{model}", part, predictions, Prediction)
-        self._write(f"grades/{model}", part, grades, Grade)
-        self._write(
+        self.write(f"predictions/{model}", part, predictions, Prediction)
+        self.write(f"grades/{model}", part, grades, Grade)
+        self.write(
             f"scores/{model}", part, [row for one in sittings for row in scores(one, sweep.citing(model))], Score
         )
-        self.mark(f"sat/{model}", part, [how_far(cell, sittings) for cell in sweep.cells(model)])
-
-    def mark(self, work: str, part: int, cells: Sequence[Cell] = ()) -> None:
-        """Note that this work on a part is whole; written after all of its rows."""
-        self._write(f"done/{UNDERSTOOD_BY}/{work}", part, cells, Cell)
-
-    def marked(self, work: str, numbers: Iterable[int]) -> set[int]:
-        """Those of the parts on which this work is whole."""
-        kind = f"done/{UNDERSTOOD_BY}/{work}"
-        there = {place.name for place in self.run.parts(kind)}
-        return {number for number in numbers if self.run.part(kind, number).name in there}
+        self.mark(f"sat/{model}", part, [how_far(cell, sittings) for cell in sweep.cells(model)], Cell)
 
     def sat(self, model: str, part: int) -> list[Cell]:
         """How far the cells of a model came in a part that is marked."""
-        return self._read(f"done/{UNDERSTOOD_BY}/sat/{model}", part, Cell)
+        return self.read(self.done(f"sat/{model}"), part, Cell)
 
     def _rankings(
         self, retrievers: Iterable[str], part: int
@@ -116,17 +104,11 @@ class Parts:
         for name in filter(None, retrievers):
             if not self.run.part(f"rankings/{name}", part).exists():
                 continue  # no label is whole, so nothing is due
-            rankings |= {(name, row.question_id): row for row in self._read(f"rankings/{name}", part, Ranking)}
+            rankings |= {(name, row.question_id): row for row in self.read(f"rankings/{name}", part, Ranking)}
             if self.run.part(f"elsewhere/{name}", part).exists():
-                found = self._read(f"elsewhere/{name}", part, Passage)
+                found = self.read(f"elsewhere/{name}", part, Passage)
                 elsewhere |= {(row.set_id, row.doc_chunk_index): row for row in found}
         return rankings, elsewhere
-
-    def _read(self, kind: str, part: int, record: type[R]) -> list[R]:
-        return list(read_records(self.run.part(kind, part), record))
-
-    def _write(self, kind: str, part: int, rows: Iterable[Any], record: type) -> None:
-        write_records(self.run.part(kind, part), rows, record)
 
 
 def scores(sitting: Sitting, citing: Collection[str]) -> list[Score]:

@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
 from fdarx_core.factuality.evidence.pubmed.entrez import Entrez
 from fdarx_core.factuality.evidence.pubmed.settings import NAME, PubMedSettings
 from fdarx_core.factuality.evidence.pubmed.task import answer_text
 from fdarx_core.factuality.evidence.pubmed.window import Window
-from fdarx_core.llm import Counters, EndpointStopped, response_to
+from fdarx_core.llm import response_to
 from fdarx_core.llm.endpoints import TRANSIENT
 from fdarx_core.llm.exchange import Failure
 from fdarx_core.llm.limits import Limits
 from fdarx_core.llm.patience import Patience
+from fdarx_core.llm.tries import Asking, Tries
 from fdarx_core.records import Request, Response
 
 Reply = TypeVar("Reply")
@@ -25,17 +24,6 @@ _RATE, _RATE_WITH_KEY = 3, 10
 """Requests a second. Source: NCBI's E-utilities, usage guidelines."""
 _GIVEN_UP_IN_VAIN = 8
 _REMEDY = "check its address and the network; what was found is kept, run again to go on"
-
-
-@dataclass(slots=True)
-class _Search:
-    """One claim's search on its way."""
-
-    request: Request
-    patience: Patience
-    admit: Callable[[], None]
-    retries: int = 0
-    latency_s: float = 0.0
 
 
 class PubMed:
@@ -49,36 +37,27 @@ class PubMed:
     name = NAME
 
     def __init__(self, settings: PubMedSettings) -> None:
-        self.counters = Counters()
-        self._settings = settings
         key = settings.key()
-        self._entrez = Entrez(settings, key)
-        rate = _RATE_WITH_KEY if key else _RATE
-        self.limits = Limits(rate, None, None)
-        self._window = Window(rate, self.limits)
-        self._given_up = 0
+        self._settings, self._entrez = settings, Entrez(settings, key)
+        self._tries = _Tries(settings, _RATE_WITH_KEY if key else _RATE)
+        self.counters, self.limits = self._tries.counters, self._tries.limits
 
     async def ask(self, request: Request, admit: Callable[[], None] = lambda: None) -> Response:
         """See `Server`. The response's text is that of `task.answer_text`."""
-        self.counters.asked += 1
-        patience = Patience(request.key, self._settings.max_tries, self._settings.max_wait_s)
-        search = _Search(request, patience, admit)
-        try:
-            response = response_to(request, await self._found(search))
-        except Failure as failure:
-            response = response_to(request, failure.detail, failure.reason)
-        except BaseException:
-            self.counters.abandoned += 1
-            raise
+        search = Asking(request, Patience(request.key, self._settings.max_tries, self._settings.max_wait_s), admit)
+        with self._tries.counted():
+            try:
+                response = response_to(request, await self._found(search))
+            except Failure as failure:
+                response = response_to(request, failure.detail, failure.reason)
         response.attempts, response.latency_s = 1 + search.retries, search.latency_s
-        self.counters.done += 1
-        self.counters.failed += bool(response.reason)
+        self._tries.count(response)
         return response
 
     async def close(self) -> None:
         await self._entrez.close()
 
-    async def _found(self, search: _Search) -> str:
+    async def _found(self, search: Asking) -> str:
         slots = search.request.slots
         first, last = slots["years"]
         pmids: list[str] = []
@@ -89,58 +68,44 @@ class PubMed:
         articles = await self._reply(search, self._entrez.fetch, pmids) if pmids else []
         return answer_text(articles, pmids)
 
-    async def _reply(self, search: _Search, call: Callable[..., Awaitable[Reply]], *arguments: object) -> Reply:
+    async def _reply(self, search: Asking, call: Callable[..., Awaitable[Reply]], *arguments: object) -> Reply:
         """What the call returns, tried again while that may help. Raises Failure where it does not."""
         while True:
             try:
-                async with self._slot(search):
+                async with self._tries.slot(search), self._tries.window.place():
+                    search.send()
+                    started = time.monotonic()
                     reply = await call(*arguments)
-                self._given_up = 0
+                    search.latency_s = time.monotonic() - started
+                self._tries.answered()
                 return reply
             except Failure as failure:
-                await self._wait_after(search, failure)
+                await self._tries.wait_after(search, failure)
 
-    @asynccontextmanager
-    async def _slot(self, search: _Search) -> AsyncIterator[None]:
-        """A slot and a place for one request, given back however the block ends."""
-        entered_at = await self.limits.enter(again=search.patience.sent > 0)
-        self.counters.in_flight += 1
-        try:
-            async with self._window.place():
-                if not search.patience.sent:
-                    search.admit()
-                search.patience.sent += 1
-                sent_at = time.monotonic()
-                yield
-                search.latency_s = time.monotonic() - sent_at
-        except Failure as failure:
-            if failure.fatal:  # before the slot goes to one who would ask in vain
-                raise self._stopped(failure) from None
-            if failure.told_to_wait:
-                self.limits.refused(entered_at, failure.retry_after)
-            raise
-        finally:
-            self.counters.in_flight -= 1
-            self.limits.leave()
-        self.limits.accepted()
 
-    async def _wait_after(self, search: _Search, failure: Failure) -> None:
-        """Returns when the next try is due. Raises the failure where none is."""
-        seconds = search.patience.seconds_after(failure)
+class _Tries(Tries[Asking]):
+    """No more than `rate` a second."""
+
+    def __init__(self, settings: PubMedSettings, rate: int) -> None:
+        super().__init__(Limits(rate, None, None))
+        self.window = Window(rate, self.limits)
+        self._settings, self._given_up = settings, 0
+
+    def answered(self) -> None:
+        self._given_up = 0
+
+    def seconds_after(self, asking: Asking, failure: Failure) -> float:
+        seconds = asking.patience.seconds_after(failure)
         if seconds is None:
             self._given_up += failure.transient
             if self._given_up >= _GIVEN_UP_IN_VAIN:
-                raise self._stopped(failure) from None
+                raise self.stopped(failure) from None
             raise failure
         if failure.told_to_wait:
-            self._window.hold(seconds)
-        await self.limits.pause(seconds)
-        search.retries += 1
-        self.counters.retries += 1
+            self.window.hold(seconds)
+        return seconds
 
-    def _stopped(self, failure: Failure) -> EndpointStopped:
+    def complaint(self, failure: Failure) -> str:
         reason = failure.reason.removeprefix(TRANSIENT)
         remedy = f"check the key in {self._settings.key_env}" if reason == "no_access" else _REMEDY
-        error = EndpointStopped(f"PubMed at {self._settings.base_url}: {reason}: {failure.detail}; {remedy}")
-        self.limits.stop(error)
-        return error
+        return f"PubMed at {self._settings.base_url}: {reason}: {failure.detail}; {remedy}"

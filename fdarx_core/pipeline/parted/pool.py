@@ -14,14 +14,32 @@ _IN_HAND = 2
 """Calls that an actor has at once: the next one is there when one is done."""
 
 
-@dataclass(frozen=True, slots=True)
 class Pool:
-    """Names of actors of one class; none where none is needed.
+    """Actors of one class, to be called from one event loop; none where none is needed, which makes it false.
 
-    Names, since an actor that is given a handle can't be started again without it.
+    By their names, since an actor that is given a handle can't be started again without it.
     """
 
-    names: Sequence[str] = ()
+    def __init__(self, names: Sequence[str] = ()) -> None:
+        self._names = names
+        self._free: asyncio.Queue[str] = asyncio.Queue()
+        for name in [*names] * _IN_HAND:
+            self._free.put_nowait(name)
+
+    def __reduce__(self) -> tuple[type[Pool], tuple[Sequence[str]]]:
+        """Whoever gets it has a loop of its own."""
+        return Pool, (self._names,)
+
+    def __bool__(self) -> bool:
+        return bool(self._names)
+
+    async def __call__(self, method: str, *arguments: Any) -> Any:
+        """What the method returns; raises what it raises."""
+        name = await self._free.get()
+        try:
+            return await getattr(ray.get_actor(name), method).remote(*arguments)
+        finally:
+            self._free.put_nowait(name)
 
 
 @dataclass(slots=True)
@@ -41,20 +59,3 @@ class Hired:
             made = actor.options(name=name, max_restarts=4, max_task_retries=4, num_cpus=0.1, num_gpus=gpus)
             self.actors.append(made.remote(*arguments))
         return Pool(names)
-
-
-class Calls:
-    """Calls to the actors of a pool from one event loop."""
-
-    def __init__(self, pool: Pool) -> None:
-        self._free: asyncio.Queue[str] = asyncio.Queue()
-        for name in [*pool.names] * _IN_HAND:
-            self._free.put_nowait(name)
-
-    async def __call__(self, method: str, *arguments: Any) -> Any:
-        """What the method returns; raises what it raises."""
-        name = await self._free.get()
-        try:
-            return await getattr(ray.get_actor(name), method).remote(*arguments)
-        finally:
-            self._free.put_nowait(name)

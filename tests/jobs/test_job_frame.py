@@ -1,0 +1,76 @@
+"""What jobs say and return when a run stands already, and when they end otherwise than well."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from fdarx_core.llm import AskingStopped, ModelsError
+from fdarx_core.storage import RunDirectory, StorageError
+from jobs.exits import INTERRUPTED, STOPPED
+from jobs.frame import end_code, exit_code, is_done
+
+
+class FromWorker(StorageError):
+    """As Ray wraps what a worker raised."""
+
+    cause = StorageError("cannot read\ns3://b/a")
+
+
+def ends(error: BaseException, *wrong: type[Exception]) -> int:
+    def job() -> int:
+        raise error
+
+    return exit_code(job, *wrong)
+
+
+@pytest.mark.parametrize(
+    ("error", "wrong", "line"),
+    [
+        (ModelsError("no such\nmodel"), (), "error: no such model\n"),
+        (FromWorker("a traceback"), (), "error: cannot read s3://b/a\n"),
+        (ValueError("no year"), (ValueError,), "error: no year\n"),
+    ],
+)
+def test_what_is_wrong_is_one_line(
+    error: Exception, wrong: tuple[type[Exception], ...], line: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as ended:
+        ends(error, *wrong)
+    assert (ended.value.code, capsys.readouterr().err) == (2, line)
+
+
+def test_what_may_be_gone_on_with_says_so(capsys: pytest.CaptureFixture[str]) -> None:
+    assert ends(AskingStopped("3 requests have gone out")) == STOPPED
+    assert ends(KeyboardInterrupt()) == INTERRUPTED
+    assert end_code({"status": "incomplete", "ended": "1 parts have requests that failed for now"}) == STOPPED
+    assert end_code({"status": "complete", "ended": ""}) == 0
+    said = capsys.readouterr().err
+    assert "stopped: 3 requests" in said and said.count("goes on from there") == 2
+
+
+def test_a_fault_of_the_program_is_not_hidden() -> None:
+    with pytest.raises(ValueError, match="no year"):
+        ends(ValueError("no year"))
+
+
+def test_how_a_run_stands_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    def begun() -> RunDirectory:
+        return RunDirectory.begin(str(tmp_path / "run"), job="evaluate", config={}, versions={})
+
+    def told(run: RunDirectory, understood_by: str | None = None) -> tuple[bool, str]:
+        return is_done(run, understood_by), capsys.readouterr().err
+
+    first = begun()
+    assert told(first, "1") == (False, "")
+    first.stop("interrupted")
+    first.release()
+    resumed = begun()
+    assert told(resumed, "1") == (False, f"resuming {first.root}\n")
+    resumed.finish({"understood_by": "1"})
+    for understood_by, done, word in (("1", True, "complete already"), (None, True, "complete"), ("2", False, "anew")):
+        whole = begun()
+        found, said = told(whole, understood_by)
+        whole.release()
+        assert found == done and word in said, said

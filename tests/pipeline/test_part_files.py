@@ -1,0 +1,65 @@
+"""Rows cut into parts, and which parts are still to be made; without Ray."""
+
+from __future__ import annotations
+
+import pickle
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fdarx_core.pipeline.parted.files import PartFiles
+from fdarx_core.pipeline.parted.pool import Pool
+from fdarx_core.pipeline.rag.parts import RagParts
+from fdarx_core.records import RagAnswer, RagQuestion, Reject
+from fdarx_core.storage import RunDirectory, read_records
+
+
+class Earlier(RagParts):
+    understood_by = "0123"
+
+
+def begun(folder: object) -> RunDirectory:
+    return RunDirectory.begin(str(folder), job="evaluate_rag", config={}, versions={})
+
+
+@given(st.lists(st.booleans(), max_size=30), st.integers(1, 5))
+def test_each_row_is_in_one_part_or_among_the_rejects(kept: list[bool], size: int) -> None:
+    rows = [
+        RagQuestion(str(n), f"{n}?", []) if one else Reject(str(n), "questions", "none") for n, one in enumerate(kept)
+    ]
+    with TemporaryDirectory() as folder:
+        files = PartFiles(begun(folder))
+        numbers = files.cut("questions", iter(rows), RagQuestion, size)
+        parts = [files.read("questions", number, RagQuestion) for number in numbers]
+        rejects = files.read("rejects", 0, Reject)
+    assert [row for part in parts for row in part] + rejects == sorted(rows, key=lambda row: isinstance(row, Reject))
+    assert all(len(part) == size for part in parts[:-1]) and all(0 < len(part) <= size for part in parts[-1:])
+
+
+def test_what_is_not_whole_or_was_understood_otherwise_is_made_again(tmp_path: Path) -> None:
+    files = RagParts(begun(tmp_path / "run"))
+    numbers = files.split([RagQuestion(str(n), f"{n}?", []) for n in range(20)])
+    files.write_made(0, [], [], [], whole=True)
+    files.write_made(2, [], [], [], whole=False)
+    files.mark("contraindications", 1)
+    assert (files.undone(numbers), files.marked("contraindications", numbers)) == ([1, 2], {1})
+    assert Earlier(files.run).undone(numbers) == [0, 1, 2]
+    assert pickle.loads(pickle.dumps(files)) == files
+
+
+def test_all_rows_are_those_of_the_parts_that_are_there(tmp_path: Path) -> None:
+    files = RagParts(begun(tmp_path / "run"))
+    answers = [RagAnswer(str(n), "question", "none", "m") for n in range(2)]
+    for number, answer in zip((3, 1), answers, strict=True):
+        files.write_made(number, [answer], [], [], whole=True)
+    assert [row.question_id for row in files.read_all("answers", range(4), RagAnswer)] == ["1", "0"]
+    assert list(read_records(files.run.part("answers", 3), RagAnswer)) == answers[:1]
+
+
+@pytest.mark.parametrize("names", [(), ("one", "other")])
+def test_a_pool_travels(names: tuple[str, ...]) -> None:
+    pool = pickle.loads(pickle.dumps(Pool(names)))
+    assert bool(pool) == bool(names)
