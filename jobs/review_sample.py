@@ -67,6 +67,8 @@ class ReviewSampleConfig(JobConfig):
         for name in given:
             if not _NAME.fullmatch(name) or name == _AGREEMENT:
                 raise ValueError(f"{name!r} can't name a page; use up to 40 letters, digits, dots, dashes, no space")
+        if not given:
+            raise ValueError("name at least one")
         if len({name.lower() for name in given}) < len(given):
             raise ValueError("two names differ in case alone, and some disks would write both to one file")
         return given

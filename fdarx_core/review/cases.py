@@ -3,19 +3,14 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
-from typing import Any, TypeVar
-
-import pyarrow as pa
-import pyarrow.compute as pc
+from typing import Any
 
 from fdarx_core.filters.judges import Judge
-from fdarx_core.records import Label, Passage, QuestionAnswer, Verdict, from_table
+from fdarx_core.records import Label, Passage, QuestionAnswer, Verdict
 from fdarx_core.review.tasks import ReviewTask
-from fdarx_core.storage import Location, RunDirectory, StorageError, read_table
-
-Record = TypeVar("Record")
+from fdarx_core.storage import RunDirectory, StorageError, read_where
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,12 +31,12 @@ class Case:
 
 def cases_of(run: RunDirectory, part: str, wanted: Collection[str]) -> dict[str, Case]:
     """Those of the questions that a part of a build holds, by id. StorageError where it lacks the label of one."""
-    questions = list(rows_where(run.file(f"candidates/{part}"), "id", wanted, QuestionAnswer))
+    questions = list(read_where(run.file(f"candidates/{part}"), "id", wanted, QuestionAnswer))
     if not questions:
         return {}
     owners = {one.set_id for one in questions}
-    labels = {one.set_id: one for one in rows_where(run.file(f"labels/{part}"), "set_id", owners, Label)}
-    passages = passages_by_label(rows_where(run.file(f"passages/{part}"), "set_id", owners, Passage))
+    labels = {one.set_id: one for one in read_where(run.file(f"labels/{part}"), "set_id", owners, Label)}
+    passages = passages_by_label(read_where(run.file(f"passages/{part}"), "set_id", owners, Passage))
     for one in questions:
         if one.set_id not in labels:
             raise _incomplete(one)
@@ -64,13 +59,6 @@ def passages_by_label(rows: Iterable[Passage]) -> dict[str, list[Passage]]:
     for row in rows:
         found[row.set_id].append(row)
     return {set_id: sorted(rows, key=lambda row: row.doc_chunk_index) for set_id, rows in found.items()}
-
-
-def rows_where(location: Location, column: str, wanted: Collection[str], record: type[Record]) -> Iterator[Record]:
-    """The rows of a file whose column holds one of the values, in the file's order."""
-    table = read_table(location)
-    values = pa.array(sorted(wanted), pa.string())
-    yield from from_table(table.filter(pc.is_in(table[column], value_set=values)), record)
 
 
 def _incomplete(question: QuestionAnswer) -> StorageError:

@@ -27,10 +27,15 @@ class HandedIn:
 
 
 def read_handed_in(file: str) -> Iterator[HandedIn]:
-    """The file's rows. StorageError where it can't be read, or a row is no object or lacks what all rows need."""
+    """The file's rows; none of a sheet in which nothing is filled in.
+
+    StorageError where it can't be read or is empty, or a row is no object or lacks what all rows need.
+    """
     location = Location(file)
     if location.suffix.lower() not in SUFFIXES:
         raise StorageError(f"{file} is of another kind; give what a page saved (.json), or a filled-in .csv or .jsonl")
+    if not location.read_bytes().strip():
+        raise StorageError(f"{file} is empty; hand in what the page saved, or a filled-in sheet")
     rows = _of_page(location) if location.suffix.lower() == ".json" else _of_rows(location)
     for place, row in rows:
         if missing := [name for name in _NEEDED if name not in row]:

@@ -84,7 +84,10 @@ def _checked(
 ) -> Iterator[tuple[str, Annotation]]:
     """The file's annotations with a value, and where each stands."""
     remarked: list[str] = []
-    for one in read_handed_in(file):
+    rows = list(read_handed_in(file))
+    if not rows:
+        done.notices.append(f"{file}: nothing is filled in")
+    for one in rows:
         item = _item(review, items, one)
         value = _value(item, one)
         if value:

@@ -11,11 +11,11 @@ from fdarx_core.evaluation.gold import gold_of
 from fdarx_core.filters.judges import JUDGES
 from fdarx_core.records import Grade, Passage, Prediction, QuestionAnswer, Verdict, content_id
 from fdarx_core.records.review import ReviewItem
-from fdarx_core.review.cases import Case, cases_of, decided, passages_by_label, rows_where
+from fdarx_core.review.cases import Case, cases_of, decided, passages_by_label
 from fdarx_core.review.frame import Unit
 from fdarx_core.review.strata import Sample, Stratum
 from fdarx_core.review.tasks import REVIEW_TASKS, ReviewTask
-from fdarx_core.storage import RunDirectory
+from fdarx_core.storage import RunDirectory, read_where
 
 _STAGES = {judge.stage: judge for judge in JUDGES}
 
@@ -49,16 +49,16 @@ def grade_items(run: RunDirectory, sample: Sample[Unit]) -> list[ReviewItem]:
     grades: dict[str, Grade] = {}
     for (folder, part), units in by_part.items():
         ids = {unit.id for unit in units}
-        said |= {row.id: row for row in rows_where(run.file(f"{folder}/{part}"), "id", ids, Prediction)}
+        said |= {row.id: row for row in read_where(run.file(f"{folder}/{part}"), "id", ids, Prediction)}
         place = run.file(f"grades/{folder.partition('/')[2]}/{part}")
-        grades |= {row.prediction_id: row for row in rows_where(place, "prediction_id", ids, Grade)}
+        grades |= {row.prediction_id: row for row in read_where(place, "prediction_id", ids, Grade)}
     asked = {unit.question_id for unit, _ in sample.rows}
     questions = {
-        row.id: row for part in run.parts("questions") for row in rows_where(part, "id", asked, QuestionAnswer)
+        row.id: row for part in run.parts("questions") for row in read_where(part, "id", asked, QuestionAnswer)
     }
     owners = {row.set_id for row in questions.values()}
     passages = passages_by_label(
-        row for part in run.parts("passages") for row in rows_where(part, "set_id", owners, Passage)
+        row for part in run.parts("passages") for row in read_where(part, "set_id", owners, Passage)
     )
     return [
         _graded(said[unit.id], grades[unit.id], questions[unit.question_id], passages, unit, stratum)
@@ -80,7 +80,7 @@ def _by_part(sample: Sample[Unit]) -> dict[tuple[str, str], list[Unit]]:
 
 def _read_build(run: RunDirectory, part: str, units: Sequence[Unit]) -> _Read:
     ids = {unit.id for unit in units}
-    verdicts = rows_where(run.file(f"verdicts/{part}"), "question_id", ids, Verdict)
+    verdicts = read_where(run.file(f"verdicts/{part}"), "question_id", ids, Verdict)
     return _Read(cases_of(run, part, ids), {(row.question_id, row.stage): row for row in verdicts})
 
 
@@ -137,7 +137,8 @@ def _why(task: ReviewTask, verdict: Verdict) -> str:
 
 
 def _because(reason: str, detail: str, evidence: Sequence[str] = ()) -> str:
-    told = ": ".join(filter(None, (reason.replace("_", " "), detail)))
+    """A judge that names its faults begins the detail with the reason; the id stays, since criteria go by it."""
+    told = detail if detail.startswith(f"{reason}: ") else ": ".join(filter(None, (reason.replace("_", " "), detail)))
     return " ".join(filter(None, (told, *(f"“{quote}”" for quote in evidence))))
 
 

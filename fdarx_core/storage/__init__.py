@@ -3,7 +3,7 @@
 from fdarx_core.storage.errors import RunConflict, StorageError
 from fdarx_core.storage.location import Location
 from fdarx_core.storage.rundir import RunDirectory
-from fdarx_core.storage.tables import read_records, read_table, write_records, write_table
+from fdarx_core.storage.tables import read_records, read_table, read_where, write_records, write_table
 
 __all__ = [
     "Location",
@@ -12,6 +12,7 @@ __all__ = [
     "StorageError",
     "read_records",
     "read_table",
+    "read_where",
     "write_records",
     "write_table",
 ]

@@ -81,6 +81,7 @@ def test_a_further_sample_goes_on_from_what_people_said(
         (["--annotators", "Anna", "anna"], "two names differ in case alone"),
         (["--annotators", "../anna"], "can't name a page"),
         (["--annotators", "agreement"], "can't name a page"),
+        (["--annotators", ","], "name at least one"),
         (["--tasks", "taste"], "there is no task taste"),
         (["--tasks", "grade"], "what can be asked about it is relevance"),
         (["--n", "0"], "--n"),

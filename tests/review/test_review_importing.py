@@ -134,6 +134,11 @@ def test_a_filled_in_sheet_is_taken_with_letters_and_any_case(review: Review, tm
     }
 
 
+def test_a_sheet_that_nobody_filled_in_is_told_of(review: Review, tmp_path: Path) -> None:
+    done = import_annotations(review, [f"{review.root}/items.csv"])
+    assert (done.new, done.files, done.notices) == (0, [], [f"{review.root}/items.csv: nothing is filled in"])
+
+
 def test_json_lines_are_taken_like_the_sheet(review: Review, tmp_path: Path) -> None:
     lines = [json.loads(line) for line in (review.root / "items.jsonl").read_text().split("\n") if line]
     filled = [{**line, "annotator": "ben", "value": line["choices"][-1]} for line in lines[:4]] + lines[4:]
@@ -176,6 +181,8 @@ def test_a_value_that_is_no_choice_is_refused_with_the_choices(review: Review, t
         ("bare.csv", "id,value\nx,relevant\n", "bare.csv:2 lacks review, annotator"),
         ("line.jsonl", "not json\n", "line.jsonl:1: not_json"),
         ("notes.txt", "", "is of another kind"),
+        ("void.json", "", "is empty"),
+        ("void.csv", "\n", "is empty"),
     ],
 )
 def test_files_that_are_not_what_was_saved_are_refused(

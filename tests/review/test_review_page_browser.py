@@ -22,7 +22,7 @@ pytest.importorskip("playwright.sync_api", reason="the page's tests need playwri
 from playwright.sync_api import expect, sync_playwright
 
 if TYPE_CHECKING:
-    from playwright.sync_api import Browser, Page
+    from playwright.sync_api import BrowserType, Page
 
 pytestmark = pytest.mark.service
 ITEMS = 20
@@ -33,14 +33,9 @@ ASKED = """byId("file").addEventListener("click", (event) => {
 
 
 @pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    path = chromium()
-    if path is None:
-        pytest.skip("no Chromium here; install one, or set BROWSER_PATH")
+def engine() -> Iterator[BrowserType]:
     with sync_playwright() as playwright:
-        opened = playwright.chromium.launch(executable_path=path, args=["--no-sandbox"])
-        yield opened
-        opened.close()
+        yield playwright.chromium
 
 
 @pytest.fixture(scope="module")
@@ -55,10 +50,22 @@ def review(build: ReviewedBuild, tmp_path: Path) -> Review:
 
 
 @pytest.fixture
-def page(browser: Browser) -> Iterator[Page]:
-    """A page of a browser with nothing kept; whatever breaks in it or would load anything fails the test."""
+def page(engine: BrowserType, tmp_path: Path) -> Iterator[Page]:
+    """A page of a browser with nothing kept; whatever breaks in it or would load anything fails the test.
+
+    With a profile of its own, as people have: without one Chromium now and then loses what a first page kept.
+    """
+    path = chromium()
+    if path is None:
+        pytest.skip("no Chromium here; install one, or set BROWSER_PATH")
     faults: list[str] = []
-    context = browser.new_context(viewport={"width": 1280, "height": 900}, accept_downloads=True)
+    context = engine.launch_persistent_context(
+        tmp_path / "profile",
+        executable_path=path,
+        args=["--no-sandbox"],
+        viewport={"width": 1280, "height": 900},
+        accept_downloads=True,
+    )
     opened = context.new_page()
     opened.on("pageerror", lambda error: faults.append(str(error)))
     opened.on("console", lambda told: faults.append(told.text) if told.type == "error" else None)

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from fdarx_core.records import Label, Verdict
 from fdarx_core.records.review import ReviewItem
 from fdarx_core.report.review import annotator_page
 from fdarx_core.report.review.pieces import pieces_of
@@ -15,7 +16,7 @@ from fdarx_core.review.frame import reviewable
 from fdarx_core.review.items import open_review
 from fdarx_core.review.sampling import Wanted, draw_sample
 from fdarx_core.review.writing import write_review
-from fdarx_core.storage import RunConflict, RunDirectory, StorageError
+from fdarx_core.storage import RunConflict, RunDirectory, StorageError, write_records
 from tests.report.synthetic_run import make_run
 from tests.review.reviewed_runs import HOSTILE, ReviewedBuild, ReviewedEvaluation
 
@@ -81,6 +82,22 @@ def test_the_order_of_parts_changes_nothing(build: ReviewedBuild, tmp_path: Path
     drawn, other = (draw_sample(one.run, Wanted(25, seed=3)) for one in (build, backwards))
     assert drawn.items == other.items and drawn.info["digest"] == other.info["digest"]
     assert draw_sample(build.run, Wanted(25, seed=4)).items != drawn.items
+
+
+def test_a_judge_that_names_its_reason_twice_is_quoted_once(tmp_path: Path) -> None:
+    made = ReviewedBuild(tmp_path / "build", parts=1)
+    place = made.run.part("verdicts", 0)
+    named = [replace(one, detail=f"{one.reason}: and why" if one.reason else "") for one in made.verdicts]
+    write_records(place, named, Verdict)
+    items = draw_sample(made.run, Wanted(500, tasks=["correctness", "quality"])).items
+    assert {item.because for item in items if item.decision == item.choices[1]} == {"some_reason: and why"}
+
+
+def test_a_build_that_lost_a_label_is_named_as_such(tmp_path: Path) -> None:
+    made = ReviewedBuild(tmp_path / "build", parts=1)
+    write_records(made.run.part("labels", 0), [], Label)
+    with pytest.raises(StorageError, match="rests on a label or passage that the run does not have; delete the run"):
+        draw_sample(made.run, Wanted(5))
 
 
 def test_of_an_evaluation_one_prediction_a_question_is_drawn(evaluation: ReviewedEvaluation) -> None:

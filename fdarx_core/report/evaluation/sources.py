@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TypeVar
 
-import pyarrow as pa
-import pyarrow.compute as pc
-
 from fdarx_core.evaluation.places import Place, gold_places, places
-from fdarx_core.records import Equivalence, Passage, Prediction, QuestionAnswer, from_table
-from fdarx_core.storage import RunDirectory, read_table
+from fdarx_core.records import Equivalence, Passage, Prediction, QuestionAnswer
+from fdarx_core.storage import RunDirectory, read_where
 
 Record = TypeVar("Record")
 
@@ -58,8 +55,6 @@ def shown_places(prediction: Prediction) -> list[Place]:
     return places(prediction.set_id, prediction.shown, prediction.shown_set_ids)
 
 
-def _kept(run: RunDirectory, kind: str, column: str, wanted: Iterable[str], record: type[Record]) -> Iterator[Record]:
-    values = pa.array(sorted(wanted), pa.string())
+def _kept(run: RunDirectory, kind: str, column: str, wanted: Collection[str], record: type[Record]) -> Iterator[Record]:
     for part in run.parts(kind):
-        table = read_table(part)
-        yield from from_table(table.filter(pc.is_in(table[column], value_set=values)), record)
+        yield from read_where(part, column, wanted, record)

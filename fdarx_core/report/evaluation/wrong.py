@@ -9,12 +9,9 @@ from functools import partial
 from itertools import zip_longest
 from typing import Any, TypeVar
 
-import pyarrow as pa
-import pyarrow.compute as pc
-
-from fdarx_core.records import Grade, Prediction, from_table
+from fdarx_core.records import Grade, Prediction
 from fdarx_core.report.picks import Picks
-from fdarx_core.storage import Location, RunDirectory, read_table
+from fdarx_core.storage import Location, RunDirectory, read_table, read_where
 
 KINDS: dict[str, str] = {
     "incorrect": "Incorrect answer",
@@ -126,17 +123,12 @@ def _read(run: RunDirectory, picked: Sequence[_Spotted]) -> list[WrongAnswer]:
     predictions: dict[str, Prediction] = {}
     grades: dict[str, Grade] = {}
     for (model, name), wanted in ids.items():
-        said = _rows(run.file(f"predictions/{model}/{name}"), "id", wanted, Prediction)
-        judged = _rows(run.file(f"grades/{model}/{name}"), "prediction_id", wanted, Grade)
+        said = read_where(run.file(f"predictions/{model}/{name}"), "id", wanted, Prediction)
         predictions |= {prediction.id: prediction for prediction in said}
-        grades |= {grade.prediction_id: grade for grade in judged}
+        if (graded := run.file(f"grades/{model}/{name}")).exists():
+            judged = read_where(graded, "prediction_id", wanted, Grade)
+            grades |= {grade.prediction_id: grade for grade in judged}
     return [WrongAnswer(one.kind, predictions[one.prediction_id], grades.get(one.prediction_id)) for one in picked]
-
-
-def _rows(part: Location, column: str, wanted: Sequence[str], record: type[Item]) -> Iterator[Item]:
-    if part.exists():
-        table = read_table(part)
-        yield from from_table(table.filter(pc.is_in(table[column], value_set=pa.array(wanted, pa.string()))), record)
 
 
 def _group(cell: Place) -> str:

@@ -16,10 +16,9 @@ from fdarx_core.records import Cell, Prediction
 from fdarx_core.review.agreement import collect
 from fdarx_core.review.calibration.answered import GRADE, RIGHT, round_of
 from fdarx_core.review.calibration.rounds import Round
-from fdarx_core.review.cases import rows_where
 from fdarx_core.review.items import Review, open_review
 from fdarx_core.review.making import answer_of
-from fdarx_core.storage import RunDirectory, StorageError, read_records, read_table
+from fdarx_core.storage import RunDirectory, StorageError, read_records, read_table, read_where
 
 _READ = ["prediction_id", "question_id", "set_id", "setting", "retriever", "type", "outcome", "grade"]
 
@@ -111,7 +110,7 @@ def _check_held(review: Review, run: RunDirectory) -> None:
     parts = (
         part for model in sorted({one.model for one in items.values()}) for part in run.parts(f"predictions/{model}")
     )
-    said = {row.id: answer_of(row) for part in parts for row in rows_where(part, "id", items, Prediction)}
+    said = {row.id: answer_of(row) for part in parts for row in read_where(part, "id", items, Prediction)}
     if other := sum(said.get(name) != item.answer for name, item in items.items()):
         raise StorageError(
             f"{review.root} was drawn from {review.info['run']} as it stood then: {other} of its {len(items)} answers "
