@@ -114,4 +114,5 @@ def _first_problem(error: ValidationError, prog: str) -> str:
     problem = error.errors()[0]
     option = _flag(str(problem["loc"][0])) if problem["loc"] else "options"
     given = "" if problem["type"] == "missing" else f" (given: {problem['input']!r})"
-    return f"{option}: {problem['msg']}{given}; see `{prog} --help`"
+    says = problem["msg"].removeprefix("Value error, ")  # pydantic's word for what our own checks say
+    return f"{option}: {says}{given}; see `{prog} --help`"

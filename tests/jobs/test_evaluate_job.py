@@ -172,7 +172,7 @@ def test_a_plan_asks_nothing(example_build: Path, server: LoopbackServer, tmp_pa
 @pytest.mark.parametrize(
     ("more", "told"),
     [
-        (("--settings", "oracle,open_book"), "--settings: Value error, there is no setting open_book"),
+        (("--settings", "oracle,open_book"), "--settings: there is no setting open_book"),
         (("--retrievers", "bm26"), "there is no retriever bm26"),
         (("--judge", "nobody"), "--judge nobody: there is no such model"),
         (("--models", "missing.yaml"), "cannot read missing.yaml"),
