@@ -14,7 +14,7 @@ from fdarx_core.tuning.packing import NOT_COUNTED, laid_out, packed
 from fdarx_core.tuning.pairs import Pair
 from fdarx_core.tuning.recipe import Recipe
 
-PAIRS, BATCH, ROUNDS = 24, 4, 3
+PAIRS, BATCH, ROUNDS = 20, 4, 3
 
 
 class Speeds(NamedTuple):

@@ -9,7 +9,6 @@ from typing import Any
 
 from pydantic import Field
 
-from fdarx_core.evaluation.metrics.semantic import check_model
 from fdarx_core.pipeline.tuning.what import Tuning
 from fdarx_core.rag.tasks import HYPOTHETICAL_ANSWER
 from fdarx_core.records import content_id
@@ -17,7 +16,7 @@ from fdarx_core.retrieval.encoder_info import fingerprint
 from fdarx_core.retrieval.models import ModelDirectories, ModelMissing, check_installed
 from fdarx_core.tuning.pairs import Pair
 from fdarx_core.tuning.recipe import Recipe
-from jobs.options import JobConfig
+from jobs.measuring_config import BertscoreConfig
 
 _HOW = {"out", "cpus", "workers", "model", "questions"}
 _LIBRARIES = ("torch", "transformers", "peft", "rapidfuzz")
@@ -25,7 +24,7 @@ _LIBRARIES = ("torch", "transformers", "peft", "rapidfuzz")
 _WEIGHTS = ("*.safetensors", "*.bin")
 
 
-class FinetuneConfig(JobConfig):
+class FinetuneConfig(BertscoreConfig):
     """Options of `fdarx finetune`."""
 
     questions: str = Field(
@@ -53,12 +52,6 @@ class FinetuneConfig(JobConfig):
     cosine_model: str | None = Field(
         None, description="local directory of an embedding model for similarity (all-MiniLM-L6-v2, if installed)"
     )
-    bertscore_model: str | None = Field(
-        None, description="local directory of a model for BERTScore, as roberta-large; without it there is none"
-    )
-    bertscore_layers: int | None = Field(
-        None, ge=1, description="layers of that model to use (what bert-score's authors chose for a model of its name)"
-    )
     resamples: int = Field(2000, ge=100, description="bootstrap resamples; more make steadier intervals")
     seed: int = Field(0, description="fixes the split, the order of training, and the intervals")
     cpus: int | None = Field(None, ge=1, description="CPUs of this machine to use; on a cluster Ray decides (all)")
@@ -69,11 +62,7 @@ class FinetuneConfig(JobConfig):
             if find_spec(library) is None:
                 raise ModelMissing(f"fine-tuning needs {library}: pip install 'fdarx[models]'")
         _check_model(Path(self.model))
-        if self.bertscore_model is not None:
-            try:
-                check_model(self.bertscore_model, self.bertscore_layers)
-            except (ImportError, ValueError) as error:
-                raise ModelMissing(f"--bertscore-model: {error}") from error
+        self.check_bertscore()
         names = {"rank", "alpha", "rate", "epochs", "batch", "length", "evaluate_every", "patience", "seed"}
         return Tuning(
             model=str(Path(self.model).absolute()),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -18,6 +19,13 @@ class LossPoint:
     rate: float
     tokens: int
     validation_loss: float | None = None
+
+
+def checked(step: int, loss: float) -> float:
+    """The loss. Raises ValueError where it is no finite number: no later step would mend that."""
+    if not math.isfinite(loss):
+        raise ValueError(f"the loss of step {step} is {loss}: the training diverged; set a lower --rate")
+    return loss
 
 
 def lowest(curve: Sequence[LossPoint]) -> LossPoint | None:

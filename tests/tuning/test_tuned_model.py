@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +10,7 @@ import pytest
 
 from fdarx_core.records import content_id
 from fdarx_core.tuning.answering import answers
-from fdarx_core.tuning.encoding import ChatEncoder, encode_all
+from fdarx_core.tuning.encoding import ChatEncoder, encode_all, encode_parts
 from fdarx_core.tuning.model import Tuned
 from fdarx_core.tuning.packing import laid_out
 from fdarx_core.tuning.pairs import Pair, read_pairs
@@ -66,6 +67,25 @@ def test_pairs_that_are_too_long_are_told_of(encoder: ChatEncoder, pairs: list[P
     kept, rejects = encode_all([pairs[0], long], encoder, longest)
     assert [one.id for one in kept] == [pairs[0].id]
     assert [(one.id, one.reason, one.source) for one in rejects] == [("long", "too_long", "T")]
+
+
+def test_what_is_learnt_from_is_encoded_by_part(encoder: ChatEncoder, pairs: list[Pair]) -> None:
+    parts = ("train", "validation", "test", "train", "validation")
+    placed = [replace(one, part=part) for one, part in zip(pairs, parts, strict=True)]
+    encoded, rejects = encode_parts(placed, encoder, 1024)
+    assert {part: [one.id for one in rows] for part, rows in encoded.items()} == {
+        "train": [pairs[0].id, pairs[3].id],
+        "validation": [pairs[1].id, pairs[4].id],
+    }
+    assert not rejects
+    with pytest.raises(ValueError, match="no pair of the train part has at most 16 tokens, see --length"):
+        encode_parts(placed, encoder, 16)
+
+
+def test_a_directory_without_a_tokenizer(tmp_path: Path) -> None:
+    (tmp_path / "config.json").write_text('{"model_type": "llama"}')
+    with pytest.raises(ValueError, match="holds no tokenizer that transformers can read"):
+        ChatEncoder(str(tmp_path))
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fdarx_core.tuning.curve import LossPoint, has_settled, lowest
+from fdarx_core.tuning.curve import LossPoint, checked, has_settled, lowest
 from fdarx_core.tuning.encoding import Encoded
 from fdarx_core.tuning.measures import BASE, TUNED, ExamAnswer, figures
 from fdarx_core.tuning.packing import NOT_COUNTED, laid_out, pack, packed
@@ -66,6 +66,13 @@ def test_the_rate_rises_and_falls_to_nearly_nothing() -> None:
     assert np.all(np.diff(rates[:6]) > 0)
     assert np.all(np.diff(rates[5:]) < 0)
     assert 0 < rates[-1] < 0.01
+
+
+@pytest.mark.parametrize("loss", [float("nan"), float("inf")])
+def test_a_training_that_diverged_is_told_to_go_slower(loss: float) -> None:
+    assert checked(7, 1.5) == 1.5
+    with pytest.raises(ValueError, match=r"step 7 .*--rate"):
+        checked(7, loss)
 
 
 def curve(*losses: float | None) -> list[LossPoint]:

@@ -95,9 +95,9 @@ class FineTuning:
 
     def _fit(self, gauge: Any, failed: list[BaseException]) -> None:
         from ray.train.v2.api.config import FailureConfig, LoggingConfig, RunConfig, ScalingConfig
-        from ray.train.v2.torch.torch_trainer import TorchTrainer
 
-        from fdarx_core.pipeline.tuning.worker import train  # which needs torch
+        from fdarx_core.pipeline.tuning.trainer import Trainer
+        from fdarx_core.pipeline.tuning.worker import train  # which needs torch, as does the trainer
 
         logging.getLogger("ray.train").setLevel(logging.ERROR)
         os.environ.setdefault("RAY_TRAIN_ENABLE_PREEMPTION_WATCHER", "0")  # nothing here heeds its warning
@@ -111,7 +111,7 @@ class FineTuning:
                     failure_config=FailureConfig(max_failures=_RETRIES),
                     logging_config=LoggingConfig(log_level="ERROR"),
                 )
-                TorchTrainer(train, train_loop_config=told, scaling_config=scaling, run_config=kept).fit()
+                Trainer(train, train_loop_config=told, scaling_config=scaling, run_config=kept).fit()
         except BaseException as error:
             failed.append(error)
 

@@ -12,7 +12,7 @@ import ray.train.torch
 from fdarx_core.pipeline.tuning.checkpoints import Checkpoints, State
 from fdarx_core.pipeline.tuning.what import Tuning
 from fdarx_core.storage import RunDirectory, read_records
-from fdarx_core.tuning.curve import LossPoint, has_settled, lowest
+from fdarx_core.tuning.curve import LossPoint, checked, has_settled, lowest
 from fdarx_core.tuning.encoding import Encoded
 from fdarx_core.tuning.model import Tuned
 from fdarx_core.tuning.packing import Sequences, packed
@@ -57,13 +57,12 @@ class Worker:
         if self._rank == 0:
             self._tuned.restore(state.best)
             self._write_adapter()
-        ray.train.report({"step": state.step})
 
     def _step(self, step: int) -> None:
         members = [self._sequences[at] for at in self._schedule.members(step)]
         tokens = sum(row.answer_tokens for row in members)
         rate = self._schedule.rate(step)
-        loss = self._updated(members, tokens, rate)
+        loss = checked(step, self._updated(members, tokens, rate))
         self._state.step = step
         point = LossPoint(step, step / self._schedule.steps_an_epoch, loss, rate, tokens)
         self._state.curve.append(point)
@@ -95,7 +94,8 @@ class Worker:
             for row in self._dealt(self._validation):
                 total += self._tuned.loss(row)
         self._add_up([total])
-        point.validation_loss = float(total) / sum(row.answer_tokens for row in self._validation)
+        tokens = sum(row.answer_tokens for row in self._validation)
+        point.validation_loss = checked(point.step, float(total) / tokens)
         state = self._state
         if lowest(state.curve) is point:
             state.best = self._tuned.weights()
