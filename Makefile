@@ -73,6 +73,7 @@ bench: $(VENV)/models  ## what the performance claims rest on; needs the real la
 	$(RUN) benchmarks.throughput
 	$(RUN) benchmarks.sizing
 	$(RUN) benchmarks.calibration
+	$(RUN) benchmarks.finetuning
 
 clean:
 	rm -rf $(VENV) .cache
