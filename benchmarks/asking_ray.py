@@ -1,4 +1,4 @@
-"""Asking through Ray Data: the conversation's window against the ideal one, on a server of fixed latency.
+"""Asking through Ray Data: the window of the asking operator against the ideal one, on a server of fixed latency.
 
     python -m benchmarks.asking_ray [--requests 7680] [--in-flight 128] [--latency 0.5]
 
@@ -16,16 +16,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from fdarx_core.generation.tasks import GENERATE_FACTUAL
-from fdarx_core.labels import Identity, Source
 from fdarx_core.llm import ResponseStore
-from fdarx_core.llm.models import ModelConfig
-from fdarx_core.pipeline.dossier import Dossier
-from fdarx_core.pipeline.flow import Flow, numbered_parts
-from fdarx_core.pipeline.outside import Outside
-from fdarx_core.pipeline.sink import Sink
-from fdarx_core.pipeline.stepping import Address, Asked
+from fdarx_core.llm.model_config import ModelConfig
+from fdarx_core.pipeline.asking import ClientPool
+from fdarx_core.pipeline.build_steps import baseline
+from fdarx_core.pipeline.executor import Work
+from fdarx_core.pipeline.ray_executor import RayExecutor
+from fdarx_core.pipeline.steps import Address, Exchange, Part, Stage
 from fdarx_core.records import Request
-from fdarx_core.storage import Location, RunDirectory
+from fdarx_core.storage import Location
 from jobs.ray_session import ray_session
 from tests.llm.loopback_server import LoopbackServer
 
@@ -43,16 +42,16 @@ class AskOfEach:
     def endpoints(self) -> frozenset[str]:
         return frozenset((self.address.name,))
 
-    def requests(self, dossier: Dossier) -> list[Request]:
-        return [self._request(f"{dossier.identity.set_id}-{number}") for number in range(A_LABEL)]
+    def requests(self, set_id: str) -> list[Request]:
+        return [self._request(f"{set_id}-{number}") for number in range(A_LABEL)]
 
     def _request(self, name: str) -> Request:
         context = f"{name}: the recommended starting dose is 40 mg once daily, taken with food. " * 12
         slots = {"drug": name, "section_title": "", "section_path": "", "section_code": "", "context": context, "k": 3}
         return GENERATE_FACTUAL.request(slots, endpoint=self.address.name, sampling=self.address.sampling)
 
-    def take(self, dossier: Dossier, asked: Sequence[Asked]) -> None:
-        dossier.close("asked", len(asked), len(asked), len(asked))
+    def take(self, set_id: str, exchanges: Sequence[Exchange]) -> None:
+        assert len(exchanges) == A_LABEL
 
 
 def main() -> int:
@@ -62,23 +61,24 @@ def main() -> int:
     parser.add_argument("--in-flight", type=int, default=128)
     parser.add_argument("--latency", type=float, default=0.5)
     options = parser.parse_args()
-    labels = [Identity(f"{i:06d}", 1, "", "", "", [], "", Source("")) for i in range(options.requests // A_LABEL)]
+    labels = [f"{i:06d}" for i in range(options.requests // A_LABEL)]
+    parts = [Part(start, labels[start : start + 8]) for start in range(0, len(labels), 8)]
     with (
         tempfile.TemporaryDirectory() as folder,
         LoopbackServer(lambda body: '{"items": []}', options.latency, keep_calls=False) as server,
     ):
         model = ModelConfig(name="loopback", model="m", base_url=server.openai_url, max_in_flight=options.in_flight)
-        step = AskOfEach(Address(model.name, model.answers_depend_on))
-        run = RunDirectory.begin(folder, job="benchmark", config={}, versions={})
-        flow = Flow([step], ResponseStore(Location(folder) / "responses"), Outside({model.name: model}))
+        step = AskOfEach(Address(model.name, model.request_parameters))
+        stage = Stage("benchmark", lambda part: part.inputs, [step], lambda number, states: A_LABEL * len(states))
+        store = ResponseStore(Location(folder) / "responses")
+        work = Work([(stage, parts)], ClientPool({model.name: model}), baseline(), store)
         start = time.monotonic()
         with ray_session(2):
             ready = time.monotonic()
-            accounts = list(flow.build_parts(numbered_parts(labels), Sink(run)))
+            answered = sum(result.account for result in RayExecutor().run(work))
             ended = time.monotonic()
         window = server.last_at - server.first_at
     ideal = len(labels) * A_LABEL * options.latency / options.in_flight
-    answered = sum(count.kept for counts in accounts for count in counts)
     print(
         f"{answered} of {len(labels) * A_LABEL} answered; Ray {ready - start:.1f} s, whole flow {ended - ready:.1f} s"
     )

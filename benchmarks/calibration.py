@@ -21,10 +21,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from fdarx_core.evaluation.aggregates import Codes, Numbers
-from fdarx_core.review.calibration.active import Pool, chances, drawn
-from fdarx_core.review.calibration.ppi import Estimate, calibrated, people_alone
-from fdarx_core.review.calibration.rounds import Round
+from fdarx_core.evaluation.metrics import Codes, Numbers
+from fdarx_core.review.active_sampling import AnswerPool, inclusion_probabilities, pareto_sample
+from fdarx_core.review.prediction_powered import CalibratedEstimate, LabelingRound, calibrated_share, people_share
 
 LEAST, MOST = 0.93, 0.97
 
@@ -98,20 +97,20 @@ class World:
         judge = dice.random(answers) < np.where(people, rates[:, 1], 1 - rates[:, 2])
         return cls(people.astype(np.float64), judge.astype(np.float64), kind.astype(np.int64))
 
-    def seen(self, rows: Codes, chance: Numbers) -> Round:
-        return Round(rows, self.people[rows], chance[rows])
+    def seen(self, rows: Codes, chance: Numbers) -> LabelingRound:
+        return LabelingRound(rows, self.people[rows], chance[rows])
 
 
-Draw = Callable[[np.random.Generator, World, int], list[Round]]
+Draw = Callable[[np.random.Generator, World, int], list[LabelingRound]]
 
 
-def by_chance(dice: np.random.Generator, world: World, labels: int) -> list[Round]:
+def by_chance(dice: np.random.Generator, world: World, labels: int) -> list[LabelingRound]:
     """All with the same chance."""
     rows = len(world.people)
     return [world.seen(dice.choice(rows, labels, replace=False), np.full(rows, labels / rows))]
 
 
-def in_strata(dice: np.random.Generator, world: World, labels: int) -> list[Round]:
+def in_strata(dice: np.random.Generator, world: World, labels: int) -> list[LabelingRound]:
     """As many of what the judge found right as of the rest."""
     found: list[Codes] = []
     chance = np.zeros(len(world.judge))
@@ -122,12 +121,14 @@ def in_strata(dice: np.random.Generator, world: World, labels: int) -> list[Roun
     return [world.seen(np.concatenate(found), chance)]
 
 
-def actively(dice: np.random.Generator, world: World, labels: int) -> list[Round]:
+def actively(dice: np.random.Generator, world: World, labels: int) -> list[LabelingRound]:
     """A third by chance, then the rest where what people said of these makes it seem to tell most."""
     rounds, more = by_chance(dice, world, labels // 3), labels - labels // 3
     verdict = world.judge.astype(np.int64)
-    chance = chances(Pool(np.zeros_like(verdict), verdict + 2 * world.kind, verdict), rounds, more)
-    return [*rounds, world.seen(drawn(chance, dice.random(len(chance)), more), chance)]
+    chance = inclusion_probabilities(
+        AnswerPool(np.zeros_like(verdict), verdict + 2 * world.kind, verdict), rounds, more
+    )
+    return [*rounds, world.seen(pareto_sample(chance, dice.random(len(chance)), more), chance)]
 
 
 def main(arguments: list[str]) -> int:
@@ -186,12 +187,12 @@ def repeated(
         for name, draw in draws.items():
             rounds = draw(dice, world, chosen.labels)
             people, both = found[name]
-            people.add(truth, *bounds(people_alone(chosen.answers, rounds)))
-            both.add(truth, *bounds(calibrated(world.judge, rounds)))
+            people.add(truth, *bounds(people_share(chosen.answers, rounds)))
+            both.add(truth, *bounds(calibrated_share(world.judge, rounds)))
     return raw, found
 
 
-def bounds(found: Estimate) -> tuple[float, float]:
+def bounds(found: CalibratedEstimate) -> tuple[float, float]:
     """Of an estimate that has an interval. Raises ValueError for one without."""
     if found.low is None or found.high is None:
         raise ValueError(f"no interval: {found.by} ({found.labels}); give more --labels")

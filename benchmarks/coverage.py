@@ -17,8 +17,8 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from fdarx_core.evaluation.aggregates import SCORE_AGGREGATES, Codes, Columns, Numbers
-from fdarx_core.evaluation.statistics import Slice, estimate
+from fdarx_core.evaluation.bootstrap import MetricSlice, estimate
+from fdarx_core.evaluation.metrics import SCORE_METRICS, Codes, Numbers, ScoreColumns
 
 METRICS = ("accuracy", "refusal_f1")
 BOUNDS = (0.92, 0.98)
@@ -83,9 +83,9 @@ def drawn_for(dice: np.random.Generator, means: Numbers) -> Numbers:
 
 def held(table: pa.Table, seed: int, resamples: int) -> list[bool]:
     """For each metric, whether its interval holds the true value."""
-    columns = Columns(table)
+    columns = ScoreColumns(table)
     everywhere = np.ones(columns.rows, dtype=np.bool_)
-    slices = [Slice(SCORE_AGGREGATES[name], everywhere) for name in METRICS]
+    slices = [MetricSlice(SCORE_METRICS[name], everywhere) for name in METRICS]
     estimates = estimate(columns, slices, seed=seed, resamples=resamples)
     return [
         one.low is not None and one.high is not None and one.low <= truth <= one.high

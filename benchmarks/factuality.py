@@ -22,12 +22,12 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from statistics import median
 
-from fdarx_core.factuality.claims import claims_of
-from fdarx_core.factuality.entailment.inference import Inference, Pair
-from fdarx_core.factuality.entailment.nli import NliEntailment
-from fdarx_core.labels import find_sources, parse_label, read_source
+from fdarx_core.baseline.claims import claims_of
+from fdarx_core.labels import find_sources, parse_document, read_source
 from fdarx_core.records import CheckedAnswer, Reject
-from fdarx_core.retrieval import Collection, Queries, retriever
+from fdarx_core.retrieval import Collection, Queries, get_retriever
+from fdarx_core.verify.cross_encoder import CrossEncoder
+from fdarx_core.verify.engine import Inference, TextPair
 
 ROUNDS = 3
 LEAST = 3.0
@@ -42,7 +42,7 @@ WORDS = 30_000
 ANSWERS = ("medlfqa/kqa_golden_test.mistral-7b.jsonl", "medlfqa/live_qa_test.mistral-7b.jsonl")
 
 Row = tuple[float, float, float]
-Way = Callable[[Sequence[Pair]], list[Row]]
+Way = Callable[[Sequence[TextPair]], list[Row]]
 
 
 def claims(data: Path, wanted: int) -> list[str]:
@@ -63,13 +63,13 @@ def label_passages(data: Path) -> list[str]:
     """Those of the first labels."""
     sources = find_sources([str(data / "spl" / "dm_spl_release_human_rx.zip")]).sources[:LABELS]
     read = [one for source in sources for one in read_source(source)]
-    return [passage.text for one in read if not isinstance(one, Reject) for passage in parse_label(one[1])[1]]
+    return [passage.text for one in read if not isinstance(one, Reject) for passage in parse_document(one[1])[1]]
 
 
-def pairs_of(texts: Sequence[str], passages: Sequence[str]) -> list[Pair]:
+def pairs_of(texts: Sequence[str], passages: Sequence[str]) -> list[TextPair]:
     """Each claim with its nearest passages."""
-    found = retriever("bm25").rank(Queries(texts), Collection(passages), K)
-    return [Pair(passages[at], text) for text, ranked in zip(texts, found, strict=True) for at, _ in ranked]
+    found = get_retriever("bm25").rank(Queries(texts), Collection(passages), K)
+    return [TextPair(passages[at], text) for text, ranked in zip(texts, found, strict=True) for at, _ in ranked]
 
 
 def model_of(shape: Mapping[str, int], texts: Sequence[str], folder: Path) -> str:
@@ -97,7 +97,7 @@ def one_by_one(directory: str, padding: str | bool) -> Way:
     tokenizer = AutoTokenizer.from_pretrained(directory)
     model = AutoModelForSequenceClassification.from_pretrained(directory).eval()
 
-    def judge(pair: Pair) -> Row:
+    def judge(pair: TextPair) -> Row:
         inputs = tokenizer(
             pair.premise, pair.hypothesis, truncation=True, max_length=LONGEST, padding=padding, return_tensors="pt"
         )
@@ -110,16 +110,16 @@ def one_by_one(directory: str, padding: str | bool) -> Way:
 
 def batched(directory: str) -> Way:
     """Ours."""
-    entailment = NliEntailment(directory, device="cpu")
+    entailment = CrossEncoder(directory, device="cpu")
 
-    def judge(pairs: Sequence[Pair]) -> list[Row]:
+    def judge(pairs: Sequence[TextPair]) -> list[Row]:
         found = [one for one in entailment.judge(pairs) if isinstance(one, Inference)]
         return [(one.entailment, one.neutral, one.contradiction) for one in found]
 
     return judge
 
 
-def measure(name: str, ways: Mapping[str, Way], pairs: Sequence[Pair]) -> dict[str, float]:
+def measure(name: str, ways: Mapping[str, Way], pairs: Sequence[TextPair]) -> dict[str, float]:
     """Seconds of each way, the median over rounds in turn; prints claims a second. Raises where results differ."""
     taken: dict[str, list[float]] = {way: [] for way in ways}
     for _ in range(ROUNDS):
@@ -142,7 +142,7 @@ def measure(name: str, ways: Mapping[str, Way], pairs: Sequence[Pair]) -> dict[s
     return seconds
 
 
-def fitting(directory: str, pairs: Sequence[Pair]) -> list[Pair]:
+def fitting(directory: str, pairs: Sequence[TextPair]) -> list[TextPair]:
     """The pairs that all ways read whole: of others the one-by-one ways would read a part."""
     from transformers import AutoTokenizer
 

@@ -17,8 +17,7 @@ from dataclasses import dataclass
 
 from lxml import etree
 
-from fdarx_core.labels import parse_label
-from fdarx_core.labels.sources import find_sources, read_source
+from fdarx_core.labels import find_sources, parse_document, read_source
 from fdarx_core.records import Passage
 
 NS = "{urn:hl7-org:v3}"
@@ -63,7 +62,7 @@ class Fidelity:
 
 def measure(data: bytes, total: Fidelity, lost: Counter[str]) -> None:
     """Add one document to `total`, and the words that were not found to `lost`."""
-    _, passages = parse_label(data)
+    _, passages = parse_document(data)
     total.passage_tokens += sum(len(passage.text.split()) for passage in passages)
     for text, words in _by_section(data, passages):
         chunks = _flatten(text).split()

@@ -14,20 +14,103 @@ from __future__ import annotations
 
 import argparse
 import os
+import random
 import signal
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from statistics import median
+from typing import Any, NamedTuple
 
-from benchmarks.finetuning_speed import speeds
 from fdarx_core.storage import RunDirectory, read_records
-from fdarx_core.tuning.curve import LossPoint
-from fdarx_core.tuning.pairs import Pair, read_pairs
+from fdarx_core.tuning.encoding import (
+    IGNORE_INDEX,
+    ChatEncoder,
+    EncodedPair,
+    concatenate_pairs,
+    encode_pairs,
+    pack_pairs,
+)
+from fdarx_core.tuning.pairs import TrainingPair, read_pairs
+from fdarx_core.tuning.training import LoraModel, LossPoint, TrainingConfig
 from tests.conftest import REPOSITORY
 from tests.tuning.made_pairs import chat_model
+
+PAIRS, BATCH, ROUNDS = 20, 4, 3
+
+
+class Speeds(NamedTuple):
+    """Tokens of pairs, padding not among them, that a core trains on in a second, in sequences and in padded batches;
+    and the share of padding in the latter, of room left in the former."""
+
+    packed: float
+    padded: float
+    padding: float
+    room: float
+
+    @property
+    def ratio(self) -> float:
+        return self.packed / self.padded
+
+
+def speeds(model: str, pairs: Sequence[TrainingPair], length: int) -> Speeds:
+    """Both ways by turns over the same pairs, with the same adapter and optimizer."""
+    rows = encode_pairs(random.Random(3).sample([*pairs], PAIRS), ChatEncoder(model), length)[0]
+    training = Training(model)
+    ways = (lambda: training.packed(rows, length), lambda: training.padded(rows))
+    times = [[_seconds(way) for way in ways] for _ in range(ROUNDS)]
+    tokens = sum(len(row.tokens) for row in rows)
+    ours, theirs = (tokens / median(column) for column in zip(*times, strict=True))
+    filled = sum(max(len(row.tokens) for row in batch) * len(batch) for batch in _batches(rows))
+    return Speeds(ours, theirs, 1 - tokens / filled, 1 - tokens / (length * len(pack_pairs(rows, length))))
+
+
+class Training:
+    """An adapter on a model, and steps on it."""
+
+    def __init__(self, model: str) -> None:
+        self._tuned = LoraModel(model, TrainingConfig(), device_name="cpu")
+        self._torch = self._tuned.torch
+        self._torch.set_num_threads(1)
+        self._optimizer = self._torch.optim.AdamW(self._tuned.parameters, lr=1e-4)
+
+    def packed(self, rows: Sequence[EncodedPair], length: int) -> None:
+        """As `fdarx finetune` does, a step a sequence."""
+        for sequence in pack_pairs(rows, length):
+            self._step(self._tuned.loss(sequence) / sequence.answer_tokens)
+
+    def padded(self, rows: Sequence[EncodedPair]) -> None:
+        """A step a batch, in the order of the rows; the model itself makes the loss of the labels."""
+        self._tuned.model.train()
+        for batch in _batches(rows):
+            width = max(len(row.tokens) for row in batch)
+            tokens = [row.tokens + [0] * (width - len(row.tokens)) for row in batch]
+            mask = [[1] * len(row.tokens) + [0] * (width - len(row.tokens)) for row in batch]
+            labels = [concatenate_pairs([row]).labels + [IGNORE_INDEX] * (width - len(row.tokens)) for row in batch]
+            told = {"input_ids": tokens, "attention_mask": mask, "labels": labels}
+            made = self._tuned.model(**{name: self._torch.tensor(rows) for name, rows in told.items()})
+            self._step(made.loss)
+
+    def _step(self, loss: Any) -> None:
+        loss.backward()
+        self._torch.nn.utils.clip_grad_norm_(self._tuned.parameters, 1.0)
+        self._optimizer.step()
+        self._optimizer.zero_grad()
+
+
+def _batches(rows: Sequence[EncodedPair]) -> Iterator[Sequence[EncodedPair]]:
+    for start in range(0, len(rows), BATCH):
+        yield rows[start : start + BATCH]
+
+
+def _seconds(way: Callable[[], None]) -> float:
+    start = time.process_time()
+    way()
+    return time.process_time() - start
+
 
 LEAST_FALL = 0.5
 LEAST_STEPS = 40
@@ -112,7 +195,7 @@ def _listed(values: Sequence[float]) -> str:
     return ", ".join(f"{one:.2f}" for one in values)
 
 
-def packs(model: str, pairs: Sequence[Pair]) -> bool:
+def packs(model: str, pairs: Sequence[TrainingPair]) -> bool:
     """Whether packed training is the faster."""
     told = speeds(model, pairs, WIDE_LENGTH)
     print(f"padding {told.padding:.0%} of padded batches, room left in packed sequences {told.room:.0%}")

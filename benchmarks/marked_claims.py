@@ -18,12 +18,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from fdarx_core.factuality.entailment.inference import Entailment, Inference, Judgement, Pair
-from fdarx_core.factuality.entailment.nli import NliEntailment
-from fdarx_core.factuality.entailment.rules import RulesEntailment
-from fdarx_core.factuality.verdicts import CONTRADICTED, SUPPORTED, THRESHOLD, UNSCORED, UNSUPPORTED
-from fdarx_core.labels import find_sources, parse_label, read_source
+from fdarx_core.baseline.entailment import RuleEngine
+from fdarx_core.factuality.scores import CONTRADICTED, SUPPORTED, THRESHOLD, UNSCORED, UNSUPPORTED
+from fdarx_core.labels import find_sources, parse_document, read_source
 from fdarx_core.records import Label, Passage, Reject
+from fdarx_core.verify.cross_encoder import CrossEncoder
+from fdarx_core.verify.engine import Inference, Judgement, TextPair, VerificationEngine
 
 MARKED = Path(__file__).parent.parent / "tests" / "factuality" / "marked_claims.jsonl"
 RELEASE = "spl/dm_spl_release_human_rx.zip"
@@ -34,7 +34,7 @@ CLASSES = (SUPPORTED, CONTRADICTED, UNSUPPORTED)
 class MarkedClaim:
     """A claim with the passage that it was written for; `changed` says how it was made."""
 
-    pair: Pair
+    pair: TextPair
     mark: str
     changed: str
 
@@ -55,7 +55,7 @@ def marked_claims(release: Path) -> list[MarkedClaim]:
     found = []
     for row in rows:
         label, passages = labels[row["set_id"]]
-        pair = Pair(passages[row["passage"]].text, row["claim"], label.drug_name)
+        pair = TextPair(passages[row["passage"]].text, row["claim"], label.drug_name)
         found.append(MarkedClaim(pair, row["mark"], row["changed"]))
     return found
 
@@ -65,7 +65,7 @@ def labels_of(release: Path, wanted: set[str]) -> dict[str, tuple[Label, list[Pa
     sources = find_sources([str(release)]).sources
     named = [one for one in sources if any(set_id in one.name for set_id in wanted)]
     read = [document for source in named for document in read_source(source)]
-    parsed = (parse_label(document[1]) for document in read if not isinstance(document, Reject))
+    parsed = (parse_document(document[1]) for document in read if not isinstance(document, Reject))
     return {label.set_id: (label, passages) for label, passages in parsed}
 
 
@@ -99,7 +99,7 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--threshold", type=float, default=THRESHOLD)
     parser.add_argument("--show", action="store_true", help="the claims told wrongly, with what was seen")
     chosen = parser.parse_args(arguments)
-    engine: Entailment = NliEntailment(chosen.entailment) if chosen.entailment else RulesEntailment()
+    engine: VerificationEngine = CrossEncoder(chosen.entailment) if chosen.entailment else RuleEngine()
     claims = marked_claims(Path(os.environ.get("FDARX_DATA", "../shared/data")) / RELEASE)
     judged = engine.judge([one.pair for one in claims])
     verdicts = [verdict(one, chosen.threshold) for one in judged]

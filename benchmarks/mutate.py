@@ -1,4 +1,4 @@
-"""Does any damaged file crash the parser or hang it? Real labels, mutated at random, each through `parse_label`.
+"""Does any damaged file crash the parser or hang it? Real labels, mutated at random, each through `parse_document`.
 
     python -m benchmarks.mutate [--count N] [--seed S] [PATH …]
 
@@ -21,8 +21,7 @@ from time import perf_counter
 
 from benchmarks.mutations import MUTATIONS, damage_archive
 from benchmarks.parse import read_all
-from fdarx_core.labels import BadDocument, parse_label
-from fdarx_core.labels.sources import find_sources, read_source
+from fdarx_core.labels import BadDocument, find_sources, parse_document, read_source
 from fdarx_core.records import Reject
 
 LIMIT = 5.0  # seconds a file
@@ -36,7 +35,7 @@ def outcome_of(data: bytes, zipped: bool = False) -> str:
     try:
         if zipped:
             return _outcome_of_archive(data)
-        parse_label(data)
+        parse_document(data)
     except BadDocument as bad:
         return bad.reason
     except Exception:  # a crash is what is looked for
@@ -53,7 +52,7 @@ def _outcome_of_archive(data: bytes) -> str:
     for document in read:
         if isinstance(document, Reject):
             return document.reason
-        parse_label(document[1])
+        parse_document(document[1])
     return PARSED
 
 

@@ -16,8 +16,7 @@ from time import perf_counter
 
 from lxml import etree
 
-from fdarx_core.labels import parse_label
-from fdarx_core.labels.sources import find_sources, read_source
+from fdarx_core.labels import find_sources, parse_document, read_source
 from fdarx_core.records import Reject
 
 ROUNDS = 5
@@ -53,7 +52,7 @@ def run_round(documents: list[bytes]) -> Round:
         start = perf_counter()
         etree.fromstring(data)
         between = perf_counter()
-        _, passages = parse_label(data)
+        _, passages = parse_document(data)
         result.parser += perf_counter() - between
         result.tree += between - start
         result.passages += len(passages)

@@ -33,9 +33,9 @@ import yaml
 from benchmarks.prefix_questions import by_label, chosen, made_build
 from fdarx_core.evaluation.settings import FULL_LABEL
 from fdarx_core.llm import Asker, HttpEndpoint, ModelConfig
-from fdarx_core.llm.tokens import count_messages, counter_of
+from fdarx_core.llm.model_config import count_messages, token_counter
 from fdarx_core.records import Request
-from serving.served import load_served
+from serving.served_model import load_served
 from tests.conftest import EXAMPLES, REPOSITORY
 from tests.engine.environment import installed
 from tests.engine.serve_models import Up, described, serving
@@ -175,7 +175,7 @@ def prepared(options: argparse.Namespace, folder: Path) -> Task:
     texts = [*sorted(EXAMPLES.glob("*.xml")), *sorted((REPOSITORY / "prompts").glob("*.yaml"))]
     weights = built(python, folder / "tiny", texts, HIDDEN, LAYERS)
     counting = ModelConfig(name="counting", model=MODEL, base_url="http://localhost", tokenizer=str(weights))
-    counter, _ = counter_of(counting)
+    counter, _ = token_counter(counting)
     labels = by_label(benchmark, counting, options.label_chars)
     tokens = sum(count_messages(label[0].messages, counter) for label in labels)
     print(f"{len(labels)} labels of {tokens / len(labels):,.0f} tokens each, {QUESTIONS} questions a label; ", end="")

@@ -10,14 +10,14 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from fdarx_core.evaluation.cell import CellKey
-from fdarx_core.evaluation.settings import FULL_LABEL, Room
+from fdarx_core.evaluation.figures import CellKey
+from fdarx_core.evaluation.settings import FULL_LABEL, TokenBudget
 from fdarx_core.llm import ModelConfig
-from fdarx_core.pipeline.stepping import Address
-from fdarx_core.pipeline.sweep.sitting import AnswerAll, Sitting
+from fdarx_core.pipeline.evaluation_steps import AnswerQuestions, EvalSample
+from fdarx_core.pipeline.steps import Address
 from fdarx_core.records import Request
-from fdarx_core.storage.benchmark import read_benchmark
-from jobs.build_benchmark import main as build_benchmark
+from fdarx_core.storage.benchmark_reader import read_benchmark
+from jobs import cli
 
 _SPARE = 1.5
 """Labels built for each that is wanted: not all have questions enough."""
@@ -30,7 +30,7 @@ def made_build(folder: Path, labels: int) -> Path:
     if not archive.is_file():
         raise FileNotFoundError(f"no real labels at {archive}; set FDARX_DATA, or give a build by --run")
     sample = str(int(labels * _SPARE))
-    build_benchmark(["--labels", str(archive), "--sample", sample, "--cpus", "2", "--out", str(folder / "build")])
+    cli.main(["build", "--labels", str(archive), "--sample", sample, "--cpus", "2", "--out", str(folder / "build")])
     return folder / "build"
 
 
@@ -51,10 +51,10 @@ def chosen(build: Path, folder: Path, labels: int, questions: int) -> Path:
 
 def by_label(benchmark: Path, model: ModelConfig, label_chars: int) -> list[list[Request]]:
     """What a sweep asks the model, label by label."""
-    step = AnswerAll(Address(model.name, model.answers_depend_on), Room.of(model, label_chars), top_k=0)
+    step = AnswerQuestions(Address(model.name, model.request_parameters), TokenBudget.of(model, label_chars), top_k=0)
     cell = CellKey(model.name, FULL_LABEL, "")
     labels = read_benchmark(str(benchmark)).examined()
-    return [step.requests(Sitting(one, {}, {}, {}, {cell: one.questions})) for one in labels]
+    return [step.requests(EvalSample(one, {}, {}, {}, {cell: one.questions})) for one in labels]
 
 
 def _rows(file: Path) -> Iterator[dict[str, Any]]:

@@ -23,8 +23,8 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from fdarx_core.retrieval.rerank import BgeReranker
-from serving.environment import FAST
+from fdarx_core.retrieval.encoders import BgeReranker
+from serving.config import SERVE_VARIABLES
 from tests.retrieval import tiny_rerankers
 from tests.serving.counted_reranker import Counted
 
@@ -49,7 +49,7 @@ def requests(count: int) -> list[Asked]:
 @contextmanager
 def deployed(directory: str) -> Iterator[Any]:
     """A handle of the deployment, as `fdarx serve` runs it."""
-    os.environ.update({"RAY_USAGE_STATS_ENABLED": "0", **FAST, **os.environ})
+    os.environ.update({"RAY_USAGE_STATS_ENABLED": "0", **SERVE_VARIABLES, **os.environ})
     import ray
     from ray import serve
 

@@ -26,11 +26,11 @@ from time import process_time
 import numpy as np
 from rank_bm25 import BM25Okapi
 
-from fdarx_core.retrieval import Collection, Queries, retriever, searchable
-from fdarx_core.retrieval.postings import tokenize
+from fdarx_core.retrieval import Collection, Queries, get_retriever, passage_search_text
+from fdarx_core.retrieval.lexical import tokenize
 from fdarx_core.storage import RunDirectory
-from fdarx_core.storage.benchmark.reading import read_labels
-from jobs.build_benchmark import main as build
+from fdarx_core.storage.run_directory import read_labels
+from jobs import cli
 
 ROUNDS = 5
 LEAST = 5.0
@@ -50,7 +50,7 @@ class Asked:
 
 def ours(texts: Sequence[str], questions: Sequence[str]) -> Tops:
     """The retriever `bm25`."""
-    found = retriever("bm25").rank(Queries(questions), Collection(texts), K)
+    found = get_retriever("bm25").rank(Queries(questions), Collection(texts), K)
     return [[position for position, _ in ranked] for ranked in found]
 
 
@@ -77,7 +77,7 @@ def asked_labels(run: str) -> Iterator[Asked]:
     """The run's labels that have questions."""
     for rows in read_labels(RunDirectory.open(run)):
         if rows.questions:
-            texts = [searchable(passage) for passage in rows.passages.values()]
+            texts = [passage_search_text(passage) for passage in rows.passages.values()]
             yield Asked(texts, [question.question for question in rows.questions])
 
 
@@ -99,7 +99,17 @@ def load(run: str | None) -> list[Asked]:
         return list(asked_labels(run))
     data = os.environ.get("FDARX_DATA", "../shared/data")
     with tempfile.TemporaryDirectory() as folder:
-        build(["--labels", f"{data}/spl/dm_spl_release_human_rx.zip", "--sample", "700", "--out", f"{folder}/run"])
+        cli.main(
+            [
+                "build",
+                "--labels",
+                f"{data}/spl/dm_spl_release_human_rx.zip",
+                "--sample",
+                "700",
+                "--out",
+                f"{folder}/run",
+            ]
+        )
         return list(asked_labels(f"{folder}/run"))
 
 

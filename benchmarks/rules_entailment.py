@@ -22,14 +22,14 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.marked_claims import CLASSES, MARKED, RELEASE, labels_of, verdict
-from fdarx_core.factuality.entailment.inference import Pair
-from fdarx_core.factuality.entailment.rules import RulesEntailment
-from fdarx_core.filters.text import sentences
+from fdarx_core.baseline.entailment import RuleEngine
+from fdarx_core.baseline.sentences import split_sentences
+from fdarx_core.verify.engine import TextPair
 
 LEAST = 3000
 FAR = 7
 """Rows from one to the other whose text stands in for what has nothing to do with it."""
-ENGINE = RulesEntailment()
+ENGINE = RuleEngine()
 
 
 def rows(path: Path) -> list[dict[str, Any]]:
@@ -37,31 +37,31 @@ def rows(path: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in path.open(encoding="utf-8")]
 
 
-def conclusions(data: Path, step: int) -> Iterator[Pair]:
+def conclusions(data: Path, step: int) -> Iterator[TextPair]:
     """The sentences of each conclusion with the abstract that stands so many rows on."""
     found = rows(data / "pubmedqa" / "labelled.jsonl")
     for number, row in enumerate(found):
         abstract = "\n".join(found[(number + step) % len(found)]["CONTEXTS"])
-        yield from (Pair(abstract, sentence) for sentence in sentences(row["LONG_ANSWER"]))
+        yield from (TextPair(abstract, sentence) for sentence in split_sentences(row["LONG_ANSWER"]))
 
 
-def statements(data: Path, field: str, step: int) -> Iterator[Pair]:
+def statements(data: Path, field: str, step: int) -> Iterator[TextPair]:
     """The statements of a question with the reference answer that stands so many rows on."""
     for name in ("kqa_golden_test", "live_qa_test"):
         found = rows(data / "medlfqa" / f"{name}.jsonl")
         for number, row in enumerate(found):
             answer = found[(number + step) % len(found)]["Free_form_answer"]
-            yield from (Pair(answer, one) for one in row.get(field) or ())
+            yield from (TextPair(answer, one) for one in row.get(field) or ())
 
 
-def shares(name: str, pairs: Sequence[Pair]) -> str:
+def shares(name: str, pairs: Sequence[TextPair]) -> str:
     """One line of the table."""
     counts = Counter(verdict(one) for one in ENGINE.judge(pairs))
     told = "".join(f"{counts[one] / len(pairs):14.3f}" for one in CLASSES)
     return f"{name:46}{len(pairs):8}{told}"
 
 
-def seconds(pairs: Sequence[Pair]) -> float:
+def seconds(pairs: Sequence[TextPair]) -> float:
     """Of one core, to judge all."""
     start = time.process_time()
     ENGINE.judge(pairs)
@@ -89,7 +89,7 @@ def _speed(data: Path, wanted: int) -> int:
     claims = {
         label.set_id: [row["claim"] for row in rows(MARKED) if row["set_id"] == label.set_id] for label, _ in passages
     }
-    pairs = [Pair(one.text, claim, label.drug_name) for label, one in passages for claim in claims[label.set_id]]
+    pairs = [TextPair(one.text, claim, label.drug_name) for label, one in passages for claim in claims[label.set_id]]
     first, again = len(pairs) / seconds(pairs), len(pairs) / seconds(pairs)
     print(f"{len(pairs)} pairs, {len(passages)} passages: {first:,.0f} a second first, {again:,.0f} again ({LEAST})")
     return int(again < LEAST)

@@ -28,8 +28,8 @@ import orjson
 
 from benchmarks.asking import server
 from benchmarks.service_load import Level, levels
-from fdarx_core.retrieval.index import Index, Only
-from jobs.build_index import main as build_index
+from fdarx_core.retrieval.index import ChunkFilter, IndexReader
+from jobs import cli
 from tests.serving.service_process import REPOSITORY, running
 
 CLIENTS, FEW = (1, 16, 64, 256), (1, 16)
@@ -55,7 +55,7 @@ def made_index(folder: str) -> str:
     """An index of the real guidelines, or of the examples; BM25 alone."""
     real = _data("chunks.jsonl")
     documents = real if real.is_file() else REPOSITORY / "examples" / "guidelines"
-    build_index(["--documents", str(documents), "--words-only", "--out", f"{folder}/guidelines"])
+    cli.main(["index", "--documents", str(documents), "--words-only", "--out", f"{folder}/guidelines"])
     return f"{folder}/guidelines"
 
 
@@ -68,16 +68,16 @@ def bodies(asked: list[str]) -> Iterator[bytes]:
     return cycle([orjson.dumps({"question": question}) for question in asked])
 
 
-def prompts(asked: list[str], index: Index) -> Iterator[bytes]:
+def prompts(asked: list[str], index: IndexReader) -> Iterator[bytes]:
     """What the model is sent without the service: the question and the chunks that BM25 finds for it."""
-    found = index.search(asked[:200], _CONTEXTS, retriever="bm25", only=Only())
+    found = index.search(asked[:200], _CONTEXTS, retriever="bm25", filter=ChunkFilter())
     texts = [[chunk.text for chunk in index.chunks([position for position, _ in best])] for best in found]
     content = ["\n\n".join([question, *contexts]) for question, contexts in zip(asked, texts, strict=False)]
     return cycle([orjson.dumps({"model": "any", "messages": [{"role": "user", "content": one}]}) for one in content])
 
 
 @contextmanager
-def stand_in(folder: Path, index: Index, llm: str) -> Iterator[str]:
+def stand_in(folder: Path, index: IndexReader, llm: str) -> Iterator[str]:
     """The address of the stand-in for the published code, over the same chunks."""
     from benchmarks import service_seed
 
@@ -102,7 +102,7 @@ def with_baseline(place: str, asked: list[str], folder: Path, seconds: float) ->
 
 def with_model(place: str, asked: list[str], folder: Path, seconds: float) -> bool:
     """The model alone, the service with it, the stand-in with it; whether the service keeps to its bounds."""
-    index = Index.open(place)
+    index = IndexReader.open(place)
     with server(LATENCY_S, "--text", _ANSWER) as llm:
         print(f"the model itself, {LATENCY_S:g} s")
         own = levels(f"{llm}/v1/chat/completions", prompts(asked, index), FEW, seconds / 2)

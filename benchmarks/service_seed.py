@@ -44,7 +44,7 @@ def encoder() -> tuple[str, Encode]:
         import torch
 
         from fdarx_core.retrieval import ModelDirectories
-        from fdarx_core.retrieval import encoder as load
+        from fdarx_core.retrieval import load_encoder as load
         from fdarx_core.retrieval.models import ModelMissing
     except ImportError:
         return "no encoder", lambda question: np.ones((1, _DIMENSIONS), np.float32)

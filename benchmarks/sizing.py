@@ -25,17 +25,17 @@ from benchmarks.sizing_table import CONTEXT, Load, table, written
 from fdarx_core.evaluation.settings import SETTINGS
 from fdarx_core.labels import Selection, find_sources
 from fdarx_core.llm import ModelConfig, ResponseStore
-from fdarx_core.pipeline.build import Build, What, planned_parts
-from fdarx_core.pipeline.plan import Roles
+from fdarx_core.pipeline.build import Build, BuildSpec
+from fdarx_core.pipeline.build_steps import Roles
+from fdarx_core.pipeline.evaluation import Evaluation, check_benchmark
+from fdarx_core.pipeline.evaluation_steps import EvaluationSpec
 from fdarx_core.pipeline.planning import Planned, PlanRow, add_up
-from fdarx_core.pipeline.sweep.evaluation import Evaluation
-from fdarx_core.pipeline.sweep.intake import check_input
-from fdarx_core.pipeline.sweep.what import Sweep
-from fdarx_core.storage import Location, RunDirectory
-from fdarx_core.storage.benchmark import read_benchmark
+from fdarx_core.pipeline.ray_executor import RayExecutor
+from fdarx_core.storage import RunDirectory
+from fdarx_core.storage.benchmark_reader import read_benchmark
 from jobs.ray_session import ray_session
-from jobs.versions import versions
-from serving.served import load_served
+from jobs.session import versions
+from serving.served_model import load_served
 
 NAME = "model"
 """Of what stands for whichever model in the plans; nothing is asked of it."""
@@ -94,9 +94,12 @@ def measure(labels: str, sample: int | None, folder: Path) -> Measured:
     """Plans and builds; Ray must be running."""
     inputs, selection = find_sources([labels]), Selection(sample=sample)
     roles = Roles(stand_in(), NAME, NAME, NAME)
-    build = list(planned_parts(What(inputs, selection, roles=roles), ResponseStore(Location(folder / "plan")), silent))
+    executor = RayExecutor()
+    run = RunDirectory.begin(str(folder / "plan"), job="build_benchmark", config={}, versions=versions())
+    planned = BuildSpec(inputs, selection, roles=roles)
+    build = list(Build(run=run, executor=executor, progress=silent, spec=planned).planned_parts())
     run = RunDirectory.begin(str(folder / "build"), job="build_benchmark", config={}, versions=versions())
-    made = Build(run, What(inputs, selection), silent).run_all()
+    made = Build(run=run, executor=executor, progress=silent, spec=BuildSpec(inputs, selection)).run_all()
     asked = _asked(ResponseStore(run.file("responses")))
     taken = next(stage["rows_in"] for stage in made["stages"] if stage["stage"] == "passages")
     return Measured(taken, sum(made["questions"].values()), build, sweep_parts(folder / "build", folder), asked)
@@ -110,11 +113,12 @@ def _asked(store: ResponseStore) -> Counter[str]:
 
 def sweep_parts(benchmark: Path, folder: Path) -> list[list[Planned]]:
     """What one model, which also grades, would be asked in all settings."""
-    sweep = Sweep(stand_in(), [NAME], NAME, list(SETTINGS), ["bm25"])
+    spec = EvaluationSpec(stand_in(), [NAME], NAME, list(SETTINGS), ["bm25"])
     run = RunDirectory.begin(str(folder / "sweep"), job="evaluate", config={}, versions=versions())
     given = read_benchmark(str(benchmark))
-    check_input(run, given.about["digest"], {})
-    return list(Evaluation(run, given, sweep, silent).planned_parts())
+    check_benchmark(run, given.about["digest"], {})
+    job = Evaluation(run=run, executor=RayExecutor(), progress=silent, benchmark=given, spec=spec)
+    return list(job.planned_parts())
 
 
 def silent(*_: Any) -> None:

@@ -8,8 +8,8 @@ from math import sqrt
 from statistics import mean, stdev
 from textwrap import wrap
 
-from fdarx_core.pipeline.flow import LABELS_A_PART
-from serving.served import ServedModel
+from fdarx_core.pipeline.build import LABELS_PER_PART
+from serving.served_model import ServedModel
 
 CONTEXT = 40_960
 """Tokens of a prompt and its reply together, as all of serving/models/*-a100.yaml have it."""
@@ -53,7 +53,7 @@ class Load:
         if len(self.parts) < 2:
             return "?"
         spread = stdev(self.parts) / mean(self.parts)
-        return f"{1.96 * spread * sqrt(1 / len(self.parts) + LABELS_A_PART / labels):.0%}"
+        return f"{1.96 * spread * sqrt(1 / len(self.parts) + LABELS_PER_PART / labels):.0%}"
 
     def gpu_hours(self, model: ServedModel, *, cached: bool) -> float:
         """Of a replica's cards together."""

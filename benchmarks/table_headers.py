@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from lxml import etree
 
 from benchmarks.parse import read_all
-from fdarx_core.labels import parse_label
+from fdarx_core.labels import parse_document
 
 SAMPLE, SEED = 200, 0
 _NS = {"h": "urn:hl7-org:v3"}
@@ -105,7 +105,7 @@ def main(arguments: list[str]) -> int:
     sample = random.Random(SEED).sample(pool, min(SAMPLE, len(pool)))
     wrong = []
     for example in sample:
-        passages = parse_label(documents[example.document])[1]
+        passages = parse_document(documents[example.document])[1]
         lines = [squash(line) for passage in passages for line in passage.text.split("\n")]
         if not is_right(example, lines):
             wrong.append(example)

@@ -17,8 +17,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from serving.served import load_served
-from serving.sizes import Size
+from serving.served_model import ModelSize, load_served
 
 PEAK = 312e12
 """Operations a second of an A100 in bfloat16, dense. Source: NVIDIA A100 data sheet."""
@@ -46,7 +45,7 @@ HEADS = {
 class Replica:
     """A model of that size on so many cards."""
 
-    size: Size
+    size: ModelSize
     heads: int
     cards: int = 1
 
@@ -75,10 +74,10 @@ class Replica:
         return (2 * self.size.parameters * 1e9 + attention) / (PEAK * PEAK_SHARE)
 
 
-_QWEN_14B = Replica(Size(parameters=14.8, layers=40, kv_heads=8, head_dim=128), 40)
-_QWEN_32B = Replica(Size(parameters=32.8, layers=64, kv_heads=8, head_dim=128), 64)
-_LLAMA_7B = Replica(Size(parameters=6.74, layers=32, kv_heads=32, head_dim=128), 32)
-_LLAMA_70B = Replica(Size(parameters=69.0, layers=80, kv_heads=8, head_dim=128), 64, 4)
+_QWEN_14B = Replica(ModelSize(parameters=14.8, layers=40, kv_heads=8, head_dim=128), 40)
+_QWEN_32B = Replica(ModelSize(parameters=32.8, layers=64, kv_heads=8, head_dim=128), 64)
+_LLAMA_7B = Replica(ModelSize(parameters=6.74, layers=32, kv_heads=32, head_dim=128), 32)
+_LLAMA_70B = Replica(ModelSize(parameters=69.0, layers=80, kv_heads=8, head_dim=128), 64, 4)
 _GPUSTACK = "docs.gpustack.ai/latest/performance-lab, vLLM 0.11.0 as it comes, one A100 SXM 80GB"
 _NVIDIA = "TensorRT-LLM 0.6.1, docs/source/performance.md, A100, FP16"
 

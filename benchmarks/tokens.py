@@ -20,8 +20,8 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any
 
-from fdarx_core.evaluation.settings import FULL_LABEL, shown
-from fdarx_core.llm.tokens import CHARACTERS_A_TOKEN, Counter
+from fdarx_core.evaluation.settings import FULL_LABEL, prompt_context
+from fdarx_core.llm.model_config import CHARACTERS_PER_TOKEN, TokenCounter
 from fdarx_core.records import Passage, QuestionAnswer
 from fdarx_core.storage import RunDirectory, read_records
 
@@ -33,7 +33,7 @@ _EVERY = 3
 """Part files of the run that are read: each third."""
 
 
-def counter(name: str, file: Path) -> Counter:
+def counter(name: str, file: Path) -> TokenCounter:
     """Counts by a tokenizer.json, a Tekken file or a file of ranks, whose name says which pattern."""
     if file.name == "tokenizer.json":
         from tokenizers import Tokenizer
@@ -68,19 +68,19 @@ def texts(run: RunDirectory) -> Iterator[tuple[str, list[str]]]:
         list(group) for part in parts for _, group in groupby(read_records(part, Passage), lambda one: one.set_id)
     ]
     questions = [one for part in run.parts("questions")[::_EVERY] for one in read_records(part, QuestionAnswer)]
-    yield "full label", [str(shown(FULL_LABEL, questions[0], label).slots["label"]) for label in labels]
+    yield "full label", [str(prompt_context(FULL_LABEL, questions[0], label).slots["label"]) for label in labels]
     yield "passage", [passage.text for label in labels[::4] for passage in label]
     yield "question", [one.question for one in questions]
     yield "answer", [one.answer for one in questions]
 
 
-def line(name: str, kind: str, given: Sequence[str], count: Counter) -> str:
+def line(name: str, kind: str, given: Sequence[str], count: TokenCounter) -> str:
     """One row of what is printed."""
     pairs = [(len(text), max(1, count(text))) for text in given]
     characters, tokens = (sum(column) for column in zip(*pairs, strict=True))
     each = sorted(one / other for one, other in pairs)
     low, high = each[len(each) // 20], each[-1 - len(each) // 20]
-    off = characters / CHARACTERS_A_TOKEN / tokens - 1
+    off = characters / CHARACTERS_PER_TOKEN / tokens - 1
     spread = f"{characters / tokens:.2f} characters a token ({low:.2f} to {high:.2f})"
     return (
         f"{name:<10} {kind:<10} {len(given):>6} texts {tokens / len(given):>8.0f} tokens each, {spread}, off {off:+.1%}"

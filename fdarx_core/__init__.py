@@ -1,0 +1,36 @@
+"""FDARx: question-answering benchmarks from FDA drug labels, evaluation, cited answers, factuality.
+
+This is the public API: `import fdarx_core as fdarx`, then for example `fdarx.parse_label("label.xml")`. Names are
+imported when they are first used, so that importing the package loads neither Ray nor torch. See docs/python.md.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import Any
+
+_MODULES = {
+    "FactualityResult": "fdarx_core.api",
+    "Index": "fdarx_core.rag.index",
+    "Model": "fdarx_core.llm",
+    "build": "fdarx_core.api",
+    "evaluate": "fdarx_core.api",
+    "parse_label": "fdarx_core.labels",
+    "read_labels": "fdarx_core.labels",
+    "score_factuality": "fdarx_core.api",
+    "verify": "fdarx_core.verify",
+}
+
+__all__ = list(_MODULES)
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _MODULES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = getattr(import_module(_MODULES[name]), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -3,26 +3,167 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from tempfile import TemporaryDirectory
-from typing import Any
+from typing import TYPE_CHECKING, Annotated, Any
 
-from fdarx_core.labels import find_sources
-from fdarx_core.llm import ResponseStore
-from fdarx_core.pipeline.build import Build, What, plan_build
-from fdarx_core.pipeline.corpus import EmptySelection, Progress
-from fdarx_core.pipeline.plan import STAGES
-from fdarx_core.records import StageCount
-from fdarx_core.storage import Location, RunDirectory
-from jobs.build_config import BuildConfig
-from jobs.build_plan import tell_plan
-from jobs.frame import exit_code, is_done
-from jobs.options import read_options
-from jobs.progress import ProgressLine
-from jobs.ray_session import ray_session
-from jobs.stoppable import ending, run_stoppable
-from jobs.versions import versions
+from cyclopts import Parameter
+from pydantic import Field, field_validator
+
+from jobs.options import BASELINE, PRESENTATION, AskingConfig
+
+if TYPE_CHECKING:  # importing these takes longer than showing the job's help may
+    from fdarx_core.filters.judges import Judge
+    from fdarx_core.generation.contexts import GenerationConfig
+    from fdarx_core.labels import Selection
+    from fdarx_core.pipeline.build import BuildSpec
+    from fdarx_core.pipeline.build_steps import Roles
+    from fdarx_core.storage import RunDirectory
+
+_ROLES = ("generator", "rephraser", "judge")
+_NOT_RESULTS = {"out", "cpus", "executor", "models", "reuse", "max_requests", "max_cost", "plan", "criteria", *_ROLES}
+
+
+class BuildConfig(AskingConfig):
+    """Options of `fdarx build`."""
+
+    labels: list[str] = Field(
+        min_length=1,
+        description="SPL XML files, folders, globs, zips or DailyMed bulk releases, on disk or s3://, in any mix",
+    )
+    out: str = Field(description="run directory to write, on disk or s3://; the same command again resumes it")
+    sample: int | None = Field(
+        None, ge=1, description="take this many labels at random after selection; time and size grow with it (all)"
+    )
+    seed: int = Field(0, description="fixes the sample and every choice; the same seed gives the same benchmark")
+    set_ids: list[str] = Field(
+        default_factory=list,
+        description="take only these labels: set ids, or files, on disk or s3://, that list them one a line",
+    )
+    document_types: list[str] = Field(
+        ["34391-3"], description="LOINC codes of the document types to take; 34391-3 is human prescription"
+    )
+    exclude_routes: list[str] = Field(
+        ["topical", "irrigation", "intradermal", "inhalation"],
+        description="leave out labels with a route that contains one of these words; `none` leaves none out",
+    )
+    passages: int = Field(
+        16, ge=0, description="passages a label to write factual questions from: one request each to a model"
+    )
+    pairs_per_passage: int = Field(3, ge=1, le=10, description="question-answer pairs to ask for a passage")
+    section_pairs: int = Field(
+        12, ge=0, description="pairs of sections a label to write multi-hop questions from: one request each"
+    )
+    refusals: int = Field(6, ge=0, description="unanswerable questions a label: one request each to rephrase it")
+    models: str | None = Field(
+        None,
+        description="YAML file that lists models on servers, see docs/models.md; keys stay in the environment",
+    )
+    generator: str = Field(
+        "baseline", description="who writes factual and multi-hop questions: a name of --models, or the built-in rules"
+    )
+    rephraser: str = Field(
+        "baseline",
+        description="who rephrases refusal questions; a small model is enough",
+    )
+    judge: str = Field(
+        "baseline",
+        description="who judges relevance, support and quality: up to three requests a question; a stronger model "
+        "drops more of what is weak",
+    )
+
+    criteria: str | None = Field(
+        None,
+        description="YAML file of reviewers' criteria for the judges, as `fdarx review criteria` accepts one; what it "
+        "does not change is not asked again with --reuse; the built-in rules read none (prompts/criteria.yaml)",
+    )
+
+    @field_validator("criteria")
+    @classmethod
+    def _is_usable(cls, file: str | None) -> str | None:
+        from fdarx_core.filters.criteria import read_criteria
+
+        if file is not None:
+            read_criteria(file)
+        return file
+
+    @field_validator("set_ids")
+    @classmethod
+    def _read_lists(cls, given: list[str]) -> list[str]:
+        ids = (set_id for one in given if one for set_id in _listed(one))
+        return sorted({one.strip().lower() for one in ids if one.strip()})
+
+    @field_validator("exclude_routes")
+    @classmethod
+    def _none_is_empty(cls, words: list[str]) -> list[str]:
+        return [] if words == ["none"] else [word.casefold() for word in words]
+
+    def identity(self, roles: Roles) -> dict[str, Any]:
+        """What makes a run this run: every option that can change its results."""
+        from fdarx_core.filters.criteria import read_criteria
+        from fdarx_core.records import content_id
+
+        config = self.model_dump(mode="json", exclude=_NOT_RESULTS | PRESENTATION)
+        if self.criteria is not None:
+            config["criteria"] = content_id(read_criteria(self.criteria).model_dump_json())
+        return {**config, "labels": sorted(config["labels"]), **{role: self._who(role, roles) for role in _ROLES}}
+
+    def _who(self, role: str, roles: Roles) -> Any:
+        name = getattr(self, role)
+        return name if name == BASELINE else {"name": name, **roles.address(name).sampling}
+
+    def roles(self) -> Roles:
+        """Raises ModelsError for a models file that can't be used, a name that is not in it, a limit without prices."""
+        from fdarx_core.llm import ModelsError, load_models
+        from fdarx_core.pipeline.build_steps import Roles
+
+        models = load_models(self.models) if self.models else {}
+        for role in _ROLES:
+            name = getattr(self, role)
+            if name != BASELINE and name not in models:
+                known = ", ".join(("baseline", *models))
+                raise ModelsError(f"--{role} {name}: there is no such model; known are {known}, see --models")
+        roles = Roles(models, self.generator, self.rephraser, self.judge)
+        self.check_prices(roles.used)
+        return roles
+
+    def judges(self) -> Sequence[Judge]:
+        from fdarx_core.filters.criteria import judges_by, read_criteria
+        from fdarx_core.filters.judges import JUDGES
+
+        return JUDGES if self.criteria is None else judges_by(read_criteria(self.criteria), self.criteria)
+
+    def keep_criteria(self, run: RunDirectory) -> None:
+        """Copies the criteria that were given into the run, which names them by a digest alone."""
+        from fdarx_core.filters.criteria import KEPT_AS
+        from fdarx_core.storage import Location
+
+        if self.criteria is not None:
+            run.file(KEPT_AS).write_text(Location(self.criteria).read_text())
+
+    def selection(self) -> Selection:
+        from fdarx_core.labels import Selection
+
+        return Selection(
+            tuple(self.document_types), tuple(self.exclude_routes), frozenset(self.set_ids), self.sample, self.seed
+        )
+
+    def amounts(self) -> GenerationConfig:
+        from fdarx_core.generation.contexts import GenerationConfig
+
+        return GenerationConfig(self.passages, self.pairs_per_passage, self.section_pairs, self.refusals, self.seed)
+
+
+def _listed(one: str) -> list[str]:
+    """The lines of a file; what is none stands for itself. Raises ValueError where the file can't be read."""
+    from fdarx_core.storage import Location, StorageError
+
+    try:
+        place = Location(one)
+        return place.read_text().splitlines() if place.exists() and not place.is_dir() else [one]
+    except StorageError as error:
+        raise ValueError(str(error)) from error
+
 
 _PHASES = {
     "identify": "files identified",
@@ -32,64 +173,61 @@ _PHASES = {
 }
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
+def build(*, config: Annotated[BuildConfig, Parameter(name="*")]) -> int:
     """Run the job; returns its exit code: 0 done, 2 wrong argument, 3 stopped while asking, 130 interrupted."""
-    config = read_options(BuildConfig, arguments, prog="fdarx build", description=__doc__ or "")
-    return exit_code(lambda: _plan(config) if config.plan else _build(config), EmptySelection)
+    from fdarx_core.pipeline.build import EmptySelection
+    from jobs.session import exit_code
+
+    return exit_code(lambda: _run(config), EmptySelection)
 
 
-def _what(config: BuildConfig) -> What:
-    return What(
+def _run(config: BuildConfig) -> int:
+    from fdarx_core.labels import find_sources
+    from fdarx_core.pipeline.build import BuildSpec
+    from fdarx_core.storage import RunDirectory
+    from jobs.session import is_done, print_json, versions
+
+    spec = BuildSpec(
         find_sources(config.labels),
         config.selection(),
         config.amounts(),
         config.roles(),
         config.max_requests,
         config.max_cost,
-        [RunDirectory.open(other) for other in config.reuse],
         config.judges(),
     )
-
-
-def _plan(config: BuildConfig) -> int:
-    what = _what(config)
-    with TemporaryDirectory() as nowhere, _session(config, what) as progress:
-        rows = plan_build(what, ResponseStore(Location(nowhere)), _telling(progress))
-    tell_plan(rows)
-    return 0
-
-
-def _build(config: BuildConfig) -> int:
-    what = _what(config)
-    identity = config.identity(what.roles)
+    reuse = [RunDirectory.open(other) for other in config.reuse]
+    if config.plan:
+        with TemporaryDirectory() as folder:
+            run = RunDirectory.begin(folder, job="build_benchmark", config={}, versions={})
+            return _make(config, spec, run, [])
+    identity = config.identity(spec.roles)
     run = RunDirectory.begin(config.out, job="build_benchmark", config=identity, versions=versions())
     if not is_done(run):
         config.keep_criteria(run)
-        with ending(run), _session(config, what, [run.root]) as progress:
-            run_stoppable(Build(run, what, _telling(progress)), progress)
-    _tell(run.info(), run)
+        _make(config, spec, run, reuse)
+    if not config.plan:
+        print_json(run.info()) if config.as_json else _tell(run.info(), run)
     return 0
 
 
-@contextmanager
-def _session(config: BuildConfig, what: What, written: Sequence[Location] = ()) -> Iterator[ProgressLine]:
-    read = sorted({source.location for source in what.inputs.sources})
-    with (
-        ray_session(config.cpus, written=written, read=[*read[:1], *read[-1:]]),
-        ProgressLine(_PHASES, asking="build") as progress,
-    ):
-        yield progress
+def _make(config: BuildConfig, spec: BuildSpec, run: RunDirectory, reuse: Sequence[RunDirectory]) -> int:
+    from fdarx_core.pipeline.build import Build
+    from jobs.session import carried_out, session
 
-
-def _telling(line: ProgressLine) -> Progress:
-    """What is worth telling of a build's accounts: questions so far, and rejects."""
-
-    def tell(phase: str, done: int, total: int, counts: Sequence[StageCount]) -> None:
-        made = next((count.rows_out for count in counts if count.stage == STAGES[-1]), None)
-        lost = sum(count.rejected for count in counts)
-        line(phase, done, total, "" if made is None else f"{made:,} questions, {lost:,} rejects")
-
-    return tell
+    read = sorted({source.location for source in spec.inputs.sources})
+    with session(
+        config,
+        _PHASES,
+        executor=config.executor,
+        asking="build",
+        read=[*read[:1], *read[-1:]],
+        size=min(len(spec.inputs.sources), config.sample or len(spec.inputs.sources)),
+        run=run,
+    ) as (progress, executor):
+        build = Build(run=run, executor=executor, progress=progress, reuse=reuse, spec=spec)
+        carried_out(build, progress, plan=config.plan)
+    return 0
 
 
 def _tell(info: dict[str, Any], run: RunDirectory) -> None:
@@ -110,4 +248,6 @@ def _tell(info: dict[str, Any], run: RunDirectory) -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    from jobs.cli import main
+
+    sys.exit(main(["build", *sys.argv[1:]]))

@@ -4,26 +4,25 @@ from __future__ import annotations
 
 import sys
 from collections import Counter
-from collections.abc import Sequence
-from contextlib import nullcontext
+from typing import Annotated
 
+from cyclopts import Parameter
 from pydantic import Field, model_validator
 
 from fdarx_core.documents import is_benchmark
+from fdarx_core.pipeline.executor import ExecutorName
 from fdarx_core.pipeline.indexing import Embedding, Indexed, Indexing
 from fdarx_core.records import Reject
 from fdarx_core.retrieval.models import ModelDirectories, ModelMissing, check_installed
 from fdarx_core.storage import Location, StorageError, write_records
-from jobs.exits import INTERRUPTED
-from jobs.options import JobConfig, read_options, stop
-from jobs.progress import ProgressLine
-from jobs.ray_session import ray_session
+from jobs.options import INTERRUPTED, RunningConfig, stop
+from jobs.session import print_json, session
 
 _WHY_SHOWN = 5
 _CHARACTERS_A_TOKEN = 5
 
 
-class IndexConfig(JobConfig):
+class IndexConfig(RunningConfig):
     """Options of `fdarx index`."""
 
     documents: list[str] = Field(
@@ -49,7 +48,6 @@ class IndexConfig(JobConfig):
     rebuild: bool = Field(
         False, description="make the next version of --documents alone, with another model or other chunks if need be"
     )
-    cpus: int | None = Field(None, ge=1, description="CPUs of this machine to use; on a cluster Ray decides (all)")
 
     @model_validator(mode="after")
     def _sensible(self) -> IndexConfig:
@@ -77,9 +75,8 @@ class IndexConfig(JobConfig):
             return None
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
+def index(*, config: Annotated[IndexConfig, Parameter(name="*")]) -> int:
     """Run the job; returns its exit code: 0 done, 2 wrong argument, 130 interrupted."""
-    config = read_options(IndexConfig, arguments, prog="fdarx index", description=__doc__ or "")
     try:
         return _index(config)
     except (StorageError, ModelMissing, ValueError) as error:
@@ -97,9 +94,10 @@ def _index(config: IndexConfig) -> int:
     embedding = config.embedding()
     # Only embedding is work for others than this process.
     read = [embedding.directory] if embedding else []
-    session = ray_session(config.cpus, written=[place], read=read) if embedding else nullcontext()
-    with session, ProgressLine({"index": "documents read"}, asking="") as progress:
+    executor_name: ExecutorName = config.executor if embedding else "local"
+    with session(config, {"index": "documents read"}, read=read, executor=executor_name) as (progress, executor):
         indexing = Indexing(
+            executor,
             place,
             config.chunk_size,
             config.overlap,
@@ -108,7 +106,10 @@ def _index(config: IndexConfig) -> int:
             config.rebuild,
         )
         done = indexing.run(sources, runs, config.remove)
-    _tell(done, place)
+    if config.as_json:
+        print_json({"index": str(place), "documents": done.documents, "chunks": done.chunks, "embedded": done.embedded})
+    else:
+        _tell(done, place)
     return 0
 
 
@@ -136,4 +137,6 @@ def _tell(done: Indexed, place: Location) -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    from jobs.cli import main
+
+    sys.exit(main(["index", *sys.argv[1:]]))

@@ -1,34 +1,139 @@
-"""`fdarx JOB …`: one command for all jobs."""
+"""The command line: `fdarx JOB OPTIONS`, by cyclopts. A job is imported only when it is named."""
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
+from functools import partial
+from importlib import metadata
+from typing import Any
 
-from jobs.dispatch import dispatch
+from cyclopts import App, CycloptsError, Parameter, UnknownOptionError
+from cyclopts.config import Dict, Env
+from pydantic import ValidationError
+
+from jobs.options import INTERRUPTED, stop
+
+_HELP = """Turn FDA drug labels into a question-answering benchmark, evaluate language models on it, answer questions
+with citations, and score the factuality of answers.
+
+Options may also be given in the environment, as FDARX_JOB_OPTION (FDARX_BUILD_SAMPLE=700), or in a YAML file of
+`option: value` lines, with --config FILE. The command line takes precedence, then the environment."""
 
 _JOBS = {
-    "fetch": ("jobs.fetch_labels", "labels from DailyMed, to a disk or s3://"),
-    "build": ("jobs.build_benchmark", "SPL labels in, a question-answering benchmark out"),
-    "evaluate": ("jobs.evaluate", "models × settings × retrievers on a benchmark, with metrics and a report"),
-    "compare": ("jobs.compare", "evaluations side by side, with differences and their intervals"),
-    "index": ("jobs.build_index", "documents, or a run's labels, into a search index"),
-    "evaluate-rag": ("jobs.evaluate_rag", "ways of retrieving and answering compared on an index"),
-    "factuality": (
-        "jobs.score_factuality",
-        "answers held against evidence: claims, verdicts, Fact-Aligned Score, flags",
+    "fetch": ("jobs.fetch_labels:fetch", "Download labels from DailyMed to a disk or to s3://."),
+    "build": ("jobs.build_benchmark:build", "Build a question-answering benchmark from SPL labels."),
+    "evaluate": ("jobs.evaluate:evaluate", "Evaluate models on a benchmark, with metrics and a report."),
+    "compare": ("jobs.compare:compare", "Compare evaluations side by side, with differences and their intervals."),
+    "index": ("jobs.build_index:index", "Build a search index from documents or from the labels of a run."),
+    "evaluate-rag": ("jobs.evaluate_rag:evaluate_rag", "Compare ways of retrieving and answering on an index."),
+    "factuality": ("jobs.score_factuality:factuality", "Score the factuality of answers against evidence."),
+    "finetune": ("jobs.finetune_answerer:finetune", "Train a LoRA adapter on question-answer pairs."),
+    "serve": ("jobs.serve:serve", "Answer questions with citations over HTTP, with a page to ask on."),
+    "report": ("jobs.report:report", "Write the page of a finished run anew."),
+    "show": ("jobs.show:show", "Print all that a run knows of one question."),
+}
+_REVIEW = {
+    "sample": ("jobs.review:sample", "Draw what people are to judge, with a page for each of them."),
+    "import": ("jobs.review:import_files", "Import what annotators saved."),
+    "report": ("jobs.review:report", "Report how far judges and people agree, and people with each other."),
+    "criteria": (
+        "jobs.review:criteria",
+        "Turn what people rejected and remarked into new criteria for the judges.",
     ),
-    "finetune": ("jobs.finetune_answerer", "question-answer pairs into a LoRA adapter for hypothetical answers"),
-    "review": ("jobs.review", "what people say of a run: sample, import, agreement with the judges"),
-    "serve": ("jobs.serve", "cited answers over HTTP, and a page to ask on"),
-    "report": ("jobs.report", "draw a run's page anew"),
-    "show": ("jobs.show", "all that a run knows of one question"),
 }
 
 
+def version() -> str:
+    """Return the version of FDARx; without an installation, as under `ray job submit`, there is none to tell."""
+    try:
+        return metadata.version("fdarx")
+    except metadata.PackageNotFoundError:
+        return "not installed"
+
+
+def _app() -> App:
+    parameter = Parameter(consume_multiple=True, allow_repeating=True, negative=(), show_env_var=False)
+    app = App(name="fdarx", help=_HELP, help_format="plaintext", version=version, default_parameter=parameter)
+    for name, (target, summary) in _JOBS.items():
+        app.command(target, name=name, help=summary)
+    review = App(name="review", help="Have people judge a run: sample, import, report, criteria.")
+    for name, (target, summary) in _REVIEW.items():
+        review.command(target, name=name, help=summary)
+    app.command(review)
+    app.register_install_completion_command(help="Install completion for the shell in use.")
+    return app
+
+
+def parse(arguments: Sequence[str]) -> partial[Any]:
+    """Return the call of the job that the arguments name. A wrong argument ends the program with one line and exit
+    code 2."""
+    given, values = _without_config(list(arguments))
+    app = _app()
+    app.config = (Env("FDARX_"), Dict(values, use_commands_as_keys=False, source="the file of --config"))
+    try:
+        command, bound, _ = app.parse_args(given, exit_on_error=False, print_error=False)
+    except CycloptsError as error:
+        stop(_message(error))
+    return partial(command, *bound.args, **bound.kwargs)
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Hand over to the named job; returns its exit code."""
-    return dispatch(_JOBS, sys.argv[1:] if arguments is None else arguments, prog="fdarx", noun="job")
+    """Run the job that the arguments name; returns its exit code: 0 done, 2 wrong argument, 3 something was left open
+    that the same command finishes, 130 interrupted."""
+    try:
+        code = parse(sys.argv[1:] if arguments is None else arguments)()
+    except ValidationError as error:  # of options that all have defaults
+        stop(f"{_problem(error)}; see `fdarx --help`")
+    except KeyboardInterrupt:  # before or after what the job itself calls its work
+        return INTERRUPTED
+    return code if isinstance(code, int) else 0
+
+
+def _without_config(arguments: list[str]) -> tuple[list[str], dict[str, Any]]:
+    """Return the arguments without `--config FILE`, and the options that the file holds."""
+    for at, word in enumerate(arguments):
+        name, equals, file = word.partition("=")
+        if name == "--config":
+            rest = arguments[at + 1 :] if equals else arguments[at + 2 :]
+            if not equals and at + 1 == len(arguments):
+                stop("--config: give a YAML file")
+            return arguments[:at] + rest, _read_yaml(file if equals else arguments[at + 1])
+    return arguments, {}
+
+
+def _read_yaml(path: str) -> dict[str, Any]:
+    import yaml
+
+    from fdarx_core.storage import Location, StorageError
+
+    try:
+        values = yaml.safe_load(Location(path).read_text())
+    except StorageError as error:
+        stop(f"--config: {error}")
+    except (UnicodeDecodeError, yaml.YAMLError) as error:
+        stop(f"--config {path} is no YAML: {error}")
+    if not isinstance(values, dict):
+        stop(f"--config {path} must hold options as `name: value` lines")
+    return {str(name).replace("-", "_"): value for name, value in values.items()}
+
+
+def _message(error: CycloptsError) -> str:
+    """Return one line that says which option is wrong, and where its help is."""
+    chain = " ".join(error.command_chain or ())
+    seen = f"; see `fdarx {chain} --help`" if chain else "; see `fdarx --help`"
+    cause = error.__cause__
+    if isinstance(error, UnknownOptionError) or not isinstance(cause, ValidationError):
+        return f"{str(error).partition(' Available commands')[0].rstrip('.')}{seen}"
+    return f"{_problem(cause)}{seen}"
+
+
+def _problem(error: ValidationError) -> str:
+    problem = error.errors()[0]
+    option = "--" + str(problem["loc"][0]).replace("_", "-") if problem["loc"] else "options"
+    if problem["type"] == "missing":
+        return f"{option}: is required"
+    return f"{option}: {problem['msg'].removeprefix('Value error, ')} (given: {problem['input']!r})"
 
 
 if __name__ == "__main__":

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import argparse
 import sys
 from collections.abc import Sequence
 from dataclasses import replace
 
-from fdarx_core.evaluation.grid import as_text
-from fdarx_core.evaluation.tables import table_1, table_2
-from fdarx_core.pipeline.sweep.results import compare_runs
+from fdarx_core.evaluation.paper_tables import added_metrics_table, table_1, table_2
+from fdarx_core.evaluation.tables import table_text
+from fdarx_core.pipeline.evaluation_results import compare_runs
 from fdarx_core.records import Comparison, Figure
-from fdarx_core.report.evaluation import build_comparison_page, row_name, run_names
+from fdarx_core.report.evaluation_page import build_comparison_page, row_name, run_names
 from fdarx_core.storage import Location, RunDirectory, StorageError, read_records
 from jobs.options import stop
 
@@ -19,29 +18,33 @@ _SHOWN = 20
 _FEWEST = 100
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the job; returns its exit code."""
-    parser = argparse.ArgumentParser(prog="fdarx compare", description=__doc__, allow_abbrev=False)
-    parser.add_argument("runs", metavar="RUN", nargs="+", help="two or more runs of `fdarx evaluate`, disk or s3://")
-    parser.add_argument(
-        "--out", metavar="FILE", default="compare.html", help="the page to write (default: %(default)s)"
-    )
-    parser.add_argument("--seed", type=int, default=0, help="fixes the intervals (default: %(default)s)")
-    parser.add_argument("--resamples", type=int, default=2000, help="bootstrap resamples (default: %(default)s)")
-    given = parser.parse_args(arguments)
-    if len(given.runs) < 2:
+def compare(runs: list[str], /, *, out: str = "compare.html", seed: int = 0, resamples: int = 2000) -> int:
+    """Compare evaluations side by side: their tables in one, and differences between their models with intervals.
+
+    Parameters
+    ----------
+    runs
+        Two or more runs of `fdarx evaluate`, on disk or s3://.
+    out
+        The page to write.
+    seed
+        Fixes the intervals.
+    resamples
+        Bootstrap resamples; more make steadier intervals.
+    """
+    if len(runs) < 2:
         stop("give two runs or more")
-    if given.resamples < _FEWEST:
-        stop(f"--resamples {given.resamples}: give {_FEWEST} or more, fewer make no interval")
+    if resamples < _FEWEST:
+        stop(f"--resamples {resamples}: give {_FEWEST} or more, fewer make no interval")
     try:
-        runs = [_evaluation(address) for address in given.runs]
-        names = run_names(runs)
-        compared = compare_runs(runs, names, seed=given.seed, resamples=given.resamples)
-        Location(given.out).write_text(build_comparison_page(runs, compared))
-        _tell(runs, names, compared)
+        opened = [_evaluation(address) for address in runs]
+        names = run_names(opened)
+        compared = compare_runs(opened, names, seed=seed, resamples=resamples)
+        Location(out).write_text(build_comparison_page(opened, compared))
+        _tell(opened, names, compared)
     except StorageError as error:
         stop(str(error))
-    print(f"\npage  {given.out}")
+    print(f"\npage  {out}")
     return 0
 
 
@@ -62,9 +65,9 @@ def _tell(runs: Sequence[RunDirectory], names: Sequence[str], compared: Sequence
         for one in read_records(run.file("metrics.parquet"), Figure)
     ]
     judges = list(dict.fromkeys(run.info()["config"]["judge"] for run in runs))
-    for grid in (table_1(figures, judge=", ".join(judges)), table_2(figures)):
+    for grid in (table_1(figures, judge=", ".join(judges)), table_2(figures), added_metrics_table(figures)):
         if grid.rows:
-            print(f"\n{as_text(grid)}")
+            print(f"\n{table_text(grid)}")
     if not compared:
         print("\nThe runs share no questions, so no differences: are they of the same benchmark?")
     for one in sorted(compared, key=lambda row: row.p_holm)[:_SHOWN]:
@@ -81,4 +84,6 @@ def _named(run: str, one: Figure) -> Figure:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    from jobs.cli import main
+
+    sys.exit(main(["compare", *sys.argv[1:]]))

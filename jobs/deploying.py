@@ -9,11 +9,10 @@ from contextlib import AbstractContextManager, nullcontext
 from importlib.util import find_spec
 
 from fdarx_core.llm import ModelsError
-from fdarx_core.pipeline.sweep.fleet import Fleet, Standing
+from fdarx_core.pipeline.evaluation import ModelFleet, RunningModels
 from jobs.progress import ProgressLine
-from serving.memory import work_out
-from serving.served import ServedModel, load_served
-from serving.weights import lacking
+from serving.memory import estimate_memory
+from serving.served_model import ServedModel, load_served, missing_model_files
 
 Served = Mapping[str, ServedModel]
 
@@ -29,10 +28,10 @@ def load_deployed(files: Sequence[str], *, to_ask: bool) -> dict[str, ServedMode
         model = load_served(file)
         if model.name in served:
             raise ModelsError(f"{file}: name: another file of --deploy has {model.name} too; give it another")
-        if to_ask and model.is_directory and (fault := lacking(model.model)):
+        if to_ask and model.is_directory and (fault := missing_model_files(model.model)):
             raise ModelsError(f"{file}: model: {fault}")
         if model.size and (model.cache_gib if model.device == "cpu" else model.card_gib):
-            work_out(model)
+            estimate_memory(model)
         served[model.name] = model
     if served and to_ask and find_spec("vllm") is None:
         raise ModelsError("--deploy needs vLLM, which is not installed here; install it with: pip install 'fdarx[gpu]'")
@@ -47,9 +46,9 @@ def on_this_machine() -> bool:
 def cpus_for(served: Served, judge: str) -> int:
     """CPUs to be counted on top of a machine's own, so that models don't keep the job's tasks waiting: those of all
     models on GPUs, of the judge, and of one other."""
-    from serving.fleet import want_of
+    from serving.fleet import resource_request
 
-    wants = {name: want_of(model) for name, model in served.items()}
+    wants = {name: resource_request(model) for name, model in served.items()}
     stay = sum(want.cpus * want.replicas for name, want in wants.items() if want.gpus or name == judge)
     others = [want.cpus * want.replicas for name, want in wants.items() if not want.gpus and name != judge]
     return math.ceil(stay + max(others, default=0))
@@ -57,10 +56,10 @@ def cpus_for(served: Served, judge: str) -> int:
 
 def fleet_of(
     served: Served, judge: str, progress: ProgressLine, *, gpus: int | None, cpus: int | None
-) -> AbstractContextManager[Fleet]:
+) -> AbstractContextManager[ModelFleet]:
     """What brings them up, and takes them down at the end of the block. `cpus`: as in `ray_session`."""
     if not served:
-        return nullcontext(Standing())
+        return nullcontext(RunningModels())
     os.environ.setdefault("VLLM_LOGGING_LEVEL", "WARNING")  # of this process, which imports it to describe models
     from serving.fleet import ServeFleet
     from serving.models import build

@@ -5,95 +5,273 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 from dataclasses import astuple
-from itertools import groupby
+from itertools import groupby, islice
 from operator import itemgetter
-from typing import Any
+from typing import Annotated, Any, Literal
 
-from fdarx_core.evaluation.cell import CellKey
-from fdarx_core.evaluation.grid import as_text
-from fdarx_core.evaluation.tables import table_1, table_2
-from fdarx_core.pipeline.sweep.evaluation import Evaluation
-from fdarx_core.pipeline.sweep.intake import check_input
-from fdarx_core.pipeline.sweep.parts import UNDERSTOOD_BY, Given
+from cyclopts import Parameter
+from pydantic import Field, field_validator
+
+from fdarx_core.evaluation.figures import CellKey
+from fdarx_core.evaluation.paper_tables import added_metrics_table, table_1, table_2
+from fdarx_core.evaluation.predictions import citing_settings
+from fdarx_core.evaluation.settings import RETRIEVED, SETTINGS
+from fdarx_core.evaluation.tables import table_text
+from fdarx_core.llm import Baseline, ModelConfig, ModelsError
+from fdarx_core.pipeline.evaluation import Evaluation, check_benchmark
+from fdarx_core.pipeline.evaluation_steps import CODE_VERSION, EvaluationSpec, GivenAnswers
+from fdarx_core.pipeline.executor import SMALL
 from fdarx_core.records import Figure, Reject
+from fdarx_core.retrieval.models import ModelDirectories
+from fdarx_core.retrieval.retrievers import RETRIEVERS, check_retriever_models
 from fdarx_core.storage import RunDirectory, read_records
-from fdarx_core.storage.benchmark import read_benchmark
-from fdarx_core.storage.predictions_file import read_predictions
-from jobs.deploying import cpus_for, fleet_of, load_deployed
-from jobs.evaluate_config import EvaluateConfig
-from jobs.exits import STOPPED
-from jobs.frame import carried_out, exit_code, is_done, session
-from jobs.options import read_options
-from jobs.versions import versions
+from fdarx_core.storage.benchmark_reader import Benchmark, read_benchmark
+from fdarx_core.storage.predictions import read_predictions
+from jobs.deploying import Served, cpus_for, fleet_of, load_deployed
+from jobs.options import PRESENTATION, STOPPED, MeasuringConfig, at_commas, load_all, unknown_model
+from jobs.session import carried_out, exit_code, is_done, print_json, session, versions
+
+_NOT_RESULTS = {
+    "out",
+    "cpus",
+    "executor",
+    "models",
+    "deploy",
+    "gpus",
+    "only",
+    "reuse",
+    "max_requests",
+    "max_cost",
+    "plan",
+}
+_NOWHERE = "http://not-up-yet"
+"""Where a model is asked that is brought up first: its address is known then."""
+
+
+class EvaluateConfig(MeasuringConfig):
+    """Options of `fdarx evaluate`."""
+
+    benchmark: str = Field(
+        description="what to ask: a run of `fdarx build`, or a folder (or file) with qa*.jsonl and labels.jsonl in "
+        "FDARxBench's published format; on disk or s3://"
+    )
+    out: str = Field(description="run directory to write, on disk or s3://; the same command again resumes it")
+    models: list[str] = Field(
+        [Baseline.name],
+        description="whom to ask: `baseline` (built-in rules), and YAML files that list models on servers, see "
+        "docs/models.md",
+    )
+    deploy: list[str] = Field(
+        default_factory=list,
+        description="models to bring up for this, asked as well: a YAML file each, see docs/serving-models.md; each is "
+        "taken down once its questions are answered",
+    )
+    gpus: int | None = Field(
+        None,
+        ge=1,
+        description="GPUs that --deploy may take, those counted that an autoscaling cluster adds (those there are now)",
+    )
+    only: list[str] = Field(
+        default_factory=list,
+        description="ask only these models of the files (all of them but the judge)",
+    )
+    predictions: str | None = Field(
+        None,
+        description="answers made elsewhere, to be graded: a file of rows with qid and answer, see docs/evaluating.md",
+    )
+    settings: list[str] = Field(
+        list(SETTINGS),
+        description="evidence to show: closed_book, full_label, oracle, retrieved; commas or spaces between",
+    )
+    retrievers: list[str] = Field(
+        ["bm25"],
+        description=f"what finds passages: {', '.join(RETRIEVERS.builtin)}, or one of an installed package, each "
+        "also with +rerank; they are compared with each other whatever the settings",
+    )
+    retrieval_scope: Literal["label", "corpus"] = Field(
+        "label", description="search the question's own label, or all labels of the benchmark"
+    )
+    top_k: int = Field(5, ge=1, description="passages shown in the setting retrieved")
+    label_chars: int | None = Field(
+        None,
+        ge=1,
+        description="cut a label's text after so many characters, as FDARxBench's published code does at 16000 (whole)",
+    )
+    judge: str = Field(
+        Baseline.name, description="who grades: a name of --models, or the built-in rules, which are no language model"
+    )
+    cosine_model: str | None = Field(
+        None, description="local directory of a sentence-transformers model for cosine (all-MiniLM-L6-v2, if installed)"
+    )
+    recontriever_model: str | None = Field(None, description="local directory of ReContriever, or another Contriever")
+    reranker_model: str | None = Field(None, description="local directory of a BGE reranker, for +rerank")
+    sample: int | None = Field(None, ge=1, description="evaluate on this many labels, drawn at random (all)")
+
+    @field_validator("models", "only", "settings", "retrievers", mode="after")
+    @classmethod
+    def _at_commas(cls, given: list[str]) -> list[str]:
+        return at_commas(given)
+
+    @field_validator("settings", mode="after")
+    @classmethod
+    def _known_settings(cls, given: list[str]) -> list[str]:
+        if unknown := [one for one in given if one not in SETTINGS]:
+            raise ValueError(f"there is no setting {unknown[0]}; known are {', '.join(SETTINGS)}")
+        return given
+
+    @field_validator("retrievers", mode="after")
+    @classmethod
+    def _known_retrievers(cls, given: list[str]) -> list[str]:
+        if unknown := [one for one in given if one.removesuffix("+rerank") not in RETRIEVERS]:
+            raise ValueError(f"there is no retriever {unknown[0]}; known are {', '.join(RETRIEVERS)}")
+        return given
+
+    def spec(self, given: GivenAnswers, served: Served) -> EvaluationSpec:
+        """Raises ModelsError for a models file that can't be used, a name that is not in it, a limit without prices,
+        ModelMissing for a retriever whose models can't be loaded."""
+        models = self._models(served)
+        answerers = self._answerers(models)
+        if self.judge != Baseline.name and self.judge not in models:
+            raise ModelsError(f"--judge {self.judge}: {unknown_model(models)}")
+        if taken := sorted({cell.model for _, cell in given} & {*answerers}):
+            raise ModelsError(f"--predictions has answers of {taken[0]}, which is asked as well; rename it there")
+        if RETRIEVED in self.settings and not self.retrievers:
+            raise ModelsError("--settings retrieved wants --retrievers")
+        directories = ModelDirectories(self.cosine_model, self.recontriever_model, self.reranker_model)
+        for name in self.retrievers:
+            check_retriever_models(name, directories)
+        self.check_bertscore()
+        spec = EvaluationSpec(
+            models=models,
+            answerers=answerers,
+            judge=self.judge,
+            settings=self.settings,
+            retrievers=self.retrievers,
+            top_k=self.top_k,
+            scope=self.retrieval_scope,
+            label_chars=self.label_chars,
+            directories=directories,
+            bertscore=self.bertscore_model,
+            bertscore_layers=self.bertscore_layers,
+            given=sorted({cell for _, cell in given}),
+            given_citing=citing_settings(given.values()),
+            max_requests=self.max_requests,
+            max_cost=self.max_cost,
+        )
+        self.check_prices(spec.used)
+        return spec
+
+    def identity(self, spec: EvaluationSpec) -> dict[str, Any]:
+        """What makes a run this run: every option that can change its results."""
+        config = self.model_dump(mode="json", exclude=_NOT_RESULTS | PRESENTATION)
+        # not the baseline's rules: when they change, what they said is made anew
+        asked = {name: dict(spec.sampling(name)) for name in spec.used}
+        return {**config, "answerers": list(spec.answerers), "asked": asked, "cut_by": self._cut_by(spec)}
+
+    def _cut_by(self, spec: EvaluationSpec) -> dict[str, Any]:
+        """What decides how much of a label each model is shown."""
+        bounded = {name: model for name, model in spec.used.items() if model.context_length and name in spec.answerers}
+        return {
+            name: {"context_length": model.context_length, "tokenizer": model.tokenizer}
+            for name, model in bounded.items()
+        }
+
+    def _models(self, served: Served) -> dict[str, ModelConfig]:
+        if self.gpus is not None and not served:
+            raise ModelsError("--gpus bounds what --deploy takes; give --deploy, or leave it out")
+        running = load_all(self.models)
+        if taken := sorted(running.keys() & served.keys()):
+            raise ModelsError(f"--deploy: {taken[0]} is also the name of a model in --models; give one of them another")
+        return {**running, **{name: model.asked_at(_NOWHERE) for name, model in served.items()}}
+
+    def _answerers(self, models: dict[str, ModelConfig]) -> list[str]:
+        there = [Baseline.name] * (Baseline.name in self.models) + list(models)
+        if unknown := [name for name in self.only if name not in there]:
+            raise ModelsError(f"--only {unknown[0]}: {unknown_model(models)}")
+        if self.only:
+            return self.only
+        return [name for name in there if name == Baseline.name or name != self.judge]
+
 
 _PHASES = {
     "intake": "labels read",
     "retrieve": "parts searched",
     "plan": "parts planned",
-    "sit": "parts answered and graded",
+    "answer": "parts answered and graded",
     "bert_scores": "parts scored by BERTScore",
     "publish": "computing figures and intervals",
 }
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
+def evaluate(*, config: Annotated[EvaluateConfig, Parameter(name="*")]) -> int:
     """Run the job; returns its exit code: 0 done, 2 wrong argument, 3 some cells are incomplete, 130 interrupted."""
-    config = read_options(EvaluateConfig, arguments, prog="fdarx evaluate", description=__doc__ or "")
     return exit_code(lambda: _evaluate(config))
 
 
 def _evaluate(config: EvaluateConfig) -> int:
     given, rejects = _given(config)
     deployed = load_deployed(config.deploy, to_ask=not config.plan)
-    sweep = config.sweep(given, deployed)
-    served = {name: model for name, model in deployed.items() if name in sweep.used}
+    spec = config.spec(given, deployed)
+    served = {name: model for name, model in deployed.items() if name in spec.used}
     benchmark = read_benchmark(config.benchmark)
     benchmark.rejects.extend(rejects)
-    run = RunDirectory.begin(config.out, job="evaluate", config=config.identity(sweep), versions=versions())
-    check_input(run, benchmark.about["digest"], given)
-    if is_done(run, UNDERSTOOD_BY):
-        return _tell(run)
+    run = RunDirectory.begin(config.out, job="evaluate", config=config.identity(spec), versions=versions())
+    check_benchmark(run, benchmark.about["digest"], given)
+    if is_done(run, CODE_VERSION):
+        return _tell(run, config)
     with (
         session(
-            run,
+            config,
             _PHASES,
-            asking="sit",
-            read=astuple(sweep.directories),
-            cpus=config.cpus,
-            for_models=cpus_for(served, sweep.judge),
-        ) as progress,
-        fleet_of(served, sweep.judge, progress, gpus=config.gpus, cpus=config.cpus) as fleet,
+            executor=config.executor,
+            asking="answer",
+            read=astuple(spec.directories),
+            size=_size(benchmark, config.sample),
+            run=run,
+            for_models=cpus_for(served, spec.judge),
+        ) as (progress, executor),
+        fleet_of(served, spec.judge, progress, gpus=config.gpus, cpus=config.cpus) as fleet,
     ):
         evaluation = Evaluation(
-            run,
-            benchmark,
-            sweep,
-            progress,
-            given,
-            config.sample,
-            config.seed,
-            config.resamples,
-            [RunDirectory.open(other) for other in config.reuse],
-            fleet,
+            run=run,
+            executor=executor,
+            progress=progress,
+            reuse=[RunDirectory.open(other) for other in config.reuse],
+            benchmark=benchmark,
+            spec=spec,
+            given=given,
+            sample=config.sample,
+            seed=config.seed,
+            resamples=config.resamples,
+            fleet=fleet,
         )
         if not carried_out(evaluation, progress, plan=config.plan):
             return 0
-    return _tell(run)
+    return _tell(run, config)
 
 
-def _given(config: EvaluateConfig) -> tuple[Given, list[Reject]]:
+def _size(benchmark: Benchmark, sample: int | None) -> int:
+    """Return the number of labels to evaluate, of which no more are counted than matter."""
+    found = sum(1 for _ in islice(benchmark.examined(), SMALL + 1))
+    return min(found, sample or found)
+
+
+def _given(config: EvaluateConfig) -> tuple[GivenAnswers, list[Reject]]:
     if config.predictions is None:
         return {}, []
     answers, rejects = read_predictions(config.predictions)
     return {(one.question_id, CellKey(one.model, one.setting, one.retriever)): one for one in answers}, rejects
 
 
-def _tell(run: RunDirectory) -> int:
+def _tell(run: RunDirectory, config: EvaluateConfig) -> int:
     info = run.info()
+    if config.as_json:
+        print_json(info)
+        return STOPPED if any(cell["status"] == "incomplete" for cell in info["cells"]) else 0
     figures = list(read_records(run.file("metrics.parquet"), Figure))
-    for grid in (table_1(figures, judge=info["config"]["judge"]), table_2(figures)):
+    for grid in (table_1(figures, judge=info["config"]["judge"]), table_2(figures), added_metrics_table(figures)):
         if grid.rows:
-            print(f"\n{as_text(grid)}")
+            print(f"\n{table_text(grid)}")
     for cell in info["cells"]:
         _tell_failures(cell)
     unfinished = [cell for cell in info["cells"] if cell["status"] != "done"]
@@ -121,4 +299,6 @@ def _tell_failures(cell: dict[str, Any]) -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    from jobs.cli import main
+
+    sys.exit(main(["evaluate", *sys.argv[1:]]))

@@ -4,52 +4,203 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
+from typing import Annotated, Any
 
-from fdarx_core.evaluation.grid import as_text
-from fdarx_core.pipeline.rag.parts import UNDERSTOOD_BY
-from fdarx_core.pipeline.rag.results import compared, tables_of
-from fdarx_core.pipeline.rag.run import RagEvaluation
-from fdarx_core.pipeline.rag.what import RagSweep
-from fdarx_core.rag.questions import placed, read_questions
-from fdarx_core.records import content_id
-from fdarx_core.retrieval.index import Index
-from fdarx_core.storage import RunDirectory
-from jobs.evaluate_rag_config import EvaluateRagConfig
-from jobs.frame import carried_out, end_code, exit_code, is_done, session
-from jobs.options import read_options
-from jobs.versions import versions
+from cyclopts import Parameter
+from pydantic import Field, field_validator
+
+from fdarx_core.evaluation.tables import table_text
+from fdarx_core.llm import Baseline
+from fdarx_core.pipeline.rag import RagEvaluation
+from fdarx_core.pipeline.rag_results import compared, tables_of
+from fdarx_core.pipeline.rag_steps import CODE_VERSION, RagSpec
+from fdarx_core.rag.flow import CANDIDATES, CONTEXTS, POSTPROCESSORS
+from fdarx_core.rag.questions import keep_indexed_titles, read_questions
+from fdarx_core.rag.search import Role, available_retrievers
+from fdarx_core.rag.strategies import ABLATIONS, STRATEGIES
+from fdarx_core.records import RagQuestion, content_id
+from fdarx_core.retrieval.index import IndexReader
+from fdarx_core.retrieval.models import ModelDirectories, ModelMissing, check_installed
+from fdarx_core.storage import Location, RunDirectory
+from jobs.options import PRESENTATION, MeasuringConfig, RolesConfig, at_commas, check_roles, load_all
+from jobs.session import carried_out, end_code, exit_code, is_done, print_json, session, versions
+
+_HOW = {"out", "cpus", "executor", "models", "reuse", "max_requests", "max_cost", "plan"}
+_TOLD_OTHERWISE = {"index", "index_version", "questions"}
+_ALL = {**STRATEGIES, **ABLATIONS}
+
+
+_COMPARED = ("bm25", "cosine", "hybrid")
+"""Retrievers whose document ranks every run compares, beside the one of --retriever."""
+
+
+class EvaluateRagConfig(RolesConfig, MeasuringConfig):
+    """Options of `fdarx evaluate-rag`."""
+
+    index: str = Field(description="an index of `fdarx index`, on disk or s3://")
+    index_version: str | None = Field(None, description="one of its versions (the current one)")
+    questions: str = Field(
+        description="jsonl, json or csv with a question a row, its reference answer (answer, reference, or a list "
+        "ground_truths) and, if known, the title of the document that holds it"
+    )
+    out: str = Field(description="run directory to write, on disk or s3://; the same command again resumes it")
+    judge: str = Field(
+        Baseline.name, description="who judges contexts: a name of --models, or rules by overlap, no language model"
+    )
+    strategies: list[str] = Field(list(_ALL), description=f"any of {', '.join(_ALL)}; the last two are ablations")
+    postprocess: list[str] = Field(
+        default_factory=list,
+        description=f"any of {', '.join(POSTPROCESSORS)} (all for which the models are at hand)",
+    )
+    retriever: str | None = Field(
+        None, description="what searches: bm25, cosine or hybrid (cosine, as in the paper; bm25 where no vectors are)"
+    )
+    candidates: int = Field(CANDIDATES, ge=1, le=1000, description="chunks found for each question")
+    contexts: int = Field(CONTEXTS, ge=1, le=100, description="of these, how many the post-processing leaves")
+    exclude: list[str] = Field(default_factory=list, description="documents to leave out, by title, source or id")
+    exclude_own: bool = Field(
+        False, description="leave out the document that a question's title names, as the paper's test did"
+    )
+    strip_title: bool = Field(
+        False, description="drop `Guideline title: …` from the questions, which gives the document away"
+    )
+    sample: int | None = Field(None, ge=1, description="so many questions, drawn at random (all)")
+
+    @field_validator("strategies", "postprocess", mode="after")
+    @classmethod
+    def _at_commas(cls, given: list[str]) -> list[str]:
+        return at_commas(given)
+
+    @field_validator("strategies", mode="after")
+    @classmethod
+    def _known_strategies(cls, given: list[str]) -> list[str]:
+        return _known(given, list(_ALL), "strategy")
+
+    @field_validator("postprocess", mode="after")
+    @classmethod
+    def _known_postprocessors(cls, given: list[str]) -> list[str]:
+        return _known(given, list(POSTPROCESSORS), "post-processing")
+
+    def spec(self, index: IndexReader) -> RagSpec:
+        """Raises ModelsError for a model that can't be used, ModelMissing for a directory, ValueError for the rest."""
+        models = load_all(self.models)
+        roles: dict[Role, str] = {**self.played, "judge": self.judge}
+        check_roles(roles, models)
+        self.check_bertscore()
+        directories = ModelDirectories(cosine=self.cosine_model, reranker=self.reranker_model)
+        retriever, compared = self._retrievers(index, directories)
+        spec = RagSpec(
+            place=Location(self.index),
+            version=index.version,
+            retriever=retriever,
+            retrievers=compared,
+            strategies=self.strategies,
+            postprocessors=self._postprocessors(directories),
+            roles=roles,
+            models=models,
+            candidates=self.candidates,
+            contexts=self.contexts,
+            exclude=self.exclude,
+            exclude_own=self.exclude_own,
+            directories=directories,
+            encoder=_encoder(directories),
+            bertscore=self.bertscore_model,
+            bertscore_layers=self.bertscore_layers,
+            max_requests=self.max_requests,
+            max_cost=self.max_cost,
+        )
+        self.check_prices(spec.used)
+        return spec
+
+    def identity(self, spec: RagSpec, questions: Sequence[RagQuestion]) -> dict[str, Any]:
+        """What makes a run this run: every option that can change its results."""
+        return {
+            **self.model_dump(mode="json", exclude=_HOW | _TOLD_OTHERWISE | PRESENTATION),
+            "asked": {name: model.request_parameters for name, model in spec.used.items()},
+            "retriever": spec.retriever,
+            "postprocess": list(spec.postprocessors),
+            "index_version": spec.version,
+            "questions": content_id(*(one.id for one in questions)),
+        }
+
+    def _retrievers(self, index: IndexReader, directories: ModelDirectories) -> tuple[str, list[str]]:
+        """Return the retriever of all strategies, and those whose document ranks are compared."""
+        available, notice = available_retrievers(index, directories)
+        if notice:
+            print(notice, file=sys.stderr)
+        chosen = self.retriever or ("cosine" if "cosine" in available else "bm25")
+        if chosen not in available:
+            raise ValueError(f"--retriever {chosen}: this index offers {', '.join(available)}. {index.notice}")
+        return chosen, [name for name in available if name in {*_COMPARED, chosen}]
+
+    def _postprocessors(self, directories: ModelDirectories) -> list[str]:
+        if self.postprocess and "rerank" not in self.postprocess:
+            return self.postprocess
+        try:
+            directories.of("reranker")
+            check_installed("reranker")
+        except ModelMissing as error:
+            if self.postprocess:
+                raise
+            print(f"no reranker: {error}", file=sys.stderr)
+            return [name for name in POSTPROCESSORS if name != "rerank"]
+        return self.postprocess or list(POSTPROCESSORS)
+
+
+def _encoder(directories: ModelDirectories) -> str | None:
+    """What embeds answers and references: the model of the index, if it is here."""
+    try:
+        check_installed("cosine")
+        return directories.of("cosine")
+    except ModelMissing:
+        return None
+
+
+def _known(given: list[str], known: Sequence[str], what: str) -> list[str]:
+    if unknown := [one for one in given if one not in known]:
+        raise ValueError(f"there is no {what} {unknown[0]}; known are {', '.join(known)}")
+    return given
+
 
 _PHASES = {"plan": "parts planned", "answer": "parts answered and judged", "publish": "computing figures and intervals"}
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
+def evaluate_rag(*, config: Annotated[EvaluateRagConfig, Parameter(name="*")]) -> int:
     """Run the job; returns its exit code: 0 done, 2 wrong argument, 3 something is incomplete, 130 interrupted."""
-    config = read_options(EvaluateRagConfig, arguments, prog="fdarx evaluate-rag", description=__doc__ or "")
     return exit_code(lambda: _compare(config), ValueError)
 
 
 def _compare(config: EvaluateRagConfig) -> int:
     questions, rejects = read_questions(config.questions, strip_title=config.strip_title)
     chosen = sorted(questions, key=lambda one: content_id(str(config.seed), one.id))[: config.sample]
-    index = Index.open(config.index, version=config.index_version)
-    sweep = config.sweep(index)
+    index = IndexReader.open(config.index, version=config.index_version)
+    spec = config.spec(index)
     lost = sum(bool(one.title) for one in chosen)
-    chosen = placed(chosen, index)
+    chosen = keep_indexed_titles(chosen, index)
     if lost := lost - sum(bool(one.title) for one in chosen):
         print(f"{lost} questions are on documents that the index lacks; no rank is counted for them", file=sys.stderr)
-    identity = config.identity(sweep, chosen)
+    identity = config.identity(spec, chosen)
     run = RunDirectory.begin(config.out, job="evaluate_rag", config=identity, versions=versions())
-    if is_done(run, UNDERSTOOD_BY):
-        return _tell(run, sweep)
+    if is_done(run, CODE_VERSION):
+        return _tell(run, spec, config)
     if rejects:
         print(
             f"{len(rejects)} rows of {config.questions} are no questions, see {run.part('rejects', 0)}", file=sys.stderr
         )
     read = (config.index, config.cosine_model, config.reranker_model)
-    with session(run, _PHASES, asking="answer", read=read, cpus=config.cpus) as progress:
+    with session(
+        config,
+        _PHASES,
+        executor=config.executor,
+        asking="answer",
+        read=read,
+        size=len(chosen),
+        run=run,
+    ) as (progress, executor):
         evaluation = RagEvaluation(
             run=run,
-            what=sweep,
+            executor=executor,
+            spec=spec,
             questions=chosen,
             rejects=rejects,
             progress=progress,
@@ -59,15 +210,20 @@ def _compare(config: EvaluateRagConfig) -> int:
         )
         if not carried_out(evaluation, progress, plan=config.plan):
             return 0
-    return _tell(run, sweep)
+    return _tell(run, spec, config)
 
 
-def _tell(run: RunDirectory, sweep: RagSweep) -> int:
-    for grid in tables_of(run, compared(sweep)):
-        print(f"\n{as_text(grid)}")
+def _tell(run: RunDirectory, spec: RagSpec, config: EvaluateRagConfig) -> int:
+    if config.as_json:
+        print_json(run.info())
+        return end_code(run.info())
+    for grid in tables_of(run, compared(spec)):
+        print(f"\n{table_text(grid)}")
     print(f"\nanswers  {run.root}/answers\nreport   {run.file('report.html')}")
     return end_code(run.info())
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    from jobs.cli import main
+
+    sys.exit(main(["evaluate-rag", *sys.argv[1:]]))

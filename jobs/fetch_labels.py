@@ -3,45 +3,201 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import re
 import sys
 from collections import Counter
-from collections.abc import Sequence
+from dataclasses import asdict
+from datetime import date
+from pathlib import Path
+from typing import Annotated
 
-from fdarx_core.dailymed import REJECTS, Client, Fetching, Outcome, Site
+from cyclopts import Parameter
+from pydantic import Field, field_validator, model_validator
+
+from fdarx_core.dailymed import (
+    BASE_URL,
+    FILTERS,
+    REJECTS,
+    RELEASES,
+    DailyMedClient,
+    Fetcher,
+    FetchRequest,
+    FetchResult,
+    Site,
+    is_set_id,
+)
+from fdarx_core.labels.selection import HUMAN_PRESCRIPTION
 from fdarx_core.storage import Location, StorageError
-from jobs.exits import INTERRUPTED, STOPPED
-from jobs.fetch_config import FetchConfig
-from jobs.options import read_options, stop
+from jobs.options import INTERRUPTED, STOPPED, JobConfig, stop
 from jobs.progress import ProgressLine
-from jobs.versions import versions
+from jobs.session import print_json, versions
+
+_TYPES = {"human_rx": HUMAN_PRESCRIPTION, "human_otc": "34390-5"}
+
+
+class FetchConfig(JobConfig):
+    """Options of `fdarx fetch`."""
+
+    out: str = Field(
+        description="folder to fetch into, on disk or s3://, for `fdarx build --labels`; the same command again "
+        "fetches what is missing or newer"
+    )
+    release: list[str] = Field(
+        default_factory=list,
+        description=f"DailyMed's bulk releases: {', '.join(RELEASES)}; human_rx takes about 15 GB",
+    )
+    part: list[int] = Field(default_factory=list, description="parts of a release to take, from 1 (all)")
+    set_ids: list[str] = Field(
+        default_factory=list, description="single labels: set ids, or files that list them one a line"
+    )
+    query: str | None = Field(None, description="labels of this drug, by generic or brand name")
+    type: str | None = Field(
+        None, description="labels of this type: human_rx, human_otc, or a LOINC code of a document type"
+    )
+    where: list[str] = Field(
+        default_factory=list,
+        description=f"labels by what else DailyMed selects by, as NAME=VALUE: {', '.join(FILTERS)}",
+    )
+    since: date | None = Field(
+        None, description="only what was published on or after this day, YYYY-MM-DD: labels of a query, bulk files"
+    )
+    limit: int | None = Field(None, ge=1, description="take no more labels of a query than this (all)")
+    rate: float = Field(3, gt=0, le=10, description="requests a second, at most; DailyMed asks no one for a key")
+    connections: int = Field(2, ge=1, le=8, description="requests at once, at most")
+    timeout: float = Field(60, gt=0, description="seconds without an answer, or nearly none, before trying again")
+    contact: str | None = Field(
+        None, description="your e-mail or web address, told to DailyMed with each request in case one is a problem"
+    )
+    scratch: str | None = Field(
+        None,
+        description="local folder for bulk files that are half there; one that outlives the job lets the next go on "
+        "from there (OUT/.partial; for s3://, ~/.cache/fdarx/fetch)",
+    )
+    base_url: str = Field(BASE_URL, description="where DailyMed, or a mirror of it, is")
+
+    @field_validator("release")
+    @classmethod
+    def _known_releases(cls, names: list[str]) -> list[str]:
+        for name in names:
+            if name not in RELEASES:
+                raise ValueError(f"there is no release {name}; known are {', '.join(RELEASES)}")
+        return list(dict.fromkeys(names))
+
+    @field_validator("part")
+    @classmethod
+    def _from_one(cls, parts: list[int]) -> list[int]:
+        if any(part < 1 for part in parts):
+            raise ValueError("parts are counted from 1")
+        return parts
+
+    @field_validator("set_ids")
+    @classmethod
+    def _read_lists(cls, given: list[str]) -> list[str]:
+        ids: dict[str, None] = {}
+        for one in given:
+            named = os.path.isfile(one)  # noqa: PTH113 (Path.is_file raises on names too long)
+            for line in Path(one).read_text(encoding="utf-8").splitlines() if named else [one]:
+                set_id = line.strip().lower()
+                if set_id and not is_set_id(set_id):
+                    where = f"{one} holds {set_id[:60]!r}, which" if named else f"{one[:60]!r} is no file and"
+                    raise ValueError(f"{where} is no set id like 0be2e371-1f05-48d7-8f2e-f2024f3305f3")
+                ids.update({set_id: None} if set_id else {})
+        return list(ids)
+
+    @field_validator("type")
+    @classmethod
+    def _known_type(cls, name: str | None) -> str | None:
+        if name is not None and name not in _TYPES and not re.fullmatch(r"\d{4,5}-\d", name):
+            raise ValueError(f"there is no type {name}; give {', '.join(_TYPES)}, or a LOINC code such as 53404-0")
+        return name
+
+    @field_validator("where")
+    @classmethod
+    def _known_filters(cls, filters: list[str]) -> list[str]:
+        for one in filters:
+            name, _, value = one.partition("=")
+            if name not in FILTERS or not value:
+                raise ValueError(f"{one} is not NAME=VALUE with a NAME of {', '.join(FILTERS)}")
+        return filters
+
+    @field_validator("contact")
+    @classmethod
+    def _one_line(cls, contact: str | None) -> str | None:
+        if contact is not None and not re.fullmatch(r"[!-~][ -~]{2,200}", contact):
+            raise ValueError("give an e-mail or web address in plain letters")
+        return contact
+
+    @field_validator("base_url")
+    @classmethod
+    def _http(cls, url: str) -> str:
+        if not re.fullmatch(r"https?://[^\s/?#]+[^\s?#]*", url):
+            raise ValueError(f"{url} is no http:// or https:// address")
+        return url
+
+    @model_validator(mode="after")
+    def _something(self) -> FetchConfig:
+        if not (self.release or self.set_ids or self._filters()):
+            raise ValueError("nothing to fetch: give --release, --set-ids, or --query, --type, --where or --since")
+        if self.part and not self.release:
+            raise ValueError("--part goes with --release")
+        if self.limit and not self._filters():
+            raise ValueError("--limit goes with --query, --type, --where or --since")
+        if self.since and not self.release and not self._filters():
+            raise ValueError("--since goes with a query or --release: labels by set id are fetched whatever their date")
+        return self
+
+    def wish(self) -> FetchRequest:
+        return FetchRequest(
+            tuple(self.release), tuple(self.part), self.since, tuple(self.set_ids), self._filters(), self.limit
+        )
+
+    def half_there(self) -> Path:
+        """The folder of bulk files that are half there."""
+        if self.scratch:
+            return Path(self.scratch)
+        place = Location(self.out)
+        return Path.home() / ".cache" / "fdarx" / "fetch" if place.is_remote else Path(self.out) / ".partial"
+
+    def _filters(self) -> dict[str, str]:
+        """The query as the service takes it. `--since` alone asks for labels only where nothing else is asked for."""
+        filters = {"drug_name": self.query} if self.query else {}
+        if self.type:
+            filters["doctype"] = _TYPES.get(self.type, self.type)
+        for one in self.where:
+            name, _, value = one.partition("=")
+            filters[name] = value
+        if self.since and (filters or not (self.release or self.set_ids)):
+            filters |= {"published_date": self.since.isoformat(), "published_date_comparison": "gte"}
+        return filters
+
 
 _PHASES = {"list": "labels listed", "label": "labels", "release": "MB"}
 _WHY_SHOWN = 5
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
+def fetch(*, config: Annotated[FetchConfig, Parameter(name="*")]) -> int:
     """Run the job; returns its exit code: 0 done, 2 wrong argument, 3 something could not be had, 130 interrupted."""
-    config = read_options(FetchConfig, arguments, prog="fdarx fetch", description=__doc__ or "")
     try:
         place = Location(config.out)
         place.check_writable()
-        with ProgressLine(_PHASES, asking="") as progress:
-            outcome = asyncio.run(_fetch(config, place, progress))
+        with ProgressLine(_PHASES, quiet=config.quiet) as progress:
+            result = asyncio.run(_fetch(config, place, progress))
     except StorageError as error:
         stop(str(error))
     except KeyboardInterrupt:
         print("\ninterrupted; what is whole is kept, the same command goes on from there", file=sys.stderr)
         return INTERRUPTED
-    _tell(outcome, place)
-    return STOPPED if outcome.rejects or outcome.stopped else 0
+    print_json(asdict(result)) if config.as_json else _tell(result, place)
+    return STOPPED if result.rejects or result.stopped else 0
 
 
-async def _fetch(config: FetchConfig, place: Location, progress: ProgressLine) -> Outcome:
+async def _fetch(config: FetchConfig, place: Location, progress: ProgressLine) -> FetchResult:
     site = Site(config.base_url)
-    async with Client(site, _agent(config), config.rate, config.connections, config.timeout) as client:
-        fetching = Fetching(client, place, config.half_there(), progress)
-        await fetching.run(config.wish())
-    return fetching.outcome
+    async with DailyMedClient(site, _agent(config), config.rate, config.connections, config.timeout) as client:
+        fetcher = Fetcher(client, place, config.half_there(), progress)
+        await fetcher.run(config.wish())
+    return fetcher.result
 
 
 def _agent(config: FetchConfig) -> str:
@@ -51,20 +207,20 @@ def _agent(config: FetchConfig) -> str:
     return f"{name} (fetches SPL labels{'; ' if config.contact else ''}{config.contact or ''})"
 
 
-def _tell(outcome: Outcome, place: Location) -> None:
-    if outcome.stopped:
-        print(f"stopped: {_plain(outcome.stopped)}", file=sys.stderr)
-    if outcome.rejects:
-        reasons = Counter(reject.reason for reject in outcome.rejects)
+def _tell(result: FetchResult, place: Location) -> None:
+    if result.stopped:
+        print(f"stopped: {_plain(result.stopped)}", file=sys.stderr)
+    if result.rejects:
+        reasons = Counter(reject.reason for reject in result.rejects)
         counted = ", ".join(f"{number:,} {reason}" for reason, number in reasons.most_common())
         print(f"not had: {counted}; see {place}/{REJECTS}", file=sys.stderr)
-        for reject in outcome.rejects[:_WHY_SHOWN]:
+        for reject in result.rejects[:_WHY_SHOWN]:
             print(f"  {_plain(reject.id)}: {reject.reason}: {_plain(reject.detail)}", file=sys.stderr)
-    labels = sum(bool(one.set_id) for one in outcome.fetched)
-    size = sum(one.bytes for one in outcome.fetched) / 10**6
+    labels = sum(bool(one.set_id) for one in result.fetched)
+    size = sum(one.bytes for one in result.fetched) / 10**6
     print(f"folder     {place}")
-    print(f"fetched    {labels:,} labels, {len(outcome.fetched) - labels:,} bulk files, {size:,.1f} MB")
-    print(f"unchanged  {outcome.unchanged:,}")
+    print(f"fetched    {labels:,} labels, {len(result.fetched) - labels:,} bulk files, {size:,.1f} MB")
+    print(f"unchanged  {result.unchanged:,}")
 
 
 def _plain(text: str) -> str:
@@ -73,4 +229,6 @@ def _plain(text: str) -> str:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    from jobs.cli import main
+
+    sys.exit(main(["fetch", *sys.argv[1:]]))

@@ -5,27 +5,117 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 from importlib.metadata import version
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Annotated, Any
+
+from cyclopts import Parameter
+from pydantic import Field
 
 from fdarx_core.pipeline.tuning.run import FineTuning, TrainingFailed
 from fdarx_core.pipeline.tuning.what import Tuning
-from fdarx_core.records import Reject
+from fdarx_core.rag.tasks import HYPOTHETICAL_ANSWER
+from fdarx_core.records import Reject, content_id
+from fdarx_core.retrieval.encoders import fingerprint
+from fdarx_core.retrieval.models import ModelDirectories, ModelMissing, check_installed
 from fdarx_core.storage import RunDirectory, read_records
-from fdarx_core.tuning.encoding import ChatEncoder, Encoded, encode_parts
-from fdarx_core.tuning.measures import MEASURES, TuningFigure
-from fdarx_core.tuning.pairs import Pair, read_pairs
-from fdarx_core.tuning.splits import PARTS, split
-from jobs.exits import STOPPED
-from jobs.finetune_config import FinetuneConfig
-from jobs.frame import exit_code, is_done, session
-from jobs.options import read_options
-from jobs.versions import versions
+from fdarx_core.tuning.encoding import ChatEncoder, EncodedPair, encode_parts
+from fdarx_core.tuning.evaluation import MEASURES, TuningFigure
+from fdarx_core.tuning.pairs import PARTS, TrainingPair, read_pairs, split_pairs
+from fdarx_core.tuning.training import TrainingConfig
+from jobs.options import PRESENTATION, STOPPED, BertscoreConfig, ComputingConfig
+from jobs.session import exit_code, is_done, print_json, session, versions
+
+_HOW = {"out", "cpus", "workers", "model", "questions"}
+_LIBRARIES = ("torch", "transformers", "peft", "rapidfuzz")
+"""Looked for, not imported, which takes seconds before anything wrong is told."""
+_WEIGHTS = ("*.safetensors", "*.bin")
+
+
+class FinetuneConfig(BertscoreConfig, ComputingConfig):
+    """Options of `fdarx finetune`."""
+
+    questions: str = Field(
+        description="what to tune on: a finished run of fdarx build, or a jsonl, json, csv or parquet file with a "
+        "question a row and its answer, on disk or s3://"
+    )
+    model: str = Field(
+        description="local directory of the base model, one with a chat template, at the same place on every machine"
+    )
+    out: str = Field(description="run directory to write, on disk or s3://; the same command again resumes it")
+    rank: int = Field(16, ge=1, description="LoRA rank; more can learn more, and takes more memory in serving")
+    alpha: int = Field(32, ge=1, description="LoRA alpha: the adapter counts alpha/rank-fold")
+    rate: float = Field(2e-4, gt=0, description="highest learning rate")
+    epochs: int = Field(3, ge=1, description="times that all pairs are gone through, at most")
+    batch: int = Field(4, ge=1, description="packed sequences a step, over all workers")
+    length: int = Field(2048, ge=16, description="tokens of a packed sequence; longer pairs are left out")
+    evaluate_every: int | None = Field(
+        None, ge=1, description="steps between looks at the validation loss, each with a checkpoint (a quarter epoch)"
+    )
+    patience: int = Field(4, ge=1, description="stop after so many looks in a row without a lower validation loss")
+    max_tokens: int = Field(400, ge=1, description="longest answer to a question of the test part, in tokens")
+    workers: int = Field(
+        1, ge=1, description="processes that train together, each with a GPU where the cluster has any"
+    )
+    cosine_model: str | None = Field(
+        None, description="local directory of an embedding model for similarity (all-MiniLM-L6-v2, if installed)"
+    )
+    resamples: int = Field(2000, ge=100, description="bootstrap resamples; more make steadier intervals")
+    seed: int = Field(0, description="fixes the split_pairs, the order of training, and the intervals")
+
+    def tuning(self) -> Tuning:
+        """Raises ModelMissing for a library or a directory that is not there, ValueError for one that can't be used."""
+        for library in _LIBRARIES:
+            if find_spec(library) is None:
+                raise ModelMissing(f"fine-tuning needs {library}: pip install 'fdarx[models]'")
+        _check_model(Path(self.model))
+        self.check_bertscore()
+        names = {"rank", "alpha", "rate", "epochs", "batch", "length", "evaluate_every", "patience", "seed"}
+        return Tuning(
+            model=str(Path(self.model).absolute()),
+            recipe=TrainingConfig(**self.model_dump(include=names)),
+            workers=self.workers,
+            max_tokens=self.max_tokens,
+            encoder=self._encoder(),
+            bertscore=self.bertscore_model,
+            bertscore_layers=self.bertscore_layers,
+            resamples=self.resamples,
+        )
+
+    def identity(self, pairs: Sequence[TrainingPair], tuning: Tuning) -> dict[str, Any]:
+        """What makes a run this run: every option that can change its results."""
+        return {
+            **self.model_dump(mode="json", exclude=_HOW | PRESENTATION),
+            "model": {"name": Path(tuning.model).name, "fingerprint": fingerprint(tuning.model)},
+            "cosine_model": Path(tuning.encoder).name if tuning.encoder else None,
+            "prompt": f"{HYPOTHETICAL_ANSWER.name} {HYPOTHETICAL_ANSWER.version}",
+            "pairs": content_id(*(part for one in pairs for part in (one.id, one.question, one.answer))),
+        }
+
+    def _encoder(self) -> str | None:
+        """What embeds answers and references: the directory given, else MiniLM where it is installed."""
+        directories = ModelDirectories(cosine=self.cosine_model)
+        if self.cosine_model is not None:
+            return directories.of("cosine")
+        try:
+            check_installed("cosine")
+            return directories.of("cosine")
+        except ModelMissing:
+            return None
+
+
+def _check_model(directory: Path) -> None:
+    if not (directory / "config.json").is_file():
+        raise ModelMissing(f"--model: {directory} is no model directory, it has no config.json")
+    if not any(file for kind in _WEIGHTS for file in directory.glob(kind)):
+        raise ModelMissing(f"--model: {directory} holds no weights ({' or '.join(_WEIGHTS)})")
+
 
 _PHASES = {"train": "steps", "examine": "answering the test part", "publish": "computing figures and intervals"}
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
+def finetune(*, config: Annotated[FinetuneConfig, Parameter(name="*")]) -> int:
     """Run the job; returns its exit code: 0 done, 2 wrong argument, 3 training failed, 130 interrupted."""
-    config = read_options(FinetuneConfig, arguments, prog="fdarx finetune", description=__doc__ or "")
     return exit_code(lambda: _tune(config), ValueError)
 
 
@@ -39,23 +129,25 @@ def _tune(config: FinetuneConfig) -> int:
         versions={**versions(), **_libraries()},
     )
     if is_done(run):
-        return _tell(run)
+        return _tell(run, config)
     counts = ", ".join(f"{sum(one.part == part for one in pairs):,} for {part}" for part in PARTS)
     print(f"{len(pairs):,} pairs: {counts}; {len(rejects):,} left out", file=sys.stderr)
     models = (tuning.model, tuning.encoder, tuning.bertscore)
     try:
-        with session(run, _PHASES, asking="", read=models, cpus=config.cpus) as progress:
+        with session(config, _PHASES, read=models, executor="ray", run=run) as (progress, _):
             FineTuning(run, tuning, pairs, encoded, rejects, progress).run_all()
     except TrainingFailed as error:
         print(f"error: training failed: {error}; the same command goes on from the last checkpoint", file=sys.stderr)
         return STOPPED
-    return _tell(run)
+    return _tell(run, config)
 
 
-def _prepared(config: FinetuneConfig, tuning: Tuning) -> tuple[list[Pair], dict[str, list[Encoded]], list[Reject]]:
+def _prepared(
+    config: FinetuneConfig, tuning: Tuning
+) -> tuple[list[TrainingPair], dict[str, list[EncodedPair]], list[Reject]]:
     """Pairs with their parts, the tokens of those parts that are learnt from, and what was left out."""
     read, rejects = read_pairs(config.questions)
-    pairs = split(read, config.seed)
+    pairs = split_pairs(read, config.seed)
     encoded, too_long = encode_parts(pairs, ChatEncoder(tuning.model), tuning.recipe.length)
     left_out = {one.id for one in too_long}
     return [one for one in pairs if one.id not in left_out], encoded, [*rejects, *too_long]
@@ -65,7 +157,10 @@ def _libraries() -> dict[str, str]:
     return {name: version(name) for name in ("torch", "transformers", "peft")}
 
 
-def _tell(run: RunDirectory) -> int:
+def _tell(run: RunDirectory, config: FinetuneConfig) -> int:
+    if config.as_json:
+        print_json(run.info())
+        return 0
     info = run.info()
     print(f"\n{info['steps']:,} steps; lowest validation loss {info['validation_loss']:.3f} at {info['best_step']:,}")
     for one in read_records(run.file("figures.parquet"), TuningFigure):
@@ -77,4 +172,6 @@ def _tell(run: RunDirectory) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    from jobs.cli import main
+
+    sys.exit(main(["finetune", *sys.argv[1:]]))

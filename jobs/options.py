@@ -1,21 +1,35 @@
-"""A job's configuration as one pydantic model: it makes the command line, reads YAML, and goes into run.json."""
+"""The options of jobs as pydantic models, and the parts that several jobs share."""
 
 from __future__ import annotations
 
-import argparse
 import sys
-from collections.abc import Sequence
-from types import UnionType
-from typing import Any, NoReturn, TypeVar, Union, get_args, get_origin
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Annotated, Literal, NoReturn
 
-import yaml
-from pydantic import BaseModel, ConfigDict, ValidationError
-from pydantic.fields import FieldInfo
+from cyclopts import Group, Parameter
+from pydantic import BaseModel, ConfigDict, Field, field_validator
 
-from fdarx_core.storage import Location, StorageError
+if TYPE_CHECKING:  # importing these takes longer than showing a job's help may
+    from fdarx_core.llm import ModelConfig
+    from fdarx_core.rag.search import Role
+
+BASELINE = "baseline"
+"""The name of the built-in rules among models."""
 
 WRONG_ARGUMENT = 2
 """The exit code of everything that is wrong before work starts."""
+
+
+STOPPED = 3
+"""The exit code where something was left open that running the same command again may finish."""
+
+INTERRUPTED = 130
+
+PRESENTATION = frozenset({"quiet", "verbose", "as_json"})
+"""Options of every job that change what it prints, and nothing else."""
+
+
+_OUTPUT = Group("Output", sort_key=1)
 
 
 class JobConfig(BaseModel):
@@ -23,8 +37,13 @@ class JobConfig(BaseModel):
 
     model_config = ConfigDict(extra="forbid")
 
-
-Config = TypeVar("Config", bound=JobConfig)
+    quiet: Annotated[bool, Parameter(alias="-q", group=_OUTPUT)] = Field(False, description="show no progress")
+    verbose: Annotated[bool, Parameter(alias="-v", group=_OUTPUT)] = Field(
+        False, description="log what the libraries do, too"
+    )
+    as_json: Annotated[bool, Parameter(name="--json", group=_OUTPUT)] = Field(
+        False, description="print the result as JSON on standard output, in place of tables"
+    )
 
 
 def stop(message: str) -> NoReturn:
@@ -33,86 +52,146 @@ def stop(message: str) -> NoReturn:
     raise SystemExit(WRONG_ARGUMENT)
 
 
-def read_options(model: type[Config], arguments: Sequence[str] | None, *, prog: str, description: str) -> Config:
-    """Options from the command line over those of `--config FILE` (YAML) over the defaults.
+class ComputingConfig(JobConfig):
+    """How much of this machine a job uses."""
 
-    A wrong option ends the program with one line and exit code 2.
+    cpus: int | None = Field(None, ge=1, description="CPUs of this machine to use; on a cluster Ray decides (all)")
+
+
+class RunningConfig(ComputingConfig):
+    """Where a job's work runs."""
+
+    executor: Literal["auto", "local", "ray"] = Field(
+        "auto",
+        description="where work runs: `local` in this process, `ray` on all CPUs of this machine, or on the cluster "
+        "that RAY_ADDRESS names; `auto` takes this process for small work",
+    )
+
+
+class AskingConfig(RunningConfig):
+    """How much may be asked, and what need not be."""
+
+    reuse: list[str] = Field(
+        default_factory=list,
+        description="other runs whose answers are taken where exactly the same was asked; saves what they cost",
+    )
+    max_requests: int | None = Field(
+        None, ge=1, description="stop cleanly after this many requests to models; the same command goes on (no limit)"
+    )
+    max_cost: float | None = Field(
+        None, gt=0, description="stop cleanly at this cost in USD, by the prices in --models (no limit)"
+    )
+    plan: bool = Field(False, description="ask nothing: print requests, tokens and cost a task and model, then end")
+
+    def check_prices(self, used: Mapping[str, ModelConfig]) -> None:
+        """Raises ModelsError where a limit of cost is set and a model that is asked has no prices."""
+        from fdarx_core.llm import ModelsError
+
+        unpriced = [name for name, model in used.items() if model.prices is None]
+        if self.max_cost is not None and unpriced:
+            raise ModelsError(f"--max-cost needs prices of every model asked; {', '.join(unpriced)} has none")
+
+
+def load_all(files: Sequence[str]) -> dict[str, ModelConfig]:
+    """The models of several files, by name; `baseline` among them names the built-in rules, and no file.
+
+    Raises ModelsError for a file that can't be used, or a name that two of them give.
     """
-    parser = _parser(model, prog, description)
-    given = {name: value for name, value in vars(parser.parse_args(arguments)).items() if value is not None}
-    config_file = given.pop("config", None)
-    values = {**(_read_yaml(config_file) if config_file else {}), **given}
-    try:
-        return model.model_validate(values)
-    except ValidationError as error:
-        stop(_first_problem(error, prog))
+    from fdarx_core.llm import ModelsError, load_models
 
-
-def _parser(model: type[JobConfig], prog: str, description: str) -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog=prog, description=description, allow_abbrev=False)
-    for name, field in _own_first(model):
-        multiple = get_origin(_bare(field.annotation)) in (list, tuple)
-        if _bare(field.annotation) is bool:
-            parser.add_argument(_flag(name), dest=name, action="store_true", default=None, help=_help(field))
+    models: dict[str, ModelConfig] = {}
+    for file in files:
+        if file == BASELINE:
             continue
-        parser.add_argument(
-            _flag(name),
-            dest=name,
-            nargs="+" if multiple else None,
-            metavar=_metavar(field, name),
-            help=_help(field).replace("%", "%%"),
-        )
-    parser.add_argument("--config", metavar="FILE", help="YAML file with any of these options; the command line wins")
-    return parser
+        for name, model in load_models(file).items():
+            if name in models:
+                raise ModelsError(f"{file}: model {name}: another file has a model of that name; give it another")
+            models[name] = model
+    return models
 
 
-def _own_first(model: type[JobConfig]) -> list[tuple[str, FieldInfo]]:
-    """A job's own options, then those that it shares with others."""
-    own = model.__annotations__
-    return sorted(model.model_fields.items(), key=lambda item: item[0] not in own)
+def unknown_model(models: Mapping[str, ModelConfig]) -> str:
+    """What is said of a name that none of them has."""
+    return f"there is no such model; known are {', '.join((BASELINE, *models))}, see --models"
 
 
-def _flag(name: str) -> str:
-    return "--" + name.replace("_", "-")
+class BertscoreConfig(JobConfig):
+    """BERTScore's model."""
+
+    bertscore_model: str | None = Field(
+        None, description="local directory of a model for BERTScore, as roberta-large; without it there is none"
+    )
+    bertscore_layers: int | None = Field(
+        None, ge=1, description="layers of that model to use (what bert-score's authors chose for a model of its name)"
+    )
+
+    def check_bertscore(self) -> None:
+        """Raises ModelMissing where the model that was given can't be used."""
+        from fdarx_core.evaluation.similarity import check_model
+        from fdarx_core.retrieval.models import ModelMissing
+
+        if self.bertscore_model is None:
+            return
+        try:
+            check_model(self.bertscore_model, self.bertscore_layers)
+        except (ImportError, ValueError) as error:
+            raise ModelMissing(f"--bertscore-model: {error}") from error
 
 
-def _bare(annotation: Any) -> Any:
-    if get_origin(annotation) in (Union, UnionType):
-        return next(arg for arg in get_args(annotation) if arg is not type(None))
-    return annotation
+class MeasuringConfig(BertscoreConfig, AskingConfig):
+    """BERTScore's model, and the intervals."""
+
+    seed: int = Field(0, description="fixes the sample and the intervals")
+    resamples: int = Field(2000, ge=100, description="bootstrap resamples; more make steadier intervals")
 
 
-def _metavar(field: FieldInfo, name: str) -> str:
-    if _bare(field.annotation) in (int, float):
-        return "N"
-    one = name.removesuffix("s") if get_origin(_bare(field.annotation)) in (list, tuple) else name
-    return one.replace("_", "-").upper()
+def at_commas(given: list[str]) -> list[str]:
+    """What a list's entries hold between commas, each once."""
+    parts = [part.strip() for one in given for part in one.split(",")]
+    return list(dict.fromkeys(part for part in parts if part))
 
 
-def _help(field: FieldInfo) -> str:
-    text = field.description or ""
-    if field.is_required():
-        return f"{text} (required)"
-    default = field.get_default(call_default_factory=True)
-    shown = " ".join(map(str, default)) if isinstance(default, (list, tuple)) else default
-    return text if default in (None, [], (), False) else f"{text} (default: {shown})"
+class RolesConfig(JobConfig):
+    """Models by the roles that they play."""
+
+    models: list[str] = Field(
+        [BASELINE], description="`baseline` (built-in rules), and YAML files that list models, see docs/models.md"
+    )
+    answerer: str = Field(BASELINE, description="who answers from the passages: a name of --models")
+    hypothesis: str | None = Field(
+        None, description="who writes hypothetical answers; best a model tuned on the domain (the answerer)"
+    )
+    rewriter: str | None = Field(
+        None, description="who writes HyDE's passage and multiquery's questions (the answerer)"
+    )
+    scorer: str | None = Field(None, description="the scoring agent of the post-processing (the answerer)")
+    cosine_model: str | None = Field(
+        None, description="local directory of the index's embedding model (all-MiniLM-L6-v2, if installed)"
+    )
+    reranker_model: str | None = Field(
+        None, description="local directory of a BGE reranker; without it none can be used"
+    )
+
+    @field_validator("models", mode="after")
+    @classmethod
+    def _models_at_commas(cls, given: list[str]) -> list[str]:
+        return at_commas(given)
+
+    @property
+    def played(self) -> dict[Role, str]:
+        """Who plays each role."""
+        return {
+            "answerer": self.answerer,
+            "hypothesis": self.hypothesis or self.answerer,
+            "rewriter": self.rewriter or self.answerer,
+            "scorer": self.scorer or self.answerer,
+        }
 
 
-def _read_yaml(path: str) -> dict[str, Any]:
-    try:
-        values = yaml.safe_load(Location(path).read_text())
-    except StorageError as error:
-        stop(f"--config: {error}")
-    except (UnicodeDecodeError, yaml.YAMLError) as error:
-        stop(f"--config {path} is no YAML: {error}")
-    if not isinstance(values, dict):
-        stop(f"--config {path} must hold options as `name: value` lines")
-    return {str(name).replace("-", "_"): value for name, value in values.items()}
+def check_roles(roles: Mapping[Role, str], models: Mapping[str, ModelConfig]) -> None:
+    """Raises ModelsError for a name that is no model's."""
+    from fdarx_core.llm import ModelsError
 
-
-def _first_problem(error: ValidationError, prog: str) -> str:
-    problem = error.errors()[0]
-    option = _flag(str(problem["loc"][0])) if problem["loc"] else "options"
-    given = "" if problem["type"] == "missing" else f" (given: {problem['input']!r})"
-    says = problem["msg"].removeprefix("Value error, ")  # pydantic's word for what our own checks say
-    return f"{option}: {says}{given}; see `{prog} --help`"
+    for role, name in roles.items():
+        if name not in {BASELINE, *models}:
+            raise ModelsError(f"--{role} {name}: {unknown_model(models)}")

@@ -1,4 +1,4 @@
-"""One line that tells how far a job is: redrawn in a terminal, written now and then into a log."""
+"""How far a job is: a moving bar in a terminal, a line now and then in a log."""
 
 from __future__ import annotations
 
@@ -9,58 +9,69 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from types import TracebackType
 
-from fdarx_core.pipeline.control import Asked, Control, asked_so_far
+from rich.console import Console
+from rich.progress import BarColumn, Progress, SpinnerColumn, TaskID, TextColumn, TimeElapsedColumn
+
+from fdarx_core.pipeline.asking import AskProgress
 
 _LOG_EVERY_S = 10.0
-_DRAW_EVERY_S = 0.5
+_POLL_S = 0.5
 
 
 class ProgressLine:
-    """Shows phase, done of total, what a job says of it, asking, rate and time left on standard error.
+    """Shows phase, done of total, a note, the state of asking, rate and time left on standard error.
 
-    `phases` name what is counted in each phase; models are asked in the phase `asking`.
+    `phases` name what is counted in each phase; models are asked in the phase `asking`. With `quiet` nothing is shown.
     """
 
-    def __init__(self, phases: Mapping[str, str], asking: str) -> None:
-        self._phases, self._asking_phase = phases, asking
-        self._live = sys.stderr.isatty()
+    def __init__(self, phases: Mapping[str, str], asking: str = "", *, quiet: bool = False) -> None:
+        self._phases, self._asking_phase, self._quiet = phases, asking, quiet
+        self._console = Console(stderr=True)
+        self._bar: Progress | None = None
+        self._task: TaskID | None = None
+        if self._console.is_terminal and not quiet:
+            columns = (SpinnerColumn(), BarColumn(bar_width=24), TimeElapsedColumn(), TextColumn("{task.description}"))
+            self._bar = Progress(*columns, console=self._console, transient=False)
         self._phase = ""
         self._started = self._shown = 0.0
         self._first = 0
         self._latest: tuple[int, int, str] = (0, 0, "")
-        self._asked: Asked | None = None
+        self._asked: AskProgress | None = None
         self._lock = threading.Lock()
 
     def __enter__(self) -> ProgressLine:
+        if self._bar:
+            self._bar.start()
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
-        self._end_line()
+        if self._bar:
+            self._bar.stop()
 
     def __call__(self, phase: str, done: int, total: int, note: str = "") -> None:
-        """`total` is 0 where it is not known."""
+        """Show how much of a phase is done; `total` is 0 where it is not known."""
         with self._lock:
             if phase != self._phase:
-                self._end_line()
                 self._phase, self._started, self._first, self._shown = phase, time.monotonic(), done, 0.0
+                self._task = self._bar.add_task("", total=total or None) if self._bar else None
             self._latest = (done, total, note)
             self._draw(last=bool(total) and done >= total)
 
     def tell(self, line: str) -> None:
-        """A line of its own, which stays."""
+        """Print a line of its own, which stays."""
         with self._lock:
-            print(f"\r\x1b[K{line}" if self._live else line, file=sys.stderr, flush=True)
+            self._console.print(line, highlight=False, markup=False, soft_wrap=True)
 
     @contextmanager
-    def watching(self, control: Callable[[], Control | None]) -> Iterator[None]:
-        """While a job runs, also show how its asking goes. `control` gives the handle once there is one."""
+    def watching(self, asking: Callable[[], AskProgress | None]) -> Iterator[None]:
+        """While a job runs, also show the progress of asking, which `asking` returns."""
         ended = threading.Event()
 
         def watch() -> None:
-            while not ended.wait(_DRAW_EVERY_S):
-                asked = asked_so_far(control())
+            while not ended.wait(_POLL_S):
+                asked = asking() if self._phase == self._asking_phase else None
                 with self._lock:
-                    if asked is not None and self._phase == self._asking_phase:
+                    if asked is not None:
                         self._asked = asked
                         self._draw()
 
@@ -73,23 +84,27 @@ class ProgressLine:
             thread.join(timeout=5)
 
     def _draw(self, last: bool = False) -> None:
-        now = time.monotonic()
-        if not last and now - self._shown < (_DRAW_EVERY_S if self._live else _LOG_EVERY_S):
+        if self._quiet:
             return
-        self._shown = now
+        now = time.monotonic()
         line = self._line(now - self._started)
-        print(f"\r\x1b[K{line}" if self._live else line, end="" if self._live else "\n", file=sys.stderr, flush=True)
+        if self._bar and self._task is not None:
+            done, total, _ = self._latest
+            self._bar.update(self._task, completed=done, total=total or None, description=line)
+        elif last or now - self._shown >= _LOG_EVERY_S:
+            self._shown = now
+            print(line, file=sys.stderr, flush=True)
 
     def _line(self, seconds: float) -> str:
         done, total, note = self._latest
-        what = self._phases[self._phase]
+        name = self._phases[self._phase]
         if (done, total) == (0, 1):
-            return what
+            return name
         rate = (done - self._first) / seconds if seconds > 1 and done > self._first else 0.0
         left = f", {rate:.1f}/s" if rate else ""
         left += f", {(total - done) / rate:.0f} s left" if rate and total else ""
         of = f" of {total:,}" if total else ""
-        return f"{done:,}{of} {what}{', ' if note else ''}{note}{self._asking(seconds)}{left}"
+        return f"{done:,}{of} {name}{', ' if note else ''}{note}{self._asking(seconds)}{left}"
 
     def _asking(self, seconds: float) -> str:
         asked = self._asked
@@ -98,8 +113,3 @@ class ProgressLine:
         cost = f", {asked.cost:.2f} USD" if asked.cost else ""
         rate = f" ({asked.done / seconds:.1f}/s)" if seconds > 1 else ""
         return f", {asked.done:,} answers{rate}, {asked.in_flight} in flight, {asked.retries:,} retries{cost}"
-
-    def _end_line(self) -> None:
-        if self._live and self._phase:
-            print(file=sys.stderr)
-        self._phase = ""

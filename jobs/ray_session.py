@@ -5,13 +5,193 @@ from __future__ import annotations
 import logging
 import os
 import signal
+import socket
+import sys
+import threading
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
 
 from fdarx_core.storage import Location
-from jobs.joining import join_cluster, watching_head
 from jobs.options import stop
-from jobs.stoppable import as_ctrl_c
+
+
+@contextmanager
+def as_ctrl_c() -> Iterator[None]:
+    """SIGTERM, with which `ray job stop` and Kubernetes end a job, raises KeyboardInterrupt in the block."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before or signal.SIG_DFL)
+
+
+_ANSWER_WITHIN_S = 60.0
+
+
+class NotShared(Exception):
+    """A machine of the cluster lacks a local path, or this program; the message names what, and the remedy."""
+
+
+def check_shared(written: Sequence[Location], read: Sequence[Location]) -> None:
+    """Have the cluster's other machines look for local folders to write into, and for local files to read.
+
+    Raises NotShared. A machine that does not answer in time is passed over: it may be on its way up, or down.
+    """
+    others = [node["NodeID"] for node in _nodes() if node["Alive"] and node["NodeID"] != _own_node()]
+    folders = [place for place in written if not place.is_remote]
+    files = [place.address for place in read if not place.is_remote and place.exists()]
+    if not others or not (folders or files):
+        return
+    with _marks(folders) as marks:
+        for host, missing in _look(others, [*marks, *files]):
+            for path in missing:
+                raise NotShared(_told(marks.get(path, path), host, "--out" if path in marks else ""))
+
+
+def _nodes() -> list[dict[str, Any]]:
+    import ray
+
+    return list(ray.nodes())  # type: ignore[no-untyped-call]
+
+
+def _own_node() -> str:
+    import ray
+
+    return str(ray.get_runtime_context().get_node_id())
+
+
+def _told(path: str, host: str, option: str) -> str:
+    what = f"{option} {path} is on a disk" if option else f"{path} is on a disk"
+    return f"{what} that machine {host} of the cluster does not see; give s3://, or a folder that all machines mount"
+
+
+@contextmanager
+def _marks(folders: Sequence[Location]) -> Iterator[dict[str, str]]:
+    """A file in each folder for the others to see, and its folder: the folder itself may stand on every machine."""
+    marks = {f"{folder}/.seen-{uuid4().hex}": str(folder) for folder in folders}
+    try:
+        for mark in marks:
+            Path(mark).touch()
+        yield marks
+    finally:
+        for mark in marks:
+            Path(mark).unlink(missing_ok=True)
+
+
+def _look(nodes: Sequence[str], paths: Sequence[str]) -> list[tuple[str, list[str]]]:
+    """What each machine, by its host name, misses."""
+    import ray
+
+    look: Any = ray.remote(_missing)
+    asked = [look.options(num_cpus=0, label_selector={"ray.io/node-id": node}).remote(paths) for node in nodes]
+    ready, _ = ray.wait(asked, num_returns=len(asked), timeout=_ANSWER_WITHIN_S)
+    found: list[tuple[str, list[str]]] = []
+    for one in ready:
+        try:
+            found.append(ray.get(one))
+        except ray.exceptions.RayTaskError as error:
+            said = str(error).splitlines()[-1]
+            raise NotShared(
+                f"a machine of the cluster can't run this job: {said}; is the same fdarx installed there?"
+            ) from None
+        except ray.exceptions.RayError:
+            continue  # it went down meanwhile
+    return found
+
+
+def _missing(paths: Sequence[str]) -> tuple[str, list[str]]:
+    import ray
+
+    host: str = ray.util.get_node_ip_address()  # type: ignore[no-untyped-call]
+    return host, [path for path in paths if not Path(path).exists()]
+
+
+_ANSWER_WITHIN_S_JOINING = 10.0
+_LOOK_EVERY_S = 5.0
+_MISSED = 3
+"""So many looks in vain are told of: a head that is started anew, on a cluster that bears it, is back by then."""
+
+_TOKEN = "RAY_AUTH_MODE=token and, in RAY_AUTH_TOKEN or ~/.ray/auth_token, the token that the cluster was started with"
+
+
+def join_cluster(address: str, **options: Any) -> None:
+    """`ray.init` there; the job ends with one line where the cluster can't be reached or does not let it in."""
+    import ray
+
+    _check_address(address)
+    try:
+        ray.init(address=address, **options)
+    except ray.exceptions.AuthenticationError:
+        stop(f"the cluster at RAY_ADDRESS {address} asks for a token; set {_TOKEN}")
+    except (ConnectionError, RuntimeError, ValueError) as error:
+        stop(f"RAY_ADDRESS {address}: {_explained(str(error))}")
+
+
+@contextmanager
+def watching_head(address: str) -> Iterator[None]:
+    """Say in one line that the cluster's head is gone: Ray ends the process a minute later, and says other things."""
+    ended = threading.Event()
+    watcher = threading.Thread(target=_watch, args=(address, ended), daemon=True)
+    watcher.start()
+    try:
+        yield
+    finally:
+        ended.set()
+
+
+def _watch(address: str, ended: threading.Event) -> None:
+    missed = 0
+    while not ended.wait(_LOOK_EVERY_S):
+        missed = missed + 1 if _refusal(address) else 0
+        if missed == _MISSED:
+            print(
+                f"the head of the cluster at {address} has not answered for {_MISSED * _LOOK_EVERY_S:.0f} s; unless it "
+                "comes back this job ends within a minute, with exit code 1, and the same command goes on from there",
+                file=sys.stderr,
+                flush=True,
+            )
+
+
+def _check_address(address: str) -> None:
+    """Ray itself tries for minutes."""
+    if "://" in address:
+        stop(
+            f"RAY_ADDRESS {address} is for `ray job submit` or Ray Client; submit the job, give the head's HOST:6379, "
+            "or unset it to compute here"
+        )
+    if ":" in address and (why := _refusal(address)):
+        stop(
+            f"nobody answers at RAY_ADDRESS {address} ({why}); is the head up, and its port open from here? "
+            "Unset RAY_ADDRESS to compute on this machine"
+        )
+
+
+def _refusal(address: str) -> str:
+    """Why HOST:PORT can't be reached; "" where somebody listens."""
+    host, _, port = address.rpartition(":")
+    try:
+        with socket.create_connection((host.strip("[]"), int(port)), timeout=_ANSWER_WITHIN_S_JOINING):
+            return ""
+    except (OSError, ValueError, OverflowError) as error:
+        return str(error)
+
+
+def _explained(said: str) -> str:
+    lines = [line.strip() for line in said.splitlines() if line.strip()]
+    if lines and lines[0].startswith("Version mismatch"):
+        return f"{' '.join(lines)}; run the job in the cluster's image, or submit it with `ray job submit`"
+    if "running Ray instance" in said:
+        return "no cluster runs on this machine; give the head's HOST:6379, or unset it to compute here"
+    if said.startswith("Failed to connect"):  # though somebody listens there
+        return f"whoever listens there does not let this job in; give the head's HOST:6379, and set {_TOKEN}"
+    return lines[0] if lines else "Ray did not say why it can't be joined"
+
 
 _LOCAL_OBJECT_STORE = 512 * 2**20
 _CHATTY = ("ray.data", "ray.data._internal.progress", "ray._private.authentication.authentication_token_setup")
@@ -77,7 +257,6 @@ def _watched() -> AbstractContextManager[None]:
 def _check_shared(written: Sequence[Location], read: Sequence[str | None]) -> None:
     if not os.environ.get("RAY_ADDRESS"):
         return
-    from jobs.shared_disk import NotShared, check_shared
 
     try:
         check_shared(written, [Location(one) for one in read if one])

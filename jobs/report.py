@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import argparse
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import partial
 
-from fdarx_core.evaluation.grid import Grid, as_text
-from fdarx_core.pipeline.factuality.results import build_factuality_report
+from fdarx_core.evaluation.tables import ResultTable, table_text
+from fdarx_core.pipeline.factuality_results import build_factuality_report
 from fdarx_core.pipeline.tuning.results import build_tuning_report
 from fdarx_core.report import build_report
-from fdarx_core.report.evaluation import build_evaluation_report
-from fdarx_core.review.calibration.ppi import FEWEST
-from fdarx_core.review.calibration.tables import calibrated_tables
-from fdarx_core.review.items import open_review
+from fdarx_core.report.evaluation_page import build_evaluation_report
+from fdarx_core.review.calibration import calibrated_tables
+from fdarx_core.review.prediction_powered import MIN_LABELS
+from fdarx_core.review.review_set import open_review
 from fdarx_core.storage import RunDirectory, StorageError
 from jobs.options import stop
 
@@ -26,21 +25,22 @@ _PAGES: dict[str, Callable[[RunDirectory], str]] = {
 }
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the job; returns its exit code."""
-    parser = argparse.ArgumentParser(prog="fdarx report", description=__doc__, allow_abbrev=False)
-    parser.add_argument("run", metavar="RUN", help="the run directory, on disk or s3://")
-    parser.add_argument(
-        "--review",
-        help="an annotated review of this evaluation: its page and the terminal show accuracies corrected by people's "
-        "labels beside the judge's own",
-    )
-    given = parser.parse_args(arguments)
+def report(run: str, /, *, review: str | None = None) -> int:
+    """Write the page of a finished run anew: of a build, an evaluation, a factuality run or a fine-tuning.
+
+    Parameters
+    ----------
+    run
+        The run directory, on disk or s3://.
+    review
+        An annotated review of this evaluation: its page and the terminal show accuracies corrected by people's labels
+        beside the judge's own.
+    """
     try:
-        run = RunDirectory.open(given.run)
-        draw = _drawing(run, given.review)
-        page = run.file("report.html")
-        page.write_text(draw(run))
+        opened = RunDirectory.open(run)
+        draw = _drawing(opened, review)
+        page = opened.file("report.html")
+        page.write_text(draw(opened))
     except StorageError as error:
         stop(str(error))
     print(f"report  {page}")
@@ -57,11 +57,11 @@ def _drawing(run: RunDirectory, review: str | None) -> Callable[[RunDirectory], 
     if review is None:
         return _PAGES[job]
     tables = _calibrated(run, review)
-    print("\n\n\n".join(map(as_text, tables)), end="\n\n")
+    print("\n\n\n".join(map(table_text, tables)), end="\n\n")
     return partial(build_evaluation_report, calibrated=tables)
 
 
-def _calibrated(run: RunDirectory, address: str) -> list[Grid]:
+def _calibrated(run: RunDirectory, address: str) -> list[ResultTable]:
     review = open_review(address)
     try:
         tables = calibrated_tables(review, run)
@@ -69,11 +69,13 @@ def _calibrated(run: RunDirectory, address: str) -> list[Grid]:
         stop(f"{review.root}: {error}")
     if not tables:
         stop(
-            f"{review.root} has fewer than {FEWEST} answers that people graded, too few to correct anything; take in "
-            "what annotators saved with `fdarx review import`"
+            f"{review.root} has fewer than {MIN_LABELS} answers that people graded, too few to correct anything; take "
+            "in what annotators saved with `fdarx review import`"
         )
     return tables
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    from jobs.cli import main
+
+    sys.exit(main(["report", *sys.argv[1:]]))

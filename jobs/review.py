@@ -1,24 +1,314 @@
-"""People's judgement of a run: items drawn and annotated, taken in, and held against what the judges decided."""
+"""People judge a run: items are drawn and annotated, imported, and compared with what the judges decided."""
 
 from __future__ import annotations
 
+import json
+import re
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from typing import Annotated, Any
 
-from jobs.dispatch import dispatch
+from cyclopts import Parameter
+from pydantic import Field, field_validator, model_validator
 
-_STEPS = {
-    "sample": ("jobs.review_sample", "draw what people are to judge, with a page for each of them"),
-    "import": ("jobs.review_import", "take in what they saved"),
-    "report": ("jobs.review_report", "how far judges and people agree, and people with each other"),
-    "criteria": ("jobs.review_criteria", "what they rejected and remarked, as a change to the judges' criteria"),
-}
+from fdarx_core.evaluation.tables import ResultTable, table_text
+from fdarx_core.llm import AskingStopped, Baseline, HttpEndpoint, ModelConfig, ModelsError, load_models
+from fdarx_core.records.benchmark import Annotation
+from fdarx_core.report.review_pages import agreement_page, annotator_page
+from fdarx_core.review.active_sampling import draw_next
+from fdarx_core.review.agreement import Agreement, measure_agreement, table_3, table_4, table_5
+from fdarx_core.review.agreement_metrics import collect_votes
+from fdarx_core.review.calibration import calibrated_tables
+from fdarx_core.review.criteria import ReviewCriteria
+from fdarx_core.review.importing import AnnotationError, import_annotations
+from fdarx_core.review.items import SampleConfig, draw_sample
+from fdarx_core.review.review_set import Review, open_review, write_review
+from fdarx_core.review.sampling import open_reviewable_run
+from fdarx_core.review.tasks import REVIEW_TASKS
+from fdarx_core.storage import Location, RunDirectory, StorageError
+from jobs.options import PRESENTATION, STOPPED, JobConfig, at_commas, stop, unknown_model
+from jobs.session import versions
+
+_AGREEMENT = "agreement"
+"""What `fdarx review report` calls its page."""
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,39}")
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Hand over to the named step; returns its exit code."""
-    return dispatch(_STEPS, sys.argv[1:] if arguments is None else arguments, prog="fdarx review", noun="step")
+class ReviewSampleConfig(JobConfig):
+    """Options of `fdarx review sample`."""
+
+    out: str = Field(description="folder to write, on disk or s3://")
+    annotators: list[str] = Field(
+        description="who judges: names of letters, digits, dots and dashes; commas or spaces between. All get the same "
+        "items; three make a majority. The same command with more names adds pages for those who join",
+    )
+    n: int = Field(
+        150,
+        ge=1,
+        description="questions to draw (of an evaluation: predictions, one a question); each is asked about once "
+        "a task. More narrow the intervals, and take the annotators' time",
+    )
+    tasks: list[str] = Field(
+        list(REVIEW_TASKS),
+        description="what to ask, of those that fit the run: a build's relevance, category, correctness, quality; an "
+        "evaluation's grade",
+    )
+    seed: int = Field(0, description="fixes what is drawn")
+    models: list[str] = Field(default_factory=list, description="an evaluation's: only answers of these models (all)")
+    settings: list[str] = Field(default_factory=list, description="an evaluation's: only answers in these (all)")
+
+    after: str | None = Field(
+        None,
+        description="an evaluation's: the last review of it; draw, of its models and settings, answers that none "
+        "held so far and that should narrow the calibrated accuracies most, going by what people said",
+    )
+
+    @field_validator("annotators", "tasks", "models", "settings", mode="after")
+    @classmethod
+    def _at_commas(cls, given: list[str]) -> list[str]:
+        return list(dict.fromkeys(at_commas(given)))
+
+    @field_validator("annotators", mode="after")
+    @classmethod
+    def _named(cls, given: list[str]) -> list[str]:
+        for name in given:
+            if not _NAME.fullmatch(name) or name == _AGREEMENT:
+                raise ValueError(f"{name!r} can't name a page; use up to 40 letters, digits, dots, dashes, no space")
+        if not given:
+            raise ValueError("name at least one")
+        if len({name.lower() for name in given}) < len(given):
+            raise ValueError("two names differ in case alone, and some disks would write both to one file")
+        return given
+
+    @field_validator("tasks", mode="after")
+    @classmethod
+    def _known_tasks(cls, given: list[str]) -> list[str]:
+        if unknown := [one for one in given if one not in REVIEW_TASKS]:
+            raise ValueError(f"there is no task {unknown[0]}; known are {', '.join(REVIEW_TASKS)}")
+        return given
 
 
-if __name__ == "__main__":
-    sys.exit(main())
+def sample(run: str, *, config: Annotated[ReviewSampleConfig, Parameter(name="*")]) -> int:
+    """Draw what people are to judge of a finished build or evaluation, with a page for each person.
+
+    Parameters
+    ----------
+    run
+        A finished run of `fdarx build` or `fdarx evaluate`.
+    """
+    try:
+        drawn = _draw(run, config)
+    except (StorageError, ValueError) as error:
+        stop(str(error))
+    _tell(drawn)
+    return 0
+
+
+def _draw(address: str, config: ReviewSampleConfig) -> Review:
+    wanted = SampleConfig(config.n, config.seed, config.tasks, config.models, config.settings)
+    run = open_reviewable_run(address)
+    if config.after and (config.models or config.settings):
+        raise ValueError(f"--after {config.after} goes on with its own models and settings; give none")
+    drawn = draw_next(run, open_review(config.after), wanted) if config.after else draw_sample(run, wanted)
+    return write_review(config.out, drawn, config.annotators, versions(), annotator_page)
+
+
+def _tell(review: Review) -> None:
+    info = review.info
+    print(f"{info['subjects']} of {info['population']} drawn, {info['items']} items: {', '.join(info['tasks'])}")
+    print(f"{len(info['strata'])} strata, by {', '.join(info['by']) or 'nothing'}")
+    for name in info["annotators"]:
+        print(f"page    {review.root}/{name}.html")
+    print(f"sheet   {review.root}/items.csv\nrows    {review.root}/items.jsonl")
+
+
+def import_files(
+    review: str, files: list[str], *, config: Annotated[JobConfig | None, Parameter(name="*")] = None
+) -> int:
+    """Take in what annotators saved: files of their pages, or filled-in sheets; nothing that stands is overwritten.
+
+    Parameters
+    ----------
+    review
+        The folder that `fdarx review sample` wrote.
+    files
+        What annotators hand in: .json as their pages save it, items.csv or items.jsonl with annotator and value filled
+        in.
+    """
+    try:
+        done = import_annotations(open_review(review), files)
+    except (StorageError, AnnotationError) as error:
+        stop(str(error))
+    for notice in done.notices:
+        print(notice, file=sys.stderr)
+    print(f"{done.new} annotations taken in, {done.known} were known already")
+    for file in done.files:
+        print(f"rows    {file}")
+    return 0
+
+
+class ReviewReportConfig(JobConfig):
+    """Options of `fdarx review report`."""
+
+    blind: bool = Field(False, description="leave out votes that were given with the judge's decision in view")
+    weighted: bool = Field(
+        False,
+        description="count each item for those that it was drawn from: figures of the whole run rather than of the "
+        "sample, with wider intervals; without it each item counts once, as in the paper",
+    )
+    seed: int = Field(0, description="fixes the intervals")
+    resamples: int = Field(2000, ge=100, description="bootstrap resamples; more make steadier intervals")
+
+
+def report(review: str, *, config: Annotated[ReviewReportConfig | None, Parameter(name="*")] = None) -> int:
+    """How far a run's judges and the annotators of a review agree: tables, confusions, and a page with every item.
+
+    Parameters
+    ----------
+    review
+        The folder that `fdarx review sample` wrote.
+    """
+    config = config or ReviewReportConfig()
+    try:
+        opened = open_review(review)
+        annotations = opened.annotations()
+        if not annotations:
+            stop(f"{opened.root} has no annotations; take in what annotators saved with `fdarx review import`")
+        found = _measured(opened, annotations, config)
+        _write(opened, found, _calibrated(opened, config))
+    except StorageError as error:
+        stop(str(error))
+    return 0
+
+
+def _measured(review: Review, annotations: Sequence[Annotation], config: ReviewReportConfig) -> Agreement:
+    try:
+        return measure_agreement(review.items(), annotations, **config.model_dump(exclude=set(PRESENTATION)))
+    except ValueError as error:
+        stop(f"{review.root}: {error}")
+
+
+def _calibrated(review: Review, config: ReviewReportConfig) -> list[ResultTable]:
+    """Of a review of an evaluation; the rest of the report stands without it where the evaluation is gone."""
+    if review.info["job"] != "evaluate":
+        return []
+    try:
+        return calibrated_tables(review, RunDirectory.open(str(review.info["run"])), blind=config.blind)
+    except (StorageError, ValueError) as error:
+        print(f"no calibrated accuracy: {error}", file=sys.stderr)
+        return []
+
+
+def _write(review: Review, found: Agreement, calibrated: Sequence[ResultTable]) -> None:
+    """agreement.json, .txt and .html in the review's folder, in place of those of an earlier report."""
+    grids = [grid for grid in (table_3(found), table_4(found), table_5(found), *calibrated) if grid.rows]
+    text = "\n\n\n".join(map(table_text, grids))
+    page = review.root / "agreement.html"
+    (review.root / "agreement.json").write_text(
+        json.dumps(_as_data(review, found, calibrated), ensure_ascii=False, indent=1) + "\n"
+    )
+    (review.root / "agreement.txt").write_text(f"{text}\n")
+    page.write_text(agreement_page(review.info, found, calibrated))
+    print(f"{text}\n\npage    {page}")
+
+
+def _as_data(review: Review, found: Agreement, calibrated: Sequence[ResultTable]) -> dict[str, Any]:
+    """All but items and votes, which stand in the review's own files."""
+    how = {name: getattr(found, name) for name in ("blind", "weighted", "seed", "informed")}
+    rows = {name: [asdict(one) for one in getattr(found, name)] for name in ("tallies", "figures", "confusions")}
+    return {"review": review.digest, **how, **rows, "calibrated": [asdict(one) for one in calibrated]}
+
+
+class ReviewCriteriaConfig(JobConfig):
+    """Options of `fdarx review criteria`."""
+
+    models: str | None = Field(None, description="YAML file that lists models on servers, see docs/models.md")
+    proposer: str = Field(
+        Baseline.name, description="who proposes a change: a name of --models; the built-in rules make the table alone"
+    )
+    table: str | None = Field(
+        None, description="criteria.table.csv with changes filled in by hand, in place of a proposer"
+    )
+    judge: str = Field(
+        Baseline.name,
+        description="whom to measure by the old and the new criteria: a name of --models, best the run's own judge, "
+        "whose answers are read back; the built-in rules read no criteria and measure nothing",
+    )
+    held_out: float = Field(
+        0.5, gt=0, lt=1, description="share of the questions that no proposal sees; more of it narrows the intervals"
+    )
+    seed: int = Field(0, description="fixes what is held out, and the intervals")
+    resamples: int = Field(2000, ge=100, description="bootstrap resamples")
+    accept: str | None = Field(
+        None, description="write the proposal that stands in the review to this new file, for builds to use"
+    )
+
+    @model_validator(mode="after")
+    def _one_proposes(self) -> ReviewCriteriaConfig:
+        if self.table and self.proposer != Baseline.name:
+            raise ValueError("--table and --proposer: give one, either the table or a model proposes the change")
+        return self
+
+    def endpoint(self, name: str, role: str, models: Mapping[str, ModelConfig]) -> HttpEndpoint | None:
+        """None for the built-in rules. Raises ModelsError for a name that is no model's."""
+        if name != Baseline.name and name not in models:
+            raise ModelsError(f"--{role} {name}: {unknown_model(models)}")
+        return None if name == Baseline.name else HttpEndpoint(models[name])
+
+
+def criteria(review: str, *, config: Annotated[ReviewCriteriaConfig | None, Parameter(name="*")] = None) -> int:
+    """Turn what annotators rejected and remarked into new criteria, measured on items that were held out.
+
+    Parameters
+    ----------
+    review
+        The folder that `fdarx review sample` wrote.
+    """
+    config = config or ReviewCriteriaConfig()
+    try:
+        return _accept(review, config.accept) if config.accept else _propose(review, config)
+    except (StorageError, ValueError) as error:  # models, criteria, proposals and votes that can't be used
+        stop(str(error))
+    except AskingStopped as error:
+        print(f"stopped: {error}", file=sys.stderr)
+        return STOPPED
+
+
+def _propose(review: str, config: ReviewCriteriaConfig) -> int:
+    models = load_models(config.models) if config.models else {}
+    proposer = config.endpoint(config.proposer, "proposer", models)
+    judge = config.endpoint(config.judge, "judge", models)
+    work = _opened(review, config)
+    place = config.table or work.write_table()
+    print(f"table  {place}, of {len(work.learned)} items; {len(work.held_out)} others are held out")
+    if config.table:
+        changes = work.filled_in(Location(config.table))
+    elif proposer:
+        changes = work.proposed_by(proposer)
+    else:
+        print("The built-in rules word no criteria: fill the table in and give it with --table, or name a --proposer.")
+        return 0
+    if not changes:
+        print("No change is proposed.")
+        return 0
+    print(work.write_trial(config.table or config.proposer, changes, judge, resamples=config.resamples), end="")
+    if judge is None:
+        print("Not measured: the built-in rules read no criteria. Name a model with --judge.")
+    print(f"\nTo accept it: fdarx review criteria {review} --accept FILE")
+    return 0
+
+
+def _opened(address: str, config: ReviewCriteriaConfig) -> ReviewCriteria:
+    review = open_review(address)
+    annotations = review.annotations()
+    if not annotations:
+        stop(f"{review.root} has no annotations; take in the annotators' files with `fdarx review import`")
+    voted = collect_votes(review.items(), annotations)
+    return ReviewCriteria.of(review, voted, share=config.held_out, seed=config.seed)
+
+
+def _accept(review: str, file: str) -> int:
+    ReviewCriteria.accept(open_review(review), Location(file))
+    print(f"accepted  {file}\nuse it with  fdarx build --criteria {file}")
+    return 0

@@ -1,25 +1,236 @@
-"""Answers of models held against evidence: claims, verdicts, the Fact-Aligned Score, safety flags, and a report."""
+"""Answers of models held against evidence: claims, verdicts, the Fact-Aligned Score, safety flags, and a
+report."""
 
 from __future__ import annotations
 
+import re
 import sys
-from collections.abc import Iterator, Sequence
-from typing import Any
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Annotated, Any
 
-from fdarx_core.evaluation.grid import as_text
-from fdarx_core.factuality.evidence import LocalEvidence
-from fdarx_core.pipeline.factuality.parts import UNDERSTOOD_BY
-from fdarx_core.pipeline.factuality.results import tables_of
-from fdarx_core.pipeline.factuality.run import FactualityEvaluation
+from cyclopts import Parameter
+from pydantic import Field, field_validator
+
+from fdarx_core.evaluation.tables import table_text
+from fdarx_core.factuality.drug_names import ADDRESS
+from fdarx_core.factuality.evidence import EvidenceSource, EvidenceSpec, K, open_evidence
+from fdarx_core.factuality.evidence.entrez import PubMedSettings
+from fdarx_core.factuality.evidence.pubmed_search import YEARS
+from fdarx_core.factuality.figures import RESAMPLES
+from fdarx_core.factuality.scores import THRESHOLD, Weights
+from fdarx_core.llm import Baseline, ModelConfig, ModelsError
+from fdarx_core.pipeline.factuality import FactualityEvaluation
+from fdarx_core.pipeline.factuality_results import tables_of
+from fdarx_core.pipeline.factuality_steps import CODE_VERSION, EngineSpec, FactualitySpec
 from fdarx_core.records import CheckedAnswer, Reject
+from fdarx_core.retrieval.models import ModelDirectories, ModelMissing
 from fdarx_core.storage import RunDirectory
-from fdarx_core.storage.answers import Answers, Census, Gold, open_answers, read_gold
-from jobs.frame import carried_out, end_code, exit_code, is_done, session
-from jobs.options import read_options
-from jobs.score_factuality_config import ScoreFactualityConfig
-from jobs.versions import versions
+from fdarx_core.storage.benchmark_reader import open_build
+from fdarx_core.storage.checked_answers import AnswerSummary, CheckedAnswers, GoldStatements, open_answers, read_gold
+from fdarx_core.verify.nli_model import check_nli, name_of
+from jobs.options import PRESENTATION, MeasuringConfig, at_commas, load_all, unknown_model
+from jobs.session import carried_out, end_code, exit_code, is_done, print_json, session, versions
+
+_HOW = {
+    "out",
+    "cpus",
+    "executor",
+    "models",
+    "reuse",
+    "max_requests",
+    "max_cost",
+    "plan",
+    "pubmed_url",
+    "pubmed_email",
+    "rxnav_url",
+}
+_TOLD_OTHERWISE = {"predictions", "gold"}
+_YEARS = re.compile(r"(\d{4})(?:-(\d{4}))?")
+_SPAN = f"{YEARS[0]}-{YEARS[1]}"
+_WEIGHTS = Weights()
+
+
+class ScoreFactualityConfig(MeasuringConfig):
+    """Options of `fdarx factuality`."""
+
+    predictions: list[str] = Field(
+        min_length=1,
+        description="answers to check: files (jsonl, json, csv, parquet) with a question and an answer a row, or "
+        "finished runs of `fdarx evaluate` or `fdarx evaluate-rag`",
+    )
+    evidence: str = Field(
+        description="what claims are held against: labels:RUN (the passages of the question's own label, of a build), "
+        "all-labels:RUN, index:INDEX (of `fdarx index`), file:PATH (rows of texts), or pubmed"
+    )
+    out: str = Field(description="run directory to write, on disk or s3://; the same command again resumes it")
+    gold: list[str] = Field(
+        default_factory=list,
+        description="files with MedLFQA's fields (Question, Free_form_answer, Must_have, Nice_to_have), matched by "
+        "question; without them nothing is correlated with gold factuality",
+    )
+    models: list[str] = Field(default_factory=list, description="YAML files that list models, see docs/models.md")
+    claims: str = Field(Baseline.name, description="who makes out claims: baseline (rules), or a name of --models")
+    entailment: str = Field(
+        Baseline.name,
+        description="who judges claims: baseline (rules), an NLI cross-encoder's directory or name on the hub, or a "
+        "name of --models",
+    )
+    compare_entailment: str | None = Field(
+        None, description="a second judge, of the same forms, to compare with the first as one of the ablations"
+    )
+    nli_labels: list[str] = Field(
+        default_factory=list,
+        description="the classes of the NLI model's outputs in their order, where its configuration does not name them",
+    )
+    threshold: float = Field(THRESHOLD, gt=0, le=1, description="probability from which a passage decides on a claim")
+    k: int = Field(K, ge=1, le=100, description="passages for each claim")
+    weights: str = Field(
+        f"{_WEIGHTS.similarity},{_WEIGHTS.support},{_WEIGHTS.contra}",
+        description="what similarity, support and the absence of contradiction count in FAS; they add up to 1",
+    )
+    safety: str | None = Field(
+        None, description="a build whose labels safety flags rest on (that of labels:RUN and all-labels:RUN)"
+    )
+    retriever: str | None = Field(
+        None,
+        description="what searches the evidence: bm25, tfidf, or one of an installed package (bm25; hybrid for an "
+        "index whose embedding model is there)",
+    )
+    cosine_model: str | None = Field(
+        None,
+        description="local directory of a sentence-transformers model: similarity where BERTScore has none, and the "
+        "vectors of an index",
+    )
+    rxnav: bool = Field(
+        False, description="ask RxNav for the ingredients of drugs that no label of --safety names so (brands, mostly)"
+    )
+    rxnav_url: str | None = Field(None, description="where RxNav is, if not at NLM")
+    years: str = Field(_SPAN, description="years of publication of the articles that PubMed may give")
+    pubmed_url: str | None = Field(None, description="where Entrez is, if not at NCBI")
+    pubmed_email: str | None = Field(None, description="whom NCBI may write to before it blocks an address")
+    sample: int | None = Field(None, ge=1, description="answers to so many questions, drawn at random (all)")
+    resamples: int = Field(RESAMPLES, ge=100, description="bootstrap resamples; more make steadier intervals")
+
+    @field_validator("predictions", "gold", "models", "nli_labels", mode="after")
+    @classmethod
+    def _at_commas(cls, given: list[str]) -> list[str]:
+        return at_commas(given)
+
+    @field_validator("weights", mode="after")
+    @classmethod
+    def _weigh(cls, given: str) -> str:
+        Weights.read(given)
+        return given
+
+    @field_validator("years", mode="after")
+    @classmethod
+    def _span(cls, given: str) -> str:
+        _years(given)
+        return given
+
+    @field_validator("evidence", mode="after")
+    @classmethod
+    def _named(cls, given: str) -> str:
+        EvidenceSpec.parse(given)
+        return given
+
+    def spec(self) -> FactualitySpec:
+        """Raises ModelsError for a model that can't be used, ModelMissing for a directory, StorageError for a run."""
+        models = load_all(self.models)
+        if self.claims not in {Baseline.name, *models}:
+            raise ModelsError(f"--claims {self.claims}: {unknown_model(models)}")
+        self.check_bertscore()
+        spec = FactualitySpec(
+            evidence=self.evidence,
+            retriever=self.retriever,
+            engine=self._engine("--entailment", self.entailment, models),
+            compared=self._compared(models),
+            claims=self.claims,
+            models=models,
+            threshold=self.threshold,
+            k=self.k,
+            weights=Weights.read(self.weights),
+            safety=self._safety(),
+            rxnav=self._rxnav(),
+            bertscore=self.bertscore_model,
+            bertscore_layers=self.bertscore_layers,
+            encoder=ModelDirectories(cosine=self.cosine_model).of("cosine") if self.cosine_model else None,
+            years=_years(self.years),
+            pubmed=self._pubmed(),
+            max_requests=self.max_requests,
+            max_cost=self.max_cost,
+        )
+        self.check_prices(spec.used)
+        return spec
+
+    def source(self, spec: FactualitySpec) -> EvidenceSource | None:
+        """The evidence, opened to see that it is there; None for PubMed. Raises as `open_evidence`."""
+        if spec.from_pubmed and spec.retriever:
+            raise ValueError(f"--retriever {spec.retriever}: PubMed searches by itself; leave --retriever out")
+        return None if spec.from_pubmed else open_evidence(spec.evidence, spec.directories, spec.retriever)
+
+    def identity(self, spec: FactualitySpec, source: EvidenceSource | None, census: AnswerSummary) -> dict[str, Any]:
+        """What makes a run this run: every option that can change its results, and the answers."""
+        return {
+            **self.model_dump(mode="json", exclude=_HOW | _TOLD_OTHERWISE | PRESENTATION),
+            "safety": spec.safety,
+            "asked": {name: model.request_parameters for name, model in spec.used.items()},
+            "evidence": self.evidence if source is None else dict(source.identity),
+            "answers": census.digest,
+        }
+
+    def _compared(self, models: Mapping[str, ModelConfig]) -> EngineSpec | None:
+        if self.compare_entailment is None:
+            return None
+        engine = self._engine("--compare-entailment", self.compare_entailment, models)
+        if engine.name == self._engine("--entailment", self.entailment, models).name:
+            raise ModelsError(
+                f"--compare-entailment {self.compare_entailment}: --entailment has the same name; compare another"
+            )
+        return engine
+
+    def _engine(self, option: str, given: str, models: Mapping[str, ModelConfig]) -> EngineSpec:
+        if given == Baseline.name:
+            return EngineSpec("rules", given)
+        if given in models:
+            return EngineSpec("judge", given)
+        try:
+            labels = tuple(self.nli_labels) or None
+            check_nli(given, labels)
+        except ModelMissing as error:
+            known = ", ".join((Baseline.name, *models))
+            raise ModelMissing(f"{option} {given}: {error} (or one of {known})") from error
+        return EngineSpec("nli", name_of(given), given, labels)
+
+    def _safety(self) -> str:
+        """The run of the labels, "" for none. Raises StorageError where it is no finished build."""
+        spec = EvidenceSpec.parse(self.evidence)
+        of_evidence = spec.place if spec.kind in ("labels", "all-labels") else ""
+        place = self.safety or of_evidence
+        return str(open_build(place).root) if place else ""
+
+    def _rxnav(self) -> str:
+        """Its address, "" where it is not asked. Raises ValueError where there is no label to find drugs by."""
+        if self.rxnav and not self._safety():
+            raise ValueError("--rxnav finds drugs for safety flags, which need labels: give --safety RUN")
+        return (self.rxnav_url or ADDRESS) if self.rxnav else ""
+
+    def _pubmed(self) -> PubMedSettings:
+        given = {"base_url": self.pubmed_url, "email": self.pubmed_email}
+        return PubMedSettings.model_validate({name: value for name, value in given.items() if value})
+
+
+def _years(given: str) -> tuple[int, int]:
+    """Raises ValueError for anything but 2014-2024 or 2020."""
+    found = _YEARS.fullmatch(given.strip())
+    first, last = (int(found[1]), int(found[2] or found[1])) if found else (1, 0)
+    if first > last:
+        raise ValueError(f"write the first and the last year, as {_SPAN}")
+    return first, last
+
 
 _PHASES = {
+    "intake": "reading the answers",
     "plan": "parts planned",
     "contraindications": "parts of labels read for contraindications",
     "check": "parts checked",
@@ -27,34 +238,42 @@ _PHASES = {
 }
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
+def factuality(*, config: Annotated[ScoreFactualityConfig, Parameter(name="*")]) -> int:
     """Run the job; returns its exit code: 0 done, 2 wrong argument, 3 something is incomplete, 130 interrupted."""
-    config = read_options(ScoreFactualityConfig, arguments, prog="fdarx factuality", description=__doc__ or "")
     return exit_code(lambda: _score(config), ValueError)
 
 
 def _score(config: ScoreFactualityConfig) -> int:
-    checking = config.checking()
-    source = config.source(checking)
+    spec = config.spec()
+    source = config.source(spec)
     gold = read_gold(config.gold)
     answers = open_answers(config.predictions, gold)
     census = answers.census()
     chosen = census.chosen(config.sample, config.seed)
-    identity = config.identity(checking, source, census)
+    identity = config.identity(spec, source, census)
     run = RunDirectory.begin(config.out, job="score_factuality", config=identity, versions=versions())
-    if is_done(run, UNDERSTOOD_BY):
-        return _tell(run)
+    if is_done(run, CODE_VERSION):
+        return _tell(run, config)
     rejects = [*gold.rejects, *(source.rejects if source else ())]
     told = _intake(census, gold, source, len(chosen))
     _tell_intake(told, run)
     del source  # what it holds is held by workers from here
-    read = [config.bertscore_model, config.cosine_model, checking.safety]
-    with session(run, _PHASES, asking="check", read=read, cpus=config.cpus) as progress:
+    read = [config.bertscore_model, config.cosine_model, spec.safety]
+    with session(
+        config,
+        _PHASES,
+        executor=config.executor,
+        asking="check",
+        read=read,
+        size=census.answers,
+        run=run,
+    ) as (progress, executor):
         evaluation = FactualityEvaluation(
             run=run,
-            what=checking,
+            executor=executor,
+            spec=spec,
             rows=lambda: _rows(answers, chosen, rejects),
-            told=told,
+            input_info=told,
             progress=progress,
             seed=config.seed,
             resamples=config.resamples,
@@ -62,15 +281,15 @@ def _score(config: ScoreFactualityConfig) -> int:
         )
         if not carried_out(evaluation, progress, plan=config.plan):
             return 0
-    return _tell(run)
+    return _tell(run, config)
 
 
-def _rows(answers: Answers, chosen: set[str], rejects: Sequence[Reject]) -> Iterator[CheckedAnswer | Reject]:
+def _rows(answers: CheckedAnswers, chosen: set[str], rejects: Sequence[Reject]) -> Iterator[CheckedAnswer | Reject]:
     yield from rejects
     yield from (one for one in answers if isinstance(one, Reject) or one.question_id in chosen)
 
 
-def _intake(census: Census, gold: Gold, source: LocalEvidence | None, chosen: int) -> dict[str, Any]:
+def _intake(census: AnswerSummary, gold: GoldStatements, source: EvidenceSource | None, chosen: int) -> dict[str, Any]:
     """What run.json says of the rows: each is an answer or a reject."""
     return {
         "intake": {
@@ -107,15 +326,20 @@ def _tell_intake(told: dict[str, Any], run: RunDirectory) -> None:
         print(f"{lacking} of {intake['answers']} answers have no gold statements", file=sys.stderr)
 
 
-def _tell(run: RunDirectory) -> int:
+def _tell(run: RunDirectory, config: ScoreFactualityConfig) -> int:
+    if config.as_json:
+        print_json(run.info())
+        return end_code(run.info())
     info = run.info()
     if info["rxnav"]:
         print(info["rxnav"], file=sys.stderr)
     for grid in tables_of(run):
-        print(f"\n{as_text(grid)}")
+        print(f"\n{table_text(grid)}")
     print(f"\nscores   {run.root}/scores\nmetrics  {run.file('metrics.json')}\nreport   {run.file('report.html')}")
     return end_code(info)
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    from jobs.cli import main
+
+    sys.exit(main(["factuality", *sys.argv[1:]]))

@@ -2,24 +2,203 @@
 
 from __future__ import annotations
 
+import logging
+import os
+import re
+import signal
+import socket
 import sys
-from collections.abc import Sequence
+import threading
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager, redirect_stderr, redirect_stdout, suppress
+from io import StringIO
 from pathlib import Path
+from typing import Annotated, Any
+
+from cyclopts import Parameter
+from pydantic import Field, model_validator
 
 from fdarx_core.llm import ModelsError
+from fdarx_core.rag.flow import POSTPROCESSORS
 from fdarx_core.retrieval.models import ModelDirectories, ModelMissing, check_installed
 from fdarx_core.storage import StorageError
-from jobs.options import read_options, stop
-from jobs.serve_config import ServeConfig
-from jobs.serve_session import NotStarted, check_port, serving
-from serving.config import ServiceConfig
-from serving.corpora import Corpora, Held
-from serving.http.keys import Keys, KeysError, add_key
+from jobs.options import RolesConfig, check_roles, load_all, stop
+from serving.config import SERVE_VARIABLES, ServiceConfig, ServiceSettings
+from serving.failures import failed_deployment
+from serving.http.access import ApiKeysError, add_key, load_keys
+from serving.retriever import CorpusStore, LoadedCorpus
+
+_NAMED = re.compile(r"([A-Za-z0-9][A-Za-z0-9._-]*)=(.+)")
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
+class ServeConfig(ServiceSettings, RolesConfig):
+    """Options of `fdarx serve`: its own, then those of its HTTP side."""
+
+    index: list[str] = Field(
+        default_factory=list,
+        description="[NAME=]INDEX, one or more indexes of `fdarx index`, on disk or s3://, and the names they are "
+        "served under (those of their folders); the first is searched where a request names none",
+    )
+    port: int = Field(8000, ge=1, le=65535, description="port to answer at")
+    host: str = Field("127.0.0.1", description="address to answer at; 0.0.0.0 lets other machines in, then set keys")
+    replicas: int = Field(
+        1,
+        ge=1,
+        description="processes for each of HTTP, search and models; more use more cores, and memory for indexes",
+    )
+    poll_s: float = Field(3.0, gt=0, description="seconds between looks for a newer version of an index")
+    log: str | None = Field(None, description="file to log requests to, a line of JSON each (Ray's own logs)")
+    metrics_port: int | None = Field(None, ge=1, le=65535, description="port for Prometheus (none that is fixed)")
+    new_key: str | None = Field(
+        None, description="make an API key of this name, add it to --keys-file, print it, and end"
+    )
+
+    @model_validator(mode="after")
+    def _sensible(self) -> ServeConfig:
+        if self.new_key is not None:
+            if self.keys_file is None:
+                raise ValueError("--new-key wants --keys-file, the file to add it to")
+        elif not self.index:
+            raise ValueError("--index is missing: give an index of `fdarx index`")
+        return self
+
+    def service(self) -> ServiceConfig:
+        """What the service is told. Raises ModelsError for a models file or a name, ValueError for any other option."""
+        models = load_all(self.models)
+        check_roles(self.played, models)
+        self._check_defaults()
+        return ServiceConfig(
+            corpora=_corpora(self.index),
+            models=list(models.values()),
+            **self.played,
+            cosine_model=self.cosine_model,
+            reranker_model=self.reranker_model,
+            replicas=self.replicas,
+            poll_s=self.poll_s,
+            log_file=self.log,
+            http=ServiceSettings.model_validate(self.model_dump(include=set(ServiceSettings.model_fields))),
+        )
+
+    def _check_defaults(self) -> None:
+        if self.postprocess not in POSTPROCESSORS:
+            raise ValueError(f"--postprocess {self.postprocess}: there are {', '.join(POSTPROCESSORS)}")
+        if self.postprocess == "rerank" and self.reranker_model is None:
+            raise ValueError("--postprocess rerank wants --reranker-model")
+
+
+def _corpora(given: list[str]) -> dict[str, str]:
+    corpora: dict[str, str] = {}
+    for one in given:
+        named = _NAMED.fullmatch(one)
+        name, place = (named[1], named[2]) if named else (one.rstrip("/").rpartition("/")[2], one)
+        if name in corpora:
+            raise ValueError(f"--index: two are named {name}; give another name: NAME={place}")
+        corpora[name] = place
+    return corpora
+
+
+_OBJECT_STORE = 128 * 2**20
+_READY_WITHIN_S = 120.0
+_NAME = "fdarx"
+
+
+class NotStarted(Exception):
+    """The service can't be started; the message says why and what to do."""
+
+
+def check_port(host: str, port: int) -> None:
+    """Raises NotStarted where nobody can listen there. Serve itself would share a port that it finds taken."""
+    try:
+        family, kind, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
+        with socket.socket(family, kind) as probe:
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            probe.bind(address)
+    except OSError as error:
+        raise NotStarted(f"--host {host} --port {port}: {error.strerror or error}; give another") from error
+
+
+@contextmanager
+def serving(service: ServiceConfig, host: str, port: int, metrics_port: int | None) -> Iterator[threading.Event]:
+    """The service, ready, while the block runs; the event is set by Ctrl-C and SIGTERM. Raises NotStarted."""
+    if os.environ.get("RAY_ADDRESS"):
+        raise NotStarted(
+            "RAY_ADDRESS names a cluster, and this serves on one machine; see cluster/qa_rag.yaml, or unset it"
+        )
+    os.environ.update({"RAY_USAGE_STATS_ENABLED": "0", **SERVE_VARIABLES, **os.environ})
+    import ray
+    from ray import serve
+
+    _quiet()
+    ended = threading.Event()
+    try:
+        _start(ray, service, host, port, metrics_port)
+        for number in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(number, lambda *_: ended.set())
+        yield ended
+    finally:
+        print("ending", file=sys.stderr)
+        with redirect_stderr(StringIO()), redirect_stdout(StringIO()):  # Ray tells at length of what ends as it should
+            with suppress(Exception):  # it may have died already
+                serve.shutdown()  # type: ignore[no-untyped-call]
+            ray.shutdown()
+
+
+def _start(ray: Any, service: ServiceConfig, host: str, port: int, metrics_port: int | None) -> None:
+    from ray import serve
+    from ray.serve.schema import LoggingConfig
+
+    from serving.qa_rag import build
+
+    ray.init(
+        address="local",
+        include_dashboard=False,
+        object_store_memory=_OBJECT_STORE,
+        log_to_driver=False,
+        logging_level=logging.ERROR,
+        _metrics_export_port=metrics_port,
+    )
+    serve.start(http_options={"host": host, "port": port}, logging_config=LoggingConfig(enable_access_log=False))
+    try:
+        serve.run(build(service), name=_NAME)
+    except RuntimeError as error:
+        raise NotStarted(_cause(serve.status(), error)) from error
+    _wait(f"http://{host}:{port}/readyz")
+
+
+def _wait(url: str) -> None:
+    until = time.monotonic() + _READY_WITHIN_S
+    said = ""
+    while time.monotonic() < until:
+        try:
+            with urllib.request.urlopen(url, timeout=5):
+                return
+        except (urllib.error.URLError, OSError) as error:
+            said = str(error)
+        time.sleep(0.1)
+    raise NotStarted(f"{url} is not ready after {_READY_WITHIN_S:g} s: {said}")
+
+
+def _cause(status: Any, error: Exception) -> str:
+    """What a replica said when it could not start."""
+    for app in status.applications.values():
+        name, said = failed_deployment(app.deployments)
+        if said:
+            return f"{name.lower()} can't start: {said}"
+    return str(error)
+
+
+def _quiet() -> None:
+    """Serve and Ray tell the terminal of what is as it should be."""
+    for name in ("ray.serve", "ray._private.authentication.authentication_token_setup"):
+        logging.getLogger(name).setLevel(logging.CRITICAL)
+
+
+def serve(*, config: Annotated[ServeConfig | None, Parameter(name="*")] = None) -> int:
     """Run the service until Ctrl-C or SIGTERM; returns its exit code: 0 ended, 2 wrong argument."""
-    config = read_options(ServeConfig, arguments, prog="fdarx serve", description=__doc__ or "")
+    config = config or ServeConfig()
     try:
         if config.new_key is not None:
             return _make_key(config.keys_file or Path(), config.new_key)
@@ -31,7 +210,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             print(f"FDARx answers at {where} (its API: {where}/docs); Ctrl-C ends it", file=sys.stderr, flush=True)
             ended.wait()
         return 0
-    except (StorageError, ModelsError, ModelMissing, KeysError, NotStarted, ValueError) as error:
+    except (StorageError, ModelsError, ModelMissing, ApiKeysError, NotStarted, ValueError) as error:
         stop(str(error))
     except KeyboardInterrupt:
         return 0
@@ -50,11 +229,11 @@ def _make_key(file: Path, name: str) -> int:
 def _check(service: ServiceConfig, retriever: str) -> None:
     """All that can be wrong with files is told here, in one line; from within Ray it would be a page."""
     if service.http.keys_file is not None:
-        Keys.load(service.http.keys_file)
+        load_keys(service.http.keys_file)
     if service.reranker_model is not None:
         ModelDirectories(reranker=service.reranker_model).of("reranker")
         check_installed("reranker")
-    held = Corpora(service.corpora, service.cosine_model).all()
+    held = CorpusStore(service.corpora, service.cosine_model).all()
     for one in held:
         _tell(one)
     offered = {name: None for one in held for name in one.corpus.retrievers}
@@ -62,7 +241,7 @@ def _check(service: ServiceConfig, retriever: str) -> None:
         raise ValueError(f"--retriever {retriever}: the indexes can be searched by {', '.join(offered)}, see above")
 
 
-def _tell(held: Held) -> None:
+def _tell(held: LoadedCorpus) -> None:
     corpus = held.corpus
     counts = f"{corpus.chunks} chunks of {corpus.documents} {corpus.kind}"
     print(f"{corpus.name}: {counts}, version {corpus.version}", file=sys.stderr)
@@ -71,4 +250,6 @@ def _tell(held: Held) -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    from jobs.cli import main
+
+    sys.exit(main(["serve", *sys.argv[1:]]))

@@ -3,32 +3,36 @@ evaluation what each model said in each setting, and how it was graded."""
 
 from __future__ import annotations
 
-import argparse
 import sys
-from collections.abc import Sequence
 
-from fdarx_core.report.evaluation import find_answers, tell_answers
-from fdarx_core.report.life import UnknownQuestion, find_life, tell_life
+from fdarx_core.report.evaluation_page import find_question_answers, question_answers_text
+from fdarx_core.report.traces import UnknownQuestion, find_trace, trace_text
 from fdarx_core.storage import RunDirectory, StorageError
 from jobs.options import stop
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the job; returns its exit code."""
-    parser = argparse.ArgumentParser(prog="fdarx show", description=__doc__, allow_abbrev=False)
-    parser.add_argument("run", metavar="RUN", help="the run directory, on disk or s3://")
-    parser.add_argument("question", metavar="QUESTION_ID", help="16 hexadecimal digits, the qid of qa.jsonl")
-    given = parser.parse_args(arguments)
+def show(run: str, question: str, /) -> int:
+    """Print all that a run knows of one question.
+
+    Parameters
+    ----------
+    run
+        The run directory, on disk or s3://, of a build or an evaluation.
+    question
+        The id of the question: 16 hexadecimal digits, the qid of qa.jsonl.
+    """
     try:
-        run = RunDirectory.open(given.run)
-        if run.info()["job"] == "evaluate":
-            print(tell_answers(find_answers(run, given.question)), end="")
+        opened = RunDirectory.open(run)
+        if opened.info()["job"] == "evaluate":
+            print(question_answers_text(find_question_answers(opened, question)), end="")
         else:
-            print(tell_life(find_life(run, given.question)), end="")
+            print(trace_text(find_trace(opened, question)), end="")
     except (UnknownQuestion, StorageError) as error:
         stop(str(error))
     return 0
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    from jobs.cli import main
+
+    sys.exit(main(["show", *sys.argv[1:]]))

@@ -18,7 +18,7 @@ from ray.serve.llm import LLMConfig, LoraConfig
 from ray.serve.llm.deployment import LLMServer
 
 from fdarx_core.storage import Location, StorageError
-from serving.adapters import AdapterRefused, read
+from serving.adapters import AdapterError, fetch_adapter
 
 
 class AdapterFolder(LoraConfig):
@@ -29,7 +29,7 @@ class AdapterFolder(LoraConfig):
 
 
 @dataclass(frozen=True, slots=True)
-class Loaded:
+class LoadedAdapter:
     """An adapter that the engine has, by the names that Ray gives what its loaders return."""
 
     model_id: str
@@ -57,14 +57,14 @@ class FolderLoader:
     def __init__(self, server: AdapterServer, held: AdapterFolder, **_limits_of_downloads: Any) -> None:
         self._server, self._held = server, held
 
-    async def load_model_from_config(self, lora_model_id: str, llm_config: LLMConfig) -> Loaded:
+    async def load_model_from_config(self, lora_model_id: str, llm_config: LLMConfig) -> LoadedAdapter:
         """Raises HTTPException, whose detail reaches whoever asked."""
         base, _, name = lora_model_id.partition(":")
         try:
-            adapter = Loaded(lora_model_id, str(await asyncio.to_thread(self._read, name)))
+            adapter = LoadedAdapter(lora_model_id, str(await asyncio.to_thread(self._read, name)))
             engine: Any = self._server.engine
             await engine.resolve_lora(adapter)
-        except AdapterRefused as error:
+        except AdapterError as error:
             raise HTTPException(error.status, f"{base}: {error.reason}") from None
         except StorageError as error:
             raise HTTPException(503, f"{base}: adapter {name}: {error}") from None
@@ -73,4 +73,4 @@ class FolderLoader:
         return adapter
 
     def _read(self, name: str) -> Path:
-        return read(Location(self._held.folder), name, self._held.rank, Path(self._server.copies.name))
+        return fetch_adapter(Location(self._held.folder), name, self._held.rank, Path(self._server.copies.name))

@@ -15,7 +15,7 @@ CONFIG = "adapter_config.json"
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]*")
 
 
-class AdapterRefused(Exception):
+class AdapterError(Exception):
     """Why an adapter can't be had, and what to do, on one line. `status` is HTTP's: 404 there is none, 400 unfit."""
 
     def __init__(self, status: int, reason: str) -> None:
@@ -23,7 +23,7 @@ class AdapterRefused(Exception):
         self.status, self.reason = status, reason
 
 
-def unusable(folder: str) -> str | None:
+def adapter_folder_fault(folder: str) -> str | None:
     """What is wrong with a local folder of adapters, on one line; None where it can be one, or is not local."""
     place = Location(folder)
     if place.is_remote:
@@ -35,19 +35,19 @@ def unusable(folder: str) -> str | None:
     return None
 
 
-def read(folder: Location, name: str, largest: int, copies: Path) -> Path:
+def fetch_adapter(folder: Location, name: str, largest: int, copies: Path) -> Path:
     """The local directory of the adapter `name` of `folder`, whose rank is at most `largest`.
 
-    One that is on S3 is copied to `copies`/`name`. Raises AdapterRefused, and StorageError where S3 can't be reached.
+    One that is on S3 is copied to `copies`/`name`. Raises AdapterError, and StorageError where S3 can't be reached.
     """
     place = folder / name
     if not _NAME.fullmatch(name) or not (place / CONFIG).exists():
-        raise AdapterRefused(404, f"there is no adapter {name!r} in {folder}, which holds {_held(folder)}")
+        raise AdapterError(404, f"there is no adapter {name!r} in {folder}, which holds {_adapter_names(folder)}")
     rank = _config(place).get("r")
     if not isinstance(rank, int):
-        raise AdapterRefused(400, f"{place / CONFIG} names no LoRA rank; save the adapter there as PEFT does")
+        raise AdapterError(400, f"{place / CONFIG} names no LoRA rank; save the adapter there as PEFT does")
     if rank > largest:
-        raise AdapterRefused(400, f"adapter {name} has rank {rank}; set adapters.rank of the served model to {rank}")
+        raise AdapterError(400, f"adapter {name} has rank {rank}; set adapters.rank of the served model to {rank}")
     if not place.is_remote:
         return Path(str(place))
     copy = copies / name
@@ -65,6 +65,6 @@ def _config(place: Location) -> dict[str, Any]:
     return found if isinstance(found, dict) else {}
 
 
-def _held(folder: Location) -> str:
+def _adapter_names(folder: Location) -> str:
     names = [place.parent.name for place in Location.glob(f"{folder}/*/{CONFIG}")]
     return ", ".join(names) or f"none (no folder with {CONFIG})"

@@ -12,26 +12,26 @@ from typing import Literal
 from ray import serve
 
 from fdarx_core.llm import ModelConfig, ModelsError
-from serving.applications import Applications, Seen, applications, nodes
-from serving.packing import Node, Want, lacking, to_start
-from serving.served import FRONT_CPUS, ServedModel
+from serving.applications import ApplicationState, ServeApplications, cluster_nodes, serve_applications
+from serving.packing import ClusterNode, ResourceRequest, select_to_start, why_never_fits
+from serving.served_model import FRONT_CPUS, ServedModel
 
 _LOOK_EVERY_S = 0.5
 
 Build = Callable[[ServedModel], serve.Application]
-Tell = Callable[[str], None]
-"""Called with a line for the log."""
+LogLine = Callable[[str], None]
+"""A function that is called with a line for the log."""
 
 
-def want_of(model: ServedModel) -> Want:
-    """What it takes from its start."""
+def resource_request(model: ServedModel) -> ResourceRequest:
+    """Return the resources that a model needs when it starts."""
     cards = 0 if model.device == "cpu" else model.tensor_parallel
-    return Want(model.name, cards, model.cpus + FRONT_CPUS, model.smallest, model.accelerator)
+    return ResourceRequest(model.name, cards, model.cpus + FRONT_CPUS, model.smallest, model.accelerator)
 
 
 @dataclass(slots=True)
-class Berth:
-    """One model's place in the fleet. `since`: when it began to start, by the monotonic clock."""
+class Deployment:
+    """State of one model. `since` is when it began to start, on the monotonic clock."""
 
     model: ServedModel
     phase: Literal["waiting", "starting", "ready", "leaving", "gone"] = "waiting"
@@ -40,7 +40,7 @@ class Berth:
 
     @property
     def up(self) -> bool:
-        """Whether it takes room."""
+        """Whether it occupies resources."""
         return self.phase in ("starting", "ready", "leaving")
 
 
@@ -54,18 +54,18 @@ class ServeFleet:
     models: Sequence[ServedModel]
     judge: str
     build: Build
-    tell: Tell
+    tell: LogLine
     gpus: int | None = None
     own_cpus: int = 1
     alone: bool = False
-    _berths: dict[str, Berth] = field(default_factory=dict)
+    _berths: dict[str, Deployment] = field(default_factory=dict)
     _held: ExitStack = field(default_factory=ExitStack)
-    _apps: Applications | None = None
+    _apps: ServeApplications | None = None
     _looked: float = 0.0
     _wanted: set[str] = field(default_factory=set)
 
     def __post_init__(self) -> None:
-        self._berths = {model.name: Berth(model) for model in self.models}
+        self._berths = {model.name: Deployment(model) for model in self.models}
 
     def __enter__(self) -> ServeFleet:
         return self
@@ -109,12 +109,12 @@ class ServeFleet:
                 self._dismiss(berth)
         self._start([berth for name, berth in self._berths.items() if name in wanted and berth.phase == "waiting"], now)
 
-    def _open(self) -> Applications:
+    def _open(self) -> ServeApplications:
         if self._apps is None:
-            self._apps = self._held.enter_context(applications(alone=self.alone))
+            self._apps = self._held.enter_context(serve_applications(alone=self.alone))
         return self._apps
 
-    def _see(self, berth: Berth, seen: Seen | None, now: float) -> None:
+    def _see(self, berth: Deployment, seen: ApplicationState | None, now: float) -> None:
         """What has become of it since it was last looked at."""
         if berth.phase == "leaving" and seen is None:
             berth.phase = "gone"
@@ -124,7 +124,7 @@ class ServeFleet:
         elif berth.phase == "starting" and seen is not None:
             self._see_starting(berth, seen, now)
 
-    def _see_starting(self, berth: Berth, seen: Seen, now: float) -> None:
+    def _see_starting(self, berth: Deployment, seen: ApplicationState, now: float) -> None:
         if not seen.placed and self._others(berth):
             berth.since = now  # it waits for room that others hold
         if seen.status == "RUNNING" and self._open().answers(berth.model.name):
@@ -137,34 +137,34 @@ class ServeFleet:
             why = seen.trouble or ("it has not answered" if seen.placed else "the cluster has not found room for it")
             self._fail(berth, f"after {berth.model.start_within_s:,.0f} s (start_within_s) {why}")
 
-    def _others(self, berth: Berth) -> bool:
+    def _others(self, berth: Deployment) -> bool:
         return any(other.up and other.phase != "starting" for other in self._berths.values() if other is not berth)
 
-    def _fail(self, berth: Berth, why: str) -> None:
+    def _fail(self, berth: Deployment, why: str) -> None:
         berth.failure = f"{berth.model.name} can't be served: {why}"
         self.tell(berth.failure)
         if berth.up:
             self._dismiss(berth)
 
-    def _dismiss(self, berth: Berth) -> None:
+    def _dismiss(self, berth: Deployment) -> None:
         self._open().delete(berth.model.name)
         if not berth.failure:
             self.tell(f"{berth.model.name} is taken down")
         berth.phase = "leaving"
 
-    def _start(self, waiting: Sequence[Berth], now: float) -> None:
+    def _start(self, waiting: Sequence[Deployment], now: float) -> None:
         """Those that there is room for; those that there will never be room for have failed."""
         if not waiting:
             return
         room = self._room()
         for berth in waiting:
             self._check_room(room, berth)
-        wants = [want_of(berth.model) for berth in waiting if not berth.failure]
-        up = [want_of(berth.model) for berth in self._berths.values() if berth.up]
-        for want in to_start(room, up, wants, self.judge):
+        wants = [resource_request(berth.model) for berth in waiting if not berth.failure]
+        up = [resource_request(berth.model) for berth in self._berths.values() if berth.up]
+        for want in select_to_start(room, up, wants, self.judge):
             self._deploy(self._berths[want.name], now)
 
-    def _deploy(self, berth: Berth, now: float) -> None:
+    def _deploy(self, berth: Deployment, now: float) -> None:
         berth.phase, berth.since = "starting", now
         self.tell(f"starting {berth.model.name}")
         try:
@@ -174,16 +174,16 @@ class ServeFleet:
             kind = "" if isinstance(error, ModelsError) else f"{type(error).__name__}: "
             self._fail(berth, kind + " ".join(str(error).split()))
 
-    def _check_room(self, room: Sequence[Node], berth: Berth) -> None:
+    def _check_room(self, room: Sequence[ClusterNode], berth: Deployment) -> None:
         judge = self._berths.get(self.judge)
-        stays = want_of(judge.model) if judge is not None and judge is not berth else None
-        if why := lacking(room, want_of(berth.model), stays):
+        stays = resource_request(judge.model) if judge is not None and judge is not berth else None
+        if why := why_never_fits(room, resource_request(berth.model), stays):
             berth.phase = "gone"
             self._fail(berth, why)
 
-    def _room(self) -> list[Node]:
-        """What models may take."""
+    def _room(self) -> list[ClusterNode]:
+        """Return the resources that models may use."""
         if self.gpus is not None:
-            return [Node(self.gpus, math.inf, None)]
-        first, *rest = sorted(nodes(), key=lambda node: node.cpus, reverse=True)
-        return [Node(first.gpus, first.cpus - self.own_cpus, first.accelerators), *rest]
+            return [ClusterNode(self.gpus, math.inf, None)]
+        first, *rest = sorted(cluster_nodes(), key=lambda node: node.cpus, reverse=True)
+        return [ClusterNode(first.gpus, first.cpus - self.own_cpus, first.accelerators), *rest]

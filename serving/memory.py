@@ -12,14 +12,13 @@ from dataclasses import dataclass
 from math import ceil
 
 from fdarx_core.llm import ModelsError
-from serving.served import ServedModel, load_served
-from serving.sizes import Size
+from serving.served_model import ModelSize, ServedModel, load_served
 
 GIB = 2**30
 RESERVE_GIB = 3.0
 """Of a card, for activations, CUDA graphs and libraries. vLLM measures it at start: 1 to 3 GiB at 2,048 to 8,192 tokens
 a step."""
-BLOCK = 16
+DEFAULT_BLOCK_TOKENS = 16
 """Tokens that vLLM allots cache for at once, where `engine` has no block_size."""
 LABEL_TOKENS = 15_000
 """Of a full label as models are shown it: 14,600 in the median and 14,700 on average over 699 labels at 4 characters a
@@ -29,7 +28,7 @@ QUESTIONS = 24
 
 
 @dataclass(frozen=True)
-class Memory:
+class MemoryEstimate:
     """Of one card in GiB, or on cpu of a replica: `card` is what the engine takes, the next three are its parts.
 
     `token_bytes` is a token's share of the cache on one card; `tokens` is what the cache of a replica holds.
@@ -43,7 +42,7 @@ class Memory:
     tokens: int
 
 
-def work_out(model: ServedModel) -> Memory:
+def estimate_memory(model: ServedModel) -> MemoryEstimate:
     """Raises ModelsError, which says what is missing or by how much the model does not fit."""
     where, size = f"model {model.name}", model.size
     if size is None:
@@ -62,17 +61,17 @@ def work_out(model: ServedModel) -> Memory:
         cache = left if model.cache_gib is None else model.cache_gib
         if cache > model.card_gib - weights - reserve or left <= 0:
             raise ModelsError(_too_large(model, weights))
-    block = int(model.engine.get("block_size", BLOCK))
+    block = int(model.engine.get("block_size", DEFAULT_BLOCK_TOKENS))
     tokens = int(cache * GIB / token_bytes) // block * block
     if tokens < model.context_length:
         raise ModelsError(
             f"{where}: context_length: the cache of {cache:.1f} GiB a card holds {tokens:,} tokens, fewer than "
             f"{model.context_length:,}; raise tensor_parallel or gpu_memory, or shorten it"
         )
-    return Memory(card, weights, reserve, cache, token_bytes, tokens)
+    return MemoryEstimate(card, weights, reserve, cache, token_bytes, tokens)
 
 
-def _token_bytes(size: Size, cards: int) -> float:
+def _token_bytes(size: ModelSize, cards: int) -> float:
     """Of one cached token on one card: a key and a value a layer and head; a card holds one head at least."""
     return 2 * size.layers * max(1.0, size.kv_heads / cards) * size.head_dim * size.kv_bytes
 
@@ -91,9 +90,9 @@ def _cards(number: int) -> str:
     return "1 card" if number == 1 else f"{number} cards"
 
 
-def told(model: ServedModel, label_tokens: int = LABEL_TOKENS) -> list[str]:
+def describe_memory(model: ServedModel, label_tokens: int = LABEL_TOKENS) -> list[str]:
     """The sums in words, as they stand in the comments of `serving/models/`. Raises ModelsError as `work_out` does."""
-    memory = work_out(model)
+    memory = estimate_memory(model)
     where = f"a card ({model.gpu_memory:.0%} of {model.card_gib:g} GiB)" if memory.reserve else "of memory"
     reserve = f" + {memory.reserve:.1f} beside them" if memory.reserve else ""
     labels, contexts = memory.tokens / label_tokens, memory.tokens / model.context_length
@@ -116,7 +115,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     for file in options.files:
         try:
             model = load_served(file)
-            print(f"{model.name}\n  " + "\n  ".join(told(model, options.label_tokens)))
+            print(f"{model.name}\n  " + "\n  ".join(describe_memory(model, options.label_tokens)))
         except ModelsError as error:
             print(error, file=sys.stderr)
             worst = 2

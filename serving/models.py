@@ -13,15 +13,14 @@ from typing import TYPE_CHECKING, Any
 from pydantic import ValidationError
 
 from fdarx_core.llm import ModelsError
-from fdarx_core.llm.prompts import explained
-from serving.adapters import unusable
-from serving.served import FRONT_CPUS, Adapters, Autoscaling, ServedModel, load_served
-from serving.weights import lacking
+from fdarx_core.llm.prompts import validation_message
+from serving.adapters import adapter_folder_fault
+from serving.served_model import FRONT_CPUS, Adapters, Autoscaling, ServedModel, load_served, missing_model_files
 
 if TYPE_CHECKING:
     from ray.serve.deployment import Application
 
-STARTS = 2
+MAX_START_ATTEMPTS = 2
 """Failed starts of a model's replicas, all together, after which it counts as failed. Serve's own 20 would load a large
 model for hours; the second try is for what passes, as a card that another process is just leaving."""
 
@@ -31,14 +30,14 @@ HEALTH_EVERY_S, HEALTH_WITHIN_S = 10.0, 60.0
 DRAIN_S = 120.0
 """A replica that is to go ends the replies it is at."""
 
-TREE_CHARACTERS = 20_000_000
+PREFIX_TREE_CHARACTERS = 20_000_000
 """Of prompts that the router remembers a replica: several times what a replica's cache holds, and some 20 MB."""
 
-ALIKE = 0.95
+PREFIX_MATCH_RATE = 0.95
 """Share of a prompt that another must begin with, to follow it: two questions on one label share more than 0.96 of it,
 closed-book questions 0.75, grading prompts 0.92. At Ray's 0.1 all of those would stay where the first of them went."""
 
-AHEAD = 1.5
+IMBALANCE_BATCHES = 1.5
 """Batches that a replica may be ahead of the idlest before even a label's questions leave it. Of the prompt tokens of
 real labels, ten questions each on two replicas, 0.12 to 0.13 are then computed; at one batch 0.14 to 0.15."""
 
@@ -56,7 +55,7 @@ def app(arguments: Mapping[str, Any]) -> Application:
     try:
         return build(ServedModel.model_validate(given))
     except ValidationError as error:
-        raise ModelsError(f"serving.models:app: model: {explained(error)}") from None
+        raise ModelsError(f"serving.models:app: model: {validation_message(error)}") from None
 
 
 def build(model: ServedModel) -> Application:
@@ -64,9 +63,9 @@ def build(model: ServedModel) -> Application:
 
     Raises ModelsError where vLLM is not installed, or what can be known without a cluster speaks against the model.
     """
-    if model.is_directory and (fault := lacking(model.model)):
+    if model.is_directory and (fault := missing_model_files(model.model)):
         raise ModelsError(f"model {model.name}: model: {fault}")
-    if model.adapters and (fault := unusable(model.adapters.path)):
+    if model.adapters and (fault := adapter_folder_fault(model.adapters.path)):
         raise ModelsError(f"model {model.name}: adapters.path: {fault}")
     if importlib.util.find_spec("vllm") is None:
         raise ModelsError(f"model {model.name}: vLLM is not installed here; install it: pip install 'fdarx[gpu]'")
@@ -77,7 +76,7 @@ def build(model: ServedModel) -> Application:
             {"llm_configs": [LLMConfig(**_config(model))], "ingress_deployment_config": _ingress(model)}
         )
     except ValidationError as error:
-        raise ModelsError(f"model {model.name}: {explained(error)}") from None
+        raise ModelsError(f"model {model.name}: {validation_message(error)}") from None
     except ValueError as error:
         raise ModelsError(f"model {model.name}: {' '.join(str(error).split())}") from None
 
@@ -136,7 +135,7 @@ def engine_arguments(model: ServedModel) -> dict[str, Any]:
 def _deployment(model: ServedModel) -> dict[str, Any]:
     options: dict[str, Any] = {
         "name": model.name,
-        "max_constructor_retry_count": STARTS,
+        "max_constructor_retry_count": MAX_START_ATTEMPTS,
         "health_check_period_s": HEALTH_EVERY_S,
         "health_check_timeout_s": HEALTH_WITHIN_S,
         "graceful_shutdown_timeout_s": DRAIN_S,
@@ -144,7 +143,7 @@ def _deployment(model: ServedModel) -> dict[str, Any]:
         **_replicas(model),
     }
     if model.prefix_affinity and model.largest > 1:
-        options["request_router_config"] = _affinity(model)
+        options["request_router_config"] = _prefix_router(model)
     return options
 
 
@@ -161,7 +160,7 @@ def _replicas(model: ServedModel) -> dict[str, Any]:
     }
 
 
-def _affinity(model: ServedModel) -> Any:
+def _prefix_router(model: ServedModel) -> Any:
     """Where two prompts are alike enough they go to one replica, unless it is that far ahead; others are spread."""
     from ray.serve.config import RequestRouterConfig
     from ray.serve.llm.request_router import PrefixCacheAffinityRouter
@@ -170,11 +169,11 @@ def _affinity(model: ServedModel) -> Any:
     return RequestRouterConfig(
         request_router_class=router,
         request_router_kwargs={
-            "match_rate_threshold": ALIKE,
-            "imbalanced_threshold": model.concurrent * AHEAD,
+            "match_rate_threshold": PREFIX_MATCH_RATE,
+            "imbalanced_threshold": model.concurrent * IMBALANCE_BATCHES,
             "do_eviction": True,
-            "eviction_threshold_chars": TREE_CHARACTERS,
-            "eviction_target_chars": TREE_CHARACTERS * 9 // 10,
+            "eviction_threshold_chars": PREFIX_TREE_CHARACTERS,
+            "eviction_target_chars": PREFIX_TREE_CHARACTERS * 9 // 10,
         },
     )
 

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)
-class Want:
-    """What one model takes; `gpus` and `cpus` are those of one replica, `accelerator` a card's type or None for any."""
+class ResourceRequest:
+    """Resources of one model: GPUs and CPUs per replica, and the type of GPU (None: any)."""
 
     name: str
     gpus: int = 0
@@ -23,31 +23,31 @@ class Want:
 
     @property
     def size(self) -> tuple[int, float, int, float]:
-        """By which one is larger than another: a replica's cards, then all of them, then CPUs likewise."""
+        """Sort key: GPUs and CPUs of a replica, then of all replicas."""
         return (self.gpus, self.cpus, self.gpus * self.replicas, self.cpus * self.replicas)
 
 
 @dataclass(frozen=True, slots=True)
-class Node:
-    """What one machine has."""
+class ClusterNode:
+    """Resources of one machine."""
 
     gpus: int = 0
     cpus: float = 0.0
     accelerators: frozenset[str] | None = frozenset()
-    """Types of its cards; None stands for any type."""
+    """Types of its GPUs; None means any type."""
 
-    def takes(self, want: Want) -> bool:
-        """Whether it has room for a replica."""
+    def takes(self, want: ResourceRequest) -> bool:
+        """Return whether a replica fits."""
         kind = want.accelerator is None or self.accelerators is None or want.accelerator in self.accelerators
         return kind and self.gpus >= want.gpus and self.cpus >= want.cpus
 
-    def less(self, want: Want) -> Node:
-        """What is left beside a replica."""
-        return Node(self.gpus - want.gpus, self.cpus - want.cpus, self.accelerators)
+    def less(self, want: ResourceRequest) -> ClusterNode:
+        """Return what remains beside a replica."""
+        return ClusterNode(self.gpus - want.gpus, self.cpus - want.cpus, self.accelerators)
 
 
-def fit(nodes: Sequence[Node], wants: Collection[Want]) -> bool:
-    """Whether all of them fit at once."""
+def all_fit(nodes: Sequence[ClusterNode], wants: Collection[ResourceRequest]) -> bool:
+    """Return whether all requests fit at once."""
     left = sorted(nodes, key=lambda node: (node.gpus, node.cpus))  # the smallest that will do, so that large ones stay
     for want in sorted(wants, key=lambda one: one.size, reverse=True):
         for _ in range(want.replicas):
@@ -58,23 +58,27 @@ def fit(nodes: Sequence[Node], wants: Collection[Want]) -> bool:
     return True
 
 
-def to_start(nodes: Sequence[Node], up: Sequence[Want], waiting: Sequence[Want], first: str = "") -> list[Want]:
+def select_to_start(
+    nodes: Sequence[ClusterNode], up: Sequence[ResourceRequest], waiting: Sequence[ResourceRequest], first: str = ""
+) -> list[ResourceRequest]:
     """Those of the waiting that fit beside what is up, and beside each other: `first`, then the largest."""
-    chosen: list[Want] = []
+    chosen: list[ResourceRequest] = []
     for want in sorted(waiting, key=lambda one: (one.name == first, one.size), reverse=True):
-        if fit(nodes, [*up, *chosen, want]):
+        if all_fit(nodes, [*up, *chosen, want]):
             chosen.append(want)
         elif want.name == first:
             break  # what starts instead of it would be in its way
     return chosen
 
 
-def lacking(nodes: Sequence[Node], want: Want, beside: Want | None = None) -> str:
+def why_never_fits(nodes: Sequence[ClusterNode], want: ResourceRequest, beside: ResourceRequest | None = None) -> str:
     """Why it will never fit, beside another that stays where one is given, or ""; with what to do."""
     stays = [] if beside is None else [beside]
-    if fit(nodes, [*stays, want]):
+    if all_fit(nodes, [*stays, want]):
         return ""
-    kept = f" beside {beside.name}, which stays up as the judge" if beside is not None and fit(nodes, [want]) else ""
+    kept = (
+        f" beside {beside.name}, which stays up as the judge" if beside is not None and all_fit(nodes, [want]) else ""
+    )
     if not want.gpus:
         return (
             f"it wants {_cpus(want)}{kept}, and of the cluster's {sum(node.cpus for node in nodes):g} left to models "
@@ -91,12 +95,12 @@ def lacking(nodes: Sequence[Node], want: Want, beside: Want | None = None) -> st
     )
 
 
-def _gpus(want: Want) -> str:
+def _gpus(want: ResourceRequest) -> str:
     kind = f" ({want.accelerator})" if want.accelerator else ""
     each = f"{want.gpus} GPU{'s' if want.gpus > 1 else ''}{kind} on one node"
     return each if want.replicas == 1 else f"{want.replicas} times {each}"
 
 
-def _cpus(want: Want) -> str:
+def _cpus(want: ResourceRequest) -> str:
     each = f"{want.cpus:g} CPU{'s' if want.cpus > 1 else ''}"
     return each if want.replicas == 1 else f"{want.replicas} times {each}"

@@ -1,73 +1,162 @@
-"""The Ray Serve application: ingress, retriever, model, and a reranker where there is one."""
+"""The answering service as a Ray Serve application: ingress, retriever, model, and an optional reranker."""
 
 from __future__ import annotations
 
+import asyncio
 import math
+import sys
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 from ray import serve
 from ray.serve.deployment import Application
+from ray.serve.handle import DeploymentHandle
 from ray.serve.schema import LoggingConfig
+from starlette.types import ASGIApp
 
-from fdarx_core.llm import ModelConfig
-from fdarx_core.rag.contexts import budget_of
-from serving.config import ServiceConfig
-from serving.ingress import Ingress
-from serving.model import Model
-from serving.reranker import Reranker
-from serving.retriever import Retriever
+from fdarx_core.llm import Baseline, ModelConfig
+from fdarx_core.rag.flow import context_budget
+from fdarx_core.rag.search import Role
+from fdarx_core.rag.tasks import RAG_TASKS
+from fdarx_core.records import Response
+from fdarx_core.retrieval.encoders import BgeReranker
+from serving.backend import DeploymentHandles, RayServeBackend
+from serving.batching import DynamicBatcher
+from serving.clients import BaselineClient, HttpModelClient, ModelClient
+from serving.config import ServiceConfig, ServiceSettings
+from serving.http import configure_request_log, make_app
+from serving.metrics import RayRequestMetrics, RerankMetrics
+from serving.retriever import RetrieverDeployment
 
-_QUIET = LoggingConfig(enable_access_log=False)
-_STARTS = 3
-"""Times that a replica which fails to start is started; the last error is told."""
+MAX_PAIRS_PER_CALL = 384
+"""Pairs in one call of the reranker: those of 16 requests with 24 candidates. FlagEmbedding sorts the pairs of a call
+by length and computes 32 at a time. On questions and passages of real labels, 11 % of the tokens it then computes are
+padding, against 58 % in the order of arrival."""
 
-_SPARE = 64
-"""Requests beyond those let in and those waiting, for health checks and to be refused in our own words."""
+_MAX_START_ATTEMPTS = 3
+_SPARE_REQUESTS = 64
+"""Requests that a deployment accepts beyond the limits of the HTTP service: health checks, and requests that the
+service itself rejects with an error that explains why."""
 
 
 def app(arguments: dict[str, Any]) -> Application:
-    """The application from the fields of `ServiceConfig`, as `serve run` and a Serve config's `args` give them.
+    """Build the application from the fields of `ServiceConfig`, as given by `serve run` or a Serve config's `args`.
 
-    Raises pydantic's ValidationError. Sized for a laptop; a Serve config's `deployments` say otherwise.
+    The deployments are sized for one small machine; `deployments` in a Serve config overrides that. Raises pydantic's
+    ValidationError.
     """
     return build(ServiceConfig.model_validate(arguments))
 
 
 def build(config: ServiceConfig) -> Application:
-    """As `app`."""
-    places = dict(config.corpora)
-    busy = config.http.in_flight + config.http.waiting + _SPARE
-    # fields left out stay so: the replicas choose other defaults for tries than a batch has
-    models = [_shared(model, config.replicas).model_dump(mode="json", exclude_unset=True) for model in config.models]
-    scorer = _deployment(Reranker, busy, gpus=config.reranker_gpus)
-    reranker = [scorer.bind(config.reranker_model)] if config.reranker_model else []
-    return _deployment(Ingress, busy, config.replicas).bind(
+    """Build the application from its configuration."""
+    max_requests = config.http.in_flight + config.http.waiting + _SPARE_REQUESTS
+
+    def deployment(name: str, kind: type[Any], replicas: int = 1, gpus: float = 0) -> serve.Deployment:
+        # a fraction of a CPU each: a replica is bound by one core, and all deployments must fit on two
+        return serve.deployment(
+            name=name,
+            num_replicas=replicas,
+            max_ongoing_requests=max_requests,
+            max_queued_requests=max_requests,
+            ray_actor_options={"num_cpus": 0.1, "num_gpus": gpus},
+            max_constructor_retry_count=_MAX_START_ATTEMPTS,
+            logging_config=LoggingConfig(enable_access_log=False),
+        )(kind)
+
+    # unset fields stay unset: the replicas choose other defaults for retries than a batch does
+    models = [_share(model, config.replicas).model_dump(mode="json", exclude_unset=True) for model in config.models]
+    answerer = next((model for model in config.models if model.name == config.answerer), None)
+    retriever = deployment("Retriever", RetrieverDeployment, config.replicas)
+    reranker = deployment("Reranker", RerankerDeployment, gpus=config.reranker_gpus)
+    return deployment("Ingress", Ingress, config.replicas).bind(
         config.http.model_dump(mode="json"),
         config.answerer,
-        budget_of(next((model for model in config.models if model.name == config.answerer), None)),
+        context_budget(answerer),
         config.log_file and str(Path(config.log_file).absolute()),
-        _deployment(Retriever, busy, config.replicas).bind(places, config.cosine_model, config.poll_s),
-        _deployment(Model, busy, config.replicas).bind(models, config.roles),
-        *reranker,
+        retriever.bind(dict(config.corpora), config.cosine_model, config.poll_s),
+        deployment("Model", ModelDeployment, config.replicas).bind(models, config.roles),
+        *([reranker.bind(config.reranker_model)] if config.reranker_model else []),
     )
 
 
-def _shared(model: ModelConfig, replicas: int) -> ModelConfig:
-    """Each replica keeps to its share of a model's limits."""
+def _share(model: ModelConfig, replicas: int) -> ModelConfig:
+    """Divide a model's limits by the number of replicas that ask it."""
     rates = {"requests_per_minute": model.requests_per_minute, "tokens_per_minute": model.tokens_per_minute}
     shares: dict[str, float] = {name: rate / replicas for name, rate in rates.items() if rate is not None}
     return model.model_copy(update={**shares, "max_in_flight": math.ceil(model.max_in_flight / replicas)})
 
 
-def _deployment(kind: type[Any], busy: int, replicas: int = 1, gpus: float = 0) -> serve.Deployment:
-    """A fraction of a CPU each: what bounds a replica is its one core's time, and all must fit on two cores."""
-    return serve.deployment(
-        name=kind.__name__,
-        num_replicas=replicas,
-        max_ongoing_requests=busy,
-        max_queued_requests=busy,
-        ray_actor_options={"num_cpus": 0.1, "num_gpus": gpus},
-        max_constructor_retry_count=_STARTS,
-        logging_config=_QUIET,
-    )(kind)
+@serve.ingress()
+class Ingress:
+    """The HTTP service. Each replica builds its own ASGI application, which can't be pickled."""
+
+    def __init__(
+        self,
+        settings: Mapping[str, Any],
+        answerer: str,
+        budget: int | None,
+        log_file: str | None,
+        retriever: DeploymentHandle[Any],
+        model: DeploymentHandle[Any],
+        reranker: DeploymentHandle[Any] | None = None,
+    ) -> None:
+        """`settings` are fields of `ServiceSettings`, `answerer` is the name of the model that writes the answers, and
+        `budget` the characters of passages that fit into its prompt (None: any number)."""
+        self._settings = ServiceSettings.model_validate(settings)
+        self._backend = RayServeBackend(DeploymentHandles(retriever, model, reranker), answerer, budget)
+        configure_request_log(Path(log_file).open("a", encoding="utf-8") if log_file else sys.stderr)  # noqa: SIM115
+
+    async def __serve_build_asgi_app__(self) -> ASGIApp:
+        await self._backend.open()
+        return make_app(self._backend, self._settings, RayRequestMetrics())
+
+
+class ModelDeployment:
+    """Asks the models. Their limits (`max_in_flight`, rates) apply to each replica."""
+
+    def __init__(self, models: Sequence[Mapping[str, Any]], roles: Mapping[Role, str]) -> None:
+        """`models` are fields of `ModelConfig`; `roles` name one of them, or `baseline`.
+
+        Raises ValueError where the API key of a model is not in this replica's environment.
+        """
+        configs = [ModelConfig.model_validate(fields) for fields in models]
+        clients: dict[str, ModelClient] = {
+            config.name: HttpModelClient(config) for config in configs if config.name in roles.values()
+        }
+        clients[Baseline.name] = BaselineClient()
+        self._clients = {role: clients[name] for role, name in roles.items()}
+
+    async def ask(self, role: Role, calls: Sequence[tuple[str, Mapping[str, Any]]]) -> list[Response]:
+        """Return one response per call, given as a task's name and its slots; a failed one has a reason."""
+        client = self._clients[role]
+        return list(await asyncio.gather(*(client.ask((RAG_TASKS[name], slots)) for name, slots in calls)))
+
+    async def stream(self, role: Role, task: str, slots: Mapping[str, Any]) -> AsyncGenerator[str | Response, None]:
+        """Yield the pieces of the reply's text, and at the end the complete Response."""
+        async for piece in self._clients[role].stream((RAG_TASKS[task], slots)):
+            yield piece
+
+
+RerankRequest: TypeAlias = tuple[str, Sequence[str]]
+"""A question and the texts to score for it."""
+
+
+class RerankerDeployment:
+    """A cross-encoder that scores the candidates of several requests in one call."""
+
+    def __init__(self, directory: str) -> None:
+        self._model = BgeReranker(directory)
+        self._metrics = RerankMetrics()
+        self._score = DynamicBatcher(self._score_batch, MAX_PAIRS_PER_CALL, lambda request: len(request[1]))
+
+    async def score(self, question: str, texts: Sequence[str]) -> list[float]:
+        """Return one score per text; higher is more relevant."""
+        return await self._score((question, texts)) if texts else []
+
+    def _score_batch(self, requests: Sequence[RerankRequest]) -> list[list[float]]:
+        pairs = [(question, text) for question, texts in requests for text in texts]
+        self._metrics.batch(len(requests), len(pairs))
+        scores = iter(self._model.score(pairs))
+        return [[next(scores) for _ in texts] for _, texts in requests]

@@ -1,88 +1,179 @@
-"""Serve deployment: indexes in memory, replaced when a newer version lands, with no request lost."""
+"""Serve deployment that searches: indexes in memory, replaced by newer versions without losing a request.
+
+Ray is imported only by the deployment: `fdarx serve` opens the indexes before it starts Ray, to report what is wrong.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import logging
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
+import orjson
 
-from fdarx_core.rag.searching import hits
-from fdarx_core.rag.tools import Search
-from fdarx_core.records import Found
-from fdarx_core.retrieval.index import Only
-from serving.corpora import Corpora
-from serving.http import Corpus, Surroundings
-from serving.meters import IndexMeter
-from serving.together import Together
+from fdarx_core.rag.search import SearchQuery, available_retrievers, encode_queries, search_index
+from fdarx_core.records import SearchHit
+from fdarx_core.retrieval.encoders import SentenceEncoder, Vectors
+from fdarx_core.retrieval.index import ChunkFilter, IndexDamaged, IndexReader
+from fdarx_core.retrieval.index.segments import POINTER, read_bytes
+from fdarx_core.retrieval.models import ModelDirectories, ModelMissing
+from fdarx_core.storage import Location, StorageError
+from serving.batching import DynamicBatcher
+from serving.http.backend import ChunkContext, ServedCorpus
 
 _LOGGER = logging.getLogger("ray.serve")
-_ENCODED_AT_ONCE = 64
+_MAX_ENCODED_PER_CALL = 64
+
+
+@dataclass(frozen=True, slots=True)
+class LoadedCorpus:
+    """An index in use. `notice` says why retrievers are missing, `refused` why a newer version can't be used."""
+
+    corpus: ServedCorpus
+    index: IndexReader
+    notice: str
+    refused: str = ""
+
+    @property
+    def status(self) -> str:
+        """One line on the version in use, for the log."""
+        if self.refused:
+            return f"{self.corpus.name}: a newer version is refused, {self.index.version} stays in use: {self.refused}"
+        return f"{self.corpus.name}: version {self.index.version}, {len(self.index)} chunks"
+
+
+class CorpusStore:
+    """Opens indexes and their newer versions. A version stays intact for the requests that use it."""
+
+    def __init__(self, places: Mapping[str, str], cosine_model: str | None) -> None:
+        """Open the indexes at `places`, by corpus name.
+
+        `cosine_model` is the directory of the embedding model; None: MiniLM, where it is installed. Raises
+        StorageError where an index can't be read, ModelMissing where the given model can't be used.
+        """
+        self._places = {name: Location(place) for name, place in places.items()}
+        self._directories = ModelDirectories(cosine=cosine_model)
+        self._loaded = {name: self._open(name) for name in places}
+        self._damaged: set[tuple[str, str]] = set()
+
+    def __getitem__(self, name: str) -> LoadedCorpus:
+        return self._loaded[name]
+
+    def all(self) -> list[LoadedCorpus]:
+        return list(self._loaded.values())
+
+    def encode(self, queries: Sequence[SearchQuery]) -> Vectors:
+        """Return vectors of shape (queries, dimensions). Raises ModelMissing where there is no embedding model."""
+        return encode_queries(self._encoder, queries)
+
+    def reload(self) -> list[LoadedCorpus]:
+        """Open versions that have been committed since; return the corpora that have changed.
+
+        Where the newer version can't be used, the present one stays, and `refused` says why.
+        """
+        return [changed for name in self._places if (changed := self._reload(name))]
+
+    def _reload(self, name: str) -> LoadedCorpus | None:
+        present, version = self._loaded[name], ""
+        try:
+            version = _current_version(self._places[name])
+            if (name, version) in self._damaged:
+                return None
+            changed = replace(present, refused="") if version == present.index.version else self._open(name)
+        except (StorageError, ModelMissing, OSError) as error:
+            changed = replace(present, refused=str(error))
+            if version and isinstance(error, IndexDamaged):
+                self._damaged.add((name, version))
+        self._loaded[name] = changed
+        newly_refused = changed.refused and changed.refused != present.refused
+        return changed if newly_refused or changed.index is not present.index else None
+
+    def _open(self, name: str) -> LoadedCorpus:
+        index = IndexReader.open(self._places[name])
+        retrievers, notice = available_retrievers(index, self._directories)
+        kind: Literal["labels", "documents"] = "labels" if len(index) and index.chunk(0).set_id else "documents"
+        counts = index.manifest.chunks, index.manifest.documents
+        return LoadedCorpus(ServedCorpus(name, index.version, kind, *counts, retrievers), index, notice)
+
+    @cached_property
+    def _encoder(self) -> SentenceEncoder:
+        """The embedding model, with the instruction for questions of the first index that has vectors."""
+        encoders = (loaded.index.manifest.encoder for loaded in self.all())
+        instruction = next((info.instruction for info in encoders if info is not None), None)
+        return SentenceEncoder(self._directories.of("cosine"), instruction=instruction)
+
+
+def _current_version(place: Location) -> str:
+    """Read the version from the pointer file, which is cheaper than the manifest and enough for polling."""
+    file = place / POINTER
+    try:
+        return str(orjson.loads(read_bytes(file))["version"])
+    except (ValueError, KeyError, TypeError) as error:
+        raise IndexDamaged(file, f"can't be read: {error!r}") from error
 
 
 @dataclass(slots=True)
-class Hits:
-    """What was found, and in which version of the index."""
+class SearchResult:
+    """Hits for each query, and the version of the index that they come from."""
 
     version: str
-    found: list[list[Found]]
+    hits: list[list[SearchHit]]
 
 
-@dataclass(slots=True)
-class State:
-    """A corpus as a replica serves it, with what there is to say about it."""
-
-    corpus: Corpus
-    notice: str
-    refused: str
-
-
-class Retriever:
-    """Searches. A request keeps the version that it began with, and says which it was."""
+class RetrieverDeployment:
+    """Searches the corpora. A request is served from one version, which its result names."""
 
     def __init__(self, places: Mapping[str, str], cosine_model: str | None, poll_s: float) -> None:
-        """`places` are indexes by the name of their corpus, looked at every `poll_s` seconds for a newer version."""
-        self._corpora = Corpora(places, cosine_model)
-        if any(len(held.corpus.retrievers) > 1 for held in self._corpora.all()):
-            self._corpora.encoded([Search("", 1, is_question=True)])  # loads the model before anyone waits for it
-        self._encode = Together(self._encoded, _ENCODED_AT_ONCE)
-        self._meter = IndexMeter()
-        for held in self._corpora.all():
-            self._meter.serves(held)
-        self._watching = asyncio.get_running_loop().create_task(self._watch(poll_s))
+        """Open the indexes at `places`, by corpus name, and check every `poll_s` seconds for newer versions."""
+        from serving.metrics import IndexMetrics
 
-    async def search(self, corpus: str, searches: Sequence[Search], only: Only, k: int, retriever: str) -> Hits:
-        """The k best chunks for each search. Raises ValueError for a retriever that the corpus does not offer."""
-        held = self._corpora[corpus]
-        if retriever == "bm25":  # a millisecond or two: a thread would cost as much again
-            return Hits(held.index.version, hits(held.index, searches, only, k, retriever, None))
-        vectors = np.stack(await asyncio.gather(*(self._encode(search) for search in searches)))
-        found = await asyncio.to_thread(hits, held.index, searches, only, k, retriever, vectors)
-        return Hits(held.index.version, found)
+        self._corpora = CorpusStore(places, cosine_model)
+        if any(one.index.needs_vectors(name) for one in self._corpora.all() for name in one.corpus.retrievers):
+            self._corpora.encode([SearchQuery("", 1, is_question=True)])  # load the model before the first request
+        self._encode = DynamicBatcher(self._encode_batch, _MAX_ENCODED_PER_CALL)
+        self._metrics = IndexMetrics()
+        for loaded in self._corpora.all():
+            self._metrics.serves(loaded.corpus)
+        self._polling = asyncio.get_running_loop().create_task(self._poll(poll_s))
 
-    async def states(self) -> list[State]:
-        return [State(held.corpus, held.notice, held.refused) for held in self._corpora.all()]
+    async def search(
+        self, corpus: str, queries: Sequence[SearchQuery], only: ChunkFilter, k: int, retriever: str
+    ) -> SearchResult:
+        """Return the k best chunks for each query. Raises ValueError for a retriever that the corpus lacks."""
+        index = self._corpora[corpus].index
+        if retriever == "bm25":  # takes one or two milliseconds, as much as starting a thread for it would
+            return SearchResult(index.version, search_index(index, queries, only, k, retriever, None))
+        vectors = None
+        if index.needs_vectors(retriever):
+            vectors = np.stack(await asyncio.gather(*(self._encode(query) for query in queries)))
+        hits = await asyncio.to_thread(search_index, index, queries, only, k, retriever, vectors)
+        return SearchResult(index.version, hits)
 
-    async def matches(self, corpus: str, only: Only) -> bool:
+    async def corpora(self) -> list[ServedCorpus]:
+        return [loaded.corpus for loaded in self._corpora.all()]
+
+    async def matches(self, corpus: str, only: ChunkFilter) -> bool:
         return bool(self._corpora[corpus].index.matching(only).any())
 
     async def names(self, corpus: str, prefix: str, limit: int) -> list[str]:
         return self._corpora[corpus].index.names(prefix, limit)
 
-    async def passage(self, corpus: str, chunk_id: str) -> Surroundings | None:
+    async def passage(self, corpus: str, chunk_id: str) -> ChunkContext | None:
         index = self._corpora[corpus].index
         position = index.find(chunk_id)
-        return None if position is None else Surroundings(index.chunk(position), index.around(position))
+        return None if position is None else ChunkContext(index.chunk(position), index.around(position))
 
-    def _encoded(self, searches: Sequence[Search]) -> list[npt.NDArray[np.float32]]:
-        return list(self._corpora.encoded(searches))
+    def _encode_batch(self, queries: Sequence[SearchQuery]) -> list[npt.NDArray[np.float32]]:
+        return list(self._corpora.encode(queries))
 
-    async def _watch(self, poll_s: float) -> None:
+    async def _poll(self, poll_s: float) -> None:
         while True:
             await asyncio.sleep(poll_s)
-            for held in await asyncio.to_thread(self._corpora.reload):
-                self._meter.reloaded(held)
-                _LOGGER.log(logging.ERROR if held.refused else logging.INFO, held.news)
+            for loaded in await asyncio.to_thread(self._corpora.reload):
+                self._metrics.reloaded(loaded.corpus, refused=bool(loaded.refused))
+                _LOGGER.log(logging.ERROR if loaded.refused else logging.INFO, loaded.status)

@@ -3,26 +3,28 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
-import subprocess
-import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from uuid import uuid4
 
 import boto3
 import pytest
 from botocore.config import Config
+from filelock import FileLock
 from hypothesis import settings
 
 from fdarx_core.storage import Location
 from fdarx_core.storage.s3_client import client
+from tests.jobs.in_process import run_job
 from tests.storage.swift_server import Swift, Unavailable, running
 from tests.storage.swift_server import settings as server_settings
 
-settings.register_profile("any machine", deadline=None)
-settings.load_profile("any machine")
-"""How long an example takes says how busy the machine is."""
+settings.register_profile("ci", deadline=None, max_examples=20)
+settings.register_profile("nightly", deadline=None, max_examples=200)
+settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))
+"""Without a deadline, because the time of an example depends on how busy the machine is."""
 
 signal.signal(signal.SIGINT, signal.default_int_handler)
 """A shell that runs the tests in the background has SIGINT ignored, which what they start would inherit."""
@@ -55,6 +57,12 @@ def other_labels() -> Path:
 
 
 @pytest.fixture(scope="session")
+def guidelines() -> Path:
+    """The folder of guideline chunks and questions as QA-RAG's authors released them."""
+    return _data("guidelines")
+
+
+@pytest.fixture(scope="session")
 def toy() -> Path:
     """The published questions that come without their labels."""
     return _data("fdarxbench/qa_toy.jsonl")
@@ -62,13 +70,41 @@ def toy() -> Path:
 
 @pytest.fixture(scope="session")
 def example_build(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A small benchmark of the example labels."""
-    out = tmp_path_factory.mktemp("builds") / "examples"
-    amounts = ("--passages", "3", "--section-pairs", "2", "--refusals", "2", "--cpus", "2")
-    line = [sys.executable, "-m", "jobs.build_benchmark", "--labels", str(EXAMPLES), "--out", str(out), *amounts]
-    done = subprocess.run(line, cwd=REPOSITORY, capture_output=True, text=True, timeout=240)
-    assert done.returncode == 0, done.stderr
-    return out
+    """A small benchmark of the example labels, made once for all workers; tests only read it."""
+
+    def build(out: Path) -> None:
+        amounts = ("--passages", "3", "--section-pairs", "2", "--refusals", "2", "--cpus", "2")
+        done = run_job("build", "--labels", EXAMPLES, "--out", out, *amounts)
+        assert done.returncode == 0, done.stderr
+
+    return _made_once(tmp_path_factory, "example-build", build)
+
+
+@pytest.fixture(scope="session")
+def example_evaluation(example_build: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The evaluation of the built-in rules on that benchmark in all settings; every worker has a copy of one."""
+
+    def evaluate(out: Path) -> None:
+        options = ("--benchmark", example_build, "--out", out, "--cpus", 2, "--resamples", 200)
+        done = run_job("evaluate", *options)
+        assert done.returncode == 0, done.stderr
+        assert "Table 1" in done.stdout and "Table 2" in done.stdout and str(out / "report.html") in done.stdout
+
+    made = _made_once(tmp_path_factory, "example-evaluation", evaluate)
+    return Path(shutil.copytree(made, tmp_path_factory.mktemp("copies") / "evaluation"))
+
+
+def _made_once(factory: pytest.TempPathFactory, name: str, make: Callable[[Path], None]) -> Path:
+    """Return the folder that `make` writes, which one worker of a session makes for all."""
+    base = factory.getbasetemp()
+    shared = (base.parent if os.environ.get("PYTEST_XDIST_WORKER") else base) / "shared"
+    with FileLock(shared.with_name(f"shared-{name}.lock")):
+        if not (shared / name).exists():
+            scratch = shared / f"{name}.new"
+            shutil.rmtree(scratch, ignore_errors=True)
+            make(scratch)
+            scratch.rename(shared / name)
+    return shared / name
 
 
 def _data(name: str) -> Path:

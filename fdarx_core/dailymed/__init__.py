@@ -1,8 +1,18 @@
-"""Labels from DailyMed: its bulk releases, and single labels by set id or query, whole, checked, accounted for."""
+"""Labels from DailyMed: bulk releases, and single labels by set id or query, checked and listed in a manifest."""
 
-from fdarx_core.dailymed.addresses import BASE_URL, FILTERS, Site, is_set_id
-from fdarx_core.dailymed.client import Client
-from fdarx_core.dailymed.fetching import REJECTS, Fetching, Outcome, Wish
-from fdarx_core.dailymed.release_page import RELEASES
+from fdarx_core.dailymed.client import BASE_URL, FILTERS, DailyMedClient, Site, is_set_id
+from fdarx_core.dailymed.downloads import RELEASES
+from fdarx_core.dailymed.fetching import REJECTS, Fetcher, FetchRequest, FetchResult
 
-__all__ = ["BASE_URL", "FILTERS", "REJECTS", "RELEASES", "Client", "Fetching", "Outcome", "Site", "Wish", "is_set_id"]
+__all__ = [
+    "BASE_URL",
+    "FILTERS",
+    "REJECTS",
+    "RELEASES",
+    "DailyMedClient",
+    "FetchRequest",
+    "FetchResult",
+    "Fetcher",
+    "Site",
+    "is_set_id",
+]

@@ -1,51 +1,136 @@
-"""Asking DailyMed: few connections, a steady rate, bounded bodies, waits and tries."""
+"""The HTTP client for DailyMed: addresses, request rate, retries and bounded bodies.
+
+Source of the addresses: DailyMed's "Application Development Support: Web Services" (v2) and "Download All Drug Labels".
+"""
 
 from __future__ import annotations
 
 import asyncio
+import re
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
-from types import TracebackType
+from datetime import date
 from typing import TypeVar
 
 import aiohttp
 from yarl import URL
 
-from fdarx_core.dailymed.addresses import Site
-from fdarx_core.dailymed.politeness import Turns
-from fdarx_core.dailymed.refusals import Refused, Stopped, Trouble, given_up
-from fdarx_core.storage.retry_after import retry_after
+from fdarx_core.storage.retry import RateLimiter, parse_retry_after
 
 T = TypeVar("T")
+
+BASE_URL = "https://dailymed.nlm.nih.gov/dailymed"
+
+PAGE_SIZE = 100
+"""Labels on one page of a listing, the most that the service gives."""
+
+FILTERS = (
+    "application_number",
+    "boxed_warning",
+    "dea_schedule_code",
+    "drug_class_code",
+    "drug_class_coding_system",
+    "labeler",
+    "manufacturer",
+    "marketing_category_code",
+    "name_type",
+    "ndc",
+    "rxcui",
+    "unii_code",
+)
+"""Further filters of the service's listing, by its own names."""
 
 _CONNECT_S = 30.0
 _FIRST_WAIT_S = 1.0
 _LONGEST_WAIT_S = 600.0
-_GIVEN_UP = 3
+_MAX_GIVEN_UP = 3
 _REDIRECTS = (301, 302, 303, 307, 308)
-_MOST_REDIRECTS = 5
-_LEAST = 16 << 10
-"""Bytes that have to arrive within the time-out: a body that drips would never end otherwise."""
+_MAX_REDIRECTS = 5
+_MIN_BYTES = 16 << 10
+"""Bytes that must arrive within each time-out; otherwise a body sent byte by byte would never end."""
+_SET_ID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+_MONTHS = ["jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec"]
 
 
-class Client:
-    """Everything asked of DailyMed goes through one of these, within `async with`.
+class FetchError(Exception):
+    """One item cannot be fetched. `reason` is a fixed name to count by, `detail` describes this case.
+
+    `rejected`: the server turned the client away, so later requests may fail as well.
+    """
+
+    def __init__(self, reason: str, detail: str, *, rejected: bool = False) -> None:
+        super().__init__(f"{reason}: {detail}")
+        self.reason, self.detail, self.rejected = reason, detail, rejected
+
+
+class TransientFetchError(FetchError):
+    """A failure that another attempt may cure; there are `tries` attempts in all.
+
+    `wait_s` are the seconds that the server asked for, None where it did not. `busy`: the server is overloaded, so all
+    requests wait. `progress`: the attempt brought enough data not to count.
+    """
+
+    def __init__(
+        self, reason: str, detail: str, *, tries: int = 5, wait_s: float | None = None, busy: bool = False
+    ) -> None:
+        super().__init__(reason, detail)
+        self.tries, self.wait_s, self.busy = tries, wait_s, busy
+        self.progress = False
+
+
+class FetchStopped(Exception):
+    """No more requests are sent to the server. The message is one line: why, and what to do."""
+
+
+class Site:
+    """DailyMed's addresses under one base, such as `BASE_URL`."""
+
+    def __init__(self, base_url: str = BASE_URL) -> None:
+        self._base = URL(base_url.rstrip("/"))
+
+    @property
+    def releases(self) -> URL:
+        """The page that lists the bulk releases."""
+        return self._base / "spl-resources-all-drug-labels.cfm"
+
+    def listing(self, query: Mapping[str, str], page: int) -> URL:
+        """Return the address of one page, from 1, of the labels that match."""
+        parameters = {**query, "pagesize": str(PAGE_SIZE), "page": str(page)}
+        return (self._base / "services/v2/spls.json").with_query(parameters)
+
+    def label(self, set_id: str) -> URL:
+        return self._base / "services/v2/spls" / f"{set_id}.xml"
+
+    def follow(self, here: URL, link: str) -> URL:
+        """Return the target of a link or redirect at `here`. Raises FetchError unless it is https, or DailyMed's."""
+        try:
+            url = here.join(URL(link))
+            safe = url.scheme == "https" or url.origin() == self._base.origin()
+        except ValueError:
+            raise FetchError("bad_address", f"{here} leads to {link[:200]!r}, which is no address") from None
+        if not safe:
+            raise FetchError("bad_address", f"{here} leads to {str(url)[:200]}; only https is followed")
+        return url
+
+
+class DailyMedClient:
+    """Sends all requests to DailyMed, within `async with`.
 
     Args:
         agent: the User-Agent header.
-        rate: requests a second, at most.
-        connections: requests at once, at most.
-        timeout_s: seconds within which a reply has to begin, and then to bring 16 KiB, again and again.
+        rate: the most requests a second.
+        connections: the most requests at once.
+        timeout_s: seconds within which a reply must begin, and after that bring 16 KiB, again and again.
     """
 
     def __init__(self, site: Site, agent: str, rate: float = 3, connections: int = 2, timeout_s: float = 60) -> None:
         self.site, self.connections = site, connections
         self._agent, self._timeout_s = agent, timeout_s
-        self._turns = Turns(rate)
+        self._limiter = RateLimiter(rate)
         self._given_up = 0
 
-    async def __aenter__(self) -> Client:
+    async def __aenter__(self) -> DailyMedClient:
         self._session = aiohttp.ClientSession(
             connector=aiohttp.TCPConnector(limit=self.connections),
             timeout=aiohttp.ClientTimeout(total=None, sock_connect=_CONNECT_S, sock_read=self._timeout_s),
@@ -55,48 +140,47 @@ class Client:
         )
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, *error: object) -> None:
         await self._session.close()
 
-    async def persist(self, attempt: Callable[[], Awaitable[T]]) -> T:
-        """The attempt's result, tried again while what it meets may pass.
+    async def retry(self, attempt: Callable[[], Awaitable[T]]) -> T:
+        """Return the attempt's result, repeated after transient failures.
 
-        Raises Refused where it can't be had, and Stopped after three requests in a row that the server turned away or
-        that were given up on, or when it asks for more than ten minutes.
+        Raises FetchError where it fails for good, and FetchStopped after three requests in a row that were rejected or
+        given up, or where the server asks for a wait of more than ten minutes.
         """
         tries = 0
         while True:
             tries += 1
             try:
                 result = await attempt()
-            except Trouble as trouble:
-                tries = 1 if trouble.progress else tries
-                if tries >= trouble.tries:
-                    raise self._counted(given_up(trouble, tries)) from None
-                await self._wait(trouble, tries)
-            except Refused as refused:
-                raise self._counted(refused) from None
+            except TransientFetchError as error:
+                tries = 1 if error.progress else tries
+                if tries >= error.tries:
+                    detail = f"{error.detail} (tried {tries} times)"
+                    raise self._counted(FetchError(error.reason, detail, rejected=True)) from None
+                await self._wait(error, tries)
+            except FetchError as error:
+                raise self._counted(error) from None
             else:
                 self._given_up = 0
                 return result
 
-    async def read(self, url: URL, most: int) -> bytes:
-        """One try at a whole body of status 200 with at most so many bytes. Raises Refused, and Trouble."""
+    async def read(self, url: URL, max_bytes: int) -> bytes:
+        """Make one attempt at a whole body with status 200. Raises FetchError and TransientFetchError."""
         body = bytearray()
         async with self.open(url) as reply:
             if reply.status != 200:
-                raise Refused(f"http_{reply.status}", f"{url} answers HTTP {reply.status}")
-            async for chunk in self.chunks(reply, most):
+                raise FetchError(f"http_{reply.status}", f"{url} answers HTTP {reply.status}")
+            async for chunk in self.chunks(reply, max_bytes):
                 body += chunk
         return bytes(body)
 
     @asynccontextmanager
     async def open(self, url: URL, headers: Mapping[str, str] | None = None) -> AsyncIterator[aiohttp.ClientResponse]:
-        """One try at a reply with status 200, 206, 304 or 416, its body still to come. Raises as `read`.
+        """Make one attempt at a reply with status 200, 206, 304 or 416, its body not read yet. Raises as `read`.
 
-        A body comes as it was sent where `headers` ask for the encoding identity.
+        Where `headers` ask for the encoding identity, the body is not decompressed.
         """
         try:
             reply = await self._reply(url, headers or {})
@@ -106,50 +190,69 @@ class Client:
             finally:
                 reply.close()
         except (aiohttp.ClientError, asyncio.TimeoutError, ConnectionError) as error:
-            raise Trouble("no_answer", f"{url}: {_said(error)}") from None
+            message = " ".join(str(error).split())[:300] or type(error).__name__
+            raise TransientFetchError("no_answer", f"{url}: {message}") from None
 
-    async def chunks(self, reply: aiohttp.ClientResponse, most: int) -> AsyncIterator[bytes]:
-        """The body as it comes. Raises Refused too_large, and Trouble where it comes too slowly."""
+    async def chunks(self, reply: aiohttp.ClientResponse, max_bytes: int) -> AsyncIterator[bytes]:
+        """Yield the body as it arrives. Raises FetchError too_large, TransientFetchError too_slow."""
         size = arrived = 0
         since = time.monotonic()
         async for chunk in reply.content.iter_any():
             size, arrived = size + len(chunk), arrived + len(chunk)
-            if size > most:
-                raise Refused("too_large", f"{reply.url} sends more than {most:,} bytes")
+            if size > max_bytes:
+                raise FetchError("too_large", f"{reply.url} sends more than {max_bytes:,} bytes")
             yield chunk
             if time.monotonic() - since > self._timeout_s:
-                if arrived < _LEAST:
-                    raise Trouble("too_slow", f"{reply.url} sent {arrived:,} bytes in {self._timeout_s:g} s")
+                if arrived < _MIN_BYTES:
+                    detail = f"{reply.url} sent {arrived:,} bytes in {self._timeout_s:g} s"
+                    raise TransientFetchError("too_slow", detail)
                 since, arrived = time.monotonic(), 0
 
     async def _reply(self, url: URL, headers: Mapping[str, str]) -> aiohttp.ClientResponse:
-        plain = headers.get("Accept-Encoding") == "identity"
-        for _ in range(_MOST_REDIRECTS + 1):
-            await self._turns.turn()
-            asked = self._session.get(url, headers=headers, allow_redirects=False, auto_decompress=not plain)
-            reply = await asyncio.wait_for(asked, _CONNECT_S + self._timeout_s)
+        identity = headers.get("Accept-Encoding") == "identity"
+        for _ in range(_MAX_REDIRECTS + 1):
+            await self._limiter.wait()
+            request = self._session.get(url, headers=headers, allow_redirects=False, auto_decompress=not identity)
+            reply = await asyncio.wait_for(request, _CONNECT_S + self._timeout_s)
             if reply.status not in _REDIRECTS:
                 return reply
             reply.close()
-            url = self.site.followed(url, reply.headers.get("Location", ""))
-        raise Refused("redirected", f"{url}: more than {_MOST_REDIRECTS} redirects")
+            url = self.site.follow(url, reply.headers.get("Location", ""))
+        raise FetchError("redirected", f"{url}: more than {_MAX_REDIRECTS} redirects")
 
-    async def _wait(self, trouble: Trouble, tries: int) -> None:
-        seconds = _FIRST_WAIT_S * 2.0 ** (tries - 1) if trouble.wait_s is None else trouble.wait_s
+    async def _wait(self, error: TransientFetchError, tries: int) -> None:
+        seconds = _FIRST_WAIT_S * 2.0 ** (tries - 1) if error.wait_s is None else error.wait_s
         if seconds > _LONGEST_WAIT_S:
-            minutes = f"DailyMed asks to be left alone for {seconds / 60:.0f} minutes"
-            raise Stopped(f"{minutes} ({trouble.detail}); what is whole is kept, run the same command then")
-        if trouble.busy:
-            self._turns.hold(seconds)
+            request = f"DailyMed asks for a wait of {seconds / 60:.0f} minutes"
+            raise FetchStopped(f"{request} ({error.detail}); whole files are kept, run the same command then")
+        if error.busy:
+            self._limiter.hold(seconds)
         else:
             await asyncio.sleep(seconds)
 
-    def _counted(self, refused: Refused) -> Exception:
-        self._given_up = self._given_up + 1 if refused.unwelcome else 0
-        if self._given_up < _GIVEN_UP:
-            return refused
-        times = f"DailyMed gave nothing {self._given_up} times in a row"
-        return Stopped(f"{times} (last: {refused}); what is whole is kept, run the same command later")
+    def _counted(self, error: FetchError) -> Exception:
+        """Return the error to raise: FetchStopped after too many rejected requests in a row."""
+        self._given_up = self._given_up + 1 if error.rejected else 0
+        if self._given_up < _MAX_GIVEN_UP:
+            return error
+        times = f"DailyMed did not answer {self._given_up} requests in a row"
+        return FetchStopped(f"{times} (last: {error}); whole files are kept, run the same command later")
+
+
+def is_set_id(text: str) -> bool:
+    """Return whether a text is a UUID in lower case, which is safe in a path and an address."""
+    return bool(_SET_ID.fullmatch(text))
+
+
+def iso_date(text: str) -> str:
+    """Return a date such as `May 21, 2026` as `2026-05-21`; "" for any other text."""
+    match = re.fullmatch(r"([A-Za-z]{3})[a-z]*\.? (\d{1,2}), (\d{4})", text.strip())
+    if not match or match[1].lower() not in _MONTHS:
+        return ""
+    try:
+        return date(int(match[3]), _MONTHS.index(match[1].lower()) + 1, int(match[2])).isoformat()
+    except ValueError:
+        return ""
 
 
 def _check_status(reply: aiohttp.ClientResponse) -> None:
@@ -157,12 +260,7 @@ def _check_status(reply: aiohttp.ClientResponse) -> None:
     if status in (200, 206, 304, 416):
         return
     if status in (408, 425, 429) or status >= 500:
-        wait_s = retry_after(reply.headers.get("Retry-After"))
-        raise Trouble(f"http_{status}", detail, wait_s=wait_s, busy=status in (429, 503))
-    refused = Refused("not_found" if status in (404, 410) else f"http_{status}", detail)
-    refused.unwelcome = status in (401, 403)
-    raise refused
-
-
-def _said(error: BaseException) -> str:
-    return " ".join(str(error).split())[:300] or type(error).__name__
+        wait_s = parse_retry_after(reply.headers.get("Retry-After"))
+        raise TransientFetchError(f"http_{status}", detail, wait_s=wait_s, busy=status in (429, 503))
+    reason = "not_found" if status in (404, 410) else f"http_{status}"
+    raise FetchError(reason, detail, rejected=status in (401, 403))

@@ -1,4 +1,4 @@
-"""All that one job asks of DailyMed, into one folder: what is new or newer is fetched, and nothing vanishes."""
+"""Fetches what one job requests from DailyMed: bulk releases, labels by set id, and labels that match a query."""
 
 from __future__ import annotations
 
@@ -6,29 +6,51 @@ import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import date
+from hashlib import sha256
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
+from urllib.parse import urlencode
 
-from fdarx_core.dailymed.bulk import Bulk, release_file
-from fdarx_core.dailymed.client import Client
-from fdarx_core.dailymed.listing import MOST_LISTED, Listed, list_labels
-from fdarx_core.dailymed.manifest import Fetched, Manifest
-from fdarx_core.dailymed.refusals import Refused, Stopped
-from fdarx_core.dailymed.release_page import ReleaseFile, read_release_page
-from fdarx_core.dailymed.single import fetch_label, find_label, label_file
+import orjson
+
+from fdarx_core.dailymed.client import (
+    DailyMedClient,
+    FetchError,
+    FetchStopped,
+    TransientFetchError,
+    is_set_id,
+    iso_date,
+)
+from fdarx_core.dailymed.downloads import (
+    FetchedFile,
+    Manifest,
+    ReleaseDownload,
+    ReleaseFile,
+    read_release_page,
+    utc_now,
+)
+from fdarx_core.labels import BadDocument
+from fdarx_core.labels.metadata import Header, read_header
+from fdarx_core.labels.xml import parse_xml
 from fdarx_core.records import Reject
 from fdarx_core.storage import Location, write_records
+from fdarx_core.storage.sources import MAX_DOCUMENT
 
 REJECTS = "rejects.parquet"
 
 T = TypeVar("T")
-Tell = Callable[[str, int, int, str], None]
-"""Hears the phase (list, label, release), how many of how many, and what of."""
+ProgressCallback = Callable[[str, int, int, str], None]
+"""Called with the phase (list, label, release), how many are done, how many there are, and a note."""
+
+_MAX_PAGE_BYTES = 8 << 20
+"""Of one page; a listing of a hundred labels takes about 30 KB."""
+_MAX_PAGES = 5_000
+_MAX_READINGS = 3
 
 
 @dataclass(frozen=True, slots=True)
-class Wish:
-    """What is asked for: bulk releases (all parts where none is named, none older than `since`), labels by set id, and
+class FetchRequest:
+    """What to fetch: bulk releases (all parts where none is named, none older than `since`), labels by set id, and
     labels that match a query, at most `limit` of them."""
 
     releases: tuple[str, ...] = ()
@@ -40,167 +62,334 @@ class Wish:
 
 
 @dataclass(slots=True)
-class Outcome:
-    """What became of it: files fetched, files that were there already, and what could not be had.
+class FetchResult:
+    """New files, the number of files that were current already, and what could not be fetched.
 
-    `stopped` says why nothing more was asked of the server, "" where all was.
+    `stopped` says why no more requests were sent, "" where all were.
     """
 
-    fetched: list[Fetched] = field(default_factory=list)
+    fetched: list[FetchedFile] = field(default_factory=list)
     unchanged: int = 0
     rejects: list[Reject] = field(default_factory=list)
     stopped: str = ""
 
 
-class Fetching:
-    """Into `place`: `labels/SETID.xml`, `releases/NAME.zip`, `manifest.jsonl`, and in `rejects.parquet` the rest.
+@dataclass(frozen=True, slots=True)
+class ListedLabel:
+    """A label in DailyMed's listing. `version` is 0 and the texts are "" where it does not say; dates are ISO 8601."""
 
-    However it ends, the manifest tells of all whole files. `outcome` holds what has become of the wish so far.
+    set_id: str
+    version: int = 0
+    published: str = ""
+    title: str = ""
+
+
+@dataclass(slots=True)
+class ListingPage:
+    """One page of a listing: its labels, invalid ids, and the service's counts for the whole listing."""
+
+    labels: list[ListedLabel]
+    bad_ids: list[str]
+    total: int
+    pages: int
+
+
+@dataclass(slots=True)
+class LabelListing:
+    """All labels of a query by set id, each at its newest version, and what is wrong with the listing."""
+
+    labels: dict[str, ListedLabel] = field(default_factory=dict)
+    rejects: list[Reject] = field(default_factory=list)
+
+    @property
+    def size(self) -> int:
+        return len(self.labels) + len(self.rejects)
+
+    def add(self, page: ListingPage) -> None:
+        for label in page.labels:
+            known = self.labels.get(label.set_id, label)
+            self.labels[label.set_id] = max(known, label, key=lambda one: one.version)
+        known_bad = {reject.id for reject in self.rejects}
+        for bad in dict.fromkeys(page.bad_ids):
+            if bad not in known_bad:
+                self.reject(bad, "bad_set_id", "DailyMed lists a label under an invalid set id")
+
+    def reject(self, name: str, reason: str, detail: str) -> None:
+        self.rejects.append(Reject(id=name, stage="list", reason=reason, detail=detail))
+
+
+class Fetcher:
+    """Fetches into a folder: `labels/SETID.xml`, `releases/NAME.zip`, `manifest.jsonl`, and `rejects.parquet`.
+
+    However it ends, the manifest lists all whole files, and `result` holds what was done so far. `scratch` is a local
+    folder for partly downloaded releases. Raises StorageError.
     """
 
-    def __init__(self, client: Client, place: Location, scratch: Path, tell: Tell) -> None:
-        """`scratch` is a local folder for bulk files that are half there. Raises StorageError."""
-        self._client, self._place, self._scratch, self._tell = client, place, scratch, tell
-        self._manifest = Manifest(place)
-        self.outcome = Outcome()
+    def __init__(self, client: DailyMedClient, folder: Location, scratch: Path, progress: ProgressCallback) -> None:
+        self._client, self._folder, self._scratch, self._progress = client, folder, scratch, progress
+        self._manifest = Manifest(folder)
+        self.result = FetchResult()
 
-    async def run(self, wish: Wish) -> None:
-        """Raises StorageError; what the server does ends up in the outcome."""
+    async def run(self, request: FetchRequest) -> None:
+        """Fetch all that is new. Raises StorageError; failures of the server become part of the result."""
         try:
-            if wish.releases:
-                await self._releases(wish)
-            if wish.set_ids or wish.query:
-                await self._labels(wish)
-        except Stopped as stopped:
-            self.outcome.stopped = str(stopped)
+            if request.releases:
+                await self._fetch_releases(request)
+            if request.set_ids or request.query:
+                await self._fetch_labels(request)
+        except FetchStopped as stopped:
+            self.result.stopped = str(stopped)
         finally:
             self._manifest.save()
             self._write_rejects()
 
-    async def _releases(self, wish: Wish) -> None:
-        """One after the other: one connection is enough for each, and no more than one is half there."""
-        listed = await self._needed("the page of bulk releases", self._client.persist(self._release_page))
-        files = self._chosen(wish, listed)
+    async def _fetch_releases(self, request: FetchRequest) -> None:
+        """Releases go one after another: one connection is enough, and only one is incomplete at a time."""
+        listed = await self._required("the page of bulk releases", self._client.retry(self._release_page))
+        files = self._selected(request, listed)
         for number, file in enumerate(files, 1):
             try:
-                await self._release(file, f"{file.name}, {number} of {len(files)}")
-            except Stopped as stopped:
-                self._leave(stopped, (file.name for file in files[number - 1 :]))
+                await self._fetch_release(file, f"{file.name}, {number} of {len(files)}")
+            except FetchStopped as stopped:
+                self._reject_rest(stopped, (file.name for file in files[number - 1 :]))
                 raise
 
     async def _release_page(self) -> list[ReleaseFile]:
         site = self._client.site
-        return read_release_page(await self._client.read(site.releases, MOST_LISTED), site)
+        return read_release_page(await self._client.read(site.releases, _MAX_PAGE_BYTES), site)
 
-    def _chosen(self, wish: Wish, listed: list[ReleaseFile]) -> list[ReleaseFile]:
-        named = [file for file in listed if file.release in wish.releases]
-        for release in wish.releases:
-            parts = {file.part for file in named if file.release == release}
-            missing = [*(set(wish.parts) - parts)] if parts else [0]
+    def _selected(self, request: FetchRequest, listed: list[ReleaseFile]) -> list[ReleaseFile]:
+        files = [file for file in listed if file.release in request.releases]
+        for release in request.releases:
+            parts = {file.part for file in files if file.release == release}
+            missing = [*(set(request.parts) - parts)] if parts else [0]
             for part in sorted(missing):
                 name = f"{release} part {part}" if part else release
                 detail = f"DailyMed lists {', '.join(map(str, sorted(parts - {0}))) or 'no'} parts of {release}"
                 self._reject(name, "not_found", detail)
-        since = wish.since.isoformat() if wish.since else ""
+        since = request.since.isoformat() if request.since else ""
         return [
             file
-            for file in named
-            if (not wish.parts or file.part in wish.parts) and (not file.modified or file.modified >= since)
+            for file in files
+            if (not request.parts or file.part in request.parts) and (not file.modified or file.modified >= since)
         ]
 
-    async def _release(self, file: ReleaseFile, note: str) -> None:
-        held = await asyncio.to_thread(self._manifest.held, release_file(file.name))
-        bulk = Bulk(
-            self._client,
-            self._place,
-            self._scratch,
-            file,
-            lambda done, total: self._tell("release", done // 10**6, total // 10**6, note),
-        )
-        await self._settle(file.name, bulk.fetch(held), held)
+    async def _fetch_release(self, file: ReleaseFile, note: str) -> None:
+        def progress(done: int, total: int) -> None:
+            self._progress("release", done // 10**6, total // 10**6, note)
+
+        existing = await asyncio.to_thread(self._manifest.entry, file.file)
+        download = ReleaseDownload(self._client, self._folder, self._scratch, file, progress)
+        await self._record(file.name, download.fetch(existing), existing)
         self._manifest.save()
 
-    async def _labels(self, wish: Wish) -> None:
-        wanted: dict[str, Listed | None] = dict.fromkeys(wish.set_ids)
-        if wish.query:
+    async def _fetch_labels(self, request: FetchRequest) -> None:
+        wanted: dict[str, ListedLabel | None] = dict.fromkeys(request.set_ids)
+        if request.query:
             listing = list_labels(
-                self._client, wish.query, wish.limit, lambda done, total: self._tell("list", done, total, "")
+                self._client, request.query, request.limit, lambda done, total: self._progress("list", done, total, "")
             )
-            found = await self._needed("the list of labels", listing)
+            found = await self._required("the list of labels", listing)
             wanted |= found.labels
-            self.outcome.rejects += found.rejects
-        open_ids = dict.fromkeys(wanted)
-        done = 0
+            self.result.rejects += found.rejects
+        remaining = dict.fromkeys(wanted)
 
-        async def one(set_id: str) -> None:
-            nonlocal done
-            await self._label(set_id, wanted[set_id])
-            del open_ids[set_id]
-            done += 1
-            self._tell("label", done, len(wanted), "")
+        async def fetch(set_id: str) -> None:
+            await self._fetch_label(set_id, wanted[set_id])
+            del remaining[set_id]
+            self._progress("label", len(wanted) - len(remaining), len(wanted), "")
 
         try:
-            await self._each(wanted, one)
-        except Stopped as stopped:
-            self._leave(stopped, open_ids)
+            await self._concurrently(wanted, fetch)
+        except FetchStopped as stopped:
+            self._reject_rest(stopped, remaining)
             raise
 
-    async def _label(self, set_id: str, listed: Listed | None) -> None:
-        held = await asyncio.to_thread(self._manifest.held, label_file(set_id))
-        await self._settle(set_id, self._newer_label(set_id, listed, held), held)
+    async def _fetch_label(self, set_id: str, listed: ListedLabel | None) -> None:
+        existing = await asyncio.to_thread(self._manifest.entry, _label_file(set_id))
+        await self._record(set_id, self._newer_label(set_id, listed, existing), existing)
 
-    async def _newer_label(self, set_id: str, listed: Listed | None, held: Fetched | None) -> Fetched | None:
-        """None where the version that is held is the one that DailyMed lists."""
+    async def _newer_label(
+        self, set_id: str, listed: ListedLabel | None, existing: FetchedFile | None
+    ) -> FetchedFile | None:
+        """Return the new file, or None where the existing version is the one that DailyMed lists."""
         listed = listed or await find_label(self._client, set_id)
-        if held and held.version and held.version == listed.version:
+        if existing and existing.version and existing.version == listed.version:
             return None
-        return await fetch_label(self._client, self._place, listed)
+        return await fetch_label(self._client, self._folder, listed)
 
-    async def _settle(self, name: str, fetching: Awaitable[Fetched | None], held: Fetched | None) -> None:
+    async def _record(self, name: str, fetching: Awaitable[FetchedFile | None], existing: FetchedFile | None) -> None:
         try:
             fetched = await fetching
-        except Refused as refused:
-            kept = " (what was there before is kept)" if held else ""
-            self._reject(name, refused.reason, refused.detail + kept)
+        except FetchError as error:
+            kept = " (the existing file is kept)" if existing else ""
+            self._reject(name, error.reason, error.detail + kept)
             return
         if fetched is None:
-            self.outcome.unchanged += 1
+            self.result.unchanged += 1
         else:
-            self.outcome.fetched.append(fetched)
+            self.result.fetched.append(fetched)
             self._manifest.add(fetched)
 
-    async def _needed(self, what: str, asking: Awaitable[T]) -> T:
+    async def _required(self, what: str, fetching: Awaitable[T]) -> T:
         try:
-            return await asking
-        except Refused as refused:
-            raise Stopped(f"{what} can't be had: {refused}; check the query, --base-url and the network") from None
+            return await fetching
+        except FetchError as error:
+            remedy = "check the query, --base-url and the network"
+            raise FetchStopped(f"{what} cannot be fetched: {error}; {remedy}") from None
 
-    async def _each(self, items: Iterable[str], do: Callable[[str], Awaitable[None]]) -> None:
-        """As many at once as there are connections; the first error ends all."""
+    async def _concurrently(self, items: Iterable[str], work: Callable[[str], Awaitable[None]]) -> None:
+        """Process as many items at once as there are connections; the first error ends all."""
         pending = iter(items)
 
-        async def work() -> None:
+        async def worker() -> None:
             for item in pending:
-                await do(item)
+                await work(item)
 
-        workers = [asyncio.create_task(work()) for _ in range(self._client.connections)]
+        workers = [asyncio.create_task(worker()) for _ in range(self._client.connections)]
         try:
             await asyncio.gather(*workers)
         finally:
-            for worker in workers:
-                worker.cancel()
+            for task in workers:
+                task.cancel()
             await asyncio.gather(*workers, return_exceptions=True)
 
-    def _leave(self, stopped: Stopped, names: Iterable[str]) -> None:
+    def _reject_rest(self, stopped: FetchStopped, names: Iterable[str]) -> None:
         for name in names:
             self._reject(name, "not_asked", f"the job stopped before: {stopped}")
 
     def _reject(self, name: str, reason: str, detail: str) -> None:
-        self.outcome.rejects.append(Reject(id=name, stage="fetch", reason=reason, detail=detail))
+        self.result.rejects.append(Reject(id=name, stage="fetch", reason=reason, detail=detail))
 
     def _write_rejects(self) -> None:
-        """Of this run alone: what an earlier one could not have, this one may have had."""
-        if self.outcome.rejects:
-            write_records(self._place / REJECTS, self.outcome.rejects, Reject)
+        """Write the rejects of this run alone: it may have fetched what an earlier run could not."""
+        if self.result.rejects:
+            write_records(self._folder / REJECTS, self.result.rejects, Reject)
         else:
-            (self._place / REJECTS).delete()
+            (self._folder / REJECTS).delete()
+
+
+async def list_labels(
+    client: DailyMedClient, query: Mapping[str, str], limit: int | None, progress: Callable[[int, int], None]
+) -> LabelListing:
+    """Return the labels that match, in the service's order, at most `limit`. Raises FetchError and FetchStopped.
+
+    Labels that are added or removed while the pages are read move others to pages that were read already. The listing
+    is then read again, up to three times in all.
+    """
+    for _ in range(_MAX_READINGS):
+        listing, totals = await _read_pages(client, query, limit, progress)
+        missing = min(totals[-1], limit or totals[-1]) - listing.size
+        if missing <= 0 and len(set(totals)) == 1:
+            break
+    if missing > 0:
+        detail = f"the service counts {totals[-1]:,} labels, {missing:,} more than it lists; run the same command again"
+        listing.reject(urlencode(query), "listing_incomplete", detail)
+    if not listing.size:
+        listing.reject(urlencode(query), "no_match", "no label matches; loosen the query")
+    listing.labels = dict(list(listing.labels.items())[:limit])
+    return listing
+
+
+async def _read_pages(
+    client: DailyMedClient, query: Mapping[str, str], limit: int | None, progress: Callable[[int, int], None]
+) -> tuple[LabelListing, list[int]]:
+    """Return the pages' labels, and the total that each page gives. A page without new labels ends the listing."""
+    listing, totals = LabelListing(), list[int]()
+    for number in range(1, _MAX_PAGES + 1):
+        page = await _list_page(client, query, number)
+        size_before = listing.size
+        listing.add(page)
+        totals.append(page.total)
+        progress(len(listing.labels), min(page.total, limit or page.total))
+        if listing.size == size_before or number >= page.pages or (limit and len(listing.labels) >= limit):
+            break
+    return listing, totals
+
+
+async def _list_page(client: DailyMedClient, query: Mapping[str, str], number: int) -> ListingPage:
+    async def attempt() -> ListingPage:
+        return read_listing(await client.read(client.site.listing(query, number), _MAX_PAGE_BYTES))
+
+    return await client.retry(attempt)
+
+
+def read_listing(data: bytes) -> ListingPage:
+    """Parse one page of `spls.json`, whose numbers are numbers or texts. Raises TransientFetchError not_a_listing."""
+    try:
+        content = orjson.loads(data)
+        rows, metadata = content["data"], content["metadata"]
+        total, pages = _number(metadata["total_elements"]), _number(metadata["total_pages"])
+        ids = [str(row["setid"]).strip().lower() for row in rows]
+    except (orjson.JSONDecodeError, KeyError, TypeError) as error:
+        detail = f"no list of labels but {data[:80]!r} ({type(error).__name__})"
+        raise TransientFetchError("not_a_listing", detail, tries=2) from None
+    labels = [_listed(set_id, row) for set_id, row in zip(ids, rows, strict=True) if is_set_id(set_id)]
+    return ListingPage(labels, [set_id[:80] for set_id in ids if not is_set_id(set_id)], total, pages)
+
+
+async def find_label(client: DailyMedClient, set_id: str) -> ListedLabel:
+    """Return DailyMed's entry for one label, or one without version. Raises FetchError and FetchStopped."""
+    page = await _list_page(client, {"setid": set_id}, 1)
+    entries = [label for label in page.labels if label.set_id == set_id]
+    return max(entries, key=lambda label: label.version, default=ListedLabel(set_id))
+
+
+async def fetch_label(client: DailyMedClient, folder: Location, listed: ListedLabel) -> FetchedFile:
+    """Write a label's current version into the folder, once it is known to be the requested label.
+
+    Raises FetchError (not_found, not_spl, wrong_label, too_large …), FetchStopped, and StorageError.
+    """
+    url = client.site.label(listed.set_id)
+
+    async def attempt() -> tuple[bytes, Header]:
+        data = await client.read(url, MAX_DOCUMENT)
+        return data, await asyncio.to_thread(_checked_header, data, listed.set_id)
+
+    data, header = await client.retry(attempt)
+    file = _label_file(listed.set_id)
+    await asyncio.to_thread((folder / file).write_bytes, data)
+    return FetchedFile(
+        file=file,
+        url=str(url),
+        bytes=len(data),
+        sha256=sha256(data).hexdigest(),
+        fetched_at=utc_now(),
+        set_id=listed.set_id,
+        version=header.version,
+        published=listed.published,
+        title=listed.title or header.title,
+    )
+
+
+def _label_file(set_id: str) -> str:
+    return f"labels/{set_id}.xml"
+
+
+def _checked_header(data: bytes, set_id: str) -> Header:
+    try:
+        header = read_header(parse_xml(data))
+    except BadDocument as bad:
+        raise TransientFetchError("not_spl", f"{bad.reason}: {bad.detail}", tries=2) from None
+    if header.set_id != set_id:
+        raise TransientFetchError("wrong_label", f"the document's set id is {header.set_id[:80]}", tries=2)
+    return header
+
+
+def _listed(set_id: str, row: Mapping[str, Any]) -> ListedLabel:
+    title = row.get("title")
+    try:
+        version = _number(row.get("spl_version"))
+    except TypeError:
+        version = 0
+    published = iso_date(str(row.get("published_date")))
+    return ListedLabel(set_id, version, published, title if isinstance(title, str) else "")
+
+
+def _number(value: Any) -> int:
+    """Return a count; 0 for a text that is none. Raises TypeError for other values."""
+    if isinstance(value, bool) or not isinstance(value, (int, str)):
+        raise TypeError(f"{value!r} is no number")
+    if isinstance(value, str):
+        return int(value) if value.isdecimal() and len(value) < 12 else 0
+    return max(0, value)

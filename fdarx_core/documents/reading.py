@@ -7,16 +7,20 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import PurePosixPath
 from typing import BinaryIO
 
-from fdarx_core.documents.found import Flaw, Reader, Text
-from fdarx_core.documents.html import read_html
-from fdarx_core.documents.json_rows import read_rows
-from fdarx_core.documents.pdf import read_pdf
-from fdarx_core.documents.text import read_markdown, read_text
+from fdarx_core.documents.parsers import (
+    ParsedText,
+    Reader,
+    UnreadablePart,
+    read_html,
+    read_json_rows,
+    read_markdown,
+    read_pdf,
+    read_text,
+)
 from fdarx_core.records import Document, Reject, content_id
 from fdarx_core.storage import Location, StorageError
-from fdarx_core.storage.archives import BadSource
-from fdarx_core.storage.errors import Unreachable
-from fdarx_core.storage.sources import Source, Wanted, as_reject, find_sources, read_source
+from fdarx_core.storage.errors import BadSource, Unreachable
+from fdarx_core.storage.sources import FileFilter, Source, as_reject, find_sources, read_source
 
 _READERS: dict[str, Reader] = {
     ".txt": read_text,
@@ -24,9 +28,9 @@ _READERS: dict[str, Reader] = {
     ".html": read_html,
     ".htm": read_html,
     ".pdf": read_pdf,
-    ".jsonl": read_rows,
+    ".jsonl": read_json_rows,
 }
-_ANY = Wanted("documents")  # files of other kinds too, so that each is told of
+_ANY = FileFilter("documents")  # files of other kinds too, so that each is told of
 
 
 def read_documents(paths: Sequence[str]) -> Iterator[Document | Reject]:
@@ -87,7 +91,7 @@ def _of_files(files: Iterable[tuple[Source, bytes] | Reject]) -> Iterator[Docume
 def _documents(source: Source, stream: BinaryIO) -> Iterator[Document | Reject]:
     try:
         for part in _read(source, stream):
-            if isinstance(part, Flaw):
+            if isinstance(part, UnreadablePart):
                 yield as_reject(source, part.why, at=part.at)
             else:
                 yield _document(source, part)
@@ -95,14 +99,14 @@ def _documents(source: Source, stream: BinaryIO) -> Iterator[Document | Reject]:
         yield as_reject(source, bad)
 
 
-def _read(source: Source, stream: BinaryIO) -> Iterator[Text | Flaw]:
+def _read(source: Source, stream: BinaryIO) -> Iterator[ParsedText | UnreadablePart]:
     reader = _READERS.get(_kind(source))
     if reader is None:
         raise _unsupported(_kind(source))
     return reader(stream)
 
 
-def _document(source: Source, read: Text) -> Document:
+def _document(source: Source, read: ParsedText) -> Document:
     if not read.text:
         raise BadSource("empty_document", "there is no text in it")
     title = read.title or _named(source)

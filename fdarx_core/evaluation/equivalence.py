@@ -28,12 +28,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from fdarx_core.evaluation.baseline.grading_plain import plain
-from fdarx_core.evaluation.baseline.grading_polarity import reversed_stems, sides
-from fdarx_core.evaluation.baseline.grading_words import weight
-from fdarx_core.evaluation.equivalence_text import Reading, figures, lacks, qualifiers, terms
-from fdarx_core.evaluation.gold import gold_of
-from fdarx_core.filters.text import sentences
+from fdarx_core.baseline.polarity import reversed_stems, stem_polarity
+from fdarx_core.baseline.sentences import split_sentences
+from fdarx_core.baseline.statements import PassageTerms, figures, lacks, qualifiers, terms
+from fdarx_core.baseline.stems import stem_weight
+from fdarx_core.baseline.tokens import normalize
+from fdarx_core.evaluation.gold import gold_indices
 from fdarx_core.records import Equivalence, Passage, QuestionAnswer
 
 SAME_TEXT, HELD_TEXT = 0.8, 0.9
@@ -58,13 +58,13 @@ def equivalences(questions: Sequence[QuestionAnswer], passages: Sequence[Passage
     `passages` are all of the label's; gold passages that are not among them have no members.
     """
     in_order = sorted(passages, key=lambda passage: passage.doc_chunk_index)
-    readings = {passage.doc_chunk_index: Reading(passage) for passage in in_order}
+    readings = {passage.doc_chunk_index: PassageTerms(passage) for passage in in_order}
     return [_equivalence(question, readings) for question in questions if question.type != "refusal"]
 
 
-def _equivalence(question: QuestionAnswer, readings: dict[int, Reading]) -> Equivalence:
+def _equivalence(question: QuestionAnswer, readings: dict[int, PassageTerms]) -> Equivalence:
     found = Equivalence(question.id, question.set_id)
-    gold = gold_of(question)
+    gold = gold_indices(question)
     known = [readings[index] for index in dict.fromkeys(gold) if index in readings]
     for one in known:
         claim = _claim(question, one, [other for other in known if other is not one])
@@ -86,7 +86,7 @@ class _Statement:
 class _Claim:
     """What a passage must say to stand for `gold`; without statements only a near duplicate does."""
 
-    gold: Reading
+    gold: PassageTerms
     part: frozenset[str]
     statements: tuple[_Statement, ...]
     asked: frozenset[str]
@@ -94,7 +94,7 @@ class _Claim:
     qualifiers: frozenset[str]
 
 
-def _claim(question: QuestionAnswer, gold: Reading, others: Sequence[Reading]) -> _Claim:
+def _claim(question: QuestionAnswer, gold: PassageTerms, others: Sequence[PassageTerms]) -> _Claim:
     drug = terms(question.drug_name)
     asked = (terms(question.question) - drug) & (gold.terms | gold.heading)
     statements = [
@@ -104,9 +104,9 @@ def _claim(question: QuestionAnswer, gold: Reading, others: Sequence[Reading]) -
     ]
     part = frozenset[str]().union(*(one.terms for one in statements))
     known = terms(question.question).union(*(other.terms for other in others))
-    if weight(part - known) < LEAST_OWN:
+    if stem_weight(part - known) < LEAST_OWN:
         statements = []
-    elif weight(part) < SHORT_PART:
+    elif stem_weight(part) < SHORT_PART:
         context = asked | (drug & gold.terms & terms(question.answer))
         statements = [_Statement(one.text, one.terms | context) for one in statements]
     said = qualifiers(f"{question.question}\n{question.answer}\n{gold.passage.section_path}") | gold.qualifiers
@@ -118,22 +118,22 @@ def _claim(question: QuestionAnswer, gold: Reading, others: Sequence[Reading]) -
 def _statements(answer: str, drug: frozenset[str]) -> Iterator[_Statement]:
     """The answer's sentences, short ones with the one before, a short first one with the next."""
     joined: list[str] = []
-    for sentence in sentences(answer):
-        if joined and min(weight(terms(text) - drug) for text in (joined[-1], sentence)) < SHORT_STATEMENT:
+    for sentence in split_sentences(answer):
+        if joined and min(stem_weight(terms(text) - drug) for text in (joined[-1], sentence)) < SHORT_STATEMENT:
             joined[-1] = f"{joined[-1]} {sentence}"
         else:
             joined.append(sentence)
     return (_Statement(text, terms(text) - drug) for text in joined)
 
 
-def _rests_on(statement: _Statement, gold: Reading, others: Sequence[Reading]) -> bool:
-    held = weight(statement.terms & gold.terms)
-    if not held or held < LEAST_OF_STATEMENT * weight(statement.terms):
+def _rests_on(statement: _Statement, gold: PassageTerms, others: Sequence[PassageTerms]) -> bool:
+    held = stem_weight(statement.terms & gold.terms)
+    if not held or held < LEAST_OF_STATEMENT * stem_weight(statement.terms):
         return False
-    return all(held >= weight(statement.terms & other.terms) for other in others)
+    return all(held >= stem_weight(statement.terms & other.terms) for other in others)
 
 
-def _why(claim: _Claim, reading: Reading) -> str:
+def _why(claim: _Claim, reading: PassageTerms) -> str:
     """The rule by which the passage may stand for the claim's gold passage, "" for none."""
     if lacks(claim.part, reading.terms, MOST_MISSING):
         return ""
@@ -143,11 +143,11 @@ def _why(claim: _Claim, reading: Reading) -> str:
     return "same_statement" if states and all(_states(reading, one, claim) for one in claim.statements) else ""
 
 
-def _speaks_of(asked: frozenset[str], reading: Reading) -> bool:
-    return weight(asked - reading.terms - reading.heading) <= (1 - LEAST_ASKED) * weight(asked)
+def _speaks_of(asked: frozenset[str], reading: PassageTerms) -> bool:
+    return stem_weight(asked - reading.terms - reading.heading) <= (1 - LEAST_ASKED) * stem_weight(asked)
 
 
-def _near(claim: _Claim, reading: Reading) -> bool:
+def _near(claim: _Claim, reading: PassageTerms) -> bool:
     gold = claim.gold
     if len(gold.terms & reading.terms) < SAME_TEXT * len(gold.terms) or not reading.qualifiers <= gold.qualifiers:
         return False
@@ -158,7 +158,7 @@ def _near(claim: _Claim, reading: Reading) -> bool:
     return not any(_says_opposite(reading, one) for one in claim.statements)
 
 
-def _states(reading: Reading, statement: _Statement, claim: _Claim) -> bool:
+def _states(reading: PassageTerms, statement: _Statement, claim: _Claim) -> bool:
     for text, held in reading.holding(statement.terms, MOST_MISSING):
         if figures(statement.terms) and not figures(held) <= claim.figures:
             continue
@@ -167,11 +167,11 @@ def _states(reading: Reading, statement: _Statement, claim: _Claim) -> bool:
     return False
 
 
-def _says_opposite(reading: Reading, statement: _Statement) -> bool:
+def _says_opposite(reading: PassageTerms, statement: _Statement) -> bool:
     held = reading.holding(statement.terms, MOST_MISSING)
     return bool(held) and all(_denied(statement, text) for text, _ in held)
 
 
 def _denied(statement: _Statement, text: str) -> bool:
-    one, other = (sides(plain(said), asked_what_is_forbidden=False) for said in (statement.text, text))
+    one, other = (stem_polarity(normalize(said), asked_what_is_forbidden=False) for said in (statement.text, text))
     return bool(reversed_stems(one, other))

@@ -1,12 +1,48 @@
-"""How answers are graded: by rule where none needs a judge, else by a judge's reply. Source: FDARxBench §B.8."""
+"""Grading of answers, by rule where no judge is needed, otherwise by a judge. Source: FDARxBench §B.8, §C.1."""
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, Literal
 
-from fdarx_core.evaluation.tasks.grade_answer import FAULTS, GRADE_ANSWER
-from fdarx_core.llm import Unparsable
+from fdarx_core.baseline.grading import grade
+from fdarx_core.llm import Reply, Task, Unparsable
 from fdarx_core.records import Grade, Prediction, QuestionAnswer, Response
+
+FAULTS = frozenset(
+    {
+        "number_missing",
+        "number_contradicted",
+        "unsupported_number",
+        "population_missing",
+        "unsupported_population",
+        "warning_missing",
+        "unsupported_warning",
+        "polarity",
+        "key_content_missing",
+        "unsupported_content",
+        "abstained",
+        "vague",
+    }
+)
+"""What a reason begins with unless the grade is CORRECT, so that wrong answers can be counted by it."""
+
+
+class GradeReply(Reply):
+    """Why, then the grade, in this order: a model that writes its reasons first grades by them."""
+
+    reason: str
+    grade: Literal["CORRECT", "INCORRECT", "NOT_ATTEMPTED"]
+
+
+def baseline_grade(slots: Mapping[str, Any]) -> GradeReply:
+    """The baseline's answer."""
+    outcome, fault, detail = grade(slots)
+    return GradeReply(reason=f"{fault}: {detail}" if fault else detail, grade=outcome)
+
+
+GRADE_ANSWER = Task.load("grade_answer", GradeReply, baseline_grade)
+
 
 BY_RULE = "rule"
 """The judge's name where no judge was needed."""

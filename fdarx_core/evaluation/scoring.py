@@ -6,23 +6,22 @@ from collections.abc import Collection, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from fdarx_core.evaluation.gold import gold_of
-from fdarx_core.evaluation.metrics.citations import STRICT, eq_hits, eq_right
-from fdarx_core.evaluation.metrics.overlap import overlaps
-from fdarx_core.evaluation.metrics.ranking import f1_at, ndcg_at, recall_at, reciprocal_rank
-from fdarx_core.evaluation.places import Place, gold_places, places, stand_ins
+from fdarx_core.evaluation.gold import PassageKey, equivalents_by_gold, gold_indices, gold_keys, passage_keys
+from fdarx_core.evaluation.metrics import added_metrics
+from fdarx_core.evaluation.overlap import overlaps
+from fdarx_core.evaluation.ranking import STRICT, eq_hits, eq_right, f1_at, ndcg_at, recall_at, reciprocal_rank
 from fdarx_core.evaluation.settings import FULL_LABEL, RETRIEVED
 from fdarx_core.labels.loinc import SECTION_NAMES
 from fdarx_core.records import (
     Equivalence,
     Grade,
+    LabelSummary,
     Passage,
     Prediction,
     QuestionAnswer,
     Ranking,
     RetrievalScore,
     Score,
-    Subject,
 )
 
 MARKED = frozenset({FULL_LABEL, RETRIEVED})
@@ -32,7 +31,7 @@ _USAGE = ("prompt_tokens", "cached_tokens", "completion_tokens", "latency_s", "c
 
 
 @dataclass(frozen=True, slots=True)
-class Described:
+class QuestionFeatures:
     """What a question is, as `Score` says it."""
 
     type: str
@@ -43,12 +42,14 @@ class Described:
     label_characters: int
 
 
-def describe(question: QuestionAnswer, subject: Subject, passages: Mapping[int, Passage]) -> Described:
+def question_features(
+    question: QuestionAnswer, subject: LabelSummary, passages: Mapping[int, Passage]
+) -> QuestionFeatures:
     """`passages` are the label's, by doc_chunk_index, those that are at hand.
 
     The section is the common name of the first gold passage's nearest section that has one, or "other".
     """
-    return Described(
+    return QuestionFeatures(
         type=question.type,
         answer_kind=question.answer_kind,
         category=question.category,
@@ -59,7 +60,7 @@ def describe(question: QuestionAnswer, subject: Subject, passages: Mapping[int, 
 
 
 def score(
-    described: Described,
+    described: QuestionFeatures,
     question: QuestionAnswer,
     prediction: Prediction,
     grade: Grade | None,
@@ -72,7 +73,7 @@ def score(
     and its own words stand against the gold answer. Source: FDARxBench §B.7.
     """
     understood = question.type != "refusal" and prediction.outcome in ("answered", "refused")
-    gold = gold_places(question)
+    gold = gold_keys(question)
     cites = understood and bool(gold) and prediction.setting in citing
     return Score(
         prediction_id=prediction.id,
@@ -85,20 +86,21 @@ def score(
         outcome=prediction.outcome,
         grade=grade.outcome if grade else "",
         gold=len(gold),
-        **(_citations(prediction, gold, stand_ins(equivalence)) if cites else {}),
+        **(_citations(prediction, gold, equivalents_by_gold(equivalence)) if cites else {}),
         **(asdict(overlaps(prediction.answer, question.answer)) if understood else {}),
         **{name: getattr(prediction, name) for name in _USAGE},
+        extra=_added_scores(question, prediction, grade),
     )
 
 
 def score_ranking(
-    described: Described, question: QuestionAnswer, ranking: Ranking, equivalence: Equivalence | None
+    described: QuestionFeatures, question: QuestionAnswer, ranking: Ranking, equivalence: Equivalence | None
 ) -> RetrievalScore | None:
     """The row of one ranking; None for a question without gold passages, as refusal questions are."""
-    gold = gold_places(question)
+    gold = gold_keys(question)
     if not gold:
         return None
-    ranked = places(question.set_id, ranking.ranked, ranking.ranked_set_ids)
+    ranked = passage_keys(question.set_id, ranking.ranked, ranking.ranked_set_ids)
     return RetrievalScore(
         question_id=question.id,
         set_id=question.set_id,
@@ -106,12 +108,19 @@ def score_ranking(
         **asdict(described),
         gold=len(gold),
         **_found(ranked, gold, STRICT, ""),
-        **_found(ranked, gold, stand_ins(equivalence), "eq_"),
+        **_found(ranked, gold, equivalents_by_gold(equivalence), "eq_"),
     )
 
 
+def _added_scores(question: QuestionAnswer, prediction: Prediction, grade: Grade | None) -> dict[str, float]:
+    """Return the numbers that metrics of other packages give to the answer, by the metrics' names."""
+    scorers = {name: metric.score for name, metric in added_metrics().items() if metric.score}
+    values = {name: scorer(question, prediction, grade) for name, scorer in scorers.items()}
+    return {name: float(value) for name, value in values.items() if value is not None}
+
+
 def _section(question: QuestionAnswer, passages: Mapping[int, Passage]) -> str:
-    gold = gold_of(question)
+    gold = gold_indices(question)
     if not gold:
         return OTHER_SECTION
     if gold[0] in passages:
@@ -121,12 +130,12 @@ def _section(question: QuestionAnswer, passages: Mapping[int, Passage]) -> str:
 
 
 def _citations(
-    prediction: Prediction, gold: list[Place], equivalents: Mapping[Place, Collection[Place]]
+    prediction: Prediction, gold: list[PassageKey], equivalents: Mapping[PassageKey, Collection[PassageKey]]
 ) -> dict[str, Any]:
     """A citation of a passage that was not shown is a wrong one."""
     if prediction.outcome == "refused":
         return dict.fromkeys(("cited", "hits", "eq_hits", "eq_right"), 0)
-    cited = places(prediction.set_id, prediction.cited, prediction.cited_set_ids)
+    cited = passage_keys(prediction.set_id, prediction.cited, prediction.cited_set_ids)
     return {
         "cited": len(cited) + prediction.cited_unknown,
         "hits": eq_hits(cited, gold, STRICT),
@@ -136,7 +145,10 @@ def _citations(
 
 
 def _found(
-    ranked: list[Place], gold: list[Place], equivalents: Mapping[Place, Collection[Place]], prefix: str
+    ranked: list[PassageKey],
+    gold: list[PassageKey],
+    equivalents: Mapping[PassageKey, Collection[PassageKey]],
+    prefix: str,
 ) -> dict[str, Any]:
     found = {f"recall_{k}": recall_at(k, ranked, gold, equivalents) for k in (1, 5, 10)}
     found["recall_gold"] = recall_at(len(gold), ranked, gold, equivalents)

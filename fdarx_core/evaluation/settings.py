@@ -10,9 +10,8 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any, Final
 
-from fdarx_core.evaluation.gold import gold_of
-from fdarx_core.llm.models import ModelConfig
-from fdarx_core.llm.tokens import counter_of, estimated
+from fdarx_core.evaluation.gold import gold_indices
+from fdarx_core.llm.model_config import ModelConfig, estimate_tokens, token_counter
 from fdarx_core.records import Passage, QuestionAnswer
 
 CLOSED_BOOK: Final = "closed_book"
@@ -40,7 +39,7 @@ def needs_whole_label(setting: str) -> bool:
 
 
 @dataclass(frozen=True)
-class Room:
+class TokenBudget:
     """How much evidence goes into a prompt; None is no limit.
 
     `label_chars` cuts the full label after that many characters, in the middle of a passage if so it falls: the
@@ -49,20 +48,20 @@ class Room:
 
     label_chars: int | None = None
     tokens: int | None = None
-    counter: Callable[[str], int] = estimated
+    counter: Callable[[str], int] = estimate_tokens
 
     @classmethod
-    def of(cls, model: ModelConfig | None, label_chars: int | None = None) -> Room:
+    def of(cls, model: ModelConfig | None, label_chars: int | None = None) -> TokenBudget:
         """What is left of a model's context beside its reply and the rest of the prompt; a tenth less if estimated."""
         if model is None or model.context_length is None:
             return cls(label_chars)
-        counter, exact = counter_of(model)
+        counter, exact = token_counter(model)
         left = max(0, model.context_length - model.max_tokens - PROMPT_TOKENS)
         return cls(label_chars, left if exact else int(left / _ESTIMATE_ERROR), counter)
 
 
 @dataclass(frozen=True)
-class Shown:
+class PromptContext:
     """What a model is shown with one question. `cuts` counts the passages that were left out or cut.
 
     `slots` are those of the setting's task. `numbered` is the one place that says which passage a marker means: the
@@ -76,28 +75,28 @@ class Shown:
     numbered: Mapping[int, Passage] = field(default_factory=dict)
 
 
-def shown(
+def prompt_context(
     setting: str,
     question: QuestionAnswer,
     subject_passages: Sequence[Passage],
     ranked: Sequence[Passage] = (),
-    room: Room | None = None,
-) -> Shown:
+    room: TokenBudget | None = None,
+) -> PromptContext:
     """What a model is shown with a question: the label's passages, or those ranked for it, as far as there is room.
 
     The full label is laid out once for all questions that come with the same `subject_passages` object, and is the
     same string for all of them. Raises ValueError for an unknown setting, and where a gold passage is not at hand.
     """
-    room = room or Room()
+    room = room or TokenBudget()
     if setting == CLOSED_BOOK:
-        return Shown({"question": question.question})
+        return PromptContext({"question": question.question})
     if setting == FULL_LABEL:
         label = _laid_out(_Same(subject_passages), room)
-        return Shown(_asked(question, label=label.text), label.passages, label.cuts, label.numbered)
+        return PromptContext(_asked(question, label=label.text), label.passages, label.cuts, label.numbered)
     if setting == ORACLE:
         kept, cuts = _fitting(_gold(question, subject_passages), room)
         parts = [{"section": _heading(one), "text": one.text} for one in kept]
-        return Shown(_asked(question, passages=parts), kept, cuts)
+        return PromptContext(_asked(question, passages=parts), kept, cuts)
     if setting == RETRIEVED:
         return _retrieved(question, ranked, room)
     raise ValueError(f"no setting is called {setting!r}; there are {', '.join(SETTINGS)}")
@@ -108,12 +107,12 @@ def marker(number: int) -> str:
     return f"PASSAGE_{number:04d}"
 
 
-def _retrieved(question: QuestionAnswer, ranked: Sequence[Passage], room: Room) -> Shown:
+def _retrieved(question: QuestionAnswer, ranked: Sequence[Passage], room: TokenBudget) -> PromptContext:
     kept, cuts = _fitting(ranked, room)
     one_label = {passage.set_id for passage in ranked} <= {question.set_id}
     numbered = {one.doc_chunk_index if one_label else place: one for place, one in enumerate(kept, 1)}
     parts = [{"marker": marker(number), "section": _heading(one), "text": one.text} for number, one in numbered.items()]
-    return Shown(_asked(question, passages=parts), kept, cuts, numbered)
+    return PromptContext(_asked(question, passages=parts), kept, cuts, numbered)
 
 
 def _asked(question: QuestionAnswer, **evidence: Any) -> dict[str, Any]:
@@ -121,7 +120,7 @@ def _asked(question: QuestionAnswer, **evidence: Any) -> dict[str, Any]:
 
 
 def _gold(question: QuestionAnswer, passages: Sequence[Passage]) -> list[Passage]:
-    wanted = gold_of(question)
+    wanted = gold_indices(question)
     at_hand = {passage.doc_chunk_index: passage for passage in passages if passage.doc_chunk_index in wanted}
     if missing := [index for index in wanted if index not in at_hand]:
         raise ValueError(
@@ -131,7 +130,7 @@ def _gold(question: QuestionAnswer, passages: Sequence[Passage]) -> list[Passage
     return [at_hand[index] for index in wanted]
 
 
-def _fitting(passages: Sequence[Passage], room: Room) -> tuple[list[Passage], int]:
+def _fitting(passages: Sequence[Passage], room: TokenBudget) -> tuple[list[Passage], int]:
     """The first passages that there is room for, and the number of the rest."""
     kept = list(passages)
     if room.tokens is not None:
@@ -170,7 +169,7 @@ class _Label:
 
 
 @lru_cache(maxsize=32)
-def _laid_out(label: _Same, room: Room) -> _Label:
+def _laid_out(label: _Same, room: TokenBudget) -> _Label:
     parts = _parts(label.passages)
     kept = parts if room.tokens is None else parts[: _places(parts, room.tokens, room.counter)]
     text = "\n".join(kept)

@@ -1,157 +1,137 @@
-"""The paper's tables from Figures, in its layout, with intervals. Source: FDARxBench Tables 1, 2 and 8."""
+"""A table of figures as data, and as text for a terminal."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from textwrap import wrap
 
-from fdarx_core.evaluation.grid import Column, Entry, Grid
-from fdarx_core.evaluation.statistics.bootstrap import FEW_LABELS
-from fdarx_core.records import Figure
-
-BASELINE = "baseline"
-TYPE_NAMES = {"factual": "Fact", "multihop": "MH"}
-CITING = (
-    ("Fact", "accuracy", "factual"),
-    ("MH", "accuracy", "multihop"),
-    ("Cite F1 Fact", "citation_f1", "factual"),
-    ("Cite F1 MH", "citation_f1", "multihop"),
-    ("Ref F1", "refusal_f1", "all"),
-)
-ANSWERING = CITING[:2]
-OVERLAPS = (("BLEU", "bleu"), ("MET", "meteor"), ("R-L", "rouge_l"))
-DEPTHS = (
-    ("recall@1", "recall_1"),
-    ("recall@5", "recall_5"),
-    ("recall@10", "recall_10"),
-    ("recall@|gold|", "recall_gold"),
-)
-RANKS = (("F1@|gold|", "f1_gold"), ("MRR", "mrr"), ("nDCG@10", "ndcg_10"))
-EQUIVALENT = " (equivalent passages count as gold)"
+MISSING = "–"
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
-    """A column of a table, and where its figures are found."""
+class IntervalValue:
+    """One value with its 95 % interval, None where there is none."""
 
-    column: Column
-    setting: str
-    retriever: str
-    metric: str
+    value: float
+    low: float | None = None
+    high: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class TableColumn:
+    """`group` is the upper header that neighbouring columns of the same group share."""
+
     group: str
+    name: str
 
 
-def table_1(figures: Sequence[Figure], *, judge: str, equivalent: bool = False) -> Grid:
-    """Accuracy by setting, citation F1 and refusal F1 of each model; retrieved settings follow the paper's columns.
+@dataclass(slots=True)
+class ResultTable:
+    """A table: `rows` are a name and an entry for each column, None where a cell is missing.
 
-    `judge` is the endpoint that graded, "" for none. `equivalent` takes citation F1 under equivalence.
-    Source: FDARxBench Table 1.
+    `stub` is the header over the rows' names.
     """
-    places = [
-        *_places("Full label (+ cites)", CITING, "full_label"),
-        *_places("Closed-book Acc", ANSWERING, "closed_book"),
-        *_places("Oracle Acc", ANSWERING, "oracle"),
+
+    title: str
+    stub: str
+    columns: list[TableColumn]
+    rows: list[tuple[str, list[IntervalValue | None]]]
+    notes: list[str] = field(default_factory=list)
+
+    def header_groups(self) -> list[tuple[str, int]]:
+        """Each upper header and the number of columns under it, from the left."""
+        return [(group, stop - start) for group, start, stop in _spans(self.columns)]
+
+
+Form = Callable[[IntervalValue], str]
+
+
+def with_bounds(entry: IntervalValue) -> str:
+    """`0.53 [0.50, 0.56]`, the value alone where it has no interval."""
+    bounds = "" if entry.low is None or entry.high is None else f" [{_figure(entry.low)}, {_figure(entry.high)}]"
+    return f"{_figure(entry.value)}{bounds}"
+
+
+def with_margin(entry: IntervalValue) -> str:
+    """`0.53 ±0.03`: the larger of the two distances to a bound, so that the interval is never shown too narrow."""
+    if entry.low is None or entry.high is None:
+        return _figure(entry.value)
+    return f"{_figure(entry.value)} ±{max(entry.high - entry.value, entry.value - entry.low):.2f}"
+
+
+def _figure(value: float) -> str:
+    return f"{round(value, 2) + 0.0:.2f}"  # no -0.00
+
+
+def table_text(grid: ResultTable, width: int = 100) -> str:
+    """The table in lines of at most `width` characters, wherever one group of columns alone fits.
+
+    Groups of columns that don't fit beside each other follow below, with the rows' names again. Bounds are written out
+    where that takes no more room downwards than a margin.
+    """
+    bounds, margins = _laid_out(grid, with_bounds, width), _laid_out(grid, with_margin, width)
+    blocks = bounds if len(bounds) <= len(margins) and _widest(bounds) <= width else margins
+    legend = [] if blocks == bounds else ["± is the distance to the farther end of the interval."]
+    notes = [line for note in (*grid.notes, *legend) for line in wrap(note, width)]
+    body = "\n\n".join("\n".join(block) for block in blocks)
+    return "\n".join([*wrap(grid.title, width), "", body, *([""] if notes else []), *notes])
+
+
+def _spans(columns: list[TableColumn]) -> Iterator[tuple[str, int, int]]:
+    start = 0
+    for stop in range(1, len(columns) + 1):
+        if stop == len(columns) or columns[stop].group != columns[start].group:
+            yield columns[start].group, start, stop
+            start = stop
+
+
+def _laid_out(grid: ResultTable, form: Form, width: int) -> list[list[str]]:
+    """The table's lines in blocks: whole groups of columns beside each other, as many as fit."""
+    blocks: list[list[int]] = []
+    for _, start, stop in _spans(grid.columns):
+        group = list(range(start, stop))
+        if blocks and _widest([_block(grid, blocks[-1] + group, form)]) <= width:
+            blocks[-1] += group
+        else:
+            blocks.append(group)
+    return [_block(grid, columns, form) for columns in blocks]
+
+
+def _widest(blocks: list[list[str]]) -> int:
+    return max((len(line) for block in blocks for line in block), default=0)
+
+
+def _block(grid: ResultTable, columns: list[int], form: Form) -> list[str]:
+    names = [grid.stub, *(name for name, _ in grid.rows)]
+    cells = [[_cell(entries[at], form) for _, entries in grid.rows] for at in columns]
+    texts = [[grid.columns[at].name, *column] for at, column in zip(columns, cells, strict=True)]
+    widths = _widths(grid, columns, texts)
+    stub = max(map(len, names))
+    upper = [
+        (group, sum(widths[start:stop]) + 2 * (stop - start - 1))
+        for group, start, stop in _spans([grid.columns[at] for at in columns])
     ]
-    for retriever in _retrievers(figures):
-        places += _places(f"Retrieved by {retriever} (+ cites)", CITING, "retrieved", retriever)
-    if equivalent:
-        places = [_renamed(place, "citation_f1", "citation_f1_eq") for place in places]
-    title = f"Table 1. Accuracy, citations and refusals by setting{EQUIVALENT if equivalent else ''}"
-    grid = _by_model(title, figures, places)
-    grid.notes += [_about_judge(judge), *_about_baseline(figures), *_about_unscored(figures, "accuracy")]
-    return grid
+    head = "  ".join([" " * stub, *(group.ljust(room) for group, room in upper)]).rstrip()
+    rule = "  ".join(["-" * stub, *("-" * room for _, room in upper)])
+    lines = ["  ".join([name.ljust(stub), *row]) for name, row in zip(names, _padded(texts, widths), strict=True)]
+    return [head, rule, lines[0].rstrip(), rule, *(line.rstrip() for line in lines[1:])]
 
 
-def table_2(figures: Sequence[Figure], *, equivalent: bool = False) -> Grid:
-    """Each retriever's recall, then F1, MRR and nDCG, which the paper does not tabulate. Source: FDARxBench Table 2."""
-    prefix = "eq_" if equivalent else ""
-    places = [
-        Place(Column(group, name), "", "", f"{prefix}{metric}", type_)
-        for group, metric in (*DEPTHS, *RANKS)
-        for type_, name in TYPE_NAMES.items()
-    ]
-    title = f"Table 2. Retrieval of the gold passages{EQUIVALENT if equivalent else ''}"
-    found = {(one.retriever, one.metric, one.group): one for one in _by_type(figures) if not one.model}
-    rows = [
-        (retriever, [_entry(found.get((retriever, place.metric, place.group))) for place in places])
-        for retriever in dict.fromkeys(retriever for retriever, _, _ in found)
-    ]
-    return Grid(title, "Retriever", [place.column for place in places], rows, _about_intervals(found.values()))
+def _cell(entry: IntervalValue | None, form: Form) -> str:
+    return MISSING if entry is None else form(entry)
 
 
-def table_8(figures: Sequence[Figure]) -> Grid:
-    """Overlap with the gold answers, by setting and question type, of each model. Source: FDARxBench Table 8."""
-    settings = [("Closed-book", "closed_book", ""), ("Oracle passages", "oracle", ""), ("Full label", "full_label", "")]
-    settings += [(f"Retrieved by {retriever}", "retrieved", retriever) for retriever in _retrievers(figures)]
-    places = [
-        Place(Column(f"{group} {name}", short), setting, retriever, metric, type_)
-        for group, setting, retriever in settings
-        for type_, name in TYPE_NAMES.items()
-        for short, metric in OVERLAPS
-    ]
-    grid = _by_model("Table 8. Overlap of answers with gold answers", figures, places)
-    grid.notes += ["MET is METEOR, R-L is ROUGE-L; all from 0 to 1.", *_about_baseline(figures)]
-    return grid
+def _widths(grid: ResultTable, columns: list[int], texts: list[list[str]]) -> list[int]:
+    """Each column as wide as its widest text; the last of a group wider where the upper header needs it."""
+    widths = [max(map(len, column)) for column in texts]
+    for group, start, stop in _spans([grid.columns[at] for at in columns]):
+        taken = sum(widths[start:stop]) + 2 * (stop - start - 1)
+        widths[stop - 1] += max(0, len(group) - taken)
+    return widths
 
 
-def _places(group: str, listed: Iterable[tuple[str, str, str]], setting: str, retriever: str = "") -> list[Place]:
-    return [Place(Column(group, name), setting, retriever, metric, type_) for name, metric, type_ in listed]
-
-
-def _renamed(place: Place, old: str, new: str) -> Place:
-    metric = new if place.metric == old else place.metric
-    return Place(place.column, place.setting, place.retriever, metric, place.group)
-
-
-def _by_model(title: str, figures: Sequence[Figure], places: Sequence[Place]) -> Grid:
-    found = {
-        (one.model, one.setting, one.retriever, one.metric, one.group): one for one in _by_type(figures) if one.model
-    }
-    rows = [
-        (model, [_entry(found.get((model, at.setting, at.retriever, at.metric, at.group))) for at in places])
-        for model in dict.fromkeys(key[0] for key in found)
-    ]
-    return Grid(title, "Model", [place.column for place in places], rows, _about_intervals(found.values()))
-
-
-def _by_type(figures: Iterable[Figure]) -> list[Figure]:
-    return [one for one in figures if one.group_by == "type"]
-
-
-def _retrievers(figures: Iterable[Figure]) -> list[str]:
-    return list(dict.fromkeys(one.retriever for one in figures if one.setting == "retrieved"))
-
-
-def _entry(figure: Figure | None) -> Entry | None:
-    return None if figure is None or figure.value is None else Entry(figure.value, figure.low, figure.high)
-
-
-def _about_intervals(figures: Iterable[Figure]) -> list[str]:
-    labels = max((one.labels for one in figures), default=0)
-    if labels < 2:
-        return ["No intervals: they need questions on two labels at least."]
-    few = " So few labels make them too narrow." if labels < FEW_LABELS else ""
-    return [f"Intervals: 95 %, bootstrap over labels (up to {labels:,}).{few}"]
-
-
-def _about_judge(judge: str) -> str:
-    if judge == BASELINE:
-        return "Graded by baseline: rules on numbers, units, populations and overlap, no LLM."
-    return f"Graded by {judge}." if judge else "Not graded."
-
-
-def _about_baseline(figures: Iterable[Figure]) -> list[str]:
-    answered = any(one.model == BASELINE for one in figures)
-    return ["baseline answers by rules, no LLM: a lower bound."] if answered else []
-
-
-def _about_unscored(figures: Iterable[Figure], metric: str) -> list[str]:
-    """What is in no value of the table for want of a verdict."""
-    counted = [one for one in _by_type(figures) if one.metric == metric and one.group == "answerable"]
-    unscored = sum(one.unscored for one in counted)
-    total = unscored + sum(one.rows for one in counted)
-    return (
-        [f"{unscored:,} of {total:,} answerable questions asked have no verdict and are in no accuracy."]
-        if unscored
-        else []
-    )
+def _padded(texts: list[list[str]], widths: list[int]) -> list[list[str]]:
+    """Row by row, each text at its column's width."""
+    columns = [[text.ljust(width) for text in column] for column, width in zip(texts, widths, strict=True)]
+    return [list(row) for row in zip(*columns, strict=True)]

@@ -1,25 +1,182 @@
-"""Means of a run's metrics with intervals, and paired differences between models and between question types.
+"""Means of a run's metrics with intervals, and differences between models and between question types.
 
-Intervals are by bootstrap over clusters within each dataset, so that a dataset's figures are the same whatever is
-scored beside it. Source: FAS §4 (10,000 draws; a difference is significant where its interval leaves out 0).
+Intervals are by bootstrap over clusters within each dataset: the figures of a dataset do not depend on the others that
+are scored with it. Source: FAS §4 (10,000 resamples; a difference is significant where its interval excludes 0).
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
 from itertools import combinations
 from statistics import fmean
 
 import numpy as np
+import pyarrow as pa
 
-from fdarx_core.evaluation.aggregates import Aggregate, Mask
-from fdarx_core.evaluation.statistics import Estimate, Slice, contrast, estimate
-from fdarx_core.factuality.differences import FactualityDifference
-from fdarx_core.factuality.measures import columns_of, mean_of, measures
-from fdarx_core.factuality.rows import ALL, FactualityRows
-from fdarx_core.records import FactualityFigure, FactualityScore
+from fdarx_core.evaluation.bootstrap import Estimate, MetricSlice, contrast, estimate
+from fdarx_core.evaluation.metrics import Mask, Metric, ScoreColumns, mean_components, ratio
+from fdarx_core.factuality.evidence.sources import K
+from fdarx_core.factuality.scores import THRESHOLD, WEIGHTS, Weights
+from fdarx_core.records import FactualityFigure, FactualityScore, PairVerdict, SafetyFlag, to_table
+
+
+@dataclass(slots=True)
+class FactualityDifference:
+    """`metric` of `of` less that of `against`, which differ in `varied`: model, type, metric, configuration, threshold.
+
+    `metric` is that of a FactualityFigure, or `spearman`: ρ with `gold`, of FAS or of the metrics that are compared.
+    `low` and `high` bound the 95 % interval by bootstrap over clusters, the same draws for both. Models are compared on
+    the questions that both have, and metrics, configurations and thresholds on the answers that both can score: `rows`,
+    of both sides for models and types, over `clusters` clusters.
+    """
+
+    metric: str
+    varied: str
+    of: str
+    against: str
+    model: str
+    setting: str
+    dataset: str
+    type: str
+    gold: str
+    value: float
+    low: float | None
+    high: float | None
+    rows: int
+    clusters: int
+
+    @property
+    def significant(self) -> bool:
+        """Whether the interval leaves out 0. Source: FAS §4."""
+        return self.low is not None and self.high is not None and (self.low > 0 or self.high < 0)
+
+
+ALL = "all"
+"""What a model, setting, dataset or type is called where a figure is about every one."""
+FLAG_KINDS = (
+    "dose_missing",
+    "dose_unsupported",
+    "contraindicated_population",
+    "contraindicated_condition",
+    "contraindicated_drug",
+)
+
+
+@dataclass(frozen=True)
+class FactualityRows:
+    """All answers of a run in numbers, with what they were measured by.
+
+    `pairs` is a table of PairVerdict rows of every kind and engine: what is judged under another threshold, with fewer
+    passages or by another engine is read from it again. `flags` is None where no label was at hand for safety. `engine`
+    judged the verdicts of the scores; `similarity` is the measure's name.
+    """
+
+    scores: Sequence[FactualityScore]
+    pairs: pa.Table = field(default_factory=lambda: to_table([], PairVerdict))
+    flags: Sequence[SafetyFlag] | None = None
+    engine: str = "baseline"
+    similarity: str = ""
+    weights: Weights = WEIGHTS
+    threshold: float = THRESHOLD
+    k: int = K
+
+    @cached_property
+    def fields(self) -> dict[str, str]:
+        """The score's field of each metric, by the metric's name."""
+        return metrics(self.k)
+
+
+def metrics(k: int = K) -> dict[str, str]:
+    """The names of all metrics of an answer but its flags, and where its score holds each."""
+    return {
+        f"support@{k}": "support",
+        f"contra@{k}": "contra",
+        "unsupported": "unsupported",
+        "fas": "fas",
+        "similarity": "similarity",
+        "rouge_1": "rouge_1",
+        "rouge_2": "rouge_2",
+        "rouge_l": "rouge_l",
+        "bleu_4": "bleu_4",
+        "gold": "gold",
+        "gold_claims": "gold_claims",
+        "claims": "claims",
+    }
+
+
+def flag_metric(kind: str) -> str:
+    """The share of answers with a flag of a kind, or, of kind "any", with any."""
+    return f"flag_{kind}"
+
+
+Measure = Callable[[FactualityScore], float | None]
+
+
+def measures(rows: FactualityRows) -> dict[str, Measure]:
+    """Each metric's value of an answer; of flags the share of answers that have one, where they were looked for."""
+    found: dict[str, Measure] = {metric: _field(field) for metric, field in rows.fields.items()}
+    if rows.flags is not None:
+        kinds: dict[str, set[str]] = defaultdict(set)
+        for flag in rows.flags:
+            kinds[flag.kind].add(flag.answer_id)
+        found[flag_metric("any")] = _flagged(set().union(*kinds.values()))
+        found |= {flag_metric(kind): _flagged(kinds[kind]) for kind in FLAG_KINDS}
+    return found
+
+
+def cluster_of(score: FactualityScore) -> str:
+    """What is drawn by the bootstrap: the answer's cluster, its question where none is named."""
+    return score.cluster or score.question_id
+
+
+def columns_of(
+    rows: FactualityRows, scores: Sequence[FactualityScore], measured: Mapping[str, Measure]
+) -> ScoreColumns:
+    """A cluster stands where a label's set id does; the question is that of its dataset."""
+    columns: dict[str, pa.Array] = {
+        "set_id": pa.array([cluster_of(score) for score in scores], pa.string()),
+        "question_id": pa.array([f"{score.dataset}\n{score.question_id}" for score in scores], pa.string()),
+    }
+    for name in ("model", "setting", "type"):
+        columns[name] = pa.array([getattr(score, name) for score in scores], pa.string())
+    for metric, of in measured.items():
+        field = rows.fields.get(metric, metric)
+        columns[metric] = pa.array([of(score) for score in scores], pa.float64())
+        columns[_lacking(metric)] = pa.array([_is_unscored(score, field) for score in scores], pa.bool_())
+    return ScoreColumns(pa.table(columns))
+
+
+def mean_of(metric: str) -> Metric:
+    """About the answers that have the metric and those that should."""
+
+    def over(columns: ScoreColumns) -> Mask:
+        return ~np.isnan(columns.number(metric)) | (columns.number(_lacking(metric)) > 0)
+
+    return Metric(metric, over, lambda columns: mean_components(columns.number(metric)), ratio, ())
+
+
+def _field(name: str) -> Measure:
+    def measure(score: FactualityScore) -> float | None:
+        value: float | None = getattr(score, name)
+        return None if name == "claims" and score.outcome != "answered" else value
+
+    return measure
+
+
+def _flagged(answers: set[str]) -> Measure:
+    return lambda score: float(score.answer_id in answers) if score.outcome == "answered" else None
+
+
+def _lacking(metric: str) -> str:
+    return f"no_{metric}"
+
+
+def _is_unscored(score: FactualityScore, field: str) -> bool:
+    return any(one.partition(":")[0] == field for one in score.unscored)
+
 
 RESAMPLES = 10_000
 """Source: FAS §4."""
@@ -93,13 +250,16 @@ class _Answers:
 
     def figures(self, seed: int, resamples: int) -> list[tuple[_Part, str, Estimate]]:
         wanted = [(part, metric) for part in self._parts() for metric in self._aggregates]
-        slices = [Slice(self._aggregates[metric], part.here) for part, metric in wanted]
+        slices = [MetricSlice(self._aggregates[metric], part.here) for part, metric in wanted]
         estimates = estimate(self._columns, slices, seed=seed, resamples=resamples)
         return [(*one, found) for one, found in zip(wanted, estimates, strict=True)]
 
     def differences(self, seed: int, resamples: int) -> list[FactualityDifference]:
         wanted = [*self._of_models(), *self._of_types()]
-        pairs = [(Slice(aggregate, one.here), Slice(aggregate, other.here)) for aggregate, _, one, other in wanted]
+        pairs = [
+            (MetricSlice(aggregate, one.here), MetricSlice(aggregate, other.here))
+            for aggregate, _, one, other in wanted
+        ]
         return [
             _difference(aggregate.name, varied, one, other, found)
             for (aggregate, varied, one, other), found in zip(
@@ -125,10 +285,10 @@ class _Answers:
     def _names(self, here: Mask) -> list[str]:
         return [str(name) for name in np.unique(self._types[here]) if name]
 
-    def _compared(self) -> list[Aggregate]:
+    def _compared(self) -> list[Metric]:
         return [self._aggregates[metric] for metric, field in self._fields.items() if field in COMPARED]
 
-    def _of_models(self) -> Iterator[tuple[Aggregate, str, _Part, _Part]]:
+    def _of_models(self) -> Iterator[tuple[Metric, str, _Part, _Part]]:
         for (key, here), (other, there) in combinations(self._keys(), 2):
             if key[1] != other[1]:
                 continue
@@ -141,14 +301,14 @@ class _Answers:
                     )
                     yield aggregate, "model", first, second
 
-    def _shared(self, aggregate: Aggregate, here: Mask, there: Mask) -> Mask:
+    def _shared(self, aggregate: Metric, here: Mask, there: Mask) -> Mask:
         """The rows whose question is measured on both sides."""
         told = ~np.isnan(self._columns.number(aggregate.name))
         questions = self._columns.strings("question_id")
         common = np.intersect1d(questions[here & told], questions[there & told])
         return np.asarray(told & np.isin(questions, common))
 
-    def _of_types(self) -> Iterator[tuple[Aggregate, str, _Part, _Part]]:
+    def _of_types(self) -> Iterator[tuple[Metric, str, _Part, _Part]]:
         for key, here in self._keys():
             for first, second in combinations(self._names(here), 2):
                 parts = [_Part(key, self._dataset, name, here & (self._types == name)) for name in (first, second)]

@@ -2,18 +2,161 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Sequence
-from dataclasses import astuple, dataclass
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import astuple, dataclass, replace
 from math import isclose, isfinite
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fdarx_core.factuality.gold import gold_claims_of, gold_of
-from fdarx_core.factuality.overlap import bleu_4, rouge
-from fdarx_core.factuality.verdicts import CONTRADICTED, SUPPORTED, THRESHOLD, UNSCORED, UNSUPPORTED
+from fdarx_core.evaluation.overlap import bleu_4, rouge
+from fdarx_core.factuality.evidence.sources import K
 from fdarx_core.records import CheckedAnswer, Claim, ClaimVerdict, FactualityScore, PairVerdict, SafetyFlag
+from fdarx_core.verify.engine import Inference, TextPair
+
+THRESHOLD = 0.7
+"""Probability from which a passage supports or contradicts a claim. Source: FAS §3.2, Table 5."""
+SUPPORTED, CONTRADICTED, UNSUPPORTED, UNSCORED = "supported", "contradicted", "unsupported", "unscored"
+NO_EVIDENCE = "no_evidence"
+NOT_JUDGED = "not_judged"
+
+
+def judged(pair: PairVerdict, inference: Inference) -> PairVerdict:
+    """The pair with what was inferred of it."""
+    return replace(
+        pair,
+        entailment=inference.entailment,
+        neutral=inference.neutral,
+        contradiction=inference.contradiction,
+        start=inference.start,
+        end=inference.end,
+        reason=inference.reason,
+    )
+
+
+def verdicts_of(
+    claims: Iterable[Claim],
+    pairs: Iterable[PairVerdict],
+    *,
+    engine: str,
+    threshold: float = THRESHOLD,
+    k: int = K,
+) -> list[ClaimVerdict]:
+    """A verdict for each claim, in their order, from what `engine` judged of it; pairs of other kinds don't count."""
+    by_claim: dict[str, list[PairVerdict]] = defaultdict(list)
+    for pair in pairs:
+        if pair.engine == engine:
+            by_claim[pair.claim_id].append(pair)
+    return [verdict_of(claim, by_claim[claim.id], threshold, k) for claim in claims]
+
+
+def verdict_of(claim: Claim, pairs: Sequence[PairVerdict], threshold: float = THRESHOLD, k: int = K) -> ClaimVerdict:
+    """The verdict on a claim by one engine's pairs of it: those of kind evidence and rank 1 to k count.
+
+    Entailment or contradiction with the highest probability decides from `threshold` on; entailment goes before an
+    equal contradiction, the better rank before a worse. Below it the claim is unsupported, or unscored where a passage
+    was not judged, which might have decided. Without any passage it is unsupported, for the reason no_evidence.
+    """
+    near = sorted((pair for pair in pairs if pair.kind == "evidence" and pair.rank <= k), key=lambda pair: pair.rank)
+    if not near:
+        return ClaimVerdict(claim.id, claim.answer_id, UNSUPPORTED, reason=NO_EVIDENCE)
+    supporting, opposing = _surest(near, "entailment"), _surest(near, "contradiction")
+    for_it, against_it = _probability(supporting, "entailment"), _probability(opposing, "contradiction")
+    verdict, pair, score = max(
+        (SUPPORTED, supporting, for_it), (CONTRADICTED, opposing, against_it), key=lambda decided: decided[2]
+    )
+    lacking = next((one for one in near if one.entailment is None), None)
+    if pair is not None and score >= threshold:
+        return ClaimVerdict(claim.id, claim.answer_id, verdict, pair.evidence_id, score, pair.reason)
+    if lacking is not None or supporting is None:
+        return ClaimVerdict(
+            claim.id, claim.answer_id, UNSCORED, reason=(lacking.reason if lacking else "") or NOT_JUDGED
+        )
+    return ClaimVerdict(claim.id, claim.answer_id, UNSUPPORTED, supporting.evidence_id, for_it, supporting.reason)
+
+
+def _surest(pairs: Sequence[PairVerdict], of: str) -> PairVerdict | None:
+    """The first of those with the highest probability."""
+    told = [pair for pair in pairs if pair.entailment is not None]
+    return max(told, key=lambda pair: _probability(pair, of), default=None)
+
+
+def _probability(pair: PairVerdict | None, of: str) -> float:
+    value: float | None = None if pair is None else getattr(pair, of)
+    return -1.0 if value is None else value
+
+
+MUST_HAVE, NICE_TO_HAVE, CLAIM_IN_GOLD = "must_have", "nice_to_have", "claim_in_gold"
+
+
+@dataclass(frozen=True, slots=True)
+class PairToJudge:
+    """What is to be judged, and the row that keeps the judgement (`verdicts.judged` fills it)."""
+
+    verdict: PairVerdict
+    pair: TextPair
+
+
+def gold_pairs(answer: CheckedAnswer, claims: Sequence[Claim], *, engine: str) -> list[PairToJudge]:
+    """Each statement against the whole answer, then each claim against all statements; none without must-haves.
+
+    A failed answer has none, and one without text entails nothing: it is not asked about either.
+    """
+    if not answer.must_have or answer.outcome == "failed" or not answer.answer.strip():
+        return []
+    statements = [
+        *((MUST_HAVE, at, text) for at, text in enumerate(answer.must_have)),
+        *((NICE_TO_HAVE, at, text) for at, text in enumerate(answer.nice_to_have)),
+    ]
+    premise = "\n".join(_sentence(text) for _, _, text in statements)
+    return [
+        *(
+            PairToJudge(_row(answer, "", kind, engine, at), TextPair(answer.answer, text.strip(), answer.drug))
+            for kind, at, text in statements
+        ),
+        *(
+            PairToJudge(_row(answer, claim.id, CLAIM_IN_GOLD, engine), TextPair(premise, claim.resolved, answer.drug))
+            for claim in claims
+        ),
+    ]
+
+
+def gold_of(answer: CheckedAnswer, pairs: Sequence[PairVerdict], threshold: float = THRESHOLD) -> float | None:
+    """Must-have statements that the answer entails ÷ (must-have statements + nice-to-have ones that it contradicts).
+
+    Over the statements that one engine judged; None without must-have statements, or where none of them was judged.
+    An answer without text states nothing: 0.
+    """
+    if not answer.must_have:
+        return None
+    if not answer.answer.strip():
+        return 0.0
+    needed = [pair for pair in pairs if pair.kind == MUST_HAVE and pair.entailment is not None]
+    stated = sum(_reaches(pair.entailment, threshold) for pair in needed)
+    denied = sum(_reaches(pair.contradiction, threshold) for pair in pairs if pair.kind == NICE_TO_HAVE)
+    return stated / (len(needed) + denied) if needed else None
+
+
+def gold_claims_of(pairs: Sequence[PairVerdict], threshold: float = THRESHOLD) -> float | None:
+    """The share of an answer's claims that the statements entail, of those that one engine judged; None for none."""
+    told = [pair for pair in pairs if pair.kind == CLAIM_IN_GOLD and pair.entailment is not None]
+    return sum(_reaches(pair.entailment, threshold) for pair in told) / len(told) if told else None
+
+
+def _row(answer: CheckedAnswer, claim_id: str, kind: str, engine: str, number: int = 0) -> PairVerdict:
+    return PairVerdict(answer.id, claim_id, "", kind, 0, engine, number=number)
+
+
+def _reaches(probability: float | None, threshold: float) -> bool:
+    return probability is not None and probability >= threshold
+
+
+def _sentence(text: str) -> str:
+    """Statements often lack their full stop, and would run together."""
+    text = text.strip()
+    return text if text.endswith((".", "!", "?")) else f"{text}."
+
 
 Numbers = NDArray[np.float64]
 

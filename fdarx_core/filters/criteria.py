@@ -9,7 +9,7 @@ from fdarx_core.filters.tasks import JUDGE_TASKS
 from fdarx_core.llm import Criteria, PromptError
 from fdarx_core.storage import Location, StorageError
 
-GUIDED = frozenset(name for name, task in JUDGE_TASKS.items() if task.prompt.says_criteria)
+GUIDED = frozenset(name for name, task in JUDGE_TASKS.items() if task.prompt.has_criteria)
 """The judges' tasks whose prompts say criteria; to the others no rule can apply."""
 
 

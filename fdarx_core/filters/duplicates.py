@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
-from fdarx_core.filters.text import plain, tokens
+from fdarx_core.baseline.tokens import normalize_words, words_of
 from fdarx_core.records import QuestionAnswer, Reject
 
 T = TypeVar("T")
@@ -57,11 +57,18 @@ class _Asked:
 
     @classmethod
     def read(cls, row: QuestionAnswer) -> _Asked:
-        question = plain(row.question)
-        without_drug = question.replace(plain(row.drug_name), " ")
-        words = [word for word in tokens(without_drug) if word not in _LITTLE_WORDS]
+        question = normalize_words(row.question)
+        without_drug = question.replace(normalize_words(row.drug_name), " ")
+        words = [word for word in words_of(without_drug) if word not in _LITTLE_WORDS]
         pairs = frozenset(zip(["", *words], [*words, ""], strict=True))
-        return cls(row, question, plain(row.answer), frozenset(words), pairs, frozenset(_NUMBER.findall(row.question)))
+        return cls(
+            row,
+            question,
+            normalize_words(row.answer),
+            frozenset(words),
+            pairs,
+            frozenset(_NUMBER.findall(row.question)),
+        )
 
     def repeats(self, earlier: _Asked) -> str:
         """The reason to drop this one, "" for none."""

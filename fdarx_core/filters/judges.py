@@ -21,6 +21,7 @@ from fdarx_core.filters.tasks import (
     judge_support_refusal,
 )
 from fdarx_core.llm import Task, Unparsable
+from fdarx_core.plugins import load_plugins
 from fdarx_core.records import Label, Passage, QuestionAnswer, Response, Verdict
 
 __all__ = ["JUDGES", "JUDGE_RULES_VERSION", "JUDGE_TASKS", "Judge", "Judging"]
@@ -109,7 +110,7 @@ def _unfounded(quotes: Sequence[Quote], slots: Mapping[str, Any]) -> tuple[str, 
 
 _RELEVANCE = Judging(tasks.JUDGE_RELEVANCE, relevance_slots, judge_relevance.decide)
 
-JUDGES: tuple[Judge, Judge, Judge] = (
+_BUILT_IN = (
     Judge("relevance", {"factual": _RELEVANCE, "multihop": _RELEVANCE, "refusal": _RELEVANCE}),
     Judge(
         "support",
@@ -129,4 +130,11 @@ JUDGES: tuple[Judge, Judge, Judge] = (
         },
     ),
 )
-"""In the order in which questions pass them. Source: FDARxBench, figure of retention; §B.4, stage 2."""
+_ADDED: tuple[Judge, ...] = tuple(load_plugins("fdarx.judges").values())
+JUDGES: tuple[Judge, ...] = (*_BUILT_IN, *_ADDED)
+"""In the order in which questions pass them; judges of other packages (entry point group fdarx.judges) come last.
+
+Source: FDARxBench, figure of retention; §B.4, stage 2.
+"""
+for _judge in _ADDED:
+    JUDGE_TASKS.update({how.task.name: how.task for how in _judge.by_type.values()})

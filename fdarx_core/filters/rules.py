@@ -2,13 +2,171 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import re
+import unicodedata
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 
-from fdarx_core.filters.conjunction import artificial_conjunction
-from fdarx_core.filters.malformed import malformed_answer, malformed_question
-from fdarx_core.filters.text import names, overlap, stands_in
+from fdarx_core.baseline.stems import stem
+from fdarx_core.baseline.tokens import contains_entity, contains_name, content_words, word_overlap
 from fdarx_core.records import QuestionAnswer
+
+_DRUG = "thedrug"
+_JOIN = r"(?:[,;]\s*)?\b(?:and|plus|as well as|along with|together with|in addition to)(?:\s+also)?\s+"
+_BE = r"(?:is|are|was|were|has|have|had)"
+_MODAL = r"(?:should|can|could|may|might|must|will|would)"
+_AUXILIARY = rf"(?:{_BE}|{_MODAL}|does|do|did)"
+_IT = rf"(?:it|they|there|this|these|{_DRUG})"
+_SUBJECT = rf"(?:{_IT}|the|a|an|any|its|patients?|women|men|children|adults|doses?|dosage|treatment|therapy)"
+_PREPOSITION = r"(?:of|for|in|on|at|by|to|with|from|during|after|before|under|within|when|while|if|that|who|which)"
+
+_INTERROGATIVE = re.compile(r"\b(?:what|why|how|which|who|whom|whose|when|where|whether)\b")
+_SECOND_QUESTION = re.compile(
+    rf"{_JOIN}(?:{_PREPOSITION}\s+)?(?:(?P<open>what|why|how|whether)\b"
+    rf"|(?P<narrow>which|whose)\s+(?:\w+\s+){{0,5}}?{_AUXILIARY}\b|(?P<inverted>who|whom|when|where)\s+{_AUXILIARY}\b)"
+)
+_SECOND_CLAUSE = re.compile(
+    rf"{_JOIN}(?:{_BE}\s+{_IT}\b|{_MODAL}\s+{_SUBJECT}\b|(?:does|do|did)\s+(?!not\b)\w+)",
+)
+_SUBJECTS = re.compile(rf"\b(?:what|which)\s+(?:is|are|was|were)\s+(?P<first>[^?;]+?)\s*{_JOIN}(?P<second>[^?;]+)\?")
+_ACTIONS = re.compile(rf"\bhow\s+\w+\s+{_DRUG}\s+(?:be\s+)?(?P<first>[^?;]+?)\s*{_JOIN}(?P<second>[^?;]+)\?")
+_TAIL = re.compile(rf"\s*\b{_PREPOSITION}\b.*$")
+_OF_DRUG = re.compile(
+    rf"\s*\b(?:of|for|with)\s+{_DRUG}\b(?:\s+(?:tablets?|capsules?|injection|therapy|treatment))?\s*$"
+)
+_VAGUE = frozenset("recommended usual typical available main common appropriate specific possible potential".split())  # noqa: SIM905
+
+
+def artificial_conjunction(question: str, drug_names: Sequence[str], contexts: Sequence[str]) -> str | None:
+    """The joint of two questions that could be asked apart, None for one question.
+
+    Either a conjunction opens a second clause that asks ("…, and how is it supplied?"), or it joins two things asked
+    for, of which one stands in the first context only and the other in the second only ("the storage temperature and
+    the maximum dose"). "Renal and hepatic impairment" joins nothing that is asked for.
+    """
+    asked = _masked(question, tuple(drug_names))
+    second = _second_question(asked) or _SECOND_CLAUSE.search(asked)
+    if second:
+        return f"a second question: {second[0].strip()!r}"
+    for first, other in _halves(asked):
+        if len(contexts) > 1 and _stand_apart(first, other, contexts[0], contexts[1]):
+            return f"two things asked for, one in each context: {first!r} and {other!r}"
+    return None
+
+
+def _masked(question: str, drug_names: tuple[str, ...]) -> str:
+    """Lower case, with one word for the drug: names have conjunctions of their own."""
+    pattern = _names_pattern(drug_names)
+    return pattern.sub(_DRUG, question).lower() if pattern else question.lower()
+
+
+@lru_cache(maxsize=16)
+def _names_pattern(drug_names: tuple[str, ...]) -> re.Pattern[str] | None:
+    listed = sorted((name for name in drug_names if name.strip()), key=len, reverse=True)
+    return re.compile(rf"(?<!\w)(?:{'|'.join(map(re.escape, listed))})(?!\w)", re.IGNORECASE) if listed else None
+
+
+def _second_question(asked: str) -> re.Match[str] | None:
+    for found in _SECOND_QUESTION.finditer(asked):
+        word = found["open"] or found["narrow"] or found["inverted"]
+        if word not in _subordinate(asked[: found.start()], word):
+            return found
+    return None
+
+
+def _subordinate(before: str, word: str) -> set[str]:
+    """The words that open side clauses so far: "in patients who smoke, and who have …" goes on with the same one."""
+    inside = set(_INTERROGATIVE.findall(before)[1:])
+    return inside | {word} if word in ("which", "who") and " that " in before else inside
+
+
+def _halves(asked: str) -> Iterator[tuple[str, str]]:
+    for pattern in (_SUBJECTS, _ACTIONS):
+        if found := pattern.search(asked):
+            first = _OF_DRUG.sub("", found["first"])
+            if not _TAIL.search(first) and not re.search(rf"\b{_AUXILIARY}\b", found["second"]):
+                yield first.strip(), _TAIL.sub("", found["second"]).strip()
+
+
+def _stand_apart(first: str, other: str, a: str, b: str) -> bool:
+    one, two, in_a, in_b = _stems(first), _stems(other), _stems(a), _stems(b)
+    straight = _only(one, in_a, in_b) and _only(two, in_b, in_a)
+    return straight or (_only(one, in_b, in_a) and _only(two, in_a, in_b))
+
+
+def _only(half: frozenset[str], here: frozenset[str], there: frozenset[str]) -> bool:
+    return bool(half & here) and not half & there
+
+
+@lru_cache(maxsize=256)
+def _stems(text: str) -> frozenset[str]:
+    return frozenset(stem(word, "conjunction") for word in content_words(text) - _VAGUE if word != _DRUG)
+
+
+_ANYWHERE = (
+    ("control character", re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ufffe\uffff]")),
+    ("lost character", re.compile("\ufffd|â€|Ã[\x80-\xbf]")),
+    ("escape sequence", re.compile(r"\\(?:[nrt\"'/]|u[0-9a-fA-F]{4}|x[0-9a-fA-F]{2})")),
+    ("character reference", re.compile(r"&(?:#\d+|#x[0-9a-fA-F]+|[a-z]{2,8});")),
+    ("markup", re.compile(r"</?[A-Za-z][\w:]*(?:\s+[\w:]+=[^<>]*)?\s*/?>")),
+    ("code fence", re.compile(r"```")),
+    ("JSON", re.compile(r"\"\s*:\s*[\"\[{]|[{\[,]\s*\"\w+\"\s*:|^\s*\[\s*\"|\"\s*\]\s*$")),
+    (
+        "placeholder",
+        re.compile(r"\{\{|\}\}|[{\[<]\s*(?:drug|entity|name|condition|population|topic|insert)\b[^}\]>]*[}\]>]", re.I),
+    ),
+)
+_QUESTION_ONLY = (
+    ("brace", re.compile(r"[{}]")),
+    ("markdown", re.compile(r"\*\*|__|^\s*(?:#|[-*•]\s|>)|`|\]\(")),
+    (
+        "numbering or name of a field",
+        re.compile(r"^\s*(?:\d+[.)]\s|Q\s*\d*\s*[:.]|(?:question|answer)\s*\d*\s*:)", re.I),
+    ),
+    ("null value", re.compile(r"\b(?:null|NULL|undefined|NaN)\b|(?<!\w)(?:N/A|n/a)(?!\w)|\bNone\b(?=\s*\?)")),
+    ("line break", re.compile(r"[\r\n]")),
+)
+_NO_VALUE = re.compile(r"\W*(?:null|none|nil|n/?a|nan|undefined|unknown|tbd|not applicable|true|false)?\W*", re.I)
+_PAIRS = {")": "(", "]": "[", "}": "{"}
+
+
+def malformed_question(question: str) -> str | None:
+    """What is damaged, None where nothing is. A question has letters and one question mark, at its end."""
+    if not any(unicodedata.category(char).startswith("L") for char in question):
+        return "question: no letters"
+    if question.count("?") != 1 or not question.endswith("?"):
+        return f"question: {question.count('?')} question marks, one at the end expected"
+    damage = _damage(question, _ANYWHERE + _QUESTION_ONLY) or _unbalanced(question, "()[]{}")
+    return f"question: {damage}" if damage else None
+
+
+def malformed_answer(answer: str) -> str | None:
+    """What is damaged, None where nothing is. Label text may break lines, number its items and leave brackets open."""
+    if _NO_VALUE.fullmatch(answer):
+        return f"answer: no value, {answer.strip()!r}"
+    damage = _damage(answer, _ANYWHERE) or _unbalanced(answer, "{}")
+    return f"answer: {damage}" if damage else None
+
+
+def _damage(text: str, signs: tuple[tuple[str, re.Pattern[str]], ...]) -> str | None:
+    for name, sign in signs:
+        if found := sign.search(text):
+            return f"{name} {found[0]!r}"
+    return None
+
+
+def _unbalanced(text: str, brackets: str) -> str | None:
+    opened: list[str] = []
+    for char in text:
+        if char not in brackets:
+            continue
+        if char not in _PAIRS:
+            opened.append(char)
+        elif not opened or opened.pop() != _PAIRS[char]:
+            return f"unbalanced {char!r}"
+    return f"unbalanced {opened[-1]!r}" if opened else None
+
 
 QUESTION_LENGTH = (10, 200)
 ANSWER_LENGTH = (5, 600)
@@ -65,7 +223,7 @@ def malformed(question: QuestionAnswer, evidence: Evidence) -> str | None:
 
 
 def drug_not_named(question: QuestionAnswer, evidence: Evidence) -> str | None:
-    if any(names(question.question, name) for name in (question.drug_name, *evidence.drug_names)):
+    if any(contains_name(question.question, name) for name in (question.drug_name, *evidence.drug_names)):
         return None
     return f"neither {question.drug_name!r} nor one of its {len(evidence.drug_names)} names is in the question"
 
@@ -89,19 +247,19 @@ def low_overlap(question: QuestionAnswer, evidence: Evidence) -> str | None:
     if question.type == "refusal":
         return None
     contexts = evidence.contexts if question.type == "multihop" else ["\n".join(evidence.contexts)]
-    shares = [overlap(question.answer, context) for context in contexts]
+    shares = [word_overlap(question.answer, context) for context in contexts]
     lowest = min(shares, default=0.0)
     return f"{lowest:.3f} of the answer's words in context {shares.index(lowest) + 1}" if lowest < MIN_OVERLAP else None
 
 
 def entity_not_named(question: QuestionAnswer, evidence: Evidence) -> str | None:
-    if question.type != "refusal" or stands_in(question.entity, question.question):
+    if question.type != "refusal" or contains_entity(question.entity, question.question):
         return None
     return f"{question.entity!r} is not in the question"
 
 
 def entity_present(question: QuestionAnswer, evidence: Evidence) -> str | None:
-    if question.type != "refusal" or not stands_in(question.entity, evidence.label_text):
+    if question.type != "refusal" or not contains_entity(question.entity, evidence.label_text):
         return None
     return f"{question.entity!r} is in the label"
 

@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from fdarx_core.filters.text import content_words
+from fdarx_core.baseline.tokens import content_words
 from fdarx_core.records import Label, Passage, QuestionAnswer
 
 WHOLE_LABEL_WORDS = 1500

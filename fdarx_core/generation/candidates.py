@@ -1,118 +1,283 @@
-"""Replies to questions: what each task's answer becomes, with its gold passages and where it came from."""
+"""Candidate questions from a model's replies and from a label's Highlights. Source: FDARxBench §B.2, §B.3."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
+from fdarx_core.baseline.factual import factual_questions
+from fdarx_core.baseline.numbers import number_strings
+from fdarx_core.baseline.passage_reader import MAX_ANSWER, running_title, telling_topic
+from fdarx_core.baseline.tokens import decapitalise, question_words, strip_references
 from fdarx_core.generation.contexts import Context
-from fdarx_core.generation.highlights import highlight_questions
-from fdarx_core.generation.tasks import (
-    GENERATE_FACTUAL,
-    GENERATE_MULTIHOP,
-    REPHRASE_REFUSAL,
-    TASKS,
-    FactualReply,
-    MultihopReply,
-    RephraseReply,
-)
-from fdarx_core.labels.topics import topic_of
+from fdarx_core.generation.library import MAX_QUESTION, HeadingTemplates, highlight_templates
+from fdarx_core.generation.tasks import GENERATE_MULTIHOP, REPHRASE_REFUSAL, TASKS
+from fdarx_core.labels.loinc import topic_of
 from fdarx_core.llm import Unparsable
-from fdarx_core.records import NO_ANSWER, Label, Passage, QuestionAnswer, Reject, Response, content_id
+from fdarx_core.records import NO_ANSWER, Highlight, Label, Passage, QuestionAnswer, Reject, Response, content_id
 
 STAGE = "generate"
+_MIN_QUESTION, _MIN_ANSWER = 10, 5
+_MAX_EVIDENCE = 5
+_MIN_COVERED = 0.6
+_MIN_SHARE = 0.2
+_NOTICE = re.compile(
+    r"^(?:to report suspected|see (?:full prescribing|boxed|17\b|section)|for more information|revised|.{0,40}medwatch"
+    r"|additional pediatric use|\[?see\b|warning\s*:?)",
+    re.I,
+)
+_POINTER = re.compile(
+    r"\s*(?:[.;(]\s*)?\bsee (?:the )?(?:full prescribing information|boxed warning|17)\b[^.]*\.?\)?", re.I
+)
+_LEAD_IN = re.compile(r"^([A-Z][^:.;]{2,90}?)\s*:\s*(?=\S)")
+_INTRODUCES = re.compile(
+    r"\b(?:indicated|used|contraindicated|include|includes|are|is|for|in|with|following"
+    r"|of|patients|the|to|as|who|if|when|or|and)\s*:?$",
+    re.I,
+)
 
 
-def understand(
+def parse_candidates(
     context: Context, response: Response, label: Label, passages: Sequence[Passage]
 ) -> list[QuestionAnswer] | Reject:
-    """The questions that a response holds, or why it holds none."""
+    """Return the questions in a response to a context, or a reject with the reason why there are none."""
     try:
-        reply = TASKS[context.task].parse(response)
+        reply: Any = TASKS[context.task].parse(response)
     except Unparsable as error:
         return Reject(context.id, STAGE, error.reason, error.detail, label.set_id)
     gold = [passages[index] for index in context.passages]
-    questions = [
-        _finish(question, context, response) for question in _READERS[context.task](reply, context, label, gold)
-    ]
+    if context.task == REPHRASE_REFUSAL.name:
+        questions = [
+            _question(
+                label, reply.question, NO_ANSWER, gold,
+                type="refusal", answer_kind="refusal", source="refusal_template", category=context.category,
+            )
+        ]  # fmt: skip
+    else:
+        multihop = context.task == GENERATE_MULTIHOP.name
+        questions = [
+            _question(
+                label, item.question, item.answer, gold,
+                type="multihop" if multihop else "factual", answer_kind="multihop" if multihop else item.type,
+                source="section_pair" if multihop else "section", category=topic_of(gold[0].core_code),
+            )
+            for item in reply.items
+        ]  # fmt: skip
     if not questions:
         where = " and ".join(f"{p.marker} {p.section_title}" for p in gold)
         return Reject(context.id, STAGE, "nothing_to_ask", where, label.set_id)
-    return questions
-
-
-def from_highlights(label: Label, passages: Sequence[Passage]) -> list[QuestionAnswer]:
-    """The questions that the Highlights give without asking a model."""
-    made = []
-    for draft in highlight_questions(label, passages):
-        gold = [passages[index] for index in draft.gold]
-        question = _question(
-            "factual", "factual", "highlights", draft.category, label, draft.question, draft.answer, gold
+    return [
+        replace(
+            question,
+            template=context.template,
+            entity=context.entity,
+            task=response.task,
+            task_version=response.task_version,
+            endpoint=response.endpoint,
+            response_key=response.key,
         )
-        question.gold_has_answer = draft.has_answer
-        question.template = draft.template
-        made.append(_identified(question))
-    return made
+        for question in questions
+    ]
 
 
-def _question(
-    kind: str,
-    answer_kind: str,
-    source: str,
-    category: str,
-    label: Label,
-    question: str,
-    answer: str,
-    gold: Sequence[Passage],
-) -> QuestionAnswer:
+def _question(label: Label, question: str, answer: str, gold: Sequence[Passage], **fields: Any) -> QuestionAnswer:
+    indices = [passage.doc_chunk_index for passage in gold]
     return QuestionAnswer(
-        id="",
-        type=kind,
-        answer_kind=answer_kind,
-        source=source,
-        category=category,
+        id=content_id(fields["type"], label.set_id, question, answer, ",".join(map(str, indices))),
         set_id=label.set_id,
         drug_name=label.drug_name,
         question=question,
         answer=answer,
-        gold_passages=[passage.doc_chunk_index for passage in gold],
+        gold_passages=indices,
         gold_codes=[passage.section_code for passage in gold],
-        gold_has_answer=[True] * len(gold),
+        **{"gold_has_answer": [True] * len(gold), **fields},
     )
 
 
-def _factual(reply: FactualReply, context: Context, label: Label, gold: list[Passage]) -> Iterator[QuestionAnswer]:
-    for item in reply.items:
-        category = topic_of(gold[0].core_code)
-        yield _question("factual", item.type, "section", category, label, item.question, item.answer, gold)
+def highlight_candidates(label: Label, passages: Sequence[Passage]) -> list[QuestionAnswer]:
+    """Return factual questions on the Highlights, without a model: a statement is the answer, the body the evidence.
+
+    There is one question a topic and one a heading, where the answer has at most 600 characters and passages support
+    it. The baseline's rules write the question on a statement without a topic, under a heading too long for a question.
+    The wording depends on set id and statement alone. All questions of a label differ.
+    """
+    by_code: dict[str, list[HighlightStatement]] = {}
+    for statement in read_statements(label):
+        by_code.setdefault(statement.code, []).append(statement)
+    by_index = {passage.doc_chunk_index: passage for passage in passages}
+    questions: dict[str, QuestionAnswer] = {}
+    for code, group in by_code.items():
+        if templates := highlight_templates().get(code):
+            for question, answer, template in _drafts(label, group, templates):
+                if (
+                    question not in questions
+                    and _MIN_QUESTION <= len(question) <= MAX_QUESTION
+                    and (evidence := _evidence(answer, group, label, passages))
+                ):
+                    questions[question] = _question(
+                        label, question, answer, [by_index[index] for index, _ in evidence],
+                        type="factual", answer_kind="factual", source="highlights", category=templates.category,
+                        template=template, gold_has_answer=[has_answer for _, has_answer in evidence],
+                    )  # fmt: skip
+    return list(questions.values())
 
 
-def _multihop(reply: MultihopReply, context: Context, label: Label, gold: list[Passage]) -> Iterator[QuestionAnswer]:
-    for item in reply.items:
-        category = topic_of(gold[0].core_code)
-        yield _question("multihop", "multihop", "section_pair", category, label, item.question, item.answer, gold)
+@dataclass(slots=True)
+class HighlightStatement:
+    """One statement of the Highlights. `topic` is "" where nothing names it; `references` are section numbers."""
+
+    code: str
+    topic: str
+    parts: list[str]
+    references: list[str] = field(default_factory=list)
+
+    @property
+    def text(self) -> str:
+        return " ".join(part if part.endswith((".", ":", ";", "!", "?")) else f"{part}." for part in self.parts)
 
 
-def _refusal(reply: RephraseReply, context: Context, label: Label, gold: list[Passage]) -> Iterator[QuestionAnswer]:
-    source, category = "refusal_template", context.category
-    yield _question("refusal", "refusal", source, category, label, reply.question, NO_ANSWER, gold)
+def read_statements(label: Label) -> list[HighlightStatement]:
+    """Return the statements of the Highlights in order; those of one heading on one topic are joined."""
+    titles = {section.number: section.title for section in label.sections if "." in section.number}
+    merged: dict[tuple[str, str], HighlightStatement] = {}
+    plain: list[HighlightStatement] = []
+    for one in _statements(label.highlights, titles):
+        if not one.topic:
+            plain.append(one)
+        elif kept := merged.get((one.code, one.topic.lower())):
+            kept.parts += one.parts
+            kept.references += one.references
+        else:
+            merged[one.code, one.topic.lower()] = one
+    return [*merged.values(), *plain]
 
 
-_READERS: dict[str, Callable[[Any, Context, Label, list[Passage]], Iterator[QuestionAnswer]]] = {
-    GENERATE_FACTUAL.name: _factual,
-    GENERATE_MULTIHOP.name: _multihop,
-    REPHRASE_REFUSAL.name: _refusal,
-}
+def _statements(highlights: Iterable[Highlight], titles: dict[str, str]) -> Iterator[HighlightStatement]:
+    """Yield a statement for each line, without notices and pointers; a line that ends with a colon names a group."""
+    group, code = "", ""
+    for one in highlights:
+        whole = strip_references(one.text.replace("\n- ", "; ").replace(" | ", ": ")).replace(":; ", ": ")
+        text = _POINTER.sub("", whole).strip().replace("..", ".")
+        if one.code != code:
+            group, code = "", one.code
+        if not text or _NOTICE.match(text) or (text != whole and text.endswith(":")):
+            continue
+        if whole.endswith(":") and len(text.split()) <= 12 and not _INTRODUCES.search(text.rstrip(": ")):
+            group = text.rstrip(": ")
+            continue
+        topic = _topic(one, text, group, titles)
+        if text.removeprefix(topic).strip(" :.;,"):
+            yield HighlightStatement(code, topic, [text], list(one.references))
 
 
-def _finish(question: QuestionAnswer, context: Context, response: Response) -> QuestionAnswer:
-    question.template, question.entity = context.template, context.entity
-    question.task, question.task_version = response.task, response.task_version
-    question.endpoint, question.response_key = response.endpoint, response.key
-    return _identified(question)
+def _topic(one: Highlight, text: str, group: str, titles: dict[str, str]) -> str:
+    """Return the lead-in, within its group if any; else the group; else the title of the one section it refers to."""
+    lead = _LEAD_IN.match(text)
+    own = lead.group(1).strip() if lead and not _INTRODUCES.search(lead.group(1)) else ""
+    if own:
+        return f"{own} ({group})" if group else own
+    if group:
+        return group
+    named = [titles[number] for number in one.references if titles.get(number)]
+    return named[0] if len(named) == 1 and telling_topic(named[0], "") else ""
 
 
-def _identified(question: QuestionAnswer) -> QuestionAnswer:
-    gold = ",".join(map(str, question.gold_passages))
-    question.id = content_id(question.type, question.set_id, question.question, question.answer, gold)
-    return question
+def _drafts(
+    label: Label, group: list[HighlightStatement], templates: HeadingTemplates
+) -> Iterator[tuple[str, str, str]]:
+    """Yield (question, answer, template) for the statements of one heading; the template is "" where a rule asks."""
+    code, drug = group[0].code, label.drug_name
+    whole = " ".join(one.text for one in group)
+    asked_whole = _MIN_ANSWER <= len(whole) <= MAX_ANSWER and (len(group) > 1 or not group[0].topic)
+    if asked_whole:
+        template = _pick(templates.whole, label.set_id, code, whole)
+        yield template.format(drug=drug), whole, template
+    for one in group:
+        if one.topic:
+            template = _pick(templates.topic, label.set_id, code, one.topic)
+            topic = decapitalise(running_title(one.topic, drug), keep=drug)
+            yield template.format(drug=drug, topic=topic), one.text, template
+        elif not asked_whole:
+            slots = {
+                "drug": drug,
+                "section_title": "",
+                "section_path": drug,
+                "section_code": code,
+                "context": one.text,
+                "k": 1,
+            }
+            for question, answer, _ in factual_questions(slots):
+                yield question, answer, ""
+
+
+def _pick(templates: Sequence[str], *content: str) -> str:
+    return templates[int(content_id(*content), 16) % len(templates)]
+
+
+def _evidence(
+    answer: str, group: list[HighlightStatement], label: Label, passages: Sequence[Passage]
+) -> list[tuple[int, bool]]:
+    """Return the evidence of an answer, empty where it is too short or long or the body does not support it."""
+    if not _MIN_ANSWER <= len(answer) <= MAX_ANSWER:
+        return []
+    references = [number for one in group if one.text in answer or answer in one.text for number in one.references]
+    evidence = find_evidence(answer, group[0].code, references, label, passages)
+    indices = [index for index, _ in evidence]
+    texts = " ".join(one.text for one in passages if one.doc_chunk_index in indices)
+    return evidence if number_strings(answer, thousands=False) <= number_strings(texts, thousands=False) else []
+
+
+def find_evidence(
+    answer: str, code: str, references: Sequence[str], label: Label, passages: Sequence[Passage]
+) -> list[tuple[int, bool]]:
+    """Return at most 5 passages as (doc_chunk_index, whether it has the answer), ascending; none where support is low.
+
+    They are from the section with the LOINC code, narrowed to the referenced sections where these hold enough: all
+    numbers of the answer and 60 % of its informative words. The passage with the largest share of the terms has the
+    answer, and so has each with a fifth of them that no passage before it holds.
+    """
+    # Subsections may have codes of their own (8.1 Pregnancy), so the section's number counts as well as its code.
+    numbers = {section.number for section in label.sections if section.code == code and section.depth == 0}
+    section = [
+        one
+        for one in passages
+        if one.core_code == code or any(number and _is_within(one.section_number, number) for number in numbers)
+    ]
+    narrowed = [one for one in section if any(_is_within(one.section_number, number) for number in references)]
+    return _cover(answer, narrowed) or _cover(answer, section)
+
+
+def _is_within(number: str, above: str) -> bool:
+    return number == above or number.startswith(f"{above}.")
+
+
+def _cover(answer: str, passages: Sequence[Passage]) -> list[tuple[int, bool]]:
+    """Choose passages greedily by the weight of the answer's terms that they add, until none adds two."""
+    wanted = _terms(answer)
+    if not wanted or not passages:
+        return []
+    held = {one.doc_chunk_index: _terms(one.text) & wanted for one in passages}
+    missing, shares = set(wanted), dict[int, float]()
+    while missing and len(shares) < _MAX_EVIDENCE:
+        index = max(held, key=lambda index: (_weight(held[index] & missing), -index))
+        gain = _weight(held[index] & missing)
+        if gain < 2:
+            break
+        shares[index] = gain / _weight(wanted)
+        missing -= held[index]
+    if any(term[0].isdigit() for term in missing) or len(missing) > (1 - _MIN_COVERED) * len(wanted):
+        return []
+    most = max(shares.values())
+    return [(index, share == most or share >= _MIN_SHARE) for index, share in sorted(shares.items())]
+
+
+def _terms(text: str) -> set[str]:
+    plain = (word.rstrip(".,'’").removesuffix("s") for word in question_words(text) if not word[0].isdigit())
+    return {*plain, *number_strings(text)}
+
+
+def _weight(terms: set[str]) -> int:
+    """Return the number of terms; numbers count twice."""
+    return sum(2 if term[:1].isdigit() else 1 for term in terms)

@@ -1,23 +1,25 @@
-"""SPL XML to Label and Passages: from a file in any wrapping to citable pieces of text."""
+"""SPL XML to labels and passages: find the files, identify and select the documents, parse them."""
 
-from fdarx_core.labels.identify import Identity, identify
-from fdarx_core.labels.parse import parse_label
-from fdarx_core.labels.selection import Selection, select
-from fdarx_core.labels.sources import MissingInput, Source, find_sources, read_document, read_source
+from fdarx_core.labels.parse import ParsedLabel, parse_document, parse_label, read_labels
+from fdarx_core.labels.selection import Identity, Selection, find_sources, identify, read_source, select
 from fdarx_core.labels.xml import BadDocument
-from fdarx_core.storage.archives import BadSource
+from fdarx_core.storage.errors import BadSource, MissingInput
+from fdarx_core.storage.sources import Source, read_document
 
 __all__ = [
     "BadDocument",
     "BadSource",
     "Identity",
     "MissingInput",
+    "ParsedLabel",
     "Selection",
     "Source",
     "find_sources",
     "identify",
+    "parse_document",
     "parse_label",
     "read_document",
+    "read_labels",
     "read_source",
     "select",
 ]

@@ -1,34 +1,125 @@
-"""An SPL document to a Label and its Passages."""
+"""Parse SPL documents into Labels and their Passages."""
 
 from __future__ import annotations
 
+import os
 import re
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, fields
+from typing import TYPE_CHECKING, Any
 
-from fdarx_core.labels.blocks import blocks
-from fdarx_core.labels.header import Header, read_header
-from fdarx_core.labels.highlights import read_highlights
-from fdarx_core.labels.inline import clean, raw_text
-from fdarx_core.labels.marks import Notes, rewrite_marks
-from fdarx_core.labels.passages import compose
-from fdarx_core.labels.products import read_products
-from fdarx_core.labels.xml import NS, Element, parse_xml
-from fdarx_core.records import Highlight, Label, Passage, Section
+from fdarx_core.labels.blocks import MARK_TAGS, Block, Footnotes, read_blocks, rewrite_marks
+from fdarx_core.labels.metadata import SUBJECT, read_header, read_products
+from fdarx_core.labels.selection import find_sources, read_source
+from fdarx_core.labels.xml import CODE, NS, TEXT, TITLE, BadDocument, Element, children, clean, parse_xml, raw_text
+from fdarx_core.records import Highlight, Label, Passage, Reject, Section
+
+if TYPE_CHECKING:
+    from pandas import DataFrame
+
+MIN_WORDS = 20
+MAX_WORDS = 220
+LONGEST_SENTENCE = 300
+"""Words of a passage, and of a sentence that is not cut."""
 
 UNCLASSIFIED = "42229-5"
 BOXED_WARNING = "34066-1"
-_SECTION, _COMPONENT, _BODY = NS + "section", NS + "component", NS + "structuredBody"
-_TITLE, _CODE, _TEXT, _EXCERPT = NS + "title", NS + "code", NS + "text", NS + "excerpt"
-_CONTENTS = frozenset((_TEXT, _EXCERPT, _COMPONENT))
+
+_SECTION, _COMPONENT, _BODY, _EXCERPT = (NS + name for name in ("section", "component", "structuredBody", "excerpt"))
+_CONTENTS = frozenset((TEXT, _EXCERPT, _COMPONENT))
 _NUMBERED = re.compile(r"(\d{1,2}(?:\.\d{1,2})*)\.?(?:\s+|(?=[A-Z]))")
+_SENTENCE_END = re.compile(r"(?<=[.!?;])\s+(?=[A-Z0-9(\[•])")
+_SECTION_NUMBER = r"\d{1,2}(?:\.\d{1,2})*"
+_REFERENCE = re.compile(rf"[(\[](?:see\s+)?({_SECTION_NUMBER}(?:\s*(?:,|and|-|–|;)\s*{_SECTION_NUMBER})*)\s*[)\]]")
+_NUMBER = re.compile(_SECTION_NUMBER)
+_TOPIC = re.compile(r"^(?!WARNING)([A-Z](?:[^:.()]|\([^\d()][^()]*\)){1,90}?)(?:\s*[(\[][\d.,\s]+[)\]])?\s*:\s+(?=\S)")
 
 
-def parse_label(data: bytes, source: str = "") -> tuple[Label, list[Passage]]:
-    """Read one SPL XML document.
+@dataclass(slots=True)
+class ParsedLabel(Label):
+    """A label with the passages of its body in document order."""
+
+    passages: list[Passage] = field(default_factory=list)
+
+
+def parse_label(label: str | os.PathLike[str] | bytes) -> ParsedLabel:
+    """Parse one label.
+
+    Args:
+        label: a local path or `s3://` address of an XML file or of a zip with one, or the file's bytes.
+
+    Raises:
+        MissingInput: there is no such file.
+        BadDocument: it holds no label, or several; the message names the file, the reason and the remedy.
+    """
+    if isinstance(label, bytes):
+        parsed, passages = parse_document(label)
+    else:
+        (parsed, passages), *more = _parse_files([label])
+        if more:
+            raise BadDocument("several_labels", f"{label} holds several labels; use read_labels")
+    return ParsedLabel(**_values(parsed), passages=passages)
+
+
+def read_labels(labels: str | os.PathLike[str] | Sequence[str | os.PathLike[str]]) -> DataFrame:
+    """Parse many labels into a pandas DataFrame with one row a label, in order of set id.
+
+    The columns are the fields of `Label`, and `passages`, a list of `Passage`. Files that hold no label are listed as
+    `Reject` in `attrs["rejects"]`.
+
+    Args:
+        labels: files, folders, globs or zips (DailyMed's bulk releases too), on a disk or on `s3://`; one or a list.
+
+    Raises:
+        MissingInput: an input does not exist.
+        BadDocument: there is not one label in the inputs.
+    """
+    import pandas
+
+    paths = [labels] if isinstance(labels, str | os.PathLike) else labels
+    rejects: list[Reject] = []
+    parsed = sorted(_parse_files(paths, rejects), key=lambda one: (one[0].set_id, one[0].version))
+    table = pandas.DataFrame([{**_values(label), "passages": passages} for label, passages in parsed])
+    table.attrs["rejects"] = rejects
+    return table
+
+
+def _values(label: Label) -> dict[str, Any]:
+    return {one.name: getattr(label, one.name) for one in fields(Label)}
+
+
+def _parse_files(
+    paths: Iterable[str | os.PathLike[str]], rejects: list[Reject] | None = None
+) -> list[tuple[Label, list[Passage]]]:
+    """Parse every label of the inputs. BadDocument where there is none, or, without `rejects`, where one is bad."""
+    bad: list[Reject] = [] if rejects is None else rejects
+    given = [os.fspath(path) for path in paths]
+    found = find_sources(given)
+    bad += found.rejects
+    parsed = []
+    for document in (document for source in found.sources for document in read_source(source)):
+        if isinstance(document, Reject):
+            bad.append(document)
+            continue
+        source, data = document
+        try:
+            parsed.append(parse_document(data, source.name))
+        except BadDocument as error:
+            bad.append(Reject(source.name, "read", error.reason, error.detail, source=source.name))
+    if parsed and (rejects is not None or not bad):
+        return parsed
+    remedy = "give SPL documents (XML, or zips with XML), such as those of DailyMed"
+    if not bad:
+        raise BadDocument("no_document", f"no XML file in {', '.join(given)}; {remedy}")
+    raise BadDocument(bad[0].reason, f"{bad[0].source}: {bad[0].detail}; {remedy}")
+
+
+def parse_document(data: bytes, source: str = "") -> tuple[Label, list[Passage]]:
+    """Parse one SPL XML document.
 
     Args:
         data: the file's bytes, in any encoding that it declares truly.
-        source: the name to remember it by, in the Label and in errors' accounts.
+        source: the file's name, for `Label.source`.
 
     Returns:
         The label, and the passages of its body in document order.
@@ -38,8 +129,9 @@ def parse_label(data: bytes, source: str = "") -> tuple[Label, list[Passage]]:
     """
     root = parse_xml(data)
     header = read_header(root)
-    products = read_products(root)
-    body = _Body(header.set_id, rewrite_marks(root))
+    special = list(root.iter(SUBJECT, *MARK_TAGS))  # one walk over the whole document
+    products = read_products(element for element in special if element.tag == SUBJECT)
+    body = _Body(header.set_id, rewrite_marks(special))
     for structured in root.iterfind(f"{_COMPONENT}/{_BODY}"):
         for component in structured:
             body.read_component(component, "", "", 0)
@@ -50,7 +142,7 @@ def parse_label(data: bytes, source: str = "") -> tuple[Label, list[Passage]]:
         document_type=header.document_type,
         document_type_name=header.document_type_name,
         title=header.title,
-        drug_name=_drug_name(products.aliases, header),
+        drug_name=products.aliases[0] if products.aliases else header.title,
         aliases=products.aliases,
         substances=list(dict.fromkeys([*products.substances, *products.moieties])),
         uniis=products.uniis,
@@ -60,7 +152,7 @@ def parse_label(data: bytes, source: str = "") -> tuple[Label, list[Passage]]:
         ndcs=products.ndcs,
         marketing_categories=products.categories,
         application_numbers=products.applications,
-        boxed_warning="\n".join(p.text for p in body.passages if p.core_code == BOXED_WARNING),
+        boxed_warning="\n".join(one.text for one in body.passages if one.core_code == BOXED_WARNING),
         sections=body.sections,
         highlights=body.highlights,
         source=source,
@@ -68,33 +160,29 @@ def parse_label(data: bytes, source: str = "") -> tuple[Label, list[Passage]]:
     return label, body.passages
 
 
-def _drug_name(aliases: list[str], header: Header) -> str:
-    return aliases[0] if aliases else header.title
-
-
 @dataclass(slots=True)
 class _Body:
     """Collects sections, Highlights and passages while the section tree is walked once."""
 
     set_id: str
-    notes: Notes
+    notes: Footnotes
     sections: list[Section] = field(default_factory=list)
     highlights: list[Highlight] = field(default_factory=list)
     passages: list[Passage] = field(default_factory=list)
 
     def read_component(self, component: Element, core_code: str, path: str, depth: int) -> None:
-        for section in component:
+        for section in children(component):
             if section.tag == _SECTION:
                 self._read_section(section, core_code, path, depth)
 
     def _read_section(self, element: Element, core_code: str, path: str, depth: int) -> None:
         code = title = ""
         parts: list[tuple[str, Element]] = []
-        for child in element:
+        for child in children(element):
             tag = child.tag
-            if tag == _CODE:
+            if tag == CODE:
                 code = child.get("code") or ""
-            elif tag == _TITLE:
+            elif tag == TITLE:
                 title = clean(raw_text(child))
             elif tag in _CONTENTS:
                 parts.append((tag, child))
@@ -105,34 +193,91 @@ class _Body:
         section = Section(code, core_code, number, title, path, depth)
         self.sections.append(section)
         for tag, part in parts:
-            if tag == _TEXT:
+            if tag == TEXT:
                 self._read_text(part, section)
             elif tag == _COMPONENT:
                 self.read_component(part, core_code, path, depth + 1)
             else:
-                self.highlights.extend(read_highlights(part, self.notes, core_code, title))
+                self.highlights += _read_highlights(part, self.notes, core_code, title)
 
     def _read_text(self, text: Element, section: Section) -> None:
-        passages = self.passages
-        for position, passage in enumerate(compose(blocks(text, self.notes))):
-            passages.append(
-                Passage(
-                    self.set_id,
-                    len(passages),
-                    position,
-                    section.code,
-                    section.core_code,
-                    section.number,
-                    section.title,
-                    section.path,
-                    passage,
-                )
-            )
+        where = section.code, section.core_code, section.number, section.title, section.path
+        for position, passage in enumerate(_build_passages(read_blocks(text, self.notes))):
+            self.passages.append(Passage(self.set_id, len(self.passages), position, *where, passage))
 
 
 def _split_number(title: str) -> tuple[str, str]:
-    """A printed section number and the title after it; a title that merely begins with a figure keeps it."""
+    """Return the printed section number and the title after it. A title that merely begins with a figure keeps it."""
     match = _NUMBERED.match(title) if title[:1].isdigit() else None
     if match is None or match.end() == len(title):
         return "", title
     return match.group(1), title[match.end() :]
+
+
+def _read_highlights(excerpt: Element, notes: Footnotes, code: str, heading: str) -> list[Highlight]:
+    """Return the statements of one section's Highlights: one for each outermost list item, table row or paragraph.
+
+    Nested items stay with the item above them.
+    """
+    statements: list[str] = []
+    for text in excerpt.iter(TEXT):
+        for line, _, _ in read_blocks(text, notes):
+            if line.startswith("  ") and statements:
+                statements[-1] += "\n" + line.lstrip()
+            else:
+                statements.append(line.removeprefix("- "))
+    return [_statement(line, code, heading) for line in statements]
+
+
+def _statement(text: str, code: str, heading: str) -> Highlight:
+    topic = _TOPIC.match(text) if ":" in text else None
+    references = [number for group in _REFERENCE.findall(text) for number in _NUMBER.findall(group)]
+    return Highlight(code, heading, topic.group(1).strip() if topic else "", text, list(dict.fromkeys(references)))
+
+
+def _build_passages(blocks: list[Block]) -> list[str]:
+    """Return the passage texts of one section, one block a line.
+
+    A passage ends before a heading, or where the next block would take it past `MAX_WORDS`. A longer block is cut
+    between sentences. Fragments under `MIN_WORDS` join their neighbours, so that only a section that is shorter as a
+    whole gives a shorter passage. Source: FDARxBench §B.1.
+    """
+    passages: list[str] = []
+    current: list[str] = []
+    held = 0
+    for block in blocks:
+        for text, heading, words in (block,) if block[2] <= MAX_WORDS else _cut(block[0]):
+            if held >= MIN_WORDS and (heading or held + words > MAX_WORDS):
+                passages.append("\n".join(current))
+                current, held = [], 0
+            current.append(text)
+            held += words
+    if current:
+        tail = "\n".join(current)
+        if held < MIN_WORDS and passages:
+            passages[-1] += "\n" + tail
+        else:
+            passages.append(tail)
+    return passages
+
+
+def _cut(text: str) -> list[Block]:
+    """Cut a long block between its sentences into pieces of at most `MAX_WORDS`, where the sentences allow it."""
+    pieces: list[str] = []
+    for sentence in (piece for part in _SENTENCE_END.split(text) for piece in _bounded(part)):
+        if pieces and pieces[-1].count(" ") + sentence.count(" ") + 2 <= MAX_WORDS:
+            pieces[-1] += " " + sentence
+        else:
+            pieces.append(sentence)
+    return [(piece, False, piece.count(" ") + 1) for piece in pieces]
+
+
+def _bounded(sentence: str) -> Iterator[str]:
+    """Yield the sentence, in pieces where it has over `LONGEST_SENTENCE` words, cut after commas where it has some."""
+    words = sentence.split(" ")
+    while len(words) > LONGEST_SENTENCE:
+        commas = (place for place in range(MAX_WORDS, MAX_WORDS // 2, -1) if words[place - 1].endswith((",", ":", ")")))
+        end = next(commas, MAX_WORDS)
+        yield " ".join(words[:end])
+        words = words[end:]
+    yield " ".join(words)

@@ -1,24 +1,83 @@
-"""Which of the identified labels make the corpus. Source: FDARxBench §B.1."""
+"""Find label files, identify the documents in them, and select those that make the corpus."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from hashlib import sha256
 
-from fdarx_core.labels.identify import Identity
+from fdarx_core.labels.metadata import read_header
+from fdarx_core.labels.xml import NS, clean, parse_xml
 from fdarx_core.records import Reject, content_id
+from fdarx_core.storage import sources
+from fdarx_core.storage.sources import Inputs, Source
 
 HUMAN_PRESCRIPTION = "34391-3"
 EXCLUDED_ROUTES = ("topical", "irrigation", "intradermal", "inhalation")
 
-STAGE = "select"
+_XML = sources.FileFilter("XML files", (".xml",))
+
+
+def find_sources(paths: Sequence[str]) -> Inputs:
+    """Find `.xml` and `.zip` files, as `fdarx_core.storage.sources.find_sources` does."""
+    return sources.find_sources(paths, _XML)
+
+
+def read_source(source: Source) -> Iterator[tuple[Source, bytes] | Reject]:
+    """Yield the XML documents under a source, each with its own address: one, or as many as an inner zip has.
+
+    What cannot be read comes as a `Reject`; no content makes this raise.
+    """
+    return sources.read_source(source, _XML)
+
+
+@dataclass(slots=True)
+class Identity:
+    """A document's identity and address. `sha256` is that of its bytes; the other fields are those of `Label`."""
+
+    set_id: str
+    version: int
+    effective_date: str
+    document_type: str
+    document_type_name: str
+    routes: list[str]
+    sha256: str
+    source: Source
+
+
+def identify(data: bytes, source: Source) -> Identity:
+    """Return the identity of one SPL document.
+
+    The whole document is parsed, so that a damaged one is found before anything is asked of a model.
+
+    Raises:
+        BadDocument: as `parse_document`.
+    """
+    root = parse_xml(data)
+    header = read_header(root)
+    routes = (clean(route.get("displayName") or "") for route in root.iter(NS + "routeCode"))
+    return Identity(
+        set_id=header.set_id,
+        version=header.version,
+        effective_date=header.effective_date,
+        document_type=header.document_type,
+        document_type_name=header.document_type_name,
+        routes=list(dict.fromkeys(filter(None, routes))),
+        sha256=sha256(data).hexdigest(),
+        source=source,
+    )
 
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """What to keep: LOINC document types, no route that contains one of the words, listed set ids, a sample of those.
+    """Which labels to keep. Source: FDARxBench §B.1.
 
-    An empty `document_types` or `set_ids` keeps all; `sample` None takes all.
+    Attributes:
+        document_types: LOINC codes; empty: all.
+        excluded_routes: a label is rejected where one of its routes contains one of these words.
+        set_ids: empty: all.
+        sample: the number of labels to draw of those that are left; None: all.
+        seed: of the sample.
     """
 
     document_types: tuple[str, ...] = (HUMAN_PRESCRIPTION,)
@@ -29,10 +88,10 @@ class Selection:
 
 
 def select(found: Iterable[Identity], selection: Selection) -> tuple[list[Identity], list[Reject]]:
-    """The chosen labels by set id, and a Reject for every other.
+    """Return the selected labels in order of set id, and a Reject for every other.
 
-    Of documents with one set id the newest version stands. A sample is drawn by a hash of seed and set id, so that it
-    depends neither on the order of the input nor on what else was read.
+    Of several documents with one set id the newest version is kept. The sample is drawn by a hash of seed and set id,
+    so it depends neither on the order of the input nor on what else was read.
     """
     rejects: list[Reject] = []
     kept: list[Identity] = []
@@ -45,25 +104,24 @@ def select(found: Iterable[Identity], selection: Selection) -> tuple[list[Identi
     if selection.sample is not None and selection.sample < len(kept):
         kept.sort(key=lambda identity: (content_id("sample", str(selection.seed), identity.set_id), identity.set_id))
         detail = f"not among the {selection.sample} drawn from {len(kept)} with seed {selection.seed}"
-        rejects.extend(_reject(identity, "not_sampled", detail) for identity in kept[selection.sample :])
+        rejects += [_reject(identity, "not_sampled", detail) for identity in kept[selection.sample :]]
         kept = kept[: selection.sample]
     return sorted(kept, key=lambda identity: identity.set_id), rejects
 
 
-def _newest(found: Iterable[Identity], rejects: list[Reject]) -> Iterator[Identity]:
+def _newest(found: Iterable[Identity], rejects: list[Reject]) -> Iterable[Identity]:
     newest: dict[str, Identity] = {}
     for identity in sorted(found, key=lambda one: (one.version, one.effective_date, one.sha256, one.source.name)):
-        older = newest.get(identity.set_id)
-        if older is not None:
-            detail = (
-                f"version {older.version} of {older.effective_date}; {identity.source.name} holds {identity.version}"
-            )
+        if older := newest.get(identity.set_id):
+            newer = f"{identity.source.name} holds {identity.version}"
+            detail = f"version {older.version} of {older.effective_date}; {newer}"
             rejects.append(_reject(older, "duplicate_set_id", detail))
         newest[identity.set_id] = identity
-    return iter(newest.values())
+    return newest.values()
 
 
 def _unfit(identity: Identity, selection: Selection) -> tuple[str, str] | None:
+    """Return the reason and the detail of a Reject, or None."""
     if selection.document_types and identity.document_type not in selection.document_types:
         return "document_type", f"{identity.document_type} {identity.document_type_name}".strip()
     if selection.set_ids and identity.set_id not in selection.set_ids:
@@ -75,4 +133,4 @@ def _unfit(identity: Identity, selection: Selection) -> tuple[str, str] | None:
 
 
 def _reject(identity: Identity, reason: str, detail: str) -> Reject:
-    return Reject(identity.set_id, STAGE, reason, detail, identity.set_id, identity.source.name)
+    return Reject(identity.set_id, "select", reason, detail, identity.set_id, identity.source.name)

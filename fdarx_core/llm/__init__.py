@@ -1,31 +1,48 @@
-"""Asking a model: what is asked (Task), where it goes (Endpoint), what was answered (ResponseStore)."""
+"""Asking models: what is asked (`Task`), where requests go (`Model`, `HttpEndpoint`, `Baseline`), what was answered.
 
-from fdarx_core.llm.ask import ask
-from fdarx_core.llm.asker import Asker, BudgetReached
-from fdarx_core.llm.endpoints import TRANSIENT, Baseline, Endpoint, response_to
-from fdarx_core.llm.exchange import AskingStopped, EndpointStopped
-from fdarx_core.llm.http_endpoint import HttpEndpoint
-from fdarx_core.llm.keys import request_key, source_digest
-from fdarx_core.llm.models import ModelConfig, ModelsError, Prices, load_models
-from fdarx_core.llm.prompts import Criteria, Prompt, PromptError
-from fdarx_core.llm.server import Server
-from fdarx_core.llm.store import ResponseStore
-from fdarx_core.llm.streaming import stream
-from fdarx_core.llm.task import Reply, Task, Unparsable
-from fdarx_core.llm.text_task import TextTask
-from fdarx_core.llm.tries import Counters
+    Model           asks a model from Python, with plain calls or coroutines
+    Task, Reply     a prompt, the reply it expects, and the rules that answer it without a model
+    Prompt          a YAML file in prompts/; Criteria: the experts' rules that some prompts include
+    ModelConfig     a model and its server, one entry of models.yaml (`load_models`)
+    Asker           sends the requests of a run to its endpoints: each key once, within a budget
+    HttpEndpoint    a model on a server: limits, retries, structured output, streaming
+    Baseline        the built-in rules as an endpoint
+    ResponseStore   responses by their requests' keys; `ledger` sums up what they cost
+
+The names below are imported when they are first used: `import fdarx_core.llm` loads no HTTP client.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from fdarx_core.llm.asker import Asker, BudgetReached
+    from fdarx_core.llm.attempts import AsyncEndpoint, Counters
+    from fdarx_core.llm.baseline import Baseline, ask, response_to
+    from fdarx_core.llm.failures import TRANSIENT, AskingStopped, EndpointStopped, Failure
+    from fdarx_core.llm.http_endpoint import HttpEndpoint
+    from fdarx_core.llm.model import Model
+    from fdarx_core.llm.model_config import ModelConfig, ModelsError, Prices, load_models
+    from fdarx_core.llm.prompts import Criteria, Prompt, PromptError
+    from fdarx_core.llm.response_store import LedgerRow, ResponseStore, ledger
+    from fdarx_core.llm.task import Reply, Task, Unparsable, find_task, request_key, source_digest
 
 __all__ = [
     "TRANSIENT",
     "Asker",
     "AskingStopped",
+    "AsyncEndpoint",
     "Baseline",
     "BudgetReached",
     "Counters",
     "Criteria",
-    "Endpoint",
     "EndpointStopped",
+    "Failure",
     "HttpEndpoint",
+    "LedgerRow",
+    "Model",
     "ModelConfig",
     "ModelsError",
     "Prices",
@@ -33,14 +50,33 @@ __all__ = [
     "PromptError",
     "Reply",
     "ResponseStore",
-    "Server",
     "Task",
-    "TextTask",
     "Unparsable",
     "ask",
+    "find_task",
+    "ledger",
     "load_models",
     "request_key",
     "response_to",
     "source_digest",
-    "stream",
 ]
+
+_MODULES = {
+    "asker": ("Asker", "BudgetReached"),
+    "attempts": ("AsyncEndpoint", "Counters"),
+    "baseline": ("Baseline", "ask", "response_to"),
+    "failures": ("TRANSIENT", "AskingStopped", "EndpointStopped", "Failure"),
+    "http_endpoint": ("HttpEndpoint",),
+    "model": ("Model",),
+    "model_config": ("ModelConfig", "ModelsError", "Prices", "load_models"),
+    "prompts": ("Criteria", "Prompt", "PromptError"),
+    "response_store": ("LedgerRow", "ResponseStore", "ledger"),
+    "task": ("Reply", "Task", "Unparsable", "find_task", "request_key", "source_digest"),
+}
+
+
+def __getattr__(name: str) -> Any:
+    for module, names in _MODULES.items():
+        if name in names:
+            return getattr(import_module(f"{__name__}.{module}"), name)
+    raise AttributeError(f"module {__name__} has no attribute {name}")

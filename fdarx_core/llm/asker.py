@@ -1,35 +1,37 @@
-"""Asking many things at once, each once, and keeping what was answered."""
+"""Asks many requests at once: each key once, what is stored never again, within the budget of the run."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
 
-from fdarx_core.llm.endpoints import Baseline
-from fdarx_core.llm.exchange import AskingStopped, EndpointStopped
-from fdarx_core.llm.segments import SegmentWriter
-from fdarx_core.llm.server import Server
-from fdarx_core.llm.store import ResponseStore
-from fdarx_core.llm.tries import Counters
+from fdarx_core.llm.attempts import AsyncEndpoint, Counters
+from fdarx_core.llm.baseline import Baseline
+from fdarx_core.llm.failures import AskingStopped, EndpointStopped
+from fdarx_core.llm.response_store import ResponseStore, ResponseWriter
 from fdarx_core.records import Request, Response
 
 
 class BudgetReached(AskingStopped):
-    """As many requests went out, or as much was spent, as the run may."""
+    """The run has sent as many requests, or spent as much, as it may."""
 
 
 class Asker:
-    """All endpoints of a run, and its store. Belongs to one event loop; whoever makes it closes it.
+    """All endpoints of a run, and its response store. It belongs to one event loop; its owner closes it.
 
-    `max_requests` counts requests that go to a server, not their retries. `max_cost` is in US dollars by the models'
-    prices; what is in flight counts with the mean cost of a request. `grace_s`: seconds that requests in flight have to
-    finish once asking stops. `shared_fate`: an endpoint that stops ends all asking; else only what is asked of it.
-    `watch` is called with the counters whenever what was answered is stored, and by `tell`.
+    Args:
+        endpoints: by name.
+        store: keeps the responses; without one they are only returned.
+        max_requests: the most requests that go to servers, retries not counted.
+        max_cost: the most US dollars to spend, by the models' prices. A request in flight counts with the mean cost.
+        grace_s: seconds that requests in flight have to finish once asking stops.
+        shared_fate: an endpoint that stops ends all asking; otherwise only the requests to it.
+        watch: called with the counters whenever responses are flushed, and by `report`.
     """
 
     def __init__(
         self,
-        endpoints: Mapping[str, Server | Baseline],
+        endpoints: Mapping[str, AsyncEndpoint | Baseline],
         store: ResponseStore | None = None,
         *,
         max_requests: int | None = None,
@@ -41,7 +43,7 @@ class Asker:
         self.sent = 0
         self._endpoints = dict(endpoints)
         self._servers = [one for one in self._endpoints.values() if not isinstance(one, Baseline)]
-        self._segments = SegmentWriter(store) if store else None
+        self._writer = ResponseWriter(store) if store else None
         self._max_requests, self._max_cost, self._grace_s = max_requests, max_cost, grace_s
         self._shared_fate, self._watch = shared_fate, watch
         self._in_flight: dict[str, asyncio.Task[Response]] = {}
@@ -55,60 +57,60 @@ class Asker:
 
     @property
     def counters(self) -> dict[str, Counters]:
-        """What each server has been asked so far, by endpoint."""
+        """What each server has done so far, by endpoint."""
         return {server.name: server.counters for server in self._servers}
 
-    def tell(self) -> None:
-        """Pass the counters on to whoever watches."""
+    def report(self) -> None:
+        """Pass the counters to `watch`."""
         self._watch(self.counters)
 
     async def ask(self, requests: Sequence[Request]) -> list[Response]:
-        """One response a request, in the order of the requests: read from the store, or asked once for each key.
+        """Return one response a request, in their order: from the store, or asked once for each key.
 
         Raises AskingStopped once asking has stopped (`stop`, BudgetReached, EndpointStopped), StorageError where
-        responses can't be kept, ValueError for an endpoint that is not here; by then all that was answered is stored.
+        responses cannot be stored, and ValueError for an unknown endpoint. Responses received by then are stored.
         """
         for request in requests:
             if request.endpoint not in self._endpoints:
                 known = ", ".join(self._endpoints)
                 raise ValueError(f"request {request.key} is for endpoint {request.endpoint}; there are {known}")
-        if self._segments:
-            await self._segments.open()
+        if self._writer:
+            await self._writer.open()
         try:
-            answers = await self._answers({request.key: request for request in requests})
+            responses = await self._responses({request.key: request for request in requests})
         except Exception as error:
             if isinstance(error, EndpointStopped) and not self._shared_fate:
                 raise
             await self._end(error if isinstance(error, AskingStopped) else AskingStopped(str(error)))
             raise
-        return [answers[request.key] for request in requests]
+        return [responses[request.key] for request in requests]
 
     async def flush(self) -> None:
-        """Returns when all that was answered is stored. Raises StorageError where it can't be."""
-        self.tell()
-        if self._segments:
-            await self._segments.flush()
+        """Return when all responses so far are stored. Raises StorageError where they cannot be."""
+        self.report()
+        if self._writer:
+            await self._writer.flush()
 
     async def stop(self) -> None:
-        """Ask nothing more, let what is in flight finish, store it. Whoever still asks gets AskingStopped."""
-        await self._end(AskingStopped("asking was stopped; what was answered is stored, run again to go on"))
+        """Send no more requests, let those in flight finish, and store them. Callers of `ask` get AskingStopped."""
+        await self._end(AskingStopped("asking was stopped; all responses are stored, run again to go on"))
 
     async def close(self) -> None:
-        """Stops, then closes connections. Raises StorageError where responses could not be kept."""
+        """Stop, then close connections. Raises StorageError where responses could not be stored."""
         try:
             await self.stop()
         finally:
             for server in self._servers:
                 await server.close()
-            if self._segments:
-                self._segments.close()
-                await asyncio.sleep(0)  # so that its task hears of it before the loop goes
+            if self._writer:
+                self._writer.close()
+                await asyncio.sleep(0)  # so that its task is cancelled before the loop closes
 
-    async def _answers(self, requests: Mapping[str, Request]) -> dict[str, Response]:
-        # nothing is awaited before the tasks stand: a key that another ask finishes meanwhile would be asked again
-        stored = {key for key in requests if self._segments and self._segments.holds(key)}
+    async def _responses(self, requests: Mapping[str, Request]) -> dict[str, Response]:
+        # Nothing is awaited before the tasks exist: a key that another `ask` finishes meanwhile would be sent again.
+        stored = {key for key in requests if self._writer and self._writer.holds(key)}
         tasks = {key: self._task(request) for key, request in requests.items() if key not in stored}
-        known = await self._segments.read(sorted(stored)) if self._segments and stored else {}
+        known = await self._writer.read(sorted(stored)) if self._writer and stored else {}
         tasks |= {key: self._task(requests[key]) for key in stored if key not in known}
         if tasks:
             await asyncio.wait(tasks.values(), return_when=asyncio.FIRST_EXCEPTION)
@@ -125,13 +127,13 @@ class Asker:
         if request.key not in self._in_flight:
             task = asyncio.create_task(self._answer(request))
             self._in_flight[request.key] = task
-            task.add_done_callback(lambda done: self._landed(request.key, done))
+            task.add_done_callback(lambda done: self._forget(request.key, done))
         return self._in_flight[request.key]
 
-    def _landed(self, key: str, task: asyncio.Task[Response]) -> None:
+    def _forget(self, key: str, task: asyncio.Task[Response]) -> None:
         del self._in_flight[key]
         if not task.cancelled():
-            task.exception()  # seen, even where whoever asked has left
+            task.exception()  # retrieved, also where the caller has left
 
     async def _answer(self, request: Request) -> Response:
         endpoint = self._endpoints[request.endpoint]
@@ -139,24 +141,22 @@ class Asker:
             [response] = endpoint.answer([request])
         else:
             response = await endpoint.ask(request, self._admit)
-        if self._segments:
-            self._segments.add(response)
+        if self._writer:
+            self._writer.add(response)
         return response
 
     def _admit(self) -> None:
-        """Raises BudgetReached where one more request may not go out."""
+        """Raise BudgetReached where no more requests may be sent."""
         if self._max_requests is not None and self.sent >= self._max_requests:
-            raise BudgetReached(f"{self.sent} requests have gone out, as many as the run may; raise the limit to go on")
-        if self._max_cost is not None and self._committed() > self._max_cost:
-            raise BudgetReached(
-                f"{self.cost:.2f} US dollars are spent, and what is in flight takes all that the run may spend; raise "
-                "the limit to go on"
-            )
+            raise BudgetReached(f"{self.sent} requests were sent, the limit of the run; raise it to go on")
+        if self._max_cost is not None:
+            committed = sum(one.cost * (1 + one.in_flight / max(1, one.done)) for one in self.counters.values())
+            if committed > self._max_cost:
+                raise BudgetReached(
+                    f"{self.cost:.2f} US dollars are spent, requests in flight take the rest of the limit; "
+                    "raise it to go on"
+                )
         self.sent += 1
-
-    def _committed(self) -> float:
-        """US dollars spent, and likely to be spent by what is in flight."""
-        return sum(one.cost * (1 + one.in_flight / max(1, one.done)) for one in self.counters.values())
 
     async def _end(self, error: AskingStopped) -> None:
         if self._ending is None:
@@ -171,6 +171,6 @@ class Asker:
             _, late = await asyncio.wait(self._in_flight.values(), timeout=self._grace_s)
             for task in late:
                 task.cancel()
-        self.tell()
-        if self._segments:
-            await self._segments.flush()
+        self.report()
+        if self._writer:
+            await self._writer.flush()

@@ -1,117 +1,400 @@
-"""A model on a server.
+"""A model on a server, asked over HTTP: whole replies, repaired where their JSON is wrong, and streamed ones.
 
-Why not a vendor's client: measured, those cost 6 to 10 times the CPU of aiohttp, and wait for retries in their slots.
+The vendors' clients are not used: they were measured at 6 to 10 times the CPU time of aiohttp, and they hold their slot
+while they wait for a retry.
 """
 
 from __future__ import annotations
 
+import asyncio
+import logging
+import operator
 import time
 from collections.abc import AsyncGenerator, Callable, Mapping
+from contextlib import aclosing
+from dataclasses import dataclass, replace
 from typing import Any
 
-from fdarx_core.llm.endpoints import TRANSIENT
-from fdarx_core.llm.exchange import Answer, Failure, Messages, complaint, decoded
-from fdarx_core.llm.first_alone import FirstAlone
-from fdarx_core.llm.guards import cut_whitespace_loop
-from fdarx_core.llm.model_tries import ModelAsking, ModelTries, estimated_tokens
-from fdarx_core.llm.models import ModelConfig
-from fdarx_core.llm.repair import fault, repair_turns
-from fdarx_core.llm.streamed import streamed
+import jsonschema
+import orjson
+
+from fdarx_core.llm.attempts import AsyncEndpoint, PendingRequest, RetryPolicy
+from fdarx_core.llm.baseline import response_to
+from fdarx_core.llm.failures import TRANSIENT, Failure, decode_json, error_message, rejects_structured_output
+from fdarx_core.llm.limits import PrefixWarmup, RequestLimiter
+from fdarx_core.llm.model_config import ModelConfig, Structured, count_messages, estimate_tokens
+from fdarx_core.llm.task import strip_code_fence
+from fdarx_core.llm.transport import Redactor, Transport
+from fdarx_core.llm.wire_formats import (
+    BLANK_CHARACTERS,
+    WIRE_FORMATS,
+    Completion,
+    CompletionDelta,
+    Messages,
+    OutputMode,
+    ServerSentEvent,
+    TokenUsage,
+    cut_whitespace_loop,
+)
 from fdarx_core.records import Request, Response
 
+_LOG = logging.getLogger(__name__)
+_MAX_REFUSED_IN_VAIN = 16
+"""Requests refused by a server that has not answered any, after which it is not asked again."""
+_MAX_GIVEN_UP_IN_VAIN = 16
+"""Requests given up in a row, after which a server is not asked again."""
+_UNREACHABLE = (f"{TRANSIENT}connection", f"{TRANSIENT}dns", f"{TRANSIENT}tls")
+_CLOSING_S = 0.2
+_QUOTED_CHARACTERS = 4000
+_WEAKER: dict[OutputMode, OutputMode] = {"json_schema": "json_object", "json_object": "text"}
+_SHAPE_ERRORS = (KeyError, IndexError, TypeError, AttributeError)
 
-class HttpEndpoint:
-    """Asks one model, within limits that hold for all who use this object; it belongs to one event loop.
 
-    It may travel to the process that will ask; the key never does, it is read there from the environment. Whoever is
-    cancelled while asking or streaming leaves nothing behind: the slot is free, the connection closed.
+@dataclass(frozen=True, slots=True)
+class ServerFeatures:
+    """What a server supports: structured output, the name of its token limit, and `stream_options` for token counts."""
+
+    mode: OutputMode
+    token_limit: str = "max_tokens"
+    stream_options: bool = True
+
+
+class FeatureNegotiation:
+    """Learns from refused requests what a server supports, for each task: it may refuse the schema of one alone."""
+
+    def __init__(self, structured: Structured) -> None:
+        self._may_weaken = structured == "auto"
+        self._initial = ServerFeatures("json_schema" if structured == "auto" else structured)
+        self._learned: dict[str, ServerFeatures] = {}
+
+    def features(self, request: Request) -> ServerFeatures:
+        """Return what to use for a request; one without a schema asks for plain text."""
+        return self._learned.get(request.task) or (self._initial if request.schema else ServerFeatures("text"))
+
+    def learn(self, request: Request, used: ServerFeatures, failure: Failure) -> bool:
+        """Return whether a refused request is to be sent again at once, with the features that are now known."""
+        if failure.reason != "refused_request":
+            return False
+        if self.features(request) != used:  # another request has learned it meanwhile
+            return True
+        if "max_completion_tokens" in failure.detail and used.token_limit == "max_tokens":
+            learned = replace(used, token_limit="max_completion_tokens")
+        elif "stream_options" in failure.detail and used.stream_options:
+            learned = replace(used, stream_options=False)
+        elif self._may_weaken and used.mode in _WEAKER and rejects_structured_output(failure):
+            learned = replace(used, mode=_WEAKER[used.mode])
+        else:
+            return False
+        self._learned[request.task] = learned
+        _LOG.warning("task %s: requests use %s from now on: %s", request.task, learned, failure)
+        return True
+
+
+class _ModelRequest(PendingRequest):
+    """A pending request to a model, with the features that its last attempt used."""
+
+    features: ServerFeatures
+
+
+class HttpEndpoint(AsyncEndpoint):
+    """Sends requests to one model, within limits that hold for all who use this object, in one event loop.
+
+    It can be pickled before its first use. The key is not part of it: each process reads it from its environment. A
+    request that is cancelled frees its slot and closes its connection.
     """
 
     def __init__(self, config: ModelConfig) -> None:
+        limits = RequestLimiter(config.max_in_flight, config.requests_per_minute, config.tokens_per_minute)
+        super().__init__(config.name, limits)
         self.config = config
-        self.name = config.name
-        self.sampling: Mapping[str, Any] = config.answers_depend_on
-        self._tries = ModelTries(config)
-        self.counters, self.limits = self._tries.counters, self._tries.limits
-        self._first = FirstAlone(wanted=config.first_goes_alone)
+        self.sampling: Mapping[str, Any] = config.request_parameters
+        self._wire = WIRE_FORMATS[config.kind]
+        self._transport = Transport(config, self._wire)
+        self._negotiation = FeatureNegotiation(config.structured)
+        self._warmup = PrefixWarmup(enabled=config.warms_prefixes)
+        self._refused_in_vain = self._given_up_in_vain = 0
 
     async def ask(self, request: Request, admit: Callable[[], None] = lambda: None) -> Response:
-        """The response to a request; where asking failed, its reason says how.
-
-        `admit` is called once, in the slot, before anything is sent, and may raise. Raises EndpointStopped where no
-        request can succeed (key, model, address), and whatever stopped `limits`.
-        """
-        with self._tries.asking(request, admit) as asking:
+        pending = self._pending(request, admit)
+        with self.counted():
             try:
-                answer = await self._repaired(asking, await self._answer(asking, request.messages))
+                completion = await self._complete_and_repair(pending)
             except Failure as failure:
-                answer = Answer(failure.detail, "error", reason=failure.reason)
-        return self._tries.response(asking, answer)
+                completion = Completion(failure.detail, "error", reason=failure.reason)
+        return self._response(pending, completion)
 
     def stream(
         self, request: Request, admit: Callable[[], None] = lambda: None
     ) -> AsyncGenerator[str | Response, None]:
-        """The reply's text in pieces as the server sends them, and last the response as a whole.
+        """Yield the reply's text in pieces as the server sends them, and at the end the whole response.
 
-        Failed tries are repeated until the first piece is out; what fails later ends the stream with a response whose
-        reason says how, and whose text is the pieces so far. `timeout_s` holds for a try with all its pieces. To stop
-        early, close the stream (`contextlib.aclosing`) or cancel whoever reads it: the server then sees the connection
-        closed. Raises ValueError for a request with a schema, else as `ask`.
+        Attempts are repeated until the first piece is out. A later failure ends the stream with a response that has a
+        `reason` and the text so far. `timeout_s` holds for one whole attempt. To stop early, close the generator
+        (`contextlib.aclosing`) or cancel the task that reads it; that closes the connection. Raises ValueError for a
+        request with a schema, and otherwise as `ask`.
         """
         if request.schema:
-            raise ValueError(f"task {request.task} wants a reply in a schema, which is of no use in pieces; ask for it")
-        return streamed(self._tries, request, admit)
+            raise ValueError(f"task {request.task} has a structured reply, which cannot be streamed; use ask")
+        return self._stream(request, admit)
 
     async def close(self) -> None:
-        await self._tries.transport.close()
+        await self._transport.close()
 
-    async def _answer(self, asking: ModelAsking, messages: Messages) -> Answer:
+    def count(self, response: Response) -> None:
+        super().count(response)
+        counters, prices = self.counters, self.config.prices
+        counters.prompt_tokens += response.prompt_tokens
+        counters.cached_tokens += response.cached_tokens
+        counters.completion_tokens += response.completion_tokens
+        counters.cost += prices.cost(response) if prices else 0.0
+
+    def delay_after(self, pending: PendingRequest, failure: Failure) -> float:
+        assert isinstance(pending, _ModelRequest)
+        if self._negotiation.learn(pending.request, pending.features, failure):
+            return 0.0
+        seconds, answered_at = pending.policy.delay_after(failure), self._transport.answered_at
+        unreachable = failure.reason in _UNREACHABLE and answered_at < pending.created_at
+        if failure.reason == "refused_request" and not answered_at:
+            self._refused_in_vain += 1
+        if seconds is None and failure.transient and answered_at < pending.sent_at:
+            # A server that answered other requests meanwhile works: failed retries come in a row, replies do not.
+            self._given_up_in_vain += 1
+        in_vain = self._refused_in_vain >= _MAX_REFUSED_IN_VAIN or self._given_up_in_vain >= _MAX_GIVEN_UP_IN_VAIN
+        if (seconds is None and unreachable) or in_vain:
+            raise self.stopped(failure) from None
+        if seconds is None:
+            raise failure
+        return seconds
+
+    def explain(self, failure: Failure) -> str:
+        where = f"model {self.config.name} ({self.config.model}) at {self.config.base_url}"
+        detail = self._transport.redacted(failure.detail)
+        return f"{where}: {failure.reason.removeprefix(TRANSIENT)}: {detail}; {_remedy(failure)}"
+
+    async def _stream(self, request: Request, admit: Callable[[], None]) -> AsyncGenerator[str | Response, None]:
+        pending = self._pending(request, admit)
+        tokens = count_messages(request.messages, estimate_tokens)
+        completion = None
+        with self.counted():
+            while completion is None:
+                received = StreamAccumulator(self._transport.redactor())
+                try:
+                    async with self.slot(pending, tokens), aclosing(self._pieces(pending, received)) as pieces:
+                        async for piece in pieces:
+                            yield piece
+                    completion = received.completion()
+                    self._answered(tokens, completion)
+                except Failure as failure:
+                    completion = await self._after_broken_stream(pending, received, failure)
+        yield self._response(pending, completion)
+
+    def _pending(self, request: Request, admit: Callable[[], None]) -> _ModelRequest:
+        pending = _ModelRequest(request, RetryPolicy(request.key, self.config.max_tries, self.config.max_wait_s), admit)
+        pending.features = self._negotiation.features(request)
+        return pending
+
+    def _body(self, pending: _ModelRequest, messages: Messages, *, streamed: bool = False) -> bytes:
+        """Return the body of one attempt. It is made in the slot, so that what was learned meanwhile holds for it."""
+        pending.begin_attempt()
+        pending.features = features = self._negotiation.features(pending.request)
+        payload = self._wire.payload(pending.request, messages, features.mode)
+        payload[features.token_limit] = payload.pop("max_tokens")
+        if streamed:
+            payload |= self._wire.stream_parameters(features.stream_options)
+        return orjson.dumps(payload)
+
+    async def _complete(self, pending: _ModelRequest, messages: Messages) -> Completion:
+        tokens = count_messages(messages, estimate_tokens)
         while True:
             try:
-                async with (
-                    self._first.turn(asking.request) as waited,
-                    self._tries.slot(asking, estimated_tokens(messages), waited),
-                ):
-                    reply = await self._post(asking, messages)
-                return self._read(reply, messages)
+                async with self._warmup.turn(pending.request) as waited, self.slot(pending, tokens, waited):
+                    body = self._body(pending, messages)
+                    started = time.monotonic()
+                    reply = await self._transport.post(body)
+                    pending.latency_s = time.monotonic() - started
+                return self._read(reply, tokens)
             except Failure as failure:
-                await self._tries.wait_after(asking, failure)
+                await self.wait_after(pending, failure)
 
-    async def _post(self, asking: ModelAsking, messages: Messages) -> bytes:
-        body = self._tries.body(asking, messages)
-        started = time.monotonic()
-        reply = await self._tries.transport.post(body)
-        asking.latency_s = time.monotonic() - started
-        return reply
-
-    def _read(self, reply: bytes, messages: Messages) -> Answer:
-        content = decoded(reply)
+    def _read(self, reply: bytes, tokens: int) -> Completion:
+        content = decode_json(reply)
         try:
-            answer = self._tries.wire.answer(content)
-        except (KeyError, IndexError, TypeError, AttributeError):
-            raise Failure(f"{TRANSIENT}wrong_shape", f"no reply of this API: {complaint(reply)}") from None
-        cut_whitespace_loop(answer)
-        self._tries.answered(messages, answer)
-        return answer
+            completion = self._wire.completion(content)
+        except _SHAPE_ERRORS:
+            detail = f"the reply does not belong to this API: {error_message(reply)}"
+            raise Failure(f"{TRANSIENT}wrong_shape", detail) from None
+        cut_whitespace_loop(completion)
+        self._answered(tokens, completion)
+        return completion
 
-    async def _repaired(self, asking: ModelAsking, answer: Answer) -> Answer:
-        """The answer, or what one repair made of it; one that was cut short, or can't be repaired, stays as it is."""
-        request, mode = asking.request, asking.dialect.mode
-        if (
-            not request.schema
-            or answer.reason
-            or answer.finish_reason != "stop"
-            or not (wrong := fault(answer, request, mode))
-        ):
-            return answer
+    def _answered(self, tokens: int, completion: Completion) -> None:
+        """Note that the server works, and replace the estimated tokens by its own counts."""
+        self._given_up_in_vain = 0
+        self.limits.correct_tokens(tokens, completion.usage.prompt + completion.usage.completion)
+
+    async def _complete_and_repair(self, pending: _ModelRequest) -> Completion:
+        """Return the reply, or what one repair made of it. One that was cut short or cannot be repaired stays."""
+        request = pending.request
+        completion = await self._complete(pending, request.messages)
+        if not request.schema or completion.reason or completion.finish_reason != "stop":
+            return completion
+        fault = schema_fault(completion.text, request, pending.features.mode)
+        if not fault:
+            return completion
         try:
-            repaired = await self._answer(asking, [*request.messages, *repair_turns(answer, request, wrong)])
+            turns = _repair_turns(completion.text, request, fault)
+            repaired = await self._complete(pending, [*request.messages, *turns])
         except Failure as failure:
             if failure.transient:
                 raise
-            return answer
-        repaired.prompt_tokens += answer.prompt_tokens
-        repaired.cached_tokens += answer.cached_tokens
-        repaired.completion_tokens += answer.completion_tokens
-        repaired.written_tokens += answer.written_tokens
+            return completion
+        repaired.usage = TokenUsage(*map(operator.add, repaired.usage, completion.usage))
         return repaired
+
+    async def _pieces(self, pending: _ModelRequest, received: StreamAccumulator) -> AsyncGenerator[str, None]:
+        """Yield the pieces of one attempt, in its slot. Left before its end, it closes the connection."""
+        body = self._body(pending, pending.request.messages, streamed=True)
+        started = time.monotonic()
+        async with aclosing(self._transport.events(body)) as events:
+            try:
+                async for event in events:
+                    if text := received.add(self._delta(event)):
+                        yield text
+                    if received.ended:
+                        break
+                if text := received.finish():
+                    yield text
+            finally:
+                pending.latency_s = time.monotonic() - started
+            await _drain(events)
+
+    def _delta(self, event: ServerSentEvent) -> CompletionDelta:
+        try:
+            return self._wire.delta(event)
+        except _SHAPE_ERRORS:
+            detail = f"the event does not belong to this API: {error_message(event.data)}"
+            raise Failure(f"{TRANSIENT}wrong_shape", detail) from None
+
+    async def _after_broken_stream(
+        self, pending: _ModelRequest, received: StreamAccumulator, failure: Failure
+    ) -> Completion | None:
+        """Return the completion that ends the stream, or None once another attempt is due."""
+        if not received.started:
+            try:
+                await self.wait_after(pending, failure)
+            except Failure as final:
+                return received.failed(final)
+            return None
+        return received.failed(failure)
+
+    def _response(self, pending: _ModelRequest, completion: Completion) -> Response:
+        response = response_to(pending.request, self._transport.redacted(completion.text), completion.reason)
+        response.finish_reason = "error" if completion.reason else completion.finish_reason
+        usage = completion.usage
+        response.prompt_tokens, response.cached_tokens = usage.prompt, usage.cached
+        response.completion_tokens, response.written_tokens = usage.completion, usage.written
+        response.attempts, response.latency_s = pending.policy.sent, pending.latency_s
+        self.count(response)
+        return response
+
+
+class StreamAccumulator:
+    """Adds up the deltas of one attempt at a streamed reply."""
+
+    def __init__(self, redactor: Redactor) -> None:
+        self.ended = False
+        self._redactor = redactor
+        self._shown: list[str] = []
+        self._refusal = self._finish_reason = ""
+        self._usage = TokenUsage()
+        self._blanks = 0
+
+    @property
+    def started(self) -> bool:
+        """Whether text was shown, after which no attempt follows."""
+        return bool(self._shown)
+
+    def add(self, delta: CompletionDelta) -> str:
+        """Return the text to show. Sets `ended` where the reply is whole, or a loop of white space."""
+        self._finish_reason = delta.finish_reason or self._finish_reason
+        self._refusal += delta.refusal
+        self._usage = TokenUsage(*map(max, self._usage, delta.usage))
+        text = self._show(self._redactor.feed(delta.text))
+        self._blanks = len(text) - len(text.rstrip()) + (0 if text.strip() else self._blanks)
+        self.ended = delta.last or self._blanks >= BLANK_CHARACTERS
+        return text
+
+    def finish(self) -> str:
+        """Return the last text to show. Raises Failure transient_cut_body where the reply did not end."""
+        if not (self.ended or self._finish_reason):
+            raise Failure(f"{TRANSIENT}cut_body", "the stream ended before the reply did")
+        return self._show(self._redactor.finish())
+
+    def completion(self) -> Completion:
+        """Return the reply as the same server gives it when it is not streamed."""
+        finish_reason = self._finish_reason or "stop"
+        completion = Completion(self._refusal or "".join(self._shown), finish_reason, self._usage)
+        if self._refusal or finish_reason == "refusal":
+            completion.reason = "refusal"
+        elif not completion.text and finish_reason != "length":
+            completion.reason = "null_content"
+        else:
+            cut_whitespace_loop(completion)
+        return completion
+
+    def failed(self, failure: Failure) -> Completion:
+        """Return a failed reply: the text shown so far, or the failure's detail where there is none."""
+        return Completion("".join(self._shown) or failure.detail, "error", self._usage, failure.reason)
+
+    def _show(self, text: str) -> str:
+        text = text.encode("utf-8", "replace").decode()  # unpaired surrogates, which servers do send
+        if text:
+            self._shown.append(text)
+        return text
+
+
+def schema_fault(text: str, request: Request, mode: OutputMode) -> str:
+    """Return what keeps a reply from being JSON of the request's schema; "" for a valid one.
+
+    After mode json_schema only the top level is checked: a whole check would cost a twentieth of the CPU time.
+    """
+    try:
+        reply = orjson.loads(strip_code_fence(text.strip()).encode("utf-8", "replace"))
+    except orjson.JSONDecodeError as error:
+        return f"it is no JSON: {error}"
+    if mode != "json_schema":
+        misfit = next(jsonschema.Draft202012Validator(request.schema).iter_errors(reply), None)
+        return f"{misfit.json_path}: {misfit.message[:200]}" if misfit else ""
+    missing = set(request.schema.get("required", ())) - set(reply if isinstance(reply, dict) else ())
+    return f"it lacks {sorted(missing)}" if missing else ""
+
+
+def _repair_turns(text: str, request: Request, fault: str) -> list[dict[str, str]]:
+    """Return the turns after a request that ask for its reply in the right form."""
+    asked = (
+        f"That reply can't be used: {fault}. Give the same reply as one JSON object that fits this JSON schema, with "
+        f"nothing before or after it:\n{orjson.dumps(request.schema).decode()}"
+    )
+    quoted = text.strip()[:_QUOTED_CHARACTERS] or "(nothing)"
+    return [{"role": "assistant", "content": quoted}, {"role": "user", "content": asked}]
+
+
+async def _drain(events: AsyncGenerator[ServerSentEvent, None]) -> None:
+    """Wait briefly for the end of a body: only a connection that was read to its end is used again."""
+    reading = asyncio.ensure_future(anext(events, None))  # not wait_for: before 3.12 it may lose a cancellation
+    try:
+        await asyncio.wait([reading], timeout=_CLOSING_S)
+    finally:
+        reading.cancel()
+        await asyncio.gather(reading, return_exceptions=True)
+
+
+def _remedy(failure: Failure) -> str:
+    """Return what the user can do about a server that is no longer asked."""
+    if failure.status in (401, 402, 403, 429):
+        return "check the key that key_env names, and what it may use"
+    if failure.status == 400:
+        return "check model, sampling and structured in the models file"
+    if failure.status:
+        return "check model and base_url in the models file"
+    return "check base_url in the models file and that the server is up; running again goes on from here"

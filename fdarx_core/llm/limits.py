@@ -1,76 +1,99 @@
-"""Limits of one endpoint, shared by all who ask it."""
+"""Limits on the requests to one server: requests in flight, rates, and prompt prefixes that warm a cache."""
 
 from __future__ import annotations
 
 import asyncio
-from collections import deque
+from collections import OrderedDict, deque
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from hashlib import blake2b
 
-from fdarx_core.llm.exchange import AskingStopped
-from fdarx_core.llm.pace import AdaptivePace, Pace
+from fdarx_core.llm.failures import AskingStopped
+from fdarx_core.llm.model_config import count_messages, estimate_tokens
+from fdarx_core.records import Request
+from fdarx_core.storage.retry import RateLimiter
 
-_REFUSED_BY_ALL = 16
+MIN_PREFIX_TOKENS = 1024
+"""Estimated tokens; most vendors do not cache a shorter prefix."""
+PREFIX_CACHED_S = 240.0
+"""Vendors keep a prefix for five minutes from its last use."""
+
+_CATCH_UP_S = 0.05
+"""How far requests may catch up after a late timer."""
+_ALL_REFUSED = 16
+"""Refusals in a row after which all requests wait for as long as the server asks."""
+_EPOCH_S, _EPOCH_REQUESTS = 1.0, 3
+_FLOODED_S, _FLOOD_REFUSALS = 0.1, 32
+_TOLERATED_SHARE, _PROBE = 0.15, 1.1
+_FIRST_GROWTH, _MAX_GROWTH = 1.1, 2.0
+_STEEPEST_CUT = 0.25
+_MIN_RATE = 0.2
 
 
-class Limits:
-    """Slots in flight, requests and tokens a minute, and a pace that follows what the server refuses.
+class RequestLimiter:
+    """Limits the requests in flight, the requests and tokens a minute, and adapts to what the server refuses.
 
-    A slot is held from `enter` to `leave`, and never while a request waits for its next try. Those who come back for
-    another try enter before those who come first. Belongs to one event loop.
+    A slot is held from `acquire` to `release`, and never while a request waits for its next attempt. Requests that
+    retry come before new ones. An object belongs to one event loop.
     """
 
     def __init__(self, max_in_flight: int, per_minute: float | None, tokens_per_minute: float | None) -> None:
         self.in_flight = 0
         self._free = max_in_flight
-        self._again: deque[asyncio.Future[None]] = deque()
-        self._first: deque[asyncio.Future[None]] = deque()
+        self._retrying: deque[asyncio.Future[None]] = deque()
+        self._new: deque[asyncio.Future[None]] = deque()
         self._sleeping: set[asyncio.Future[None]] = set()
-        self._requests = Pace(per_minute / 60) if per_minute else None
-        self._tokens = Pace(tokens_per_minute / 60) if tokens_per_minute else None
-        self._adaptive = AdaptivePace()
-        self._held_until, self._refused_in_a_row = 0.0, 0
+        self._requests = RateLimiter(per_minute / 60, _CATCH_UP_S) if per_minute else None
+        self._tokens = RateLimiter(tokens_per_minute / 60, _CATCH_UP_S) if tokens_per_minute else None
+        self._adaptive = AdaptiveRateLimiter()
+        self._paused_until, self._refused_in_a_row = 0.0, 0
         self._stopped: AskingStopped | None = None
         self._head = asyncio.Lock()
 
-    async def enter(self, tokens: int = 0, again: bool = False) -> float:
-        """Waits for a slot and for the pace; the time when both were there. Raises what `stop` was given."""
-        await self._slot(self._again if again else self._first)
+    async def acquire(self, tokens: int = 0, retry: bool = False) -> float:
+        """Wait for a slot and for the rates; return the loop's time when both were there.
+
+        Raises the error that `stop` was given.
+        """
+        await self._slot(self._retrying if retry else self._new)
         try:
-            await self._in_turn(tokens)
+            await self._wait_for_rates(tokens)
         except BaseException:
             self._hand_over()
             raise
         self.in_flight += 1
         return asyncio.get_running_loop().time()
 
-    def leave(self) -> None:
+    def release(self) -> None:
         self.in_flight -= 1
         self._hand_over()
 
     async def pause(self, seconds: float) -> None:
-        """Sleeps without a slot. Raises what `stop` was given."""
+        """Sleep without a slot. Raises the error that `stop` was given."""
         await self._sleep_until(asyncio.get_running_loop().time() + seconds)
 
     def correct_tokens(self, estimated: int, counted: int) -> None:
-        """Give back or take what an estimate was off by."""
+        """Book the difference between an estimate and the server's count."""
         if self._tokens:
-            self._tokens.book(0.0, counted - estimated)
+            self._tokens.reserve(0.0, counted - estimated)
 
     def accepted(self) -> None:
-        """The server answered a request instead of telling it to wait."""
+        """Note that the server answered a request."""
         self._refused_in_a_row = 0
 
-    def refused(self, entered_at: float, retry_after: float | None) -> None:
-        """The server told a request to wait. Where it tells everyone so, all wait as long as it says."""
+    def refused(self, acquired_at: float, retry_after: float | None) -> None:
+        """Note that the server asked for fewer requests. If it refuses many in a row, all wait for `retry_after`."""
         now = asyncio.get_running_loop().time()
-        self._adaptive.refused(now, entered_at)
+        self._adaptive.refused(now, acquired_at)
         self._refused_in_a_row += 1
-        if retry_after and self._refused_in_a_row >= _REFUSED_BY_ALL:
-            self._held_until = max(self._held_until, now + retry_after)
+        if retry_after and self._refused_in_a_row >= _ALL_REFUSED:
+            self._paused_until = max(self._paused_until, now + retry_after)
 
     def stop(self, error: AskingStopped) -> None:
-        """From now on nobody enters: whoever waits, for a slot, the pace or another try, gets this error."""
+        """Raise this error in every task that waits for a slot, a rate or a retry, now and from now on."""
         self._stopped = self._stopped or error
-        for waiting in (*self._again, *self._first, *self._sleeping):
+        for waiting in (*self._retrying, *self._new, *self._sleeping):
             if not waiting.done():
                 waiting.set_exception(self._stopped.copy())
 
@@ -86,11 +109,11 @@ class Limits:
             await turn
         except BaseException:
             if turn.done() and not turn.cancelled() and turn.exception() is None:
-                self._hand_over()  # cancelled just after a slot was handed over
+                self._hand_over()  # cancelled just after the slot was handed over
             raise
 
     def _hand_over(self) -> None:
-        for queue in (self._again, self._first):
+        for queue in (self._retrying, self._new):
             while queue:
                 turn = queue.popleft()
                 if not turn.done():
@@ -98,35 +121,195 @@ class Limits:
                     return
         self._free += 1
 
-    async def _in_turn(self, tokens: int) -> None:
-        """Waits for the pace. Only the head of the queue books, so that a new pace holds for all behind it."""
+    async def _wait_for_rates(self, tokens: int) -> None:
+        """Only the head of the queue reserves, so that a changed rate holds for all requests behind it."""
         clock = asyncio.get_running_loop().time
-        if not (self._requests or self._tokens or self._adaptive.rate or self._held_until > clock()):
-            self._adaptive.book(clock())
+        if not (self._requests or self._tokens or self._adaptive.rate or self._paused_until > clock()):
+            self._adaptive.reserve(clock())
             return
         async with self._head:
-            start = self._adaptive.book(clock())
+            start = self._adaptive.reserve(clock())
             if self._requests:
-                start = max(start, self._requests.book(clock()))
+                start = max(start, self._requests.reserve(clock()))
             if self._tokens:
-                start = max(start, self._tokens.book(clock(), tokens))
+                start = max(start, self._tokens.reserve(clock(), tokens))
             await self._sleep_until(start)
 
     async def _sleep_until(self, moment: float) -> None:
         loop = asyncio.get_running_loop()
         if self._stopped:
             raise self._stopped.copy()
-        while (until := max(moment, self._held_until)) > loop.time():
-            waking = loop.create_future()
-            timer = loop.call_at(until, _wake, waking)
-            self._sleeping.add(waking)
+        while (until := max(moment, self._paused_until)) > loop.time():
+            wake = loop.create_future()
+            timer = loop.call_at(until, _wake, wake)
+            self._sleeping.add(wake)
             try:
-                await waking
+                await wake
             finally:
                 timer.cancel()
-                self._sleeping.discard(waking)
+                self._sleeping.discard(wake)
 
 
 def _wake(waiting: asyncio.Future[None]) -> None:
     if not waiting.done():
         waiting.set_result(None)
+
+
+class AdaptiveRateLimiter:
+    """Finds the rate that a server accepts, in requests a second; unlimited until the server refuses requests.
+
+    The rate is set anew once a second, after at least three requests, and sooner while most are refused. Where more
+    than 15 % were refused, it becomes what was accepted plus a tenth, to find out whether the server takes more, but at
+    least a quarter of what it was. Where it had been lowered already and about the same share is refused, the refusals
+    do not depend on the rate, and it returns. Where fewer were refused, the rate grows, faster each time, and the limit
+    is dropped once it holds nothing back. Single refusals do not lower the rate: each costs one retry, which holds no
+    slot, and a rate that falls with each would not recover from refusals that come at any rate.
+    """
+
+    def __init__(self) -> None:
+        self._limiter: RateLimiter | None = None
+        self._growth = _FIRST_GROWTH
+        self._since, self._latest = 0.0, 0.0
+        self._sent = self._refused = 0
+        self._before_cut: tuple[float, float] | None = None
+
+    @property
+    def rate(self) -> float | None:
+        return self._limiter.rate if self._limiter else None
+
+    def reserve(self, now: float) -> float:
+        """Return the time at which one request may start."""
+        idle_s = _EPOCH_S + (1 / self._limiter.rate if self._limiter else 0)
+        if now - self._latest > idle_s:  # a pause says nothing about the server
+            self._begin_epoch(now)
+        self._adapt(now)
+        start = self._limiter.reserve(now) if self._limiter else now
+        self._latest = max(now, start)
+        self._sent += 1
+        return start
+
+    def refused(self, now: float, sent_at: float) -> None:
+        if sent_at >= self._since:  # otherwise it was sent under an earlier rate
+            self._refused += 1
+            self._adapt(now)
+
+    def _begin_epoch(self, now: float) -> None:
+        self._since, self._sent, self._refused = now, 0, 0
+
+    def _adapt(self, now: float) -> None:
+        seconds = now - self._since
+        flooded = self._refused >= _FLOOD_REFUSALS and 2 * self._refused > self._sent
+        if seconds < (_FLOODED_S if flooded else _EPOCH_S) or self._sent < _EPOCH_REQUESTS:
+            return
+        sent = self._sent / seconds
+        if self._refused > _TOLERATED_SHARE * self._sent:
+            self._slow_down(sent, self._refused / self._sent)
+        elif self._limiter:
+            self._speed_up(sent)
+        self._begin_epoch(now)
+
+    def _slow_down(self, sent: float, share: float) -> None:
+        self._growth = _FIRST_GROWTH
+        if self._before_cut and share > _halfway_share(*self._before_cut, sent):
+            self._set_rate(max(self._before_cut[0], sent) * _PROBE)
+            self._before_cut = None
+            return
+        slowest = max(_MIN_RATE, _STEEPEST_CUT * (self.rate or sent))
+        self._set_rate(max(slowest, sent * (1 - share) * _PROBE))
+        self._before_cut = (sent, share)
+
+    def _speed_up(self, sent: float) -> None:
+        rate = self._growth * (self.rate or sent)
+        if rate < 4 * sent:
+            self._set_rate(rate)
+        else:
+            self._limiter = None
+        self._before_cut = None
+        self._growth = min(_MAX_GROWTH, self._growth**2)
+
+    def _set_rate(self, rate: float) -> None:
+        if self._limiter:
+            self._limiter.rate = rate  # what is reserved stays reserved
+        else:
+            self._limiter = RateLimiter(rate, _CATCH_UP_S)
+
+
+def _halfway_share(sent_before: float, share_before: float, sent: float) -> float:
+    """Return the refused share midway between that before the cut and what a server of fixed rate would refuse now.
+
+    1 where it is unknown: most was refused before, or no less is sent now.
+    """
+    if share_before > 0.5 or sent >= 0.95 * sent_before:
+        return 1.0
+    expected = 1 - (1 - share_before) * sent_before / sent
+    return (share_before + max(0.0, expected)) / 2
+
+
+@dataclass(slots=True)
+class _Prefix:
+    lock: asyncio.Lock = field(default_factory=asyncio.Lock)
+    cached_until: float = 0.0
+    users: int = 0
+
+    def is_cached(self) -> bool:
+        return self.cached_until >= asyncio.get_running_loop().time()
+
+
+class PrefixWarmup:
+    """Sends the first request of each long prompt prefix alone, so that the others find it in a vendor's cache.
+
+    A prefix is all messages but the last. Until one of its requests is answered, they go one at a time; one that fails
+    lets the next go first. Requests with other prefixes, or short ones, do not wait. Whoever waits here should hold no
+    slot. An object belongs to one event loop.
+    """
+
+    def __init__(self, *, enabled: bool) -> None:
+        self._enabled = enabled
+        self._prefixes: OrderedDict[bytes, _Prefix] = OrderedDict()
+
+    @asynccontextmanager
+    async def turn(self, request: Request) -> AsyncIterator[bool]:
+        """Wait for the request's turn; the value is whether it waited. Without an error the prefix is then cached."""
+        if not self._enabled or count_messages(request.messages[:-1], estimate_tokens) < MIN_PREFIX_TOKENS:
+            yield False
+            return
+        prefix = self._prefix(_digest(request))
+        prefix.users += 1
+        try:
+            async with _first_alone(prefix) as waited:
+                yield waited
+                prefix.cached_until = asyncio.get_running_loop().time() + PREFIX_CACHED_S
+        finally:
+            prefix.users -= 1
+
+    def _prefix(self, digest: bytes) -> _Prefix:
+        """Return the prefix, now the last used; forget those used longest ago once no cache holds them."""
+        while self._prefixes:
+            oldest = next(iter(self._prefixes.values()))
+            if oldest.users or oldest.is_cached():
+                break
+            self._prefixes.popitem(last=False)
+        prefix = self._prefixes.setdefault(digest, _Prefix())
+        self._prefixes.move_to_end(digest)
+        return prefix
+
+
+@asynccontextmanager
+async def _first_alone(prefix: _Prefix) -> AsyncIterator[bool]:
+    """Run the block under the prefix's lock until the prefix is cached; the value is whether it waited."""
+    if prefix.is_cached():
+        yield False
+        return
+    waited = prefix.lock.locked()
+    async with prefix.lock:
+        if not prefix.is_cached():
+            yield waited
+            return
+    yield waited
+
+
+def _digest(request: Request) -> bytes:
+    digest = blake2b(digest_size=16)
+    for message in request.messages[:-1]:
+        digest.update(f"{message['role']}\0{message['content']}\0".encode("utf-8", "replace"))
+    return digest.digest()

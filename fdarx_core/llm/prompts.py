@@ -1,10 +1,11 @@
-"""A prompt is data: one YAML in `prompts/`, checked when loaded, so that a wrong one stops a job before it asks."""
+"""Prompts: one YAML file a task, checked when it is loaded, before any request is sent."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from functools import cache
 from importlib import resources
+from pathlib import Path
 from typing import Any, TypeVar
 
 import yaml
@@ -20,13 +21,13 @@ ModelT = TypeVar("ModelT", bound=BaseModel)
 
 
 class PromptError(ValueError):
-    """A prompt file that can't be used; the message names the file, the field and what is wrong with it."""
+    """A prompt file that cannot be used. The message names the file, the field and what is wrong with it."""
 
 
 class Example(BaseModel):
-    """One worked example: the slots of a made-up case and the reply it should get. It is asked as a turn of its own.
+    """A worked example, sent as an earlier turn: the slots of an invented case, and the reply that it should get.
 
-    `reply` holds the fields of the reply's class, or is a text where the task's reply is plain text.
+    `reply` holds the fields of the reply's class, or a text where the task's reply is plain text.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -36,7 +37,7 @@ class Example(BaseModel):
 
 
 class Criterion(BaseModel):
-    """One rule of a domain expert, and the names of the tasks whose prompts say it."""
+    """One rule of a domain expert, and the names of the tasks whose prompts include it."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -46,7 +47,7 @@ class Criterion(BaseModel):
 
 
 class Criteria(BaseModel):
-    """What experts ask of questions: `prompts/criteria.yaml`, or a file of a user's own that stands in for it.
+    """The experts' rules for good questions: `prompts/criteria.yaml`, or a user's file that replaces it.
 
     Source: FDARxBench §3.2, expert feedback loop.
     """
@@ -59,12 +60,12 @@ class Criteria(BaseModel):
     @classmethod
     @cache
     def load(cls) -> Criteria:
-        """The project's criteria, read once. Raises PromptError where the file is wrong."""
-        return cls.from_yaml(_read(_CRITERIA))
+        """Return the project's criteria, read once. Raises PromptError where the file is wrong."""
+        return cls.from_yaml(_FILES.joinpath(_CRITERIA).read_text(encoding="utf-8"))
 
     @classmethod
     def from_yaml(cls, text: str, file: str = f"prompts/{_CRITERIA}") -> Criteria:
-        """The criteria that `text` holds; each must have an id of its own and name tasks that exist."""
+        """Parse criteria. Raises PromptError where two have the same id, or one names a task that does not exist."""
         criteria = _validated(cls, text, file)
         ids = [rule.id for rule in criteria.rules]
         if twice := sorted({one for one in ids if ids.count(one) > 1}):
@@ -75,16 +76,17 @@ class Criteria(BaseModel):
         return criteria
 
     def for_task(self, name: str) -> str:
-        """The rules of one task as a list, one `- [id] text` a line; "" where none applies."""
+        """Return the rules of one task as a list, one `- [id] text` a line; "" where none applies."""
         return "\n".join(f"- [{rule.id}] {rule.text}" for rule in self.rules if name in rule.applies_to)
 
 
 class Prompt(BaseModel):
-    """What a task says to a model. `slots` maps each input to what it holds; `response` names the reply's class.
+    """What a task says to a model. `slots` describes each input; `response` names the reply's class, or is `text`.
 
-    `system` and `user` are Jinja2 templates over the slots and, where experts' criteria apply to the task, `criteria`:
-    these are no slot, but stand in the messages and so in each request's key. Raise `version` with every change to what
-    is asked: it is part of the key as well, and answers to another version are not read back.
+    `system` and `user` are Jinja2 templates over the slots and, where criteria apply to the task, `criteria`. The
+    criteria are not a slot, but they are in the messages and so in each request's key. `module` is where the task is
+    defined. Raise `version` with every change of the prompt: it is part of the key too, and responses to another
+    version are not read back.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -92,6 +94,7 @@ class Prompt(BaseModel):
     name: str = Field(min_length=1)
     version: int = Field(ge=1)
     purpose: str = Field(min_length=1)
+    module: str = ""
     slots: dict[str, str] = Field(min_length=1)
     system: str = Field(min_length=1)
     user: str = Field(min_length=1)
@@ -101,62 +104,62 @@ class Prompt(BaseModel):
 
     @classmethod
     def load(cls, name: str) -> Prompt:
-        """The prompt in `prompts/NAME.yaml`. Raises PromptError where the file is missing or wrong."""
-        file = f"prompts/{name}.yaml"
+        """Load `prompts/NAME.yaml`, or the file at a path that ends in .yaml. Raises PromptError."""
+        own = name.endswith(".yaml")
+        file, source = (name, Path(name)) if own else (f"prompts/{name}.yaml", _FILES.joinpath(f"{name}.yaml"))
+        name = Path(name).stem if own else name
         try:
-            text = _read(f"{name}.yaml")
-        except FileNotFoundError:
-            raise PromptError(f"{file}: no such prompt; a task's prompt is a file of the task's name") from None
-        prompt = cls.from_yaml(text, file, Criteria.load().for_task(name))
+            text = source.read_text(encoding="utf-8")
+        except (FileNotFoundError, IsADirectoryError):
+            raise PromptError(f"{file}: no such prompt; a prompt is a file of its task's name") from None
+        prompt = cls.from_yaml(text, file, "" if own else Criteria.load().for_task(name))
         if prompt.name != name:
             raise PromptError(f"{file}: its name is {prompt.name!r}; name the file after it, or correct the name")
         return prompt
 
     @classmethod
     def from_yaml(cls, text: str, file: str, criteria: str = "") -> Prompt:
-        """The prompt that `text` holds; `file` is what errors call it, `criteria` the list that it must include."""
+        """Parse a prompt. `file` is its name in errors, `criteria` the list of rules that it must include."""
         prompt = _validated(cls, text, file)
         prompt._criteria = criteria
         prompt._check_slots(file)
         return prompt
 
     @property
-    def says_criteria(self) -> bool:
-        """Whether experts' criteria stand in what it says."""
+    def has_criteria(self) -> bool:
+        """Whether the prompt includes experts' criteria."""
         return bool(self._criteria)
 
     def with_criteria(self, criteria: Criteria) -> Prompt:
-        """The same prompt with other criteria. Raises PromptError where it says none, or they have none for it."""
+        """Return the prompt with other criteria. Raises PromptError where it includes none, or none are for it."""
         prompt = self.model_copy()
         prompt._criteria = criteria.for_task(self.name)
         prompt._check_slots(f"prompts/{self.name}.yaml")
         return prompt
 
     def render(self, slots: Mapping[str, Any]) -> list[dict[str, str]]:
-        """System and user message, between which the examples' turns belong. The slots: just those declared."""
-        self._refuse_other_slots(slots)
+        """Return the system and the user message. Raises ValueError unless the slots are exactly those declared."""
+        if slots.keys() != self.slots.keys():
+            missing, unknown = sorted(self.slots.keys() - slots.keys()), sorted(slots.keys() - self.slots.keys())
+            raise ValueError(f"task {self.name}: missing slots {missing}, unknown slots {unknown}")
         values = {**slots, "criteria": self._criteria}
         try:
-            system, user = filled(self.system, values), filled(self.user, values)
+            system, user = _render(self.system, values), _render(self.user, values)
         except TemplateError as error:
             raise ValueError(f"task {self.name}: its prompt could not be rendered: {error}") from error
         return [{"role": "system", "content": system}, {"role": "user", "content": user}]
 
-    def turns(self, said: Callable[[Any], str]) -> list[dict[str, str]]:
-        """The examples as turns of user and assistant; `said` gives the text of an example's reply.
+    def example_turns(self, reply_text: Callable[[Any], str]) -> list[dict[str, str]]:
+        """Return the examples as turns of user and assistant. Raises ValueError as `render` and `reply_text` do.
 
-        Raises ValueError as `render` and as `said` do.
+        Args:
+            reply_text: returns the text of an example's reply.
         """
         turns = []
         for example in self.examples:
             turns.append(self.render(example.slots)[-1])
-            turns.append({"role": "assistant", "content": said(example.reply)})
+            turns.append({"role": "assistant", "content": reply_text(example.reply)})
         return turns
-
-    def _refuse_other_slots(self, slots: Mapping[str, Any]) -> None:
-        if slots.keys() != self.slots.keys():
-            missing, unknown = sorted(self.slots.keys() - slots.keys()), sorted(slots.keys() - self.slots.keys())
-            raise ValueError(f"task {self.name}: missing slots {missing}, unknown slots {unknown}")
 
     def _check_slots(self, file: str) -> None:
         used: set[str] = set()
@@ -166,15 +169,18 @@ class Prompt(BaseModel):
             except TemplateError as error:
                 raise PromptError(f"{file}: {field} is no Jinja2 template: {error}") from error
         if "criteria" in self.slots or ("criteria" in used) != bool(self._criteria):
-            raise PromptError(f"{file}: {{{{ criteria }}}} is no slot, and stands where criteria.yaml names this task")
+            raise PromptError(
+                f"{file}: {{{{ criteria }}}} is no slot; only the prompts that criteria.yaml names must use it"
+            )
         if undeclared := sorted(used - self.slots.keys() - {"criteria"}):
             raise PromptError(f"{file}: uses {undeclared}, not declared under slots")
         if unused := sorted(self.slots.keys() - used):
             raise PromptError(f"{file}: declares slots {unused} that neither system nor user uses")
 
 
-def _read(name: str) -> str:
-    return _FILES.joinpath(name).read_text(encoding="utf-8")
+def validation_message(error: ValidationError) -> str:
+    """Return pydantic's errors on one line, `field.path: what is wrong; …`, without the input itself."""
+    return "; ".join(f"{'.'.join(map(str, fault['loc'])) or 'content'}: {fault['msg']}" for fault in error.errors())
 
 
 def _validated(kind: type[ModelT], text: str, file: str) -> ModelT:
@@ -183,21 +189,16 @@ def _validated(kind: type[ModelT], text: str, file: str) -> ModelT:
     except yaml.YAMLError as error:
         raise PromptError(f"{file}: not YAML: {' '.join(str(error).split())}") from error
     except ValidationError as error:
-        raise PromptError(f"{file}: {explained(error)}") from error
+        raise PromptError(f"{file}: {validation_message(error)}") from error
 
 
-def explained(error: ValidationError) -> str:
-    """What pydantic found, on one line: `field.path: what is wrong; …`, without the input itself."""
-    return "; ".join(f"{'.'.join(map(str, fault['loc'])) or 'content'}: {fault['msg']}" for fault in error.errors())
-
-
-def filled(source: str, slots: Mapping[str, Any]) -> str:
-    """A template with its slots. Jinja's own `render` lays out its globals anew, which costs more than the rest."""
+def _render(source: str, slots: Mapping[str, Any]) -> str:
+    """Render a template. Jinja's own `render` builds its globals each time, which takes longer than the rest."""
     compiled = _template(source)
     return "".join(compiled.root_render_func(compiled.new_context(dict(slots), shared=True)))
 
 
 @cache
 def _template(source: str) -> Template:
-    """The compiled template of a source, kept by its text: compiled templates can't travel to workers, prompts can."""
+    """Return the compiled template of a source. It is cached by text: prompts can be pickled, templates cannot."""
     return _JINJA.from_string(source)

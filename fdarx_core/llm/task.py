@@ -1,35 +1,40 @@
-"""A task: a prompt, the reply it expects, and the rules that answer it where no model does."""
+"""A task: a prompt, the reply it expects, the rules that answer it without a model, and the keys of its requests."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from functools import cached_property
-from typing import Any, Generic, TypeVar
+from hashlib import blake2b
+from importlib import import_module
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any, Generic, TypeVar, cast
 
 import orjson
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from fdarx_core.llm.keys import request_key
-from fdarx_core.llm.prompts import Criteria, Prompt, PromptError, explained
+from fdarx_core.llm.prompts import Criteria, Prompt, PromptError, validation_message
 from fdarx_core.records import Request, Response
 
-
-class Reply(BaseModel):
-    """What a task's replies extend: no fields beyond those declared, and no space around text."""
-
-    model_config = ConfigDict(extra="forbid", str_strip_whitespace=True)
-
-
-ReplyT = TypeVar("ReplyT", bound=BaseModel)
-
+_PLAIN_TEXT = "text"
+_KEYED = tuple(field.name for field in fields(Request) if field.name != "key")
 _CUT_SHORT = {"length": "truncated_reply", "content_filter": "filtered_reply"}
 _FENCED = re.compile(r"^```(?:json)?\s*\n(.*?)\n?\s*```$", re.DOTALL | re.IGNORECASE)
 
 
+class Reply(BaseModel):
+    """Base class of the replies of tasks: no undeclared fields, and no white space around text."""
+
+    model_config = ConfigDict(extra="forbid", str_strip_whitespace=True)
+
+
+ReplyT = TypeVar("ReplyT", bound="BaseModel | str")
+
+
 class Unparsable(ValueError):
-    """A response without a usable reply. `reason` is a fixed name to count by, `detail` what was wrong with this one.
+    """A response without a usable reply. `reason` is a fixed name to count by, `detail` describes this case.
 
     Reasons: failed_request, empty_reply, truncated_reply, filtered_reply, invalid_json, wrong_shape.
     """
@@ -41,7 +46,13 @@ class Unparsable(ValueError):
 
 @dataclass(frozen=True)
 class Task(Generic[ReplyT]):
-    """One thing to ask a model. `baseline` answers it from the slots alone, deterministically."""
+    """One thing to ask a model.
+
+    Args:
+        prompt: the messages, as templates over slots.
+        reply: the class of the reply, whose JSON schema goes into the request; `str` for a reply in plain text.
+        baseline: answers the task from the slots alone, deterministically.
+    """
 
     prompt: Prompt
     reply: type[ReplyT]
@@ -49,7 +60,10 @@ class Task(Generic[ReplyT]):
 
     @classmethod
     def load(cls, name: str, reply: type[ReplyT], baseline: Callable[[Mapping[str, Any]], ReplyT]) -> Task[ReplyT]:
-        """The task of `prompts/NAME.yaml`. Raises PromptError where the prompt and the reply's class don't fit."""
+        """Return the task of `prompts/NAME.yaml`, or of the file at a path that ends in .yaml.
+
+        Raises PromptError where the prompt and the reply's class do not fit.
+        """
         task = cls(Prompt.load(name), reply, baseline)
         task.check()
         return task
@@ -63,28 +77,32 @@ class Task(Generic[ReplyT]):
         return self.prompt.version
 
     def check(self) -> None:
-        """Raises PromptError unless the prompt names this reply's class and its examples are answered in its shape."""
-        file, expected = f"prompts/{self.name}.yaml", self.reply.__name__
+        """Raise PromptError unless the prompt names this reply's class and its examples have valid replies."""
+        file = f"prompts/{self.name}.yaml"
+        expected = _PLAIN_TEXT if self.reply is str else self.reply.__name__
         if self.prompt.response != expected:
-            raise PromptError(f"{file}: response is {self.prompt.response!r}, but the task's module reads {expected}")
+            raise PromptError(f"{file}: response is {self.prompt.response!r}, but the task's module reads {expected!r}")
         try:
-            _ = self._examples
+            _ = self._example_turns
         except ValidationError as error:
-            raise PromptError(f"{file}: an example's reply is no {expected}: {explained(error)}") from error
+            raise PromptError(f"{file}: an example's reply is no {expected}: {validation_message(error)}") from error
         except ValueError as error:
-            raise PromptError(f"{file}: an example's slots don't fit: {error}") from error
+            raise PromptError(f"{file}: an example does not fit: {error}") from error
 
     def with_criteria(self, criteria: Criteria) -> Task[ReplyT]:
-        """The same task by other criteria; its requests have other keys. Raises PromptError as the prompt does."""
+        """Return the task with other criteria; its requests have other keys. Raises PromptError as the prompt does."""
         return replace(self, prompt=self.prompt.with_criteria(criteria))
 
     def request(self, slots: Mapping[str, Any], *, endpoint: str, sampling: Mapping[str, Any] | None = None) -> Request:
-        """The request that asks this of `endpoint`, key included. `sampling` is the endpoint's own.
+        """Return the request that asks an endpoint this task, with its key.
 
-        Slot values are whatever JSON holds. Raises ValueError naming the task and the slots where they don't fit.
+        Args:
+            slots: values that JSON can hold. ValueError names the task and the slots that do not fit.
+            endpoint: the endpoint's name.
+            sampling: the endpoint's `sampling`.
         """
         system, user = self.prompt.render(slots)
-        messages = [system, *self._examples, user]
+        messages = [system, *self._example_turns, user]
         request = Request(
             "", self.name, self.version, endpoint, dict(slots), messages, self._schema, dict(sampling or {})
         )
@@ -92,31 +110,49 @@ class Task(Generic[ReplyT]):
         return request
 
     def parse(self, response: Response) -> ReplyT:
-        """The reply in a response. Raises Unparsable, whose reason says why there is none."""
-        return self._read(complete_text(response))
-
-    def by_rules(self, slots: Mapping[str, Any]) -> str:
-        """The baseline's reply, as JSON."""
-        return self.baseline(slots).model_dump_json()
-
-    def _read(self, text: str) -> ReplyT:
+        """Return the reply in a response. Raises Unparsable, whose reason says why there is none."""
+        text = reply_text(response)
+        if not issubclass(self.reply, BaseModel):
+            return cast(ReplyT, text)
         try:
-            return self.reply.model_validate_json(unfenced(text))
+            return cast(ReplyT, self.reply.model_validate_json(strip_code_fence(text)))
         except ValidationError as error:
             not_json = error.errors()[0]["type"] == "json_invalid"
-            raise Unparsable("invalid_json" if not_json else "wrong_shape", explained(error)) from None
+            raise Unparsable("invalid_json" if not_json else "wrong_shape", validation_message(error)) from None
+
+    def by_rules(self, slots: Mapping[str, Any]) -> str:
+        """Return the baseline's reply as text, in JSON where it is structured."""
+        reply = self.baseline(slots)
+        return reply.model_dump_json() if isinstance(reply, BaseModel) else reply
 
     @cached_property
     def _schema(self) -> dict[str, Any]:
-        return self.reply.model_json_schema()
+        return self.reply.model_json_schema() if issubclass(self.reply, BaseModel) else {}
 
     @cached_property
-    def _examples(self) -> list[dict[str, str]]:
-        return self.prompt.turns(lambda reply: orjson.dumps(self.reply.model_validate(reply).model_dump()).decode())
+    def _example_turns(self) -> list[dict[str, str]]:
+        return self.prompt.example_turns(self._example_text)
+
+    def _example_text(self, reply: Any) -> str:
+        if issubclass(self.reply, BaseModel):
+            return orjson.dumps(self.reply.model_validate(reply).model_dump()).decode()
+        if not isinstance(reply, str) or not reply.strip():
+            raise ValueError("its reply is no text, as the replies of this task are")
+        return reply.strip()
 
 
-def complete_text(response: Response) -> str:
-    """A response's text without space around it. Raises Unparsable where asking failed, or it is empty or cut short."""
+def find_task(name: str) -> Task[Any]:
+    """Return the task of a prompt in `prompts/`, defined in the module that the prompt names. Raises PromptError."""
+    module = Prompt.load(name).module
+    if module:
+        for value in vars(import_module(module)).values():
+            if isinstance(value, Task) and value.name == name:
+                return value
+    raise PromptError(f"prompts/{name}.yaml: module {module!r} defines no task {name}; give the Task itself")
+
+
+def reply_text(response: Response) -> str:
+    """Return a response's text, stripped. Raises Unparsable for a failed request, and an empty or truncated text."""
     if response.reason:
         raise Unparsable("failed_request", f"{response.reason}: {response.text}")
     if response.finish_reason in _CUT_SHORT:
@@ -127,7 +163,40 @@ def complete_text(response: Response) -> str:
     return text
 
 
-def unfenced(text: str) -> str:
-    """A reply without the Markdown fence that models like to put around JSON."""
+def strip_code_fence(text: str) -> str:
+    """Return a reply without the Markdown fence that models often put around JSON."""
     fenced = _FENCED.match(text)
     return fenced[1] if fenced else text
+
+
+def request_key(request: Request) -> str:
+    """Return 32 hexadecimal digits (BLAKE2b, 128 bits) of all fields of a request but its key, as canonical JSON.
+
+    A field added to Request becomes part of the key by itself, so no response is read back for another request. The
+    order of keys in slots, schema and sampling does not matter.
+    """
+    content = {name: getattr(request, name) for name in _KEYED}
+    try:
+        canonical = orjson.dumps(content, option=orjson.OPT_SORT_KEYS)
+    except TypeError as error:
+        raise ValueError(f"task {request.task}: its slots or sampling hold what JSON can't: {error}") from error
+    return blake2b(canonical, digest_size=16).hexdigest()
+
+
+def source_digest(*modules: str) -> str:
+    """Return 16 hexadecimal digits of all .py and .yaml files of these modules and packages, which are not imported.
+
+    It identifies the baseline's rules in the keys of its requests: after a change of a rule, no response of the old
+    rule is read back, and no version number has to be raised by hand.
+    """
+    digest = blake2b(digest_size=8)
+    for module in modules:
+        spec = find_spec(module)
+        if spec is None or spec.origin is None:
+            raise ValueError(f"there is no module {module}")
+        root, files = Path(spec.origin).parent, [Path(spec.origin)]
+        if spec.submodule_search_locations:
+            files = sorted(path for path in root.rglob("*") if path.suffix in (".py", ".yaml"))
+        for file in files:
+            digest.update(f"{module}/{file.relative_to(root).as_posix()}\0".encode() + file.read_bytes() + b"\0")
+    return digest.hexdigest()

@@ -1,4 +1,4 @@
-"""Bytes to a server and back, over one warm session."""
+"""HTTP to a model server: one session, bounded bodies, and an API key that no text reveals."""
 
 from __future__ import annotations
 
@@ -6,26 +6,32 @@ import asyncio
 import time
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
-from dataclasses import replace
 from typing import Any
 
 import aiohttp
 from yarl import URL
 
-from fdarx_core.llm.exchange import EndpointStopped, Wire
-from fdarx_core.llm.faults import connection_failure, status_failure
-from fdarx_core.llm.guards import MOST_STREAMED, Bound, read_body
-from fdarx_core.llm.models import ModelConfig
-from fdarx_core.llm.sse import Event, Events
-from fdarx_core.llm.veil import Veil
+from fdarx_core.llm.failures import TRANSIENT, EndpointStopped, Failure, connection_failure, status_failure
+from fdarx_core.llm.model_config import ModelConfig
+from fdarx_core.llm.wire_formats import EventDecoder, ServerSentEvent, WireFormat
 
 _CONNECT_S = 30.0
+_MAX_BODY_BYTES = 8 << 20
+_MAX_STREAM_BYTES = 64 << 20
+"""Of a streamed reply: each few characters of its text come in some hundred bytes."""
+_MAX_BLANK_BYTES = 64 << 10
+_BLANK = b" \t\r\n\\nrt"
+"""White space as a JSON body holds it: plain between values, escaped within them."""
+_HIDDEN = "[key]"
 
 
 class Transport:
-    """Opened when first used, with the key that the environment then holds; what is pickled is unopened."""
+    """The session with one server. It opens at first use, with the key that the environment then holds.
 
-    def __init__(self, config: ModelConfig, wire: Wire) -> None:
+    A pickled transport holds neither session nor key.
+    """
+
+    def __init__(self, config: ModelConfig, wire: WireFormat) -> None:
         self.answered_at = 0.0
         self._config, self._wire = config, wire
         self._url = URL(wire.url(config.base_url))
@@ -36,55 +42,60 @@ class Transport:
         return self.__dict__ | {"_session": None, "_key": ""}
 
     async def post(self, body: bytes) -> bytes:
-        """The body of a reply with status 200. Raises Failure for any other, EndpointStopped without a key."""
+        """Return the body of a reply with status 200. Raises Failure for any other, EndpointStopped without a key."""
         session = self._session or self._open()
         try:
             async with session.post(self._url, data=body, allow_redirects=False) as reply:
-                data = await read_body(reply.content)
+                data = await self._checked_body(reply)
         except (aiohttp.ClientError, asyncio.TimeoutError, OSError) as error:
-            # no context: it would hold the request, and so its headers
+            # no context: it would hold the request, and so the key in its headers
             raise connection_failure(error, self.answered_at > 0) from None
-        data = self._without_key(data)
-        if reply.status != 200:
-            raise status_failure(reply.status, reply.headers, data, self.answered_at > 0)
         self.answered_at = time.monotonic()
         return data
 
-    async def events(self, body: bytes) -> AsyncGenerator[Event, None]:
-        """The events of a reply with status 200 as they come; one event where the reply is JSON, and no stream.
+    async def events(self, body: bytes) -> AsyncGenerator[ServerSentEvent, None]:
+        """Yield the events of a reply as they arrive; a reply in plain JSON is one event.
 
         Raises as `post`. Closing the generator before its end closes the connection.
         """
         session = self._session or self._open()
         try:
             async with session.post(self._url, data=body, allow_redirects=False) as reply:
-                if reply.status != 200:
-                    data = self._without_key(await read_body(reply.content))
-                    raise status_failure(reply.status, reply.headers, data, self.answered_at > 0)
+                if reply.status != 200 or reply.content_type == "application/json":
+                    data = await self._checked_body(reply)
+                    self.answered_at = time.monotonic()
+                    yield ServerSentEvent("", data)
+                    return
                 async with aclosing(_events_of(reply)) as events:
-                    async for event in events:
+                    async for name, data in events:
                         self.answered_at = time.monotonic()
-                        yield replace(event, data=self._without_key(event.data))
+                        yield ServerSentEvent(name, self._without_key(data))
         except (aiohttp.ClientError, asyncio.TimeoutError, OSError) as error:
             raise connection_failure(error, self.answered_at > 0) from None
 
-    def _without_key(self, data: bytes) -> bytes:
-        return data.replace(self._key.encode(), b"[key]") if self._key else data
-
-    def veil(self) -> Veil:
-        """What covers the key in a text that comes in pieces. Raises EndpointStopped without a key."""
+    def redactor(self) -> Redactor:
+        """Return what removes the key from a streamed text. Raises EndpointStopped without a key."""
         if not self._session:
             self._open()
-        return Veil(self._key)
+        return Redactor(self._key)
 
-    def scrubbed(self, text: str) -> str:
-        """The text without the key, which a server may have said back."""
-        return text.replace(self._key, "[key]") if self._key else text
+    def redacted(self, text: str) -> str:
+        """Return the text without the key, which a server may have repeated."""
+        return text.replace(self._key, _HIDDEN) if self._key else text
 
     async def close(self) -> None:
         if self._session:
             await self._session.close()
             self._session = None
+
+    async def _checked_body(self, reply: aiohttp.ClientResponse) -> bytes:
+        data = self._without_key(await read_body(reply.content))
+        if reply.status != 200:
+            raise status_failure(reply.status, reply.headers, data, self.answered_at > 0)
+        return data
+
+    def _without_key(self, data: bytes) -> bytes:
+        return data.replace(self._key.encode(), _HIDDEN.encode()) if self._key else data
 
     def _open(self) -> aiohttp.ClientSession:
         config = self._config
@@ -101,13 +112,58 @@ class Transport:
         return self._session
 
 
-async def _events_of(reply: aiohttp.ClientResponse) -> AsyncGenerator[Event, None]:
-    if reply.content_type == "application/json":
-        yield Event("", await read_body(reply.content))
-        return
-    events, bound = Events(), Bound(MOST_STREAMED)
+class Redactor:
+    """Replaces a secret in a streamed text, also where the secret is spread over several pieces."""
+
+    def __init__(self, secret: str) -> None:
+        self._secret, self._held_back = secret, ""
+
+    def feed(self, piece: str) -> str:
+        """Return the text that is safe to show so far; a possible beginning of the secret is held back."""
+        if not self._secret:
+            return piece
+        text = (self._held_back + piece).replace(self._secret, _HIDDEN)
+        longest = min(len(text), len(self._secret) - 1)
+        size = next((size for size in range(longest, 0, -1) if text.endswith(self._secret[:size])), 0)
+        self._held_back = text[len(text) - size :]
+        return text[: len(text) - size]
+
+    def finish(self) -> str:
+        """Return what was held back, at the end of the text."""
+        rest, self._held_back = self._held_back, ""
+        return rest
+
+
+class BodyLimit:
+    """Bounds one body: at most `max_bytes` in all, and at most 64 KiB of nothing but white space in a row."""
+
+    def __init__(self, max_bytes: int) -> None:
+        self._max_bytes = max_bytes
+        self._size = self._blank = 0
+
+    def check(self, chunk: bytes) -> bytes:
+        """Return the chunk. Raises Failure whitespace_loop or transient_reply_too_large."""
+        self._size += len(chunk)
+        self._blank = 0 if chunk.strip(_BLANK) else self._blank + len(chunk)
+        if self._blank > _MAX_BLANK_BYTES:
+            raise Failure(
+                "whitespace_loop", f"gave up after {self._size} bytes, the last {self._blank} all white space"
+            )
+        if self._size > self._max_bytes:
+            raise Failure(f"{TRANSIENT}reply_too_large", f"gave up after {self._size} bytes")
+        return chunk
+
+
+async def read_body(stream: aiohttp.StreamReader) -> bytes:
+    """Return a whole body of at most 8 MiB. Raises as `BodyLimit.check`, without reading the rest."""
+    limit = BodyLimit(_MAX_BODY_BYTES)
+    return b"".join([limit.check(chunk) async for chunk in stream.iter_any()])
+
+
+async def _events_of(reply: aiohttp.ClientResponse) -> AsyncGenerator[ServerSentEvent, None]:
+    decoder, limit = EventDecoder(), BodyLimit(_MAX_STREAM_BYTES)
     async for chunk in reply.content.iter_any():
-        for event in events.of(bound.take(chunk)):
+        for event in decoder.feed(limit.check(chunk)):
             yield event
-    for event in events.rest():
+    for event in decoder.finish():
         yield event

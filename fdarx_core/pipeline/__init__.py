@@ -1,1 +1,1 @@
-"""The rooms put together as streaming operators. The only room that imports Ray Data."""
+"""The runner: rows in parts go through steps; executors run them in this process or on Ray."""

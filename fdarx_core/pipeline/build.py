@@ -1,147 +1,231 @@
-"""A whole build: the flow over what is not done yet, then the benchmark, the report and the accounts."""
+"""A whole build: labels selected, taken through the steps in parts, then the benchmark and the report."""
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from typing import Any
+from hashlib import sha256
+from typing import Any, TypeVar
 
 from fdarx_core.filters.judges import JUDGES, Judge
-from fdarx_core.generation.contexts import Amounts
-from fdarx_core.labels import Identity, Selection
-from fdarx_core.labels.sources import Inputs
-from fdarx_core.llm import ResponseStore
-from fdarx_core.llm.ledger import ledger
-from fdarx_core.pipeline.accounts import check_accounts
-from fdarx_core.pipeline.control import Control
-from fdarx_core.pipeline.corpus import Corpus, Progress, choose_labels
-from fdarx_core.pipeline.dossier import total
-from fdarx_core.pipeline.flow import Flow, numbered_parts
-from fdarx_core.pipeline.meters import tell_stages
-from fdarx_core.pipeline.outside import Outside
-from fdarx_core.pipeline.plan import Roles, build_steps
-from fdarx_core.pipeline.planning import Planned, PlanRow, add_up
-from fdarx_core.pipeline.running import store_of, timed
-from fdarx_core.pipeline.sink import ACCOUNTS, Sink
-from fdarx_core.records import Reject, StageCount
+from fdarx_core.generation.contexts import GenerationConfig
+from fdarx_core.labels import BadDocument, Identity, Selection, Source, identify, read_source, select
+from fdarx_core.llm import AskingStopped, ModelConfig, ResponseStore
+from fdarx_core.pipeline.asking import ClientPool
+from fdarx_core.pipeline.build_steps import STAGES, LabelState, Roles, baseline, build_steps, check_accounts, total
+from fdarx_core.pipeline.executor import Work
+from fdarx_core.pipeline.job import PipelineJob, check_inputs
+from fdarx_core.pipeline.planning import Planned
+from fdarx_core.pipeline.steps import Part, Stage
+from fdarx_core.records import Label, Passage, QuestionAnswer, Reject, StageCount, Verdict
 from fdarx_core.report import build_report
-from fdarx_core.storage import RunConflict, RunDirectory, read_records, write_records
-from fdarx_core.storage.benchmark import write_benchmark
+from fdarx_core.storage import RunDirectory, read_records, write_records
+from fdarx_core.storage.benchmark_reader import write_benchmark
+from fdarx_core.storage.sources import Inputs
+
+LABELS_PER_PART = 8
+"""Labels of a part: the grain of parallel work, of resuming, and of memory (a few MB)."""
+
+_SOURCES_PER_TASK = 64
+
+Item = TypeVar("Item")
+
+
+class EmptySelection(ValueError):
+    """No label was left to build from. The message says what was found and why it was not taken."""
 
 
 @dataclass(frozen=True, slots=True)
-class What:
+class BuildSpec:
     """What a build is: which labels, how much to ask of each, who judges by what, and how much asking may take."""
 
     inputs: Inputs
     selection: Selection = field(default_factory=Selection)
-    amounts: Amounts = field(default_factory=Amounts)
+    amounts: GenerationConfig = field(default_factory=GenerationConfig)
     roles: Roles = field(default_factory=Roles)
     max_requests: int | None = None
     max_cost: float | None = None
-    reuse: Sequence[RunDirectory] = ()
     judges: Sequence[Judge] = JUDGES
-
-    def flow(self, store: ResponseStore) -> Flow:
-        outside = Outside(self.roles.used, self.max_requests, self.max_cost)
-        return Flow(build_steps(self.amounts, self.roles, self.judges), store, outside)
-
-
-def plan_build(what: What, store: ResponseStore, progress: Progress) -> list[PlanRow]:
-    """What the build would ask of whom, without asking; `store` stays empty. Raises EmptySelection."""
-    return add_up(planned_parts(what, store, progress), what.roles.models)
-
-
-def planned_parts(what: What, store: ResponseStore, progress: Progress) -> Iterator[list[Planned]]:
-    """The same, each request, part by part."""
-    corpus = choose_labels(what.inputs, what.selection, progress)
-    parts = numbered_parts(corpus.labels)
-    for done, part in enumerate(what.flow(store).plan_parts(parts), 1):
-        progress("plan", done, len(parts), [])
-        yield part
 
 
 @dataclass(slots=True)
-class Build:
-    """One build into a run directory; it may be interrupted anywhere and run again in a new process."""
+class Corpus:
+    """The selected labels by set id, the rejects and accounts of selecting them, and set ids that were not found."""
 
-    run: RunDirectory
-    what: What
-    progress: Progress
-    flow: Flow | None = None
-    timings: dict[str, float] = field(default_factory=dict)
+    labels: list[Identity]
+    rejects: list[Reject]
+    counts: list[StageCount]
+    not_found: list[str]
 
     @property
-    def control(self) -> Control | None:
-        """The line to the conversation, once there is one."""
-        return self.flow.control if self.flow else None
+    def digest(self) -> str:
+        """A digest of the selected labels: their set ids and the bytes of their files."""
+        return sha256("".join(sorted(f"{one.set_id}:{one.sha256}" for one in self.labels)).encode()).hexdigest()
+
+    @property
+    def parts(self) -> list[Part]:
+        """The labels in parts, which depend on nothing but the labels, so that a resumed run has the same."""
+        return [Part(number, labels) for number, labels in enumerate(_cut(self.labels, LABELS_PER_PART))]
+
+
+@dataclass(slots=True, kw_only=True)
+class Build(PipelineJob):
+    """One build into a run directory; see `PipelineJob`."""
+
+    spec: BuildSpec
+
+    @property
+    def models(self) -> Mapping[str, ModelConfig]:
+        return self.spec.roles.models
 
     def run_all(self) -> dict[str, Any]:
-        """Build, write the benchmark and the report, and mark the run complete; returns what `run.json` then says.
+        """Build, write the benchmark and the report, and mark the run complete.
 
-        Raises EmptySelection, RunConflict when the input changed since the run began, and what ended asking.
+        Raises EmptySelection, RunConflict when the labels changed since the run began, and what ended asking.
         """
-        with timed(self.timings, "identify"):
-            corpus = choose_labels(self.what.inputs, self.what.selection, self.progress)
-        self._check_input(corpus.digest)
-        with timed(self.timings, "build"):
+        with self.timed("identify"):
+            corpus = self.corpus()
+        check_inputs(self.run, corpus.digest, "other labels")
+        with self.timed("build"):
             counts = self._build(corpus)
         return self._publish(corpus, total([*corpus.counts, *counts]))
 
-    def _check_input(self, digest: str) -> None:
-        """Parts of a run must all come from the same labels; the first start notes which, a later one compares."""
-        note = self.run.file("input.json")
-        if self.run.resumed and note.exists():
-            if json.loads(note.read_text())["digest"] != digest:
-                raise RunConflict(
-                    f"{self.run.root} was begun with other labels than those found now; choose another --out, "
-                    "or bring the first ones back"
-                )
-        else:
-            note.write_text(json.dumps({"digest": digest}) + "\n")
+    def planned_parts(self) -> Iterator[list[Planned]]:
+        """See `PipelineJob`. Raises EmptySelection."""
+        parts = self.corpus().parts
+        yield from self.plan_work(self.work(parts, ResponseStore(self.run.file("responses"))), len(parts))
+
+    def corpus(self) -> Corpus:
+        """Identify all documents of the inputs and select among them. Raises EmptySelection."""
+        inputs, selection = self.spec.inputs, self.spec.selection
+        found: list[Identity] = []
+        rejects = list(inputs.rejects)
+        done = 0
+        self.progress("identify", 0, len(inputs.sources), "")
+        for sources, identities, bad in self.executor.map(identify_sources, _cut(inputs.sources, _SOURCES_PER_TASK)):
+            found += identities
+            rejects += bad
+            done += sources
+            self.progress("identify", done, len(inputs.sources), "")
+        unread = sum(reject.stage == "read" for reject in rejects)
+        read = len(found) + len(rejects) - unread
+        counts = [
+            StageCount("read", read + unread, read, unread, read),
+            StageCount("identify", read, len(found), len(rejects) - unread, len(found)),
+        ]
+        chosen, unselected = select(found, selection)
+        counts.append(StageCount("select", len(found), len(chosen), len(unselected), len(chosen)))
+        rejects = sorted(rejects + unselected, key=lambda one: (one.stage, one.reason, one.id, one.source))
+        if not chosen:
+            raise EmptySelection(_why_empty(rejects))
+        return Corpus(chosen, rejects, counts, sorted(selection.set_ids - {one.set_id for one in found}))
+
+    def work(self, parts: Sequence[Part], store: ResponseStore) -> Work:
+        """Return the work that makes these parts and writes them into the run."""
+        spec = self.spec
+        steps = build_steps(spec.amounts, spec.roles, spec.judges)
+        stage = Stage("build", _states, steps, _Writer(self.run), window=16)
+        clients = ClientPool(spec.roles.used, spec.max_requests, spec.max_cost)
+        return Work([(stage, parts)], clients, baseline(), store)
 
     def _build(self, corpus: Corpus) -> list[StageCount]:
-        parts = numbered_parts(corpus.labels)
+        parts = corpus.parts
         write_records(self.run.part("rejects", len(parts)), corpus.rejects, Reject)
-        counts, waiting = self._standing(parts)
-        self.flow = self.what.flow(self._store())
-        for made in self.flow.build_parts(waiting, Sink(self.run)):
-            tell_stages(self.run.root.name, made)
-            counts = total([*counts, *made])
-            done = next(count.rows_in for count in counts if count.stage == "passages")
-            self.progress("build", done, len(corpus.labels), counts)
+        finished = {location.name for location in self.run.parts("stages")}
+        waiting = [part for part in parts if self.run.part("stages", part.number).name not in finished]
+        accounts = [self.run.part("stages", part.number) for part in parts]
+        counts = total(row for place in accounts if place.name in finished for row in read_records(place, StageCount))
+        self._show(counts, len(corpus.labels))
+        for result in self.executor.run(self.work(waiting, self.store())):
+            if result.ended:
+                raise AskingStopped(result.ended)
+            self._count(result.account)
+            counts = total([*counts, *result.account])
+            self._show(counts, len(corpus.labels))
         return counts
 
-    def _standing(
-        self, parts: Sequence[tuple[int, Sequence[Identity]]]
-    ) -> tuple[list[StageCount], list[tuple[int, Sequence[Identity]]]]:
-        """The accounts of parts that an earlier start made, and the parts that are still to make."""
-        standing = {location.name for location in self.run.parts(ACCOUNTS)}
-        waiting = [part for part in parts if self.run.part(ACCOUNTS, part[0]).name not in standing]
-        done = [self.run.part(ACCOUNTS, number) for number, _ in parts]
-        made = (read_records(location, StageCount) for location in done if location.name in standing)
-        return total(count for rows in made for count in rows), waiting
+    def _show(self, counts: Sequence[StageCount], labels: int) -> None:
+        done = next((count.rows_in for count in counts if count.stage == "passages"), 0)
+        made = next((count.rows_out for count in counts if count.stage == STAGES[-1]), None)
+        rejected = sum(count.rejected for count in counts)
+        self.progress("build", done, labels, "" if made is None else f"{made:,} questions, {rejected:,} rejects")
 
-    def _store(self) -> ResponseStore:
-        """The run's store, its index read once, here, for all workers."""
-        store = store_of(self.run, self.what.reuse)
-        store.index()
-        return store
+    def _count(self, counts: Sequence[StageCount]) -> None:
+        run = self.run.root.name
+        for count in counts:
+            if count.stage == "passages":
+                self.executor.count("fdarx_run_labels", count.rows_in, {"run": run, "model": ""})
+            self.executor.count("fdarx_run_rejects", count.rejected, {"run": run, "stage": count.stage})
 
     def _publish(self, corpus: Corpus, stages: list[StageCount]) -> dict[str, Any]:
         check_accounts(stages)
-        inputs = self.what.inputs
+        inputs = self.spec.inputs
         read = {"digest": corpus.digest, "files": len(inputs.sources), "ignored": inputs.ignored}
         summary: dict[str, Any] = {
             "input": {**read, "set_ids_not_found": corpus.not_found},
             "stages": [asdict(stage) for stage in stages],
             "timings": self.timings,
-            "asked": [asdict(row) for row in ledger(store_of(self.run), self.what.roles.models)],
+            "asked": self.asked(),
         }
-        with timed(self.timings, "publish"):
-            self.progress("publish", 0, 1, stages)
+        with self.timed("publish"):
+            self.progress("publish", 0, 1, "")
             summary["questions"] = write_benchmark(self.run, about={**self.run.info(), **summary})
             self.run.file("report.html").write_text(build_report(self.run, summary))
         self.run.finish(summary)
         return self.run.info()
+
+
+def identify_sources(sources: Sequence[Source]) -> tuple[int, list[Identity], list[Reject]]:
+    """Return the number of sources, the identities of their documents, and rejects for what can't be read."""
+    found: list[Identity] = []
+    rejects: list[Reject] = []
+    for source in sources:
+        for document in read_source(source):
+            if isinstance(document, Reject):
+                rejects.append(document)
+                continue
+            try:
+                found.append(identify(document[1], document[0]))
+            except BadDocument as error:
+                name = document[0].name
+                rejects.append(Reject(name, "identify", error.reason, error.detail, source=name))
+    return len(sources), found, rejects
+
+
+def _states(part: Part) -> list[LabelState]:
+    return [LabelState(identity) for identity in part.inputs]
+
+
+@dataclass(frozen=True, slots=True)
+class _Writer:
+    """Writes one part of a run. The accounts are written last: a part that has them is complete, and is not made again
+    when a run resumes."""
+
+    run: RunDirectory
+
+    def __call__(self, part: int, states: Sequence[LabelState]) -> list[StageCount]:
+        """Write the states, which come by set id; returns the accounts of the part."""
+        counts = total(count for state in states for count in state.counts)
+        self._write("labels", part, [state.label for state in states if state.label is not None], Label)
+        self._write("passages", part, [row for state in states for row in state.passages], Passage)
+        self._write("candidates", part, [row for state in states for row in state.candidates], QuestionAnswer)
+        self._write("questions", part, [row for state in states for row in state.questions], QuestionAnswer)
+        self._write("verdicts", part, [row for state in states for row in state.verdicts], Verdict)
+        self._write("rejects", part, [row for state in states for row in state.rejects], Reject)
+        self._write("stages", part, counts, StageCount)
+        return counts
+
+    def _write(self, kind: str, part: int, rows: Sequence[object], record: type) -> None:
+        write_records(self.run.part(kind, part), rows, record)
+
+
+def _why_empty(rejects: Sequence[Reject]) -> str:
+    reasons: dict[str, int] = {}
+    for reject in rejects:
+        reasons[reject.reason] = reasons.get(reject.reason, 0) + 1
+    listed = ", ".join(f"{count} {reason}" for reason, count in sorted(reasons.items())) or "no document was found"
+    return f"no label is left to build from ({listed}); see --document-types, --exclude-routes and --set-ids"
+
+
+def _cut(items: Sequence[Item], size: int) -> list[Sequence[Item]]:
+    return [items[start : start + size] for start in range(0, len(items), size)]

@@ -1,4 +1,4 @@
-"""Building an index: documents are cut, what is new is embedded by Ray actors, and a version is committed last."""
+"""Building an index: documents are cut, what is new is embedded, and a version is committed last."""
 
 from __future__ import annotations
 
@@ -6,13 +6,12 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from fdarx_core.documents import chunks_of, read_documents, read_run
-from fdarx_core.pipeline.sweep.windows import crew_of
+from fdarx_core.documents import chunk_document, read_documents, read_label_chunks
+from fdarx_core.pipeline.executor import Executor
 from fdarx_core.records import Chunk, Reject
-from fdarx_core.retrieval.dense import SentenceEncoder
-from fdarx_core.retrieval.encoder_info import EncoderInfo
+from fdarx_core.retrieval.encoders import EncoderInfo, SentenceEncoder
 from fdarx_core.retrieval.index import IndexConflict, IndexStore, Manifest
-from fdarx_core.retrieval.index.corpus import searchable
+from fdarx_core.retrieval.index.chunk_table import chunk_search_text
 from fdarx_core.retrieval.index.manifest import same_encoder
 from fdarx_core.storage import Location
 
@@ -54,6 +53,7 @@ class Indexed:
 class Indexing:
     """One build into an index. Run again after an end of any kind, it embeds only what is not yet written."""
 
+    executor: Executor
     place: Location
     chunk_size: int
     overlap: int
@@ -69,7 +69,7 @@ class Indexing:
         """
         store, done = IndexStore(self.place), Indexed()
         loaded = self.embedding.load() if self.embedding else None
-        encoder, done.reads = (loaded.info, loaded.longest) if loaded else (None, 0)
+        encoder, done.reads = (loaded.info, loaded.max_tokens) if loaded else (None, 0)
         base = store.current()
         if base is not None and not self.rebuild:
             self._check(base, encoder)
@@ -99,12 +99,12 @@ class Indexing:
     def _documents(self, sources: Sequence[str], runs: Sequence[str], done: Indexed) -> Iterator[list[Chunk]]:
         """The chunks of each document; what can't be read becomes a reject."""
         for run in runs:
-            yield from read_run(run)
+            yield from read_label_chunks(run)
         for one in read_documents(sources) if sources else ():
             if isinstance(one, Reject):
                 done.rejects.append(one)
             else:
-                yield chunks_of(one, self.chunk_size, self.overlap)
+                yield chunk_document(one, self.chunk_size, self.overlap)
 
     def _segments(
         self,
@@ -135,11 +135,12 @@ class Indexing:
             for chunks in segments:
                 yield store.write_segment(chunks), len(chunks)
             return
-        yield from crew_of(_Embedder, (self.place, self.embedding), on_gpus=True).each("write", segments)
+        resource = self.executor.models_resource(_Embedder, self.place, self.embedding)
+        yield from self.executor.map_resource(resource, "write", segments)
 
 
 class _Embedder:
-    """A Ray actor that holds the model."""
+    """Holds the embedding model."""
 
     def __init__(self, place: Location, embedding: Embedding) -> None:
         self._store, self._encoder = IndexStore(place), embedding.load()
@@ -147,9 +148,9 @@ class _Embedder:
     def write(self, chunks: list[Chunk]) -> tuple[str, int]:
         """Embed and write one segment, unless a build that did not come to its end has written it already."""
         info = self._encoder.info
-        name = self._store.written(chunks, info)
+        name = self._store.find_segment(chunks, info)
         if name is None:
-            vectors = self._encoder.encode([searchable(chunk) for chunk in chunks])
+            vectors = self._encoder.encode([chunk_search_text(chunk) for chunk in chunks])
             name = self._store.write_segment(chunks, vectors, info)
         return name, len(chunks)
 

@@ -1,15 +1,14 @@
-"""What a build will ask, before it asks: the built-in rules stand in for the models, so that later steps have work."""
+"""Plans: what a run would ask, before it asks. The built-in rules answer in place of models, so that later steps have
+work; how many tokens a prefix cache would save is counted along."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import TypeAlias
 
 from fdarx_core.llm import Baseline
-from fdarx_core.llm.models import ModelConfig
-from fdarx_core.llm.tokens import counter_of
-from fdarx_core.pipeline.prefixes import Prefixes
-from fdarx_core.pipeline.stepping import File, Step, run_steps
+from fdarx_core.llm.model_config import FRAME_TOKENS, ModelConfig, TokenCounter, token_counter
 from fdarx_core.records import Request, Response
 
 
@@ -43,6 +42,26 @@ class Planned:
     completion_tokens: int
 
 
+_Counted: TypeAlias = Sequence[tuple[str, int]]
+"""The texts of a prompt's messages, each with its tokens, the template's marks included."""
+
+
+@dataclass(slots=True)
+class Prefixes:
+    """Counts the prompts to each endpoint, one after another, in the order in which they would be asked."""
+
+    _before: dict[str, _Counted] = field(default_factory=dict)
+
+    def count(self, endpoint: str, messages: Sequence[dict[str, str]], counter: TokenCounter) -> tuple[int, int]:
+        """Tokens of the prompt, and how many of them the prompt before begins with as well."""
+        before = self._before.get(endpoint, ())
+        known = dict(before)  # so that a label that stands in forty prompts is counted once
+        texts = [message["content"] for message in messages]
+        now = [(text, known[text] if text in known else counter(text) + FRAME_TOKENS) for text in texts]
+        self._before[endpoint] = now
+        return sum(tokens for _, tokens in now), _shared(before, now, counter)
+
+
 @dataclass(slots=True)
 class Tally:
     """Answers as the rules would, and notes what a model in their place would read and write."""
@@ -57,23 +76,18 @@ class Tally:
         self.planned += [self._count(*pair) for pair in zip(requests, responses, strict=True)]
         return responses
 
+    def note(self, requests: Sequence[Request]) -> None:
+        """Record requests to an endpoint that reads no tokens."""
+        self.planned += [Planned(int(one.key[:16], 16), one.task, one.endpoint, 0, 0, 0) for one in requests]
+
     def _count(self, request: Request, response: Response) -> Planned:
         model = self.models.get(request.endpoint)
         prompt, shared, completion = 0, 0, 0  # rules read none
         if model is not None:
-            counter, _ = counter_of(model)
+            counter, _ = token_counter(model)
             prompt, shared = self.prefixes.count(request.endpoint, request.messages, counter)
             completion = counter(response.text)
         return Planned(int(request.key[:16], 16), request.task, request.endpoint, prompt, shared, completion)
-
-
-def plan_part(
-    steps: Sequence[Step[File]], rules: Baseline, models: Mapping[str, ModelConfig], files: Sequence[File]
-) -> list[Planned]:
-    """What these labels would have asked."""
-    tally = Tally(rules, models)
-    run_steps(steps, files, tally)
-    return tally.planned
 
 
 def add_up(parts: Iterable[Sequence[Planned]], models: Mapping[str, ModelConfig]) -> list[PlanRow]:
@@ -99,8 +113,29 @@ def add_up(parts: Iterable[Sequence[Planned]], models: Mapping[str, ModelConfig]
 def _price(row: PlanRow, model: ModelConfig | None) -> None:
     if model is None:
         return
-    _, row.exact = counter_of(model)
+    _, row.exact = token_counter(model)
     if model.prices is not None:
         counted = Response("", row.task, 0, row.endpoint, "")
         counted.prompt_tokens, counted.completion_tokens = row.prompt_tokens, row.completion_tokens
         row.cost = model.prices.cost(counted)
+
+
+def _shared(before: _Counted, now: _Counted, counter: TokenCounter) -> int:
+    shared = 0
+    for (old, _), (new, tokens) in zip(before, now, strict=False):
+        if old != new:
+            return shared + counter(new[: agreement(old, new)])
+        shared += tokens
+    return shared
+
+
+def agreement(one: str, other: str) -> int:
+    """How many characters both begin with."""
+    low, high = 0, min(len(one), len(other))
+    while low < high:
+        middle = (low + high + 1) // 2
+        if one[low:middle] == other[low:middle]:
+            low = middle
+        else:
+            high = middle - 1
+    return low

@@ -1,167 +1,214 @@
-"""The steps of a build over one dossier."""
+"""Steps, and the stages that are made of them. This module does not import Ray; any executor runs the same steps."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import asyncio
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Generic, Protocol, TypeAlias, TypeVar, runtime_checkable
 
-from fdarx_core.filters import Evidence, drop_duplicates, first_failure
-from fdarx_core.filters.judges import Judge
-from fdarx_core.generation.candidates import from_highlights, understand
-from fdarx_core.generation.contexts import Amounts, contexts, label_text
-from fdarx_core.generation.tasks import TASKS
-from fdarx_core.labels import BadDocument, BadSource, parse_label, read_document
-from fdarx_core.llm import Task
-from fdarx_core.pipeline.dossier import Dossier
-from fdarx_core.pipeline.stepping import Address, Asked
-from fdarx_core.records import QuestionAnswer, Reject, Request, Verdict
+from fdarx_core.llm import AskingStopped, Baseline, ResponseStore, ask
+from fdarx_core.records import Request, Response
 
+State = TypeVar("State")
+StateIn = TypeVar("StateIn", contravariant=True)
+"""What travels through steps: everything known so far of one label, evaluation sample, question or answer."""
 
-@dataclass(frozen=True, slots=True)
-class Read:
-    """Address → Label and Passages."""
-
-    def __call__(self, dossier: Dossier) -> None:
-        source = dossier.identity.source
-        try:
-            dossier.label, dossier.passages = parse_label(read_document(source), source.name)
-        except (BadDocument, BadSource) as error:
-            self._drop(dossier, error.reason, error.detail)
-            return
-        if dossier.passages:
-            dossier.close("passages", 1, 1, len(dossier.passages))
-        else:
-            self._drop(dossier, "no_body", "no section of the label has text")
-
-    def _drop(self, dossier: Dossier, reason: str, detail: str) -> None:
-        set_id, name = dossier.identity.set_id, dossier.identity.source.name
-        dossier.label = None
-        dossier.close("passages", 1, 0, 0, [Reject(set_id, "passages", reason, detail, set_id, name)])
+Exchange: TypeAlias = tuple[Request, Response]
+Answer = Callable[[Sequence[Request]], list[Response]]
 
 
 @dataclass(frozen=True, slots=True)
-class Choose:
-    """Passages → Contexts: what to ask about."""
+class Address:
+    """Where a request goes, and which settings of the endpoint enter its key."""
 
-    amounts: Amounts
-
-    def __call__(self, dossier: Dossier) -> None:
-        if dossier.label is not None:
-            dossier.contexts = contexts(dossier.label, dossier.passages, self.amounts)
-            dossier.close("contexts", 1, 1, len(dossier.contexts))
+    name: str
+    sampling: Mapping[str, Any]
 
 
-@dataclass(frozen=True, slots=True)
-class Generate:
-    """Contexts → candidate questions; those from the Highlights, which nobody is asked for, come first."""
+class FunctionStep(Protocol[StateIn]):
+    """A step that needs nothing but the state, which it changes in place."""
 
-    addresses: Mapping[str, Address]
+    def __call__(self, state: StateIn, /) -> None: ...
+
+
+@runtime_checkable
+class AskStep(Protocol[StateIn]):
+    """A step in two halves, what to ask and what to do with the responses; the executor asks in between."""
 
     @property
     def endpoints(self) -> frozenset[str]:
-        return frozenset(address.name for address in self.addresses.values())
+        """The names of the endpoints that the step asks."""
+        ...
 
-    def requests(self, dossier: Dossier) -> list[Request]:
-        return [_request(TASKS[one.task], one.slots, self.addresses[one.task]) for one in dossier.contexts]
+    def requests(self, state: StateIn, /) -> list[Request]: ...
 
-    def take(self, dossier: Dossier, asked: Sequence[Asked]) -> None:
-        if dossier.label is None:
-            return
-        rejects: list[Reject] = []
-        found: list[QuestionAnswer] = []
-        for context, (_, response) in zip(dossier.contexts, asked, strict=True):
-            made = understand(context, response, dossier.label, dossier.passages)
-            if isinstance(made, Reject):
-                rejects.append(made)
-            else:
-                found.extend(made)
-        dossier.candidates = from_highlights(dossier.label, dossier.passages) + found
-        kept = len(dossier.contexts) - len(rejects)
-        dossier.close("generate", len(dossier.contexts), kept, len(dossier.candidates), rejects)
+    def take(self, state: StateIn, exchanges: Sequence[Exchange], /) -> None:
+        """Receive each of the requests with its response, in the order of the requests."""
+        ...
 
 
-def _request(task: Task[Any], slots: Mapping[str, Any], address: Address) -> Request:
-    return task.request(slots, endpoint=address.name, sampling=address.sampling)
+class StepContext(Protocol):
+    """What a resource step may use. `planning` is true in a plan, where built-in rules answer in place of models."""
+
+    @property
+    def planning(self) -> bool: ...
+
+    async def ask(self, requests: Sequence[Request]) -> list[Response]:
+        """Return one response per request, in order. Raises AskingStopped."""
+        ...
+
+    async def call(self, resource: str, method: str, *arguments: Any) -> Any:
+        """Call a method of a resource of the stage, wherever the executor holds it."""
+        ...
+
+    def note(self, requests: Sequence[Request]) -> None:
+        """Record, in a plan, requests to an endpoint that is no model and that a plan does not ask."""
+        ...
 
 
-def apply_rules(dossier: Dossier) -> None:
-    """Candidates → questions that pass every rule. Source: FDARxBench §B.4, stage 1."""
-    if dossier.label is None:
-        return
-    rejects: list[Reject] = []
-    names = [dossier.label.drug_name, *dossier.label.aliases]
-    whole = label_text(dossier.label, dossier.passages)
-    for question in dossier.candidates:
-        texts = [dossier.passages[index].text for index in question.gold_passages]
-        failure = first_failure(question, Evidence(names, texts, whole))
-        if failure is None:
-            dossier.questions.append(question)
-        else:
-            rejects.append(Reject(question.id, "rules", *failure, question.set_id))
-    kept = len(dossier.questions)
-    dossier.close("rules", len(dossier.candidates), kept, kept, rejects)
+@runtime_checkable
+class ResourceStep(Protocol[StateIn]):
+    """A step that uses something heavy (a model, an index), or asks several times; it gets all states of a part."""
+
+    async def run(self, states: Sequence[StateIn], context: StepContext, /) -> None: ...
 
 
-def keep_one_of_each(dossier: Dossier) -> None:
-    """Questions → questions without exact and near duplicates within the label."""
-    if dossier.label is not None:
-        before = len(dossier.questions)
-        dossier.questions, repeated = drop_duplicates(dossier.questions)
-        dossier.close("duplicates", before, len(dossier.questions), len(dossier.questions), repeated)
+Step: TypeAlias = FunctionStep[State] | AskStep[State] | ResourceStep[State]
 
 
 @dataclass(frozen=True, slots=True)
-class Judged:
-    """Questions → questions that a judge keeps. A judge that fails has found nothing: the question is unscored."""
+class Resource:
+    """Something heavy that a stage needs, made by `factory(*arguments)`.
 
-    judge: Judge
-    address: Address
+    Under Ray, actors hold it: `size` of them, each with the fraction `gpus` of a GPU.
+    """
 
-    @property
-    def endpoints(self) -> frozenset[str]:
-        return frozenset((self.address.name,))
-
-    def requests(self, dossier: Dossier) -> list[Request]:
-        label = dossier.label
-        if label is None:
-            return []
-        return [
-            _request(task, self.judge.slots(question, label, dossier.passages), self.address)
-            for question in dossier.questions
-            if (task := self.judge.task(question)) is not None
-        ]
-
-    def take(self, dossier: Dossier, asked: Sequence[Asked]) -> None:
-        if dossier.label is None:
-            return
-        waiting = iter(asked)
-        kept: list[QuestionAnswer] = []
-        rejects: list[Reject] = []
-        for question in dossier.questions:
-            if self.judge.task(question) is None:
-                kept.append(question)
-                continue
-            request, response = next(waiting)
-            verdict = self.judge.read(question, request.slots, response)
-            dossier.verdicts.append(verdict)
-            if verdict.outcome == "kept":
-                kept.append(_judged(question, verdict))
-            else:
-                rejects.append(_fallen(question, verdict))
-        before = len(dossier.questions)
-        dossier.questions = kept
-        dossier.close(self.judge.stage, before, len(kept), len(kept), rejects)
+    factory: Callable[..., Any]
+    arguments: tuple[Any, ...] = ()
+    size: int = 1
+    gpus: float = 0.0
 
 
-def _judged(question: QuestionAnswer, verdict: Verdict) -> QuestionAnswer:
-    question.judge = verdict.endpoint
-    question.verdict_keys = [*question.verdict_keys, verdict.response_key]
-    question.relevance = verdict.relevance or question.relevance
-    question.category = verdict.category or question.category
-    return question
+@dataclass(frozen=True, slots=True)
+class Part:
+    """Some rows that are made, stored and resumed together. `inputs` are what can't be read back by the number."""
+
+    number: int
+    inputs: Any = None
 
 
-def _fallen(question: QuestionAnswer, verdict: Verdict) -> Reject:
-    reason = verdict.reason if verdict.outcome == "dropped" else f"unscored_{verdict.reason}"
-    return Reject(question.id, verdict.stage, reason, verdict.detail, question.set_id)
+@dataclass(frozen=True, slots=True)
+class Stage(Generic[State]):
+    """Rows in parts → steps → rows.
+
+    `read` returns the states of a part. `write` stores what the steps made of them, and returns a small
+    account of the part for the driver. Both run where the executor runs steps, so all of this must pickle. `name` tells
+    stages apart that run side by side.
+    """
+
+    name: str
+    read: Callable[[Part], Sequence[State]]
+    steps: Sequence[Step[State]]
+    write: Callable[[int, Sequence[State]], Any]
+    window: int = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Segments(Generic[State]):
+    """The steps of a stage cut in three; only those from the first to the last that ask a model or use a resource need
+    an event loop, clients and resources, and `asking` holds them."""
+
+    before: Sequence[Step[State]]
+    asking: Sequence[Step[State]]
+    after: Sequence[Step[State]]
+
+
+def cut_steps(steps: Sequence[Step[State]], models: Collection[str]) -> Segments[State]:
+    """Cut steps into segments; `models` are the endpoints that are not the built-in baseline."""
+    waiting = [i for i, step in enumerate(steps) if _waits(step, models)]
+    if not waiting:
+        return Segments(steps, (), ())
+    first, last = waiting[0], waiting[-1] + 1
+    return Segments(steps[:first], steps[first:last], steps[last:])
+
+
+def _waits(step: Step[Any], models: Collection[str]) -> bool:
+    if isinstance(step, AskStep):
+        return bool(step.endpoints & set(models))
+    return isinstance(step, ResourceStep)
+
+
+@dataclass(frozen=True, slots=True)
+class AskBaseline:
+    """Answers requests by the built-in rules, through the run's response store."""
+
+    rules: Baseline
+    store: ResponseStore | None = None
+
+    def __call__(self, requests: Sequence[Request]) -> list[Response]:
+        return ask(requests, self.rules, self.store)
+
+
+def run_steps(steps: Sequence[Step[State]], states: Sequence[State], answer: Answer) -> list[State]:
+    """Take states through steps of which none uses a resource; the requests of one step go out together."""
+    for step in steps:
+        if isinstance(step, AskStep):
+            requests = [step.requests(state) for state in states]
+            responses = iter(answer([request for listed in requests for request in listed]))
+            for state, listed in zip(states, requests, strict=True):
+                step.take(state, [(request, next(responses)) for request in listed])
+        else:
+            for state in states:
+                step(state)  # type: ignore[operator]
+    return list(states)
+
+
+async def run_steps_async(steps: Sequence[Step[State]], states: Sequence[State], context: StepContext) -> str:
+    """Take states through steps of any kind, as they ask and wait; no state waits for another, except at resource
+    steps, which get all of them. Returns why asking ended early, or ""; the states are then of no use."""
+    for number, step in enumerate(steps):
+        if isinstance(step, ResourceStep) and not isinstance(step, AskStep):
+            split = number
+            break
+    else:
+        return await _run_each(steps, states, context)
+    if ended := await _run_each(steps[:split], states, context):
+        return ended
+    try:
+        await step.run(states, context)
+    except AskingStopped as error:
+        return str(error)
+    return await run_steps_async(steps[split + 1 :], states, context)
+
+
+async def _run_each(steps: Sequence[Step[State]], states: Sequence[State], context: StepContext) -> str:
+    results = await asyncio.gather(*(_run_one(steps, state, context) for state in states), return_exceptions=True)
+    ended = ""
+    for error in results:
+        if isinstance(error, AskingStopped):
+            ended = ended or str(error)
+        elif isinstance(error, BaseException):
+            raise error
+    return ended
+
+
+async def _run_one(steps: Sequence[Step[State]], state: State, context: StepContext) -> None:
+    for step in steps:
+        if isinstance(step, AskStep):
+            requests = step.requests(state)
+            responses = await context.ask(requests)
+            step.take(state, list(zip(requests, responses, strict=True)))
+        else:
+            step(state)  # type: ignore[operator]
+
+
+async def plan_steps(
+    steps: Sequence[Step[State]], states: Sequence[State], answer: Answer, context: StepContext
+) -> None:
+    """Take states through steps of any kind with the answers of a plan, step by step, so that the order is fixed."""
+    for step in steps:
+        if isinstance(step, ResourceStep) and not isinstance(step, AskStep):
+            await step.run(states, context)
+        else:
+            run_steps([step], states, answer)

@@ -1,1 +1,1 @@
-"""Questions to an index: how chunks are found, how they are answered from, and how good both are."""
+"""Answering questions from an index: retrieval strategies, cited answers, and how good both are."""

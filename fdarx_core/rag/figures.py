@@ -9,11 +9,16 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pyarrow as pa
 
-from fdarx_core.evaluation.aggregates.aggregate import Aggregate, averaged, ratio
-from fdarx_core.evaluation.aggregates.columns import Columns, Mask
-from fdarx_core.evaluation.statistics import Measured, Slice, compare, estimate, holm
-from fdarx_core.evaluation.statistics.bootstrap import RESAMPLES
-from fdarx_core.evaluation.statistics.paired import FLIPS
+from fdarx_core.evaluation.bootstrap import (
+    FLIPS,
+    RESAMPLES,
+    MetricSlice,
+    PairedRows,
+    estimate,
+    holm,
+    paired_differences,
+)
+from fdarx_core.evaluation.metrics import Mask, Metric, ScoreColumns, mean_components, ratio
 from fdarx_core.rag.metrics import document_recall, reciprocal_rank
 from fdarx_core.records import RagDifference, RagFigure, RagScore, TitleRank
 
@@ -27,26 +32,26 @@ DEPTHS = (1, 6, 24)
 
 
 @dataclass(frozen=True, slots=True)
-class Measure:
+class ScoreMeasure:
     """A number of a score, and the field of RagScore that `unscored` names where it could not be had."""
 
     field: str
     of: Callable[[RagScore], float | None]
 
 
-def _held(field: str) -> Measure:
-    return Measure(field, lambda score: getattr(score, field))
+def _held(field: str) -> ScoreMeasure:
+    return ScoreMeasure(field, lambda score: getattr(score, field))
 
 
-def _ranked(of: Callable[[int | None], float | None]) -> Measure:
-    return Measure("title_rank", lambda score: of(score.title_rank))
+def _ranked(of: Callable[[int | None], float | None]) -> ScoreMeasure:
+    return ScoreMeasure("title_rank", lambda score: of(score.title_rank))
 
 
-def _recall(depth: int) -> Measure:
+def _recall(depth: int) -> ScoreMeasure:
     return _ranked(lambda rank: document_recall(depth, rank))
 
 
-MEASURES: dict[str, Measure] = {
+MEASURES: dict[str, ScoreMeasure] = {
     **{
         name: _held(name)
         for name in (
@@ -80,7 +85,7 @@ def differences(
 
     Measures without two clusters in common are left out. Raises ValueError if a question stands twice in a cell.
     """
-    cells = {key: Measured(_table(rows)) for key, rows in _by_key(scores).items()}
+    cells = {key: PairedRows(_table(rows)) for key, rows in _by_key(scores).items()}
     found: list[RagDifference] = []
     for (strategy, postprocess, model), cell in cells.items():
         other = cells.get((AGAINST, postprocess, model))
@@ -98,11 +103,11 @@ def _by_key(scores: Iterable[RagScore]) -> Rows:
 
 
 def _figures(key: Key, rows: Sequence[RagScore], measures: Iterable[str], seed: int, resamples: int) -> list[RagFigure]:
-    columns = Columns(_table(rows))
+    columns = ScoreColumns(_table(rows))
     everywhere = np.ones(columns.rows, dtype=np.bool_)
     names = list(measures)
     estimates = estimate(
-        columns, [Slice(_aggregate(name), everywhere) for name in names], seed=seed, resamples=resamples
+        columns, [MetricSlice(_aggregate(name), everywhere) for name in names], seed=seed, resamples=resamples
     )
     return [
         RagFigure(*key, name, one.value, one.low, one.high, one.rows, one.labels, one.unscored)
@@ -112,11 +117,11 @@ def _figures(key: Key, rows: Sequence[RagScore], measures: Iterable[str], seed: 
 
 
 def _differences(
-    key: Key, cell: Measured, other: Measured, seed: int, resamples: int, flips: int
+    key: Key, cell: PairedRows, other: PairedRows, seed: int, resamples: int, flips: int
 ) -> list[RagDifference]:
     (strategy, postprocess, model), everywhere = key, np.ones(cell.columns.rows, dtype=np.bool_)
-    slices = [Slice(_aggregate(name), everywhere) for name in MEASURES]
-    differ = compare(cell, other, slices, seed=seed, resamples=resamples, flips=flips)
+    slices = [MetricSlice(_aggregate(name), everywhere) for name in MEASURES]
+    differ = paired_differences(cell, other, slices, seed=seed, resamples=resamples, flips=flips)
     return [
         RagDifference(
             name, strategy, AGAINST, postprocess, model,
@@ -139,13 +144,13 @@ def _table(rows: Sequence[RagScore]) -> pa.Table:
     return pa.table(columns)
 
 
-def _aggregate(name: str) -> Aggregate:
+def _aggregate(name: str) -> Metric:
     """The mean of a measure, about the rows that have it and those that should."""
 
-    def over(columns: Columns) -> Mask:
+    def over(columns: ScoreColumns) -> Mask:
         return ~np.isnan(columns.number(name)) | (columns.number(_lacking(name)) > 0)
 
-    return Aggregate(name, over, lambda columns: averaged(columns.number(name)), ratio, ())
+    return Metric(name, over, lambda columns: mean_components(columns.number(name)), ratio, ())
 
 
 def _lacking(name: str) -> str:

@@ -1,33 +1,48 @@
-"""How a question becomes a cited answer: rewrite, search, post-process, answer. One way for the service and the job."""
+"""From a question to a cited answer: rewrite the question, search, post-process, answer.
+
+The service, the RAG comparison and `fdarx_core.Index` answer questions with these functions. Source: QA-RAG.
+"""
 
 from __future__ import annotations
 
+import math
 import time
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import aclosing
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
-from fdarx_core.llm import Unparsable
-from fdarx_core.rag.contexts import fitting, numbered
-from fdarx_core.rag.pool import pool
-from fdarx_core.rag.postprocess import order, read_score, score_asks
-from fdarx_core.rag.reading import NOTHING_FOUND, AnswerRead, read_answer
+from fdarx_core.llm import ModelConfig, Unparsable
+from fdarx_core.rag.cited_answer import NOTHING_FOUND, CitedAnswer, parse_cited_answer
+from fdarx_core.rag.search import RagBackend, SearchQuery, StreamingRagBackend, TaskCall, pool_candidates
 from fdarx_core.rag.strategies import Strategy
-from fdarx_core.rag.tasks import ANSWER_WITH_CITATIONS
-from fdarx_core.rag.tools import Ask, Search, StreamingTools, Tools
-from fdarx_core.records import Found, Response
-from fdarx_core.retrieval.index import Only
+from fdarx_core.rag.tasks import ANSWER_WITH_CITATIONS, SCORE_CHUNK
+from fdarx_core.records import Response, SearchHit
+from fdarx_core.retrieval.index import ChunkFilter
 
 CANDIDATES, CONTEXTS = 24, 6
 """Source: QA-RAG §3.3."""
+POSTPROCESSORS: dict[str, str] = {"rerank": "Reranker", "score": "Scoring agent", "none": "None"}
+"""How candidates are ordered, with its title in tables: by a cross-encoder, by a model's scores from 1 to 10, or as
+they were pooled. Source: QA-RAG §2.4."""
+
+_CHARACTERS_PER_TOKEN = 4
+_PROMPT_TOKENS = 2_000
+"""An upper bound for instructions, examples and the question."""
+_LEAST_BUDGET = 1_000
 
 
 @dataclass(frozen=True, slots=True)
-class Recipe:
-    """One way to answer: `candidates` are found, and `contexts` of them left by the post-processing.
+class RagConfig:
+    """How a question is answered.
 
-    `budget` is how many characters of contexts the answering model can be shown; None: all.
+    Attributes:
+        strategy: what to search with.
+        postprocess: a name of `POSTPROCESSORS`.
+        candidates: how many chunks the searches give together.
+        contexts: how many of the candidates the answering model is shown.
+        budget: how many characters of contexts the answering model can be shown; None for any number.
+        filter: which chunks may be found.
     """
 
     strategy: Strategy
@@ -35,22 +50,28 @@ class Recipe:
     candidates: int = CANDIDATES
     contexts: int = CONTEXTS
     budget: int | None = None
-    only: Only = field(default_factory=Only)
+    filter: ChunkFilter = field(default_factory=ChunkFilter)
 
 
 @dataclass(slots=True)
-class Finding:
-    """What was found for a question.
+class RetrievalResult:
+    """What was retrieved for a question.
 
-    `contexts` are the chunks that the answering model is shown, `shown` the same as it is shown them. `missing` says
-    what a step had to do without, and why. `seconds` are by phase: rewrite, search, postprocess. `rewritten` and
-    `scored` are what models said in the first and the last of these.
+    Attributes:
+        searches: the queries.
+        candidates: the pooled hits.
+        contexts: the hits that the answering model is shown.
+        prompt_contexts: the contexts as the prompt has them: {n, title, section, text}.
+        missing: what a step had to do without, and why, a line each.
+        seconds: the time of each phase: rewrite, search, postprocess.
+        rewritten: the responses of the models that wrote queries.
+        scored: the responses of the scoring agent.
     """
 
-    searches: list[Search]
-    candidates: list[Found]
-    contexts: list[Found]
-    shown: list[dict[str, Any]]
+    searches: list[SearchQuery]
+    candidates: list[SearchHit]
+    contexts: list[SearchHit]
+    prompt_contexts: list[dict[str, Any]]
     missing: list[str]
     seconds: dict[str, float]
     rewritten: list[Response] = field(default_factory=list)
@@ -59,64 +80,137 @@ class Finding:
 
 @dataclass(slots=True)
 class RagReply:
-    """An answer as it was understood. `reason` says why there is none; `response` is None where nobody was asked."""
+    """A parsed answer. `reason` says why there is none; `response` is None where no model was asked."""
 
-    read: AnswerRead
+    read: CitedAnswer
     reason: str
     response: Response | None
     seconds: float
 
 
-async def find(question: str, recipe: Recipe, tools: Tools) -> Finding:
-    """The contexts for a question. Raises whatever the tools raise."""
-    clock = _Clock()
-    rewritten, replies, missing = await _rewritten(question, recipe.strategy, tools)
-    searches = recipe.strategy.searches(question, replies, recipe.candidates)
-    clock.lap("rewrite")
-    # Deeper than its share: what two searches find, or one finds twice, fills one slot, and each goes on down its list.
-    found = await tools.search(searches, recipe.only, recipe.candidates + recipe.contexts)
-    candidates = pool(found, [search.share for search in searches])
-    clock.lap("search")
-    contexts, scored = await _chosen(question, candidates, recipe, tools, missing)
-    clock.lap("postprocess")
-    shown = numbered(contexts) if recipe.budget is None else fitting(numbered(contexts), recipe.budget)
-    return Finding(searches, candidates, contexts[: len(shown)], shown, missing, clock.seconds, rewritten, scored)
+async def retrieve_contexts(question: str, config: RagConfig, backend: RagBackend) -> RetrievalResult:
+    """Retrieve the contexts for a question. Raises what the backend raises."""
+    clock = _PhaseClock()
+    rewritten, replies, missing = await _write_queries(question, config.strategy, backend)
+    searches = config.strategy.searches(question, replies, config.candidates)
+    clock.end("rewrite")
+    # deeper than each share: hits that several queries find fill one place, and each query continues down its list
+    hits = await backend.search(searches, config.filter, config.candidates + config.contexts)
+    candidates = pool_candidates(hits, [search.share for search in searches])
+    clock.end("search")
+    contexts, scored = await _postprocess(question, candidates, config, backend, missing)
+    clock.end("postprocess")
+    prompt = number_contexts(contexts)
+    if config.budget is not None:
+        prompt = fit_contexts(prompt, config.budget)
+    return RetrievalResult(
+        searches, candidates, contexts[: len(prompt)], prompt, missing, clock.seconds, rewritten, scored
+    )
 
 
-async def answer(question: str, finding: Finding, tools: Tools) -> RagReply:
-    """The answer from a finding's contexts; without any it is a refusal, and nobody is asked."""
-    if not finding.contexts:
-        return _nothing()
+async def answer_question(question: str, result: RetrievalResult, backend: RagBackend) -> RagReply:
+    """Answer a question from retrieved contexts; without contexts the answer is a refusal, and no model is asked."""
+    if not result.contexts:
+        return _refusal()
     start = time.monotonic()
-    [response] = await tools.ask("answerer", [answer_ask(question, finding)])
-    return _reply(response, finding, time.monotonic() - start)
+    [response] = await backend.ask("answerer", [answer_call(question, result)])
+    return _parse_reply(response, result, time.monotonic() - start)
 
 
-async def answer_stream(question: str, finding: Finding, tools: StreamingTools) -> AsyncGenerator[str | RagReply, None]:
-    """The answer's text piece by piece, then the whole of it; pieces joined may differ from it in outer white space."""
-    if not finding.contexts:
+async def stream_answer(
+    question: str, result: RetrievalResult, backend: StreamingRagBackend
+) -> AsyncGenerator[str | RagReply, None]:
+    """Yield the answer's text piece by piece, then the whole reply; outer white space of both may differ."""
+    if not result.contexts:
         yield NOTHING_FOUND
-        yield _nothing()
+        yield _refusal()
         return
     start = time.monotonic()
-    async with aclosing(tools.stream("answerer", answer_ask(question, finding))) as pieces:
+    async with aclosing(backend.stream("answerer", answer_call(question, result))) as pieces:
         async for piece in pieces:
-            yield piece if isinstance(piece, str) else _reply(piece, finding, time.monotonic() - start)
+            yield piece if isinstance(piece, str) else _parse_reply(piece, result, time.monotonic() - start)
 
 
-def answer_ask(question: str, finding: Finding) -> Ask:
-    """What is asked for an answer."""
-    return ANSWER_WITH_CITATIONS, {"question": question, "contexts": finding.shown}
+def answer_call(question: str, result: RetrievalResult) -> TaskCall:
+    """Return the task that asks for the answer, with its slots."""
+    return ANSWER_WITH_CITATIONS, {"question": question, "contexts": result.prompt_contexts}
 
 
-async def _rewritten(question: str, strategy: Strategy, tools: Tools) -> tuple[list[Response], list[Any], list[str]]:
-    """The models' texts to search with; None, and a line that says why, where one could not be had."""
-    asks = strategy.asks(question)
-    if not asks:
+def number_contexts(hits: Sequence[SearchHit]) -> list[dict[str, Any]]:
+    """Return the contexts for a prompt, numbered from 1 for citations: {n, title, section, text}."""
+    return [{"n": number, **_fields(hit)} for number, hit in enumerate(hits, 1)]
+
+
+def fit_contexts(contexts: Sequence[Mapping[str, Any]], budget_chars: int) -> list[dict[str, Any]]:
+    """Return the first contexts whose titles, sections and texts have at most `budget_chars` characters together.
+
+    Whole contexts are dropped from the end; the first one always stays, its text cut before a word if necessary.
+    """
+    kept = list[dict[str, Any]]()
+    for context in contexts:
+        budget_chars -= len(context["title"]) + len(context["section"]) + len(context["text"])
+        if budget_chars < 0 and kept:
+            break
+        kept.append(dict(context))
+        if budget_chars < 0:
+            kept[0]["text"] = _cut(context["text"], max(0, len(context["text"]) + budget_chars))
+            break
+    return kept
+
+
+def context_budget(model: ModelConfig | None) -> int | None:
+    """Return how many characters of contexts fit beside prompt and reply; None where the context length is unknown."""
+    if model is None or model.context_length is None:
+        return None
+    return max(_LEAST_BUDGET, _CHARACTERS_PER_TOKEN * (model.context_length - model.max_tokens - _PROMPT_TOKENS))
+
+
+def _cut(text: str, length: int) -> str:
+    """Cut a text to at most `length` characters, between words unless it has only one."""
+    if length >= len(text) or text[length].isspace():
+        return text[:length].rstrip()
+    whole = text[:length].rsplit(None, 1)[0] if " " in text[:length].strip() else text[:length]
+    return whole.rstrip()
+
+
+def order_by_score(hits: Sequence[SearchHit], scores: Sequence[float | None], keep: int) -> list[SearchHit]:
+    """Return the `keep` best hits by score, ties in the given order; each has its score in `rerank`.
+
+    Hits without a score (None or NaN) come last. Raises ValueError where hits and scores differ in number.
+    """
+    valid = (None if score is None or math.isnan(score) else float(score) for score in scores)
+    scored = [replace(hit, rerank=score) for hit, score in zip(hits, valid, strict=True)]
+    return sorted(scored, key=lambda hit: (hit.rerank is None, -(hit.rerank or 0.0)))[:keep]
+
+
+def score_calls(question: str, candidates: Sequence[SearchHit]) -> list[TaskCall]:
+    """Return the calls of the scoring agent, one for each candidate."""
+    return [(SCORE_CHUNK, {"question": question, **_fields(hit)}) for hit in candidates]
+
+
+def read_score(response: Response, missing: list[str]) -> float | None:
+    """Return the score from 1 to 10 in a reply of SCORE_CHUNK; where there is none, add a line to `missing`."""
+    try:
+        return float(SCORE_CHUNK.parse(response).score)
+    except Unparsable as error:
+        missing.append(f"{SCORE_CHUNK.name}: {error.reason}: {error.detail}")
+        return None
+
+
+def _fields(hit: SearchHit) -> dict[str, str]:
+    return {"title": hit.chunk.title, "section": hit.chunk.section, "text": hit.chunk.text}
+
+
+async def _write_queries(
+    question: str, strategy: Strategy, backend: RagBackend
+) -> tuple[list[Response], list[Any], list[str]]:
+    """Ask for texts to search with; a reply that cannot be parsed is None, and adds a line to the last list."""
+    calls = strategy.calls(question)
+    if not calls:
         return [], [], []
-    responses = await tools.ask(strategy.role, asks)
+    responses = await backend.ask(strategy.role, calls)
     replies, missing = [], []
-    for (task, _), response in zip(asks, responses, strict=True):
+    for (task, _), response in zip(calls, responses, strict=True):
         try:
             replies.append(task.parse(response))
         except Unparsable as error:
@@ -125,39 +219,39 @@ async def _rewritten(question: str, strategy: Strategy, tools: Tools) -> tuple[l
     return responses, replies, missing
 
 
-async def _chosen(
-    question: str, candidates: list[Found], recipe: Recipe, tools: Tools, missing: list[str]
-) -> tuple[list[Found], list[Response]]:
-    if recipe.postprocess == "none" or not candidates:
-        return candidates[: recipe.contexts], []
-    if recipe.postprocess == "rerank":
-        scores: Sequence[float | None] = await tools.rerank(question, [found.chunk.text for found in candidates])
-        return order(candidates, scores, recipe.contexts), []
-    responses = await tools.ask("scorer", score_asks(question, candidates))
+async def _postprocess(
+    question: str, candidates: list[SearchHit], config: RagConfig, backend: RagBackend, missing: list[str]
+) -> tuple[list[SearchHit], list[Response]]:
+    if config.postprocess == "none" or not candidates:
+        return candidates[: config.contexts], []
+    if config.postprocess == "rerank":
+        scores: Sequence[float | None] = await backend.rerank(question, [hit.chunk.text for hit in candidates])
+        return order_by_score(candidates, scores, config.contexts), []
+    responses = await backend.ask("scorer", score_calls(question, candidates))
     scores = [read_score(response, missing) for response in responses]
-    return order(candidates, scores, recipe.contexts), responses
+    return order_by_score(candidates, scores, config.contexts), responses
 
 
-def _reply(response: Response, finding: Finding, seconds: float) -> RagReply:
+def _parse_reply(response: Response, result: RetrievalResult, seconds: float) -> RagReply:
     try:
         text = ANSWER_WITH_CITATIONS.parse(response)
     except Unparsable as error:
-        return RagReply(AnswerRead("", [], False, []), f"{error.reason}: {error.detail}", response, seconds)
-    read = read_answer(text, len(finding.contexts))
+        return RagReply(CitedAnswer("", [], False, []), f"{error.reason}: {error.detail}", response, seconds)
+    read = parse_cited_answer(text, len(result.contexts))
     return RagReply(read, "" if read.text else "empty_reply: nothing but thoughts", response, seconds)
 
 
-def _nothing() -> RagReply:
-    return RagReply(AnswerRead(NOTHING_FOUND, [], True, []), "", None, 0.0)
+def _refusal() -> RagReply:
+    return RagReply(CitedAnswer(NOTHING_FOUND, [], True, []), "", None, 0.0)
 
 
-class _Clock:
-    """Seconds a phase."""
+class _PhaseClock:
+    """Measures the seconds of each phase."""
 
     def __init__(self) -> None:
         self.seconds: dict[str, float] = {}
         self._since = time.monotonic()
 
-    def lap(self, phase: str) -> None:
+    def end(self, phase: str) -> None:
         now = time.monotonic()
         self.seconds[phase], self._since = now - self._since, now

@@ -1,54 +1,119 @@
-"""Questions with reference answers, as people keep them: JSON lines, a JSON list, CSV or Parquet."""
+"""Reading questions with reference answers from files: JSON lines, a JSON list, CSV or Parquet."""
 
 from __future__ import annotations
 
+import re
+from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Any
 
-from fdarx_core.rag.lead_ins import without_lead_ins
-from fdarx_core.rag.titles import same_title
+from fdarx_core.rag.metrics import same_title
 from fdarx_core.records import RagQuestion, Reject, content_id
-from fdarx_core.retrieval.index import Index
+from fdarx_core.retrieval.index import IndexReader
 from fdarx_core.storage import Location
-from fdarx_core.storage.rows_file import Row, check_rows_file, read_rows
+from fdarx_core.storage.tables import FileRow, check_rows_file, read_rows
 
 STAGE = "questions"
 _REFERENCES = ("ground_truths", "references", "ground_truth", "reference", "answer")
 _NEEDED = "question and answer (or ground_truths, reference)"
 
+_LEAD_IN = re.compile(
+    r"(?:guideline title:|this question is about|according to(?: the)?|with reference to|referring to|after reviewing|"
+    r"having read through|delving into|considering|from what i['’]ve read in|"
+    r"(?:when considering|looking at|taking into account|upon checking|drawing from|based on|in light of|given) the "
+    r"(?:\w+ )?(?:in|of|from)|when considering(?: the)?|in accordance with|as per(?: the details in)?|"
+    r"as (?:stated|described|explained|outlined) in)\s+",
+    re.IGNORECASE,
+)
+_SEPARATOR = re.compile(r"\s+,\s+|\s{2,}")
+_SEPARATING = " \t\r\n,:;"
+_TITLE_KEY = 24
+"""Titles that agree in so many first characters are taken for the same."""
+_SHORTEST_QUESTION = 8
+
 
 def read_questions(place: str, *, strip_title: bool = False) -> tuple[list[RagQuestion], list[Reject]]:
-    """The questions of a `.jsonl`, `.json`, `.csv` or `.parquet` file in its order, and the rows that are none.
+    """Return the questions of a `.jsonl`, `.json`, `.csv` or `.parquet` file, in order, and the rows that are none.
 
     A row has `question` and one of ground_truths, references, ground_truth, reference and answer, a text or a list of
-    texts; perhaps the `title` of the document that it was written on, and an `id`, else made from question and title.
-    Questions of one title are a cluster. `strip_title` takes a lead-in that names a document off each question
-    ("According to the …, "), so that retrieval is not told where to look. Raises `StorageError` where the file can't
-    be read, `ValueError` where it holds no usable row.
+    texts; optionally the `title` of the document that it was written on, and an `id`, which otherwise is made from
+    question and title. Questions of one title are a cluster.
+
+    Args:
+        place: the file.
+        strip_title: whether to remove a lead-in that names a document ("According to the …, "), so that retrieval is
+            not told where to look.
+
+    Raises StorageError where the file cannot be read, ValueError where it holds no usable row.
     """
     location = Location(place)
     check_rows_file(location, "--questions")
-    questions, rejects = _sorted_out(read_rows(location, _NEEDED))
+    questions, rejects = _parse_rows(read_rows(location, _NEEDED))
     if not questions:
         first = f"the first row: {rejects[0].source}: {rejects[0].reason}, {rejects[0].detail}" if rejects else "no row"
         raise ValueError(f"{place} holds no question to ask ({first}); a row needs {_NEEDED}")
-    return (_stripped(questions) if strip_title else questions), rejects
+    if strip_title:
+        texts = without_lead_ins([one.question for one in questions])
+        questions = [replace(one, question=text) for one, text in zip(questions, texts, strict=True)]
+    return questions, rejects
 
 
-def placed(questions: Sequence[RagQuestion], index: Index) -> list[RagQuestion]:
-    """The questions, those without a title whose document the index does not hold: no search can find it."""
-    held = index.names("", len(index))
-    there = {title: any(same_title(title, name) for name in held) for title in {one.title for one in questions}}
-    return [one if there[one.title] else replace(one, title="") for one in questions]
+def keep_indexed_titles(questions: Sequence[RagQuestion], index: IndexReader) -> list[RagQuestion]:
+    """Return the questions without the titles of documents that the index lacks, which no search can find."""
+    names = index.names("", len(index))
+    found = {title: any(same_title(title, name) for name in names) for title in {one.title for one in questions}}
+    return [one if found[one.title] else replace(one, title="") for one in questions]
 
 
-def _sorted_out(rows: Iterable[Row]) -> tuple[list[RagQuestion], list[Reject]]:
+def without_lead_ins(questions: Sequence[str]) -> list[str]:
+    """Return the questions without lead-ins that name a document; other questions stay as they are.
+
+    QA-RAG's published questions have such lead-ins. Signs alone do not show where one ends: titles have commas, and
+    what follows a title is a comma, two spaces or nothing. But several questions are written on one document: their
+    title is what they share.
+    """
+    after = {at: text[found.end() :] for at, text in enumerate(questions) if (found := _LEAD_IN.match(text))}
+    groups: dict[str, list[str]] = defaultdict(list)
+    for text in after.values():
+        groups[text[:_TITLE_KEY].casefold()].append(text)
+    titles = {key: _shared_title(texts) for key, texts in groups.items()}
+    return [
+        _without_title(text, after[at], titles[after[at][:_TITLE_KEY].casefold()]) if at in after else text
+        for at, text in enumerate(questions)
+    ]
+
+
+def _shared_title(texts: Sequence[str]) -> str:
+    """Return the common beginning of the texts, up to a separator; "" for a single text."""
+    shared = _common_beginning(texts) if len(set(texts)) > 1 else ""
+    if separator := _SEPARATOR.search(shared):
+        return shared[: separator.start()]
+    within_a_word = any(text[len(shared) : len(shared) + 1].isalnum() for text in texts)
+    return shared.rpartition(" ")[0] if within_a_word else shared
+
+
+def _common_beginning(texts: Sequence[str]) -> str:
+    """Return what all texts begin with: what the first and the last in sorted order share, all others share too."""
+    first, last = min(texts), max(texts)
+    pairs = enumerate(zip(first, last, strict=False))
+    return first[: next((at for at, (one, other) in pairs if one != other), min(len(first), len(last)))]
+
+
+def _without_title(whole: str, after: str, title: str) -> str:
+    """Return the question that follows the title; an unknown title ends at the first separator, if there is one."""
+    separator = _SEPARATOR.search(after)
+    rest = after[len(title) :] if len(title) >= _TITLE_KEY else after[separator.end() :] if separator else ""
+    rest = rest.lstrip(_SEPARATING)
+    return rest[:1].upper() + rest[1:] if len(rest) >= _SHORTEST_QUESTION else whole
+
+
+def _parse_rows(rows: Iterable[FileRow]) -> tuple[list[RagQuestion], list[Reject]]:
     questions: dict[str, RagQuestion] = {}
     rejects: list[Reject] = []
     for place, row, fault in rows:
         try:
-            one = _question(row, fault)
+            one = _parse_row(row, fault)
             if one.id in questions:
                 raise ValueError(f"duplicate: an earlier row has the id {one.id} or the same question and title")
             questions[one.id] = one
@@ -58,36 +123,27 @@ def _sorted_out(rows: Iterable[Row]) -> tuple[list[RagQuestion], list[Reject]]:
     return list(questions.values()), rejects
 
 
-def _question(row: dict[str, Any], fault: str) -> RagQuestion:
-    """Raises `ValueError("reason: detail")`."""
+def _parse_row(row: dict[str, Any], fault: str) -> RagQuestion:
+    """Return the question of a row. Raises ValueError("reason: detail")."""
     if fault:
         raise ValueError(fault)
     question, title = _text(row, "question"), _text(row, "title")
     if not question:
         raise ValueError("no_question: the key question holds no text")
-    references = _references(row)
-    if not references:
+    references = next(filter(None, (_texts(row.get(key)) for key in _REFERENCES)), None)
+    if references is None:
         raise ValueError(f"no_reference: none of {', '.join(_REFERENCES)} holds a text")
     name = _text(row, "id") or content_id("rag_question", question, title)
     return RagQuestion(name, question, references, title, title or name)
 
 
-def _references(row: dict[str, Any]) -> list[str]:
-    """The texts under the first key that has any."""
-    for key in _REFERENCES:
-        value = row.get(key)
-        texts = value if isinstance(value, list) else [value]
-        if found := [text.strip() for text in texts if isinstance(text, str) and text.strip()]:
-            return found
-    return []
+def _texts(value: Any) -> list[str]:
+    """Return the texts of a text or a list of texts."""
+    items = value if isinstance(value, list) else [value]
+    return [text.strip() for text in items if isinstance(text, str) and text.strip()]
 
 
 def _text(row: dict[str, Any], key: str) -> str:
-    """A text or a whole number, "" for anything else."""
+    """Return a text or a whole number as text, "" for anything else."""
     value = row.get(key)
     return str(value).strip() if isinstance(value, str | int) and not isinstance(value, bool) else ""
-
-
-def _stripped(questions: list[RagQuestion]) -> list[RagQuestion]:
-    texts = without_lead_ins([one.question for one in questions])
-    return [replace(one, question=text) for one, text in zip(questions, texts, strict=True)]

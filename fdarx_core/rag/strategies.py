@@ -1,158 +1,109 @@
-"""What is searched with to answer a question: the question, an answer made up for it, or both. Source: QA-RAG §3.4."""
+"""Retrieval strategies: what to search with for a question, and how many candidates each text contributes."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from functools import partial
+from typing import Any
 
-from fdarx_core.llm import TextTask
+from fdarx_core.llm import Task
+from fdarx_core.rag.search import Role, SearchQuery, TaskCall
 from fdarx_core.rag.tasks import HYDE_PASSAGE, HYPOTHETICAL_ANSWER, MORE_QUESTIONS
-from fdarx_core.rag.tools import Ask, Role, Search
+
+Texts = Callable[[str, Any], list[tuple[str, bool]]]
+"""From a question and the reply to the strategy's task: the texts to search with, and whether each is a question."""
 
 
-class Strategy(Protocol):
-    """One way to search.
+@dataclass(frozen=True, slots=True)
+class Strategy:
+    """A way to search for a question. Its texts contribute equal shares of the candidates.
 
-    `name` is what a user gives, `role` who is asked where `asks` is not empty. To add one: a class, and a line below.
+    Attributes:
+        name: the name that users give.
+        label: the title in tables, as in the paper: a format with the shares of two texts as {0} and {1}, or {total}.
+        texts: the texts to search with; where the task has no reply, the question takes their place.
+        task: what a model is asked about the question before the search, None for nothing.
+        role: the role of that model.
+        part: the strategy contributes one `part`-th of the candidates.
     """
-
-    @property
-    def name(self) -> str: ...
-
-    @property
-    def role(self) -> Role: ...
-
-    def title(self, candidates: int) -> str:
-        """As the tables of the paper call it, with the number of documents that each text draws."""
-        ...
-
-    def asks(self, question: str) -> list[Ask]:
-        """What a model is asked before the search."""
-        ...
-
-    def searches(self, question: str, replies: Sequence[Any], candidates: int) -> list[Search]:
-        """The texts to search with and how many of the candidates each draws, none of them 0.
-
-        `replies` are the parsed ones to `asks`, in order, None for one that could not be had: the question then draws
-        its share too. Whoever calls knows which is missing, and says so.
-        """
-        ...
-
-
-@dataclass(frozen=True, slots=True)
-class Question:
-    """By the question alone: conventional RAG. It draws one `part`-th of the candidates."""
-
-    name: str
-    part: int = 1
-    role: Role = "rewriter"
-
-    def title(self, candidates: int) -> str:
-        return f"Only question({_share(candidates, self.part)})"
-
-    def asks(self, question: str) -> list[Ask]:
-        return []
-
-    def searches(self, question: str, replies: Sequence[Any], candidates: int) -> list[Search]:
-        return [_by_question(question, _share(candidates, self.part))]
-
-
-@dataclass(frozen=True, slots=True)
-class MadeUp:
-    """By a text that a model writes in the question's place. It draws one `part`-th of the candidates."""
 
     name: str
     label: str
-    task: TextTask
-    role: Role
+    texts: Texts = lambda question, _: [(question, True)]
+    task: Task[Any] | None = None
+    role: Role = "rewriter"
     part: int = 1
 
     def title(self, candidates: int) -> str:
-        return f"{self.label}({_share(candidates, self.part)})"
+        """Return the title in tables, with the number of candidates that each text contributes."""
+        total = self._total(candidates)
+        return self.label.format(*_equal_shares(total, 2), total=total)
 
-    def asks(self, question: str) -> list[Ask]:
-        return [(self.task, {"question": question})]
+    def calls(self, question: str) -> list[TaskCall]:
+        """Return what a model is asked before the search."""
+        return [(self.task, {"question": question})] if self.task else []
 
-    def searches(self, question: str, replies: Sequence[str | None], candidates: int) -> list[Search]:
-        [made_up], share = replies, _share(candidates, self.part)
-        return [_by_question(question, share) if made_up is None else Search(made_up, share, is_question=False)]
+    def searches(self, question: str, replies: Sequence[Any], candidates: int) -> list[SearchQuery]:
+        """Return the queries, each with its share of the candidates, none of them 0.
 
+        `replies` are the parsed replies to `calls`, None for one that is missing.
+        """
+        texts = [(question, True)] if None in replies else self.texts(question, *(replies or [None]))
+        shares = _equal_shares(self._total(candidates), len(texts))
+        return [SearchQuery(text, share, asks) for (text, asks), share in zip(texts, shares, strict=True) if share]
 
-@dataclass(frozen=True, slots=True)
-class QuestionAndAnswer:
-    """By the question and by a hypothetical answer to it, half and half. Source: QA-RAG §2.3."""
-
-    name: str
-    role: Role = "hypothesis"
-
-    def title(self, candidates: int) -> str:
-        by_question, by_answer = _shares(candidates, 2)
-        return f"Question({by_question}) + Hypothetical answer({by_answer})"
-
-    def asks(self, question: str) -> list[Ask]:
-        return [(HYPOTHETICAL_ANSWER, {"question": question})]
-
-    def searches(self, question: str, replies: Sequence[str | None], candidates: int) -> list[Search]:
-        [hypothetical] = replies
-        if hypothetical is None:
-            return [_by_question(question, candidates)]
-        by_question, by_answer = _shares(candidates, 2)
-        both = [_by_question(question, by_question), Search(hypothetical, by_answer, is_question=False)]
-        return [search for search in both if search.share]
+    def _total(self, candidates: int) -> int:
+        return max(1, candidates // self.part)
 
 
-@dataclass(frozen=True, slots=True)
-class Multiquery:
-    """By the question and three others to the same end, in equal shares."""
+def _reply_only(question: str, reply: str) -> list[tuple[str, bool]]:
+    return [(reply, False)]
 
-    name: str
-    role: Role = "rewriter"
 
-    def title(self, candidates: int) -> str:
-        return f"Multiquery questions({candidates})"
-
-    def asks(self, question: str) -> list[Ask]:
-        return [(MORE_QUESTIONS, {"question": question})]
-
-    def searches(self, question: str, replies: Sequence[Any], candidates: int) -> list[Search]:
-        [reply] = replies
-        questions = [question] if reply is None else [question, *reply.questions]
-        shared = zip(questions, _shares(candidates, len(questions)), strict=True)
-        return [_by_question(text, share) for text, share in shared if share]
-
+_question = partial(Strategy, label="Only question({total})")
+_hypothetical_answer = partial(
+    Strategy,
+    label="Only hypothetical answer({total})",
+    texts=_reply_only,
+    task=HYPOTHETICAL_ANSWER,
+    role="hypothesis",
+)
 
 STRATEGIES: dict[str, Strategy] = {
     one.name: one
     for one in (
-        Question("question"),
-        MadeUp("hypothetical_answer", "Only hypothetical answer", HYPOTHETICAL_ANSWER, "hypothesis"),
-        QuestionAndAnswer("qa_rag"),
-        MadeUp("hyde", "HyDE", HYDE_PASSAGE, "rewriter"),
-        Multiquery("multiquery"),
+        _question("question"),
+        _hypothetical_answer("hypothetical_answer"),
+        Strategy(
+            "qa_rag",
+            "Question({0}) + Hypothetical answer({1})",
+            lambda question, answer: [(question, True), (answer, False)],
+            HYPOTHETICAL_ANSWER,
+            "hypothesis",
+        ),
+        Strategy("hyde", "HyDE({total})", _reply_only, HYDE_PASSAGE),
+        Strategy(
+            "multiquery",
+            "Multiquery questions({total})",
+            lambda question, reply: [(text, True) for text in (question, *reply.questions)],
+            MORE_QUESTIONS,
+        ),
     )
 }
-"""What the paper compares, by name. Source: QA-RAG §3.4, Tables 2 to 4."""
+"""The strategies that the paper compares, by name. Source: QA-RAG §2.3, §3.4, Tables 2 to 4; HyDE: Gao et al. 2022."""
 
 ABLATIONS: dict[str, Strategy] = {
     one.name: one
     for one in (
-        Question("question_half", part=2),
-        MadeUp("hypothetical_answer_half", "Only hypothetical answer", HYPOTHETICAL_ANSWER, "hypothesis", part=2),
+        _question("question_half", part=2),
+        _hypothetical_answer("hypothetical_answer_half", part=2),
     )
 }
-"""One half of QA-RAG without the other, which then draws half as many. Source: QA-RAG §3.5, Table 5."""
+"""Each half of QA-RAG without the other, with half as many candidates. Source: QA-RAG §3.5, Table 5."""
 
 
-def _by_question(text: str, share: int) -> Search:
-    return Search(text, share, is_question=True)
-
-
-def _share(candidates: int, part: int) -> int:
-    return max(1, candidates // part)
-
-
-def _shares(candidates: int, ways: int) -> list[int]:
-    """As equal as can be, the first ones larger."""
-    each, rest = divmod(candidates, ways)
-    return [each + (place < rest) for place in range(ways)]
+def _equal_shares(candidates: int, texts: int) -> list[int]:
+    """Split the candidates as equally as possible, the first shares larger."""
+    each, rest = divmod(candidates, texts)
+    return [each + (place < rest) for place in range(texts)]

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from fdarx_core.evaluation.grid import Column, Entry, Grid
-from fdarx_core.evaluation.statistics.bootstrap import FEW_LABELS
+from fdarx_core.evaluation.bootstrap import FEW_LABELS
+from fdarx_core.evaluation.tables import IntervalValue, ResultTable, TableColumn
 from fdarx_core.records import RagFigure, RagUsage
 
 BASELINE = "baseline"
@@ -27,7 +27,7 @@ DOCUMENT = (
 
 
 @dataclass(frozen=True, slots=True)
-class Comparison:
+class ComparisonNames:
     """What is compared: names and titles in the order in which tables show them; others follow as they are named.
 
     `main` is the post-processing of the tables that show one; `ablations` are of Table 5 alone, beside `whole`, the
@@ -46,71 +46,73 @@ class Comparison:
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class RagColumn:
     """A column, and the figures that stand in it."""
 
-    column: Column
+    column: TableColumn
     postprocess: str
     metric: str
 
 
-def table_2(figures: Sequence[RagFigure], what: Comparison) -> Grid:
+def table_2(figures: Sequence[RagFigure], what: ComparisonNames) -> ResultTable:
     """Context precision and recall of each strategy under each post-processing. Source: QA-RAG Table 2."""
     used = _ordered(what.postprocessors, (one.postprocess for one in figures))
     places = [
-        Place(Column(group, what.postprocessors.get(name, name)), name, metric)
+        RagColumn(TableColumn(group, what.postprocessors.get(name, name)), name, metric)
         for group, metric in CONTEXT
         for name in used
     ]
     return _by_strategy("Table 2. Contexts by post-processing", figures, what, places, judged=True)
 
 
-def table_3(figures: Sequence[RagFigure], what: Comparison) -> Grid:
+def table_3(figures: Sequence[RagFigure], what: ComparisonNames) -> ResultTable:
     """Context precision and recall under the main post-processing. Source: QA-RAG Table 3."""
-    places = [Place(Column("Context", group.split()[1]), what.main, metric) for group, metric in CONTEXT]
+    places = [RagColumn(TableColumn("Context", group.split()[1]), what.main, metric) for group, metric in CONTEXT]
     return _by_strategy(f"Table 3. Contexts, {_main(what)}", figures, what, places, judged=True)
 
 
-def table_4(figures: Sequence[RagFigure], what: Comparison) -> Grid:
+def table_4(figures: Sequence[RagFigure], what: ComparisonNames) -> ResultTable:
     """How near the answers are to the reference answers. Source: QA-RAG Table 4, which has BERTScore alone."""
-    places = [Place(Column(group, name), what.main, metric) for group, name, metric in SIMILARITY]
+    places = [RagColumn(TableColumn(group, name), what.main, metric) for group, name, metric in SIMILARITY]
     grid = _by_strategy(f"Table 4. Answers and reference answers, {_main(what)}", figures, what, places)
     if not any(one.metric == "bert_f1" for one in figures):
         grid.notes.append("No BERTScore: no weights for it were given.")
     return grid
 
 
-def table_5(figures: Sequence[RagFigure], what: Comparison) -> Grid:
+def table_5(figures: Sequence[RagFigure], what: ComparisonNames) -> ResultTable:
     """The parts of QA-RAG alone, with half of the candidates. Source: QA-RAG Table 5."""
     kept = [one for one in figures if one.strategy in (what.whole, *what.ablations)]
-    places = [Place(Column("Context", group.split()[1]), what.main, metric) for group, metric in CONTEXT]
+    places = [RagColumn(TableColumn("Context", group.split()[1]), what.main, metric) for group, metric in CONTEXT]
     grid = _grid(f"Table 5. Ablations, {_main(what)}", kept, what, places)
     grid.notes += _about_judging(kept, places, what.judge)
     return grid
 
 
-def documents_table(figures: Sequence[RagFigure], what: Comparison) -> Grid:
+def documents_table(figures: Sequence[RagFigure], what: ComparisonNames) -> ResultTable:
     """Whether the right document is among the candidates, by strategy. No judge is needed."""
-    places = [Place(Column(group, name), what.main, metric) for group, name, metric in DOCUMENT]
+    places = [RagColumn(TableColumn(group, name), what.main, metric) for group, name, metric in DOCUMENT]
     return _by_strategy(f"The right document among the candidates, {_main(what)}", figures, what, places)
 
 
-def retrievers_table(figures: Sequence[RagFigure]) -> Grid:
+def retrievers_table(figures: Sequence[RagFigure]) -> ResultTable:
     """The same for each retriever, asked the question as it stands; `figures` are those of `title_figures`."""
-    places = [Place(Column(group, name), "", metric) for group, name, metric in DOCUMENT]
-    grid = _grid("The right document among the candidates, by retriever", figures, Comparison({}, {}, "", ""), places)
+    places = [RagColumn(TableColumn(group, name), "", metric) for group, name, metric in DOCUMENT]
+    grid = _grid(
+        "The right document among the candidates, by retriever", figures, ComparisonNames({}, {}, "", ""), places
+    )
     grid.stub = "Retriever"
     return grid
 
 
-def usage_table(usages: Sequence[RagUsage], what: Comparison) -> Grid:
+def usage_table(usages: Sequence[RagUsage], what: ComparisonNames) -> ResultTable:
     """Seconds, requests, tokens and cost of an answer, under the main post-processing; no cost without prices."""
     priced = any(one.cost for one in usages)
     columns = [
-        *(Column(name, share) for name in ("Rewrite, s", "Search, s", "Rank, s", "Answer, s", "Total, s")
+        *(TableColumn(name, share) for name in ("Rewrite, s", "Search, s", "Rank, s", "Answer, s", "Total, s")
           for share in ("median", "p95")),
-        *(Column("A question", name) for name in ("requests", "1,000 tokens in", "1,000 tokens out")),
-        *([Column("1,000 questions", "USD")] if priced else []),
+        *(TableColumn("A question", name) for name in ("requests", "1,000 tokens in", "1,000 tokens out")),
+        *([TableColumn("1,000 questions", "USD")] if priced else []),
     ]  # fmt: skip
     kept = [one for one in usages if one.postprocess == what.main]
     names = _row_names([(one.strategy, one.model) for one in kept], what)
@@ -118,10 +120,10 @@ def usage_table(usages: Sequence[RagUsage], what: Comparison) -> Grid:
     order = {name: at for at, name in enumerate(names.values())}
     rows.sort(key=lambda row: order[row[0]])
     notes = [f"Of {failed:,} answers that failed no times are counted."] if (failed := _failed(kept)) else []
-    return Grid(f"What an answer takes, {_main(what)}", "Strategy", columns, rows, notes)
+    return ResultTable(f"What an answer takes, {_main(what)}", "Strategy", columns, rows, notes)
 
 
-def row_names(figures: Iterable[RagFigure], what: Comparison) -> dict[tuple[str, str], str]:
+def row_names(figures: Iterable[RagFigure], what: ComparisonNames) -> dict[tuple[str, str], str]:
     """What tables call each (strategy, model), in the order of the rows; models are named where there are several."""
     return _row_names([(one.strategy, one.model) for one in figures], what)
 
@@ -134,8 +136,13 @@ def judge_note(judge: str) -> str:
 
 
 def _by_strategy(
-    title: str, figures: Sequence[RagFigure], what: Comparison, places: Sequence[Place], *, judged: bool = False
-) -> Grid:
+    title: str,
+    figures: Sequence[RagFigure],
+    what: ComparisonNames,
+    places: Sequence[RagColumn],
+    *,
+    judged: bool = False,
+) -> ResultTable:
     kept = [one for one in figures if one.strategy not in what.ablations]
     grid = _grid(title, kept, what, places)
     if judged:
@@ -143,7 +150,7 @@ def _by_strategy(
     return grid
 
 
-def _grid(title: str, figures: Sequence[RagFigure], what: Comparison, places: Sequence[Place]) -> Grid:
+def _grid(title: str, figures: Sequence[RagFigure], what: ComparisonNames, places: Sequence[RagColumn]) -> ResultTable:
     """Columns without any value are left out."""
     found = {(one.strategy, one.model, one.postprocess, one.metric): one for one in figures if one.value is not None}
     filled = [at for at in places if any((at.postprocess, at.metric) == key[2:] for key in found)]
@@ -153,14 +160,14 @@ def _grid(title: str, figures: Sequence[RagFigure], what: Comparison, places: Se
         (name, [_entry(found.get((*key, at.postprocess, at.metric))) for at in filled]) for key, name in names.items()
     ]
     shown = [one for key, one in found.items() if key[2:] in kept]
-    return Grid(title, "Strategy", [at.column for at in filled], rows, _about_intervals(shown))
+    return ResultTable(title, "Strategy", [at.column for at in filled], rows, _about_intervals(shown))
 
 
-def _entry(figure: RagFigure | None) -> Entry | None:
-    return None if figure is None or figure.value is None else Entry(figure.value, figure.low, figure.high)
+def _entry(figure: RagFigure | None) -> IntervalValue | None:
+    return None if figure is None or figure.value is None else IntervalValue(figure.value, figure.low, figure.high)
 
 
-def _row_names(keys: Sequence[tuple[str, str]], what: Comparison) -> dict[tuple[str, str], str]:
+def _row_names(keys: Sequence[tuple[str, str]], what: ComparisonNames) -> dict[tuple[str, str], str]:
     models = list(dict.fromkeys(model for _, model in keys))
     strategies = _ordered(what.strategies, (strategy for strategy, _ in keys))
     return {
@@ -177,7 +184,7 @@ def _ordered(known: Mapping[str, str], used: Iterable[str]) -> list[str]:
     return [name for name in dict.fromkeys((*known, *found)) if name in found]
 
 
-def _main(what: Comparison) -> str:
+def _main(what: ComparisonNames) -> str:
     return f"post-processing: {what.postprocessors.get(what.main, what.main).lower()}"
 
 
@@ -190,7 +197,7 @@ def _about_intervals(figures: Sequence[RagFigure]) -> list[str]:
             f"document.{few}"]  # fmt: skip
 
 
-def _about_judging(figures: Sequence[RagFigure], places: Sequence[Place], judge: str) -> list[str]:
+def _about_judging(figures: Sequence[RagFigure], places: Sequence[RagColumn], judge: str) -> list[str]:
     shown = {(at.postprocess, at.metric) for at in places}
     counted = [one for one in figures if (one.postprocess, one.metric) in shown]
     unscored = sum(one.unscored for one in counted)
@@ -199,7 +206,7 @@ def _about_judging(figures: Sequence[RagFigure], places: Sequence[Place], judge:
     return [judge_note(judge), *([lacking] if unscored else [])]
 
 
-def _used(one: RagUsage) -> list[Entry | None]:
+def _used(one: RagUsage) -> list[IntervalValue | None]:
     answers = one.answered + one.refused + one.failed
     times = [
         getattr(one, f"{phase}_p{share}")
@@ -207,7 +214,7 @@ def _used(one: RagUsage) -> list[Entry | None]:
         for share in (50, 95)
     ]
     each = [one.requests / answers, one.prompt_tokens / 1000 / answers, one.completion_tokens / 1000 / answers]
-    return [None if value is None else Entry(value) for value in (*times, *each, 1000 * one.cost / answers)]
+    return [None if value is None else IntervalValue(value) for value in (*times, *each, 1000 * one.cost / answers)]
 
 
 def _failed(usages: Sequence[RagUsage]) -> int:

@@ -1,18 +1,29 @@
 """The typed rows that travel, and their Arrow schemas. Every other room stands on this one."""
 
-from fdarx_core.records.asking import Request, Response
-from fdarx_core.records.codec import arrow_schema, from_table, to_table
+from fdarx_core.records.arrow import arrow_schema, from_table, to_table
+from fdarx_core.records.benchmark import (
+    NO_ANSWER,
+    Annotation,
+    QuestionAnswer,
+    Reject,
+    Request,
+    Response,
+    ReviewItem,
+    StageCount,
+    Verdict,
+    content_id,
+)
 from fdarx_core.records.evaluation import (
-    Cell,
     Comparison,
     Equivalence,
     Figure,
     Grade,
+    LabelSummary,
     Prediction,
     Ranking,
     RetrievalScore,
     Score,
-    Subject,
+    SettingProgress,
 )
 from fdarx_core.records.factuality import (
     CheckedAnswer,
@@ -26,27 +37,23 @@ from fdarx_core.records.factuality import (
     PairVerdict,
     SafetyFlag,
 )
-from fdarx_core.records.judging import Verdict
 from fdarx_core.records.labels import Highlight, Label, Passage, Section
-from fdarx_core.records.questions import NO_ANSWER, QuestionAnswer, Reject, StageCount, content_id
 from fdarx_core.records.rag import (
     Chunk,
     Document,
-    Found,
     RagAnswer,
     RagDifference,
     RagFigure,
     RagQuestion,
     RagScore,
     RagUsage,
+    SearchHit,
     TitleRank,
 )
-from fdarx_core.records.review import Annotation, ReviewItem
 
 __all__ = [
     "NO_ANSWER",
     "Annotation",
-    "Cell",
     "CheckedAnswer",
     "Chunk",
     "Claim",
@@ -60,10 +67,10 @@ __all__ = [
     "FactualityFigure",
     "FactualityScore",
     "Figure",
-    "Found",
     "Grade",
     "Highlight",
     "Label",
+    "LabelSummary",
     "PairVerdict",
     "Passage",
     "Prediction",
@@ -82,9 +89,10 @@ __all__ = [
     "ReviewItem",
     "SafetyFlag",
     "Score",
+    "SearchHit",
     "Section",
+    "SettingProgress",
     "StageCount",
-    "Subject",
     "TitleRank",
     "Verdict",
     "arrow_schema",

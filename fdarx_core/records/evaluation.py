@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 
 @dataclass(slots=True)
-class Subject:
+class LabelSummary:
     """A label as an evaluation knows it. `whole`: all its passages are at hand, not only those that questions rest on.
 
     `passages` and `characters` count what is at hand.
@@ -118,6 +118,7 @@ class Score:
     passage, `numeric` is whether its answer holds a number). `grade` is the outcome of its Grade, "" where it has none.
     `gold`, `cited` and `hits` count passages; under equivalence `eq_hits` counts the gold passages that are cited or
     stood for, `eq_right` the cited passages that are gold or stand for one. Overlaps are in 0 to 1.
+    `extra` holds the numbers of metrics that other packages add, by the metric's name.
     """
 
     prediction_id: str
@@ -148,6 +149,7 @@ class Score:
     completion_tokens: int = 0
     latency_s: float = 0.0
     cost: float | None = None
+    extra: dict[str, float] = field(default_factory=dict)
 
 
 @dataclass(slots=True)
@@ -232,7 +234,7 @@ class Comparison:
 
 
 @dataclass(slots=True)
-class Cell:
+class SettingProgress:
     """One row of the sweep, and how far it came: `status` is done, incomplete, or skipped.
 
     `reason` says why it is not done, and of one that is done why replies `failed`, where some did.

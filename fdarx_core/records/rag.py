@@ -42,16 +42,43 @@ class Chunk:
 
 
 @dataclass(slots=True)
-class Found:
-    """A chunk that was found for a question. `score` is the retriever's; `search` numbers the search that found it.
+class SearchHit:
+    """A chunk that was found for a question.
 
-    `rerank` is the post-processing's score, None where there was none.
+    `score` is the retriever's; `search` is the number of the query that found it; `rerank` is the score of the
+    post-processing, None where there was none.
     """
 
     chunk: Chunk
     score: float
     search: int = 0
     rerank: float | None = None
+
+    @property
+    def text(self) -> str:
+        return self.chunk.text
+
+    @property
+    def title(self) -> str:
+        return self.chunk.title
+
+    @property
+    def section(self) -> str:
+        return self.chunk.section
+
+    @property
+    def set_id(self) -> str:
+        """The set id of the label, "" for another document."""
+        return self.chunk.set_id
+
+    @property
+    def drug(self) -> str:
+        """The drug of the label, "" for another document."""
+        return self.chunk.drug
+
+    @property
+    def document_id(self) -> str:
+        return self.chunk.document_id
 
 
 @dataclass(slots=True)

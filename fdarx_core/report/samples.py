@@ -1,19 +1,73 @@
-"""The few rows that a report shows whole, picked by a seeded hash of their ids so that any machine picks the same."""
+"""A run read part by part, and seeded samples of its rows."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from bisect import insort
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from typing import TypeVar
+from operator import itemgetter
+from typing import Generic, TypeVar
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from fdarx_core.records import Passage, QuestionAnswer, Reject, from_table
-from fdarx_core.report.parts import Part
-from fdarx_core.report.picks import Picks
+from fdarx_core.records import Passage, QuestionAnswer, Reject, arrow_schema, content_id, from_table
+from fdarx_core.storage import Location, RunDirectory, read_table
 
 Item = TypeVar("Item")
+
+
+class SeededSample(Generic[Item]):
+    """The `size` rows of each group whose hash of seed and id is smallest."""
+
+    def __init__(self, size: int, seed: int) -> None:
+        self._size, self._seed = size, str(seed)
+        self._best: dict[str, list[tuple[str, Item]]] = {}
+
+    def offer(self, group: str, row_id: str, make: Callable[[], Item]) -> None:
+        """Consider a row; `make` is called only if it is picked. An id offered twice counts once."""
+        rank = content_id(self._seed, row_id)
+        best = self._best.setdefault(group, [])
+        full = len(best) == self._size
+        if (full and rank >= best[-1][0]) or any(rank == known for known, _ in best):
+            return
+        insort(best, (rank, make()), key=itemgetter(0))
+        del best[self._size :]
+
+    def of(self, group: str) -> list[Item]:
+        """What was picked of a group, in the order of the hash."""
+        return [item for _, item in self._best.get(group, [])]
+
+
+_COLUMNS: dict[str, pa.Schema] = {
+    "labels": pa.schema([("set_id", pa.string())]),
+    "passages": arrow_schema(Passage),
+    "candidates": pa.schema([(name, pa.string()) for name in ("id", "type", "question", "answer")]),
+    "questions": arrow_schema(QuestionAnswer),
+    "rejects": arrow_schema(Reject),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class RunPart:
+    """The rows that one group of labels left in each folder of the run; a kind without rows is an empty table."""
+
+    labels: pa.Table
+    passages: pa.Table
+    candidates: pa.Table
+    questions: pa.Table
+    rejects: pa.Table
+
+
+def read_parts(run: RunDirectory) -> Iterator[RunPart]:
+    """The parts of a run in the order of their names, one in memory at a time, with only the columns a report needs."""
+    found = {kind: {location.name: location for location in run.parts(kind)} for kind in _COLUMNS}
+    for name in sorted({name for names in found.values() for name in names}):
+        yield RunPart(**{kind: _read(found[kind].get(name), schema) for kind, schema in _COLUMNS.items()})
+
+
+def _read(location: Location | None, schema: pa.Schema) -> pa.Table:
+    return schema.empty_table() if location is None else read_table(location, schema.names)
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,14 +87,14 @@ class DroppedExample:
     answer: str
 
 
-class Samples:
+class BuildSamples:
     """Eight questions of each type and three rejects of each stage and reason."""
 
     def __init__(self, seed: int) -> None:
-        self._questions: Picks[Example] = Picks(8, seed)
-        self._rejects: Picks[DroppedExample] = Picks(3, seed)
+        self._questions: SeededSample[Example] = SeededSample(8, seed)
+        self._rejects: SeededSample[DroppedExample] = SeededSample(3, seed)
 
-    def add(self, part: Part) -> None:
+    def add(self, part: RunPart) -> None:
         """Offer the rows of one part."""
         _offer_all(self._questions, part.questions, ["type"], lambda row: _example(part, row))
         _offer_all(self._rejects, part.rejects, ["stage", "reason"], lambda row: _dropped(part, row))
@@ -58,13 +112,13 @@ def _group(values: Iterable[str]) -> str:
     return "\x1f".join(values)
 
 
-def _offer_all(picks: Picks[Item], table: pa.Table, groups: list[str], make: Callable[[int], Item]) -> None:
+def _offer_all(picks: SeededSample[Item], table: pa.Table, groups: list[str], make: Callable[[int], Item]) -> None:
     columns = [table[name].to_pylist() for name in groups]
     for row, (row_id, *values) in enumerate(zip(table["id"].to_pylist(), *columns, strict=True)):
         picks.offer(_group(values), row_id, lambda row=row: make(row))  # type: ignore[misc]
 
 
-def _example(part: Part, row: int) -> Example:
+def _example(part: RunPart, row: int) -> Example:
     question = next(from_table(part.questions.slice(row, 1), QuestionAnswer))
     mine = part.passages.filter(
         pc.and_(
@@ -76,7 +130,7 @@ def _example(part: Part, row: int) -> Example:
     return Example(question, [found[index] for index in question.gold_passages if index in found])
 
 
-def _dropped(part: Part, row: int) -> DroppedExample:
+def _dropped(part: RunPart, row: int) -> DroppedExample:
     reject = next(from_table(part.rejects.slice(row, 1), Reject))
     found = part.candidates.filter(pc.equal(part.candidates["id"], reject.id)).slice(0, 1).to_pylist()
     candidate = found[0] if found else {"question": "", "answer": ""}

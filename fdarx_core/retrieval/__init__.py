@@ -1,25 +1,33 @@
-"""Which passages of a label, or of many, bear on a question."""
+"""Retrieval: which passages answer a question, by words, vectors, both, and rerankers."""
 
-from fdarx_core.retrieval.collection import Collection, Queries, searchable
-from fdarx_core.retrieval.dense import Encoder
+from fdarx_core.retrieval.encoders import Encoder, Reranker
+from fdarx_core.retrieval.lexical import Mask, RankedList, top_k
 from fdarx_core.retrieval.models import ModelDirectories, ModelMissing
-from fdarx_core.retrieval.ranking import Ranked
-from fdarx_core.retrieval.registry import encoder, load_reranker, needs_reranker, retriever
-from fdarx_core.retrieval.rerank import Reranker
-from fdarx_core.retrieval.retriever import Retriever
+from fdarx_core.retrieval.retrievers import (
+    Collection,
+    Queries,
+    Retriever,
+    get_retriever,
+    load_encoder,
+    load_reranker,
+    needs_reranker,
+    passage_search_text,
+)
 
 __all__ = [
     "Collection",
     "Encoder",
+    "Mask",
     "ModelDirectories",
     "ModelMissing",
     "Queries",
-    "Ranked",
+    "RankedList",
     "Reranker",
     "Retriever",
-    "encoder",
+    "get_retriever",
+    "load_encoder",
     "load_reranker",
     "needs_reranker",
-    "retriever",
-    "searchable",
+    "passage_search_text",
+    "top_k",
 ]

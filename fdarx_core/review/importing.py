@@ -1,31 +1,48 @@
-"""What annotators hand in, checked as a whole before any of it is written; nothing that stands is overwritten."""
+"""Import of the files that annotators hand in: JSON of the pages, filled-in CSV sheets, JSON lines.
+
+All files are checked before anything is written, and no annotation is overwritten.
+"""
 
 from __future__ import annotations
 
+import json
+import math
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 from fdarx_core.records import content_id
-from fdarx_core.records.review import Annotation, ReviewItem
-from fdarx_core.review.handed_in import HandedIn, read_handed_in
-from fdarx_core.review.items import Review, merged
-from fdarx_core.storage import Location, write_records
+from fdarx_core.records.benchmark import Annotation, ReviewItem
+from fdarx_core.review.review_set import FORMAT, Review, merge_annotations
+from fdarx_core.storage import Location, StorageError, write_records
+from fdarx_core.storage.tables import read_rows
 
+SUFFIXES = (".json", ".jsonl", ".csv")
+_REQUIRED = ("review", "annotator", "id", "value")
 _LETTERS = "abc"
-_TOLD = 3
-"""Ids that a notice names."""
+_MAX_LISTED = 3
+"""Item ids that a notice lists."""
 
 
-class WrongAnnotations(ValueError):
-    """A file that can't be taken as it is: what is wrong, in which row, and what to do."""
+class AnnotationError(ValueError):
+    """A file that cannot be imported. The message names the row, what is wrong with it, and what to do."""
+
+
+@dataclass(frozen=True, slots=True)
+class AnnotationRow:
+    """One row of a file before it is checked: where it stands (file:row), the review it names, and the annotation."""
+
+    place: str
+    review: str
+    annotation: Annotation
 
 
 @dataclass(slots=True)
-class Imported:
-    """What one import brought. `new` annotations were written to `files`, `known` stood there already.
+class ImportResult:
+    """The result of an import: `new` annotations in `files`, `known` ones that were imported before.
 
-    `notices` say what is left out or still missing, a line each.
+    `notices` say, one line each, what was left out or is still missing.
     """
 
     new: int = 0
@@ -34,112 +51,170 @@ class Imported:
     notices: list[str] = field(default_factory=list)
 
 
-def import_annotations(review: Review, files: Sequence[str]) -> Imported:
-    """Takes in files of the annotators' pages (.json), and filled-in items as .csv or .jsonl.
+def import_annotations(review: Review, files: Sequence[str]) -> ImportResult:
+    """Import the files of annotators' pages (.json) and filled-in items (.csv, .jsonl).
 
-    An item without a value is not counted as answered. Raises WrongAnnotations for another review's file, an annotator,
-    item or value that the review does not have, and an annotator who gives an item two values, in these files or in an
-    earlier import; StorageError where a file can't be read. Then nothing is written.
+    An item without a value counts as unanswered. Raises AnnotationError for a row of another review, for an annotator,
+    item or value that the review does not have, and for an annotator who gives an item two values, in these files or an
+    earlier import; StorageError for a file that can't be read. In both cases nothing is written.
     """
     items = {item.id: item for item in review.items()}
-    done = Imported()
-    fresh: dict[str, list[Annotation]] = defaultdict(list)
-    stands = {(row.annotator, row.item_id): row for row in review.annotations()}
+    result = ImportResult()
+    new: dict[str, list[Annotation]] = defaultdict(list)
+    known = {(row.annotator, row.item_id): row for row in review.annotations()}
     for file in files:
-        for place, row in _checked(review, items, file, done):
+        for place, row in _checked_rows(review, items, file, result.notices):
             key = (row.annotator, row.item_id)
-            before = stands.get(key)
-            if before is None or _adds(before, row, place):
-                fresh[row.annotator].append(row)
-                stands[key] = row if before is None else merged([before, row])[0]
+            before = known.get(key)
+            if before is None or _adds_remark(before, row, place):
+                new[row.annotator].append(row)
+                known[key] = row if before is None else merge_annotations([before, row])[0]
             else:
-                done.known += 1
-    for annotator, rows in sorted(fresh.items()):
-        _write(review, annotator, rows, done)
-    done.notices += _missing(len(items), stands.values())
-    return done
+                result.known += 1
+    for annotator, rows in sorted(new.items()):
+        merged = merge_annotations(rows)
+        contents = [f"{row.item_id}\x1f{row.value}\x1f{row.remark}" for row in merged]
+        location = review.root / f"annotations/{annotator}-{content_id(*contents)}.parquet"
+        write_records(location, merged, Annotation)
+        result.files.append(location)
+        result.new += len(merged)
+    result.notices += _incomplete(len(items), known.values())
+    return result
 
 
-def _adds(before: Annotation, row: Annotation, place: str) -> bool:
-    """Whether a row says more than what stands: another remark. Another value is refused."""
+def read_annotation_file(file: str) -> Iterator[AnnotationRow]:
+    """Read the rows of a file that an annotator handed in; rows of a sheet without any entry are skipped.
+
+    Raises StorageError for a file that can't be read, is empty or of another kind, and for a row that is no object or
+    lacks a required column.
+    """
+    location = Location(file)
+    if location.suffix.lower() not in SUFFIXES:
+        raise StorageError(f"{file} is of another kind; give what a page saved (.json), or a filled-in .csv or .jsonl")
+    if not location.read_bytes().strip():
+        raise StorageError(f"{file} is empty; hand in what the page saved, or a filled-in sheet")
+    rows = _page_rows(location) if location.suffix.lower() == ".json" else _sheet_rows(location)
+    for place, row in rows:
+        if missing := [name for name in _REQUIRED if name not in row]:
+            raise StorageError(f"{place} lacks {', '.join(missing)}; keep the columns of items.csv, commas between")
+        yield AnnotationRow(place, _text(row["review"]).removeprefix("review-"), _annotation(place, row))
+
+
+def _annotation(place: str, row: Mapping[str, Any]) -> Annotation:
+    seconds = row.get("seconds", 0.0)
+    if not isinstance(seconds, (int, float)) or not 0 <= seconds < math.inf:
+        raise StorageError(f"{place}: seconds is {seconds!r}, not a duration; hand in the file as it was saved")
+    return Annotation(
+        item_id=_text(row["id"]).removeprefix("item-"),
+        annotator=_text(row["annotator"]),
+        task=_text(row.get("task")),
+        value=_text(row["value"]),
+        remark=_text(row.get("remark")),
+        saw_decision=row.get("saw_decision") is True,
+        seconds=float(seconds),
+    )
+
+
+def _text(value: Any) -> str:
+    return "" if value is None else str(value).strip()
+
+
+def _page_rows(location: Location) -> Iterator[tuple[str, dict[str, Any]]]:
+    try:
+        page = json.loads(location.read_bytes())
+    except ValueError as error:
+        raise StorageError(f"{location} is not JSON ({error}); save it again from the page") from error
+    answers = page.get("answers") if isinstance(page, dict) else None
+    if not isinstance(answers, list) or not all(isinstance(row, dict) for row in answers):
+        raise StorageError(f"{location} was not saved by an annotator's page: it has no list of answers")
+    if page.get("format") != FORMAT:
+        raise StorageError(f"{location} has format {page.get('format')}, this version reads {FORMAT}; update fdarx")
+    shared = {"review": page.get("review"), "annotator": page.get("annotator")}
+    for number, row in enumerate(answers, 1):
+        yield f"{location.name}:{number}", {**row, **shared}
+
+
+def _sheet_rows(location: Location) -> Iterator[tuple[str, dict[str, Any]]]:
+    for place, row, fault in read_rows(location, ", ".join(_REQUIRED), blank=_REQUIRED):
+        if fault:
+            raise StorageError(f"{place}: {fault}; hand in one line an item, as in items.jsonl")
+        if any(_text(row.get(name)) for name in ("value", "remark", "annotator")):
+            yield place, row
+
+
+def _checked_rows(
+    review: Review, items: Mapping[str, ReviewItem], file: str, notices: list[str]
+) -> Iterator[tuple[str, Annotation]]:
+    """Yield the annotations of a file that have a value, each with its place."""
+    without_value: list[str] = []
+    rows = list(read_annotation_file(file))
+    if not rows:
+        notices.append(f"{file}: nothing is filled in")
+    for row in rows:
+        item = _item(review, items, row)
+        value = _value(item, row)
+        if value:
+            yield row.place, replace(row.annotation, task=item.task, value=value)
+        elif row.annotation.remark:
+            without_value.append(item.id)
+    if without_value:
+        listed = ", ".join(without_value[:_MAX_LISTED]) + (" …" if len(without_value) > _MAX_LISTED else "")
+        notices.append(
+            f"{file}: {len(without_value)} remarks are on items without a value ({listed}) and are left out; give "
+            "these items a value to keep the remarks"
+        )
+
+
+def _item(review: Review, items: Mapping[str, ReviewItem], row: AnnotationRow) -> ReviewItem:
+    if row.review != review.digest:
+        given = f"of review {row.review!r}" if row.review else "without a review's id"
+        raise AnnotationError(
+            f"{row.place}: the row is {given}, this is {review.digest}; import it into its own review"
+        )
+    known = review.info["annotators"]
+    if row.annotation.annotator not in known:
+        raise AnnotationError(
+            f"{row.place}: there is no annotator {row.annotation.annotator!r}; known are {', '.join(known)}. To add "
+            "one, run `fdarx review sample` with the same options and the name in --annotators"
+        )
+    if row.annotation.item_id not in items:
+        raise AnnotationError(
+            f"{row.place}: the review has no item {row.annotation.item_id!r}; ids have 16 hexadecimal digits, see "
+            f"{review.root}/items.csv"
+        )
+    return items[row.annotation.item_id]
+
+
+def _value(item: ReviewItem, row: AnnotationRow) -> str:
+    """Return the choice of a row, "" for none. Case is ignored; a, b and c stand for the choices where at most three.
+
+    Raises AnnotationError for a value that is no choice.
+    """
+    given = row.annotation.value.strip().casefold()
+    letters = dict(zip(_LETTERS, item.choices, strict=False)) if len(item.choices) <= len(_LETTERS) else {}
+    values = {"": "", **letters, **{choice.casefold(): choice for choice in item.choices}}
+    if given not in values:
+        raise AnnotationError(
+            f"{row.place}: {row.annotation.value!r} is no value of item {item.id} ({item.task}); give one of "
+            f"{', '.join(item.choices)}, or leave it empty"
+        )
+    return values[given]
+
+
+def _adds_remark(before: Annotation, row: Annotation, place: str) -> bool:
+    """Return whether a row adds a remark to an annotation that is there. Raises AnnotationError for another value."""
     if before.value != row.value:
-        raise WrongAnnotations(
-            f"{place}: {row.annotator} says {row.value!r} of item {row.item_id}, but {before.value!r} was handed in "
-            "before; nothing is overwritten: settle with the annotator which holds, and hand in that file alone"
+        raise AnnotationError(
+            f"{place}: {row.annotator} gives item {row.item_id} the value {row.value!r}, but {before.value!r} was "
+            "handed in before; nothing is overwritten: ask the annotator which is right, and hand in that file alone"
         )
     return row.remark not in before.remark
 
 
-def _write(review: Review, annotator: str, rows: list[Annotation], done: Imported) -> None:
-    rows = merged(rows)
-    said = [f"{row.item_id}\x1f{row.value}\x1f{row.remark}" for row in rows]
-    place = review.root / f"annotations/{annotator}-{content_id(*said)}.parquet"
-    write_records(place, rows, Annotation)
-    done.files.append(place)
-    done.new += len(rows)
-
-
-def _checked(
-    review: Review, items: Mapping[str, ReviewItem], file: str, done: Imported
-) -> Iterator[tuple[str, Annotation]]:
-    """The file's annotations with a value, and where each stands."""
-    remarked: list[str] = []
-    rows = list(read_handed_in(file))
-    if not rows:
-        done.notices.append(f"{file}: nothing is filled in")
-    for one in rows:
-        item = _item(review, items, one)
-        value = _value(item, one)
-        if value:
-            yield one.place, replace(one.said, task=item.task, value=value)
-        elif one.said.remark:
-            remarked.append(item.id)
-    if remarked:
-        listed = ", ".join(remarked[:_TOLD]) + (" …" if len(remarked) > _TOLD else "")
-        done.notices.append(
-            f"{file}: {len(remarked)} remarks stand on items without a value ({listed}) and are left out; "
-            "a remark is taken with a value"
-        )
-
-
-def _item(review: Review, items: Mapping[str, ReviewItem], one: HandedIn) -> ReviewItem:
-    if one.review != review.digest:
-        was = f"of review {one.review!r}" if one.review else "without a review's id"
-        raise WrongAnnotations(f"{one.place}: the row is {was}, this is {review.digest}; import it where it belongs")
-    known = review.info["annotators"]
-    if one.said.annotator not in known:
-        raise WrongAnnotations(
-            f"{one.place}: there is no annotator {one.said.annotator!r}; known are {', '.join(known)}. "
-            "Who joins is named to `fdarx review sample` with --annotators, all else as before"
-        )
-    if one.said.item_id not in items:
-        raise WrongAnnotations(
-            f"{one.place}: the review has no item {one.said.item_id!r}; ids have 16 hexadecimal digits and stand in "
-            f"{review.root}/items.csv"
-        )
-    return items[one.said.item_id]
-
-
-def _value(item: ReviewItem, one: HandedIn) -> str:
-    """The choice that is meant, "" for none; case does not count, and a, b, c stand for the first three of up to three.
-
-    Raises WrongAnnotations for what is no choice.
-    """
-    given = one.said.value.strip().casefold()
-    letters = dict(zip(_LETTERS, item.choices, strict=False)) if len(item.choices) <= len(_LETTERS) else {}
-    named = {"": "", **letters, **{choice.casefold(): choice for choice in item.choices}}
-    if given not in named:
-        raise WrongAnnotations(
-            f"{one.place}: {one.said.value!r} is no value of item {item.id} ({item.task}); give one of "
-            f"{', '.join(item.choices)}, or leave it empty"
-        )
-    return named[given]
-
-
-def _missing(all_items: int, rows: Iterable[Annotation]) -> list[str]:
-    counted = Counter(row.annotator for row in rows)
+def _incomplete(total: int, rows: Iterable[Annotation]) -> list[str]:
+    counts = Counter(row.annotator for row in rows)
     return [
-        f"{name}: {rows} of {all_items} items are answered, {all_items - rows} are left"
-        for name, rows in sorted(counted.items())
-        if rows < all_items
+        f"{name}: {count} of {total} items are answered, {total - count} are left"
+        for name, count in sorted(counts.items())
+        if count < total
     ]

@@ -1,98 +1,282 @@
-"""A review set: the folder that holds what people are asked, their pages, and what they said.
-
-    REVIEW/review.json        what was drawn from which run, and how; written last
-    REVIEW/items.parquet      the ReviewItem rows, in the order in which all annotators see them
-    REVIEW/items.jsonl        the same, a line each, with the judge's decision
-    REVIEW/items.csv          the same to fill in on a spreadsheet, without the judge's decision
-    REVIEW/ANNOTATOR.html     the page of one annotator
-    REVIEW/annotations/ANNOTATOR-HASH.parquet   Annotation rows of one import; nothing is overwritten
-
-`review.json` has format, digest (the review's id: it says which items, with which texts and decisions), run (its
-address), job, input (the digest of the run's input), seed, n, tasks, annotators, models and settings (an evaluation's,
-[] for all), by (what it is stratified by), population, subjects (drawn questions or predictions), items, strata (each
-with name, size, drawn, fraction), versions, written.
-"""
+"""The items of a review: the sample drawn from a run, what annotators are shown, and what the judge decided."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-from fdarx_core.records.review import Annotation, ReviewItem
-from fdarx_core.storage import Location, StorageError, read_records
+from fdarx_core.evaluation.gold import gold_indices
+from fdarx_core.filters.judges import JUDGES, Judge
+from fdarx_core.records import Grade, Label, Passage, Prediction, QuestionAnswer, Verdict, content_id
+from fdarx_core.records.benchmark import ReviewItem
+from fdarx_core.review.sampling import (
+    STRATIFY_BY,
+    SampleUnit,
+    Stratum,
+    draw_stratified,
+    prediction_units,
+    question_units,
+)
+from fdarx_core.review.tasks import GRADE_TASK, REVIEW_TASKS, TASKS_BY_JOB, ReviewTask
+from fdarx_core.storage import RunDirectory, StorageError, read_where
 
-FORMAT = 1
-"""Raised when a reader of an older layout would misread a newer one."""
-INFO = "review.json"
+_JUDGES = {judge.stage: judge for judge in JUDGES}
 
 
 @dataclass(frozen=True, slots=True)
-class Review:
-    """A review set that stands whole. `info` is its review.json."""
+class SampleConfig:
+    """How many questions to draw, and of what. No tasks, models (of an evaluation) or settings stand for all."""
 
-    root: Location
-    info: Mapping[str, Any]
-
-    @property
-    def digest(self) -> str:
-        """The review's id."""
-        return str(self.info["digest"])
-
-    def items(self) -> list[ReviewItem]:
-        """In the order in which annotators see them."""
-        return list(read_records(self.root / "items.parquet", ReviewItem))
-
-    def annotations(self) -> list[Annotation]:
-        """One for each annotator and item, sorted by both; none before an import.
-
-        What an annotator said of an item in several imports is one: its value is the same in all, its remarks joined.
-        """
-        files = [file for file in (self.root / "annotations").list() if file.suffix == ".parquet"]
-        return merged(row for file in files for row in read_records(file, Annotation))
+    n: int
+    seed: int = 0
+    tasks: Sequence[str] = ()
+    models: Sequence[str] = ()
+    settings: Sequence[str] = ()
 
 
-def open_review(address: str) -> Review:
-    """The review set at an address, on disk or s3://. `StorageError` where there is none or it is damaged."""
-    root = Location(address)
-    if not (root / INFO).exists():
+@dataclass(frozen=True, slots=True)
+class ReviewSample:
+    """The items in the order in which annotators see them, and the contents of review.json."""
+
+    items: list[ReviewItem]
+    info: dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class JudgeInput:
+    """What the slots of a judge are made of: a question, its label, and the label's passages in document order."""
+
+    question: QuestionAnswer
+    label: Label
+    passages: list[Passage]
+
+    def slots(self, judge: Judge) -> dict[str, Any]:
+        """Return the slots of the judge's prompt. Raises StorageError where the run lacks a gold passage."""
+        try:
+            return judge.slots(self.question, self.label, self.passages)
+        except (KeyError, IndexError) as missing:
+            raise _incomplete(self.question) from missing
+
+
+def draw_sample(run: RunDirectory, config: SampleConfig) -> ReviewSample:
+    """Draw questions of a build, or predictions of an evaluation, each question once, with one item a task.
+
+    The sample is stratified by verdict, type, relevance and category. Raises StorageError where no task fits the run,
+    where it lacks a model or setting, or where no judge was asked about anything.
+    """
+    job = run.info()["job"]
+    tasks = [task for task in TASKS_BY_JOB[job] if not config.tasks or task in config.tasks]
+    if not tasks:
+        raise StorageError(f"{run.root} is a run of {job}; its tasks are {', '.join(TASKS_BY_JOB[job])}")
+    if job == "evaluate":
+        units = prediction_units(run, config.models, config.settings, config.seed)
+    elif config.models or config.settings:
+        raise StorageError(f"{run.root} is a build: it has no answers of models; leave --models and --settings out")
+    else:
+        units = question_units(run, tasks)
+    if not units:
         raise StorageError(
-            f"{address} is no review: it has no {INFO}; give the folder that `fdarx review sample` wrote"
+            f"{run.root} has nothing that a judge was asked about; was it built or evaluated with a judge?"
         )
-    try:
-        info = json.loads((root / INFO).read_bytes())
-    except ValueError as error:
-        raise StorageError(f"{root}/{INFO} is damaged ({error}); draw the sample again into another folder") from error
-    if not isinstance(info, dict) or not {"format", "digest", "annotators", "tasks"} <= info.keys():
-        raise StorageError(f"{root}/{INFO} is not one that this program wrote; give a folder of `fdarx review sample`")
-    if info["format"] != FORMAT:
-        raise StorageError(f"{root}/{INFO} has format {info['format']}, this version reads {FORMAT}; update fdarx")
-    return Review(root, info)
+    sample = draw_stratified(units, config.n, config.seed)
+    items = grade_items(run, sample.rows) if job == "evaluate" else build_items(run, sample.rows, tasks)
+    info = run.info()
+    review_info = {
+        "digest": content_id(*item_texts(items)),
+        "run": str(run.root),
+        "job": job,
+        "input": (info.get("input") or info.get("benchmark") or {}).get("digest", ""),
+        "seed": config.seed,
+        "n": config.n,
+        "tasks": tasks,
+        "models": list(config.models),
+        "settings": list(config.settings),
+        "by": list(STRATIFY_BY[: sample.depth]),
+        "population": len(units),
+        "subjects": len(sample.rows),
+        "items": len(items),
+        "strata": strata_info(sample.strata),
+    }
+    return ReviewSample(items, review_info)
 
 
-def merged(rows: Iterable[Annotation]) -> list[Annotation]:
-    """One row for each annotator and item, sorted by both. `StorageError` where one gave an item two values."""
-    found: dict[tuple[str, str], list[Annotation]] = {}
+def strata_info(strata: Iterable[Stratum]) -> list[dict[str, Any]]:
+    """Return the strata as review.json holds them."""
+    return [{**asdict(stratum), "fraction": stratum.fraction} for stratum in strata]
+
+
+def item_texts(items: Iterable[ReviewItem]) -> list[str]:
+    """Return each item as canonical JSON, from which the digest of a review is made."""
+    return [json.dumps(asdict(item), sort_keys=True, ensure_ascii=False) for item in items]
+
+
+def build_items(
+    run: RunDirectory, rows: Sequence[tuple[SampleUnit, Stratum]], tasks: Sequence[str]
+) -> list[ReviewItem]:
+    """Return the items of a build's questions, in the order of the sample and those of one question together.
+
+    A question has an item for each task whose judge was asked about it. `evidence` holds the passages of the prompt.
+    """
+    inputs: dict[str, JudgeInput] = {}
+    verdicts: dict[tuple[str, str], Verdict] = {}
+    for (_, part), units in _by_part(rows).items():
+        ids = {unit.id for unit in units}
+        inputs |= read_judge_inputs(run, part, ids)
+        part_verdicts = read_where(run.file(f"verdicts/{part}"), "question_id", ids, Verdict)
+        verdicts |= {(row.question_id, row.stage): row for row in part_verdicts}
+    return [
+        _judged_item(task, unit, stratum, inputs[unit.id], verdicts[unit.id, task.stage])
+        for unit, stratum in rows
+        for task in (REVIEW_TASKS[name] for name in tasks)
+        if (unit.id, task.stage) in verdicts
+    ]
+
+
+def grade_items(run: RunDirectory, rows: Sequence[tuple[SampleUnit, Stratum]]) -> list[ReviewItem]:
+    """Return the items of an evaluation's predictions. `evidence` holds the gold passages, which no judge saw."""
+    predictions: dict[str, Prediction] = {}
+    grades: dict[str, Grade] = {}
+    for (folder, part), units in _by_part(rows).items():
+        ids = {unit.id for unit in units}
+        predictions |= {row.id: row for row in read_where(run.file(f"{folder}/{part}"), "id", ids, Prediction)}
+        file = run.file(f"grades/{folder.partition('/')[2]}/{part}")
+        grades |= {row.prediction_id: row for row in read_where(file, "prediction_id", ids, Grade)}
+    question_ids = {unit.question_id for unit, _ in rows}
+    questions = {
+        row.id: row for part in run.parts("questions") for row in read_where(part, "id", question_ids, QuestionAnswer)
+    }
+    set_ids = {row.set_id for row in questions.values()}
+    passages = _by_label(row for part in run.parts("passages") for row in read_where(part, "set_id", set_ids, Passage))
+    return [
+        _graded_item(predictions[unit.id], grades[unit.id], questions[unit.question_id], passages, unit, stratum)
+        for unit, stratum in rows
+    ]
+
+
+def read_judge_inputs(run: RunDirectory, part: str, question_ids: Collection[str]) -> dict[str, JudgeInput]:
+    """Read those of the questions that a part of a build holds, by id. Raises StorageError where a label is missing."""
+    questions = list(read_where(run.file(f"candidates/{part}"), "id", question_ids, QuestionAnswer))
+    if not questions:
+        return {}
+    set_ids = {question.set_id for question in questions}
+    labels = {label.set_id: label for label in read_where(run.file(f"labels/{part}"), "set_id", set_ids, Label)}
+    passages = _by_label(read_where(run.file(f"passages/{part}"), "set_id", set_ids, Passage))
+    for question in questions:
+        if question.set_id not in labels:
+            raise _incomplete(question)
+    return {one.id: JudgeInput(one, labels[one.set_id], passages.get(one.set_id, [])) for one in questions}
+
+
+def verdict_value(task: ReviewTask, verdict: Verdict) -> str:
+    """Return a build's verdict as a value of the task, "" where the judge reached none."""
+    if verdict.outcome == "unscored":
+        return ""
+    if task.name in ("relevance", "category"):
+        return verdict.relevance if task.name == "relevance" else verdict.category
+    positive, negative = task.choices
+    return positive if verdict.outcome == "kept" else negative
+
+
+def shown_answer(prediction: Prediction) -> str:
+    """Return what annotators read of a prediction: its answer, or the whole reply where it holds no answer."""
+    return prediction.answer if prediction.outcome == "answered" else prediction.text
+
+
+def _by_part(rows: Sequence[tuple[SampleUnit, Stratum]]) -> dict[tuple[str, str], list[SampleUnit]]:
+    parts: dict[tuple[str, str], list[SampleUnit]] = defaultdict(list)
+    for unit, _ in rows:
+        parts[unit.folder, unit.part].append(unit)
+    return parts
+
+
+def _by_label(rows: Iterable[Passage]) -> dict[str, list[Passage]]:
+    labels: dict[str, list[Passage]] = defaultdict(list)
     for row in rows:
-        found.setdefault((row.annotator, row.item_id), []).append(row)
-    return [_one(found[key]) for key in sorted(found)]
+        labels[row.set_id].append(row)
+    return {set_id: sorted(passages, key=lambda row: row.doc_chunk_index) for set_id, passages in labels.items()}
 
 
-def _one(rows: list[Annotation]) -> Annotation:
-    remarks = sorted({row.remark for row in rows if row.remark})
-    first = rows[0]
-    if values := sorted({row.value for row in rows} - {first.value}):
-        raise StorageError(
-            f"{first.annotator} gave item {first.item_id} two values, {first.value!r} and {values[0]!r}: imports ran "
-            "at the same time; take one of the two files out of annotations/"
-        )
-    return Annotation(
-        first.item_id,
-        first.annotator,
-        first.task,
-        first.value,
-        " / ".join(remarks),
-        any(row.saw_decision for row in rows),
-        min(row.seconds for row in rows),
+def _incomplete(question: QuestionAnswer) -> StorageError:
+    return StorageError(
+        f"question {question.id} rests on a label or passage that the run does not have; delete the run and build it "
+        "again"
     )
+
+
+def _item(task: ReviewTask, subject: str, question: QuestionAnswer, stratum: Stratum) -> ReviewItem:
+    return ReviewItem(
+        id=content_id(task.name, subject),
+        task=task.name,
+        subject=subject,
+        set_id=question.set_id,
+        drug=question.drug_name,
+        type=question.type,
+        category=question.category,
+        question=question.question,
+        answer=question.answer,
+        choices=list(task.choices),
+        decision="",
+        stratum=stratum.name,
+        fraction=stratum.fraction,
+    )
+
+
+def _judged_item(
+    task: ReviewTask, unit: SampleUnit, stratum: Stratum, judged: JudgeInput, verdict: Verdict
+) -> ReviewItem:
+    slots = judged.slots(_JUDGES[task.stage])
+    if "context_a" in slots:
+        passages = [(slots["section_a"], slots["context_a"]), (slots["section_b"], slots["context_b"])]
+    else:
+        passages = [(passage["section"], passage["text"]) for passage in slots.get("passages", ())]
+    # One judge decides relevance and category: its reason for one would tell annotators the other.
+    silent = task.stage == "relevance" and verdict.outcome != "unscored"
+    return replace(
+        _item(task, unit.id, judged.question, stratum),
+        category=unit.keys[3],
+        decision=verdict_value(task, verdict),
+        because="" if silent else _reason(verdict.reason, verdict.detail, verdict.evidence),
+        kept=unit.keys[0] == "kept",
+        evidence=[text for _, text in passages],
+        context=_context(passages) if passages else f"Sections: {'; '.join(slots['sections']) or 'none'}",
+        judge=verdict.endpoint,
+    )
+
+
+def _graded_item(
+    prediction: Prediction,
+    grade: Grade,
+    question: QuestionAnswer,
+    passages: Mapping[str, list[Passage]],
+    unit: SampleUnit,
+    stratum: Stratum,
+) -> ReviewItem:
+    gold = set(gold_indices(question)) if question.type != "refusal" else set()
+    shown = [(row.section_path, row.text) for row in passages.get(prediction.set_id, ()) if row.doc_chunk_index in gold]
+    task = REVIEW_TASKS[GRADE_TASK]
+    return replace(
+        _item(task, prediction.id, question, stratum),
+        answer=shown_answer(prediction),
+        decision=grade.outcome if grade.outcome in task.choices else "",
+        because=_reason(grade.reason, grade.detail),
+        evidence=[text for _, text in shown],
+        context=_context(shown),
+        gold=question.answer,
+        model=prediction.model,
+        setting=" ".join(filter(None, (prediction.setting, prediction.retriever))),
+        judge=grade.judge,
+        fraction=stratum.fraction / unit.predictions,
+    )
+
+
+def _context(passages: Sequence[tuple[str, str]]) -> str:
+    return "\n\n".join(f"[{title or 'untitled section'}]\n{text}" for title, text in passages)
+
+
+def _reason(reason: str, detail: str, evidence: Sequence[str] = ()) -> str:
+    """Join reason, detail and quotations. A detail that begins with the reason's id keeps it: criteria are named so."""
+    text = detail if detail.startswith(f"{reason}: ") else ": ".join(filter(None, (reason.replace("_", " "), detail)))
+    return " ".join(filter(None, (text, *(f"“{quote}”" for quote in evidence))))

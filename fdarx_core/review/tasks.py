@@ -1,25 +1,26 @@
-"""What people can be asked about a question or an answer, and the words in which they reply."""
+"""The tasks of a review: what annotators are asked about a question or an answer, and the values they choose from."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from fdarx_core.filters.baseline.relevance import NO_TOPIC
-from fdarx_core.labels.topics import TOPICS
+from fdarx_core.baseline.judging import NO_TOPIC
+from fdarx_core.labels.loinc import TOPICS
 
 BUILD_TASKS = ("relevance", "category", "correctness", "quality")
-"""What is asked about the questions of a build."""
-EVALUATION_TASKS = ("grade",)
-"""What is asked about the predictions of an evaluation."""
+GRADE_TASK = "grade"
+TASKS_BY_JOB: dict[str, tuple[str, ...]] = {"build_benchmark": BUILD_TASKS, "evaluate": (GRADE_TASK,)}
+"""The tasks that fit the runs of a job, in the order in which they are asked."""
 
 
 @dataclass(frozen=True, slots=True)
 class ReviewTask:
-    """`choices` maps each value to what an annotator reads; `stage` is the judge of a build that decides the same.
+    """A task for annotators.
 
-    `positive` is the value that F1, precision and recall count, "" for a task of many equal classes. `answered`: the
-    answer is judged too; else its judge is shown the question alone, and so are people.
+    `choices` maps each value to the text on the annotator's page. `positive` is the value that F1, precision and recall
+    are of, "" where all classes count alike. `stage` names the judge of a build that decides the same. Where
+    `shows_answer` is false, the judge sees the question without its answer, and so do annotators.
     """
 
     name: str
@@ -27,7 +28,7 @@ class ReviewTask:
     choices: Mapping[str, str]
     positive: str
     stage: str = ""
-    answered: bool = True
+    shows_answer: bool = True
 
 
 REVIEW_TASKS: dict[str, ReviewTask] = {
@@ -43,7 +44,7 @@ REVIEW_TASKS: dict[str, ReviewTask] = {
             },
             "relevant",
             "relevance",
-            answered=False,
+            shows_answer=False,
         ),
         ReviewTask(
             "category",
@@ -51,7 +52,7 @@ REVIEW_TASKS: dict[str, ReviewTask] = {
             {topic: topic for topic in (*TOPICS, NO_TOPIC)},
             "",
             "relevance",
-            answered=False,
+            shows_answer=False,
         ),
         ReviewTask(
             "correctness",
@@ -74,7 +75,7 @@ REVIEW_TASKS: dict[str, ReviewTask] = {
             "quality",
         ),
         ReviewTask(
-            "grade",
+            GRADE_TASK,
             "How do you grade the answer against the reference?",
             {
                 "correct": "A · Correct: all that matters clinically is there, nothing contradicts, nothing is made up",
@@ -86,4 +87,35 @@ REVIEW_TASKS: dict[str, ReviewTask] = {
         ),
     )
 }
-"""By name, in the order in which they are asked. Source: FDARxBench §A.1, §B.4, §B.8, §B.9."""
+"""All tasks by name. Source: FDARxBench §A.1, §B.4, §B.8, §B.9."""
+
+
+@dataclass(frozen=True, slots=True)
+class Scale:
+    """A nominal scale for the values of a task.
+
+    With a `positive` value, which comes first, the scale has two values: this one and all others together.
+    """
+
+    task: str
+    values: tuple[str, ...]
+    positive: str = ""
+
+    def read(self, value: str) -> str:
+        """Return the value of this scale for a choice of the task."""
+        return value if not self.positive or value == self.positive else self.values[1]
+
+    def code(self, value: str) -> float:
+        """Return the position of a value in `values`, NaN for ""."""
+        return float(self.values.index(value)) if value else float("nan")
+
+
+def task_scales(task: ReviewTask) -> list[Scale]:
+    """Return the scale of two values, where the task has a positive one, and the scale of all values, where more."""
+    values = tuple(task.choices)
+    if not task.positive:
+        return [Scale(task.name, values)]
+    others = [value for value in values if value != task.positive]
+    negative = others[0] if len(others) == 1 else f"not {task.positive}"
+    binary = Scale(task.name, (task.positive, negative), task.positive)
+    return [binary, Scale(task.name, values)] if len(others) > 1 else [binary]

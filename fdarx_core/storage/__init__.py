@@ -2,7 +2,7 @@
 
 from fdarx_core.storage.errors import RunConflict, StorageError
 from fdarx_core.storage.location import Location
-from fdarx_core.storage.rundir import RunDirectory
+from fdarx_core.storage.run_directory import RunDirectory
 from fdarx_core.storage.tables import read_records, read_table, read_where, write_records, write_table
 
 __all__ = [

@@ -11,7 +11,7 @@ from typing import Any, BinaryIO, Protocol
 
 from fdarx_core.storage import local
 from fdarx_core.storage.errors import StorageError
-from fdarx_core.storage.patience import LINK
+from fdarx_core.storage.retry import SERVER_STATE
 
 
 class Store(Protocol):
@@ -126,7 +126,7 @@ class Location:
 def _received(address: str) -> Location:
     """Whoever sent it has reached the place, so that this process need not think the address wrong."""
     if address.startswith("s3://"):
-        LINK.reached = True
+        SERVER_STATE.reached = True
     return Location(address)
 
 

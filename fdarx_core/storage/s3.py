@@ -1,8 +1,4 @@
-"""Objects on S3 or a server that speaks its protocol, through boto3: its credentials chain, region and endpoint.
-
-Why boto3 and not pyarrow's S3 file system: it renews expiring credentials in long runs, names what was refused, and
-leaves it to us what to repeat for how long, and to drop an upload that fails half way (pyarrow completes it).
-"""
+"""Objects on S3 or a server that speaks its protocol, through boto3."""
 
 from __future__ import annotations
 
@@ -10,15 +6,79 @@ import io
 import os
 import re
 import tempfile
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, suppress
+from functools import partial
+from itertools import islice
 from typing import Any, BinaryIO
 
 from fdarx_core.storage.errors import StorageError
-from fdarx_core.storage.s3_client import client
-from fdarx_core.storage.s3_errors import is_empty, is_missing, unexplained
-from fdarx_core.storage.s3_patience import patiently
-from fdarx_core.storage.s3_upload import upload
+from fdarx_core.storage.s3_client import REPORTED, client, is_empty, is_missing, needs_get, upload_is_gone, with_retries
+
+PART = 16 * 2**20
+"""Bytes of a part; an object of no more goes in one request."""
+
+_MOST_PARTS = 10_000
+_STARTS = 3
+_AT_ONCE = 4
+
+
+def upload(stream: BinaryIO, bucket: str, key: str) -> None:
+    """Writes all of the stream. Raises StorageError, after which there is no such object, or the one before."""
+    address = f"s3://{bucket}/{key}"
+    size = stream.seek(0, os.SEEK_END)
+    stream.seek(0)
+    if size <= PART:
+        data = stream.read()
+        with_retries("write", address, lambda: client().put_object(Bucket=bucket, Key=key, Body=data))
+        return
+    in_parts = partial(stream.read, max(PART, -(-size // _MOST_PARTS)))
+    for left in reversed(range(_STARTS)):
+        stream.seek(0)
+        try:
+            _Multipart(bucket, key, address).write(iter(in_parts, b""))
+            break
+        except StorageError as error:
+            # also where the upload was completed, and the answer that said so was lost
+            if not (left and upload_is_gone(error.__cause__)):
+                raise
+
+
+class _Multipart:
+    """An upload in parts, each repeated by itself. One that fails is aborted, so that the server drops its parts."""
+
+    def __init__(self, bucket: str, key: str, address: str) -> None:
+        self._address = address
+        begun = self._patiently(lambda: client().create_multipart_upload(Bucket=bucket, Key=key))
+        self._upload = {"Bucket": bucket, "Key": key, "UploadId": begun["UploadId"]}
+
+    def write(self, parts: Iterator[bytes]) -> None:
+        try:
+            sent = {"Parts": self._sent(parts)}
+            self._patiently(lambda: client().complete_multipart_upload(**self._upload, MultipartUpload=sent))
+        except BaseException:
+            with suppress(*REPORTED):  # once: what stays behind is never seen
+                client().abort_multipart_upload(**self._upload)
+            raise
+
+    def _sent(self, parts: Iterator[bytes]) -> list[dict[str, Any]]:
+        """A few at a time are read and on their way."""
+        sent: list[dict[str, Any]] = []
+        numbered = enumerate(parts, 1)
+        with ThreadPoolExecutor(_AT_ONCE) as senders:
+            while batch := list(islice(numbered, _AT_ONCE)):
+                sent += senders.map(self._send, batch)
+        return sent
+
+    def _send(self, part: tuple[int, bytes]) -> dict[str, Any]:
+        number, data = part
+        answer = self._patiently(lambda: client().upload_part(**self._upload, PartNumber=number, Body=data))
+        return {"PartNumber": number, "ETag": answer["ETag"]}
+
+    def _patiently(self, request: Callable[[], Any]) -> Any:
+        return with_retries("write", self._address, request)
+
 
 _BUFFER = 64 * 1024
 """About one label's archive within a bulk release: more would fetch neighbours that other workers read."""
@@ -33,7 +93,9 @@ def exists(address: str) -> bool:
 
 def is_dir(address: str) -> bool:
     bucket, key = _split(address)
-    found = patiently("list", address, lambda: client().list_objects_v2(Bucket=bucket, Prefix=_prefix(key), MaxKeys=1))
+    found = with_retries(
+        "list", address, lambda: client().list_objects_v2(Bucket=bucket, Prefix=_prefix(key), MaxKeys=1)
+    )
     return not key or found["KeyCount"] > 0
 
 
@@ -71,14 +133,14 @@ def open_output(address: str) -> Iterator[BinaryIO]:
 
 def delete(address: str) -> None:
     bucket, key = _split(address)
-    patiently("delete", address, lambda: client().delete_object(Bucket=bucket, Key=key))
+    with_retries("delete", address, lambda: client().delete_object(Bucket=bucket, Key=key))
 
 
 def check_writable(address: str) -> None:
     """Leaves a hidden empty object: a run needs no permission to delete."""
     bucket, key = _split(address)
     probe = f"{_prefix(key)}.write-check"
-    patiently("write into", address, lambda: client().put_object(Bucket=bucket, Key=probe, Body=b""))
+    with_retries("write into", address, lambda: client().put_object(Bucket=bucket, Key=probe, Body=b""))
 
 
 class _ObjectReader(io.RawIOBase):
@@ -131,7 +193,7 @@ class _ObjectReader(io.RawIOBase):
 
     def _fetch_far(self, start: int, stop: int) -> bytes:
         wanted = {"Bucket": self._bucket, "Key": self._key, "Range": f"bytes={start}-{stop - 1}", "IfMatch": self._etag}
-        return patiently("read", self._address, lambda: bytes(client().get_object(**wanted)["Body"].read()))
+        return with_retries("read", self._address, lambda: bytes(client().get_object(**wanted)["Body"].read()))
 
 
 def _split(address: str) -> tuple[str, str]:
@@ -153,11 +215,11 @@ def _head(address: str) -> Any:
         except Exception as error:
             if is_missing(error):
                 return None
-            if unexplained(error):
+            if needs_get(error):
                 client().get_object(Bucket=bucket, Key=key, Range="bytes=0-0")
             raise
 
-    return patiently("read", address, ask)
+    return with_retries("read", address, ask)
 
 
 def _existing(address: str) -> Any:
@@ -183,7 +245,7 @@ def _found(address: str) -> tuple[int, str, bytes]:
 
     if not key:
         raise _none_there(address)
-    return patiently("read", address, ask)
+    return with_retries("read", address, ask)
 
 
 def _none_there(address: str) -> StorageError:
@@ -193,7 +255,7 @@ def _none_there(address: str) -> StorageError:
 def _keys(address: str, prefix: str, delimiter: str) -> Iterator[str]:
     wanted = {"Bucket": _split(address)[0], "Prefix": prefix, "Delimiter": delimiter}
     while True:
-        page = patiently("list", address, lambda: client().list_objects_v2(**wanted))
+        page = with_retries("list", address, lambda: client().list_objects_v2(**wanted))
         yield from (entry["Key"] for entry in page.get("Contents", ()))
         if not page.get("IsTruncated"):
             return

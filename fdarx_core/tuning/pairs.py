@@ -1,23 +1,43 @@
-"""Question-answer pairs to tune on: out of a file, or a finished build's questions. Source: QA-RAG §2.3."""
+"""Question-answer pairs for fine-tuning: reading, near-duplicates, and the split into parts. Source: QA-RAG §2.3."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+import unicodedata
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from importlib import import_module
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
 
 from fdarx_core.rag.questions import read_questions
-from fdarx_core.records import QuestionAnswer, Reject
+from fdarx_core.records import QuestionAnswer, Reject, content_id
+from fdarx_core.retrieval.models import ModelMissing
 from fdarx_core.storage import Location, RunDirectory, StorageError, read_records
 
 STAGE = "pairs"
-_LABEL = re.compile(r"^\s*answer\s*:\s*", re.IGNORECASE)
+SHARES = {"train": 0.85, "validation": 0.10, "test": 0.05}
+PARTS = tuple(SHARES)
+MIN_SIMILARITY = 0.9
+"""The edit similarity from which two texts are near-duplicates."""
+MIN_ANSWER_WORDS = 10
+"""Shorter answers ("Yes.", "10 mg once daily") answer many questions and make no pairs near-duplicates."""
+_ANSWER_PREFIX = re.compile(r"^\s*answer\s*:\s*", re.IGNORECASE)
+_ROWS = 128
+_BUCKETS = 64
+_MAX_COUNT = np.iinfo(np.int16).max
+_BIGRAMS_AN_EDIT = 4
+"""The most bigrams that one edit adds or removes. Source: Ukkonen 1992, q-grams."""
+_SLACK = 1e-6
 
 
 @dataclass(slots=True)
-class Pair:
-    """One pair. `about` is the document or label it was written on; `group` names the pairs that it is nearly equal to,
-    `part` is train, validation or test; both are "" until it was put somewhere.
+class TrainingPair:
+    """A question and its answer. `about` is the document or label that the pair comes from.
+
+    `group` names its group of near-duplicates, and `part` is train, validation or test; both are "" before the split.
     """
 
     id: str
@@ -28,45 +48,159 @@ class Pair:
     part: str = ""
 
 
-def read_pairs(place: str) -> tuple[list[Pair], list[Reject]]:
-    """The pairs of a run of `fdarx build`, or of a file as `read_questions` takes it, and the rows that give none.
+def read_pairs(place: str) -> tuple[list[TrainingPair], list[Reject]]:
+    """Read the pairs of a build, or of a file that `read_questions` takes, and the rows that give none.
 
-    A file's first reference is the answer, less a leading "Answer:". Refusal questions of a build are left out: what
-    they ask for is told by their label alone. Raises StorageError where the place can't be read, ValueError where it
-    holds no pair.
+    The answer in a file is the first reference, without a leading "Answer:". Refusal questions of a build are left out:
+    only the label tells what to refuse. Raises StorageError where the place can't be read, ValueError where it holds no
+    pair.
     """
-    found, rejects = _of_build(place) if (Location(place) / "run.json").exists() else _of_file(place)
-    pairs = [replace(one, answer=_LABEL.sub("", one.answer).strip()) for one in found]
-    empty = [
-        Reject(one.id, STAGE, "no_answer", "nothing but a label stands there", source=one.about)
-        for one in pairs
-        if not one.answer
-    ]
-    kept = [one for one in pairs if one.answer]
+    pairs, rejects = _build_pairs(place) if (Location(place) / "run.json").exists() else _file_pairs(place)
+    kept: list[TrainingPair] = []
+    for pair in pairs:
+        if answer := _ANSWER_PREFIX.sub("", pair.answer).strip():
+            kept.append(replace(pair, answer=answer))
+        else:
+            rejects.append(Reject(pair.id, STAGE, "no_answer", "the answer is empty", source=pair.about))
     if not kept:
-        raise ValueError(f"{place} holds no pair to tune on: {len(rejects) + len(empty)} rows were left out")
-    return kept, [*rejects, *empty]
+        raise ValueError(f"{place} holds no pair to train on: {len(rejects)} rows were left out")
+    return kept, rejects
 
 
-def _of_file(place: str) -> tuple[list[Pair], list[Reject]]:
+def _file_pairs(place: str) -> tuple[list[TrainingPair], list[Reject]]:
     questions, rejects = read_questions(place)
-    return [Pair(one.id, one.question, one.references[0], one.title or one.id) for one in questions], rejects
+    return [TrainingPair(one.id, one.question, one.references[0], one.title or one.id) for one in questions], rejects
 
 
-def _of_build(place: str) -> tuple[list[Pair], list[Reject]]:
+def _build_pairs(place: str) -> tuple[list[TrainingPair], list[Reject]]:
     run = RunDirectory.open(place)
     if not run.complete or run.info()["job"] != "build_benchmark":
         raise StorageError(f"{place} is no finished run of fdarx build; give one, or a file of pairs")
-    pairs: list[Pair] = []
+    pairs: list[TrainingPair] = []
     rejects: list[Reject] = []
-    for one in _questions(run):
+    for one in (one for part in run.parts("questions") for one in read_records(part, QuestionAnswer)):
         if one.type == "refusal":
             rejects.append(Reject(one.id, STAGE, "refusal", one.question, set_id=one.set_id))
         else:
-            pairs.append(Pair(one.id, one.question, one.answer, one.set_id))
+            pairs.append(TrainingPair(one.id, one.question, one.answer, one.set_id))
     return pairs, rejects
 
 
-def _questions(run: RunDirectory) -> Iterator[QuestionAnswer]:
-    for part in run.parts("questions"):
-        yield from read_records(part, QuestionAnswer)
+def split_pairs(pairs: Sequence[TrainingPair], seed: int) -> list[TrainingPair]:
+    """Return the pairs in their order, each with its group and part.
+
+    Near-duplicates go into one part, chosen by a hash of the seed and the least id among them. So the share of a part
+    is near `SHARES`, not exact, and added pairs move few others. Raises ValueError where a part is empty.
+    """
+    split = list(pairs)
+    for members in near_duplicate_groups(pairs):
+        group = min(pairs[index].id for index in members)
+        part = _part(content_id(str(seed), group))
+        for index in members:
+            split[index] = replace(pairs[index], group=group, part=part)
+    for part in PARTS:
+        if not any(pair.part == part for pair in split):
+            raise ValueError(f"none of {len(pairs)} pairs fell into the {part} part; give more, or another --seed")
+    return split
+
+
+def _part(digest: str) -> str:
+    fraction, bound = int(digest, 16) / 2**64, 0.0
+    for part, share in SHARES.items():
+        bound += share
+        if fraction < bound:
+            return part
+    return PARTS[-1]
+
+
+def near_duplicate_groups(pairs: Sequence[TrainingPair]) -> list[list[int]]:
+    """Group the indices of pairs that are near-duplicates, directly or through others.
+
+    Two pairs are near-duplicates if their questions, or their answers of at least `MIN_ANSWER_WORDS` words, or question
+    and answer as one text have an edit similarity of at least `MIN_SIMILARITY`. Case and white space do not count.
+    """
+    parent = list(range(len(pairs)))
+
+    def root(index: int) -> int:
+        while parent[index] != index:
+            parent[index] = parent[parent[index]]
+            index = parent[index]
+        return index
+
+    for first, second in _links(pairs):
+        parent[root(first)] = root(second)
+    groups: dict[int, list[int]] = {}
+    for index in range(len(pairs)):
+        groups.setdefault(root(index), []).append(index)
+    return list(groups.values())
+
+
+def _links(pairs: Sequence[TrainingPair]) -> Iterator[tuple[int, int]]:
+    yield from near_duplicates([_normalized(pair.question) for pair in pairs], MIN_SIMILARITY)
+    yield from near_duplicates([_normalized(f"{pair.question} {pair.answer}") for pair in pairs], MIN_SIMILARITY)
+    answers = [_normalized(pair.answer) for pair in pairs]
+    long = [index for index, answer in enumerate(answers) if len(answer.split()) >= MIN_ANSWER_WORDS]
+    for first, second in near_duplicates([answers[index] for index in long], MIN_SIMILARITY):
+        yield long[first], long[second]
+
+
+def _normalized(text: str) -> str:
+    return " ".join(unicodedata.normalize("NFKC", text).casefold().split())
+
+
+def near_duplicates(texts: Sequence[str], least: float) -> Iterator[tuple[int, int]]:
+    """Yield the indices of all pairs of texts with an edit similarity of at least `least`.
+
+    The edit similarity is 1 less the Levenshtein distance over the length of the longer text. Equal texts are yielded
+    with the first of them only. Pairs are compared unless their lengths or bigrams rule them out with certainty.
+    """
+    first: dict[str, int] = {}
+    for index, text in enumerate(texts):
+        if (before := first.setdefault(text, index)) != index:
+            yield before, index
+    indices = sorted(first.values(), key=lambda index: len(texts[index]))
+    ordered = [texts[index] for index in indices]
+    lengths = np.array([len(text) for text in ordered])
+    counts = _bigram_counts(ordered)
+    for start in range(0, len(ordered), _ROWS):
+        rows = slice(start, start + _ROWS)
+        end = int(np.searchsorted(lengths, lengths[rows][-1] / least + _SLACK, side="right"))
+        most = _BIGRAMS_AN_EDIT * ((1 - least) * lengths[start:end] + _SLACK)
+        possible = _bigram_differences(counts[rows], counts[start:end]) <= most
+        left, right = np.nonzero(np.triu(possible, k=1))
+        similar = _similar([ordered[start + at] for at in left], [ordered[start + at] for at in right], least)
+        for one, other in zip(left[similar], right[similar], strict=True):
+            yield indices[start + one], indices[start + other]
+
+
+def _bigram_counts(texts: Sequence[str]) -> NDArray[np.int16]:
+    """Count the bigrams of each text by hash bucket; shape (texts, buckets).
+
+    Shared and full buckets make texts look more alike than they are, never less.
+    """
+    counts = np.zeros((len(texts), _BUCKETS), dtype=np.int16)
+    for row, text in zip(counts, texts, strict=True):
+        letters = np.frombuffer(text.encode("utf-32-le", "surrogatepass"), dtype=np.uint32)
+        row += np.bincount((letters[:-1] * 31 + letters[1:]) % _BUCKETS, minlength=_BUCKETS).clip(max=_MAX_COUNT)
+    return counts
+
+
+def _bigram_differences(rows: NDArray[np.int16], columns: NDArray[np.int16]) -> NDArray[np.int32]:
+    """Return a lower bound of the number of bigrams in which two texts differ; shape (rows, columns)."""
+    differences = np.zeros((len(rows), len(columns)), dtype=np.int32)
+    for bucket in range(_BUCKETS):
+        differences += np.abs(rows[:, bucket, None] - columns[None, :, bucket])
+    return differences
+
+
+def _similar(left: Sequence[str], right: Sequence[str], least: float) -> NDArray[np.bool_]:
+    scorer = _rapidfuzz("distance").Levenshtein.normalized_similarity
+    similarity = _rapidfuzz("process").cpdist(left, right, scorer=scorer, score_cutoff=least, dtype=np.float64)
+    return np.asarray(similarity >= least)
+
+
+def _rapidfuzz(module: str) -> Any:
+    try:
+        return import_module(f"rapidfuzz.{module}")
+    except ImportError as error:
+        raise ModelMissing("finding near-duplicates needs rapidfuzz: pip install 'fdarx[models]'") from error

@@ -1,23 +1,30 @@
-"""The HTTP side of the service: any ASGI server runs it, over any world that holds corpora and a model."""
+"""The HTTP service: an ASGI application over any backend that searches corpora and asks models."""
 
+from serving.config import ServiceSettings
+from serving.http.access import ApiKeysError, add_key
 from serving.http.app import make_app
-from serving.http.keys import KeysError, add_key
-from serving.http.logs import log_to
-from serving.http.meter import Meter
-from serving.http.settings import ServiceSettings
-from serving.http.world import Corpus, Overloaded, ServedTools, Surroundings, Unavailable, World
+from serving.http.backend import (
+    BackendTools,
+    ChunkContext,
+    Overloaded,
+    RequestMetrics,
+    ServedCorpus,
+    ServiceBackend,
+    Unavailable,
+)
+from serving.http.logs import configure_request_log
 
 __all__ = [
-    "Corpus",
-    "KeysError",
-    "Meter",
+    "ApiKeysError",
+    "BackendTools",
+    "ChunkContext",
     "Overloaded",
-    "ServedTools",
+    "RequestMetrics",
+    "ServedCorpus",
+    "ServiceBackend",
     "ServiceSettings",
-    "Surroundings",
     "Unavailable",
-    "World",
     "add_key",
-    "log_to",
+    "configure_request_log",
     "make_app",
 ]

@@ -1,138 +1,260 @@
-"""POST /v1/chat/completions and GET /v1/models: any chat client can ask. Source: OpenAI's API reference, Chat."""
+"""POST /v1/chat/completions and GET /v1/models for chat clients. Source: OpenAI API reference, Chat."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import AsyncGenerator
-from typing import Any
+from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Request
-from pydantic import ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from starlette.responses import Response
 
 from fdarx_core.rag.strategies import STRATEGIES
-from serving.http import sse
-from serving.http.answering import Answering, Found
-from serving.http.chat_schemas import ChatReply, ChatRequest, Message, Model, ModelsReply, UserTurn
-from serving.http.errors import Problem, invalid, unknown
-from serving.http.logs import note_of
-from serving.http.replies import json_reply
-from serving.http.schemas import Options, errors
-from serving.http.settings import ServiceSettings
-from serving.http.world import World
+from serving.http.answering import AnswerService, RetrievedRequest
+from serving.http.backend import ServiceBackend
+from serving.http.logs import request_log
+from serving.http.responses import ApiError, EventStream, json_reply, sse_data, unknown_name_error, validation_error
+from serving.http.schemas import (
+    IndexVersion,
+    PlainText,
+    RetrievedPassage,
+    SearchOptions,
+    Timings,
+    TokenUsage,
+    error_responses,
+)
 
-_EXTENSION = ("id", "refused", "degraded", "passages", "citations", "searches", "timings_ms", "index")
-_STARTED = int(time.time())
+_MAX_MESSAGES = 2000
 
 
-class Chat:
-    """Questions and answers in the form that chat clients speak."""
+class TextPart(BaseModel):
+    """A piece of a message's text."""
 
-    def __init__(self, world: World, settings: ServiceSettings, answering: Answering) -> None:
-        self._world, self._settings, self._answering = world, settings, answering
+    model_config = ConfigDict(strict=True)
 
-    def routes(self) -> APIRouter:
-        router = APIRouter(prefix="/v1", tags=["Chat"])
-        streamed = {"content": {"text/event-stream": {"schema": {"type": "string"}}}}
-        answered = {"model": ChatReply, "description": "The answer.", **streamed}
-        chats = errors(400, 404, without=(422,)) | {200: answered}
-        router.add_api_route("/chat/completions", self.chat, methods=["POST"], responses=chats, response_class=Response)
-        listed = {200: {"model": ModelsReply}} | errors()
-        router.add_api_route("/models", self.models, methods=["GET"], responses=listed, response_class=Response)
-        one = {200: {"model": Model}} | errors(404)
-        router.add_api_route(
-            "/models/{model:path}", self.model, methods=["GET"], responses=one, response_class=Response
-        )
-        return router
+    type: Literal["text"]
+    text: PlainText
 
-    async def chat(self, body: ChatRequest, request: Request) -> Response:
-        """Answer the user's last message, as POST /v1/answers does, in the form of OpenAI's Chat Completions."""
-        corpus, strategy = self._way(body)
-        options = (body.fdarx or Options()).model_copy(update={"strategy": strategy} if strategy else {})
-        found = await self._answering.find(_question(body.messages), corpus, options, note_of(request.scope))
-        head = {"id": f"chatcmpl-{found.note.request_id}", "created": int(time.time()), "model": body.model}
+
+class ChatMessage(BaseModel):
+    """A message. Only the user's last message is read: each question is answered by itself."""
+
+    model_config = ConfigDict(strict=True)
+
+    role: Literal["system", "developer", "user", "assistant", "tool", "function"]
+    content: str | list[dict[str, Any]] | None = None
+
+
+class StreamOptions(BaseModel):
+    """Options of a stream."""
+
+    model_config = ConfigDict(strict=True)
+
+    include_usage: bool = False
+
+
+class ResponseFormat(BaseModel):
+    """Answers are plain text."""
+
+    type: Literal["text"]
+
+
+class ChatRequest(BaseModel):
+    """A conversation. Other fields of OpenAI's API (temperature, max_tokens …) are accepted and have no effect."""
+
+    model_config = ConfigDict(strict=True)
+
+    model: str = Field(max_length=1100, description="CORPUS/STRATEGY or CORPUS, as GET /v1/models lists them.")
+    messages: list[ChatMessage] = Field(min_length=1, max_length=_MAX_MESSAGES)
+    stream: bool | None = None
+    stream_options: StreamOptions | None = None
+    n: Annotated[int, Field(ge=1, le=1, description="There is always one answer.")] | None = None
+    tools: Annotated[list[Any], Field(max_length=0, description="Tools are not supported.")] | None = None
+    functions: Annotated[list[Any], Field(max_length=0, description="Tools are not supported.")] | None = None
+    response_format: ResponseFormat | None = None
+    fdarx: SearchOptions | None = Field(None, description="Options of POST /v1/answers.")
+
+
+class UserContent(BaseModel):
+    """Content of the message that is answered: a text, or a list of text parts."""
+
+    model_config = ConfigDict(strict=True)
+
+    content: PlainText | list[TextPart]
+
+    @property
+    def text(self) -> str:
+        return self.content if isinstance(self.content, str) else "\n".join(part.text for part in self.content)
+
+
+class AnswerDetails(BaseModel):
+    """Fields of an AnswerReply beside the answer."""
+
+    id: str
+    refused: bool
+    degraded: str | None
+    passages: list[RetrievedPassage]
+    citations: list[int]
+    searches: list[str]
+    timings_ms: Timings
+    index: IndexVersion
+
+
+class AssistantMessage(BaseModel):
+    """The answer."""
+
+    role: Literal["assistant"]
+    content: str
+
+
+class ChatChoice(BaseModel):
+    """The one answer."""
+
+    index: Literal[0]
+    message: AssistantMessage
+    finish_reason: Literal["stop"]
+
+
+class ChatUsage(TokenUsage):
+    """Tokens of all models asked."""
+
+    total_tokens: int
+
+
+class ChatReply(BaseModel):
+    """A chat.completion, with citations in `fdarx`."""
+
+    id: str
+    object: Literal["chat.completion"]
+    created: int
+    model: str
+    choices: list[ChatChoice]
+    usage: ChatUsage
+    fdarx: AnswerDetails
+
+
+class ModelInfo(BaseModel):
+    """A corpus with a strategy."""
+
+    id: str
+    object: Literal["model"]
+    created: int
+    owned_by: str
+
+
+class ModelsReply(BaseModel):
+    """The models that a chat may name."""
+
+    object: Literal["list"]
+    data: list[ModelInfo]
+
+
+_DETAILS = tuple(AnswerDetails.model_fields)
+_CREATED = int(time.time())
+
+
+def chat_routes(backend: ServiceBackend, service: AnswerService) -> APIRouter:
+    """POST /v1/chat/completions and GET /v1/models."""
+    router = APIRouter(prefix="/v1", tags=["Chat"])
+    streamed = {"content": {"text/event-stream": {"schema": {"type": "string"}}}}
+    completion = {"model": ChatReply, "description": "The answer.", **streamed}
+    completions = error_responses(400, 404, without=(422,)) | {200: completion}
+    listed = error_responses() | {200: {"model": ModelsReply}}
+    described = error_responses(404) | {200: {"model": ModelInfo}}
+
+    def model_ids() -> list[str]:
+        return [
+            model_id
+            for corpus in backend.corpora()
+            for model_id in (corpus, *(f"{corpus}/{strategy}" for strategy in STRATEGIES))
+        ]
+
+    @router.post("/chat/completions", responses=completions, response_class=Response)
+    async def chat(body: ChatRequest, request: Request) -> Response:
+        """Answer the user's last message, as POST /v1/answers does, in the format of OpenAI's Chat Completions."""
+        known = model_ids()
+        if known and body.model not in known:
+            raise _unknown_model(body.model, known)
+        corpus, _, strategy = body.model.partition("/")
+        options = (body.fdarx or SearchOptions()).model_copy(update={"strategy": strategy} if strategy else {})
+        retrieved = await service.retrieve(_question(body.messages), corpus, options, request_log(request.scope))
+        head = {"id": f"chatcmpl-{retrieved.log.request_id}", "created": int(time.time()), "model": body.model}
         if body.stream:
             usage = bool(body.stream_options and body.stream_options.include_usage)
-            return sse.stream(self._chunks(found, head, usage), found.note)
-        reply = await self._answering.answer(found)
+            return EventStream(_chunks(service, retrieved, head, usage), retrieved.log)
+        reply = await service.answer(retrieved)
         message = {"role": "assistant", "content": _content(reply)}
-        choice = {"index": 0, "message": message, "finish_reason": "stop"}
-        return json_reply(
-            {
-                **head,
-                "object": "chat.completion",
-                "choices": [choice],
-                "usage": _usage(reply),
-                "fdarx": _extension(reply),
-            }
-        )
+        choices = [{"index": 0, "message": message, "finish_reason": "stop"}]
+        reply_parts = {"choices": choices, "usage": _usage(reply), "fdarx": _details(reply)}
+        return json_reply({**head, "object": "chat.completion", **reply_parts})
 
-    async def models(self) -> Response:
-        """Each corpus with each strategy, as a model; a corpus alone is asked by the default strategy."""
-        return json_reply({"object": "list", "data": [_model(name) for name in self._ids()]})
+    @router.get("/models", responses=listed, response_class=Response)
+    async def models() -> Response:
+        """List each corpus with each strategy as a model; a corpus alone uses the default strategy."""
+        return json_reply({"object": "list", "data": [_model(model_id) for model_id in model_ids()]})
 
-    async def model(self, model: str) -> Response:
-        """One of GET /v1/models."""
-        if model not in self._ids():
-            raise _unknown_model(model, self._ids())
+    @router.get("/models/{model:path}", responses=described, response_class=Response)
+    async def model(model: str) -> Response:
+        """Return one of GET /v1/models."""
+        known = model_ids()
+        if model not in known:
+            raise _unknown_model(model, known)
         return json_reply(_model(model))
 
-    def _ids(self) -> list[str]:
-        corpora = self._world.corpora()
-        return [one for corpus in corpora for one in (corpus, *(f"{corpus}/{strategy}" for strategy in STRATEGIES))]
-
-    def _way(self, body: ChatRequest) -> tuple[str, str]:
-        ids = self._ids()
-        if ids and body.model not in ids:
-            raise _unknown_model(body.model, ids)
-        corpus, _, strategy = body.model.partition("/")
-        return corpus, strategy
-
-    async def _chunks(self, found: Found, head: dict[str, Any], usage: bool) -> AsyncGenerator[bytes, None]:
-        """Source: OpenAI's API reference, Chat, streaming; `fdarx` comes with the chunk that ends the answer."""
-        head = {**head, "object": "chat.completion.chunk", **({"usage": None} if usage else {})}
-        yield _chunk(head, {"role": "assistant", "content": ""})
-        said = ""
-        async for piece in self._answering.stream(found):
-            if isinstance(piece, str):
-                said += piece
-                yield _chunk(head, {"content": piece})
-                continue
-            if not said:
-                yield _chunk(head, {"content": _content(piece)})
-            yield _chunk(head | {"fdarx": _extension(piece)}, {}, "stop")
-            if usage:
-                yield sse.data(head | {"choices": [], "usage": _usage(piece)})
-        yield b"data: [DONE]\n\n"
+    return router
 
 
-def _question(messages: list[Message]) -> str:
-    """The user's last message. Raises Problem where there is none, or it holds anything but text."""
+async def _chunks(
+    service: AnswerService, retrieved: RetrievedRequest, head: dict[str, Any], usage: bool
+) -> AsyncGenerator[bytes, None]:
+    """Yield the chunks of a streamed reply; `fdarx` comes with the last one of the answer.
+
+    Source: OpenAI API reference, Chat, streaming.
+    """
+    head = {**head, "object": "chat.completion.chunk", **({"usage": None} if usage else {})}
+    yield _chunk(head, {"role": "assistant", "content": ""})
+    has_text = False
+    async for piece in service.stream(retrieved):
+        if isinstance(piece, str):
+            has_text = has_text or bool(piece)
+            yield _chunk(head, {"content": piece})
+            continue
+        if not has_text:
+            yield _chunk(head, {"content": _content(piece)})
+        yield _chunk(head | {"fdarx": _details(piece)}, {}, "stop")
+        if usage:
+            yield sse_data(head | {"choices": [], "usage": _usage(piece)})
+    yield b"data: [DONE]\n\n"
+
+
+def _question(messages: list[ChatMessage]) -> str:
+    """Return the user's last message. Raises ApiError where there is none, or it has parts other than text."""
     place = next((place for place in reversed(range(len(messages))) if messages[place].role == "user"), None)
     if place is None:
-        raise Problem(422, "No message has the role user: its last one is the question.", param="messages")
+        raise ApiError(422, "No message has the role user; the last such message is the question.", param="messages")
     try:
-        return UserTurn(content=messages[place].content).text  # type: ignore[arg-type]  # checked here
+        return UserContent(content=messages[place].content).text  # type: ignore[arg-type]  # checked here
     except ValidationError as error:
-        problem = invalid([{**detail, "loc": ("body", *detail["loc"])} for detail in error.errors()])
-        message = f"messages[{place}]: only text can be asked; {problem.message}"
-        raise Problem(422, message, param=f"messages[{place}].content", code="invalid") from None
+        fault = validation_error([{**detail, "loc": ("body", *detail["loc"])} for detail in error.errors()])
+        message = f"messages[{place}]: only text can be asked; {fault.message}"
+        raise ApiError(422, message, param=f"messages[{place}].content", code="invalid") from None
 
 
 def _chunk(head: dict[str, Any], delta: dict[str, Any], finish: str | None = None) -> bytes:
-    return sse.data(head | {"choices": [{"index": 0, "delta": delta, "finish_reason": finish}]})
+    return sse_data(head | {"choices": [{"index": 0, "delta": delta, "finish_reason": finish}]})
 
 
 def _content(reply: dict[str, Any]) -> str:
-    """The answer; where the model could not be asked, that, and what was found."""
+    """Return the answer, or a list of the passages found where the model could not be asked."""
     if reply["answer"] or not reply["degraded"]:
         return str(reply["answer"])
     lines = [f"[{one['n']}] {' — '.join(filter(None, (one['title'], one['section'])))}" for one in reply["passages"]]
     return "\n".join(["The model could not be asked, so there is no answer. These passages were found:", *lines])
 
 
-def _extension(reply: dict[str, Any]) -> dict[str, Any]:
-    return {name: reply[name] for name in _EXTENSION}
+def _details(reply: dict[str, Any]) -> dict[str, Any]:
+    return {name: reply[name] for name in _DETAILS}
 
 
 def _usage(reply: dict[str, Any]) -> dict[str, int]:
@@ -141,10 +263,10 @@ def _usage(reply: dict[str, Any]) -> dict[str, int]:
 
 
 def _model(name: str) -> dict[str, Any]:
-    return {"id": name, "object": "model", "created": _STARTED, "owned_by": "fdarx"}
+    return {"id": name, "object": "model", "created": _CREATED, "owned_by": "fdarx"}
 
 
-def _unknown_model(given: str, known: list[str]) -> Problem:
-    problem = unknown("model", given, known, param="model", status=404)
-    problem.code = "model_not_found"
-    return problem
+def _unknown_model(given: str, known: list[str]) -> ApiError:
+    error = unknown_name_error("model", given, known, param="model", status=404)
+    error.code = "model_not_found"
+    return error

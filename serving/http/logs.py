@@ -1,24 +1,24 @@
-"""One line of JSON a request."""
+"""The request log: one line of JSON per request."""
 
 from __future__ import annotations
 
 import logging
 from collections.abc import MutableMapping
-from dataclasses import dataclass, fields
+from dataclasses import asdict, dataclass
 from datetime import datetime, timezone
 from typing import Any, TextIO
 
 import orjson
 
 LOGGER = logging.getLogger("fdarx.requests")
-_KEY = "fdarx.note"
+_SCOPE_KEY = "fdarx.log"
 
 
 @dataclass(slots=True)
-class Note:
-    """What a request's log line says beside route, status and time; routes fill it in.
+class RequestLog:
+    """Fields of a log line beside route, status and time; the routes fill them in.
 
-    `key` is the key's name, never the key. `question` stays empty unless questions are to be logged.
+    `key` is the name of the API key, never the key. `question` is logged only with `log_questions`.
     """
 
     request_id: str = ""
@@ -39,27 +39,22 @@ class Note:
     question: str = ""
 
 
-_NAMES = tuple(field.name for field in fields(Note))
+def request_log(scope: MutableMapping[str, Any]) -> RequestLog:
+    """Return the log fields of a request, by its ASGI scope."""
+    log: RequestLog = scope.setdefault(_SCOPE_KEY, RequestLog())
+    return log
 
 
-def note_of(scope: MutableMapping[str, Any]) -> Note:
-    """The note of a request, by its ASGI scope."""
-    note: Note = scope.setdefault(_KEY, Note())
-    return note
-
-
-def write(note: Note, method: str, route: str, status: int, seconds: float) -> None:
-    """The line of a request that has ended. What is empty is left out."""
+def write_request_log(log: RequestLog, method: str, route: str, status: int, seconds: float) -> None:
+    """Write the line of a finished request, without empty fields."""
     at = datetime.now(timezone.utc).isoformat(timespec="milliseconds")
-    line: dict[str, Any] = {"at": at, "method": method, "route": route, "status": status}
-    line["ms"] = round(seconds * 1000, 1)
-    said = ((name, getattr(note, name)) for name in _NAMES)
-    line |= {name: value for name, value in said if value is not None and value != ""}
+    line = {"at": at, "method": method, "route": route, "status": status, "ms": round(seconds * 1000, 1)}
+    line |= {name: value for name, value in asdict(log).items() if value is not None and value != ""}
     LOGGER.info(orjson.dumps(line).decode())
 
 
-def log_to(stream: TextIO) -> None:
-    """Sends the lines, and nothing else, to a stream."""
+def configure_request_log(stream: TextIO) -> None:
+    """Send the request log, and nothing else, to a stream."""
     handler = logging.StreamHandler(stream)
     handler.setFormatter(logging.Formatter("%(message)s"))
     LOGGER.handlers[:] = [handler]

@@ -7,59 +7,59 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
-from serving.http.settings import MOST_CANDIDATES, MOST_CONTEXTS
+from serving.config import MAX_CANDIDATES, MAX_CONTEXTS
 
 _CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]|[\ud800-\udfff]")
 
 
-def plain(text: str) -> str:
+def check_plain_text(text: str) -> str:
     """Raises ValueError for what no text holds: control characters but tabs and line ends, half surrogate pairs."""
     if found := _CONTROL.search(text):
         raise ValueError(f"it holds the control character U+{ord(found[0]):04X} at position {found.start()}")
     return text
 
 
-Plain = Annotated[str, AfterValidator(plain)]
-Name = Annotated[str, Field(max_length=500), AfterValidator(plain)]
+PlainText = Annotated[str, AfterValidator(check_plain_text)]
+ShortText = Annotated[str, Field(max_length=500), AfterValidator(check_plain_text)]
 
 
-class Filter(BaseModel):
+class SearchFilter(BaseModel):
     """Keeps the search to one drug, label or document. Each field that is set narrows it; letters' case is ignored."""
 
     model_config = ConfigDict(extra="forbid", strict=True)
 
-    drug: Name = Field("", description="A drug's name, whole, as GET /v1/names gives it.")
-    set_id: Name = Field("", description="The set id of a label.")
-    title: Name = Field("", description="A document's title, whole.")
+    drug: ShortText = Field("", description="A drug's name, whole, as GET /v1/names gives it.")
+    set_id: ShortText = Field("", description="The set id of a label.")
+    title: ShortText = Field("", description="A document's title, whole.")
     any_drug: bool = Field(
         False,
         description="Search all labels also where the question names a drug; otherwise only those of the drugs named.",
     )
 
 
-class Options(BaseModel):
+class SearchOptions(BaseModel):
     """How to search and answer; whatever is left out is as GET /v1/corpora says under `defaults`."""
 
     model_config = ConfigDict(extra="forbid", strict=True)
 
-    filter: Filter | None = None
-    exclude: list[Name] = Field(
+    filter: SearchFilter | None = None
+    exclude: list[ShortText] = Field(
         default_factory=list, max_length=100, description="Documents left out, by id, title or source."
     )
-    strategy: Name | None = Field(None, description="What is searched with.")
-    postprocess: Name | None = Field(None, description="How candidates are narrowed down to k passages.")
-    retriever: Name | None = Field(None, description="How texts are compared.")
-    k: int | None = Field(None, ge=1, le=MOST_CONTEXTS, description="Passages to return, and to answer from.")
+    strategy: ShortText | None = Field(None, description="What is searched with.")
+    postprocess: ShortText | None = Field(None, description="How candidates are narrowed down to k passages.")
+    retriever: ShortText | None = Field(None, description="How texts are compared.")
+    k: int | None = Field(None, ge=1, le=MAX_CONTEXTS, description="Passages to return, and to answer from.")
     candidates: int | None = Field(
-        None, ge=1, le=MOST_CANDIDATES, description="Passages found before post-processing; no fewer than k."
+        None, ge=1, le=MAX_CANDIDATES, description="Passages found before post-processing; no fewer than k."
     )
 
 
-class SearchRequest(Options):
+class SearchRequest(SearchOptions):
     """A question to search a corpus with."""
 
-    question: Plain = Field(min_length=1, description="In plain words. Blank questions are refused.")
-    corpus: Name | None = Field(None, description="One of GET /v1/corpora; by default the first.")
+    question: PlainText = Field(min_length=1, description="In plain words. Blank questions are refused.")
+    corpus: ShortText | None = Field(None, description="One of GET /v1/corpora; by default the first.")
 
 
 class AnswerRequest(SearchRequest):
@@ -72,7 +72,7 @@ class AnswerRequest(SearchRequest):
     )
 
 
-class PassageFound(BaseModel):
+class RetrievedPassage(BaseModel):
     """A passage, numbered from 1 as citations do. `score` is the retriever's, `rerank` the post-processing's."""
 
     n: int
@@ -98,14 +98,14 @@ class Timings(BaseModel):
     total: float
 
 
-class IndexUsed(BaseModel):
+class IndexVersion(BaseModel):
     """Which index served a request."""
 
     corpus: str
     version: str
 
 
-class Usage(BaseModel):
+class TokenUsage(BaseModel):
     """Tokens of all models asked."""
 
     prompt_tokens: int
@@ -118,14 +118,14 @@ class SearchReply(BaseModel):
     id: str
     question: str
     degraded: str | None = Field(description="What had to be done without, and why; null where nothing.")
-    passages: list[PassageFound]
+    passages: list[RetrievedPassage]
     strategy: str
     retriever: str
     postprocess: str
     searches: list[str]
     timings_ms: Timings
-    index: IndexUsed
-    usage: Usage
+    index: IndexVersion
+    usage: TokenUsage
 
 
 class AnswerReply(SearchReply):
@@ -137,7 +137,7 @@ class AnswerReply(SearchReply):
     model: str
 
 
-class CorpusServed(BaseModel):
+class CorpusReply(BaseModel):
     """An index that can be asked."""
 
     name: str
@@ -148,7 +148,7 @@ class CorpusServed(BaseModel):
     retrievers: list[str]
 
 
-class Named(BaseModel):
+class StrategyReply(BaseModel):
     """A strategy, with the name that tables give it."""
 
     name: str
@@ -158,8 +158,8 @@ class Named(BaseModel):
 class CorporaReply(BaseModel):
     """All that a request may name."""
 
-    corpora: list[CorpusServed]
-    strategies: list[Named]
+    corpora: list[CorpusReply]
+    strategies: list[StrategyReply]
     postprocessors: list[str]
     defaults: dict[str, Any]
 
@@ -185,7 +185,7 @@ class ChunkReply(BaseModel):
     drug: str
 
 
-class Neighbour(BaseModel):
+class NeighbourChunk(BaseModel):
     """A passage of the same section. `here`: the one that was asked for."""
 
     chunk_id: str
@@ -199,10 +199,10 @@ class PassageReply(BaseModel):
     """A passage and what stands around it, in order."""
 
     chunk: ChunkReply
-    around: list[Neighbour]
+    around: list[NeighbourChunk]
 
 
-class Wrong(BaseModel):
+class ErrorDetail(BaseModel):
     """What was wrong, and what to do."""
 
     type: str
@@ -214,7 +214,7 @@ class Wrong(BaseModel):
 class ErrorReply(BaseModel):
     """How every route tells what went wrong; OpenAI's shape."""
 
-    error: Wrong
+    error: ErrorDetail
 
 
 _WHY = {
@@ -230,7 +230,7 @@ _WHY = {
 }
 
 
-def errors(*more: int, without: tuple[int, ...] = ()) -> dict[int | str, dict[str, Any]]:
+def error_responses(*more: int, without: tuple[int, ...] = ()) -> dict[int | str, dict[str, Any]]:
     """The error replies of a route under /v1, for the OpenAPI document; 404 where `more` says so."""
     always = {status for status in _WHY if status != 404}
     statuses = sorted((always | set(more)) - set(without))

@@ -1,18 +1,23 @@
-"""A Ray cluster of several nodes on this machine, each of which can be killed without warning."""
+"""A Ray cluster of several nodes on this machine, each of which can be killed without warning; and many labels to
+process on it."""
 
 from __future__ import annotations
 
 import os
+import re
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from uuid import NAMESPACE_URL, uuid5
 
 import ray
 from ray._common.utils import reset_ray_address
 from ray.cluster_utils import Cluster
+
+from tests.conftest import EXAMPLES
 
 _STORE = 150 * 2**20
 _TRIES = 4
@@ -72,3 +77,18 @@ def three_nodes(folder: Path) -> Iterator[Nodes]:
         for node in filter(None, [*cluster.worker_nodes, cluster.head_node]):
             node.kill_all_processes(check_alive=False, allow_graceful=False, wait=True)
         reset_ray_address(None)  # else Ray takes the dead cluster for the one to join
+
+
+_WORDS = ("said", "usual", "whole", "given", "present", "former", "latter", "other")
+
+
+def write_labels(folder: Path, times: int) -> Path:
+    """At most eight times each."""
+    folder.mkdir()
+    for file in sorted(EXAMPLES.glob("*.xml")):
+        text = file.read_text(encoding="utf-8").replace(" the ", " the {word} ")
+        for word in _WORDS[:times]:
+            set_id = str(uuid5(NAMESPACE_URL, file.name + word))
+            copy = re.sub(r'(?<=<setId root=")[^"]*', set_id, text).replace("{word}", word)
+            (folder / f"{file.stem}_{word}.xml").write_text(copy, encoding="utf-8")
+    return folder

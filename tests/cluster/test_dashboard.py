@@ -13,8 +13,8 @@ import pytest
 import ray
 from ray.dashboard.modules.reporter.reporter_agent import METRICS_GAUGES
 
-from fdarx_core.pipeline.meters import COUNTERS, GAUGES
-from serving.meters import BatchMeter, IndexMeter, RequestMeter
+from fdarx_core.pipeline.metrics import COUNTERS, GAUGES
+from serving.metrics import IndexMetrics, RayRequestMetrics, RerankMetrics
 from tests.conftest import REPOSITORY
 
 DASHBOARD: dict[str, Any] = json.loads((REPOSITORY / "cluster" / "grafana" / "fdarx.json").read_text())
@@ -46,7 +46,7 @@ def ours() -> dict[str, set[str]]:
     known = {f"ray_{name}_total": set(tags) for name, (_, tags) in COUNTERS.items()}
     known |= {f"ray_{name}": {"run", "model"} for name in GAUGES}
     suffixes = {"Counter": "_total", "Gauge": "", "Histogram": "_bucket"}
-    for meter in (RequestMeter(), IndexMeter(), BatchMeter()):
+    for meter in (RayRequestMetrics(), IndexMetrics(), RerankMetrics()):
         for metric in vars(meter).values():
             name = f"ray_{metric.info['name']}{suffixes[type(metric).__name__]}"
             known[name] = set(metric.info["tag_keys"])

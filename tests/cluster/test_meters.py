@@ -20,8 +20,8 @@ from prometheus_client.parser import text_string_to_metric_families
 from ray._common.utils import reset_ray_address
 from ray.cluster_utils import Cluster
 
-from fdarx_core.generation.contexts import Amounts
-from fdarx_core.pipeline.meters import COUNTERS, GAUGES
+from fdarx_core.generation.contexts import GenerationConfig
+from fdarx_core.pipeline.metrics import COUNTERS, GAUGES
 from fdarx_core.records import Grade, Prediction
 from tests.conftest import EXAMPLES, REPOSITORY
 from tests.jobs.evaluating import respond, rows_of
@@ -86,7 +86,7 @@ def built(cluster: Metered, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A build by a model that is told to wait now and then, and refuses a few prompts."""
     folder = tmp_path_factory.mktemp("metered")
     file = models_file(folder, "http://127.0.0.1:1/v1")
-    script = Script(identities(EXAMPLES), Amounts(passages=2, section_pairs=1, refusals=1), read_models(file))
+    script = Script(identities(EXAMPLES), GenerationConfig(passages=2, section_pairs=1, refusals=1), read_models(file))
     with LoopbackServer(answer=script) as server:
         server.faults = _weather
         models = models_file(folder, server.openai_url, prices=PRICES)

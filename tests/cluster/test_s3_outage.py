@@ -114,6 +114,7 @@ def test_a_build_outlives_its_server(bucket: Location, swift: Swift, example_bui
     assert set(differing(run, Location(example_build), placed)) == TIMED
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("moment", MOMENTS)
 def test_a_sweep_outlives_its_server_and_asks_nothing_twice(
     bucket: Location,
@@ -132,6 +133,7 @@ def test_a_sweep_outlives_its_server_and_asks_nothing_twice(
     assert set(fresh.by_prompt.values()) == {1} and len(fresh.by_prompt) == len(whole)
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("moment", MOMENTS)
 def test_a_sweep_that_dies_with_its_server_goes_on(
     bucket: Location,

@@ -128,6 +128,7 @@ def test_a_stopped_build_stops_asking_and_goes_on_when_submitted_again(head: dic
     assert f"report     {out}/report.html" in log and "resuming" in log
 
 
+@pytest.mark.nightly
 def test_a_stopped_sweep_stops_asking_and_goes_on_when_submitted_again(
     head: dict[str, str], example_build: Path, tmp_path: Path
 ) -> None:

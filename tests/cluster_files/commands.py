@@ -1,18 +1,16 @@
-"""Commands of manifests and of the guide, read by the jobs' own option parsers."""
+"""Commands of manifests and of the guide, read by the command line's own parser."""
 
 from __future__ import annotations
 
 import re
 import shlex
 from collections.abc import Iterator
-from importlib import import_module
 from pathlib import Path
 
 from fdarx_core.llm import ModelsError
-from jobs.asking_config import load_all
-from jobs.cli import _JOBS
-from jobs.options import JobConfig, read_options
-from serving.served import ServedModel, load_served
+from jobs.cli import _JOBS, parse
+from jobs.options import JobConfig, load_all
+from serving.served_model import ServedModel, load_served
 from tests.cluster_files.tree import Tree, here
 
 _OURS = re.compile(r"^/(opt|etc)/fdarx/")
@@ -36,23 +34,13 @@ def command_faults(command: str) -> Iterator[str]:
         return
     missing = [word for word in words if word.startswith("/") and word.endswith(".yaml") and not Path(word).is_file()]
     yield from (f"no file {word}" for word in missing)
-    options = options_of(arguments[0])
-    if options is None:
-        return
     try:
-        config = read_options(options, arguments[1:], prog="fdarx", description="")
-        yield from _names(config)
+        config = parse(arguments).keywords.get("config")
+        yield from _names(config) if isinstance(config, JobConfig) else ()
     except SystemExit:
         yield f"options that {arguments[0]} does not take: {command}"
     except ModelsError as error:
         yield str(error)
-
-
-def options_of(job: str) -> type[JobConfig] | None:
-    """Those of a job of the command line; None for one that reads its arguments otherwise."""
-    module = import_module(_JOBS[job][0])
-    own = [one for one in vars(module).values() if isinstance(one, type) and issubclass(one, JobConfig)]
-    return next((one for one in own if one is not JobConfig), None)
 
 
 def _names(config: JobConfig) -> Iterator[str]:

@@ -12,10 +12,9 @@ from ray.autoscaler._private.kuberay.autoscaling_config import _derive_autoscali
 from ray.dashboard.http_server_agent import PUBLIC_EXACT_PATHS
 from ray.scripts.scripts import drain_node, start
 
-from serving.served import ServedModel
-from tests.cluster_files.pins import RAY, VERSION
+from serving.served_model import ServedModel
 from tests.cluster_files.pods import Pod, clusters, pods, secret_keys
-from tests.cluster_files.tree import Document, Tree
+from tests.cluster_files.tree import RAY, VERSION, Document, Tree
 
 _IMAGES = {f"REGISTRY/fdarx:{VERSION}-{kind}" for kind in ("cpu", "gpu")}
 _PORTS = {"metrics-export-port": "metrics", "dashboard-port": "dashboard", "ray-client-server-port": "client"}

@@ -12,7 +12,7 @@ from ray.serve.schema import ServeDeploySchema
 
 from fdarx_core.llm import ModelConfig, ModelsError
 from serving.config import ServiceConfig
-from serving.served import ServedModel, load_served
+from serving.served_model import ServedModel, load_served
 from tests.cluster_files.pods import Pod, pods
 from tests.cluster_files.tree import CLUSTER, Document, Tree, here, read
 

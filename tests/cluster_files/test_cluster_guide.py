@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.cluster_files import commands, kuberay_fields
+from tests.cluster_files import commands, shapes
 from tests.cluster_files.tree import CLUSTER, GUIDE, REPOSITORY
 
 _BLOCK = re.compile(r"```sh\n(.*?)```", re.DOTALL)
@@ -49,7 +49,7 @@ def test_every_manifest_is_applied_by_a_command() -> None:
 
 
 def test_kuberay_is_the_version_whose_fields_are_checked() -> None:
-    assert f"kuberay/kuberay-operator --version {kuberay_fields.VERSION}" in " ".join(_lines())
+    assert f"kuberay/kuberay-operator --version {shapes.VERSION}" in " ".join(_lines())
 
 
 def test_the_guide_fills_in_all_that_stands_in_capitals() -> None:

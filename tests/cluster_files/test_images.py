@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Collection, Sequence
+from pathlib import Path
 
 import pytest
+from packaging.requirements import Requirement
 from packaging.version import Version
 
-from tests.cluster_files.pins import EXTRAS, RAY, requirements
-from tests.cluster_files.tree import CLUSTER, REPOSITORY
+from tests.cluster_files.tree import CLUSTER, RAY, REPOSITORY, requirements
 
 _DOCKER = CLUSTER / "docker"
 _KINDS = {"cpu": ("rayproject/ray", ["faiss"]), "gpu": ("rayproject/ray-llm", ["gpu", "models"])}
@@ -21,10 +23,16 @@ def _steps(kind: str) -> list[tuple[str, str]]:
     return [(step, rest.strip()) for step, _, rest in (line.partition(" ") for line in lines) if step]
 
 
-def _lock(kind: str) -> dict[str, Version]:
-    lines = (_DOCKER / f"requirements-{kind}.txt").read_text().splitlines()
-    pinned = (line.split("==") for line in lines if not line.startswith("#"))
-    return {_plain(name): Version(version.split(";")[0].strip()) for name, version in pinned}
+def _lock(*files: str) -> dict[str, Version]:
+    """The versions that lock files give to Python 3.12 on Linux."""
+    lines = (line for file in files for line in (REPOSITORY / file).read_text().splitlines() if re.match(r"\w", line))
+    pinned = [Requirement(line.removesuffix("\\")) for line in lines]
+    here = {"python_version": "3.12", "python_full_version": "3.12.0", "sys_platform": "linux"}
+    return {
+        _plain(one.name): Version(next(iter(one.specifier)).version)
+        for one in pinned
+        if one.marker is None or one.marker.evaluate(here)
+    }
 
 
 def _plain(name: str) -> str:
@@ -38,7 +46,6 @@ def test_base_is_the_pinned_ray(kind: str) -> None:
     release, python, _platform = tag.split("-")
     assert (name, release) == (_KINDS[kind][0], RAY)
     assert python == "py312", "all nodes of a cluster need one Python"
-    assert "--python-version 3.12" in (_DOCKER / f"requirements-{kind}.txt").read_text()
 
 
 @pytest.mark.parametrize("kind", _KINDS)
@@ -59,17 +66,42 @@ def test_runs_as_a_user(kind: str) -> None:
     assert all("--chown=1000:100" in rest for step, rest in _steps(kind) if step == "COPY")
 
 
+_LOCKS = {"cpu": ("locks/core.txt", "locks/faiss.txt"), "gpu": ("locks/gpu.txt",)}
+
+
 @pytest.mark.parametrize("kind", _KINDS)
-def test_pinned_versions_are_those_that_pyproject_allows(kind: str) -> None:
-    lock = _lock(kind)
-    wanted = [name for name in _KINDS[kind][1] if name in EXTRAS]
-    for one in requirements(*wanted):
-        if one.marker is None or one.marker.evaluate({"python_version": "3.12"}):
-            assert lock[_plain(one.name)] in one.specifier, one
+def test_locked_versions_of_images_are_those_that_pyproject_allows(kind: str) -> None:
+    check_lock(_KINDS[kind][1], _LOCKS[kind])
 
 
-def test_dockerfiles_differ_only_in_their_base() -> None:
-    """One manner for both; a change to one is a change to the other."""
+def check_lock(extras: Sequence[str], files: Sequence[str], left_out: Collection[str] = ()) -> None:
+    lock = _lock(*files)
+    for one in requirements(*extras):
+        if one.name not in left_out and (one.marker is None or one.marker.evaluate({"python_version": "3.12"})):
+            assert lock[_plain(one.name)] in one.specifier, f"{one}; run `make lock`"
+
+
+def test_locked_versions_for_development_are_those_that_pyproject_allows() -> None:
+    """torch is in no lock: its CPU build has other hashes than the registry's."""
+    files = [f"locks/{name}.txt" for name in ("core", "faiss", "test", "models")]
+    check_lock(("faiss", "test", "models"), files, ["torch"])
+    assert "torch" not in _lock(*files)
+
+
+@pytest.mark.parametrize("file", sorted((REPOSITORY / "locks").glob("*.txt")), ids=lambda file: file.name)
+def test_locks_have_a_hash_for_every_package_and_name_no_registry(file: Path) -> None:
+    text = file.read_text()
+    packages = re.split(r"\n(?=\w)", re.sub(r"^#.*\n", "", text, flags=re.MULTILINE))
+    assert all("--hash=sha256:" in package for package in packages)
+    assert "://" not in text and "--index" not in text
+
+
+def test_dockerfiles_differ_only_in_their_base_and_their_lock() -> None:
     own = {kind: [step for step in _steps(kind) if step[0] != "FROM"] for kind in _KINDS}
-    as_cpu = [(step, rest.replace("requirements-gpu", "requirements-cpu")) for step, rest in own["gpu"]]
+    names = {kind: " ".join(files) for kind, files in _LOCKS.items()}
+    options = {kind: " ".join(f"--requirement {file}" for file in files) for kind, files in _LOCKS.items()}
+    as_cpu = [
+        (step, rest.replace(options["gpu"], options["cpu"]).replace(names["gpu"], names["cpu"]))
+        for step, rest in own["gpu"]
+    ]
     assert as_cpu == own["cpu"]

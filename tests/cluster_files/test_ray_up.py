@@ -10,8 +10,7 @@ from ray.autoscaler._private.util import prepare_config, validate_config
 from ray.scripts.scripts import start
 
 from tests.cluster_files.nodes import options_of
-from tests.cluster_files.pins import VERSION
-from tests.cluster_files.tree import CLUSTER, REPOSITORY, read
+from tests.cluster_files.tree import CLUSTER, REPOSITORY, VERSION, read
 
 
 @pytest.fixture

@@ -1,14 +1,18 @@
-"""The manifests under cluster/ as they are applied, and what docs/cluster.md lets the user make beside them."""
+"""The manifests under cluster/ as they are applied, what docs/cluster.md adds to them, and the versions that
+pyproject.toml pins."""
 
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 import yaml
+from packaging.requirements import Requirement
 
 REPOSITORY = Path(__file__).parents[2]
 CLUSTER = REPOSITORY / "cluster"
@@ -64,3 +68,21 @@ def here(path: str) -> Path:
         if path.startswith(there):
             return ours / path.removeprefix(there)
     return Path(path)
+
+
+_toml = import_module("tomllib" if sys.version_info >= (3, 11) else "tomli")  # pytest brings tomli where it is needed
+_PROJECT = _toml.loads((REPOSITORY / "pyproject.toml").read_text())["project"]
+
+VERSION: str = _PROJECT["version"]
+EXTRAS: dict[str, list[str]] = _PROJECT["optional-dependencies"]
+
+
+def requirements(*extras: str) -> list[Requirement]:
+    """Those of the project and of these extras."""
+    return [
+        Requirement(one) for one in [*_PROJECT["dependencies"], *(line for name in extras for line in EXTRAS[name])]
+    ]
+
+
+RAY = next(iter(next(one for one in requirements() if one.name == "ray").specifier)).version
+"""The pinned release of Ray."""

@@ -11,12 +11,12 @@ from pathlib import Path
 
 import pytest
 
-from fdarx_core.dailymed import Client, Fetching, Outcome, Site, Wish
+from fdarx_core.dailymed import DailyMedClient, Fetcher, FetchRequest, FetchResult, Site
 from fdarx_core.storage import Location
 from tests.conftest import EXAMPLES
 from tests.dailymed.dailymed_server import DailyMedServer
 
-Fetch = Callable[..., Outcome]
+Fetch = Callable[..., FetchResult]
 
 
 @cache
@@ -51,13 +51,15 @@ def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[DailyMedServer]:
 def fetch(server: DailyMedServer, tmp_path: Path) -> Fetch:
     """Fetches a wish into tmp_path / "out", or another place."""
 
-    def run(wish: Wish, place: Location | None = None, timeout_s: float = 5, connections: int = 2) -> Outcome:
-        async def all_of_it() -> Outcome:
-            async with Client(Site(server.url), "fdarx tests", 1000, connections, timeout_s) as client:
+    def run(
+        wish: FetchRequest, place: Location | None = None, timeout_s: float = 5, connections: int = 2
+    ) -> FetchResult:
+        async def all_of_it() -> FetchResult:
+            async with DailyMedClient(Site(server.url), "fdarx tests", 1000, connections, timeout_s) as client:
                 out = place or Location(tmp_path / "out")
-                fetching = Fetching(client, out, tmp_path / "scratch", lambda *_: None)
-                await fetching.run(wish)
-            return fetching.outcome
+                fetcher = Fetcher(client, out, tmp_path / "scratch", lambda *_: None)
+                await fetcher.run(wish)
+            return fetcher.result
 
         return asyncio.run(all_of_it())
 

@@ -22,7 +22,7 @@ from typing import Any
 
 from aiohttp import web
 
-from fdarx_core.labels.header import read_header
+from fdarx_core.labels.metadata import read_header
 from fdarx_core.labels.xml import parse_xml
 from tests.in_thread import InThread, listening
 

@@ -1,14 +1,25 @@
+"""Chunks of documents and labels."""
+
 from __future__ import annotations
 
 import os
+import re
+from itertools import pairwise
 from pathlib import Path
 
 import orjson
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
-from fdarx_core.documents import chunks_of, chunks_of_label, is_benchmark, read_documents, read_run
+from fdarx_core.documents import (
+    chunk_document,
+    chunk_label,
+    is_benchmark,
+    read_documents,
+    read_label_chunks,
+    split_text,
+)
 from fdarx_core.records import Chunk, Document, Label, Passage
 from fdarx_core.storage import RunDirectory, StorageError, write_records
 
@@ -39,7 +50,7 @@ def build(root: Path, drugs: dict[str, str]) -> RunDirectory:
 
 def test_a_chunk_says_where_it_stands() -> None:
     text = "\n\n".join(f"Paragraph {number} says something." for number in range(30))
-    chunks = chunks_of(document(text), 200, 40)
+    chunks = chunk_document(document(text), 200, 40)
     assert len(chunks) > 4
     assert [chunk.position for chunk in chunks] == list(range(len(chunks)))
     assert all(text[chunk.start : chunk.start + len(chunk.text)] == chunk.text for chunk in chunks)
@@ -47,14 +58,14 @@ def test_a_chunk_says_where_it_stands() -> None:
         ("d1", "A title", "a.txt", "", "", "")
     }
     assert len({chunk.id for chunk in chunks}) == len(chunks)
-    assert chunks_of(document(text), 200, 40) == chunks
-    assert not {chunk.id for chunk in chunks} & {chunk.id for chunk in chunks_of(document(text), 190, 40)}
+    assert chunk_document(document(text), 200, 40) == chunks
+    assert not {chunk.id for chunk in chunks} & {chunk.id for chunk in chunk_document(document(text), 190, 40)}
 
 
 @given(st.lists(st.text("ab \n", min_size=1, max_size=80).map(lambda text: f"x{text}x"), min_size=1, max_size=6))
 def test_no_chunk_crosses_a_break(pieces: list[str]) -> None:
     starts = [sum(len(piece) + 2 for piece in pieces[:number]) for number in range(len(pieces))]
-    chunks = chunks_of(document("\n\n".join(pieces), starts[1:]), 30, 10)
+    chunks = chunk_document(document("\n\n".join(pieces), starts[1:]), 30, 10)
     assert [chunk.position for chunk in chunks] == list(range(len(chunks)))
     ends = [start + len(piece) for start, piece in zip(starts, pieces, strict=True)]
     spans = list(zip(starts, ends, strict=True))
@@ -64,17 +75,17 @@ def test_no_chunk_crosses_a_break(pieces: list[str]) -> None:
 
 
 def test_passages_of_a_label() -> None:
-    (first, _) = chunks_of_label([passage("s1", 3), passage("s1", 4)], drug="NOVOTAB", source="a.xml")
+    (first, _) = chunk_label([passage("s1", 3), passage("s1", 4)], drug="NOVOTAB", source="a.xml")
     assert first == Chunk(
         first.id, "s1", "NOVOTAB", "a.xml", "USES > Adults", "Text 3 of s1.", 3, set_id="s1", drug="NOVOTAB"
     )
-    assert chunks_of_label([passage("s1", 3)], drug="")[0].title == "s1"
+    assert chunk_label([passage("s1", 3)], drug="")[0].title == "s1"
 
 
 def test_labels_of_a_finished_build(tmp_path: Path) -> None:
     run = build(tmp_path / "run", {"s1": "NOVOTAB", "s2": "ZELUVA"})
     run.finish({})
-    labels = list(read_run(str(run.root)))
+    labels = list(read_label_chunks(str(run.root)))
     assert [[(chunk.drug, chunk.position) for chunk in chunks] for chunks in labels] == [
         [("NOVOTAB", 0), ("NOVOTAB", 1)],
         [("ZELUVA", 0), ("ZELUVA", 1)],
@@ -89,7 +100,7 @@ def test_labels_as_others_publish_them(tmp_path: Path) -> None:
     (tmp_path / "labels.jsonl").write_bytes(orjson.dumps({**named, "chunks": chunks}))
     asked = {"task": "refusal", "question": "What is it?", "answer": "Information not found!", "qid": "q1"}
     (tmp_path / "qa.jsonl").write_bytes(orjson.dumps({**named, **asked}))
-    ((first, second),) = read_run(str(tmp_path))
+    ((first, second),) = read_label_chunks(str(tmp_path))
     assert (first.drug, first.section, first.text, first.set_id) == ("NOVOTAB", "USES", "Text 0.", "s1")
     assert (second.position, second.source) == (1, str(tmp_path))
     assert is_benchmark(str(tmp_path))
@@ -101,7 +112,7 @@ def test_runs_that_cannot_be_read(tmp_path: Path) -> None:
     RunDirectory.begin(str(tmp_path / "other"), job="evaluate", config={}, versions={}).finish({})
     for name, said in {"half": "unfinished build", "other": "run of evaluate", "gone": "nothing at"}.items():
         with pytest.raises(StorageError, match=said):
-            read_run(str(tmp_path / name))
+            read_label_chunks(str(tmp_path / name))
 
 
 def test_the_real_guidelines_keep_their_chunks() -> None:
@@ -110,8 +121,96 @@ def test_the_real_guidelines_keep_their_chunks() -> None:
         pytest.skip("the real guidelines are not here; FDARX_DATA says where")
     rows = [orjson.loads(line) for line in real_guidelines.read_bytes().splitlines()]
     documents = list(read_documents([str(real_guidelines)]))
-    chunks = [chunk for one in documents if isinstance(one, Document) for chunk in chunks_of(one)]
+    chunks = [chunk for one in documents if isinstance(one, Document) for chunk in chunk_document(one)]
     assert [(chunk.title, chunk.text) for chunk in chunks] == [(row["title"], row["text"]) for row in rows]
     assert (len(documents), len(chunks), len({chunk.id for chunk in chunks})) == (447, 940, 940)
     assert len({chunk.document_id for chunk in chunks}) == len({chunk.title for chunk in chunks}) == 447
     assert max(chunk.position for chunk in chunks) > 5
+
+
+WORDS = st.lists(
+    st.tuples(
+        st.text("abcé中.!?)\"'", min_size=1, max_size=12),
+        st.sampled_from([" ", " ", "\n", "\n\n", " \n \n", "\t", "\xa0"]),
+    ),
+    max_size=120,
+)
+TEXTS = WORDS.map(lambda words: "".join(word + space for word, space in words))
+SIZES = st.integers(1, 60).flatmap(lambda size: st.tuples(st.just(size), st.integers(0, size - 1)))
+
+
+@given(TEXTS | st.text(max_size=300), SIZES)
+@example("a" * 50, (10, 9))
+@example("a " + "b" * 30 + " c", (10, 5))
+@example("\u3000", (1, 0))
+def test_every_word_stands_in_a_piece_whole_and_in_order(text: str, sizes: tuple[int, int]) -> None:
+    size, overlap = sizes
+    pieces = split_text(text, size, overlap)
+    covered: set[int] = set()
+    for start, piece in pieces:
+        assert piece == text[start : start + len(piece)] == piece.strip()
+        assert 0 < len(piece) <= size
+        covered.update(range(start, start + len(piece)))
+    assert all(text[place].isspace() for place in set(range(len(text))) - covered)
+    for (start, piece), (following, after) in pairwise(pieces):
+        assert start < following
+        assert start + len(piece) < following + len(after)
+        assert start + len(piece) - following <= overlap
+    for found in re.finditer(r"\S+", text):
+        if len(found[0]) <= size:
+            inside = [place for start, piece in pieces for place in (start, start + len(piece))]
+            assert not any(found.start() < place < found.end() for place in inside)
+
+
+@given(TEXTS, SIZES)
+def test_neighbours_share_about_the_overlap(text: str, sizes: tuple[int, int]) -> None:
+    """Less only by the leeway, by the word that would be broken, and by room that the next word needs."""
+    size, overlap = sizes
+    longest = max(map(len, text.split()), default=0)
+    pieces = split_text(text, size, overlap)
+    for (start, piece), (following, _) in pairwise(pieces):
+        end = start + len(piece)
+        room = size - longest - _widest(text)
+        assert end - following >= min(overlap, room, len(piece)) - overlap // 10 - longest - _widest(text)
+
+
+def _widest(text: str) -> int:
+    return max((len(found) for found in re.findall(r"\s+", text)), default=0)
+
+
+def test_a_text_that_fits_is_one_piece() -> None:
+    assert split_text("  all of it\n", 9, 2) == [(2, "all of it")]
+    assert split_text(" \n ", 9, 2) == []
+    assert split_text("", 9, 2) == []
+
+
+@pytest.mark.parametrize(
+    ("text", "ending"),
+    [
+        ("word " * 18 + "end\n\nmore.\nlast. So on " + "word " * 30, "end"),
+        ("word " * 18 + "end\nmore last. So on " + "word " * 30, "end"),
+        ("word " * 18 + "end. So on it goes " + "word " * 30, "end."),
+        ("word " * 18 + 'end.") So on it goes ' + "word " * 30, 'end.")'),
+        ("word " * 10 + "end\n\n" + "word " * 40, "word"),
+    ],
+    ids=["paragraph", "line", "sentence", "closing marks", "too far from the limit"],
+)
+def test_ends_where_it_reads_best_if_that_costs_little(text: str, ending: str) -> None:
+    assert split_text(text, 100, 20)[0][1].split()[-1] == ending
+
+
+def test_goes_on_from_a_line_that_begins_within_the_overlap() -> None:
+    text = "\n".join(f"line {number:03d} of the text" for number in range(400))
+    pieces = split_text(text, 1000, 300)
+    assert all(re.match(r"line \d{3} of the text", piece) for _, piece in pieces)
+    assert all(piece.endswith("the text") for _, piece in pieces)
+
+
+def test_text_without_spaces_is_cut_with_the_whole_overlap() -> None:
+    assert split_text("abcdefghij", 4, 2) == [(0, "abcd"), (2, "cdef"), (4, "efgh"), (6, "ghij")]
+
+
+@pytest.mark.parametrize(("size", "overlap"), [(0, 0), (-1, 0), (10, 10), (10, -1), (10, 11)])
+def test_sizes_that_cannot_be(size: int, overlap: int) -> None:
+    with pytest.raises(ValueError, match=f"size {size} with overlap {overlap}: .* less than"):
+        split_text("any text", size, overlap)

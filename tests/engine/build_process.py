@@ -7,7 +7,7 @@ import sys
 
 from fdarx_core.llm import ModelsError
 from serving.models import build
-from serving.served import load_served
+from serving.served_model import load_served
 
 for file in sys.argv[1:]:
     try:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from serving.served import ServedModel, load_served
+from serving.served_model import ServedModel, load_served
 from tests.conftest import EXAMPLES, REPOSITORY
 from tests.engine.environment import Unavailable, installed
 from tests.engine.serve_models import Up, described, serving

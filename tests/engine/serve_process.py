@@ -13,7 +13,7 @@ import ray
 from ray import serve
 
 from serving.models import build
-from serving.served import load_served
+from serving.served_model import load_served
 
 
 def main(port: str, metrics: str, cpus: str, ready: str, *files: str) -> None:

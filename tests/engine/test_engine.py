@@ -65,7 +65,7 @@ async def answered(model: ModelConfig, *batches: Sequence[Request], root: Locati
 
 def said(model: ModelConfig, **slots: str) -> Response:
     """The response to one request of generate_factual."""
-    request = GENERATE_FACTUAL.request(SLOTS | slots, endpoint=model.name, sampling=model.answers_depend_on)
+    request = GENERATE_FACTUAL.request(SLOTS | slots, endpoint=model.name, sampling=model.request_parameters)
     return asyncio.run(answered(model, [request]))[0]
 
 
@@ -88,7 +88,7 @@ def why_none(response: Response) -> str:
 @pytest.fixture(scope="module")
 def conversation(engine: str, tmp_path_factory: pytest.TempPathFactory) -> Conversation:
     model, store = config(engine), Location(tmp_path_factory.mktemp("run") / "responses")
-    by_label = [asked_of(file, model.name, model.answers_depend_on) for file in LABELS]
+    by_label = [asked_of(file, model.name, model.request_parameters) for file in LABELS]
     before = counted(engine, "prefix_cache_queries"), counted(engine, "prefix_cache_hits")
     responses = asyncio.run(answered(model, *by_label, root=store))
     after = counted(engine, "prefix_cache_queries"), counted(engine, "prefix_cache_hits")

@@ -22,9 +22,8 @@ from fdarx_core.rag.tasks import HYPOTHETICAL_ANSWER
 from fdarx_core.records import RagAnswer, Request
 from fdarx_core.storage import Location
 from fdarx_core.tuning.encoding import ChatEncoder
-from fdarx_core.tuning.model import Tuned
-from fdarx_core.tuning.recipe import Recipe
-from serving.served import load_served
+from fdarx_core.tuning.training import LoraModel, TrainingConfig
+from serving.served_model import load_served
 from tests.conftest import REPOSITORY
 from tests.engine.conftest import Tiny, _or_skip
 from tests.engine.serve_models import described, serving
@@ -96,7 +95,7 @@ def first_tokens(model: ModelConfig) -> dict[str, float]:
     return {one["token"]: one["logprob"] for one in told["choices"][0]["logprobs"]["content"][0]["top_logprobs"]}
 
 
-def expected(tuned: Tuned, encoder: ChatEncoder) -> dict[str, float]:
+def expected(tuned: LoraModel, encoder: ChatEncoder) -> dict[str, float]:
     """As transformers has them."""
     with torch.no_grad():
         logits = tuned.model(input_ids=torch.tensor([encoder.prompt(QUESTION)])).logits[0, -1]
@@ -113,13 +112,13 @@ def hypothetical(model: ModelConfig, questions: Sequence[str] = (QUESTION,), roo
 
 
 def request(model: ModelConfig, question: str = QUESTION) -> Request:
-    return HYPOTHETICAL_ANSWER.request({"question": question}, endpoint=model.name, sampling=model.answers_depend_on)
+    return HYPOTHETICAL_ANSWER.request({"question": question}, endpoint=model.name, sampling=model.request_parameters)
 
 
 def test_it_says_what_it_was_taught_and_the_model_by_itself_what_it_always_said(
     tiny: Tiny, adapter: Path, adapted: Adapted
 ) -> None:
-    encoder, tuned = ChatEncoder(str(tiny.model)), Tuned(str(tiny.model), Recipe(), adapter=str(adapter))
+    encoder, tuned = ChatEncoder(str(tiny.model)), LoraModel(str(tiny.model), TrainingConfig(), adapter=str(adapter))
     assert first_tokens(adapted.tuned()) == pytest.approx(expected(tuned, encoder), abs=0.01)
     with tuned.without_adapter():
         assert first_tokens(adapted.base) == pytest.approx(expected(tuned, encoder), abs=0.01)
@@ -166,6 +165,7 @@ def models(adapted: Adapted, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return models_file(tmp_path_factory.mktemp("models"), model.base_url, fields)
 
 
+@pytest.mark.nightly
 def test_the_comparison_searches_with_what_it_makes_up(
     adapted: Adapted, index: Path, models: Path, tmp_path: Path
 ) -> None:
@@ -186,6 +186,7 @@ def test_the_comparison_searches_with_what_it_makes_up(
         assert (response.endpoint, row.reason, row.searches) == ("tuned", "", searches)
 
 
+@pytest.mark.nightly
 def test_the_service_searches_with_what_it_makes_up(index: Path, models: Path, tmp_path: Path) -> None:
     body = json.dumps({"question": QUESTION, "strategy": "qa_rag"}).encode()
     told = ("--index", str(index), "--models", str(models), "--hypothesis", "tuned")

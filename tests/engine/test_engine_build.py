@@ -17,7 +17,7 @@ import yaml
 
 from fdarx_core.generation.tasks import TASKS
 from fdarx_core.llm import ResponseStore
-from fdarx_core.pipeline.accounts import check_accounts
+from fdarx_core.pipeline.build_steps import check_accounts
 from fdarx_core.records import QuestionAnswer, Reject, Response, StageCount, Verdict
 from fdarx_core.storage import RunDirectory, read_records
 from tests.conftest import EXAMPLES, REPOSITORY
@@ -169,6 +169,7 @@ def test_nothing_is_asked_twice(either: Made) -> None:
     assert either.engine["request_success"] == sum(one.prompt_tokens > 0 for one in either.responses)
 
 
+@pytest.mark.nightly
 def test_another_run_takes_over_all_answers(engine: str, labels: Path, written: Made, tmp_path: Path) -> None:
     options = ("--labels", labels, "--sample", 20, *WRITTEN, "--reuse", written.run.root)
     again = made(engine, tmp_path / "again", *options)

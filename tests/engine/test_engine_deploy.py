@@ -53,6 +53,7 @@ def left(folder: Path) -> list[str]:
     return found
 
 
+@pytest.mark.nightly
 def test_two_models_answer_the_third_is_explained_and_nothing_stays(
     tiny: Tiny, broken: Path, example_build: Path, tmp_path: Path
 ) -> None:

@@ -14,10 +14,10 @@ from typing import Any, TypeVar
 
 import pytest
 
+from fdarx_core.evaluation.predictions import ANSWER_TASKS
 from fdarx_core.evaluation.settings import FULL_LABEL, PROMPT_TOKENS, RETRIEVED
-from fdarx_core.evaluation.tasks import ANSWER_TASKS
 from fdarx_core.llm import ResponseStore
-from fdarx_core.records import Cell, Grade, Prediction, QuestionAnswer, Response, Subject
+from fdarx_core.records import Grade, LabelSummary, Prediction, QuestionAnswer, Response, SettingProgress
 from fdarx_core.storage import Location
 from tests.engine.server import CACHED_TOKENS, CONTEXT, MODEL
 from tests.engine.test_engine import counted
@@ -42,7 +42,7 @@ class Evaluated:
 
     out: Path
     info: Mapping[str, Any]
-    cells: Mapping[tuple[str, str, str], Cell]
+    cells: Mapping[tuple[str, str, str], SettingProgress]
     engine: Mapping[str, float]
 
     def rows(self, kind: str, record: type[Row]) -> list[Row]:
@@ -226,6 +226,7 @@ def test_accuracy_rests_on_verdicts_alone(judged: Evaluated) -> None:
         assert figure.value == pytest.approx(of_answerable["correct"] / scored)
 
 
+@pytest.mark.nightly
 def test_without_the_context_length_the_engine_refuses_what_is_too_long(cut: Evaluated) -> None:
     cell = cut.cells["untold", FULL_LABEL, ""]
     assert (cell.status, cell.failed, cell.unscored) == ("done", cell.due, cell.due)
@@ -233,6 +234,7 @@ def test_without_the_context_length_the_engine_refuses_what_is_too_long(cut: Eva
     assert {(row.outcome, row.reason, row.cuts) for row in refused} == {("failed", "context_too_long", 0)}
 
 
+@pytest.mark.nightly
 def test_labels_are_cut_to_the_context_from_their_end(cut: Evaluated) -> None:
     assert cut.cells["told", FULL_LABEL, ""].failed == 0
     assert_cut(cut, "told", CONTEXT - LONG_TOKENS, least=0.75)
@@ -240,7 +242,7 @@ def test_labels_are_cut_to_the_context_from_their_end(cut: Evaluated) -> None:
 
 def assert_cut(run: Evaluated, name: str, most: int, least: float) -> None:
     """Each label lost whole passages at its end, no prompt has more tokens than `most`, or less than a share of it."""
-    passages = {row.set_id: row.passages for row in run.rows("subjects", Subject)}
+    passages = {row.set_id: row.passages for row in run.rows("subjects", LabelSummary)}
     predictions = run.rows(f"predictions/{name}", Prediction)
     assert predictions
     for row in predictions:
@@ -250,6 +252,7 @@ def assert_cut(run: Evaluated, name: str, most: int, least: float) -> None:
     assert len({(row.set_id, row.cuts) for row in predictions}) == len(passages)
 
 
+@pytest.mark.nightly
 def test_questions_of_a_label_share_its_place_in_the_cache(cut: Evaluated) -> None:
     first = {row.set_id: row.prompt_tokens for row in cut.rows("predictions/told", Prediction)}
     assert sum(first.values()) > 1.3 * CACHED_TOKENS, "all labels would fit, and any order would do"
@@ -262,6 +265,7 @@ def test_questions_of_a_label_share_its_place_in_the_cache(cut: Evaluated) -> No
     assert 1 - cell.cached_tokens / cell.prompt_tokens < 0.12, "each label is computed once, not for each question"
 
 
+@pytest.mark.nightly
 def test_with_its_tokenizer_a_model_is_shown_as_much_as_fits(
     engine: str, long_labels: Path, cut: Evaluated, tmp_path: Path
 ) -> None:

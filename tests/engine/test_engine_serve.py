@@ -11,7 +11,7 @@ import pytest
 from fdarx_core.generation.tasks import GENERATE_FACTUAL
 from fdarx_core.llm import EndpointStopped, ModelConfig
 from fdarx_core.records import Response
-from serving.memory import work_out
+from serving.memory import estimate_memory
 from tests.engine.conftest import Served, Tiny
 from tests.engine.environment import PROJECT
 from tests.engine.serve_models import described
@@ -24,7 +24,7 @@ def asked(model: ModelConfig, *contexts: str) -> list[Response]:
     """Responses to generate_factual on these contexts, one after the other."""
     requests = [
         GENERATE_FACTUAL.request(
-            SLOTS | {"context": context}, endpoint=model.name, sampling=model.answers_depend_on | {"seed": number}
+            SLOTS | {"context": context}, endpoint=model.name, sampling=model.request_parameters | {"seed": number}
         )
         for number, context in enumerate(contexts)
     ]
@@ -63,7 +63,7 @@ def test_what_it_does_not_serve_is_refused(served: Served) -> None:
 
 def test_its_cache_holds_what_was_worked_out(served: Served) -> None:
     """1/16 GiB, at 2 layers, 2 heads of 32 dimensions for keys and as many for values, 4 bytes each."""
-    assert served.up.cached_tokens() == [work_out(served.model).tokens] == [65_536]
+    assert served.up.cached_tokens() == [estimate_memory(served.model).tokens] == [65_536]
 
 
 def test_vllm_knows_all_that_is_passed_on(tiny: Tiny, tmp_path: Path) -> None:

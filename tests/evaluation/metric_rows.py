@@ -13,12 +13,12 @@ from random import Random
 import numpy as np
 from rank_bm25 import BM25Okapi
 
-from fdarx_core.generation.candidates import from_highlights, understand
-from fdarx_core.generation.contexts import Amounts, contexts
+from fdarx_core.generation.candidates import highlight_candidates, parse_candidates
+from fdarx_core.generation.contexts import GenerationConfig, make_contexts
 from fdarx_core.generation.tasks import TASKS
-from fdarx_core.labels import find_sources, parse_label, read_source
-from fdarx_core.llm.endpoints import response_to
-from fdarx_core.records import Equivalence, Label, Passage, QuestionAnswer, Ranking, Reject, Subject
+from fdarx_core.labels import find_sources, parse_document, read_source
+from fdarx_core.llm.baseline import response_to
+from fdarx_core.records import Equivalence, Label, LabelSummary, Passage, QuestionAnswer, Ranking, Reject
 
 LABELS = 10
 
@@ -26,7 +26,7 @@ LABELS = 10
 @dataclass(frozen=True, slots=True)
 class MetricRow:
     question: QuestionAnswer
-    subject: Subject
+    subject: LabelSummary
     passages: dict[int, Passage]
     ranking: Ranking
     equivalence: Equivalence
@@ -45,14 +45,14 @@ def parsed(labels: Path) -> Iterator[tuple[Label, list[Passage]]]:
     for source in find_sources([str(labels)]).sources:
         for document in read_source(source):
             assert not isinstance(document, Reject)
-            yield parse_label(document[1])
+            yield parse_document(document[1])
 
 
 def _of_label(label: Label, passages: list[Passage]) -> Iterator[MetricRow]:
     questions = [question for question in _questions(label, passages) if question.type != "refusal"]
     if not questions:
         return
-    subject = Subject(label.set_id, label.drug_name, True, len(passages), sum(len(one.text) for one in passages))
+    subject = LabelSummary(label.set_id, label.drug_name, True, len(passages), sum(len(one.text) for one in passages))
     words = [_words(passage.text) for passage in passages]
     engine = BM25Okapi(words)
     for question in questions:
@@ -67,11 +67,11 @@ def _of_label(label: Label, passages: list[Passage]) -> Iterator[MetricRow]:
 
 
 def _questions(label: Label, passages: list[Passage]) -> list[QuestionAnswer]:
-    questions = from_highlights(label, passages)
-    for context in contexts(label, passages, Amounts()):
+    questions = highlight_candidates(label, passages)
+    for context in make_contexts(label, passages, GenerationConfig()):
         task = TASKS[context.task]
         request = task.request(context.slots, endpoint="baseline")
-        made = understand(context, response_to(request, task.by_rules(context.slots)), label, passages)
+        made = parse_candidates(context, response_to(request, task.by_rules(context.slots)), label, passages)
         questions += [] if isinstance(made, Reject) else made
     return questions
 

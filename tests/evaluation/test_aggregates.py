@@ -7,12 +7,12 @@ from statistics import fmean
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.metrics import accuracy_score, f1_score, precision_score, recall_score
 
-from fdarx_core.evaluation.aggregates import RETRIEVAL_AGGREGATES, SCORE_AGGREGATES, Columns, counted
 from fdarx_core.evaluation.figures import figures, retrieval_figures
+from fdarx_core.evaluation.metrics import RETRIEVAL_METRICS, SCORE_METRICS, ScoreColumns, metric_components
 from fdarx_core.records import Figure, RetrievalScore, Score, to_table
 from tests.evaluation.synthetic_scores import retrieval_rows, score_rows, table
 
@@ -23,8 +23,8 @@ UNBOUNDED = {"prompt_tokens", "completion_tokens", "cost_per_question", "latency
 
 def value_of(rows: Sequence[Score], metric: str) -> float:
     """The metric over all rows at once; NaN where it has no meaning."""
-    aggregate, columns = SCORE_AGGREGATES[metric], Columns(table(list(rows)))
-    return float(aggregate.combine(counted(aggregate, columns)[2].sum(axis=0)))
+    aggregate, columns = SCORE_METRICS[metric], ScoreColumns(table(list(rows)))
+    return float(aggregate.combine(metric_components(aggregate, columns)[2].sum(axis=0)))
 
 
 def by_name(found: Sequence[Figure], group: str) -> dict[str, Figure]:
@@ -53,7 +53,6 @@ def test_there_are_enough_rows_to_compare_on() -> None:
 CALLS = st.lists(st.tuples(st.booleans(), st.booleans()), min_size=1, max_size=40)
 
 
-@settings(deadline=None)
 @given(CALLS.filter(lambda calls: any(truth for truth, _ in calls)))
 def test_refusals_are_a_binary_classification(calls: list[tuple[bool, bool]]) -> None:
     rows = [
@@ -144,8 +143,8 @@ def test_retrieval_is_the_mean_of_every_number_of_the_row() -> None:
     rows = retrieval_rows(15)
     found = by_name(retrieval_figures(to_table(rows, RetrievalScore), seed=0, resamples=10), "answerable")
     assert len(rows) >= 200
-    assert len(RETRIEVAL_AGGREGATES) == 14
-    for name in RETRIEVAL_AGGREGATES:
+    assert len(RETRIEVAL_METRICS) == 14
+    for name in RETRIEVAL_METRICS:
         assert found[name].value == pytest.approx(fmean(getattr(one, name) for one in rows), abs=EXACT)
 
 
@@ -181,7 +180,6 @@ def test_a_cell_that_failed_throughout_says_so() -> None:
     assert found["failed_rate"].value == 1
 
 
-@settings(max_examples=40, deadline=None)
 @given(st.integers(0, 10**6), st.integers(1, 4))
 def test_shares_lie_between_0_and_1(seed: int, labels: int) -> None:
     for one in figures(table(score_rows(labels, seed=seed)), seed=0, resamples=20):
@@ -190,7 +188,6 @@ def test_shares_lie_between_0_and_1(seed: int, labels: int) -> None:
         assert one.low is None or one.high is None or one.low <= one.high
 
 
-@settings(max_examples=40, deadline=None)
 @given(st.randoms(use_true_random=False), st.integers(0, 100))
 def test_the_order_of_rows_does_not_matter(dice: object, seed: int) -> None:
     rows = score_rows(5, seed=seed)
@@ -199,7 +196,6 @@ def test_the_order_of_rows_does_not_matter(dice: object, seed: int) -> None:
     assert figures(table(mixed), seed=0, resamples=50) == figures(table(rows), seed=0, resamples=50)
 
 
-@settings(max_examples=30, deadline=None)
 @given(st.permutations(range(6)), st.integers(0, 100))
 def test_what_labels_are_called_does_not_matter(names: list[int], seed: int) -> None:
     rows = score_rows(6, seed=seed)

@@ -8,9 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fdarx_core.evaluation.answers import predict, read_reply
-from fdarx_core.evaluation.settings import FULL_LABEL, ORACLE, RETRIEVED, shown
-from fdarx_core.evaluation.tasks import ANSWER_TASKS
+from fdarx_core.evaluation.predictions import ANSWER_TASKS, parse_reply, prediction_from_response
+from fdarx_core.evaluation.settings import FULL_LABEL, ORACLE, RETRIEVED, prompt_context
 from fdarx_core.records import Passage, QuestionAnswer, Response
 
 SET_ID, OTHER = "label-a", "label-b"
@@ -71,7 +70,7 @@ CITED = [
 
 @pytest.mark.parametrize(("reply", "expected"), CITED)
 def test_citations_are_understood_and_taken_out(reply: str, expected: list[int]) -> None:
-    reading = read_reply(reply, SHOWN)
+    reading = parse_reply(reply, SHOWN)
     assert [one.doc_chunk_index for one in reading.cited] == expected
     assert (reading.outcome, reading.answer, reading.unknown) == ("answered", "5 mg.", 0)
 
@@ -85,12 +84,12 @@ def test_citations_are_understood_and_taken_out(reply: str, expected: list[int])
     ],
 )
 def test_passages_that_were_not_shown_are_counted(reply: str, cited: list[int], unknown: int) -> None:
-    reading = read_reply(reply, SHOWN)
+    reading = parse_reply(reply, SHOWN)
     assert ([one.doc_chunk_index for one in reading.cited], reading.unknown) == (cited, unknown)
 
 
 def test_prose_about_sources_is_no_list() -> None:
-    reading = read_reply("5 mg, by section 12.\nSources: FDA label, section 5", SHOWN)
+    reading = parse_reply("5 mg, by section 12.\nSources: FDA label, section 5", SHOWN)
     assert not reading.cited
     assert reading.answer.endswith("section 5")
 
@@ -168,12 +167,12 @@ ANSWERS = [
 
 @pytest.mark.parametrize("reply", REFUSALS)
 def test_refusals(reply: str) -> None:
-    assert read_reply(reply, SHOWN).outcome == "refused"
+    assert parse_reply(reply, SHOWN).outcome == "refused"
 
 
 @pytest.mark.parametrize("reply", ANSWERS)
 def test_answers_with_a_not_in_them(reply: str) -> None:
-    assert read_reply(reply, SHOWN).outcome == "answered"
+    assert parse_reply(reply, SHOWN).outcome == "answered"
 
 
 @pytest.mark.parametrize(
@@ -181,7 +180,7 @@ def test_answers_with_a_not_in_them(reply: str) -> None:
     [("<think>5 mg, or", "unclosed_thought"), ("CITED_PASSAGES: [PASSAGE_0003]", "no_answer"), ("...", "no_answer")],
 )
 def test_no_answer_at_all(reply: str, reason: str) -> None:
-    reading = read_reply(reply, SHOWN)
+    reading = parse_reply(reply, SHOWN)
     assert (reading.outcome, reading.reason) == ("unparsed", reason)
 
 
@@ -192,7 +191,7 @@ PIECES = st.sampled_from([*SCRAPS.split(), "\n"])
 
 @given(st.lists(PIECES, max_size=30).map(" ".join) | st.text(max_size=200))
 def test_any_reply_is_read(reply: str) -> None:
-    reading = read_reply(reply, SHOWN)
+    reading = parse_reply(reply, SHOWN)
     assert reading.outcome in ("answered", "refused", "unparsed")
     assert (reading.outcome == "unparsed") == bool(reading.reason)
     numbers = [one.doc_chunk_index for one in reading.cited]
@@ -210,7 +209,7 @@ def test_a_well_formed_reply_is_read_back(answer: str, cited: list[int]) -> None
         f"{answer}.\nCITED_PASSAGES: [{listed}]",
         json.dumps({"answer": f"{answer}.", "cited_passages": [SHOWN[number].marker for number in cited]}),
     ):
-        reading = read_reply(reply, SHOWN)
+        reading = parse_reply(reply, SHOWN)
         assert (reading.outcome, reading.answer, reading.unknown) == ("answered", f"{answer}.", 0)
         assert [one.doc_chunk_index for one in reading.cited] == cited
 
@@ -225,9 +224,11 @@ def response(text: str, reason: str = "", finish_reason: str = "stop") -> Respon
 
 
 def test_a_prediction_carries_what_the_response_says() -> None:
-    seen = shown(FULL_LABEL, QUESTION, list(SHOWN.values()))
+    seen = prompt_context(FULL_LABEL, QUESTION, list(SHOWN.values()))
     task = ANSWER_TASKS[FULL_LABEL]
-    found = predict(("m", FULL_LABEL, ""), QUESTION, seen, task, response("5 mg.\nCITED_PASSAGES: [3, 99]"), 0.25)
+    found = prediction_from_response(
+        ("m", FULL_LABEL, ""), QUESTION, seen, task, response("5 mg.\nCITED_PASSAGES: [3, 99]"), 0.25
+    )
     assert (found.outcome, found.answer, found.cited, found.cited_unknown) == ("answered", "5 mg.", [3], 1)
     assert (found.shown, found.shown_set_ids, found.cited_set_ids) == (list(SHOWN), [], [])
     assert (found.prompt_tokens, found.cached_tokens, found.completion_tokens) == (900, 800, 20)
@@ -243,15 +244,15 @@ def test_a_prediction_carries_what_the_response_says() -> None:
     ],
 )
 def test_what_is_no_reply_is_no_answer(given_response: Response, outcome: str, reason: str) -> None:
-    seen = shown(ORACLE, QUESTION, list(SHOWN.values()))
-    found = predict(("m", ORACLE, ""), QUESTION, seen, ANSWER_TASKS[ORACLE], given_response)
+    seen = prompt_context(ORACLE, QUESTION, list(SHOWN.values()))
+    found = prediction_from_response(("m", ORACLE, ""), QUESTION, seen, ANSWER_TASKS[ORACLE], given_response)
     assert (found.outcome, found.reason, found.answer, found.text) == (outcome, reason, "", given_response.text)
 
 
 def test_ids_tell_cells_apart() -> None:
-    seen = shown(RETRIEVED, QUESTION, [], list(SHOWN.values()))
+    seen = prompt_context(RETRIEVED, QUESTION, [], list(SHOWN.values()))
     ids = {
-        predict(cell, QUESTION, seen, ANSWER_TASKS[RETRIEVED], response("5 mg.")).id
+        prediction_from_response(cell, QUESTION, seen, ANSWER_TASKS[RETRIEVED], response("5 mg.")).id
         for cell in (("m", RETRIEVED, "bm25"), ("m", RETRIEVED, "dense"), ("n", RETRIEVED, "bm25"))
     }
     assert len(ids) == 3
@@ -259,8 +260,8 @@ def test_ids_tell_cells_apart() -> None:
 
 def test_over_the_corpus_a_marker_is_a_place() -> None:
     ranked = [passage(7), passage(7, OTHER), passage(2, OTHER)]
-    seen = shown(RETRIEVED, QUESTION, [], ranked)
+    seen = prompt_context(RETRIEVED, QUESTION, [], ranked)
     reply = response("5 mg.\nCITED_PASSAGES: [PASSAGE_0003, PASSAGE_0001, PASSAGE_0007]")
-    found = predict(("m", RETRIEVED, "bm25"), QUESTION, seen, ANSWER_TASKS[RETRIEVED], reply)
+    found = prediction_from_response(("m", RETRIEVED, "bm25"), QUESTION, seen, ANSWER_TASKS[RETRIEVED], reply)
     assert (found.cited, found.cited_set_ids, found.cited_unknown) == ([2, 7], [OTHER, SET_ID], 1)
     assert (found.shown, found.shown_set_ids) == ([7, 7, 2], [SET_ID, OTHER, OTHER])

@@ -9,16 +9,16 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
 from benchmarks.coverage import coverage
-from fdarx_core.evaluation.aggregates import SCORE_AGGREGATES, Columns
-from fdarx_core.evaluation.figures import figures
-from fdarx_core.evaluation.statistics import (
-    Slice,
+from fdarx_core.evaluation.bootstrap import (
+    MetricSlice,
     contrast,
     estimate,
     label_weights,
     percentile_interval,
     weight_blocks,
 )
+from fdarx_core.evaluation.figures import figures
+from fdarx_core.evaluation.metrics import SCORE_METRICS, ScoreColumns
 from tests.evaluation.synthetic_scores import score_rows, table
 
 ROWS = score_rows(10, seed=2)
@@ -56,16 +56,16 @@ def test_each_sample_draws_as_many_labels_as_there_are() -> None:
 
 def test_samples_are_the_same_in_blocks_that_fit_in_memory(monkeypatch: pytest.MonkeyPatch) -> None:
     whole = label_weights(7, 400, seed=1)
-    monkeypatch.setattr("fdarx_core.evaluation.statistics.bootstrap._CELLS", 100)
+    monkeypatch.setattr("fdarx_core.evaluation.bootstrap._CELLS", 100)
     blocks = list(weight_blocks(7, 400, seed=1))
     assert {block.size for block in blocks} == {98, 56}
     assert (np.concatenate(blocks) == whole).all()
 
 
 def test_a_contrast_is_the_difference_of_two_slices_in_the_same_samples() -> None:
-    columns = Columns(table(ROWS))
-    accuracy = SCORE_AGGREGATES["accuracy"]
-    first, second = (Slice(accuracy, columns.is_in("type", name)) for name in ("factual", "multihop"))
+    columns = ScoreColumns(table(ROWS))
+    accuracy = SCORE_METRICS["accuracy"]
+    first, second = (MetricSlice(accuracy, columns.is_in("type", name)) for name in ("factual", "multihop"))
     (found,) = contrast(columns, [(first, second)], seed=4, resamples=200)
     one, other = estimate(columns, [first, second], seed=4, resamples=200)
     assert one.value is not None and other.value is not None
@@ -78,10 +78,10 @@ def test_a_contrast_is_the_difference_of_two_slices_in_the_same_samples() -> Non
 
 
 def test_an_interval_is_that_of_labels_drawn_one_by_one() -> None:
-    columns = Columns(table(ROWS))
-    accuracy = SCORE_AGGREGATES["accuracy"]
+    columns = ScoreColumns(table(ROWS))
+    accuracy = SCORE_METRICS["accuracy"]
     everywhere = np.ones(columns.rows, dtype=np.bool_)
-    (found,) = estimate(columns, [Slice(accuracy, everywhere)], seed=4, resamples=200)
+    (found,) = estimate(columns, [MetricSlice(accuracy, everywhere)], seed=4, resamples=200)
     verdicts = {
         label: [
             one.grade == "correct"

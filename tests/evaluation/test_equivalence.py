@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from fdarx_core.evaluation.equivalence import equivalences
@@ -147,7 +147,6 @@ TEXT = st.lists(st.sampled_from(WORDS), min_size=1, max_size=40).map(" ".join)
 LABEL = st.lists(TEXT, min_size=2, max_size=6)
 
 
-@settings(max_examples=150, deadline=None)
 @given(LABEL, TEXT, TEXT, st.data())
 def test_members_are_never_gold_and_copies_always_members(
     texts: list[str], asked: str, answer: str, data: st.DataObject
@@ -165,7 +164,6 @@ def test_members_are_never_gold_and_copies_always_members(
     assert equivalences([one], shuffled) == [row]
 
 
-@settings(max_examples=100, deadline=None)
 @given(TEXT, TEXT, TEXT)
 def test_copies_stand_for_each_other(text: str, asked: str, answer: str) -> None:
     assert found(question(asked, answer, [0]), text, text) == [(0, 1, "near_duplicate")]

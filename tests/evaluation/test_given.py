@@ -2,30 +2,30 @@
 
 from __future__ import annotations
 
-from fdarx_core.evaluation.answers import citing_settings, read_given
+from fdarx_core.evaluation.predictions import citing_settings, prediction_from_given
 from fdarx_core.records import Passage, QuestionAnswer
-from fdarx_core.storage.predictions_file import GivenAnswer
+from fdarx_core.storage.predictions import ImportedPrediction
 
 QUESTION = QuestionAnswer("q1", "factual", "factual", "section", "", "set-1", "Zalvo", "What dose?", "5 mg")
 PASSAGES = [Passage("set-1", index, 0, "", "", "", "Dose", "Dose", f"text {index}") for index in range(4)]
 
 
-def given(text: str, cited: list[int] | None = None, setting: str = "theirs") -> GivenAnswer:
-    return GivenAnswer("q1", "theirs", setting, "", text, cited)
+def given(text: str, cited: list[int] | None = None, setting: str = "theirs") -> ImportedPrediction:
+    return ImportedPrediction("q1", "theirs", setting, "", text, cited)
 
 
 def test_citations_in_the_text() -> None:
-    row = read_given(QUESTION, PASSAGES, given("5 mg.\nCITED_PASSAGES: [PASSAGE_0002, PASSAGE_0009]"))
+    row = prediction_from_given(QUESTION, PASSAGES, given("5 mg.\nCITED_PASSAGES: [PASSAGE_0002, PASSAGE_0009]"))
     assert (row.outcome, row.answer, row.cited, row.cited_unknown) == ("answered", "5 mg.", [2], 1)
 
 
 def test_citations_apart_from_the_text_stand_in_for_those_in_it() -> None:
-    row = read_given(QUESTION, PASSAGES, given("5 mg.\nCITED_PASSAGES: [PASSAGE_0002]", [3, 3, 7]))
+    row = prediction_from_given(QUESTION, PASSAGES, given("5 mg.\nCITED_PASSAGES: [PASSAGE_0002]", [3, 3, 7]))
     assert (row.answer, row.cited, row.cited_unknown) == ("5 mg.", [3], 1)
 
 
 def test_a_refusal() -> None:
-    assert read_given(QUESTION, PASSAGES, given("NOT_ANSWERABLE")).outcome == "refused"
+    assert prediction_from_given(QUESTION, PASSAGES, given("NOT_ANSWERABLE")).outcome == "refused"
 
 
 def test_settings_in_which_anybody_cites() -> None:

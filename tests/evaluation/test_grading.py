@@ -9,8 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from fdarx_core.evaluation.grading import grade_without_judge, grading_slots, read_grade
-from fdarx_core.evaluation.tasks.grade_answer import GRADE_ANSWER, GradeReply
+from fdarx_core.evaluation.grading import GRADE_ANSWER, GradeReply, grade_without_judge, grading_slots, read_grade
 from fdarx_core.llm import Baseline, ResponseStore, ask
 from fdarx_core.records import Prediction, QuestionAnswer, Response
 from fdarx_core.storage import Location

@@ -4,28 +4,26 @@ from collections import Counter
 from dataclasses import replace
 
 import numpy as np
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
-from fdarx_core.evaluation.aggregates import Columns
-from fdarx_core.evaluation.figures import SUBGROUP_METRICS, figures
-from fdarx_core.evaluation.groups import SMALLEST, length_edges, subgroups, type_groups
+from fdarx_core.evaluation.figures import SMALLEST, SUBGROUP_METRICS, figures, length_edges, subgroups, type_groups
+from fdarx_core.evaluation.metrics import ScoreColumns
 from tests.evaluation.synthetic_scores import score_rows, table
 
 ROWS = score_rows(12, seed=1)
 
 
 def test_types_and_what_they_make_together() -> None:
-    found = {group.name: int(group.rows.sum()) for group in type_groups(Columns(table(ROWS)))}
+    found = {group.name: int(group.rows.sum()) for group in type_groups(ScoreColumns(table(ROWS)))}
     by_type = Counter(one.type for one in ROWS)
     assert found == {**by_type, "answerable": by_type["factual"] + by_type["multihop"], "all": len(ROWS)}
 
 
-@settings(max_examples=40, deadline=None)
 @given(st.integers(0, 1000), st.integers(1, 6))
 def test_subgroups_part_the_answerable_questions(seed: int, labels: int) -> None:
     rows = score_rows(labels, seed=seed)
-    columns = Columns(table(rows))
+    columns = ScoreColumns(table(rows))
     groups = subgroups(columns, length_edges(table(rows)))
     for by in ("category", "section", "label_length", "numeric"):
         covered = np.sum([group.rows for group in groups if group.by == by], axis=0)
@@ -36,19 +34,19 @@ def test_a_section_with_few_questions_does_not_stand_alone() -> None:
     sections = Counter(one.section for one in ROWS if one.type != "refusal")
     alone = {name for name, rows in sections.items() if rows >= SMALLEST}
     assert 0 < sections["Overdosage"] < SMALLEST
-    groups = subgroups(Columns(table(ROWS)), (0, 0))
+    groups = subgroups(ScoreColumns(table(ROWS)), (0, 0))
     found = {group.name: int(group.rows.sum()) for group in groups if group.by == "section"}
     assert found == {**{name: sections[name] for name in alone}, "other": sections["Overdosage"]}
 
 
 def test_what_is_called_other_goes_with_the_rest() -> None:
     rows = [replace(one, section="" if one.numeric else "other") for one in ROWS]
-    groups = [group for group in subgroups(Columns(table(rows)), (0, 0)) if group.by == "section"]
+    groups = [group for group in subgroups(ScoreColumns(table(rows)), (0, 0)) if group.by == "section"]
     assert [group.name for group in groups] == ["other"]
 
 
 def test_a_third_of_the_labels_is_short_whatever_the_number_of_their_questions() -> None:
-    columns = Columns(table(ROWS))
+    columns = ScoreColumns(table(ROWS))
     groups = subgroups(columns, length_edges(table(ROWS)))
     by_length = [group for group in groups if group.by == "label_length"]
     assert [group.name for group in by_length] == ["short", "medium", "long"]

@@ -10,10 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import false_discovery_control, permutation_test
 
-from fdarx_core.evaluation.cell import CellKey
-from fdarx_core.evaluation.comparisons import COMPARED, compare_retrievers, comparisons
-from fdarx_core.evaluation.figures import figures
-from fdarx_core.evaluation.statistics import holm
+from fdarx_core.evaluation.bootstrap import holm
+from fdarx_core.evaluation.figures import COMPARED, CellKey, compare_retrievers, comparisons, figures
 from fdarx_core.records import Comparison, RetrievalScore, Score, to_table
 from tests.evaluation.synthetic_scores import retrieval_rows, score_rows, table
 

@@ -4,12 +4,10 @@ from dataclasses import replace
 
 import pytest
 
-from fdarx_core.evaluation.cell import CellKey
-from fdarx_core.evaluation.cells import cells_of
-from fdarx_core.evaluation.figures import figures, retrieval_figures
-from fdarx_core.evaluation.grid import Column, Entry, Grid, as_text
-from fdarx_core.evaluation.tables import table_1, table_2, table_8
-from fdarx_core.records import Cell, Figure, RetrievalScore, to_table
+from fdarx_core.evaluation.figures import CellKey, figures, filled_cells, retrieval_figures
+from fdarx_core.evaluation.paper_tables import table_1, table_2, table_8
+from fdarx_core.evaluation.tables import IntervalValue, ResultTable, TableColumn, table_text
+from fdarx_core.records import Figure, RetrievalScore, SettingProgress, to_table
 from tests.evaluation.synthetic_scores import retrieval_rows, score_rows, table
 
 
@@ -49,10 +47,10 @@ def test_table_1_shows_the_figures_and_leaves_missing_cells_out() -> None:
     (_, baseline), (_, llama) = table_1(SWEEP, judge="gpt-5.1").rows
     cite = figure("baseline", "full_label", "citation_f1", "multihop")
     assert cite.value is not None
-    assert baseline[3] == Entry(cite.value, cite.low, cite.high)
+    assert baseline[3] == IntervalValue(cite.value, cite.low, cite.high)
     refusal = figure("llama", "retrieved", "refusal_f1", "all", "bm25")
     assert refusal.value is not None
-    assert llama[13] == Entry(refusal.value, refusal.low, refusal.high)
+    assert llama[13] == IntervalValue(refusal.value, refusal.low, refusal.high)
     assert baseline[9:] == [None] * 5
     assert llama[5:9] == [None] * 4
 
@@ -72,7 +70,7 @@ def test_table_2_and_8_have_the_papers_layout() -> None:
     assert [name for name, _ in second.rows] == ["bm25", "minilm"]
     recall = figure("", "", "recall_gold", "multihop", "minilm")
     assert recall.value is not None
-    assert second.rows[1][1][7] == Entry(recall.value, recall.low, recall.high)
+    assert second.rows[1][1][7] == IntervalValue(recall.value, recall.low, recall.high)
     groups = [
         f"{setting} {name}" for setting in ("Closed-book", "Oracle passages", "Full label") for name in ("Fact", "MH")
     ]
@@ -94,50 +92,53 @@ def test_notes_say_who_judged_and_what_is_not_in_the_figures() -> None:
 @pytest.mark.parametrize("width", [80, 100, 140, 200])
 def test_text_stays_within_its_width_and_is_aligned(width: int) -> None:
     for grid in (table_1(SWEEP, judge="gpt-5.1"), table_2(SWEEP), table_8(SWEEP)):
-        text = as_text(grid, width)
+        text = table_text(grid, width)
         assert max(map(len, text.splitlines())) <= width
         for column in grid.columns:
             assert column.name in text
         assert text.count("\nbaseline " if grid.stub == "Model" else "\nbm25 ") >= 1
 
 
-def small(values: int) -> Grid:
-    entries: list[Entry | None] = [Entry(0.53, 0.50, 0.57)] * values
-    return Grid("T", "Model", [Column("G", f"c{at}") for at in range(values)], [("m", entries)])
+def small(values: int) -> ResultTable:
+    entries: list[IntervalValue | None] = [IntervalValue(0.53, 0.50, 0.57)] * values
+    return ResultTable("T", "Model", [TableColumn("G", f"c{at}") for at in range(values)], [("m", entries)])
 
 
 def test_bounds_are_written_out_where_they_fit() -> None:
-    assert "0.53 [0.50, 0.57]" in as_text(small(2), 100)
-    narrow = as_text(small(2), 30)
+    assert "0.53 [0.50, 0.57]" in table_text(small(2), 100)
+    narrow = table_text(small(2), 30)
     assert "0.53 ±0.04" in narrow
     assert "farther end" in narrow
     assert "[" not in narrow
 
 
 def test_columns_start_at_the_same_place_in_every_row() -> None:
-    grid = Grid(
-        "T", "Model", [Column("A", "x"), Column("A", "y")], [("m", [None, Entry(0.5)]), ("long", [Entry(1.0), None])]
+    grid = ResultTable(
+        "T",
+        "Model",
+        [TableColumn("A", "x"), TableColumn("A", "y")],
+        [("m", [None, IntervalValue(0.5)]), ("long", [IntervalValue(1.0), None])],
     )
-    *_, first, second = as_text(grid).splitlines()
+    *_, first, second = table_text(grid).splitlines()
     assert (first.index("–"), first.index("0.50")) == (second.index("1.00"), second.index("–"))
 
 
 def test_what_rounds_to_nothing_has_no_sign() -> None:
-    grid = Grid("T", "Model", [Column("A", "x")], [("m", [Entry(-0.001, -0.004, 0.003)])])
-    assert "0.00 [0.00, 0.00]" in as_text(grid)
-    assert "-" not in as_text(grid).splitlines()[-1]
+    grid = ResultTable("T", "Model", [TableColumn("A", "x")], [("m", [IntervalValue(-0.001, -0.004, 0.003)])])
+    assert "0.00 [0.00, 0.00]" in table_text(grid)
+    assert "-" not in table_text(grid).splitlines()[-1]
 
 
 def test_no_figures_make_an_empty_table() -> None:
     assert table_1([], judge="").rows == []
-    assert "Model" in as_text(table_1([], judge=""))
+    assert "Model" in table_text(table_1([], judge=""))
 
 
 def test_cells_are_counted_from_their_rows() -> None:
     rows = score_rows(5, model="m")
-    due = Cell("m", "full_label", "", "incomplete", "server gone", due=len(rows) + 3)
-    skipped = Cell("m", "oracle", "", "skipped", "no label text", due=0)
-    cell, untouched = cells_of([due, skipped], {CellKey("m", "full_label", ""): table(rows)})
+    due = SettingProgress("m", "full_label", "", "incomplete", "server gone", due=len(rows) + 3)
+    skipped = SettingProgress("m", "oracle", "", "skipped", "no label text", due=0)
+    cell, untouched = filled_cells([due, skipped], {CellKey("m", "full_label", ""): table(rows)})
     outcomes = [one.outcome for one in rows]
     assert (cell.status, cell.reason, cell.due) == ("incomplete", "server gone", len(rows) + 3)
     assert [cell.answered, cell.refused, cell.unparsed, cell.failed] == [
@@ -154,5 +155,7 @@ def test_cells_are_counted_from_their_rows() -> None:
 
 def test_without_prices_a_cell_has_no_cost() -> None:
     rows = [replace(one, cost=None) for one in score_rows(2, model="m")]
-    (cell,) = cells_of([Cell("m", "full_label", "", "done")], {CellKey("m", "full_label", ""): table(rows)})
+    (cell,) = filled_cells(
+        [SettingProgress("m", "full_label", "", "done")], {CellKey("m", "full_label", ""): table(rows)}
+    )
     assert cell.cost is None

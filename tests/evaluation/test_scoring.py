@@ -8,20 +8,20 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fdarx_core.evaluation.metrics.overlap import overlaps
-from fdarx_core.evaluation.metrics.ranking import f1_at, ndcg_at, recall_at, reciprocal_rank
-from fdarx_core.evaluation.scoring import Described, describe, score, score_ranking
+from fdarx_core.evaluation.overlap import overlaps
+from fdarx_core.evaluation.ranking import f1_at, ndcg_at, recall_at, reciprocal_rank
+from fdarx_core.evaluation.scoring import QuestionFeatures, question_features, score, score_ranking
 from fdarx_core.records import (
     NO_ANSWER,
     Equivalence,
     Grade,
+    LabelSummary,
     Passage,
     Prediction,
     QuestionAnswer,
     Ranking,
     RetrievalScore,
     Score,
-    Subject,
 )
 from tests.evaluation.metric_rows import MetricRow
 
@@ -40,8 +40,8 @@ QUESTION = QuestionAnswer(
     gold_has_answer=[True, True],
 )
 REFUSAL = replace(QUESTION, type="refusal", answer=NO_ANSWER)
-SUBJECT = Subject("s", "Velorin", True, 9, 5000)
-DESCRIBED = describe(QUESTION, SUBJECT, {})
+SUBJECT = LabelSummary("s", "Velorin", True, 9, 5000)
+DESCRIBED = question_features(QUESTION, SUBJECT, {})
 EQUIVALENCE = Equivalence("q", "s", [4, 4], [5, 6], ["near_duplicate", "same_statement"])
 PREDICTION = Prediction(
     id="p",
@@ -63,7 +63,7 @@ def passage(index: int, core_code: str) -> Passage:
 
 
 def scored(prediction: Prediction = PREDICTION, question: QuestionAnswer = QUESTION) -> Score:
-    return score(describe(question, SUBJECT, {}), question, prediction, GRADE, EQUIVALENCE)
+    return score(question_features(question, SUBJECT, {}), question, prediction, GRADE, EQUIVALENCE)
 
 
 def picked(row: Score | RetrievalScore, names: tuple[str, ...]) -> tuple[object, ...]:
@@ -151,18 +151,19 @@ def test_usage_is_kept() -> None:
 
 
 def test_a_question_described() -> None:
-    expected = Described("multihop", "multihop", "dosing", "Overdosage", True, 5000)
-    assert describe(QUESTION, SUBJECT, {4: passage(4, "34088-5"), 7: passage(7, "34068-7")}) == expected
-    assert describe(QUESTION, SUBJECT, {4: passage(4, "99999-9")}).section == "other"
-    assert describe(REFUSAL, SUBJECT, {}).numeric is False
+    expected = QuestionFeatures("multihop", "multihop", "dosing", "Overdosage", True, 5000)
+    assert question_features(QUESTION, SUBJECT, {4: passage(4, "34088-5"), 7: passage(7, "34068-7")}) == expected
+    assert question_features(QUESTION, SUBJECT, {4: passage(4, "99999-9")}).section == "other"
+    assert question_features(REFUSAL, SUBJECT, {}).numeric is False
 
 
 def test_without_passages_the_section_is_by_the_questions_own_codes() -> None:
-    assert describe(QUESTION, SUBJECT, {}).section == "other"
+    assert question_features(QUESTION, SUBJECT, {}).section == "other"
     assert (
-        describe(replace(QUESTION, gold_has_answer=[False, True]), SUBJECT, {}).section == "Dosage and administration"
+        question_features(replace(QUESTION, gold_has_answer=[False, True]), SUBJECT, {}).section
+        == "Dosage and administration"
     )
-    assert describe(replace(QUESTION, gold_passages=[], gold_has_answer=[]), SUBJECT, {}).section == "other"
+    assert question_features(replace(QUESTION, gold_passages=[], gold_has_answer=[]), SUBJECT, {}).section == "other"
 
 
 def test_a_ranking_within_a_label() -> None:
@@ -190,7 +191,7 @@ def test_rankings_of_questions_without_gold_have_no_row(question: QuestionAnswer
 
 def test_rows_hold_the_metrics_of_their_question(rows: list[MetricRow]) -> None:
     for row in rows:
-        described = describe(row.question, row.subject, row.passages)
+        described = question_features(row.question, row.subject, row.passages)
         made = score_ranking(described, row.question, row.ranking, row.equivalence)
         marked = zip(row.question.gold_passages, row.question.gold_has_answer, strict=True)
         gold = [index for index, holds in marked if holds] or row.question.gold_passages

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from fdarx_core.evaluation.predictions import ANSWER_TASKS
 from fdarx_core.evaluation.settings import (
     CLOSED_BOOK,
     FULL_LABEL,
@@ -15,14 +16,13 @@ from fdarx_core.evaluation.settings import (
     PROMPT_TOKENS,
     RETRIEVED,
     SETTINGS,
-    Room,
+    TokenBudget,
     is_due,
     needs_whole_label,
-    shown,
+    prompt_context,
 )
-from fdarx_core.evaluation.tasks import ANSWER_TASKS
 from fdarx_core.llm import ModelConfig
-from fdarx_core.llm.tokens import count_messages, estimated
+from fdarx_core.llm.model_config import count_messages, estimate_tokens
 from fdarx_core.records import Passage, QuestionAnswer
 
 SET_ID = "label-a"
@@ -62,12 +62,12 @@ def test_unanswerable_questions_are_asked_only_where_something_is_shown() -> Non
 
 
 def test_closed_book_shows_nothing() -> None:
-    seen = shown(CLOSED_BOOK, QUESTION, LABEL)
+    seen = prompt_context(CLOSED_BOOK, QUESTION, LABEL)
     assert (seen.slots, seen.passages, seen.cuts) == ({"question": "How much?"}, [], 0)
 
 
 def test_the_full_label_has_markers_and_titles_where_they_change() -> None:
-    seen = shown(FULL_LABEL, QUESTION, LABEL)
+    seen = prompt_context(FULL_LABEL, QUESTION, LABEL)
     assert seen.slots["label"] == (
         "||PASSAGE_0000|| 1 DOSAGE\nTake 5 mg once daily.\n\n"
         "||PASSAGE_0001||\nIn renal impairment take 2.5 mg.\n\n"
@@ -79,7 +79,7 @@ def test_the_full_label_has_markers_and_titles_where_they_change() -> None:
 
 def test_questions_on_a_label_share_all_but_the_last_message() -> None:
     other = replace(QUESTION, id="q2", question="When not?", drug_name="VELORIN")
-    first, second = (shown(FULL_LABEL, question, LABEL).slots for question in (QUESTION, other))
+    first, second = (prompt_context(FULL_LABEL, question, LABEL).slots for question in (QUESTION, other))
     assert first["label"] is second["label"]
     task = ANSWER_TASKS[FULL_LABEL]
     one, two = (task.request(slots, endpoint="m").messages for slots in (first, second))
@@ -90,25 +90,25 @@ def test_questions_on_a_label_share_all_but_the_last_message() -> None:
 
 
 def test_the_gold_passages_in_the_questions_order() -> None:
-    seen = shown(ORACLE, QUESTION, LABEL)
+    seen = prompt_context(ORACLE, QUESTION, LABEL)
     assert [one["text"] for one in seen.slots["passages"]] == ["Liver injury was reported.", "Take 5 mg once daily."]
     assert (seen.passages, dict(seen.numbered)) == ([LABEL[2], LABEL[0]], {})
     partly = replace(QUESTION, gold_has_answer=[False, True])
-    assert shown(ORACLE, partly, LABEL).passages == [LABEL[0]]
+    assert prompt_context(ORACLE, partly, LABEL).passages == [LABEL[0]]
 
 
 def test_a_missing_gold_passage_is_named() -> None:
     with pytest.raises(ValueError, match=r"q1 rests on passages \[2\] of label label-a"):
-        shown(ORACLE, QUESTION, LABEL[:2])
+        prompt_context(ORACLE, QUESTION, LABEL[:2])
 
 
 def test_an_unknown_setting_is_refused() -> None:
     with pytest.raises(ValueError, match="no setting is called 'open_book'"):
-        shown("open_book", QUESTION, LABEL)
+        prompt_context("open_book", QUESTION, LABEL)
 
 
 def test_retrieved_passages_keep_their_rank_and_number() -> None:
-    seen = shown(RETRIEVED, QUESTION, LABEL, [LABEL[3], LABEL[0]])
+    seen = prompt_context(RETRIEVED, QUESTION, LABEL, [LABEL[3], LABEL[0]])
     assert [one["marker"] for one in seen.slots["passages"]] == ["PASSAGE_0003", "PASSAGE_0000"]
     text = ANSWER_TASKS[RETRIEVED].request(seen.slots, endpoint="m").messages[-1]["content"]
     assert text.index("||PASSAGE_0003|| 1 STORAGE\nKeep") < text.index("||PASSAGE_0000||") < text.index("How much?")
@@ -116,25 +116,25 @@ def test_retrieved_passages_keep_their_rank_and_number() -> None:
 
 def test_retrieved_over_the_corpus_are_numbered_by_place() -> None:
     ranked = [LABEL[3], passage(3, "STORAGE", "Keep it warm.", "label-b")]
-    seen = shown(RETRIEVED, QUESTION, LABEL, ranked)
+    seen = prompt_context(RETRIEVED, QUESTION, LABEL, ranked)
     assert [one["marker"] for one in seen.slots["passages"]] == ["PASSAGE_0001", "PASSAGE_0002"]
     assert dict(seen.numbered) == {1: ranked[0], 2: ranked[1]}
 
 
 def test_a_label_is_cut_after_so_many_characters() -> None:
-    whole = shown(FULL_LABEL, QUESTION, LABEL).slots["label"]
+    whole = prompt_context(FULL_LABEL, QUESTION, LABEL).slots["label"]
     middle = whole.index("impairment")
-    seen = shown(FULL_LABEL, QUESTION, LABEL, room=Room(label_chars=middle))
+    seen = prompt_context(FULL_LABEL, QUESTION, LABEL, room=TokenBudget(label_chars=middle))
     assert seen.slots["label"] == whole[:middle]
     assert (seen.passages, seen.cuts) == (LABEL[:2], 3)
     in_marker = whole.index("|PASSAGE_0001")
-    assert shown(FULL_LABEL, QUESTION, LABEL, room=Room(label_chars=in_marker)).passages == LABEL[:1]
+    assert prompt_context(FULL_LABEL, QUESTION, LABEL, room=TokenBudget(label_chars=in_marker)).passages == LABEL[:1]
 
 
 @given(st.integers(0, 400))
 def test_every_cut_shows_a_beginning_and_counts_the_rest(limit: int) -> None:
-    whole = shown(FULL_LABEL, QUESTION, LABEL).slots["label"]
-    seen = shown(FULL_LABEL, QUESTION, LABEL, room=Room(label_chars=limit))
+    whole = prompt_context(FULL_LABEL, QUESTION, LABEL).slots["label"]
+    seen = prompt_context(FULL_LABEL, QUESTION, LABEL, room=TokenBudget(label_chars=limit))
     assert seen.slots["label"] == whole[:limit]
     assert seen.passages == LABEL[: len(seen.passages)]
     complete = sum(one.text in seen.slots["label"] for one in LABEL)
@@ -144,14 +144,14 @@ def test_every_cut_shows_a_beginning_and_counts_the_rest(limit: int) -> None:
 
 @given(st.integers(0, 200))
 def test_whole_passages_are_left_out_until_it_fits(tokens: int) -> None:
-    room = Room(tokens=tokens)
+    room = TokenBudget(tokens=tokens)
     for setting in (FULL_LABEL, ORACLE, RETRIEVED):
-        seen = shown(setting, QUESTION, LABEL, LABEL, room)
+        seen = prompt_context(setting, QUESTION, LABEL, LABEL, room)
         offered = 2 if setting == ORACLE else 4
         assert len(seen.passages) + seen.cuts == offered
-        assert sum(estimated(one.text) for one in seen.passages) <= tokens
-    label = shown(FULL_LABEL, QUESTION, LABEL, room=room)
-    assert estimated(label.slots["label"]) <= tokens
+        assert sum(estimate_tokens(one.text) for one in seen.passages) <= tokens
+    label = prompt_context(FULL_LABEL, QUESTION, LABEL, room=room)
+    assert estimate_tokens(label.slots["label"]) <= tokens
     assert all(one.text in label.slots["label"] for one in label.passages)
 
 
@@ -162,21 +162,25 @@ def test_tokens_are_counted_once_a_label() -> None:
         counted.append(text)
         return len(text)
 
-    room = Room(tokens=10_000, counter=counter)
+    room = TokenBudget(tokens=10_000, counter=counter)
     for number in range(40):
-        shown(FULL_LABEL, replace(QUESTION, id=str(number)), LABEL, room=room)
+        prompt_context(FULL_LABEL, replace(QUESTION, id=str(number)), LABEL, room=room)
     assert len(counted) == len(LABEL)
 
 
 def test_room_is_what_the_model_leaves() -> None:
     model = ModelConfig(name="m", model="m", base_url="http://h/v1", context_length=8192, max_tokens=1024)
-    assert Room.of(model, 16_000) == Room(16_000, int((8192 - 1024 - PROMPT_TOKENS) / 1.1), estimated)
-    assert Room.of(None) == Room()
+    assert TokenBudget.of(model, 16_000) == TokenBudget(
+        16_000, int((8192 - 1024 - PROMPT_TOKENS) / 1.1), estimate_tokens
+    )
+    assert TokenBudget.of(None) == TokenBudget()
     tight = model.model_copy(update={"context_length": 512})
-    assert Room.of(tight).tokens == 0
+    assert TokenBudget.of(tight).tokens == 0
 
 
 def test_the_rest_of_each_prompt_fits_its_margin() -> None:
     for setting, task in ANSWER_TASKS.items():
-        slots = shown(setting, replace(QUESTION, question="x" * 600, gold_passages=[], gold_has_answer=[]), []).slots
-        assert count_messages(task.request(slots, endpoint="m").messages, estimated) < PROMPT_TOKENS
+        slots = prompt_context(
+            setting, replace(QUESTION, question="x" * 600, gold_passages=[], gold_has_answer=[]), []
+        ).slots
+        assert count_messages(task.request(slots, endpoint="m").messages, estimate_tokens) < PROMPT_TOKENS

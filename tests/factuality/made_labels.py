@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import cache
 
 from fdarx_core.factuality.safety import contraindications_of
-from fdarx_core.labels import parse_label
+from fdarx_core.labels import parse_document
 from fdarx_core.records import Contraindication, Label, Passage, Section
 from tests.conftest import EXAMPLES
 
@@ -15,7 +15,7 @@ BOXED_WARNING = "34066-1"
 
 @cache
 def examples() -> tuple[tuple[Label, list[Passage]], ...]:
-    return tuple(parse_label(file.read_bytes(), file.name) for file in sorted(EXAMPLES.glob("*.xml")))
+    return tuple(parse_document(file.read_bytes(), file.name) for file in sorted(EXAMPLES.glob("*.xml")))
 
 
 def label_of(*texts: str, code: str = CONTRAINDICATIONS) -> tuple[Label, list[Passage]]:

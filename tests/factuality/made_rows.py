@@ -6,9 +6,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from fdarx_core.factuality.rows import FactualityRows
-from fdarx_core.factuality.scores import score_of
-from fdarx_core.factuality.verdicts import verdicts_of
+from fdarx_core.factuality.figures import FactualityRows
+from fdarx_core.factuality.scores import score_of, verdicts_of
 from fdarx_core.records import CheckedAnswer, Claim, FactualityScore, PairVerdict, SafetyFlag, to_table
 
 ENGINE, OTHER = "baseline", "other-nli"

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from fdarx_core.factuality.evidence import Query, open_evidence
+from fdarx_core.factuality.evidence import ClaimQuery, open_evidence
 from fdarx_core.records import Chunk, content_id
-from fdarx_core.retrieval.dense import SentenceEncoder
+from fdarx_core.retrieval.encoders import SentenceEncoder
 from fdarx_core.retrieval.index import IndexStore
 from fdarx_core.retrieval.models import ModelDirectories
 
@@ -41,7 +41,7 @@ def index(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_what_shares_no_word_is_found_by_meaning(index: Path) -> None:
     source = open_evidence(f"index:{index}")
     assert source.identity["retriever"] == "hybrid"
-    queries = [Query("Hepatotoxicity was reported.", ""), Query("Store in a dry place.", "")]
+    queries = [ClaimQuery("Hepatotoxicity was reported.", ""), ClaimQuery("Store in a dry place.", "")]
     harm, dry = source.find(queries, 1)
     assert [one.text for one in harm] == [TEXTS[1]]
     assert [one.text for one in dry] == [TEXTS[2]]

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fdarx_core.factuality.claims import claims_of
-from fdarx_core.factuality.tasks.extract_claims import EXTRACT_CLAIMS, claims_asked, read_claims
+from fdarx_core.baseline.claims import claims_of
+from fdarx_core.factuality.claims import EXTRACT_CLAIMS, claims_asked, read_claims
 from fdarx_core.llm import Unparsable
 from fdarx_core.records import CheckedAnswer, Claim, Response
 

@@ -12,12 +12,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import spearmanr
 
-from fdarx_core.factuality.correlations import correlations
-from fdarx_core.factuality.differences import FactualityDifference
-from fdarx_core.factuality.rereading import FULL, NO_RETRIEVAL, SINGLE, Rereading, configurations
-from fdarx_core.factuality.rows import FactualityRows
-from fdarx_core.factuality.scores import score_of
-from fdarx_core.factuality.verdicts import verdicts_of
+from fdarx_core.factuality.correlations import FULL, NO_RETRIEVAL, SINGLE, AblationScores, configurations, correlations
+from fdarx_core.factuality.figures import FactualityDifference, FactualityRows
+from fdarx_core.factuality.scores import score_of, verdicts_of
 from fdarx_core.records import Correlation, FactualityScore, PairVerdict, to_table
 from tests.factuality.made_rows import ENGINE, OTHER, MadeRows
 
@@ -68,7 +65,7 @@ VARIANTS = {
 def test_pairs_read_again_give_what_scoring_again_gives(made: MadeRows, name: str) -> None:
     wanted = {one.name: one for one in configurations(made.rows)}
     assert list(wanted) == [FULL, NO_RETRIEVAL, OTHER, SINGLE]
-    reading = Rereading(made.rows, wanted[name])
+    reading = AblationScores(made.rows, wanted[name])
     for threshold in (0.5, 0.7, 0.9):
         expected = scored_again(made, threshold=threshold, **VARIANTS[name])  # type: ignore[arg-type]
         values = [np.nan if one.fas is None else one.fas for one in expected]
@@ -80,7 +77,7 @@ def test_pairs_read_again_give_what_scoring_again_gives(made: MadeRows, name: st
 def test_the_whole_is_what_the_scores_say(made: MadeRows) -> None:
     (whole, *_) = configurations(made.rows)
     values = [np.nan if one.fas is None else one.fas for one in made.scores]
-    assert Rereading(made.rows, whole).fas(0.7) == pytest.approx(values, nan_ok=True)
+    assert AblationScores(made.rows, whole).fas(0.7) == pytest.approx(values, nan_ok=True)
 
 
 def test_pairs_may_lie_in_many_pieces(made: MadeRows) -> None:
@@ -88,8 +85,8 @@ def test_pairs_may_lie_in_many_pieces(made: MadeRows) -> None:
     pieces = pa.concat_tables([whole.slice(start, 37) for start in range(0, len(whole), 37)])
     assert pieces["claim_id"].num_chunks > 5
     for one in configurations(made.rows):
-        again = Rereading(replace(made.rows, pairs=pieces), one).fas(0.7)
-        assert np.array_equal(again, Rereading(made.rows, one).fas(0.7), equal_nan=True)
+        again = AblationScores(replace(made.rows, pairs=pieces), one).fas(0.7)
+        assert np.array_equal(again, AblationScores(made.rows, one).fas(0.7), equal_nan=True)
 
 
 def test_configurations_that_nobody_judged_are_left_out(made: MadeRows) -> None:
@@ -122,7 +119,7 @@ def test_a_correlation_is_scipy_s(
 
 def test_an_ablation_is_compared_on_the_answers_of_both(made: MadeRows, found: Found) -> None:
     gold = np.array([np.nan if one.gold is None else one.gold for one in made.scores])
-    readings = {one.name: Rereading(made.rows, one).fas(0.7) for one in configurations(made.rows)}
+    readings = {one.name: AblationScores(made.rows, one).fas(0.7) for one in configurations(made.rows)}
     for name in (SINGLE, NO_RETRIEVAL, OTHER):
         both = ~np.isnan(gold) & ~np.isnan(readings[name]) & ~np.isnan(readings[FULL])
         delta = np.subtract(*(spearmanr(readings[one][both], gold[both]).statistic for one in (name, FULL)))
@@ -155,7 +152,7 @@ def test_every_threshold_of_the_paper_is_there(made: MadeRows, found: Found) -> 
     kept = [one for one in found[0] if (one.metric, one.configuration, one.gold) == ("fas", FULL, "gold")]
     assert {one.threshold for one in kept if one.dataset == "alpha"} == {0.5, 0.6, 0.7, 0.8, 0.9}
     gold = np.array([np.nan if one.gold is None else one.gold for one in made.scores])
-    fas = Rereading(made.rows, configurations(made.rows)[0]).fas(0.5)
+    fas = AblationScores(made.rows, configurations(made.rows)[0]).fas(0.5)
     both = ~np.isnan(gold) & ~np.isnan(fas)
     assert only(found[0], threshold=0.5).rho == pytest.approx(spearmanr(fas[both], gold[both]).statistic)
     assert {one.of for one in found[1] if one.varied == "threshold"} == {"0.5", "0.6", "0.8", "0.9"}

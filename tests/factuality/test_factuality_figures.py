@@ -9,9 +9,7 @@ import numpy as np
 import pytest
 from scipy.stats import bootstrap
 
-from fdarx_core.factuality.differences import FactualityDifference
-from fdarx_core.factuality.figures import differences, figures, overall
-from fdarx_core.factuality.rows import FactualityRows
+from fdarx_core.factuality.figures import FactualityDifference, FactualityRows, differences, figures, overall
 from fdarx_core.records import FactualityFigure, FactualityScore
 from tests.factuality.made_rows import MadeRows
 

@@ -7,10 +7,9 @@ from dataclasses import replace
 
 import pytest
 
-from fdarx_core.evaluation.grid import Grid, as_text
-from fdarx_core.factuality.differences import FactualityDifference
-from fdarx_core.factuality.rows import FactualityRows
-from fdarx_core.factuality.summary import Summary, summarise
+from fdarx_core.evaluation.tables import ResultTable, table_text
+from fdarx_core.factuality.figures import FactualityDifference, FactualityRows
+from fdarx_core.factuality.tables import Summary, summarise
 from fdarx_core.records import Correlation, FactualityFigure, from_table, to_table
 from tests.factuality.made_rows import MadeRows
 
@@ -25,16 +24,16 @@ def whole(made: MadeRows) -> Summary:
     return summarise(made.rows, seed=1, resamples=200)
 
 
-def titled(summary: Summary, title: str) -> Grid:
+def titled(summary: Summary, title: str) -> ResultTable:
     (grid,) = [grid for grid in summary.grids if grid.title.startswith(title)]
     return grid
 
 
-def headers(grid: Grid) -> list[tuple[str, str]]:
+def headers(grid: ResultTable) -> list[tuple[str, str]]:
     return [(column.group, column.name) for column in grid.columns]
 
 
-def names(grid: Grid) -> list[str]:
+def names(grid: ResultTable) -> list[str]:
     return [name for name, _ in grid.rows]
 
 
@@ -47,7 +46,7 @@ def test_the_tables_of_the_paper_are_there(whole: Summary) -> None:
         "Safety flags: share of answers",
     ]  # fmt: skip
     for grid in whole.grids:
-        text = as_text(grid, 100)
+        text = table_text(grid, 100)
         assert grid.title in text.replace("\n", " ")
         assert all(name in text for name in names(grid))
 

@@ -9,7 +9,7 @@ import pytest
 
 from fdarx_core.filters.judges import JUDGE_TASKS, JUDGES
 from fdarx_core.filters.quotes import is_quoted
-from fdarx_core.labels.topics import TOPICS
+from fdarx_core.labels.loinc import TOPICS
 from fdarx_core.records import NO_ANSWER
 from tests.filters.judged import LABEL, PASSAGES, QUESTIONS
 

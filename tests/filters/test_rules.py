@@ -1,14 +1,24 @@
 from __future__ import annotations
 
+import os
 from dataclasses import replace
+from pathlib import Path
 
+import orjson
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from fdarx_core.baseline.tokens import contains_name, word_overlap
 from fdarx_core.filters import RULES, Evidence, first_failure
-from fdarx_core.filters.rules import ANSWER_LENGTH, MIN_OVERLAP, QUESTION_LENGTH
-from fdarx_core.filters.text import names, overlap
+from fdarx_core.filters.rules import (
+    ANSWER_LENGTH,
+    MIN_OVERLAP,
+    QUESTION_LENGTH,
+    artificial_conjunction,
+    malformed_answer,
+    malformed_question,
+)
 from fdarx_core.records import NO_ANSWER, QuestionAnswer
 
 STORAGE = "Store Velorin tablets at 20° to 25°C in the closed bottle."
@@ -113,7 +123,7 @@ def test_a_drug_is_named_by_any_alias_in_any_case(question: str) -> None:
     ],
 )
 def test_names_are_whole_words(text: str, name: str, expected: bool) -> None:
-    assert names(text, name) is expected
+    assert contains_name(text, name) is expected
 
 
 @pytest.mark.parametrize(
@@ -171,20 +181,192 @@ def test_no_text_makes_a_rule_raise_and_what_passes_keeps_all_bounds(row: Questi
     assert QUESTION_LENGTH[0] <= len(row.question) <= QUESTION_LENGTH[1]
     assert ANSWER_LENGTH[0] <= len(row.answer) <= ANSWER_LENGTH[1]
     assert row.question.endswith("?")
-    assert any(names(row.question, name) for name in [row.drug_name, *evidence.drug_names])
+    assert any(contains_name(row.question, name) for name in [row.drug_name, *evidence.drug_names])
     if row.type == "multihop":
-        assert all(overlap(row.answer, context) >= MIN_OVERLAP for context in evidence.contexts)
+        assert all(word_overlap(row.answer, context) >= MIN_OVERLAP for context in evidence.contexts)
     elif row.type == "factual":
-        assert overlap(row.answer, "\n".join(evidence.contexts)) >= MIN_OVERLAP
+        assert word_overlap(row.answer, "\n".join(evidence.contexts)) >= MIN_OVERLAP
 
 
 @given(texts, texts, texts)
 def test_overlap_is_a_share_that_grows_with_the_context(answer: str, context: str, more: str) -> None:
-    share = overlap(answer, context)
+    share = word_overlap(answer, context)
     assert 0 <= share <= 1
-    assert overlap(answer, DOSE) <= overlap(answer, f"{DOSE}\n{more}")
+    assert word_overlap(answer, DOSE) <= word_overlap(answer, f"{DOSE}\n{more}")
 
 
 def test_overlap_is_full_with_itself() -> None:
-    assert overlap(DOSE, DOSE) == 1
-    assert overlap("", DOSE) == 0
+    assert word_overlap(DOSE, DOSE) == 1
+    assert word_overlap("", DOSE) == 0
+
+
+NAMES = ["Velorin", "Camrese", "sulfamethoxazole and trimethoprim"]
+STORAGE_TEXT = "Store Velorin tablets at 20 to 25 °C. Keep the bottle closed. Storage conditions."
+DOSE_TEXT = "The maximum daily dose of Velorin is 40 mg once daily for adults."
+
+JOINED = [
+    "What is the breast cancer risk associated with long-term use of CAMRESE, and how is it supplied?",
+    "What are the available strengths of Velorin and why is it not recommended while breastfeeding?",
+    "What is the dose of Velorin, as well as what precautions apply?",
+    "What is the half-life of Velorin and in which patients should it be avoided?",
+    "What is Velorin used for and who should not take it?",
+    "What is the dose of Velorin; and how often is it given?",
+    "What is the dose of Velorin and when should it be taken?",
+    "Is Velorin safe in pregnancy, and should it be stopped?",
+    "Does Velorin cross the placenta and does it enter milk?",
+    "Is Velorin absorbed with food and is Velorin bound to protein?",
+    "What is the storage temperature and the maximum dose of Velorin?",
+    "What is the maximum dose of Velorin and its storage temperature?",
+    "What is the storage temperature as well as the maximum daily dose of Velorin in adults?",
+    "How should Velorin be stored and dosed?",
+]
+ONE = [
+    "What is the dose of Velorin in patients with renal and hepatic impairment?",
+    "What are the indications and usage of Velorin?",
+    "What dose of Velorin is recommended in patients who smoke and who have hepatic impairment?",
+    "Which inhibitor of CYP3A4 and P-gp should not be taken with Velorin?",
+    "What drug is metabolised by CYP3A4 and should be avoided with Velorin?",
+    "What is the storage and stability of Velorin?",
+    "How should the dose of Velorin be changed when a patient is elderly and has renal impairment?",
+    "What should be monitored when Velorin is started and when it is stopped?",
+    "Which reaction occurs in 5% of patients and is the most common one with Velorin?",
+    "What is the dose of sulfamethoxazole and trimethoprim in adults who store it?",
+    "For whom or for what is Velorin not recommended?",
+    "What does the label advise when Velorin and warfarin are taken together?",
+    "How should Velorin be taken with or without food?",
+    "What is the maximum dose and frequency of Velorin for adults?",
+]
+PUBLISHED = Path(os.environ.get("FDARX_DATA", "../shared/data")) / "fdarxbench" / "qa_toy.jsonl"
+
+
+@pytest.mark.parametrize("question", JOINED)
+def test_two_questions_joined_are_found(question: str) -> None:
+    assert artificial_conjunction(question, NAMES, [STORAGE_TEXT, DOSE_TEXT])
+    assert artificial_conjunction(question, NAMES, [DOSE_TEXT, STORAGE_TEXT])
+
+
+@pytest.mark.parametrize("question", ONE)
+def test_one_question_passes(question: str) -> None:
+    assert artificial_conjunction(question, NAMES, [STORAGE_TEXT, DOSE_TEXT]) is None
+
+
+def test_two_things_of_one_context_are_one_question() -> None:
+    question = "What is the storage temperature and the maximum dose of Velorin?"
+    assert artificial_conjunction(question, NAMES, [f"{STORAGE_TEXT} {DOSE_TEXT}", DOSE_TEXT]) is None
+
+
+def test_of_the_published_questions_few_are_joined() -> None:
+    if not PUBLISHED.exists():
+        pytest.skip(f"no {PUBLISHED}; set FDARX_DATA")
+    rows = [row for line in PUBLISHED.read_bytes().splitlines() if (row := orjson.loads(line))["task"] == "multihop"]
+    joined = [
+        row["qid"]
+        for row in rows
+        if artificial_conjunction(row["question"], [row["drug_name"]], [one["text"] for one in row["context"]])
+    ]
+    assert 0 < len(joined) <= len(rows) / 3
+
+
+@given(st.text(), st.lists(st.text(), max_size=3), st.lists(st.text(), max_size=3))
+def test_no_text_raises_in_conjunction(question: str, drug_names: list[str], contexts: list[str]) -> None:
+    artificial_conjunction(question, drug_names, contexts)
+    artificial_conjunction(f"What is {question} and the {question} of Velorin?", drug_names, contexts)
+
+
+@given(st.sampled_from([*JOINED, *ONE]))
+def test_case_does_not_matter(question: str) -> None:
+    contexts = [STORAGE_TEXT, DOSE_TEXT]
+    loud = artificial_conjunction(question.upper(), NAMES, contexts)
+    assert loud == artificial_conjunction(question, NAMES, contexts)
+
+
+BAD_QUESTIONS = {
+    "no letters": "12 + 13?",
+    "no question mark": "Tell me the dose of Velorin.",
+    "not at the end": "What is the dose of Velorin? Say it",
+    "two of them": "What is the dose of Velorin? And its form?",
+    "slot": "What is the dose of {drug}?",
+    "slot in brackets": "What is the dose of [drug name]?",
+    "braces": "What is the dose of {{ Velorin }}?",
+    "JSON": 'question": "What is the dose of Velorin?',
+    "list": '["What is the dose of Velorin?',
+    "field": "Question: What is the dose of Velorin?",
+    "number": "3. What is the dose of Velorin?",
+    "bold": "**What is the dose of Velorin?",
+    "heading": "# What is the dose of Velorin?",
+    "bullet": "- What is the dose of Velorin?",
+    "fence": "```What is the dose of Velorin?",
+    "null": "What is the dose of Velorin in null patients?",
+    "N/A": "What is the dose of Velorin for N/A?",
+    "None": "Is Velorin used in None?",
+    "escape": "What is\\nthe dose of Velorin?",
+    "unicode escape": "What is Velorin\\u2019s dose?",
+    "line break": "What is\nthe dose of Velorin?",
+    "control character": "What is the dose\x07 of Velorin?",
+    "lost character": "What is Velorin\ufffds dose?",
+    "reference": "Is Velorin &gt; 40 mg allowed?",
+    "tag": "What is the <br/> dose of Velorin?",
+    "open bracket": "What is the dose of Velorin (tablets?",
+    "closed bracket": "What is the dose of Velorin tablets)?",
+    "crossed": "What is the dose of Velorin ([tablets)]?",
+}
+GOOD_QUESTIONS = [
+    "What is the dose of Velorin (velorinib) in adults [18 years and older]?",
+    "Is Velorin given when CLcr is < 30 mL/min and > 15 mL/min?",
+    "Should Velorin be stopped at ALT ≥ 3 × ULN & bilirubin > 2 × ULN?",
+    "By how much does a CYP2D6 inhibitor change Velorin's AUC0–∞ (1.5-fold)?",
+    'What does the label mean by "rapid" in "rapid titration" of Velorin?',
+]
+GOOD_ANSWERS = [
+    "• 40 mg once daily\n• 80 mg at most",
+    "a) 40 mg b) 80 mg",
+    "AUC 1.5 (90% CI [1.2, 1.9)",
+    "Renal impairment | CLcr < 30 mL/min: 20 mg",
+    "N/A in the trial; 12% after it",
+    "** studied for 12 months.",
+]
+BAD_ANSWERS = [
+    "null",
+    " N/A. ",
+    "None",
+    "...",
+    '{"answer": "40 mg"}',
+    '"answer": "40 mg"',
+    '["40 mg"]',
+    "40 mg\\nonce daily",
+    "40 mg {drug}",
+    "```40 mg```",
+    "40 mg}",
+    "<p>40 mg</p>",
+    "40 mg &amp; 80 mg",
+    "40 mg\x00",
+]
+
+
+@pytest.mark.parametrize("question", BAD_QUESTIONS.values(), ids=BAD_QUESTIONS.keys())
+def test_damaged_questions_are_found(question: str) -> None:
+    assert malformed_question(question)
+
+
+@pytest.mark.parametrize("question", GOOD_QUESTIONS)
+def test_whole_questions_pass(question: str) -> None:
+    assert malformed_question(question) is None
+
+
+@pytest.mark.parametrize("answer", BAD_ANSWERS)
+def test_damaged_answers_are_found(answer: str) -> None:
+    assert malformed_answer(answer)
+
+
+@pytest.mark.parametrize("answer", GOOD_ANSWERS)
+def test_label_text_passes_as_an_answer(answer: str) -> None:
+    assert malformed_answer(answer) is None
+
+
+@given(st.text())
+def test_no_text_raises(text: str) -> None:
+    assert malformed_answer(text) != ""
+    if malformed_question(text) is None:
+        assert text.count("?") == 1
+        assert text.endswith("?")
+        assert not {"{", "}", "\n"} & set(text)

@@ -13,11 +13,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from fdarx_core.generation.baseline.text import answer_numbers
-from fdarx_core.generation.highlight_templates import HeadingTemplates, highlight_templates
-from fdarx_core.generation.highlights import Highlighted, highlight_questions
-from fdarx_core.labels import parse_label
-from fdarx_core.records import Highlight, Label, Passage, Section
+from fdarx_core.baseline.numbers import number_strings
+from fdarx_core.generation.candidates import highlight_candidates
+from fdarx_core.generation.library import HeadingTemplates, highlight_templates
+from fdarx_core.labels import parse_document
+from fdarx_core.records import Highlight, Label, Passage, QuestionAnswer, Section
 
 WARNINGS = "43685-7"
 
@@ -48,28 +48,28 @@ BODY = [
 ]
 
 
-def only(found: list[Highlighted]) -> Highlighted:
+def only(found: list[QuestionAnswer]) -> QuestionAnswer:
     assert len(found) == 1
     return found[0]
 
 
 def test_a_statement_with_a_topic_is_asked_by_topic_with_evidence_from_its_reference() -> None:
     text = "Renal Toxicity: Avoid use in patients with creatinine clearance below 30 mL/min. (5.2)"
-    found = only(highlight_questions(make_label([warning(text, "Renal Toxicity", ["5.2"])]), BODY))
+    found = only(highlight_candidates(make_label([warning(text, "Renal Toxicity", ["5.2"])]), BODY))
     assert "renal toxicity" in found.question and "Zelvarin" in found.question
     assert found.answer == "Renal Toxicity: Avoid use in patients with creatinine clearance below 30 mL/min."
-    assert (found.gold, found.has_answer) == ([4], [True])
-    assert (found.code, found.category) == (WARNINGS, "Safety & Serious Risks")
+    assert (found.gold_passages, found.gold_has_answer) == ([4], [True])
+    assert found.category == "Safety & Serious Risks"
 
 
 def test_a_wrong_reference_falls_back_to_the_whole_section() -> None:
     text = "Hepatotoxicity: Monitor liver tests every 3 months. (5.2)"
-    assert only(highlight_questions(make_label([warning(text, "Hepatotoxicity", ["5.2"])]), BODY)).gold == [3]
+    assert only(highlight_candidates(make_label([warning(text, "Hepatotoxicity", ["5.2"])]), BODY)).gold_passages == [3]
 
 
 def test_a_statement_without_topic_takes_the_title_of_the_section_it_cites() -> None:
     text = "Avoid use in patients with creatinine clearance below 30 mL/min. (5.2)"
-    assert "renal toxicity" in only(highlight_questions(make_label([warning(text, "", ["5.2"])]), BODY)).question
+    assert "renal toxicity" in only(highlight_candidates(make_label([warning(text, "", ["5.2"])]), BODY)).question
 
 
 def test_a_short_heading_is_also_asked_whole() -> None:
@@ -79,8 +79,8 @@ def test_a_short_heading_is_also_asked_whole() -> None:
             "Renal Toxicity: Avoid use if creatinine clearance is below 30 mL/min. (5.2)", "Renal Toxicity", ["5.2"]
         ),
     ]
-    found = highlight_questions(make_label(statements), BODY)
-    assert [len(one.gold) for one in found] == [2, 1, 1]
+    found = highlight_candidates(make_label(statements), BODY)
+    assert [len(one.gold_passages) for one in found] == [2, 1, 1]
     assert len({one.question for one in found}) == 3
 
 
@@ -95,21 +95,21 @@ def test_a_short_heading_is_also_asked_whole() -> None:
     ],
 )
 def test_what_the_body_does_not_bear_out_gives_no_question(text: str) -> None:
-    assert highlight_questions(make_label([warning(text)]), BODY) == []
+    assert highlight_candidates(make_label([warning(text)]), BODY) == []
 
 
 def test_recent_major_changes_are_not_asked_about() -> None:
     change = Highlight("43683-2", "RECENT MAJOR CHANGES", "", "Warnings, renal toxicity (5.2) 1/2024", ["5.2"])
-    assert highlight_questions(make_label([change]), BODY) == []
+    assert highlight_candidates(make_label([change]), BODY) == []
 
 
 def test_the_wording_varies_with_the_label_and_not_with_the_run() -> None:
     text = "Renal Toxicity: Avoid use in patients with creatinine clearance below 30 mL/min. (5.2)"
     statement = warning(text, "Renal Toxicity", ["5.2"])
-    by_label = [only(highlight_questions(make_label([statement], f"set-{n}"), BODY)).question for n in range(20)]
+    by_label = [only(highlight_candidates(make_label([statement], f"set-{n}"), BODY)).question for n in range(20)]
     assert len(set(by_label)) == 3
     assert by_label == [
-        only(highlight_questions(make_label([statement], f"set-{n}"), BODY)).question for n in range(20)
+        only(highlight_candidates(make_label([statement], f"set-{n}"), BODY)).question for n in range(20)
     ]
 
 
@@ -121,13 +121,17 @@ def test_the_library_covers_the_headings_and_is_checked() -> None:
 
 @given(st.lists(st.builds(warning, st.text(max_size=120), st.text(max_size=20), st.just(["5.2"])), max_size=6))
 def test_any_statements_keep_the_bounds(statements: list[Highlight]) -> None:
-    found = highlight_questions(
+    found = highlight_candidates(
         make_label(statements), [*BODY, passage(12, "5.3", " ".join(s.text for s in statements))]
     )
     assert len({one.question for one in found}) == len(found)
     for one in found:
         assert 10 <= len(one.question) <= 200 and 5 <= len(one.answer) <= 600 and "Zelvarin" in one.question
-        assert 1 <= len(one.gold) <= 5 and len(one.gold) == len(one.has_answer) and any(one.has_answer)
+        assert (
+            1 <= len(one.gold_passages) <= 5
+            and len(one.gold_passages) == len(one.gold_has_answer)
+            and any(one.gold_has_answer)
+        )
 
 
 def real_labels(count: int) -> list[bytes]:
@@ -144,9 +148,9 @@ def real_labels(count: int) -> list[bytes]:
 def test_real_labels_numbers_stand_in_the_gold_passages() -> None:
     asked = 0
     for data in real_labels(25):
-        label, passages = parse_label(data, "bulk release")
+        label, passages = parse_document(data, "bulk release")
         texts = {one.doc_chunk_index: one.text for one in passages}
-        for one in highlight_questions(label, passages):
+        for one in highlight_candidates(label, passages):
             asked += 1
-            assert answer_numbers(one.answer) <= answer_numbers(" ".join(texts[index] for index in one.gold))
+            assert number_strings(one.answer) <= number_strings(" ".join(texts[index] for index in one.gold_passages))
     assert asked > 50

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from fdarx_core.records import CheckedAnswer, ClaimVerdict, FactualityScore, PairVerdict, SafetyFlag
-from tests.conftest import REPOSITORY
 from tests.jobs.evaluating import rows_of
+from tests.jobs.in_process import run_job
 
 PASSAGES = [
     "The recommended dose of Examplol in adults is 20 mg once daily, taken with food.",
@@ -79,12 +79,17 @@ def _row(question: str, answer: str) -> dict[str, str]:
 
 
 def command(out: object, *options: object) -> list[str]:
-    line = [sys.executable, "-m", "jobs.score_factuality", "--out", out, "--resamples", 200, "--cpus", 2, *options]
-    return [str(part) for part in line]
+    """The job as a process of its own."""
+    return [sys.executable, "-m", "jobs.cli", *_arguments(out, *options)]
+
+
+def _arguments(out: object, *options: object) -> list[str]:
+    return [str(part) for part in ("factuality", "--out", out, "--resamples", 200, "--cpus", 2, *options)]
 
 
 def score(out: object, *options: object) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(command(out, *options), cwd=REPOSITORY, capture_output=True, text=True, timeout=240)
+    """Score in this process."""
+    return run_job(*_arguments(out, *options))
 
 
 def scores(out: object) -> dict[tuple[str, str], FactualityScore]:

@@ -12,9 +12,9 @@ from typing import Any, TypeVar
 
 import yaml
 
-from fdarx_core.records import Cell, Figure
+from fdarx_core.records import Figure, SettingProgress
 from fdarx_core.storage import Location, RunDirectory, read_records
-from tests.conftest import REPOSITORY
+from tests.jobs.in_process import run_job
 from tests.llm.loopback_server import text_of
 
 Row = TypeVar("Row")
@@ -40,16 +40,22 @@ def models_file(folder: Path, url: str, *models: Mapping[str, Any]) -> Path:
 
 
 def command(benchmark: object, out: object, *more: object) -> list[str]:
-    line = [sys.executable, "-m", "jobs.evaluate", "--benchmark", benchmark, "--out", out, "--cpus", 2]
-    return [str(part) for part in (*line, "--resamples", 200, *more)]
+    """The evaluation as a process of its own."""
+    return [sys.executable, "-m", "jobs.cli", *_arguments(benchmark, out, *more)]
+
+
+def _arguments(benchmark: object, out: object, *more: object) -> list[str]:
+    line = ("evaluate", "--benchmark", benchmark, "--out", out, "--cpus", 2, "--resamples", 200, *more)
+    return [str(part) for part in line]
 
 
 def evaluate(benchmark: object, out: object, *more: object) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(command(benchmark, out, *more), cwd=REPOSITORY, capture_output=True, text=True, timeout=240)
+    """Evaluate in this process."""
+    return run_job(*_arguments(benchmark, out, *more))
 
 
-def cells(out: Path) -> dict[tuple[str, str, str], Cell]:
-    rows: Sequence[Cell] = list(read_records(Location(out) / "cells.parquet", Cell))
+def cells(out: Path) -> dict[tuple[str, str, str], SettingProgress]:
+    rows: Sequence[SettingProgress] = list(read_records(Location(out) / "cells.parquet", SettingProgress))
     return {(row.model, row.setting, row.retriever): row for row in rows}
 
 

@@ -10,17 +10,15 @@ from pydantic import ValidationError
 
 from fdarx_core.filters.criteria import GUIDED, judges_by
 from fdarx_core.filters.judges import JUDGES
-from fdarx_core.generation.contexts import Amounts
+from fdarx_core.generation.contexts import GenerationConfig
 from fdarx_core.llm import Criteria, PromptError
 from fdarx_core.llm.prompts import Criterion
-from fdarx_core.pipeline.dossier import Dossier
-from fdarx_core.pipeline.plan import build_steps
-from fdarx_core.pipeline.steps import Judged
+from fdarx_core.pipeline.build_steps import JudgeStep, LabelState, build_steps
 from fdarx_core.records import QuestionAnswer
-from fdarx_core.review.criteria.changes import as_yaml
-from fdarx_core.review.criteria.trial import criteria_of
+from fdarx_core.review.criteria import run_criteria
+from fdarx_core.review.criteria_proposals import criteria_yaml
 from fdarx_core.storage import RunDirectory
-from jobs.build_config import BuildConfig
+from jobs.build_benchmark import BuildConfig
 from tests.filters.judged import LABEL, PASSAGES, QUESTIONS
 
 OURS = Criteria.load()
@@ -34,9 +32,9 @@ def with_rule(*applies_to: str) -> Criteria:
 
 def requests(judges: Any, question: QuestionAnswer) -> dict[str, tuple[str, str]]:
     """Key and system message by task, of all that a build's judges would ask about a question."""
-    dossier = Dossier(identity=None, label=LABEL, passages=PASSAGES, questions=[question])  # type: ignore[arg-type]
-    steps = [step for step in build_steps(Amounts(), judges=judges) if isinstance(step, Judged)]
-    asked = [one for step in steps for one in step.requests(dossier)]
+    state = LabelState(identity=None, label=LABEL, passages=PASSAGES, questions=[question])  # type: ignore[arg-type]
+    steps = [step for step in build_steps(GenerationConfig(), judges=judges) if isinstance(step, JudgeStep)]
+    asked = [one for step in steps for one in step.requests(state)]
     return {one.task: (one.key, one.messages[0]["content"]) for one in asked}
 
 
@@ -80,17 +78,17 @@ def config(**options: Any) -> BuildConfig:
 
 def test_a_build_is_another_by_other_criteria_and_the_same_without(tmp_path: Path) -> None:
     file = tmp_path / "ours.yaml"
-    file.write_text(as_yaml(with_rule(*GUIDED)))
+    file.write_text(criteria_yaml(with_rule(*GUIDED)))
     given, plain = config(criteria=str(file)), config()
     assert plain.judges() is JUDGES and "criteria" not in plain.identity(plain.roles())
     one = given.identity(given.roles())["criteria"]
-    file.write_text(as_yaml(with_rule("judge_relevance")))
+    file.write_text(criteria_yaml(with_rule("judge_relevance")))
     assert given.identity(given.roles())["criteria"] != one
     run = RunDirectory.begin(
         str(tmp_path / "run"), job="build_benchmark", config=given.identity(given.roles()), versions={}
     )
     given.keep_criteria(run)
-    assert criteria_of(run) == with_rule("judge_relevance")
+    assert run_criteria(run) == with_rule("judge_relevance")
     assert all(STRICTER in system for _, system in [requests(given.judges(), QUESTIONS["factual"])["judge_relevance"]])
 
 

@@ -4,22 +4,21 @@ from __future__ import annotations
 
 import json
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 from fdarx_core.records import Reject
-from fdarx_core.retrieval.index import Index
+from fdarx_core.retrieval.index import IndexReader
 from fdarx_core.storage import Location, read_records
 from tests.conftest import REPOSITORY
+from tests.jobs.in_process import run_job
 
 GUIDELINES = REPOSITORY / "examples" / "guidelines"
 
 
 def index(*options: object) -> subprocess.CompletedProcess[str]:
-    line = [sys.executable, "-m", "jobs.build_index", "--cpus", "1", *map(str, options)]
-    return subprocess.run(line, cwd=REPOSITORY, capture_output=True, text=True, timeout=200)
+    return run_job("index", "--cpus", 1, *options)
 
 
 @pytest.fixture(scope="module")
@@ -32,7 +31,7 @@ def guidelines(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_documents_are_found_again(guidelines: Path) -> None:
-    opened = Index.open(str(guidelines))
+    opened = IndexReader.open(str(guidelines))
     [[(position, _), *_]] = opened.search(["When is a periodic report due?"], 3)
     chunk = opened.chunk(position)
     assert chunk.title.startswith("Reporting of Adverse Events")
@@ -40,7 +39,7 @@ def test_documents_are_found_again(guidelines: Path) -> None:
 
 
 def test_what_is_new_is_added_and_nothing_else(guidelines: Path, tmp_path: Path) -> None:
-    before = Index.open(str(guidelines))
+    before = IndexReader.open(str(guidelines))
     (tmp_path / "note.txt").write_text("A liner of cork is never accepted for liquids.")
     broken = tmp_path / "broken.pdf"
     broken.write_bytes(b"%PDF-1.7 and no more")
@@ -48,13 +47,13 @@ def test_what_is_new_is_added_and_nothing_else(guidelines: Path, tmp_path: Path)
     done = index("--documents", GUIDELINES, tmp_path, "--out", guidelines, *limits)
     assert done.returncode == 0, done.stderr
     assert "new      1 chunks" in done.stdout
-    after = Index.open(str(guidelines))
+    after = IndexReader.open(str(guidelines))
     assert (len(after), after.manifest.documents) == (len(before) + 1, before.manifest.documents + 1)
     [reject] = read_records(Location(guidelines) / "rejects.parquet", Reject)
     assert "broken.pdf" in reject.id and "broken.pdf" in done.stderr
     again = index("--documents", GUIDELINES, tmp_path, "--out", guidelines, *limits)
     assert "new      0 chunks" in again.stdout
-    assert Index.open(str(guidelines)).version == after.version
+    assert IndexReader.open(str(guidelines)).version == after.version
 
 
 def test_a_document_is_dropped(guidelines: Path, tmp_path: Path) -> None:
@@ -62,7 +61,7 @@ def test_a_document_is_dropped(guidelines: Path, tmp_path: Path) -> None:
     limits = ("--words-only", "--chunk-size", 600, "--overlap", 100)
     done = index("--remove", source, "--out", guidelines, *limits)
     assert done.returncode == 0, done.stderr
-    opened = Index.open(str(guidelines))
+    opened = IndexReader.open(str(guidelines))
     titles = {opened.chunk(position).title for position in range(len(opened))}
     assert not any(title.startswith("Container Closures") for title in titles)
     missing = index("--remove", "no such document", "--out", guidelines, *limits)
@@ -72,7 +71,7 @@ def test_a_document_is_dropped(guidelines: Path, tmp_path: Path) -> None:
 def test_a_runs_labels(example_build: Path, tmp_path: Path) -> None:
     done = index("--documents", example_build, "--out", tmp_path / "labels", "--words-only")
     assert done.returncode == 0, done.stderr
-    opened = Index.open(str(tmp_path / "labels"))
+    opened = IndexReader.open(str(tmp_path / "labels"))
     assert opened.chunk(0).set_id and opened.chunk(0).drug and opened.chunk(0).section
 
 

@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import EXAMPLES, REPOSITORY
+from tests.jobs.in_process import run_job
 
 SMALL = ("--passages", "3", "--section-pairs", "2", "--refusals", "2")
 
@@ -23,7 +24,7 @@ def command(*arguments: object) -> list[str]:
 
 
 def run(*arguments: object) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(command(*arguments), cwd=REPOSITORY, capture_output=True, text=True, timeout=180)
+    return run_job("build", *arguments)
 
 
 @pytest.fixture(scope="module")

@@ -3,21 +3,18 @@
 from __future__ import annotations
 
 import io
-import subprocess
-import sys
 import zipfile
 from pathlib import Path
 
 import pytest
 
-from fdarx_core.llm.models import ModelsError, load_models
-from fdarx_core.storage import Location, patience
+from fdarx_core.llm.model_config import ModelsError, load_models
+from fdarx_core.storage import Location, retry
 from fdarx_core.storage.s3_client import client
-from jobs.build_benchmark import main
-from jobs.build_config import BuildConfig
-from jobs.options import read_options
-from tests.conftest import EXAMPLES, REPOSITORY
+from jobs import cli
+from tests.conftest import EXAMPLES
 from tests.jobs.comparing import TIMED, differing
+from tests.jobs.in_process import run_job
 
 pytestmark = pytest.mark.s3
 
@@ -36,9 +33,8 @@ def bulk_release() -> bytes:
 def test_the_same_run_from_and_to_s3(bucket: Location, example_build: Path) -> None:
     """Under names with odd characters."""
     (bucket / LABELS).write_bytes(bulk_release())
-    line = [sys.executable, "-m", "jobs.build_benchmark", "--labels", str(bucket / LABELS), "--out", str(bucket / RUN)]
     small = ["--passages", "3", "--section-pairs", "2", "--refusals", "2", "--cpus", "2"]
-    done = subprocess.run([*line, *small], cwd=REPOSITORY, capture_output=True, text=True, timeout=240)
+    done = run_job("build", "--labels", bucket / LABELS, "--out", bucket / RUN, *small)
     assert done.returncode == 0, done.stderr
     placed = {f"{bucket / LABELS}!prescription/": "LABELS/", f"{EXAMPLES}/": "LABELS/"}
     assert set(differing(bucket / RUN, Location(example_build), placed)) == TIMED
@@ -66,10 +62,10 @@ def test_what_is_wrong_with_s3_is_one_line(
     if secret:
         monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", secret)
         client.cache_clear()
-    monkeypatch.setattr(patience.LINK, "reached", False)
+    monkeypatch.setattr(retry.SERVER_STATE, "reached", False)
     places = [one if one.startswith("s3://") else str(bucket / one) for one in (labels, out)]
     with pytest.raises(SystemExit) as ended:
-        main(["--labels", places[0], "--out", places[1]])
+        cli.main(["build", "--labels", places[0], "--out", places[1]])
     client.cache_clear()
     assert ended.value.code == 2
     [line] = capsys.readouterr().err.splitlines()
@@ -80,11 +76,11 @@ def test_files_that_options_name_may_be_there_too(bucket: Location, capsys: pyte
     (bucket / "ids.txt").write_text("B\n\na\n")
     (bucket / "models.yaml").write_text("- {name: small, base_url: http://127.0.0.1:9/v1, model: m}\n")
     (bucket / "build.yaml").write_text(f"labels: [x]\nout: y\nset_ids: ['{bucket}/ids.txt', c]\n")
-    config = read_options(BuildConfig, ["--config", str(bucket / "build.yaml")], prog="fdarx build", description="")
+    config = cli.parse(["build", "--config", str(bucket / "build.yaml")]).keywords["config"]
     assert config.set_ids == ["a", "b", "c"]
     assert list(load_models(str(bucket / "models.yaml"))) == ["small"]
     with pytest.raises(ModelsError, match=r"none\.yaml: .*there is no such object"):
         load_models(str(bucket / "none.yaml"))
     with pytest.raises(SystemExit):
-        main(["--labels", "x", "--out", "y", "--set-ids", "s3://nobodys-bucket/ids.txt"])
+        cli.main(["build", "--labels", "x", "--out", "y", "--set-ids", "s3://nobodys-bucket/ids.txt"])
     assert "the bucket does not exist" in capsys.readouterr().err

@@ -5,14 +5,13 @@ from __future__ import annotations
 import json
 import re
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
-from jobs.compare import main
-from tests.conftest import REPOSITORY
+from jobs import cli
 from tests.jobs.evaluating import by_type, evaluate
+from tests.jobs.in_process import run_job
 
 SETTINGS = ("oracle", "full_label")
 _DIFFERENCE = re.compile(
@@ -52,8 +51,7 @@ def copied(example_build: Path, tmp_path_factory: pytest.TempPathFactory) -> Pat
 
 
 def compare(*arguments: object) -> subprocess.CompletedProcess[str]:
-    line = [sys.executable, "-m", "jobs.compare", *map(str, arguments)]
-    return subprocess.run(line, cwd=REPOSITORY, capture_output=True, text=True, timeout=120)
+    return run_job("compare", *arguments)
 
 
 def test_two_runs_side_by_side(rules: Path, copied: Path, tmp_path: Path) -> None:
@@ -115,7 +113,15 @@ def test_what_can_not_be_compared_is_refused(
     (begun / "run.json").write_text((rules / "run.json").read_text())
     places = {"build": example_build, "begun": begun, "nowhere": tmp_path / "nowhere", "copied": copied}
     with pytest.raises(SystemExit) as stopped:
-        main([str(rules), *(str(places.get(one, one)) for one in others), "--out", str(tmp_path / "page.html")])
+        cli.main(
+            [
+                "compare",
+                str(rules),
+                *(str(places.get(one, one)) for one in others),
+                "--out",
+                str(tmp_path / "page.html"),
+            ]
+        )
     assert stopped.value.code == 2
     [line] = capsys.readouterr().err.splitlines()
     assert line.startswith("error: ") and told in line

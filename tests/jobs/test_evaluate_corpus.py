@@ -12,7 +12,7 @@ import pytest
 from rank_bm25 import BM25Okapi
 
 from fdarx_core.records import Passage, Prediction, QuestionAnswer, Ranking
-from fdarx_core.retrieval import searchable
+from fdarx_core.retrieval import passage_search_text
 from tests.jobs.evaluating import by_type, evaluate, models_file, rows_of
 from tests.llm.loopback_server import LoopbackServer, text_of
 
@@ -82,7 +82,7 @@ def test_bm25_is_rank_bm25_over_all_labels(
     corpus: Path, rankings: list[Ranking], passages: dict[Place, Passage]
 ) -> None:
     words = re.compile(r"[a-z0-9]+")
-    okapi = BM25Okapi([words.findall(searchable(one).lower()) for one in passages.values()])
+    okapi = BM25Okapi([words.findall(passage_search_text(one).lower()) for one in passages.values()])
     order = list(passages)
     asked = {row.id: row.question for row in rows_of(corpus, "questions", QuestionAnswer)}
     rows = [row for row in rankings if row.retriever == "bm25"]

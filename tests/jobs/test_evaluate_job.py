@@ -15,16 +15,13 @@ from fdarx_core.records import Figure, Grade, Prediction, QuestionAnswer, Reject
 from fdarx_core.storage import Location, read_records
 from tests.conftest import REPOSITORY
 from tests.jobs.evaluating import cells, command, evaluate, models_file, respond, rows_of
+from tests.jobs.in_process import run_job
 from tests.llm.loopback_server import Call, Fault, LoopbackServer
 
 
 @pytest.fixture(scope="module")
-def evaluated(example_build: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    out = tmp_path_factory.mktemp("runs") / "baseline"
-    done = evaluate(example_build, out)
-    assert done.returncode == 0, done.stderr
-    assert "Table 1" in done.stdout and "Table 2" in done.stdout and str(out / "report.html") in done.stdout
-    return out
+def evaluated(example_evaluation: Path) -> Path:
+    return example_evaluation
 
 
 @pytest.fixture
@@ -72,19 +69,17 @@ def test_a_complete_run_is_left_alone(evaluated: Path, example_build: Path) -> N
 def test_the_page_is_drawn_anew(evaluated: Path) -> None:
     page = evaluated / "report.html"
     page.unlink()
-    line = [*command(evaluated, evaluated)[:2], "jobs.report", str(evaluated)]
-    assert subprocess.run(line, cwd=REPOSITORY, timeout=120).returncode == 0
+    assert run_job("report", evaluated).returncode == 0
     assert page.stat().st_size > 1_000_000
 
 
 def test_what_was_said_to_one_question(evaluated: Path) -> None:
     question = next(row for row in rows_of(evaluated, "questions", QuestionAnswer) if row.type == "factual")
-    line = [*command(evaluated, evaluated)[:2], "jobs.show", str(evaluated)]
-    shown = subprocess.run([*line, question.id], cwd=REPOSITORY, capture_output=True, text=True, timeout=120)
+    shown = run_job("show", evaluated, question.id)
     assert shown.returncode == 0, shown.stderr
     for part in (question.question, question.answer, "baseline · oracle", "baseline · retrieved · bm25", "graded"):
         assert part in shown.stdout
-    unknown = subprocess.run([*line, "nobody"], cwd=REPOSITORY, capture_output=True, text=True, timeout=120)
+    unknown = run_job("show", evaluated, "nobody")
     assert unknown.returncode == 2 and "has no question 'nobody'" in unknown.stderr
 
 

@@ -13,9 +13,9 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
-from fdarx_core.evaluation.metrics.semantic import SemanticScorer
+from fdarx_core.evaluation.similarity import SemanticScorer
 from fdarx_core.records import Passage, Prediction, QuestionAnswer, Ranking, RetrievalScore
-from fdarx_core.retrieval import ModelDirectories, searchable
+from fdarx_core.retrieval import ModelDirectories, passage_search_text
 from tests.jobs.evaluating import by_type, evaluate, reopen, rows_of
 from tests.retrieval import tiny_models
 
@@ -74,7 +74,7 @@ def passages(evaluated: Path) -> dict[str, list[str]]:
     """What is searched of each label, by set id, in the order of its passages."""
     found: dict[str, list[str]] = {}
     for row in rows_of(evaluated, "passages", Passage):
-        found.setdefault(row.set_id, []).append(searchable(row))
+        found.setdefault(row.set_id, []).append(passage_search_text(row))
     return found
 
 

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import re
-import subprocess
 from pathlib import Path
 
 import pytest
 
 from fdarx_core.storage import Location, RunDirectory
-from tests.conftest import REPOSITORY
 from tests.jobs.comparing import TIMED, differing
-from tests.jobs.evaluating import by_type, command, evaluate
+from tests.jobs.evaluating import by_type, evaluate
+from tests.jobs.in_process import run_job
 
 pytestmark = [pytest.mark.s3, pytest.mark.slow]
 
@@ -40,8 +39,7 @@ def test_its_page_is_drawn_anew_there(evaluated: Location) -> None:
     page = evaluated / "report.html"
     before = untimed(page.read_text())
     page.delete()
-    line = [*command("", "")[:2], "jobs.report", str(evaluated)]
-    done = subprocess.run(line, cwd=REPOSITORY, capture_output=True, text=True, timeout=120)
+    done = run_job("report", evaluated)
     assert done.returncode == 0, done.stderr
     assert untimed(page.read_text()) == before
 

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from jobs import finetune_config
-from jobs.finetune_answerer import main
+from jobs import finetune_answerer
+from jobs.cli import main
 
 ROW = '{"question": "How is it stored?", "answer": "At 20 to 25 degrees."}\n'
 
@@ -15,7 +15,7 @@ ROW = '{"question": "How is it stored?", "answer": "At 20 to 25 degrees."}\n'
 @pytest.fixture
 def given(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """A model's directory, without weights, and a pair; with all libraries."""
-    monkeypatch.setattr(finetune_config, "find_spec", lambda name: name)
+    monkeypatch.setattr(finetune_answerer, "find_spec", lambda name: name)
     (tmp_path / "model").mkdir()
     (tmp_path / "model" / "config.json").write_text("{}")
     (tmp_path / "pairs.jsonl").write_text(ROW)
@@ -25,7 +25,7 @@ def given(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 def refused(given: list[str], *more: str) -> None:
     with pytest.raises(SystemExit) as stopped:
-        main([*given, *more])
+        main(["finetune", *given, *more])
     assert stopped.value.code == 2
 
 
@@ -50,7 +50,7 @@ def test_wrong_options(
 def test_a_library_that_is_missing(
     given: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(finetune_config, "find_spec", lambda name: None if name == "peft" else name)
+    monkeypatch.setattr(finetune_answerer, "find_spec", lambda name: None if name == "peft" else name)
     refused(given)
     assert capsys.readouterr().err == "error: fine-tuning needs peft: pip install 'fdarx[models]'\n"
 

@@ -10,10 +10,10 @@ import pytest
 
 from fdarx_core.records import Reject
 from fdarx_core.storage import RunDirectory, read_records
-from fdarx_core.tuning.measures import BASE, TUNED, ExamAnswer, TuningFigure
-from fdarx_core.tuning.model import ADAPTER_FILES
-from fdarx_core.tuning.pairs import Pair
-from jobs.report import main as draw
+from fdarx_core.tuning.evaluation import BASE, TUNED, ScoredAnswer, TuningFigure
+from fdarx_core.tuning.pairs import TrainingPair
+from fdarx_core.tuning.training import ADAPTER_FILES
+from jobs import cli
 from tests.jobs.evaluating import rows_of
 from tests.jobs.tuning_runs import begun, curve_of, losses, options_in, tune
 from tests.retrieval import tiny_models
@@ -49,15 +49,15 @@ def test_the_loss_falls_and_all_is_told(whole: Path) -> None:
     looks = [one.validation_loss for one in curve if one.validation_loss is not None]
     assert curve[-1].loss < curve[0].loss - 0.5
     assert info["validation_loss"] == min(looks) < looks[0] - 0.5
-    pairs = rows_of(whole, "pairs", Pair)
+    pairs = rows_of(whole, "pairs", TrainingPair)
     assert sum(info["pairs"].values()) == len(pairs) == 96 - len(rows_of(whole, "rejects", Reject))
     assert info["versions"].keys() > {"torch", "transformers", "peft"}
     assert all((whole / "adapter" / name).stat().st_size for name in ADAPTER_FILES)
 
 
 def test_both_models_are_examined_on_the_test_part_alone(whole: Path) -> None:
-    rows = rows_of(whole, "answers", ExamAnswer)
-    kept = {one.id for one in rows_of(whole, "pairs", Pair) if one.part == "test"}
+    rows = rows_of(whole, "answers", ScoredAnswer)
+    kept = {one.id for one in rows_of(whole, "pairs", TrainingPair) if one.part == "test"}
     assert {one.id for one in rows if one.model == BASE} == {one.id for one in rows if one.model == TUNED} == kept
     assert {one.answer for one in rows if one.model == BASE} != {one.answer for one in rows if one.model == TUNED}
     figures = read_records(RunDirectory.open(str(whole)).file("figures.parquet"), TuningFigure)
@@ -81,7 +81,7 @@ def test_its_page_is_drawn_anew(whole: Path) -> None:
     before = page.read_text()
     assert "Loss by step" in before
     page.unlink()
-    assert draw([str(whole)]) == 0
+    assert cli.main(["report", str(whole)]) == 0
     assert page.read_text().split("<main")[1] == before.split("<main")[1]
 
 

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from fdarx_core.storage import Location, RunDirectory
-from fdarx_core.tuning.model import ADAPTER_FILES
-from jobs.exits import INTERRUPTED
+from fdarx_core.tuning.training import ADAPTER_FILES
+from jobs.options import INTERRUPTED
 from tests.jobs.tuning_runs import begun, curve_of, losses, options_in, tune
 
 pytest.importorskip("torch")

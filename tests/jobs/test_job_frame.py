@@ -8,8 +8,8 @@ import pytest
 
 from fdarx_core.llm import AskingStopped, ModelsError
 from fdarx_core.storage import RunDirectory, StorageError
-from jobs.exits import INTERRUPTED, STOPPED
-from jobs.frame import end_code, exit_code, is_done
+from jobs.options import INTERRUPTED, STOPPED
+from jobs.session import end_code, exit_code, is_done
 
 
 class FromWorker(StorageError):
@@ -42,7 +42,7 @@ def test_what_is_wrong_is_one_line(
 
 
 def test_what_may_be_gone_on_with_says_so(capsys: pytest.CaptureFixture[str]) -> None:
-    assert ends(AskingStopped("3 requests have gone out")) == STOPPED
+    assert ends(AskingStopped("3 requests were sent")) == STOPPED
     assert ends(KeyboardInterrupt()) == INTERRUPTED
     assert end_code({"status": "incomplete", "ended": "1 parts have requests that failed for now"}) == STOPPED
     assert end_code({"status": "complete", "ended": ""}) == 0
@@ -59,8 +59,8 @@ def test_how_a_run_stands_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[
     def begun() -> RunDirectory:
         return RunDirectory.begin(str(tmp_path / "run"), job="evaluate", config={}, versions={})
 
-    def told(run: RunDirectory, understood_by: str | None = None) -> tuple[bool, str]:
-        return is_done(run, understood_by), capsys.readouterr().err
+    def told(run: RunDirectory, code_version: str | None = None) -> tuple[bool, str]:
+        return is_done(run, code_version), capsys.readouterr().err
 
     first = begun()
     assert told(first, "1") == (False, "")
@@ -68,9 +68,9 @@ def test_how_a_run_stands_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[
     first.release()
     resumed = begun()
     assert told(resumed, "1") == (False, f"resuming {first.root}\n")
-    resumed.finish({"understood_by": "1"})
-    for understood_by, done, word in (("1", True, "complete already"), (None, True, "complete"), ("2", False, "anew")):
+    resumed.finish({"code_version": "1"})
+    for code_version, done, word in (("1", True, "complete already"), (None, True, "complete"), ("2", False, "anew")):
         whole = begun()
-        found, said = told(whole, understood_by)
+        found, said = told(whole, code_version)
         whole.release()
         assert found == done and word in said, said

@@ -11,12 +11,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from fdarx_core.evaluation.metrics.semantic import SemanticScorer
+from fdarx_core.evaluation.similarity import SemanticScorer
 from fdarx_core.rag.questions import read_questions
 from fdarx_core.records import RagAnswer, RagScore, TitleRank
-from fdarx_core.retrieval.index import Index
+from fdarx_core.retrieval.index import IndexReader
 from fdarx_core.retrieval.models import ModelDirectories
-from fdarx_core.retrieval.registry import load_reranker
+from fdarx_core.retrieval.retrievers import load_reranker
 from tests.conftest import REPOSITORY
 from tests.jobs.evaluating import rows_of
 from tests.retrieval import tiny_models
@@ -74,17 +74,17 @@ def compared(made: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path
 
 
 def test_one_more_document_embeds_its_chunks_alone(made: Path, guidelines: Path) -> None:
-    before = Index.open(str(made))
+    before = IndexReader.open(str(made))
     (guidelines / "note.txt").write_text("Cork liners\n\nA liner of cork is never accepted for liquids.")
     assert "new      1 chunks" in index(guidelines, made).stdout
-    after = Index.open(str(made))
+    after = IndexReader.open(str(made))
     assert len(after) == len(before) + 1
     assert "new      0 chunks" in index(guidelines, made).stdout
 
 
 def test_the_rerankers_order_is_the_models(compared: tuple[Path, str, str], made: Path) -> None:
     out, directory, _ = compared
-    reranker, opened = load_reranker(ModelDirectories(reranker=directory)), Index.open(str(made))
+    reranker, opened = load_reranker(ModelDirectories(reranker=directory)), IndexReader.open(str(made))
     questions, _ = read_questions(str(EXAMPLES / "questions.jsonl"))
     asked = {one.id: one.question for one in questions}
     reranked = [row for row in rows_of(out, "answers", RagAnswer) if row.postprocess == "rerank"]

@@ -8,12 +8,11 @@ from typing import Any
 import pytest
 from lxml import html
 
-from fdarx_core.review.items import Review
-from fdarx_core.review.sampling import Wanted, draw_sample
+from fdarx_core.review.items import SampleConfig, draw_sample
+from fdarx_core.review.review_set import Review
 from fdarx_core.storage import RunDirectory
 from jobs.cli import main
-from tests.review.calibration.reviewed_evaluation import evaluation, reviewed
-from tests.review.reviewed_runs import ReviewedBuild
+from tests.review.synthetic_reviews import ReviewedBuild, evaluation, reviewed
 
 
 @pytest.fixture(scope="module")
@@ -23,7 +22,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> RunDirectory:
 
 @pytest.fixture(scope="module")
 def review(run: RunDirectory, tmp_path_factory: pytest.TempPathFactory) -> Review:
-    return reviewed(tmp_path_factory.mktemp("reviewed") / "review", draw_sample(run, Wanted(60)), annotated=40)
+    return reviewed(tmp_path_factory.mktemp("reviewed") / "review", draw_sample(run, SampleConfig(60)), annotated=40)
 
 
 def test_the_page_and_the_terminal_show_what_people_made_of_it(
@@ -52,15 +51,15 @@ def test_what_does_not_fit_is_said_in_one_line_and_changes_nothing(
     run: RunDirectory, review: Review, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     build = ReviewedBuild(tmp_path / "build", parts=1)
-    of_build = reviewed(tmp_path / "of_build", draw_sample(build.run, Wanted(5)), annotated=0)
-    unjudged = reviewed(tmp_path / "unjudged", draw_sample(run, Wanted(20)), annotated=0)
-    few = reviewed(tmp_path / "few", draw_sample(run, Wanted(20)), annotated=4)
+    of_build = reviewed(tmp_path / "of_build", draw_sample(build.run, SampleConfig(5)), annotated=0)
+    unjudged = reviewed(tmp_path / "unjudged", draw_sample(run, SampleConfig(20)), annotated=0)
+    few = reviewed(tmp_path / "few", draw_sample(run, SampleConfig(20)), annotated=4)
     other = evaluation(tmp_path / "other", labels=1, seed=3)
     run.file("report.html").write_text("as it was")
     for given, told in (
         ([run.root, "--review", tmp_path / "nowhere"], "is no review"),
         ([run.root, "--review", run.root], "is no review"),
-        ([run.root, "--review", of_build.root], "on which nobody is asked about answers"),
+        ([run.root, "--review", of_build.root], "whose tasks are not about answers"),
         ([run.root, "--review", unjudged.root], "fewer than 10 answers that people graded"),
         ([run.root, "--review", few.root], "fewer than 10 answers that people graded"),
         ([other.root, "--review", review.root], "give the evaluation that it was drawn from"),

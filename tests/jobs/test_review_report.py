@@ -7,13 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from fdarx_core.records.review import Annotation, ReviewItem
-from fdarx_core.review.items import FORMAT
-from fdarx_core.review.sampling import Wanted, draw_sample
+from fdarx_core.records.benchmark import Annotation, ReviewItem
+from fdarx_core.review.items import SampleConfig, draw_sample
+from fdarx_core.review.review_set import FORMAT
 from fdarx_core.storage import Location, write_records
-from jobs.review_report import main
-from tests.review.agreement.voting import PEOPLE, item, simulated, votes
-from tests.review.calibration.reviewed_evaluation import evaluation, reviewed
+from jobs import cli
+from tests.review.synthetic_reviews import PEOPLE, evaluation, item, reviewed, simulated, votes
 
 
 @pytest.fixture
@@ -35,7 +34,7 @@ def _written(root: Path, items: list[ReviewItem], given: list[Annotation]) -> Pa
 
 
 def test_it_writes_tables_data_and_a_page(review: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main([str(review), "--resamples", "100"]) == 0
+    assert cli.main(["review", "report", str(review), "--resamples", "100"]) == 0
     told, noticed = capsys.readouterr()
     assert noticed.startswith("no calibrated accuracy: ")
     assert noticed.count("\n") == 1
@@ -51,8 +50,8 @@ def test_it_writes_tables_data_and_a_page(review: Path, capsys: pytest.CaptureFi
 
 def test_a_review_of_an_evaluation_has_calibrated_accuracy(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     run = evaluation(tmp_path / "run", labels=6)
-    found = reviewed(tmp_path / "review", draw_sample(run, Wanted(40)))
-    assert main(["--review", str(found.root), "--resamples", "100"]) == 0
+    found = reviewed(tmp_path / "review", draw_sample(run, SampleConfig(40)))
+    assert cli.main(["review", "report", "--review", str(found.root), "--resamples", "100"]) == 0
     told, noticed = capsys.readouterr()
     assert noticed == ""
     title = "Accuracy on answerable questions, calibrated by people's labels"
@@ -64,7 +63,7 @@ def test_a_review_of_an_evaluation_has_calibrated_accuracy(tmp_path: Path, capsy
 def test_the_same_votes_make_the_same_report_and_options_change_it(review: Path) -> None:
     written = []
     for options in ([], [], ["--blind"], ["--weighted"], ["--seed", "1"]):
-        assert main([str(review), "--resamples", "100", *options]) == 0
+        assert cli.main(["review", "report", str(review), "--resamples", "100", *options]) == 0
         written.append(json.loads((review / "agreement.json").read_text())["figures"])
     assert written[0] == written[1]
     assert all(other != written[0] for other in written[2:])
@@ -81,7 +80,7 @@ def test_what_is_wrong_is_said_in_one_line(tmp_path: Path, capsys: pytest.Captur
         ([], "--review"),
     ):
         with pytest.raises(SystemExit) as stopped:
-            main(given)
+            cli.main(["review", "report", *given])
         assert stopped.value.code == 2
         error = capsys.readouterr().err
         assert told in error

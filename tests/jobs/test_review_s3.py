@@ -8,11 +8,11 @@ from collections.abc import Callable
 
 import pytest
 
-from fdarx_core.review.items import open_review
+from fdarx_core.review.review_set import open_review
 from fdarx_core.storage import Location
 from jobs.cli import main
 from tests.jobs.comparing import differing
-from tests.review.calibration.reviewed_evaluation import evaluation, fair
+from tests.review.synthetic_reviews import evaluation, fair
 
 pytestmark = [pytest.mark.s3, pytest.mark.slow]
 REVIEWS = ("first", "second")

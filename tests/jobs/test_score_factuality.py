@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import subprocess
-import sys
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -15,11 +13,11 @@ import pytest
 
 from fdarx_core.records import CheckedAnswer, Claim, Correlation, Evidence, PairVerdict, Reject, SafetyFlag
 from fdarx_core.storage import Location, read_records
-from tests.conftest import REPOSITORY
 from tests.factuality.entrez_server import EntrezServer, Paper
 from tests.factuality.rxnav_server import RxNavServer
 from tests.jobs.checking import NO_ANSWERS, PASSAGES, QUESTIONS, lines, made, made_files, score, scores
 from tests.jobs.evaluating import models_file, rows_of
+from tests.jobs.in_process import run_job
 from tests.llm.loopback_server import Fault, LoopbackServer, text_of
 
 pytestmark = pytest.mark.service
@@ -104,8 +102,7 @@ def test_a_complete_run_is_told_again_and_its_page_redrawn(by_rules: tuple[Path,
     assert again.stdout == printed
     page = untimed(out)
     (out / "report.html").unlink()
-    line = [sys.executable, "-m", "jobs.report", str(out)]
-    assert subprocess.run(line, cwd=REPOSITORY, timeout=120, check=False).returncode == 0
+    assert run_job("report", out).returncode == 0
     assert untimed(out) == page
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from jobs.score_factuality import main
+from jobs.cli import main
 from tests.jobs.checking import lines, made_files
 
 
@@ -34,7 +34,7 @@ def test_wrong_arguments(
 ) -> None:
     line = ["--out", str(tmp_path / "run"), *map(str, made_files(tmp_path)), *given]
     with pytest.raises(SystemExit) as ended:
-        main(line)
+        main(["factuality", *line])
     said = capsys.readouterr().err.strip().splitlines()
     assert (ended.value.code, len(said)) == (2, 1), said
     assert complaint in said[0]
@@ -43,11 +43,12 @@ def test_wrong_arguments(
 
 def test_files_without_an_answer_and_unfinished_runs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     options = [str(one) for one in made_files(tmp_path)]
+    rest = options[options.index("--gold") :]
     empty = str(lines(tmp_path / "empty.jsonl", [{"question": "Why?"}]))
     (tmp_path / "begun").mkdir()
     begun = {"format": 1, "job": "evaluate", "status": "interrupted", "config": {}}
     lines(tmp_path / "begun" / "run.json", [begun])
     for given, complaint in ((empty, "no_answer"), (str(tmp_path / "begun"), "is interrupted: not all is answered")):
         with pytest.raises(SystemExit):
-            main(["--out", str(tmp_path / "run"), *options, "--predictions", given])
+            main(["factuality", "--out", str(tmp_path / "run"), "--predictions", given, *rest])
         assert complaint in capsys.readouterr().err

@@ -7,8 +7,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from fdarx_core.factuality.entailment.inference import Inference, Pair
 from fdarx_core.records import CheckedAnswer, Claim, Evidence, PairVerdict
+from fdarx_core.verify.engine import Inference, TextPair
 from tests.jobs.checking import made_files, score
 from tests.jobs.evaluating import rows_of
 
@@ -19,8 +19,8 @@ pytestmark = pytest.mark.models
 
 
 def test_a_run_of_two_engines(tmp_path: Path) -> None:
-    from fdarx_core.factuality.entailment.nli import NliEntailment
-    from tests.factuality import tiny_nli
+    from fdarx_core.verify.cross_encoder import CrossEncoder
+    from tests.verify import tiny_nli
 
     directory = tiny_nli.cross_encoder("bert", tmp_path / "tiny-nli")
     out = tmp_path / "run"
@@ -33,9 +33,9 @@ def test_a_run_of_two_engines(tmp_path: Path) -> None:
     answers = {row.id: row for row in rows_of(out, "answers", CheckedAnswer)}
     mine = [row for row in pairs if row.engine == "tiny-nli" and row.evidence_id]
     assert len(mine) > 50 and all(row.entailment is not None for row in mine)
-    model = NliEntailment(directory)
+    model = CrossEncoder(directory)
     for row in mine[::7]:
-        [alone] = model.judge([Pair(evidence[row.evidence_id], claims[row.claim_id].resolved)])
+        [alone] = model.judge([TextPair(evidence[row.evidence_id], claims[row.claim_id].resolved)])
         assert isinstance(alone, Inference)
         told = (row.entailment or 0, row.neutral or 0, row.contradiction or 0)
         np.testing.assert_allclose(told, (alone.entailment, alone.neutral, alone.contradiction), atol=1e-5)

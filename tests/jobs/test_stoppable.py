@@ -8,8 +8,8 @@ import pytest
 
 from fdarx_core.storage import RunDirectory, StorageError
 from fdarx_core.storage.errors import Unreachable
-from jobs.exits import STOPPED
-from jobs.stoppable import ending
+from jobs.options import STOPPED
+from jobs.session import ending
 
 
 @pytest.fixture

@@ -9,8 +9,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from fdarx_core.storage import Location, RunDirectory, read_records
-from fdarx_core.tuning.curve import LossPoint
-from jobs.finetune_answerer import main
+from fdarx_core.tuning.training import LossPoint
+from jobs import cli
 from tests.conftest import REPOSITORY
 from tests.tuning.made_pairs import chat_model, pairs_file
 
@@ -26,7 +26,7 @@ def options_in(folder: Path) -> list[str]:
 
 def tune(out: object, options: Sequence[str], *more: str) -> int:
     """The job's exit code; in this process, which has the libraries loaded."""
-    return main([*options, "--out", str(out), *more])
+    return cli.main(["finetune", *options, "--out", str(out), *more])
 
 
 def begun(out: object, options: Sequence[str]) -> subprocess.Popen[str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from fdarx_core.labels import parse_label
+from fdarx_core.labels import parse_document
 from fdarx_core.records import Label, Passage
 
 FILLER = "Words enough to keep this paragraph from being joined with what stands before it or after it in the text."
@@ -37,7 +37,7 @@ def section(text: str = "", title: str = "", code: str = "34067-9", inner: str =
 
 def read(xml: str) -> tuple[Label, list[Passage]]:
     """The document parsed."""
-    return parse_label(xml.encode())
+    return parse_document(xml.encode())
 
 
 def passages_of(text: str) -> list[str]:

@@ -1,17 +1,23 @@
-"""What a document says of itself, its products and its outline."""
+"""Parsing of whole documents: header, products, outline, and what is refused."""
 
 from __future__ import annotations
 
+import os
+import sys
+import zipfile
 from collections import Counter
+from dataclasses import fields
 from pathlib import Path
 
 import pytest
 
 from benchmarks.fidelity import Fidelity, measure
+from benchmarks.mutate import CRASHED, cases
 from benchmarks.parse import read_all
-from fdarx_core.labels import parse_label
+from fdarx_core.labels import BadDocument, MissingInput, parse_document, parse_label, read_labels
+from fdarx_core.records import Label
 from tests.conftest import EXAMPLES
-from tests.labels.spl import FIELDS, FILLER, SET_ID, document, passages_of, read, section
+from tests.labels.spl import FIELDS, FILLER, SET_ID, document, passages_of, read, section, table
 
 NDC = "2.16.840.1.113883.6.69"
 UNII = "2.16.840.1.113883.4.9"
@@ -43,7 +49,7 @@ def test_header_fields() -> None:
     assert (label.set_id, label.version, label.effective_date) == (SET_ID, 7, "2024-01-31")
     assert (label.document_type, label.document_type_name) == ("34391-3", "HUMAN PRESCRIPTION DRUG LABEL")
     assert label.title == "Invented tablets"
-    assert parse_label(document().encode(), "a.xml")[0].source == "a.xml"
+    assert parse_document(document().encode(), "a.xml")[0].source == "a.xml"
 
 
 def test_a_related_document_keeps_its_set_id_to_itself() -> None:
@@ -205,9 +211,181 @@ def test_no_text_is_lost_in_real_labels(real_labels: Path) -> None:
 
 
 def test_an_example_reads_as_it_looks() -> None:
-    label, passages = parse_label((EXAMPLES / "telvanto-tablets.xml").read_bytes())
+    label, passages = parse_document((EXAMPLES / "telvanto-tablets.xml").read_bytes())
     assert label.drug_name.lower() == "telvanto"
     assert label.highlights
     assert label.boxed_warning
     assert all(one.text == one.text.strip() and "  -" not in one.text[:3] for one in passages)
     assert [one.doc_chunk_index for one in passages] == list(range(len(passages)))
+
+
+GOOD = document(section(f"<paragraph>{FILLER} 25 µg ≥ 3</paragraph>"))
+WITHOUT_HEAD = document(section("<paragraph>text</paragraph>"), head="")
+LAUGHS = (
+    '<?xml version="1.0"?><!DOCTYPE document [<!ENTITY a "ha"><!ENTITY b "&a;&a;&a;&a;&a;&a;&a;&a;&a;&a;">]>'
+    '<document xmlns="urn:hl7-org:v3"><setId root="a"/><title>&b;</title></document>'
+)
+
+
+def reason(data: bytes) -> str:
+    with pytest.raises(BadDocument) as caught:
+        parse_document(data)
+    assert caught.value.detail
+    assert str(caught.value).startswith(caught.value.reason)
+    return caught.value.reason
+
+
+@pytest.mark.parametrize(
+    ("data", "expected"),
+    [
+        (b"", "empty_file"),
+        (b" \r\n\t", "empty_file"),
+        (b"\xef\xbb\xbf", "empty_file"),
+        (b"\0" * 100, "empty_file"),
+        (b"%PDF-1.7 not a label", "not_xml"),
+        (b"PK\x03\x04rest of a zip", "not_xml"),
+        (b'{"set_id": 1}', "not_xml"),
+        (GOOD.encode()[:-200], "not_well_formed"),
+        (GOOD.replace("</paragraph>", "", 1).encode(), "not_well_formed"),
+        (GOOD.encode() + b"<more/>", "not_well_formed"),
+        (GOOD.replace("25", "2&undeclared;5").encode(), "not_well_formed"),
+        (GOOD.replace(" 25 ", " 2\0 ").encode(), "not_well_formed"),
+        (b"<html><body/></html>", "wrong_root"),
+        (GOOD.replace("urn:hl7-org:v3", "urn:hl7-org:v2").encode(), "wrong_root"),
+        (GOOD.replace("setId", "id").encode(), "no_set_id"),
+        (GOOD.replace('<setId root="', '<setId extension="').encode(), "no_set_id"),
+        (GOOD.encode("latin-1", "replace"), "wrong_encoding"),
+        (GOOD.replace("UTF-8", "klingon").encode(), "wrong_encoding"),
+        (LAUGHS.encode(), "doctype_refused"),
+        (LAUGHS.encode("utf-16"), "doctype_refused"),
+        (LAUGHS.replace(' [<!ENTITY a "ha"', ' SYSTEM "x.dtd" [<!ENTITY a "ha"').encode(), "doctype_refused"),
+        (GOOD.replace("<document", "<!DOCTYPE document><document", 1).encode(), "doctype_refused"),
+    ],
+)
+def test_refused(data: bytes, expected: str) -> None:
+    assert reason(data) == expected
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-16", "utf-16-le", "utf-16-be"])
+def test_no_entity_reaches_a_file(encoding: str, tmp_path: Path) -> None:
+    """A pipe as the entity's file: to open it would hang for ever, to have it opened would show in an audit."""
+    pipe = tmp_path / "secret"
+    os.mkfifo(pipe)
+    xml = (
+        f'<?xml version="1.0" encoding="{encoding}"?>\n<!DOCTYPE document [<!ENTITY x SYSTEM "{pipe.as_uri()}">]>'
+        '<document xmlns="urn:hl7-org:v3"><setId root="a"/><title>&x;</title></document>'
+    )
+    opened: list[str] = []
+    sys.addaudithook(lambda event, details: opened.append(str(details[0])) if event == "open" else None)
+    assert reason(xml.encode(encoding)) == "doctype_refused"
+    assert not [name for name in opened if "secret" in name]
+
+
+def test_a_doctype_hidden_behind_a_comment() -> None:
+    xml = LAUGHS.replace("<!DOCTYPE", "<!-- <document> --><!DOCTYPE", 1)
+    assert reason(xml.encode()) == "doctype_refused"
+
+
+def test_the_words_of_a_doctype_in_text_are_text() -> None:
+    assert passages_of("<![CDATA[<!DOCTYPE html> is how pages begin]]>") == ["<!DOCTYPE html> is how pages begin"]
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"\xef\xbb\xbf" + GOOD.encode(),
+        GOOD.replace("?>", "?>\r\n").encode(),
+        GOOD.replace("UTF-8", "UTF-16").encode("utf-16"),
+        GOOD.encode("utf-16"),  # its byte order mark outweighs what it declares
+        b"\xff\xfe" + GOOD.replace("UTF-8", "UTF-16").encode("utf-16-le"),
+        b"\xfe\xff" + GOOD.replace("UTF-8", "UTF-16").encode("utf-16-be"),
+        GOOD.replace(' encoding="UTF-8"', "").encode(),
+        GOOD.replace("UTF-8", "us-ascii").encode("ascii", "xmlcharrefreplace"),
+        GOOD.replace("UTF-8", "windows-1252").replace("≥", "&#8805;").encode("cp1252"),
+    ],
+)
+def test_read_all_the_same(data: bytes) -> None:
+    label, passages = parse_document(data)
+    assert label == read(GOOD)[0]
+    assert [one.text for one in passages] == [f"{FILLER} 25 µg ≥ 3"]
+
+
+@pytest.mark.parametrize("ends", ["\r\n", "\r", "\n"])
+@pytest.mark.parametrize("encoding", ["UTF-8", "UTF-16"])
+def test_line_ends_are_white_space_and_breaks_are_lines(ends: str, encoding: str) -> None:
+    body = section(f"<paragraph>one{ends}two<br/>three<br />four</paragraph>")
+    xml = document(body).replace("UTF-8", encoding)
+    assert parse_document(xml.encode(encoding))[1][0].text == "one two\nthree\nfour"
+
+
+@pytest.mark.parametrize(
+    "tag", ["component><section", "list><item", "paragraph", "content", "item", "table><tr><td", "sup"]
+)
+def test_nesting_up_to_the_limit_of_the_xml_parser(tag: str) -> None:
+    closing = "".join(f"</{name}>" for name in reversed(tag.split("><")))
+    depth = 240 // len(tag.split("><"))
+    nested = f"<{tag}>" * depth + "word" + closing * depth
+    if "section" in tag:
+        nested = nested.replace("word", "<text>word</text>")
+        assert [one.text for one in read(document(nested))[1]] == ["word"]
+    else:
+        assert "word" in "\n".join(passages_of(nested))
+
+
+def test_nesting_beyond_it() -> None:
+    deep = "<list><item>" * 50_000 + "</item></list>" * 50_000
+    assert reason(document(section(deep)).encode()) == "nested_too_deep"
+
+
+def test_spans_that_no_table_has() -> None:
+    row = '<td colspan="99999999" rowspan="-3">a</td><td rowspan="88888888">b</td><td colspan="x">c</td>'
+    text = "\n".join(passages_of(table([row, "<td>d</td>"])))
+    assert all(word in text for word in "abcd")
+
+
+def test_damaged_examples_neither_crash_nor_hang() -> None:
+    documents = [path.read_bytes() for path in sorted(EXAMPLES.glob("*.xml"))]
+    ended = list(cases(documents, seed=3, numbers=range(300)))
+    assert not [case for case in ended if case[1].startswith(CRASHED)]
+    assert len({outcome for _, outcome, _ in ended}) > 4
+
+
+def test_one_label_from_a_path_or_bytes(tmp_path: Path) -> None:
+    file = tmp_path / "a.xml"
+    file.write_text(document(section(f"<paragraph>{FILLER}</paragraph>", "1 USES")))
+    label = parse_label(file)
+    assert (label.set_id, label.source, [one.text for one in label.passages]) == (SET_ID, str(file), [FILLER])
+    assert parse_label(str(file)) == label
+    assert parse_label(file.read_bytes()).passages == label.passages
+    with zipfile.ZipFile(tmp_path / "a.zip", "w") as archive:
+        archive.write(file, "a.xml")
+    assert parse_label(tmp_path / "a.zip").title == label.title
+
+
+def test_errors_of_one_label_name_the_file_and_the_remedy(tmp_path: Path) -> None:
+    with pytest.raises(MissingInput, match=r"nowhere\.xml does not exist; give"):
+        parse_label(tmp_path / "nowhere.xml")
+    (tmp_path / "page.xml").write_text("<html/>")
+    with pytest.raises(BadDocument, match=r"^wrong_root: .*page\.xml: the root element is <html>.*; give SPL"):
+        parse_label(tmp_path / "page.xml")
+    (tmp_path / "none").mkdir()
+    with pytest.raises(BadDocument, match=r"no XML file in .*none; give SPL"):
+        parse_label(tmp_path / "none")
+    with pytest.raises(BadDocument, match="holds several labels; use read_labels"):
+        parse_label(EXAMPLES)
+
+
+def test_many_labels_are_a_table(tmp_path: Path) -> None:
+    table = read_labels(EXAMPLES)
+    files = sorted(EXAMPLES.glob("*.xml"))
+    assert len(table) == len(files)
+    assert list(table.columns) == [*(one.name for one in fields(Label)), "passages"]
+    assert table.set_id.is_monotonic_increasing
+    labels = {label.source: label for label in map(parse_label, files)}
+    for row in table.itertuples():
+        assert (row.drug_name, row.passages) == (labels[row.source].drug_name, labels[row.source].passages)
+    assert table.attrs["rejects"] == []
+    (tmp_path / "bad.xml").write_text("<html/>")
+    assert [one.reason for one in read_labels([files[0], tmp_path]).attrs["rejects"]] == ["wrong_root"]
+    with pytest.raises(BadDocument, match=r"bad\.xml"):
+        read_labels(tmp_path / "bad.xml")

@@ -1,4 +1,4 @@
-"""A small task of the tests' own, in every way a real one."""
+"""Fixtures of these tests: a small task, the baseline that answers it, and a server on this machine."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from fdarx_core.llm import Baseline, HttpEndpoint, ModelConfig, Prompt, Task, patience
+from fdarx_core.llm import Baseline, HttpEndpoint, ModelConfig, Prompt, Task, attempts
 from fdarx_core.records import Request, Response
+from tests.llm.helpers import SPELLING, SpellReply, spell
 from tests.llm.loopback_server import LoopbackServer
-from tests.llm.spelling import SPELLING, SpellReply, spell
 
 
 @pytest.fixture(scope="session")
@@ -21,9 +21,9 @@ def spelling() -> str:
 
 @pytest.fixture(scope="session")
 def task() -> Task[SpellReply]:
-    made = Task(Prompt.from_yaml(SPELLING, "prompts/spell_backwards.yaml"), SpellReply, spell)
-    made.check()
-    return made
+    task = Task(Prompt.from_yaml(SPELLING, "prompts/spell_backwards.yaml"), SpellReply, spell)
+    task.check()
+    return task
 
 
 @pytest.fixture(scope="session")
@@ -33,8 +33,8 @@ def baseline(task: Task[SpellReply]) -> Baseline:
 
 @pytest.fixture
 def quick_retries(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Tries follow each other within milliseconds, not seconds."""
-    monkeypatch.setattr(patience, "_FIRST_WAIT_S", 0.01)
+    """Attempts follow each other within milliseconds, not seconds."""
+    monkeypatch.setattr(attempts, "_FIRST_WAIT_S", 0.01)
 
 
 @pytest.fixture
@@ -45,19 +45,19 @@ def server() -> Iterator[LoopbackServer]:
 
 
 def model(server: LoopbackServer, **fields: Any) -> ModelConfig:
-    """The server as a model named m that gives up soon."""
+    """Return the server as a model named m with few attempts."""
     return ModelConfig(**{"name": "m", "model": "tiny", "base_url": server.openai_url, "max_tries": 2} | fields)
 
 
 def words(task: Task[Any], endpoint: HttpEndpoint, *given: str) -> list[Request]:
-    """A request a word."""
+    """Return one request a word."""
     return [
         task.request({"word": word, "times": 1}, endpoint=endpoint.name, sampling=endpoint.sampling) for word in given
     ]
 
 
 def ask_all(task: Task[Any], config: ModelConfig, *given: str) -> list[Response]:
-    """The responses to a request a word, asked at once, in order."""
+    """Return the responses to one request a word, sent at once, in order."""
 
     async def run() -> list[Response]:
         endpoint = HttpEndpoint(config)

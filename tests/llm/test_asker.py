@@ -225,7 +225,7 @@ def test_as_many_requests_as_the_run_may(task: Task[Any], store: ResponseStore, 
         return await asker.ask(words(task, endpoint, *NUMBERS))
 
     for done in (15, 30):
-        with pytest.raises(BudgetReached, match="15 requests have gone out"):
+        with pytest.raises(BudgetReached, match="15 requests were sent"):
             asking(model(server), ResponseStore(store.root), use, max_requests=15)
         assert (server.number, stored(store)) == (done, done)
     assert len(asking(model(server), ResponseStore(store.root), use, max_requests=15)) == len(NUMBERS)

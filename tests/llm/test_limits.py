@@ -10,27 +10,29 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fdarx_core.llm.exchange import AskingStopped
-from fdarx_core.llm.limits import Limits
-from tests.llm.virtual_time import run
+from fdarx_core.llm.failures import AskingStopped
+from fdarx_core.llm.limits import RequestLimiter
+from tests.llm.helpers import run
 
 
 class Bench:
     """Sends requests through limits to a server that is only a function of time: it says whether it takes one."""
 
-    def __init__(self, limits: Limits, takes: Callable[[float], bool] = lambda now: True, latency: float = 0.1) -> None:
+    def __init__(
+        self, limits: RequestLimiter, takes: Callable[[float], bool] = lambda now: True, latency: float = 0.1
+    ) -> None:
         self.limits, self.takes, self.latency = limits, takes, latency
         self.starts: list[float] = []
         self.refused = self.in_flight = self.most = 0
 
     async def send(self, tokens: int = 0) -> None:
-        again = False
-        while not await self._once(tokens, again):
-            again = True
+        retry = False
+        while not await self._once(tokens, retry):
+            retry = True
             await self.limits.pause(1.0)
 
-    async def _once(self, tokens: int, again: bool) -> bool:
-        await self.limits.enter(tokens, again)
+    async def _once(self, tokens: int, retry: bool) -> bool:
+        await self.limits.acquire(tokens, retry)
         now = asyncio.get_running_loop().time()
         self.starts.append(now)
         self.in_flight += 1
@@ -44,7 +46,7 @@ class Bench:
             self.refused += 1
             self.limits.refused(now, None)
         self.in_flight -= 1
-        self.limits.leave()
+        self.limits.release()
         return taken
 
     def all(self, requests: int, tokens: int = 0) -> float:
@@ -71,7 +73,7 @@ class Bench:
 
 @given(slots=st.integers(1, 20), requests=st.integers(1, 60))
 def test_never_more_in_flight_than_slots(slots: int, requests: int) -> None:
-    bench = Bench(Limits(slots, None, None))
+    bench = Bench(RequestLimiter(slots, None, None))
     seconds = bench.all(requests)
     assert bench.most == min(slots, requests)
     assert seconds == pytest.approx(-(-requests // slots) * 0.1)
@@ -79,7 +81,7 @@ def test_never_more_in_flight_than_slots(slots: int, requests: int) -> None:
 
 @given(per_minute=st.integers(10, 6000), slots=st.integers(2, 64))
 def test_requests_a_minute(per_minute: int, slots: int) -> None:
-    bench = Bench(Limits(slots, per_minute, None), latency=0.001)
+    bench = Bench(RequestLimiter(slots, per_minute, None), latency=0.001)
     seconds = bench.all(100)
     assert seconds == pytest.approx(99 * 60 / per_minute, rel=0.05, abs=0.1)
     burst = 1 + 0.05 * per_minute / 60
@@ -88,17 +90,17 @@ def test_requests_a_minute(per_minute: int, slots: int) -> None:
 
 
 def test_tokens_a_minute() -> None:
-    bench = Bench(Limits(64, None, 60_000))
+    bench = Bench(RequestLimiter(64, None, 60_000))
     assert bench.all(20, tokens=500) == pytest.approx(19 * 0.5, abs=0.2)
 
 
 def test_tokens_are_corrected() -> None:
     async def main(counted: int) -> float:
-        limits = Limits(64, None, 60_000)
-        await limits.enter(1000)
+        limits = RequestLimiter(64, None, 60_000)
+        await limits.acquire(1000)
         limits.correct_tokens(1000, counted)
         before = asyncio.get_running_loop().time()
-        await limits.enter(1000)
+        await limits.acquire(1000)
         return asyncio.get_running_loop().time() - before
 
     assert run(main(3000)) == pytest.approx(3, abs=0.1)
@@ -116,7 +118,7 @@ def test_the_pace_finds_a_server_s_rate() -> None:
             return True
         return False
 
-    bench = Bench(Limits(64, None, None), ten_a_second)
+    bench = Bench(RequestLimiter(64, None, None), ten_a_second)
     seconds = bench.all(3000)
     assert seconds < 1.1 * 300
     assert bench.refused < 0.4 * 3000
@@ -125,7 +127,7 @@ def test_the_pace_finds_a_server_s_rate() -> None:
 @pytest.mark.parametrize("every", [3, 4, 10])
 def test_refusals_that_no_pace_avoids_slow_little_down(every: int) -> None:
     count = iter(range(10**6))
-    bench = Bench(Limits(64, None, None), lambda now: next(count) % every != 0)
+    bench = Bench(RequestLimiter(64, None, None), lambda now: next(count) % every != 0)
     assert bench.all(20_000) < 1.3 * 20_000 / 64 * 0.1 + 5
 
 
@@ -136,26 +138,26 @@ def test_a_slow_while_with_refusals_leaves_no_slow_pace_behind() -> None:
         bench.latency = 2.0 if now < 1020 else 0.1
         return next(count) % 10 != 0
 
-    bench = Bench(Limits(64, None, None), takes)
+    bench = Bench(RequestLimiter(64, None, None), takes)
     assert bench.all(20_000) < 20 + 1.3 * 20_000 / 64 * 0.1 + 10
 
 
 def test_the_pace_recovers() -> None:
-    bench = Bench(Limits(64, None, None), lambda now: now > 1010)
+    bench = Bench(RequestLimiter(64, None, None), lambda now: now > 1010)
     assert bench.all(10_000) < 10 + 90 + 10_000 / 64 * 0.1
 
 
 def test_a_pause_holds_no_slot() -> None:
     async def main() -> list[str]:
-        limits, order = Limits(1, None, None), []
+        limits, order = RequestLimiter(1, None, None), []
 
         async def one(name: str, pauses: bool) -> None:
-            await limits.enter()
-            limits.leave()
+            await limits.acquire()
+            limits.release()
             if pauses:
                 await limits.pause(5)
-                await limits.enter(again=True)
-                limits.leave()
+                await limits.acquire(retry=True)
+                limits.release()
             order.append(name)
 
         await asyncio.gather(one("first", True), one("second", False))
@@ -166,13 +168,13 @@ def test_a_pause_holds_no_slot() -> None:
 
 def test_another_try_goes_before_a_first_one() -> None:
     async def main() -> list[str]:
-        limits, order = Limits(1, None, None), []
+        limits, order = RequestLimiter(1, None, None), []
 
-        async def one(name: str, again: bool) -> None:
-            await limits.enter(again=again)
+        async def one(name: str, retry: bool) -> None:
+            await limits.acquire(retry=retry)
             order.append(name)
             await asyncio.sleep(1)
-            limits.leave()
+            limits.release()
 
         await asyncio.gather(one("holds", False), one("first", False), one("again", True))
         return order
@@ -182,12 +184,12 @@ def test_another_try_goes_before_a_first_one() -> None:
 
 def test_where_all_are_refused_all_wait() -> None:
     async def main() -> float:
-        limits = Limits(64, None, None)
+        limits = RequestLimiter(64, None, None)
         for _ in range(16):
-            limits.refused(await limits.enter(), 30.0)
-            limits.leave()
+            limits.refused(await limits.acquire(), 30.0)
+            limits.release()
         before = asyncio.get_running_loop().time()
-        await limits.enter()
+        await limits.acquire()
         return asyncio.get_running_loop().time() - before
 
     assert run(main()) == pytest.approx(30)
@@ -195,16 +197,16 @@ def test_where_all_are_refused_all_wait() -> None:
 
 def test_who_is_cancelled_leaves_no_slot_behind() -> None:
     async def main() -> int:
-        limits = Limits(2, 60, None)
-        tasks = [asyncio.ensure_future(limits.enter()) for _ in range(10)]
+        limits = RequestLimiter(2, 60, None)
+        tasks = [asyncio.ensure_future(limits.acquire()) for _ in range(10)]
         await asyncio.sleep(0.01)
         for task in tasks:
             task.cancel()
         left = await asyncio.gather(*tasks, return_exceptions=True)
         for outcome in left:
             if isinstance(outcome, float):
-                limits.leave()
-        await asyncio.gather(limits.enter(), limits.enter())
+                limits.release()
+        await asyncio.gather(limits.acquire(), limits.acquire())
         return limits.in_flight
 
     assert run(main()) == 2
@@ -212,14 +214,14 @@ def test_who_is_cancelled_leaves_no_slot_behind() -> None:
 
 def test_stopping_wakes_all_who_wait() -> None:
     async def main() -> Sequence[object]:
-        limits = Limits(1, None, None)
-        await limits.enter()
-        waiting = [asyncio.ensure_future(limits.enter(again=one)) for one in (False, True)]
+        limits = RequestLimiter(1, None, None)
+        await limits.acquire()
+        waiting = [asyncio.ensure_future(limits.acquire(retry=one)) for one in (False, True)]
         sleeping = asyncio.ensure_future(limits.pause(1000))
         await asyncio.sleep(0.01)
         limits.stop(AskingStopped("enough"))
-        limits.leave()
-        outcomes = await asyncio.gather(*waiting, sleeping, limits.enter(), return_exceptions=True)
+        limits.release()
+        outcomes = await asyncio.gather(*waiting, sleeping, limits.acquire(), return_exceptions=True)
         assert asyncio.get_running_loop().time() < 1001
         return outcomes
 

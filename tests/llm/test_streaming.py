@@ -1,11 +1,12 @@
-"""Replies in pieces: the same as whole ones, tried again until the first piece, and dropped when nobody reads on."""
+"""Streamed replies equal whole ones, and a cancelled request leaves nothing behind."""
 
 from __future__ import annotations
 
 import asyncio
+import random
 import time
-from collections.abc import AsyncGenerator, Callable, Iterator, Mapping
-from contextlib import aclosing
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterator, Mapping
+from contextlib import aclosing, asynccontextmanager
 from typing import Any
 
 import orjson
@@ -20,13 +21,10 @@ from fdarx_core.llm import (
     Prices,
     Prompt,
     Task,
-    TextTask,
-    stream,
 )
 from fdarx_core.records import Request, Response
 from tests.llm.conftest import model
-from tests.llm.loopback_server import Call, Fault, LoopbackServer
-from tests.llm.loopback_streams import Trouble
+from tests.llm.loopback_server import Call, Fault, LoopbackServer, Trouble
 
 pytestmark = pytest.mark.usefixtures("quick_retries")
 TEXT = "  Take 50 µg once a day 🧪 with 漢字.\n\n- Not with food.\n"
@@ -57,7 +55,7 @@ def by_rules(slots: Mapping[str, Any]) -> str:
     return str(slots["question"])
 
 
-CHATTING = TextTask(Prompt.from_yaml(CHAT, "prompts/chat.yaml"), by_rules)
+CHATTING = Task(Prompt.from_yaml(CHAT, "prompts/chat.yaml"), str, by_rules)
 
 
 @pytest.fixture
@@ -119,7 +117,7 @@ def test_streamed_is_as_unstreamed(kind: str, trouble: Trouble, server: Loopback
 
     async def run() -> None:
         endpoint = HttpEndpoint(config(server, kind))
-        texts, response = await heard(stream(endpoint, request_to(endpoint)))
+        texts, response = await heard(endpoint.stream(request_to(endpoint)))
         whole = await endpoint.ask(request_to(endpoint))
         await endpoint.close()
         assert ("".join(texts), len(texts) > 5, all(texts)) == (TEXT, True, True)
@@ -345,8 +343,8 @@ def test_an_endpoint_that_answers_nobody(status: int, kind: str, server: Loopbac
 
 def test_a_schema_is_not_streamed(task: Task[Any], server: LoopbackServer) -> None:
     endpoint = HttpEndpoint(config(server))
-    with pytest.raises(ValueError, match="spell_backwards wants a reply in a schema"):
-        stream(endpoint, task.request({"word": "abc", "times": 1}, endpoint="m"))
+    with pytest.raises(ValueError, match="spell_backwards has a structured reply"):
+        endpoint.stream(task.request({"word": "abc", "times": 1}, endpoint="m"))
 
 
 @pytest.mark.parametrize(
@@ -378,9 +376,9 @@ def test_the_key_is_in_no_piece(
 
 @pytest.mark.parametrize("text", [TEXT, "one", " one  two\n\n", "\n", ""])
 def test_the_baseline_in_pieces(text: str) -> None:
-    baseline = Baseline({"chat": TextTask(CHATTING.prompt, lambda slots: text)}, rules="r1")
+    baseline = Baseline({"chat": Task(CHATTING.prompt, str, lambda slots: text)}, rules="r1")
     request = CHATTING.request({"question": "?"}, endpoint="baseline")
-    texts, response = asyncio.run(heard(stream(baseline, request)))
+    texts, response = asyncio.run(heard(baseline.stream(request)))
     assert ("".join(texts), [response]) == (text, baseline.answer([request]))
     assert all(len(piece.split()) <= 1 for piece in texts)
 
@@ -388,7 +386,7 @@ def test_the_baseline_in_pieces(text: str) -> None:
 def test_a_baseline_that_fails_shows_nothing() -> None:
     baseline = Baseline({"chat": CHATTING}, rules="r1")
     request = CHATTING.request({"question": " "}, endpoint="baseline")
-    texts, response = asyncio.run(heard(stream(baseline, request)))
+    texts, response = asyncio.run(heard(baseline.stream(request)))
     assert (texts, response.reason) == ([], "baseline_error")
 
 
@@ -398,3 +396,98 @@ def wait_for(condition: Callable[[], bool], seconds: float = 5.0) -> None:
     while not condition() and time.monotonic() < until:
         time.sleep(0.01)
     assert condition()
+
+
+SLOTS = 8
+Way = Callable[[HttpEndpoint, Request], Awaitable[Any]]
+
+
+async def _ask(endpoint: HttpEndpoint, request: Request) -> Response:
+    return await endpoint.ask(request)
+
+
+async def _stream(endpoint: HttpEndpoint, request: Request) -> Response:
+    return (await heard(endpoint.stream(request)))[1]
+
+
+def troubled(call: Call) -> Fault | None:
+    """Slow and failing in every way that is tried again, by the call's number."""
+    faults = [
+        Fault(latency=0.02),
+        Fault(status=429, retry_after="0.02"),
+        Fault(stream=Trouble(every=0.005), latency=0.005),
+        Fault(status=500, latency=0.01),
+        Fault(stream=Trouble(after=1), drop=bool(call.number % 2)),
+    ]
+    return faults[call.number % len(faults)]
+
+
+async def _quiet(server: LoopbackServer) -> None:
+    """Returns when it has nothing under way; of connections that were closed again it may only then read what came."""
+    seen = -1
+    while seen != server.number or server.in_flight:
+        seen = server.number
+        await asyncio.sleep(0.25)
+
+
+@asynccontextmanager
+async def unharmed(server: LoopbackServer, **fields: Any) -> AsyncIterator[HttpEndpoint]:
+    """An endpoint that is as good as new once the block is left."""
+    endpoint = HttpEndpoint(model(server, max_in_flight=SLOTS, timeout_s=10, **fields))
+    yield endpoint
+    counters = endpoint.counters
+    assert (endpoint.limits.in_flight, counters.in_flight) == (0, 0)
+    assert counters.asked == counters.done + counters.abandoned
+    await _quiet(server)
+    server.faults, server.most_in_flight = lambda call: Fault(latency=0.2), 0
+    requests = [_request(endpoint, f"afterwards {number}") for number in range(2 * SLOTS)]
+    responses = await asyncio.gather(*(_ask(endpoint, one) for one in requests), _stream(endpoint, requests[0]))
+    assert [(one.reason, one.text) for one in responses] == [("", TEXT)] * (2 * SLOTS + 1)
+    assert server.most_in_flight == SLOTS
+    await endpoint.close()
+
+
+def _request(endpoint: HttpEndpoint, question: str) -> Request:
+    return CHATTING.request({"question": question}, endpoint=endpoint.name, sampling=endpoint.sampling)
+
+
+@pytest.mark.parametrize("limits", [{}, {"requests_per_minute": 30_000}, {"tokens_per_minute": 600_000}], ids=str)
+@pytest.mark.parametrize("seed", [1, 2])
+def test_deadlines_at_any_moment(seed: int, limits: dict[str, float], server: LoopbackServer) -> None:
+    server.faults = troubled
+    draw = random.Random(seed)
+
+    async def one(endpoint: HttpEndpoint, number: int, way: Way, seconds: float) -> object:
+        await asyncio.sleep(0.0005 * number)
+        return await asyncio.wait_for(way(endpoint, _request(endpoint, str(number))), seconds)
+
+    async def run() -> None:
+        async with unharmed(server, **limits) as endpoint:
+            seconds = [draw.choice([draw.expovariate(20), draw.expovariate(20), 60.0]) for _ in range(200)]
+            asked = [(number, draw.choice([_ask, _stream]), limit) for number, limit in enumerate(seconds)]
+            outcomes = await asyncio.gather(*(one(endpoint, *each) for each in asked), return_exceptions=True)
+            late = sum(isinstance(outcome, asyncio.TimeoutError) for outcome in outcomes)
+            assert late + sum(isinstance(outcome, Response) for outcome in outcomes) == 200
+            assert 0 < late < 200
+
+    asyncio.run(run())
+
+
+@pytest.mark.parametrize("way", [_ask, _stream])
+@pytest.mark.parametrize("limits", [{}, {"requests_per_minute": 30_000}], ids=str)
+def test_cancelled_after_any_number_of_steps(way: Way, limits: dict[str, float], server: LoopbackServer) -> None:
+    """Three times as many as there are slots at a time, so that some of them wait for one."""
+
+    async def run() -> None:
+        async with unharmed(server, **limits) as endpoint:
+            for steps in range(40):
+                requests = [_request(endpoint, f"{steps} {number}") for number in range(3 * SLOTS)]
+                tasks = [asyncio.ensure_future(way(endpoint, request)) for request in requests]
+                for _ in range(steps):
+                    await asyncio.sleep(0)
+                for task in tasks:
+                    task.cancel()
+                await asyncio.wait(tasks)
+                assert endpoint.limits.in_flight == 0
+
+    asyncio.run(run())

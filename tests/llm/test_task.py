@@ -1,17 +1,36 @@
-"""From slots to a request, and from a response to a reply or the reason why there is none."""
+"""From slots to a request and its key, and from a response to a reply or the reason why there is none."""
 
 from __future__ import annotations
 
+import asyncio
 import pickle
-from dataclasses import replace
+import random
+from collections.abc import Iterator, Mapping
+from dataclasses import fields, replace
+from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fdarx_core.llm import Baseline, Prompt, PromptError, Task, Unparsable, response_to
-from fdarx_core.records import Response
+from fdarx_core.llm import (
+    Baseline,
+    HttpEndpoint,
+    Prompt,
+    PromptError,
+    ResponseStore,
+    Task,
+    Unparsable,
+    ask,
+    request_key,
+    response_to,
+    source_digest,
+)
+from fdarx_core.records import Request, Response
+from fdarx_core.storage import Location
+from tests.llm.conftest import model
+from tests.llm.loopback_server import Fault, LoopbackServer
 
 ANSWER = Response("k", "spell_backwards", 3, "baseline", '{"text": "cba"}')
 
@@ -49,7 +68,7 @@ def test_slot_that_json_can_not_hold_is_refused(task: Task[Any]) -> None:
     [
         ("response: SpellReply", "response: OtherReply", "response is 'OtherReply'"),
         ("reply: {text: cba}", "reply: {word: cba}", "an example's reply is no SpellReply: text"),
-        ("slots: {word: abc, times: 1}", "slots: {word: abc}", "an example's slots don't fit"),
+        ("slots: {word: abc, times: 1}", "slots: {word: abc}", "an example does not fit: .*slots"),
     ],
 )
 def test_prompt_that_does_not_fit_its_task(task: Task[Any], spelling: str, old: str, new: str, said: str) -> None:
@@ -127,3 +146,227 @@ def test_a_response_carries_its_requests_identity(task: Task[Any]) -> None:
         request.task_version,
         request.endpoint,
     )
+
+
+GREETING = """
+name: greet
+version: 1
+purpose: Greet someone.
+slots: {who: the name}
+system: You greet people.
+user: "Greet {{ who }}."
+response: text
+"""
+
+
+def greet(slots: Mapping[str, Any]) -> str:
+    return f"Hello, {slots['who']}."
+
+
+@pytest.fixture
+def greeting() -> Task[str]:
+    return Task(Prompt.from_yaml(GREETING, "prompts/greet.yaml"), str, greet)
+
+
+@pytest.fixture
+def server() -> Iterator[LoopbackServer]:
+    with LoopbackServer(answer=lambda body: "  Good day, {friend}\n") as running:
+        yield running
+
+
+def _asked(server: LoopbackServer, task: Task[str], **fields: Any) -> Response:
+    async def run() -> Response:
+        endpoint = HttpEndpoint(model(server, **fields))
+        try:
+            return await endpoint.ask(task.request({"who": "Ada"}, endpoint="m", sampling=endpoint.sampling))
+        finally:
+            await endpoint.close()
+
+    return asyncio.run(run())
+
+
+@pytest.mark.parametrize("kind", ["openai", "anthropic"])
+def test_text_comes_back_as_it_is(kind: str, greeting: Task[str], server: LoopbackServer) -> None:
+    response = _asked(server, greeting, kind=kind, base_url=server.url if kind == "anthropic" else server.openai_url)
+    assert greeting.parse(response) == "Good day, {friend}"
+    [call] = server.calls
+    assert not {"response_format", "output_config", "tools"} & call.body.keys()
+
+
+@pytest.mark.parametrize(
+    ("fault", "reason"),
+    [(Fault(text="   "), "empty_reply"), (Fault(text="cut", finish_reason="length"), "truncated_reply")],
+)
+def test_what_is_no_reply(fault: Fault, reason: str, greeting: Task[str], server: LoopbackServer) -> None:
+    server.faults = lambda call: fault
+    with pytest.raises(Unparsable) as error:
+        greeting.parse(_asked(server, greeting))
+    assert error.value.reason == reason
+
+
+def test_the_baseline_answers_by_its_rules(greeting: Task[str]) -> None:
+    [response] = Baseline({greeting.name: greeting}, "r1").answer(
+        [greeting.request({"who": "Ada"}, endpoint="baseline")]
+    )
+    assert greeting.parse(response) == "Hello, Ada."
+
+
+def test_a_failed_request_is_no_reply(greeting: Task[str]) -> None:
+    failed = response_to(greeting.request({"who": "Ada"}, endpoint="m"), "too long", reason="context_too_long")
+    with pytest.raises(Unparsable, match="context_too_long"):
+        greeting.parse(failed)
+
+
+EXAMPLES = """
+examples:
+  - slots: {who: Grace}
+    reply: |
+      Hello, Grace.
+"""
+
+
+def test_examples_are_turns_between_system_and_question() -> None:
+    task = Task(Prompt.from_yaml(GREETING + EXAMPLES, "prompts/greet.yaml"), str, greet)
+    task.check()
+    request = task.request({"who": "Ada"}, endpoint="m")
+    assert [(message["role"], message["content"]) for message in request.messages] == [
+        ("system", "You greet people."),
+        ("user", "Greet Grace."),
+        ("assistant", "Hello, Grace."),
+        ("user", "Greet Ada."),
+    ]
+    assert pickle.loads(pickle.dumps(task)).request({"who": "Ada"}, endpoint="m") == request
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [
+        ("reply: |\n      Hello, Grace.", "reply: {text: Hello}", "an example does not fit: its reply is no text"),
+        ("reply: |\n      Hello, Grace.", 'reply: " "', "an example does not fit: its reply is no text"),
+        ("{who: Grace}", "{whom: Grace}", "an example does not fit: .*slots"),
+        ("response: text", "response: GreetReply", "response is 'GreetReply'"),
+    ],
+)
+def test_a_prompt_that_does_not_fit_a_text_task(old: str, new: str, said: str) -> None:
+    text = GREETING + EXAMPLES
+    assert old in text
+    with pytest.raises(PromptError, match=said):
+        Task(Prompt.from_yaml(text.replace(old, new), "prompts/greet.yaml"), str, greet).check()
+
+
+def test_a_prompt_that_wants_a_schema_is_no_text_task() -> None:
+    with pytest.raises(PromptError, match="reads 'text'"):
+        Task.load("generate_factual", str, greet)
+
+
+REQUEST = Request(
+    key="",
+    task="t",
+    task_version=1,
+    endpoint="e",
+    slots={"a": "x", "b": 2},
+    messages=[{"role": "user", "content": "x 2"}],
+    schema={"type": "object", "properties": {"p": {"type": "string"}, "q": {"type": "string"}}},
+    sampling={"temperature": 0.0, "max_tokens": 100},
+)
+OTHER: dict[str, Any] = {
+    "task": "u",
+    "task_version": 2,
+    "endpoint": "f",
+    "slots": {"a": "x", "b": 3},
+    "messages": [{"role": "system", "content": "x 2"}],
+    "schema": {"type": "array"},
+    "sampling": {"temperature": 0.5, "max_tokens": 100},
+}
+
+
+@pytest.mark.parametrize("field", [field.name for field in fields(Request) if field.name != "key"])
+def test_each_field_changes_the_key(field: str) -> None:
+    assert request_key(replace(REQUEST, **{field: OTHER[field]})) != request_key(REQUEST)
+
+
+def test_the_key_itself_does_not() -> None:
+    assert request_key(replace(REQUEST, key="0")) == request_key(REQUEST)
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers(-(2**53), 2**53) | st.text(st.characters(exclude_categories=["Cs"])),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text("abc"), inner, max_size=3),
+    max_leaves=8,
+)
+
+
+@given(slots=st.dictionaries(st.text("abcd", min_size=1), JSON), seed=st.integers())
+def test_order_of_keys_does_not_change_it(slots: dict[str, Any], seed: int) -> None:
+    pairs = list(slots.items())
+    random.Random(seed).shuffle(pairs)
+    assert request_key(replace(REQUEST, slots=dict(pairs))) == request_key(replace(REQUEST, slots=slots))
+
+
+@given(one=st.dictionaries(st.text("ab"), JSON), two=st.dictionaries(st.text("ab"), JSON))
+def test_other_slots_other_key(one: dict[str, Any], two: dict[str, Any]) -> None:
+    same = request_key(replace(REQUEST, slots=one)) == request_key(replace(REQUEST, slots=two))
+    assert same == (repr_sorted(one) == repr_sorted(two))
+
+
+def repr_sorted(value: Any) -> str:
+    """A value's text, where True and 1 differ as they do in JSON, and the order of keys does not count."""
+    if isinstance(value, dict):
+        return "{" + ",".join(f"{key!r}:{repr_sorted(value[key])}" for key in sorted(value)) + "}"
+    return "[" + ",".join(map(repr_sorted, value)) + "]" if isinstance(value, list) else repr(value)
+
+
+def test_the_digest_of_rules_follows_their_sources(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    package = tmp_path / "some_rules_package"
+    package.mkdir()
+    (package / "__init__.py").write_text("A = 1\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    before = source_digest("some_rules_package")
+    (package / "notes.txt").write_text("not a rule")
+    assert source_digest("some_rules_package") == before
+    (package / "words.yaml").write_text("- dose\n")
+    assert source_digest("some_rules_package") != before
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> ResponseStore:
+    return ResponseStore(Location(tmp_path / "responses"))
+
+
+def requests(task: Task[Any], words: str, sampling: Mapping[str, Any] | None = None) -> list[Request]:
+    return [task.request({"word": word, "times": 1}, endpoint="baseline", sampling=sampling) for word in words.split()]
+
+
+def test_the_baseline_computes_each_distinct_request_once(task: Task[Any], store: ResponseStore) -> None:
+    computed: list[str] = []
+
+    def rules(slots: Mapping[str, Any]) -> Any:
+        computed.append(slots["word"])
+        return task.baseline(slots)
+
+    for words, expected in (("ab cd ab", ["ab", "cd"]), ("cd ef ab", ["ef"])):
+        baseline = Baseline({task.name: replace(task, baseline=rules)}, "r1")
+        responses = ask(requests(task, words), baseline, ResponseStore(store.root))
+        assert [task.parse(one).text for one in responses] == [word[::-1] for word in words.split()]
+        assert computed == expected
+        computed.clear()
+    assert ask([], baseline, store) == []
+    assert [one.text for one in ask(requests(task, "ab"), baseline, None)] == ['{"text":"ba"}']
+
+
+def test_text_that_no_file_can_hold_is_repaired(task: Task[Any], store: ResponseStore) -> None:
+    [request] = requests(task, "a")
+    store.put([response_to(request, "cut in half: \ud83d")])
+    assert ResponseStore(store.root).get([request.key])[request.key].text == "cut in half: ?"
+
+
+def test_a_request_to_another_endpoint_is_refused(task: Task[Any], baseline: Baseline) -> None:
+    with pytest.raises(ValueError, match="for endpoint recorder, not for baseline"):
+        ask([task.request({"word": "a", "times": 1}, endpoint="recorder")], baseline, None)
+
+
+def test_changed_rules_are_computed_anew(task: Task[Any], store: ResponseStore) -> None:
+    for rules in ("r1", "r2", "r1"):
+        baseline = Baseline({task.name: task}, rules)
+        ask(requests(task, "ab", baseline.sampling), baseline, store)
+    assert len(store.index()) == 2

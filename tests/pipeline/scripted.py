@@ -11,12 +11,11 @@ from typing import Any
 import orjson
 import yaml
 
-from fdarx_core.generation.contexts import Amounts
+from fdarx_core.generation.contexts import GenerationConfig
 from fdarx_core.labels import Identity
-from fdarx_core.llm.models import ModelConfig, load_models
-from fdarx_core.pipeline.dossier import Dossier
-from fdarx_core.pipeline.plan import Roles, baseline, build_steps
-from fdarx_core.pipeline.stepping import run_steps
+from fdarx_core.llm.model_config import ModelConfig, load_models
+from fdarx_core.pipeline.build_steps import LabelState, Roles, baseline, build_steps
+from fdarx_core.pipeline.steps import run_steps
 from fdarx_core.records import Request, Response
 from tests.llm.loopback_server import Call, Fault
 
@@ -43,17 +42,21 @@ class Script:
     """What the rules answer to each prompt of a build of these labels, by the prompt's messages.
 
     With `garbage`, three prompts in a hundred are answered with none of the sort, here as on a server that uses this
-    script: `dossiers` then show what a build must make of that.
+    script: `states` then show what a build must make of that.
     """
 
     def __init__(
-        self, labels: Sequence[Identity], amounts: Amounts, models: Mapping[str, ModelConfig], garbage: bool = False
+        self,
+        labels: Sequence[Identity],
+        amounts: GenerationConfig,
+        models: Mapping[str, ModelConfig],
+        garbage: bool = False,
     ) -> None:
         self.texts: dict[bytes, str] = {}
         self.tasks: dict[bytes, str] = {}
         self._garbage = garbage
         steps = build_steps(amounts, Roles(models, NAME, NAME, NAME))
-        self.dossiers = run_steps(steps, [Dossier(label) for label in labels], self._record)
+        self.states = run_steps(steps, [LabelState(label) for label in labels], self._record)
 
     def _record(self, requests: Sequence[Request]) -> list[Response]:
         responses = baseline().answer(requests)
@@ -72,12 +75,12 @@ class Script:
     @property
     def questions(self) -> set[str]:
         """Ids of the benchmark's questions."""
-        return {question.id for dossier in self.dossiers for question in dossier.questions}
+        return {question.id for state in self.states for question in state.questions}
 
     @property
     def rejects(self) -> Counter[tuple[str, str]]:
         """How many rows each stage must reject for each reason."""
-        return Counter((one.stage, one.reason) for dossier in self.dossiers for one in dossier.rejects)
+        return Counter((one.stage, one.reason) for state in self.states for one in state.rejects)
 
 
 def read_models(file: Path) -> dict[str, ModelConfig]:
@@ -95,9 +98,9 @@ def weather(call: Call) -> Fault | None:
     return Fault(status=500) if drawn < 15 else Fault(drop=True)
 
 
-def conversation_of(driver: int) -> int:
-    """The process of a build's conversation."""
-    return process_of(driver, "MapWorker(MapBatches(Conversation")
+def asking_process_of(driver: int) -> int:
+    """Return the process in which a build on Ray asks; 0 while there is none."""
+    return process_of(driver, "MapWorker(MapBatches(Ask")
 
 
 def process_of(driver: int, title: str) -> int:

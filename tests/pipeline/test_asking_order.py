@@ -2,29 +2,32 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Sequence
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fdarx_core.evaluation.cell import CellKey
-from fdarx_core.evaluation.settings import CLOSED_BOOK, FULL_LABEL, ORACLE, Room
-from fdarx_core.llm import Asker, HttpEndpoint, ModelConfig
-from fdarx_core.pipeline.conversation import converse
-from fdarx_core.pipeline.stepping import Address, Step
-from fdarx_core.pipeline.sweep.sitting import AnswerAll, GradeAll, Sitting
+from fdarx_core.evaluation.figures import CellKey
+from fdarx_core.evaluation.settings import CLOSED_BOOK, FULL_LABEL, ORACLE, TokenBudget
+from fdarx_core.llm import ModelConfig, ResponseStore
+from fdarx_core.pipeline.asking import ClientPool
+from fdarx_core.pipeline.evaluation_steps import AnswerQuestions, EvalSample, GradeAnswers, baseline
+from fdarx_core.pipeline.executor import Work
+from fdarx_core.pipeline.local import LocalExecutor
+from fdarx_core.pipeline.steps import Address, Part, Stage, Step
 from fdarx_core.records import Passage, QuestionAnswer
-from fdarx_core.storage.benchmark import Examined
+from fdarx_core.storage import Location
+from fdarx_core.storage.benchmark_reader import BenchmarkItem
 from tests.jobs.evaluating import evaluate, models_file, respond
 from tests.llm.loopback_server import Call, Fault, LoopbackServer, text_of
 
 PARTS, LABELS_A_PART = 4, 3
 
 
-def sitting(name: str, questions: int) -> Sitting:
+def sample(name: str, questions: int) -> EvalSample:
     """A label's questions in three settings."""
     passages = [Passage(name, 0, 0, "", "", "1", "Use", "Use", f"Label {name}. Take with food.")]
     asked = [
@@ -32,7 +35,7 @@ def sitting(name: str, questions: int) -> Sitting:
         for number in range(questions)
     ]
     due = {CellKey("m", setting, ""): asked for setting in (CLOSED_BOOK, FULL_LABEL, ORACLE)}
-    return Sitting(Examined.of(name, name, True, passages, asked), {}, {}, {}, due)
+    return EvalSample(BenchmarkItem.of(name, name, True, passages, asked), {}, {}, {}, due)
 
 
 def labels_of(calls: Sequence[Call]) -> list[str]:
@@ -53,29 +56,28 @@ def assert_in_turn(labels: Sequence[str], in_flight: int) -> None:
     in_flight=st.integers(1, 5),
     refused=st.integers(0, 30),
 )
-@settings(max_examples=12, deadline=None)
+@settings(max_examples=12)
 def test_a_label_s_questions_stand_in_a_row(sizes: list[int], in_flight: int, refused: int) -> None:
     """Of four parts at once, in three settings, with a judge on the same server, and with some refusals."""
-    parts: list[list[Sitting]] = [[] for _ in range(PARTS)]
+    parts: list[list[EvalSample]] = [[] for _ in range(PARTS)]
     for number, questions in enumerate(sizes):
-        parts[number // LABELS_A_PART].append(sitting(f"label-{number:02d}", questions))
+        parts[number // LABELS_A_PART].append(sample(f"label-{number:02d}", questions))
 
-    async def hold(asker: Asker, endpoint: HttpEndpoint, part: Sequence[Sitting]) -> None:
-        address = Address("m", endpoint.sampling)
-        steps: list[Step[Sitting]] = [AnswerAll(address, Room(), 5), GradeAll(address)]
-        await asyncio.gather(*(converse(steps, one, asker) for one in part))
-
-    async def sweep(url: str) -> None:
-        endpoint = HttpEndpoint(ModelConfig(name="m", model="m", base_url=url, max_in_flight=in_flight))
-        asker = Asker({"m": endpoint})
-        await asyncio.gather(*(hold(asker, endpoint, part) for part in parts))
-        await asker.close()
+    def run(url: str, responses: Location) -> None:
+        model = ModelConfig(name="m", model="m", base_url=url, max_in_flight=in_flight)
+        address = Address("m", model.request_parameters)
+        steps: list[Step[EvalSample]] = [AnswerQuestions(address, TokenBudget(), 5), GradeAnswers(address)]
+        stage = Stage("m", lambda part: parts[part.number], steps, lambda number, samples: None, window=PARTS)
+        clients = ClientPool({"m": model})
+        work = Work([(stage, [Part(number) for number in range(PARTS)])], clients, baseline(), ResponseStore(responses))
+        assert [result.ended for result in LocalExecutor().run(work)] == [""] * PARTS
 
     with LoopbackServer(answer=respond, latency=0.001) as server:
         server.faults = lambda call: (
             Fault(status=500) if call.attempt == 1 and int(call.prompt, 16) % 100 < refused else None
         )
-        asyncio.run(sweep(server.openai_url))
+        with TemporaryDirectory() as folder:
+            run(server.openai_url, Location(folder))
     labels = labels_of(server.calls)
     assert len(labels) == sum(sizes)
     assert_in_turn(labels, in_flight)

@@ -2,23 +2,26 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
-from fdarx_core.factuality.tasks.judge_claim import JUDGE_CLAIM
-from fdarx_core.llm import ModelConfig
-from fdarx_core.pipeline.factuality.judging import ByAsking
-from fdarx_core.pipeline.factuality.pairing import Held, against_evidence, not_searched, to_judge
-from fdarx_core.pipeline.factuality.parts import ANSWERS_A_PART, Checked, FactualityParts
-from fdarx_core.pipeline.factuality.scoring import checked
-from fdarx_core.pipeline.factuality.what import Checking, Engine
+from fdarx_core.pipeline.factuality_steps import (
+    ANSWERS_PER_PART,
+    AnswerState,
+    AskJudge,
+    EngineSpec,
+    FactualityParts,
+    FactualitySpec,
+    Score,
+)
+from fdarx_core.pipeline.steps import Address, run_steps
 from fdarx_core.records import CheckedAnswer, Claim, Evidence, PairVerdict, Reject, Request, Response
 from fdarx_core.storage import RunDirectory
+from fdarx_core.verify.language_model import JUDGE_CLAIM
 
-RULES = Engine("rules", "baseline")
+SPEC = FactualitySpec("pubmed", EngineSpec("rules", "baseline"))
 ANSWER = CheckedAnswer(
     "a1", "q1", "How much?", "Take 5 mg.", "m", references=["Take 5 mg."], must_have=["5 mg"], nice_to_have=["once"]
 )
@@ -27,8 +30,14 @@ EVIDENCE = [Evidence(f"e{rank}", "file", "", f"Passage {rank} says 5 mg.") for r
 STAND_IN = Evidence("e0", "none", "", "Take 5 mg.")
 
 
-def held() -> Held:
-    return Held(ANSWER, [CLAIM], STAND_IN, {"c1": EVIDENCE})
+def state(answer: CheckedAnswer = ANSWER) -> AnswerState:
+    return AnswerState(answer, [CLAIM], stand_in=STAND_IN, evidence={"c1": EVIDENCE})
+
+
+def scored(one: AnswerState) -> AnswerState:
+    one.pairs = {"baseline": []}
+    Score(SPEC)(one)
+    return one
 
 
 @pytest.fixture
@@ -37,10 +46,10 @@ def parts(tmp_path: Path) -> FactualityParts:
 
 
 def test_rows_are_split_and_none_is_lost(parts: FactualityParts) -> None:
-    answers = [CheckedAnswer(str(n), str(n), "Why?", "So it is.", "m") for n in range(2 * ANSWERS_A_PART + 1)]
+    answers = [CheckedAnswer(str(n), str(n), "Why?", "So it is.", "m") for n in range(2 * ANSWERS_PER_PART + 1)]
     rows: list[CheckedAnswer | Reject] = [answers[0], Reject("r1", "predictions", "no_answer"), *answers[1:]]
     numbers = parts.split(rows)
-    assert [len(parts.answers(number)) for number in numbers] == [ANSWERS_A_PART, ANSWERS_A_PART, 1]
+    assert [len(parts.answers(number)) for number in numbers] == [ANSWERS_PER_PART, ANSWERS_PER_PART, 1]
     assert [row.id for number in numbers for row in parts.answers(number)] == [row.id for row in answers]
     assert [row.id for row in parts.rejects()] == ["r1"]
 
@@ -53,16 +62,16 @@ def test_answers_that_decline_are_known_as_refusals(parts: FactualityParts) -> N
 
 def test_a_part_is_done_when_it_is_whole(parts: FactualityParts) -> None:
     numbers = parts.split([ANSWER])
-    assert parts.undone(numbers) == [0] and parts.made(0).scores == []
-    made = Checked([ANSWER], claims=[CLAIM])
-    parts.write_made(0, made, whole=False)
-    assert parts.undone(numbers) == [0] and parts.made(0).claims == [CLAIM]
-    parts.write_made(0, made, whole=True)
+    assert parts.undone(numbers) == [0] and parts.scored(0).scores == []
+    failed = scored(AnswerState(ANSWER, [CLAIM], unsearched={"c1": "failed_request: transient_server_error: 500"}))
+    parts.write_states(SPEC, 0, [failed])
+    assert parts.undone(numbers) == [0] and parts.scored(0).claims == [CLAIM]
+    parts.write_states(SPEC, 0, [scored(AnswerState(ANSWER, [CLAIM]))])
     assert parts.undone(numbers) == []
 
 
 def test_all_pairs_for_the_main_engine_and_evidence_alone_for_the_other() -> None:
-    rows = [asked.verdict for asked in to_judge(held(), "baseline")]
+    rows = [asked.verdict for asked in state().pairs_to_judge("baseline", main=True)]
     assert [(row.kind, row.rank, row.evidence_id, row.number) for row in rows] == [
         ("evidence", 1, "e1", 0),
         ("evidence", 2, "e2", 0),
@@ -71,26 +80,20 @@ def test_all_pairs_for_the_main_engine_and_evidence_alone_for_the_other() -> Non
         ("nice_to_have", 0, "", 0),
         ("claim_in_gold", 0, "", 0),
     ]
-    assert {asked.verdict.kind for asked in against_evidence(held(), "other")} == {"evidence"}
+    assert {asked.verdict.kind for asked in state().pairs_to_judge("other", main=False)} == {"evidence"}
 
 
 def test_what_could_not_be_searched_is_unscored_not_unsupported() -> None:
-    checking = Checking("pubmed", RULES)
-    lacking = Held(ANSWER, [CLAIM], STAND_IN, {}, {"c1": "failed_request: transient_server_error: 500"})
-    made = checked(checking, [lacking], not_searched(lacking, "baseline"), [1.0], [[]])
-    assert [row.verdict for row in made.verdicts] == ["unscored"]
-    assert "transient_" in made.verdicts[0].reason
-    nothing = Held(ANSWER, [CLAIM], STAND_IN, {"c1": []})
-    made = checked(checking, [nothing], [], [1.0], [[]])
-    assert [(row.verdict, row.reason) for row in made.verdicts] == [("unsupported", "no_evidence")]
+    lacking = scored(AnswerState(ANSWER, [CLAIM], unsearched={"c1": "failed_request: transient_server_error: 500"}))
+    assert [row.verdict for row in lacking.verdicts] == ["unscored"]
+    assert "transient_" in lacking.verdicts[0].reason
+    nothing = scored(AnswerState(ANSWER, [CLAIM], evidence={"c1": []}))
+    assert [(row.verdict, row.reason) for row in nothing.verdicts] == [("unsupported", "no_evidence")]
 
 
 def test_claims_and_flags_that_could_not_be_made_are_named() -> None:
-    made = checked(
-        Checking("pubmed", RULES), [Held(ANSWER, no_claims="wrong_shape: no JSON")], [], None, ["rules_error"]
-    )
-    [score] = made.scores
-    assert score.similarity == 1 and score.fas is None
+    score = scored(AnswerState(ANSWER, no_claims="wrong_shape: no JSON", flags="rules_error")).score
+    assert score is not None and score.similarity == 1 and score.fas is None
     assert {"support: claims_failed: wrong_shape: no JSON", "flags: rules_error"} <= set(score.unscored)
 
 
@@ -100,15 +103,14 @@ class Replies:
     def __init__(self, text: str) -> None:
         self.text, self.requests = text, list[Request]()
 
-    async def ask(self, requests: Sequence[Request]) -> list[Response]:
+    def __call__(self, requests: Sequence[Request]) -> list[Response]:
         self.requests += requests
         return [Response(one.key, one.task, one.task_version, one.endpoint, self.text) for one in requests]
 
 
 def asked_of(replies: Replies) -> list[PairVerdict]:
-    model = ModelConfig(name="m", model="m", base_url="http://127.0.0.1:1/v1")
-    checking = Checking("pubmed", Engine("judge", "m"), models={"m": model})
-    return asyncio.run(ByAsking(checking, checking.engine, replies)(against_evidence(held(), "m")))
+    [one] = run_steps([AskJudge(Address("m", {}), main=False)], [state()], replies)
+    return one.pairs["m"]
 
 
 def test_a_judge_is_asked_once_for_a_claim_with_its_passages() -> None:

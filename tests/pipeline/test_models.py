@@ -1,4 +1,4 @@
-"""A build whose questions are written and judged by a model on a server, in good and in bad weather."""
+"""A build whose questions are written and judged by a model on a server that works well, or does not."""
 
 from __future__ import annotations
 
@@ -17,17 +17,18 @@ from typing import TypeVar
 import orjson
 import pytest
 
-from fdarx_core.generation.contexts import Amounts
+from fdarx_core.generation.contexts import GenerationConfig
 from fdarx_core.records import QuestionAnswer, Reject
 from fdarx_core.storage import Location, read_records
 from tests.conftest import EXAMPLES, REPOSITORY
+from tests.jobs.in_process import run_job
 from tests.llm.loopback_server import Fault, LoopbackServer
 from tests.pipeline.scripted import (
     KEY_VARIABLE,
     NAME,
     PLANTED_KEY,
     Script,
-    conversation_of,
+    asking_process_of,
     models_file,
     read_models,
     weather,
@@ -50,7 +51,7 @@ def key() -> Iterator[None]:
 @pytest.fixture(scope="module")
 def script(key: None, tmp_path_factory: pytest.TempPathFactory) -> Script:
     file = models_file(tmp_path_factory.mktemp("models"), "http://127.0.0.1:1/v1")
-    return Script(identities(EXAMPLES), Amounts(passages=4, section_pairs=3, refusals=3), read_models(file))
+    return Script(identities(EXAMPLES), GenerationConfig(passages=4, section_pairs=3, refusals=3), read_models(file))
 
 
 @pytest.fixture
@@ -60,14 +61,14 @@ def server(script: Script) -> Iterator[LoopbackServer]:
 
 
 def command(server: LoopbackServer, folder: Path, out: Path, *more: object) -> list[str]:
-    line = [sys.executable, "-m", "jobs.build_benchmark", "--labels", str(EXAMPLES), "--out", str(out), *AMOUNTS]
+    line = [sys.executable, "-m", "jobs.cli", "build", "--labels", str(EXAMPLES), "--out", str(out), *AMOUNTS]
     line += ["--models", str(models_file(folder, server.openai_url)), "--cpus", "2"]
     return [*line, "--generator", NAME, "--rephraser", NAME, "--judge", NAME, *map(str, more)]
 
 
 def build(server: LoopbackServer, folder: Path, out: Path, *more: object) -> subprocess.CompletedProcess[str]:
     line = command(server, folder, out, *more)
-    return subprocess.run(line, cwd=REPOSITORY, capture_output=True, text=True, timeout=240)
+    return run_job(*line[3:])
 
 
 def must_build(server: LoopbackServer, folder: Path, out: Path, *more: object) -> dict[str, object]:
@@ -107,7 +108,9 @@ def test_a_model_makes_what_it_says(calm: Path, script: Script) -> None:
 
 def test_bad_weather_costs_only_the_rows_that_garbage_touched(calm: Path, script: Script, tmp_path: Path) -> None:
     models = read_models(models_file(tmp_path, "http://127.0.0.1:1/v1"))
-    storm = Script(identities(EXAMPLES), Amounts(passages=4, section_pairs=3, refusals=3), models, garbage=True)
+    storm = Script(
+        identities(EXAMPLES), GenerationConfig(passages=4, section_pairs=3, refusals=3), models, garbage=True
+    )
     with LoopbackServer(answer=storm) as server:
         server.faults = weather
         must_build(server, tmp_path, tmp_path / "run")
@@ -150,11 +153,12 @@ def test_the_key_is_nowhere(calm: Path, server: LoopbackServer, tmp_path: Path) 
             assert not file.is_file() or PLANTED_KEY.encode() not in file.read_bytes(), file
 
 
+@pytest.mark.parametrize("executor", ["local", "ray"])
 def test_a_budget_stops_cleanly_and_the_same_command_goes_on(
-    calm: Path, server: LoopbackServer, tmp_path: Path
+    calm: Path, server: LoopbackServer, tmp_path: Path, executor: str
 ) -> None:
-    stopped = build(server, tmp_path, tmp_path / "run", "--max-requests", 40)
-    assert stopped.returncode == 3 and "40 requests have gone out" in stopped.stderr
+    stopped = build(server, tmp_path, tmp_path / "run", "--max-requests", 40, "--executor", executor)
+    assert stopped.returncode == 3 and "40 requests were sent" in stopped.stderr
     assert server.number == 40
     assert json.loads((tmp_path / "run" / "run.json").read_text())["status"] == "stopped"
     must_build(server, tmp_path, tmp_path / "run")
@@ -163,11 +167,20 @@ def test_a_budget_stops_cleanly_and_the_same_command_goes_on(
 
 
 def interrupted(
-    server: LoopbackServer, folder: Path, out: Path, strike: Callable[[subprocess.Popen[str]], None], after: int
+    server: LoopbackServer,
+    folder: Path,
+    out: Path,
+    strike: Callable[[subprocess.Popen[str]], None],
+    after: int,
+    executor: str = "ray",
 ) -> subprocess.Popen[str]:
     """A build that is struck once the server has seen so many calls."""
     process = subprocess.Popen(
-        command(server, folder, out), cwd=REPOSITORY, stderr=subprocess.PIPE, text=True, start_new_session=True
+        command(server, folder, out, "--executor", executor),
+        cwd=REPOSITORY,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
     )
     deadline = time.monotonic() + 120
     while server.number < after and process.poll() is None and time.monotonic() < deadline:
@@ -181,10 +194,11 @@ def answered_twice(server: LoopbackServer) -> int:
     return sum(count - 1 for count in server.answered.values())
 
 
-def test_ctrl_c_saves_what_is_in_flight(calm: Path, server: LoopbackServer, tmp_path: Path) -> None:
+@pytest.mark.parametrize("executor", ["local", "ray"])
+def test_ctrl_c_saves_what_is_in_flight(calm: Path, server: LoopbackServer, tmp_path: Path, executor: str) -> None:
     server.latency = 0.5  # so long that the build can't come to its end before the signal is heard
     out = tmp_path / "run"
-    done = interrupted(server, tmp_path, out, lambda one: os.kill(one.pid, signal.SIGINT), after=30)
+    done = interrupted(server, tmp_path, out, lambda one: os.kill(one.pid, signal.SIGINT), 30, executor)
     assert done.returncode == 130
     assert json.loads((out / "run.json").read_text())["status"] == "interrupted"
     server.latency = 0.0
@@ -206,7 +220,7 @@ def test_a_killed_driver_loses_almost_nothing(calm: Path, server: LoopbackServer
 def test_a_killed_worker_is_replaced_without_running_again(calm: Path, server: LoopbackServer, tmp_path: Path) -> None:
     server.latency = 0.05
     out = tmp_path / "run"
-    done = interrupted(server, tmp_path, out, lambda one: os.kill(conversation_of(one.pid), signal.SIGKILL), after=60)
+    done = interrupted(server, tmp_path, out, lambda one: os.kill(asking_process_of(one.pid), signal.SIGKILL), after=60)
     assert done.returncode == 0
     assert qa(out) == qa(calm)
     assert answered_twice(server) <= LOST_WITH_A_PROCESS + 0.02 * len(server.answered)

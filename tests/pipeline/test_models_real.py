@@ -16,7 +16,7 @@ from pathlib import Path
 import orjson
 import pytest
 
-from fdarx_core.generation.contexts import Amounts
+from fdarx_core.generation.contexts import GenerationConfig
 from fdarx_core.labels import Identity, Selection, find_sources, identify, read_source, select
 from fdarx_core.records import Reject
 from fdarx_core.storage import Location, read_records
@@ -40,7 +40,7 @@ def script(real_labels: Path, tmp_path_factory: pytest.TempPathFactory) -> Itera
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv(KEY_VARIABLE, "sk-real")
         file = models_file(tmp_path_factory.mktemp("models"), "http://127.0.0.1:1/v1")
-        yield Script(chosen(real_labels), Amounts(), read_models(file))
+        yield Script(chosen(real_labels), GenerationConfig(), read_models(file))
 
 
 def command(server: LoopbackServer, archive: Path, out: Path) -> list[str]:
@@ -71,7 +71,7 @@ def calm(script: Script, real_labels: Path, tmp_path_factory: pytest.TempPathFac
 def test_bad_weather(calm: Path, real_labels: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(KEY_VARIABLE, "sk-real")
     models = read_models(models_file(tmp_path, "http://127.0.0.1:1/v1"))
-    storm = Script(chosen(real_labels), Amounts(), models, garbage=True)
+    storm = Script(chosen(real_labels), GenerationConfig(), models, garbage=True)
     out = tmp_path / "run"
     with LoopbackServer(answer=storm, keep_calls=False) as server:
         server.faults = weather

@@ -6,23 +6,27 @@ import pickle
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fdarx_core.pipeline.parted.files import PartFiles
-from fdarx_core.pipeline.parted.pool import Pool
-from fdarx_core.pipeline.rag.parts import RagParts
-from fdarx_core.records import RagAnswer, RagQuestion, Reject
+from fdarx_core.pipeline.part_files import PartFiles
+from fdarx_core.pipeline.rag_steps import QuestionState, RagParts
+from fdarx_core.records import RagAnswer, RagQuestion, RagScore, Reject
 from fdarx_core.storage import RunDirectory, read_records
 
 
 class Earlier(RagParts):
-    understood_by = "0123"
+    code_version = "0123"
 
 
 def begun(folder: object) -> RunDirectory:
     return RunDirectory.begin(str(folder), job="evaluate_rag", config={}, versions={})
+
+
+def answered(id: str, reason: str = "") -> QuestionState:
+    """Return a question with one answer."""
+    row = RagAnswer(id, "question", "none", "m", reason=reason)
+    return QuestionState(RagQuestion(id, "?", []), [(row, RagScore(id, id, "question", "none", "m"))])
 
 
 @given(st.lists(st.booleans(), max_size=30), st.integers(1, 5))
@@ -42,8 +46,8 @@ def test_each_row_is_in_one_part_or_among_the_rejects(kept: list[bool], size: in
 def test_what_is_not_whole_or_was_understood_otherwise_is_made_again(tmp_path: Path) -> None:
     files = RagParts(begun(tmp_path / "run"))
     numbers = files.split([RagQuestion(str(n), f"{n}?", []) for n in range(20)])
-    files.write_made(0, [], [], [], whole=True)
-    files.write_made(2, [], [], [], whole=False)
+    files.write_states(0, [])
+    files.write_states(2, [answered("0", reason="transient_server_error")])
     files.mark("contraindications", 1)
     assert (files.undone(numbers), files.marked("contraindications", numbers)) == ([1, 2], {1})
     assert Earlier(files.run).undone(numbers) == [0, 1, 2]
@@ -52,14 +56,8 @@ def test_what_is_not_whole_or_was_understood_otherwise_is_made_again(tmp_path: P
 
 def test_all_rows_are_those_of_the_parts_that_are_there(tmp_path: Path) -> None:
     files = RagParts(begun(tmp_path / "run"))
-    answers = [RagAnswer(str(n), "question", "none", "m") for n in range(2)]
+    answers = [answered(str(n)) for n in range(2)]
     for number, answer in zip((3, 1), answers, strict=True):
-        files.write_made(number, [answer], [], [], whole=True)
+        files.write_states(number, [answer])
     assert [row.question_id for row in files.read_all("answers", range(4), RagAnswer)] == ["1", "0"]
-    assert list(read_records(files.run.part("answers", 3), RagAnswer)) == answers[:1]
-
-
-@pytest.mark.parametrize("names", [(), ("one", "other")])
-def test_a_pool_travels(names: tuple[str, ...]) -> None:
-    pool = pickle.loads(pickle.dumps(Pool(names)))
-    assert bool(pool) == bool(names)
+    assert list(read_records(files.run.part("answers", 3), RagAnswer)) == [answers[0].answers[0][0]]

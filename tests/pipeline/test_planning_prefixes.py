@@ -7,8 +7,8 @@ from itertools import takewhile
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fdarx_core.llm.tokens import FRAME_TOKENS
-from fdarx_core.pipeline.prefixes import Prefixes, agreement
+from fdarx_core.llm.model_config import FRAME_TOKENS
+from fdarx_core.pipeline.planning import Prefixes, agreement
 
 TEXTS = st.text("ab", max_size=12)
 PROMPTS = st.lists(st.tuples(TEXTS, TEXTS), max_size=6)

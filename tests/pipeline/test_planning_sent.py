@@ -13,17 +13,15 @@ from benchmarks.sizing import NAME, Measured, measure, rows, silent, stand_in
 from benchmarks.sizing_table import BEGIN, END, Load, table, written
 from benchmarks.throughput import PUBLISHED, derived
 from fdarx_core.evaluation.settings import SETTINGS
-from fdarx_core.pipeline.stepping import run_steps
-from fdarx_core.pipeline.sweep.evaluation import Evaluation
-from fdarx_core.pipeline.sweep.intake import check_input
-from fdarx_core.pipeline.sweep.lanes import steps_of
-from fdarx_core.pipeline.sweep.parts import Parts
-from fdarx_core.pipeline.sweep.what import Sweep, baseline
+from fdarx_core.pipeline.evaluation import Evaluation, check_benchmark
+from fdarx_core.pipeline.evaluation_steps import EvaluationParts, EvaluationSpec, baseline, evaluation_steps
+from fdarx_core.pipeline.ray_executor import RayExecutor
+from fdarx_core.pipeline.steps import run_steps
 from fdarx_core.records import Request, Response
 from fdarx_core.storage import RunDirectory
-from fdarx_core.storage.benchmark import read_benchmark
+from fdarx_core.storage.benchmark_reader import read_benchmark
 from jobs.ray_session import ray_session
-from serving.served import load_served
+from serving.served_model import load_served
 from tests.conftest import EXAMPLES, REPOSITORY
 from tests.llm.loopback_server import LoopbackServer
 
@@ -42,7 +40,7 @@ def measured(folder: Path) -> Measured:
     return measure(str(EXAMPLES), LABELS, folder)
 
 
-def as_the_rules(folder: Path, sweep: Sweep) -> dict[bytes, str]:
+def as_the_rules(folder: Path, spec: EvaluationSpec) -> dict[bytes, str]:
     """What the rules, which stand in for models in a plan, answer to each prompt of the sweep."""
     texts: dict[bytes, str] = {}
 
@@ -51,9 +49,9 @@ def as_the_rules(folder: Path, sweep: Sweep) -> dict[bytes, str]:
         texts.update({orjson.dumps(one.messages): reply.text for one, reply in zip(requests, responses, strict=True)})
         return responses
 
-    parts = Parts(RunDirectory.open(str(folder / "sweep")))
+    parts = EvaluationParts(RunDirectory.open(str(folder / "sweep")))
     for number in range(len(parts.run.parts("subjects"))):
-        run_steps(steps_of(sweep, NAME), parts.sittings(sweep, NAME, number), answer)
+        run_steps(evaluation_steps(spec, NAME), parts.samples(spec, NAME, number), answer)
     return texts
 
 
@@ -67,8 +65,8 @@ def test_a_build_asks_as_often_as_planned(measured: Measured) -> None:
 def test_a_sweep_sends_what_was_planned(measured: Measured, folder: Path) -> None:
     planned = {row.task: row for row in rows(measured.sweep)}
     with LoopbackServer() as server:
-        sweep = Sweep(stand_in(server.openai_url), [NAME], NAME, list(SETTINGS), ["bm25"])
-        texts = as_the_rules(folder, sweep)
+        spec = EvaluationSpec(stand_in(server.openai_url), [NAME], NAME, list(SETTINGS), ["bm25"])
+        texts = as_the_rules(folder, spec)
 
         def say(body: Mapping[str, Any]) -> str:
             return texts[orjson.dumps(body["messages"])]
@@ -76,8 +74,9 @@ def test_a_sweep_sends_what_was_planned(measured: Measured, folder: Path) -> Non
         server.answer = say
         benchmark = read_benchmark(str(folder / "build"))
         run = RunDirectory.begin(str(folder / "sent"), job="evaluate", config={}, versions={})
-        check_input(run, benchmark.about["digest"], {})
-        asked = {row["task"]: row for row in Evaluation(run, benchmark, sweep, silent).run_all()["asked"]}
+        check_benchmark(run, benchmark.about["digest"], {})
+        job = Evaluation(run=run, executor=RayExecutor(), progress=silent, benchmark=benchmark, spec=spec)
+        asked = {row["task"]: row for row in job.run_all()["asked"]}
         assert server.number == sum(row.requests for row in planned.values())
     assert {task: row["requests"] for task, row in asked.items()} == {
         task: row.requests for task, row in planned.items()

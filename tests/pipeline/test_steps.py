@@ -7,12 +7,18 @@ from pathlib import Path
 
 import pytest
 
-from fdarx_core.generation.contexts import Amounts
+from fdarx_core.generation.contexts import GenerationConfig
 from fdarx_core.labels import Identity, Selection, Source, find_sources, identify, read_source, select
-from fdarx_core.pipeline.accounts import check_accounts
-from fdarx_core.pipeline.dossier import AccountingError, Dossier, total
-from fdarx_core.pipeline.plan import STAGES, baseline, build_steps
-from fdarx_core.pipeline.stepping import AskBaseline, run_steps
+from fdarx_core.pipeline.build_steps import (
+    STAGES,
+    AccountingError,
+    LabelState,
+    baseline,
+    build_steps,
+    check_accounts,
+    total,
+)
+from fdarx_core.pipeline.steps import AskBaseline, run_steps
 from fdarx_core.records import Reject, StageCount
 from tests.conftest import EXAMPLES
 
@@ -23,36 +29,36 @@ def identities(path: Path) -> list[Identity]:
     return select(found, Selection())[0]
 
 
-def build(labels: list[Identity], amounts: Amounts | None = None) -> list[Dossier]:
-    steps = build_steps(amounts or Amounts())
-    return run_steps(steps, [Dossier(identity) for identity in labels], AskBaseline(baseline()))
+def build(labels: list[Identity], amounts: GenerationConfig | None = None) -> list[LabelState]:
+    steps = build_steps(amounts or GenerationConfig())
+    return run_steps(steps, [LabelState(identity) for identity in labels], AskBaseline(baseline()))
 
 
 @pytest.fixture(scope="module")
-def examples() -> list[Dossier]:
+def examples() -> list[LabelState]:
     return build(identities(EXAMPLES))
 
 
-def test_every_stage_accounts_for_every_row(examples: list[Dossier]) -> None:
-    counts = total(count for dossier in examples for count in dossier.counts)
+def test_every_stage_accounts_for_every_row(examples: list[LabelState]) -> None:
+    counts = total(count for state in examples for count in state.counts)
     check_accounts(counts)
     assert [count.stage for count in counts] == list(STAGES)
     rejected = sum(count.rejected for count in counts)
-    assert rejected == sum(len(dossier.rejects) for dossier in examples) > 0
-    assert all(reject.reason and reject.stage in STAGES for dossier in examples for reject in dossier.rejects)
+    assert rejected == sum(len(state.rejects) for state in examples) > 0
+    assert all(reject.reason and reject.stage in STAGES for state in examples for reject in state.rejects)
 
 
-def test_all_types_are_made_of_every_label(examples: list[Dossier]) -> None:
-    for dossier in examples:
-        kinds = {question.type for question in dossier.questions}
-        assert kinds >= {"factual", "refusal"}, dossier.identity.source.name
-    assert sum(question.type == "multihop" for dossier in examples for question in dossier.questions) >= len(examples)
+def test_all_types_are_made_of_every_label(examples: list[LabelState]) -> None:
+    for state in examples:
+        kinds = {question.type for question in state.questions}
+        assert kinds >= {"factual", "refusal"}, state.identity.source.name
+    assert sum(question.type == "multihop" for state in examples for question in state.questions) >= len(examples)
 
 
-def test_gold_passages_exist_and_hold_the_answers_numbers(examples: list[Dossier]) -> None:
-    for dossier in examples:
-        for question in dossier.questions:
-            texts = [dossier.passages[index].text for index in question.gold_passages]
+def test_gold_passages_exist_and_hold_the_answers_numbers(examples: list[LabelState]) -> None:
+    for state in examples:
+        for question in state.questions:
+            texts = [state.passages[index].text for index in question.gold_passages]
             assert bool(texts) == (question.type != "refusal")
             assert len(question.gold_codes) == len(question.gold_has_answer) == len(texts)
             if question.type == "factual":
@@ -60,39 +66,39 @@ def test_gold_passages_exist_and_hold_the_answers_numbers(examples: list[Dossier
                 assert set(re.findall(r"\d+(?:[.,]\d+)*", question.answer)) <= held, question
 
 
-def test_refusal_entities_are_nowhere_in_the_label(examples: list[Dossier]) -> None:
-    for dossier in examples:
-        raw = read_source(dossier.identity.source)
+def test_refusal_entities_are_nowhere_in_the_label(examples: list[LabelState]) -> None:
+    for state in examples:
+        raw = read_source(state.identity.source)
         document = next(one for one in raw if isinstance(one, tuple))[1].decode().casefold()
-        for question in dossier.questions:
+        for question in state.questions:
             if question.type == "refusal":
                 assert question.entity.casefold() in question.question.casefold()
                 assert question.entity.casefold() not in document
 
 
-def test_ids_are_unique_and_repeatable(examples: list[Dossier]) -> None:
-    ids = [question.id for dossier in examples for question in dossier.questions]
+def test_ids_are_unique_and_repeatable(examples: list[LabelState]) -> None:
+    ids = [question.id for state in examples for question in state.questions]
     assert len(ids) == len(set(ids))
-    again = build([dossier.identity for dossier in reversed(examples)])
-    assert sorted(ids) == sorted(question.id for dossier in again for question in dossier.questions)
+    again = build([state.identity for state in reversed(examples)])
+    assert sorted(ids) == sorted(question.id for state in again for question in state.questions)
 
 
-def test_amounts_bound_what_is_asked(examples: list[Dossier]) -> None:
-    labels = [dossier.identity for dossier in examples[:2]]
-    few = build(labels, Amounts(passages=2, section_pairs=1, refusals=1))
-    assert [len(dossier.contexts) for dossier in few] == [4, 4]
-    other_seed = build(labels, Amounts(seed=1))
+def test_amounts_bound_what_is_asked(examples: list[LabelState]) -> None:
+    labels = [state.identity for state in examples[:2]]
+    few = build(labels, GenerationConfig(passages=2, section_pairs=1, refusals=1))
+    assert [len(state.contexts) for state in few] == [4, 4]
+    other_seed = build(labels, GenerationConfig(seed=1))
     assert [c.id for d in other_seed for c in d.contexts] != [c.id for d in examples[:2] for c in d.contexts]
 
 
-def test_a_document_that_vanished_or_broke_is_a_reject(examples: list[Dossier], tmp_path: Path) -> None:
+def test_a_document_that_vanished_or_broke_is_a_reject(examples: list[LabelState], tmp_path: Path) -> None:
     (tmp_path / "broken.xml").write_text("<document")
     gone = Identity("gone", 1, "", "", "", [], "", Source(str(tmp_path / "gone.xml")))
     broken = Identity("broken", 1, "", "", "", [], "", Source(str(tmp_path / "broken.xml")))
-    dossiers = build([gone, broken, examples[0].identity])
-    reasons = [reject.reason for dossier in dossiers[:2] for reject in dossier.rejects]
+    states = build([gone, broken, examples[0].identity])
+    reasons = [reject.reason for state in states[:2] for reject in state.rejects]
     assert reasons == ["unreadable", "not_well_formed"]
-    assert [q.id for q in dossiers[2].questions] == [q.id for q in examples[0].questions]
+    assert [q.id for q in states[2].questions] == [q.id for q in examples[0].questions]
 
 
 def test_a_missing_row_is_noticed() -> None:

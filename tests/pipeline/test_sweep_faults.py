@@ -86,7 +86,7 @@ def struck(
 ) -> int:
     """An evaluation that is struck once the server has seen so many calls; its exit code."""
     process = subprocess.Popen(
-        line(server, benchmark, out),
+        [*line(server, benchmark, out), "--executor", "ray"],
         cwd=REPOSITORY,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.PIPE,
@@ -106,18 +106,18 @@ def answered_twice(server: LoopbackServer) -> int:
     return sum(count - 1 for count in server.answered.values())
 
 
-def kill_interviews(driver: subprocess.Popen[str]) -> None:
-    process = process_of(driver.pid, "ray::Interviews")
+def kill_asking_process(driver: subprocess.Popen[str]) -> None:
+    process = process_of(driver.pid, "ray::AskWorker")
     assert process
     os.kill(process, signal.SIGKILL)
 
 
-def test_a_killed_interviewer_is_replaced_without_running_again(
+def test_a_killed_asking_process_is_replaced_without_running_again(
     calm: Path, example_build: Path, server: LoopbackServer, tmp_path: Path
 ) -> None:
     server.latency = 0.1
     out = tmp_path / "run"
-    assert struck(server, example_build, out, kill_interviews, after=100) == 0
+    assert struck(server, example_build, out, kill_asking_process, after=100) == 0
     assert json.loads((out / "run.json").read_text())["status"] == "complete"
     assert found(out) == found(calm)
     assert answered_twice(server) <= LOST_WITH_A_PROCESS

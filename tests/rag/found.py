@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from fdarx_core.records import Chunk, Found
+from fdarx_core.records import Chunk, SearchHit
 
 
 def chunk(name: str, text: str = "", **fields: Any) -> Chunk:
@@ -12,5 +12,5 @@ def chunk(name: str, text: str = "", **fields: Any) -> Chunk:
     return Chunk(**{"id": name, "text": text or name, **shared, **fields})
 
 
-def found(name: str, score: float = 0.0, text: str = "", **fields: Any) -> Found:
-    return Found(chunk(name, text, **fields), score)
+def found(name: str, score: float = 0.0, text: str = "", **fields: Any) -> SearchHit:
+    return SearchHit(chunk(name, text, **fields), score)

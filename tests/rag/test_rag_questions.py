@@ -10,9 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fdarx_core.rag.lead_ins import without_lead_ins
-from fdarx_core.rag.questions import read_questions
-from fdarx_core.rag.titles import same_title
+from fdarx_core.rag.metrics import same_title
+from fdarx_core.rag.questions import read_questions, without_lead_ins
 from fdarx_core.storage import StorageError
 
 TITLE = "Cleaning of Filling Lines, Tanks, and Hoses Guidance for Industry"

@@ -7,10 +7,10 @@ from statistics import mean
 
 import pytest
 
-from fdarx_core.evaluation.grid import Grid, as_text
+from fdarx_core.evaluation.tables import ResultTable, table_text
 from fdarx_core.rag import tables
 from fdarx_core.rag.figures import differences, figures, title_figures
-from fdarx_core.rag.usage import usage
+from fdarx_core.rag.metrics import summarize_usage
 from fdarx_core.records import RagAnswer, RagFigure, RagScore, TitleRank
 from tests.report.synthetic_rag import WHAT, SyntheticRag
 
@@ -109,14 +109,14 @@ def test_usage_counts_every_answer_and_times_those_that_did_not_fail() -> None:
                   cost=0.5, search_s=seconds, answer_s=1)
         for at, (outcome, seconds) in enumerate([("answered", 1), ("answered", 2), ("refused", 3), ("failed", 99)])
     ]  # fmt: skip
-    [one] = usage(rows)
+    [one] = summarize_usage(rows)
     assert (one.answered, one.refused, one.failed, one.requests, one.cost) == (2, 1, 1, 8, 2.0)
     assert (one.search_p50, one.total_p50) == (2, 3) and one.total_p95 == pytest.approx(3.9)
-    [none] = usage(rows[3:])
+    [none] = summarize_usage(rows[3:])
     assert none.total_p50 is None and none.failed == 1
 
 
-def cells(grid: Grid) -> dict[str, list[float | None]]:
+def cells(grid: ResultTable) -> dict[str, list[float | None]]:
     return {name: [entry.value if entry else None for entry in entries] for name, entries in grid.rows}
 
 
@@ -168,13 +168,13 @@ def test_tables_as_text_fit_a_terminal(made: SyntheticRag, found: list[RagFigure
         *(make(found, WHAT) for make in (tables.table_2, tables.table_3, tables.table_4, tables.table_5)),
         tables.documents_table(found, WHAT),
         tables.retrievers_table(title_figures(made.ranks, seed=1, resamples=20)),
-        tables.usage_table(usage(made.answers), WHAT),
+        tables.usage_table(summarize_usage(made.answers), WHAT),
     ]
     for grid in grids:
-        assert all(len(line) <= 100 for line in as_text(grid).splitlines())
+        assert all(len(line) <= 100 for line in table_text(grid).splitlines())
 
 
 def test_the_usage_table_is_per_question(made: SyntheticRag) -> None:
-    grid = tables.usage_table(usage(made.answers), WHAT)
+    grid = tables.usage_table(summarize_usage(made.answers), WHAT)
     assert [name for name, _ in grid.rows] == list(WHAT.strategies.values())
     assert [entry.value for entry in grid.rows[0][1][-4:] if entry] == pytest.approx([2, 9, 0.12, 2])

@@ -6,10 +6,9 @@ from typing import Any
 
 import pytest
 
+from fdarx_core.rag.search import SearchQuery
 from fdarx_core.rag.strategies import ABLATIONS, STRATEGIES, Strategy
-from fdarx_core.rag.tasks import MORE_QUESTIONS
-from fdarx_core.rag.tasks.more_questions import MoreQuestionsReply
-from fdarx_core.rag.tools import Search
+from fdarx_core.rag.tasks import MORE_QUESTIONS, MoreQuestionsReply
 
 ALL = STRATEGIES | ABLATIONS
 QUESTION = "How long are batch records kept?"
@@ -17,7 +16,7 @@ MORE = MoreQuestionsReply(questions=["a?", "b?", "c?"])
 
 
 def replies_to(strategy: Strategy) -> list[Any]:
-    return [MORE if task is MORE_QUESTIONS else "They are kept a year." for task, _ in strategy.asks(QUESTION)]
+    return [MORE if task is MORE_QUESTIONS else "They are kept a year." for task, _ in strategy.calls(QUESTION)]
 
 
 def test_the_titles_are_the_papers() -> None:
@@ -33,15 +32,15 @@ def test_the_titles_are_the_papers() -> None:
 
 
 def test_each_searches_with_its_texts() -> None:
-    made_up = Search("They are kept a year.", 24, is_question=False)
+    made_up = SearchQuery("They are kept a year.", 24, is_question=False)
     expected = {
-        "question": [Search(QUESTION, 24, is_question=True)],
+        "question": [SearchQuery(QUESTION, 24, is_question=True)],
         "hypothetical_answer": [made_up],
-        "qa_rag": [Search(QUESTION, 12, is_question=True), Search(made_up.text, 12, is_question=False)],
+        "qa_rag": [SearchQuery(QUESTION, 12, is_question=True), SearchQuery(made_up.text, 12, is_question=False)],
         "hyde": [made_up],
-        "multiquery": [Search(text, 6, is_question=True) for text in (QUESTION, "a?", "b?", "c?")],
-        "question_half": [Search(QUESTION, 12, is_question=True)],
-        "hypothetical_answer_half": [Search(made_up.text, 12, is_question=False)],
+        "multiquery": [SearchQuery(text, 6, is_question=True) for text in (QUESTION, "a?", "b?", "c?")],
+        "question_half": [SearchQuery(QUESTION, 12, is_question=True)],
+        "hypothetical_answer_half": [SearchQuery(made_up.text, 12, is_question=False)],
     }
     assert {name: one.searches(QUESTION, replies_to(one), 24) for name, one in ALL.items()} == expected
 
@@ -50,8 +49,8 @@ def test_each_searches_with_its_texts() -> None:
 def test_without_a_reply_the_question_draws_its_share(name: str) -> None:
     strategy = ALL[name]
     whole = 12 if name in ABLATIONS else 24
-    lost = [None for _ in strategy.asks(QUESTION)]
-    assert strategy.searches(QUESTION, lost, 24) == [Search(QUESTION, whole, is_question=True)]
+    lost = [None for _ in strategy.calls(QUESTION)]
+    assert strategy.searches(QUESTION, lost, 24) == [SearchQuery(QUESTION, whole, is_question=True)]
 
 
 @pytest.mark.parametrize("candidates", [1, 2, 3, 7, 24, 1000])
@@ -65,7 +64,7 @@ def test_the_shares_add_up(name: str, candidates: int) -> None:
 
 
 def test_who_is_asked() -> None:
-    assert {name: strategy.role for name, strategy in ALL.items() if strategy.asks(QUESTION)} == {
+    assert {name: strategy.role for name, strategy in ALL.items() if strategy.calls(QUESTION)} == {
         "hypothetical_answer": "hypothesis",
         "qa_rag": "hypothesis",
         "hypothetical_answer_half": "hypothesis",
@@ -76,5 +75,5 @@ def test_who_is_asked() -> None:
 
 @pytest.mark.parametrize("name", ALL)
 def test_what_is_asked_can_be_rendered(name: str) -> None:
-    for task, slots in ALL[name].asks("{{ question }} <b>"):
+    for task, slots in ALL[name].calls("{{ question }} <b>"):
         assert "{{ question }} <b>" in task.request(slots, endpoint="m").messages[-1]["content"]

@@ -9,27 +9,23 @@ from typing import Any
 
 import pyarrow as pa
 
-from fdarx_core.evaluation.cell import CellKey
-from fdarx_core.evaluation.cells import cells_of
-from fdarx_core.evaluation.comparisons import comparisons
-from fdarx_core.evaluation.figures import figures, retrieval_figures
-from fdarx_core.evaluation.groups import length_edges
-from fdarx_core.evaluation.scoring import describe, score, score_ranking
-from fdarx_core.labels.topics import TOPICS
+from fdarx_core.evaluation.figures import CellKey, comparisons, figures, filled_cells, length_edges, retrieval_figures
+from fdarx_core.evaluation.scoring import question_features, score, score_ranking
+from fdarx_core.labels.loinc import TOPICS
 from fdarx_core.records import (
     NO_ANSWER,
-    Cell,
     Comparison,
     Equivalence,
     Figure,
     Grade,
+    LabelSummary,
     Passage,
     Prediction,
     QuestionAnswer,
     Ranking,
     RetrievalScore,
     Score,
-    Subject,
+    SettingProgress,
     content_id,
     to_table,
 )
@@ -75,10 +71,10 @@ class SyntheticEvaluation:
     def _write_label(self, number: int) -> None:
         set_id, drug = f"set-{number:04d}", DRUGS[number % len(DRUGS)]
         self.passages = make_passages(set_id, drug, self.random)
-        subject = Subject(set_id, drug, True, len(self.passages), 4000 * (number + 1))
+        subject = LabelSummary(set_id, drug, True, len(self.passages), 4000 * (number + 1))
         questions = make_questions(set_id, drug, self.passages)
         equivalences = [Equivalence(q.id, set_id, q.gold_passages[:1], [5], ["near_duplicate"]) for q in questions[:1]]
-        self._put("subjects", number, [subject], Subject)
+        self._put("subjects", number, [subject], LabelSummary)
         self._put("passages", number, self.passages, Passage)
         self._put("questions", number, questions, QuestionAnswer)
         self._put("equivalences", number, equivalences, Equivalence)
@@ -92,7 +88,7 @@ class SyntheticEvaluation:
         self,
         model: str,
         number: int,
-        subject: Subject,
+        subject: LabelSummary,
         questions: list[QuestionAnswer],
         rankings: dict[tuple[str, str], Ranking],
     ) -> None:
@@ -106,7 +102,7 @@ class SyntheticEvaluation:
                 grade = self._grade(question, prediction)
                 predictions.append(prediction)
                 grades.append(grade)
-                described = describe(question, subject, {p.doc_chunk_index: p for p in self.passages})
+                described = question_features(question, subject, {p.doc_chunk_index: p for p in self.passages})
                 row = score(described, question, prediction, grade, self.same.get(question.id))
                 self.scores[CellKey(model, setting, retriever)].append(row)
         self._put(f"predictions/{model}", number, predictions, Prediction)
@@ -164,11 +160,11 @@ class SyntheticEvaluation:
         return Ranking(question.id, question.set_id, retriever, ranked[:10])
 
     def _score_rankings(
-        self, subject: Subject, questions: list[QuestionAnswer], rankings: dict[tuple[str, str], Ranking]
+        self, subject: LabelSummary, questions: list[QuestionAnswer], rankings: dict[tuple[str, str], Ranking]
     ) -> None:
         by_index = {passage.doc_chunk_index: passage for passage in self.passages}
         for question in questions:
-            described = describe(question, subject, by_index)
+            described = question_features(question, subject, by_index)
             for name in RETRIEVERS:
                 row = score_ranking(described, question, rankings[question.id, name], self.same.get(question.id))
                 if row is not None:
@@ -184,10 +180,10 @@ class SyntheticEvaluation:
         whole = {key: table for key, table in tables.items() if key[0] != BROKEN}
         compared = comparisons(whole, seed=0, resamples=100, flips=200)
         write_records(self.run.file("comparisons.parquet"), compared, Comparison)
-        write_records(self.run.file("cells.parquet"), cells_of(self._cells(tables), tables), Cell)
+        write_records(self.run.file("cells.parquet"), filled_cells(self._cells(tables), tables), SettingProgress)
 
-    def _cells(self, tables: dict[CellKey, pa.Table]) -> list[Cell]:
-        cells = [Cell(*key, "done", due=table.num_rows) for key, table in tables.items()]
+    def _cells(self, tables: dict[CellKey, pa.Table]) -> list[SettingProgress]:
+        cells = [SettingProgress(*key, "done", due=table.num_rows) for key, table in tables.items()]
         for cell in cells:
             if cell.model == BROKEN:
                 cell.status, cell.reason = "incomplete", "the server answered 500 to every request"

@@ -5,15 +5,14 @@ from __future__ import annotations
 from functools import cached_property
 from random import Random
 
-from fdarx_core.factuality.rows import FactualityRows
-from fdarx_core.factuality.scores import Weights, score_of
-from fdarx_core.factuality.summary import Summary, summarise
-from fdarx_core.factuality.verdicts import verdicts_of
+from fdarx_core.factuality.figures import FactualityRows
+from fdarx_core.factuality.scores import Weights, score_of, verdicts_of
+from fdarx_core.factuality.tables import Summary, summarise
 from fdarx_core.records import CheckedAnswer, Claim, Evidence, PairVerdict, SafetyFlag, to_table
-from fdarx_core.report.factuality import ExaminedAnswer, FactualityResults, Method
+from fdarx_core.report.factuality_page import FactualityResults, ScoredAnswer, ScoringMethod
 
 ENGINE = "baseline"
-METHOD = Method(
+METHOD = ScoringMethod(
     claims="baseline", entailment=ENGINE, evidence="labels:build", similarity="word F1", threshold=0.7, k=5,
     weights=Weights(), compared="tiny-nli",
 )  # fmt: skip
@@ -68,7 +67,7 @@ class SyntheticFactuality:
             section=f"2.{number} Dosing", set_id=f"s{number}", drug="velocimab",
         )  # fmt: skip
 
-    def _examined(self, number: int, model: str) -> ExaminedAnswer:
+    def _examined(self, number: int, model: str) -> ScoredAnswer:
         name = f"a{number}-{model}"
         parts = [part.format(n=5 * number) for part in _PARTS[: self._dice.randrange(len(_PARTS) + 1)]]
         text = f"{self._hostile} Well: " + "; and ".join(parts) + ". That is all." if parts else ""
@@ -88,7 +87,7 @@ class SyntheticFactuality:
         flags = self._flags(answer, claims)
         found = {one.id: one for one in self.passages if any(pair.evidence_id == one.id for pair in pairs)}
         score = score_of(answer, claims, verdicts, pairs, self._dice.random(), flags, engine=ENGINE)
-        return ExaminedAnswer(answer, score, claims, verdicts, pairs, found, flags)
+        return ScoredAnswer(answer, score, claims, verdicts, pairs, found, flags)
 
     def _claim(self, answer: CheckedAnswer, number: int, text: str) -> Claim:
         start = answer.answer.index(text)

@@ -5,13 +5,12 @@ from __future__ import annotations
 from random import Random
 
 from fdarx_core.rag.figures import differences, figures, title_figures
-from fdarx_core.rag.metrics import context_precision
-from fdarx_core.rag.tables import Comparison
-from fdarx_core.rag.usage import usage
+from fdarx_core.rag.metrics import context_precision, summarize_usage
+from fdarx_core.rag.tables import ComparisonNames
 from fdarx_core.records import RagAnswer, RagQuestion, RagScore, TitleRank
-from fdarx_core.report.rag import RagResults
+from fdarx_core.report.rag_page import RagResults
 
-WHAT = Comparison(
+WHAT = ComparisonNames(
     strategies={
         "qa_rag": "Question(12) + Hypothetical answer(12)",
         "multiquery": "Multiquery questions(24)",
@@ -63,7 +62,7 @@ class SyntheticRag:
             questions=self.questions,
             figures=figures(self.scores, seed=3, resamples=200),
             differences=differences(self.scores, seed=3, resamples=200, flips=200),
-            usages=usage(self.answers),
+            usages=summarize_usage(self.answers),
             by_retriever=title_figures(self.ranks, seed=3, resamples=200),
         )
 

@@ -9,8 +9,7 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from fdarx_core.labels.loinc import SECTION_NAMES
-from fdarx_core.labels.topics import TOPICS
+from fdarx_core.labels.loinc import SECTION_NAMES, TOPICS
 from fdarx_core.records import Label, Passage, QuestionAnswer, Reject, StageCount, content_id
 from fdarx_core.storage import RunDirectory, write_records
 

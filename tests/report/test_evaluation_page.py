@@ -13,12 +13,19 @@ from typing import Any, TypeVar
 import pytest
 from lxml import html as lxml_html
 
-from fdarx_core.evaluation.tasks.grade_answer import FAULTS
-from fdarx_core.records import Cell, Comparison, Equivalence, Figure, Grade, Passage, Prediction, QuestionAnswer
-from fdarx_core.report.evaluation import build_comparison_page, build_evaluation_report, row_name, run_names
-from fdarx_core.report.evaluation.dossier import BUDGET
-from fdarx_core.report.evaluation.wording import FAULT_MEANINGS
-from fdarx_core.report.evaluation.wrong import IN_ALL, PER_CELL, collect_wrong, kind_of
+from fdarx_core.evaluation.grading import FAULTS
+from fdarx_core.records import (
+    Comparison,
+    Equivalence,
+    Figure,
+    Grade,
+    Passage,
+    Prediction,
+    QuestionAnswer,
+    SettingProgress,
+)
+from fdarx_core.report.evaluation_page import build_comparison_page, build_evaluation_report, row_name, run_names
+from fdarx_core.report.wrong_answers import BUDGET, FAULT_MEANINGS, IN_ALL, PER_CELL, collect_wrong, kind_of
 from fdarx_core.storage import RunDirectory, read_records, write_records
 from tests.report.synthetic_evaluation import BROKEN, MODELS, SyntheticEvaluation, make_evaluation
 
@@ -312,8 +319,8 @@ def test_text_from_labels_and_models_is_escaped(tmp_path: Path) -> None:
         made.run, "questions", QuestionAnswer, question=HOSTILE, answer=HOSTILE, drug_name=HOSTILE, category=HOSTILE
     )
     rewrite(made.run, "passages", Passage, text=HOSTILE, section_path=HOSTILE)
-    cells = [replace(one, reason=HOSTILE) for one in read_records(made.run.file("cells.parquet"), Cell)]
-    write_records(made.run.file("cells.parquet"), cells, Cell)
+    cells = [replace(one, reason=HOSTILE) for one in read_records(made.run.file("cells.parquet"), SettingProgress)]
+    write_records(made.run.file("cells.parquet"), cells, SettingProgress)
     page = build_evaluation_report(made.finish(), {"notes": [HOSTILE]})
     assert (
         "<img src=x" not in page and "<script>alert" not in page and "<!--" not in page.split("</style>")[1][-200_000:]
@@ -340,8 +347,8 @@ def test_page_can_be_made_before_the_run_is_finished(tmp_path: Path) -> None:
 
 def test_a_run_in_which_nothing_came_through_still_has_a_page(tmp_path: Path) -> None:
     made = SyntheticEvaluation(tmp_path / "run", labels=0)
-    cell = Cell("m", "full_label", "", "skipped", "the benchmark holds no label texts")
-    write_records(made.run.file("cells.parquet"), [cell], Cell)
+    cell = SettingProgress("m", "full_label", "", "skipped", "the benchmark holds no label texts")
+    write_records(made.run.file("cells.parquet"), [cell], SettingProgress)
     page = build_evaluation_report(made.finish())
     assert "the benchmark holds no label texts" in page
     assert "There are none." in page

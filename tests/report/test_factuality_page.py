@@ -11,8 +11,7 @@ from typing import Any
 import pytest
 from lxml import html as lxml_html
 
-from fdarx_core.report.factuality import ExaminedAnswer, factuality_page
-from fdarx_core.report.factuality.sample import SHOWN, collect, kind_of
+from fdarx_core.report.factuality_page import SHOWN, ScoredAnswer, collect, factuality_page, kind_of
 from tests.report.synthetic_factuality import METHOD, SyntheticFactuality
 
 HOSTILE = (
@@ -49,7 +48,13 @@ def answer_of(item: Any) -> str:
 
 def test_the_page_has_its_parts_and_loads_nothing(page: str) -> None:
     tree = parsed(page)
-    assert [text_of(heading) for heading in tree.iter("h2")] == ["Summary", "Tables", "Figures", "Answers", "The run"]
+    assert [text_of(heading) for heading in tree.iter("h2")] == [
+        "Summary",
+        "Tables",
+        "Figures",
+        "Answers",
+        "The run",
+    ]
     ids = [element.get("id") for element in tree.iter() if element.get("id")]
     assert len(ids) == len(set(ids))
     assert {link.get("href")[1:] for link in tree.iter("a")} <= set(ids)
@@ -178,7 +183,7 @@ def test_passages_beyond_the_budget_are_named_without_their_text(made: Synthetic
     assert all(data["passages"][claim["pairs"][0][0]][3] for claim in claims)
 
 
-def _with_own_passages(one: ExaminedAnswer) -> ExaminedAnswer:
+def _with_own_passages(one: ScoredAnswer) -> ScoredAnswer:
     """Each with windows all over a long text, of which none has an end to a word."""
     name = one.answer.id
     evidence = {

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from fdarx_core.report.factuality import factuality_page
+from fdarx_core.report.factuality_page import factuality_page
 from tests.report.synthetic_factuality import SyntheticFactuality
 from tests.serving.browser import browser as chromium
 

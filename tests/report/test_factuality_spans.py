@@ -6,8 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fdarx_core.records import Claim, SafetyFlag
-from fdarx_core.report.factuality.excerpts import MOST, WHOLE, excerpts_of
-from fdarx_core.report.factuality.spans import spans_of
+from fdarx_core.report.answer_viewer import MOST, WHOLE, excerpts_of, spans_of
 
 Range = tuple[int, int]
 

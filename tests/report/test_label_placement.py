@@ -4,16 +4,15 @@ from __future__ import annotations
 
 from itertools import combinations
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
-from fdarx_core.report.evaluation.placement import Box, label_box, place_labels
+from fdarx_core.report.label_placement import Box, label_box, place_labels
 
 NAMES = [f"model-{'x' * (at % 4)}-{at}" for at in range(10)]
 PLACES = st.lists(st.tuples(st.integers(0, 672), st.integers(0, 398)), min_size=10, max_size=10)
 
 
-@settings(max_examples=25, deadline=None)
 @given(PLACES)
 def test_labels_of_ten_models_never_lie_over_each_other(points: list[tuple[int, int]]) -> None:
     spots = place_labels(points, NAMES, (672, 398))

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from lxml import html as lxml_html
 
-from fdarx_core.report.rag import rag_page
+from fdarx_core.report.rag_page import rag_page
 from tests.report.synthetic_rag import WHAT, SyntheticRag
 
 HOSTILE = '</script><script>alert(1)</script><img src=x onerror=alert(2)> & "dose" < 5 mg\' {{ 7 * 7 }}'

@@ -6,27 +6,30 @@ from typing import Any
 
 from lxml import html
 
-from fdarx_core.evaluation.grid import Column, Entry, Grid
-from fdarx_core.report.evaluation import build_evaluation_report
+from fdarx_core.evaluation.tables import IntervalValue, ResultTable, TableColumn
+from fdarx_core.report.evaluation_page import build_evaluation_report
 from fdarx_core.storage import RunDirectory
 from tests.report.synthetic_evaluation import make_evaluation
 
-COLUMNS = [Column("Accuracy", name) for name in ("judge alone", "calibrated", "people alone")]
+COLUMNS = [TableColumn("Accuracy", name) for name in ("judge alone", "calibrated", "people alone")]
 HOSTILE = "<i>hasty</i> · oracle"
 """A model's name may hold anything."""
-ROWS: list[tuple[str, list[Entry | None]]] = [
-    (f"{HOSTILE} (31 of 720)", [Entry(0.8, 0.78, 0.82), Entry(0.7, 0.6, 0.79), Entry(0.69, 0.55, 0.8)]),
-    ("steady · oracle (3 of 720)", [Entry(0.9, 0.88, 0.92), None, None]),
+ROWS: list[tuple[str, list[IntervalValue | None]]] = [
+    (
+        f"{HOSTILE} (31 of 720)",
+        [IntervalValue(0.8, 0.78, 0.82), IntervalValue(0.7, 0.6, 0.79), IntervalValue(0.69, 0.55, 0.8)],
+    ),
+    ("steady · oracle (3 of 720)", [IntervalValue(0.9, 0.88, 0.92), None, None]),
 ]
 
 
-def made(run: RunDirectory, *tables: Grid) -> Any:
+def made(run: RunDirectory, *tables: ResultTable) -> Any:
     return html.fromstring(build_evaluation_report(run, calibrated=tables))
 
 
 def test_tables_stand_whole_and_none_is_the_best(tmp_path: Any) -> None:
     run = make_evaluation(tmp_path / "run", labels=2)
-    grids = [Grid(title, "Answers", COLUMNS, ROWS, ["By anna."]) for title in ("On all", "On factual")]
+    grids = [ResultTable(title, "Answers", COLUMNS, ROWS, ["By anna."]) for title in ("On all", "On factual")]
     page = made(run, *grids)
     section = page.get_element_by_id("calibrated")
     for at, grid in enumerate(grids, 1):
@@ -42,7 +45,7 @@ def test_tables_stand_whole_and_none_is_the_best(tmp_path: Any) -> None:
 
 
 def test_the_figure_s_numbers_are_judge_and_calibrated(tmp_path: Any) -> None:
-    page = made(make_evaluation(tmp_path / "run", labels=2), Grid("On all", "Answers", COLUMNS, ROWS))
+    page = made(make_evaluation(tmp_path / "run", labels=2), ResultTable("On all", "Answers", COLUMNS, ROWS))
     table = page.get_element_by_id("calibrated-figure").xpath(".//details//table")[0]
     assert [cell.text_content() for cell in table.xpath(".//th")] == [
         "Answers", "judge alone", "95 %", "calibrated", "95 %"

@@ -6,10 +6,9 @@ import re
 
 import pytest
 
-from fdarx_core.report.tuning import TuningResults, tuning_page
-from fdarx_core.report.tuning.says import notes, sentences, verdict
-from fdarx_core.tuning.curve import LossPoint
-from fdarx_core.tuning.measures import BASE, TUNED, ExamAnswer, TuningFigure
+from fdarx_core.report.tuning_page import TuningResults, notes, sentences, tuning_page, verdict
+from fdarx_core.tuning.evaluation import BASE, TUNED, ScoredAnswer, TuningFigure
+from fdarx_core.tuning.training import LossPoint
 
 HOSTILE = "</script><script>alert(1)</script>"
 INFO = {
@@ -37,9 +36,9 @@ FIGURES = [
 ]
 
 
-def answered(number: int, text: str = "") -> list[ExamAnswer]:
+def answered(number: int, text: str = "") -> list[ScoredAnswer]:
     return [
-        ExamAnswer(f"{at}", "g", model, HOSTILE, "the reference", text or f"{model} {at}", 1.0, 0.5)
+        ScoredAnswer(f"{at}", "g", model, HOSTILE, "the reference", text or f"{model} {at}", 1.0, 0.5)
         for at in range(number)
         for model in (BASE, TUNED)
     ]

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from fdarx_core.records import Chunk
-from fdarx_core.retrieval.collection import Vectors
+from fdarx_core.retrieval.encoders import Vectors
 from fdarx_core.retrieval.index import EncoderInfo
 
 ENCODER = EncoderInfo("hashing", "f00d", 8)

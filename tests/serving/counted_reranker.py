@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from fdarx_core.retrieval.rerank import BgeReranker
-from serving.reranker import Reranker
+from fdarx_core.retrieval.encoders import BgeReranker
+from serving.qa_rag import RerankerDeployment
 
 
-class Counted(Reranker):
+class Counted(RerankerDeployment):
     """Tells the sizes of the model's calls."""
 
     def __init__(self, directory: str) -> None:

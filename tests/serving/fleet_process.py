@@ -1,6 +1,6 @@
 """`fdarx evaluate --deploy` with plain models in the place of vLLM's, in a process that can be interrupted or killed.
 
-python tests/serving/fleet_process.py WARDEN_PATIENCE_S OPTION...
+python tests/serving/fleet_process.py WATCHDOG_TIMEOUT_S OPTION...
 """
 
 from __future__ import annotations
@@ -12,10 +12,10 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
 import jobs.deploying
+import serving.applications
 import serving.models
-import serving.warden
-from jobs.evaluate import main
-from tests.serving.plain_models import build
+from jobs.cli import main
+from tests.serving.fake_models import build
 
 
 def find_spec(name: str) -> Any:
@@ -26,5 +26,5 @@ def find_spec(name: str) -> Any:
 if __name__ == "__main__":
     vars(jobs.deploying)["find_spec"] = find_spec
     serving.models.build = build
-    serving.warden.PATIENCE_S = float(sys.argv[1])
-    sys.exit(main(sys.argv[2:]))
+    serving.applications.WATCHDOG_TIMEOUT_S = float(sys.argv[1])
+    sys.exit(main(["evaluate", *sys.argv[2:]]))

@@ -1,4 +1,5 @@
-"""A stand-in for the service, to try the page against: its JSON and events with invented drugs, no search, no model."""
+"""A stand-in for the service to test the web page against: its JSON and events for invented drugs, without search and
+model."""
 
 from __future__ import annotations
 
@@ -12,6 +13,7 @@ from typing import Any
 
 import orjson
 import uvicorn
+from playwright.sync_api import Page, expect
 from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import FileResponse, Response, StreamingResponse
@@ -62,7 +64,7 @@ STRATEGIES = (
 
 
 @dataclass
-class Play:
+class Behaviour:
     """How the stand-in behaves until told otherwise."""
 
     answer: str = ANSWER
@@ -85,7 +87,7 @@ class PageServer:
     """What the stand-in was asked, and how it plays. `stopped` counts answers whose reader left before their end."""
 
     url: str = ""
-    play: Play = field(default_factory=Play)
+    play: Behaviour = field(default_factory=Behaviour)
     asked: list[dict[str, Any]] = field(default_factory=list)
     stopped: int = 0
 
@@ -232,3 +234,17 @@ def _json(data: dict[str, Any]) -> Response:
 def _error(status: int, message: str, headers: dict[str, str] | None = None) -> Response:
     body = {"error": {"type": "error", "message": message, "param": None}}
     return Response(orjson.dumps(body), status, headers, media_type="application/json")
+
+
+QUESTION = "What is the recommended dose of velocimab tablets?"
+
+
+def ask(page: Page, question: str = QUESTION, state: str = "answered") -> None:
+    page.fill("#question", question)
+    page.press("#question", "Enter")
+    expect(page.locator("article").first).to_have_attribute("data-state", state)
+
+
+def reads(answer: str) -> str:
+    """An answer as the page's text has it: each citation a button."""
+    return answer.replace("[1, 3]", "[1][3]")

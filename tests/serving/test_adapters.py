@@ -10,9 +10,9 @@ import pytest
 
 from fdarx_core.llm import ModelsError
 from fdarx_core.storage import Location
-from serving.adapters import CONFIG, AdapterRefused, read
+from serving.adapters import CONFIG, AdapterError, fetch_adapter
 from serving.models import build
-from serving.served import ServedModel
+from serving.served_model import ServedModel
 
 WEIGHTS = bytes(range(256))
 
@@ -37,7 +37,7 @@ def folder(tmp_path: Path) -> Location:
 
 
 def test_one_on_a_disk_is_read_where_it_is(folder: Location, tmp_path: Path) -> None:
-    assert read(folder, "adapter", 16, tmp_path / "copies") == tmp_path / "tuned" / "adapter"
+    assert fetch_adapter(folder, "adapter", 16, tmp_path / "copies") == tmp_path / "tuned" / "adapter"
 
 
 @pytest.mark.s3
@@ -45,11 +45,11 @@ def test_one_on_a_disk_is_read_where_it_is(folder: Location, tmp_path: Path) -> 
 def test_one_on_s3_is_copied_and_read_anew_each_time(bucket: Location, tmp_path: Path) -> None:
     for rank in (8, 16):
         saved(bucket / "runs/tuned", "adapter", {"r": rank})
-        found = read(bucket / "runs/tuned", "adapter", 16, tmp_path)
+        found = fetch_adapter(bucket / "runs/tuned", "adapter", 16, tmp_path)
         assert (found, (found / "adapter_model.safetensors").read_bytes()) == (tmp_path / "adapter", WEIGHTS)
         assert json.loads((found / CONFIG).read_text()) == {"r": rank}
-    with pytest.raises(AdapterRefused, match=r"no adapter 'other' in s3://.*/runs/tuned, which holds adapter$"):
-        read(bucket / "runs/tuned", "other", 16, tmp_path)
+    with pytest.raises(AdapterError, match=r"no adapter 'other' in s3://.*/runs/tuned, which holds adapter$"):
+        fetch_adapter(bucket / "runs/tuned", "other", 16, tmp_path)
 
 
 @pytest.mark.parametrize(
@@ -66,15 +66,15 @@ def test_one_on_s3_is_copied_and_read_anew_each_time(bucket: Location, tmp_path:
     ],
 )
 def test_what_can_not_be_had_is_explained(folder: Location, tmp_path: Path, name: str, status: int, says: str) -> None:
-    with pytest.raises(AdapterRefused, match=says) as raised:
-        read(folder, name, 16, tmp_path / "copies")
+    with pytest.raises(AdapterError, match=says) as raised:
+        fetch_adapter(folder, name, 16, tmp_path / "copies")
     assert raised.value.status == status
     assert "\n" not in raised.value.reason
 
 
 def test_a_folder_that_holds_none_says_so(tmp_path: Path) -> None:
-    with pytest.raises(AdapterRefused, match=r"which holds none \(no folder with adapter_config.json\)"):
-        read(Location(tmp_path), "adapter", 16, tmp_path)
+    with pytest.raises(AdapterError, match=r"which holds none \(no folder with adapter_config.json\)"):
+        fetch_adapter(Location(tmp_path), "adapter", 16, tmp_path)
 
 
 @pytest.mark.parametrize(

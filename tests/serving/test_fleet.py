@@ -17,13 +17,13 @@ from ray import serve
 from ray.cluster_utils import Cluster
 
 from fdarx_core.llm import ModelsError
-from serving.applications import nodes
+from serving.applications import cluster_nodes
 from serving.fleet import ServeFleet
-from serving.served import load_served
+from serving.served_model import load_served
 from tests.conftest import REPOSITORY
 from tests.jobs.evaluating import cells, models_file
 from tests.llm.loopback_server import LoopbackServer
-from tests.serving.plain_models import JUDGEMENT, build, served_file
+from tests.serving.fake_models import JUDGEMENT, build, served_file
 from tests.serving.service_process import free_port
 
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(600)]
@@ -80,7 +80,7 @@ def until(holds: Callable[[], bool], what: str) -> None:
 
 
 def lasting() -> list[str]:
-    """The names of all that outlives a process: Serve, its replicas, wardens."""
+    """The names of all that outlives a process: Serve, its replicas, watchdogs."""
     found: list[dict[str, str]] = ray.util.list_named_actors(all_namespaces=True)
     return [one["name"] for one in found]
 
@@ -115,6 +115,7 @@ def test_two_models_are_asked_and_those_that_cannot_start_are_explained(
     assert lasting() == []
 
 
+@pytest.mark.nightly
 def test_an_interrupted_sweep_takes_its_models_down_and_leaves_others_alone(
     job: Callable[..., subprocess.Popen[str]], tmp_path: Path
 ) -> None:
@@ -128,7 +129,7 @@ def test_an_interrupted_sweep_takes_its_models_down_and_leaves_others_alone(
         assert interrupted.wait(WITHIN_S) == 130, said(tmp_path)
         assert list(serve.status().applications) == ["theirs"]
         assert serve.status().applications["theirs"].status == "RUNNING"
-        assert not [name for name in lasting() if "warden" in name]
+        assert not [name for name in lasting() if "watchdog" in name]
     finally:
         serve.shutdown()  # type: ignore[no-untyped-call]
 
@@ -140,6 +141,7 @@ def test_a_killed_sweep_leaves_nothing_running(job: Callable[..., subprocess.Pop
     until(lambda: lasting() == [], "all is gone")
 
 
+@pytest.mark.nightly
 def test_what_takes_too_long_is_given_up(address: str, tmp_path: Path) -> None:
     told: list[str] = []
     [slow] = served(tmp_path, "slow", engine={"fault": "slow"}, start_within_s=2)
@@ -150,6 +152,7 @@ def test_what_takes_too_long_is_given_up(address: str, tmp_path: Path) -> None:
     assert lasting() == []
 
 
+@pytest.mark.nightly
 def test_models_take_turns_where_there_is_no_room_for_both(address: str, tmp_path: Path) -> None:
     one, other = (load_served(file) for file in served(tmp_path, "one", "other", cpus=2.5))
     with ServeFleet([one, other], "", build, lambda line: None) as fleet:
@@ -162,7 +165,7 @@ def test_models_take_turns_where_there_is_no_room_for_both(address: str, tmp_pat
 def test_a_cluster_that_grows_is_waited_for(address: str, tmp_path: Path) -> None:
     """Until it does, the model waits; it is not said that there is no room."""
     [cards] = served(tmp_path, "cards", device="gpu", tensor_parallel=2)
-    assert not any(node.gpus for node in nodes())
+    assert not any(node.gpus for node in cluster_nodes())
     with ServeFleet([load_served(cards)], "", build, lambda line: None, gpus=2) as fleet:
         fleet.tend({"cards"})
         assert not fleet.failed("cards") and "cards starting" in fleet.state()

@@ -8,7 +8,7 @@ from typing import Any
 import aiohttp
 import pytest
 
-from tests.serving.http_world import Service, service
+from tests.serving.local_service import Service, service
 
 
 @pytest.fixture(scope="module")

@@ -8,7 +8,7 @@ from typing import Any
 import orjson
 import pytest
 
-from tests.serving.http_world import LocalWorld, Reply, Service, by_server, service
+from tests.serving.local_service import LocalBackend, Reply, Service, by_server, service
 
 QUESTION = "What is the recommended dose of velocimab?"
 USER = {"role": "user", "content": QUESTION}
@@ -123,7 +123,7 @@ def test_models_are_corpora_with_strategies(served: Service) -> None:
 
 
 def test_without_its_model_a_chat_lists_what_was_found() -> None:
-    with service(LocalWorld(by_server("http://127.0.0.1:9/v1", max_tries=1))) as served:
+    with service(LocalBackend(by_server("http://127.0.0.1:9/v1", max_tries=1))) as served:
         told = chat(served).json()
         said = told["choices"][0]["message"]["content"]
         assert "no answer" in said and "[1] Velocimab — DOSAGE" in said and told["fdarx"]["degraded"]

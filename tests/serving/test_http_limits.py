@@ -14,11 +14,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from serving.http import KeysError, add_key
-from serving.http.keys import Keys, given_key
-from serving.http.limits import Full, Rate, Room
+from serving.http import ApiKeysError, add_key
+from serving.http.access import (
+    CapacityExceeded,
+    ClientRateLimiter,
+    ConcurrencyLimiter,
+    key_of_request,
+    load_keys,
+    name_of_key,
+)
 from tests.llm.loopback_server import LoopbackServer
-from tests.serving.http_world import LocalWorld, Service, by_server, eventually, service
+from tests.serving.local_service import LocalBackend, Service, by_server, eventually, service
 
 QUESTION = "What is the recommended dose of velocimab?"
 
@@ -66,10 +72,14 @@ def test_a_key_is_made_once_and_only_its_hash_is_kept(tmp_path: Path) -> None:
     file.write_text("# ours\nold:" + "0" * 64)
     key = add_key(file, "new")
     assert len(key) == 43 and key not in file.read_text() and file.read_text().count("\n") == 3
-    keys = Keys.load(file)
-    assert keys.holder(key.encode()) == "new" and keys.holder(b"") is None and keys.holder(key.encode()[:-1]) is None
+    keys = load_keys(file)
+    assert (
+        name_of_key(key.encode(), keys) == "new"
+        and name_of_key(b"", keys) is None
+        and name_of_key(key.encode()[:-1], keys) is None
+    )
     for name in ("new", "", "a:b", "a b", "é", "x" * 65):
-        with pytest.raises(KeysError):
+        with pytest.raises(ApiKeysError):
             add_key(file, name)
     private = tmp_path / "private"
     add_key(private, "first")
@@ -82,16 +92,16 @@ def test_a_key_is_made_once_and_only_its_hash_is_kept(tmp_path: Path) -> None:
 def test_a_keys_file_that_is_none_is_told_by_line_without_its_content(tmp_path: Path, wrong: str) -> None:
     file = tmp_path / "keys"
     file.write_text(f"# a comment\n\n{wrong}\n")
-    with pytest.raises(KeysError, match=f"{file.name}:[34]") as error:
-        Keys.load(file)
+    with pytest.raises(ApiKeysError, match=f"{file.name}:[34]") as error:
+        load_keys(file)
     assert "MYSECRETKEY" not in str(error.value)
-    with pytest.raises(KeysError, match="can't be read"):
-        Keys.load(tmp_path / "absent")
+    with pytest.raises(ApiKeysError, match="can't be read"):
+        load_keys(tmp_path / "absent")
 
 
 @given(st.lists(st.tuples(st.sampled_from([b"authorization", b"x-api-key", b"accept"]), st.binary(max_size=20))))
 def test_headers_of_any_kind_hold_a_key_or_none(headers: list[tuple[bytes, bytes]]) -> None:
-    assert isinstance(given_key(headers), bytes)
+    assert isinstance(key_of_request(headers), bytes)
 
 
 def test_logs_say_what_happened_and_hold_no_question(lines: Any) -> None:
@@ -134,28 +144,28 @@ def test_one_who_asks_too_often_is_told_when_to_come_again(tmp_path: Path) -> No
 
 def test_a_bucket_gives_no_more_than_its_rate() -> None:
     now = [0.0]
-    rate = Rate(60, 3, lambda: now[0])
-    assert [rate.take("a") for _ in range(4)] == [0, 0, 0, 1]
+    rate = ClientRateLimiter(60, 3, lambda: now[0])
+    assert [rate.acquire("a") for _ in range(4)] == [0, 0, 0, 1]
     now[0] = 0.5
-    assert rate.take("a") == 0.5 and rate.take("b") == 0
+    assert rate.acquire("a") == 0.5 and rate.acquire("b") == 0
     now[0] = 1000
-    assert [rate.take("a") for _ in range(4)] == [0, 0, 0, 1]
+    assert [rate.acquire("a") for _ in range(4)] == [0, 0, 0, 1]
 
 
 @given(st.lists(st.tuples(st.sampled_from(["enter", "leave", "cancel"]), st.integers(0, 5)), max_size=40))
 def test_a_room_never_holds_more_than_its_places_and_loses_none(moves: list[tuple[str, int]]) -> None:
     async def play() -> None:
         taken = [0]
-        room = Room(2, 2, 10, lambda now: taken.__setitem__(0, now))
+        room = ConcurrencyLimiter(2, 2, 10, lambda now: taken.__setitem__(0, now))
         inside: list[asyncio.Task[None]] = []
         for move, which in moves:
             if move == "enter":
-                inside.append(asyncio.ensure_future(room.enter()))
+                inside.append(asyncio.ensure_future(room.acquire()))
             elif move == "cancel" and inside and not inside[which % len(inside)].done():
                 inside.pop(which % len(inside)).cancel()
             elif move == "leave" and (done := [one for one in inside if one.done() and not one.exception()]):
                 inside.remove(done[0])
-                room.leave()
+                room.release()
             await asyncio.sleep(0)
             await asyncio.sleep(0)
             assert sum(one.done() and not one.exception() for one in inside) <= 2
@@ -163,9 +173,9 @@ def test_a_room_never_holds_more_than_its_places_and_loses_none(moves: list[tupl
             one.cancel()
         for end in await asyncio.gather(*inside, return_exceptions=True):
             if end is None:
-                room.leave()
+                room.release()
         assert taken[0] == 0
-        await asyncio.gather(room.enter(), room.enter())
+        await asyncio.gather(room.acquire(), room.acquire())
         assert taken[0] == 2
 
     asyncio.run(play())
@@ -173,12 +183,12 @@ def test_a_room_never_holds_more_than_its_places_and_loses_none(moves: list[tupl
 
 def test_a_room_keeps_no_one_waiting_for_ever() -> None:
     async def play() -> None:
-        room = Room(1, 1, 0.01, lambda now: None)
-        await room.enter()
-        with pytest.raises(Full):
-            await room.enter()
-        room.leave()
-        await room.enter()
+        room = ConcurrencyLimiter(1, 1, 0.01, lambda now: None)
+        await room.acquire()
+        with pytest.raises(CapacityExceeded):
+            await room.acquire()
+        room.release()
+        await room.acquire()
 
     asyncio.run(play())
 
@@ -194,7 +204,7 @@ async def _at_once(served: Service, count: int) -> list[tuple[int, str | None]]:
 
 
 def test_more_than_a_replica_takes_on_is_503_at_once() -> None:
-    with service(LocalWorld(hold=0.3), in_flight=4, waiting=2, wait_s=0.05) as served:
+    with service(LocalBackend(hold=0.3), in_flight=4, waiting=2, wait_s=0.05) as served:
         replies = asyncio.run(_at_once(served, 30))
         assert [status for status, _ in replies].count(200) == 4
         assert {reply for reply in replies if reply[0] != 200} == {(503, "1")}
@@ -205,14 +215,14 @@ def test_more_than_a_replica_takes_on_is_503_at_once() -> None:
 
 
 def test_those_who_wait_get_the_places_that_come_free() -> None:
-    with service(LocalWorld(hold=0.02), in_flight=4, waiting=26, wait_s=5) as served:
+    with service(LocalBackend(hold=0.02), in_flight=4, waiting=26, wait_s=5) as served:
         assert {status for status, _ in asyncio.run(_at_once(served, 30))} == {200}
         assert served.meter.most_in_flight == 4
 
 
 @pytest.mark.parametrize("stream", [False, True])
 def test_a_deadline_cancels_the_work(stream: bool) -> None:
-    with service(LocalWorld(hold=30), deadline_s=20) as served:
+    with service(LocalBackend(hold=30), deadline_s=20) as served:
         body = {"question": QUESTION, "stream": stream}
         reply = served.post("/v1/answers", body, headers={"X-Deadline-Ms": "100"})
         if stream:
@@ -223,7 +233,7 @@ def test_a_deadline_cancels_the_work(stream: bool) -> None:
 
 
 def test_no_request_may_ask_for_more_than_the_servers_deadline() -> None:
-    with service(LocalWorld(hold=30), deadline_s=0.1) as served:
+    with service(LocalBackend(hold=30), deadline_s=0.1) as served:
         reply = served.post(
             "/v1/answers", {"question": QUESTION, "strategy": "hyde"}, headers={"X-Deadline-Ms": "9" * 30}
         )
@@ -239,7 +249,7 @@ def test_a_client_that_leaves_ends_the_work(stream: bool, lines: Any) -> None:
             async with session.post(f"{served.url}/v1/answers", json=body) as reply:
                 await reply.read()
 
-    with service(LocalWorld(hold=30)) as served:
+    with service(LocalBackend(hold=30)) as served:
         with pytest.raises(asyncio.TimeoutError):
             asyncio.run(leave(served))
         assert eventually(lambda: served.world.cancelled["answerer"] == 1 and served.meter.now_in_flight == 0)
@@ -248,7 +258,7 @@ def test_a_client_that_leaves_ends_the_work(stream: bool, lines: Any) -> None:
 
 
 def test_the_model_server_sees_a_cancelled_request_go() -> None:
-    with LoopbackServer(latency=30) as model, service(LocalWorld(by_server(model.openai_url))) as served:
+    with LoopbackServer(latency=30) as model, service(LocalBackend(by_server(model.openai_url))) as served:
         reply = served.post("/v1/answers", {"question": QUESTION}, headers={"X-Deadline-Ms": "300"})
         assert reply.status == 504 and model.number == 1
         assert eventually(lambda: model.in_flight == 0)

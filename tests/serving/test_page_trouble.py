@@ -11,7 +11,7 @@ from tests.serving.page_server import ANSWER, PASSAGES, REFUSAL, PageServer
 pytest.importorskip("playwright.sync_api", reason="the page's tests need playwright: pip install 'fdarx[test]'")
 from playwright.sync_api import BrowserContext, Page, Route, expect
 
-from tests.serving.page_steps import QUESTION, ask, reads
+from tests.serving.page_server import QUESTION, ask, reads
 
 pytestmark = pytest.mark.service
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from fdarx_core.retrieval.rerank import BgeReranker
+from fdarx_core.retrieval.encoders import BgeReranker
 from tests.conftest import REPOSITORY
 from tests.retrieval import tiny_rerankers
 from tests.serving.counted_reranker import Counted

@@ -153,7 +153,7 @@ def test_ready_line_and_nothing_more(service: Service) -> None:
     assert len(lines) == 3, lines
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("number", [signal.SIGINT, pytest.param(signal.SIGTERM, marks=pytest.mark.nightly)])
 def test_ends_when_told(labels: Path, tmp_path: Path, number: int) -> None:
     with running(tmp_path, "--index", str(labels)) as service:
         replicas = service.replicas("")

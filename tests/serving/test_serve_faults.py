@@ -137,6 +137,7 @@ def test_new_versions_land_under_load(service: Service, index: Path) -> None:
         assert len(reply["passages"]) == 6
 
 
+@pytest.mark.nightly
 def test_damaged_version_is_refused(service: Service, index: Path) -> None:
     """The old one goes on to be served; a sound one after it is taken up."""
     before = publish(index, 10)
@@ -153,7 +154,14 @@ def test_damaged_version_is_refused(service: Service, index: Path) -> None:
     assert set(load.statuses) == {200}
 
 
-@pytest.mark.parametrize("deployment", ["Retriever", "Model", "Ingress"])
+@pytest.mark.parametrize(
+    "deployment",
+    [
+        "Retriever",
+        pytest.param("Model", marks=pytest.mark.nightly),
+        pytest.param("Ingress", marks=pytest.mark.nightly),
+    ],
+)
 def test_killed_replica(service: Service, deployment: str) -> None:
     """Those in flight on it are asked again elsewhere, or get a clean 5xx; a new replica takes its place."""
     asyncio.run(until(lambda: len(service.replicas(deployment)) == 2))

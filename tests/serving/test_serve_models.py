@@ -14,10 +14,9 @@ import aiohttp
 import pytest
 
 from fdarx_core.records import Chunk
-from fdarx_core.retrieval.dense import SentenceEncoder
+from fdarx_core.retrieval.encoders import BgeReranker, SentenceEncoder
 from fdarx_core.retrieval.index import IndexStore
-from fdarx_core.retrieval.rerank import BgeReranker
-from jobs.serve import main
+from jobs import cli
 from tests.retrieval import tiny_models
 from tests.serving.service_process import Service, free_port, post, running
 
@@ -114,7 +113,7 @@ def test_requests_share_the_rerankers_calls(service: Service, metrics_port: int)
 
 def test_index_of_another_model(index: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as ended:
-        main(["--index", index, "--cosine-model", encoder(tmp_path, [*WORDS, "other"])])
+        cli.main(["serve", "--index", index, "--cosine-model", encoder(tmp_path, [*WORDS, "other"])])
     assert ended.value.code == 2
     assert "give the model that made it" in capsys.readouterr().err.splitlines()[-1]
 

@@ -13,7 +13,7 @@ from uuid import uuid4
 import pyarrow as pa
 import pytest
 
-from fdarx_core.labels.sources import MissingInput, find_sources, read_document, read_source
+from fdarx_core.labels import MissingInput, find_sources, read_document, read_source
 from fdarx_core.records import Reject
 from fdarx_core.storage import (
     Location,

@@ -11,11 +11,11 @@ from pathlib import Path
 
 import pytest
 
-from fdarx_core.labels.sources import find_sources, read_source
-from fdarx_core.storage import Location, StorageError, patience
+from fdarx_core.labels import find_sources, read_source
+from fdarx_core.storage import Location, StorageError, retry
 from fdarx_core.storage.errors import Unreachable
+from fdarx_core.storage.s3 import PART
 from fdarx_core.storage.s3_client import client
-from fdarx_core.storage.s3_upload import PART
 from tests.storage.loopback_s3 import Call, Fault, LoopbackS3
 
 KEYS = {"AWS_ACCESS_KEY_ID": "first", "AWS_SECRET_ACCESS_KEY": "secret", "AWS_DEFAULT_REGION": "us-east-1"}
@@ -39,10 +39,10 @@ def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LoopbackS3]:
 def server(running: LoopbackS3) -> Iterator[LoopbackS3]:
     """One that this process has used before."""
     running.objects, running.uploads, running.calls = {}, {}, []
-    patience.LINK.heard()
+    retry.SERVER_STATE.heard()
     yield running
     running.faults = lambda call: None
-    patience.LINK.reached, patience.LINK.silent_since = False, None
+    retry.SERVER_STATE.reached, retry.SERVER_STATE.silent_since = False, None
 
 
 def use_key(key: str) -> None:
@@ -86,7 +86,7 @@ def test_patience_ends_with_one_line(server: LoopbackS3, monkeypatch: pytest.Mon
         time.sleep(0.7 if call.number == 1 else 0)
         return FAULTS["throttled"]
 
-    monkeypatch.setattr(patience, "PATIENCE_S", 1.5)
+    monkeypatch.setattr(retry, "RETRY_TIMEOUT_S", 1.5)
     server.faults = slow_at_first
     with pytest.raises(Unreachable, match=r"cannot write s3://bucket/a: .*SlowDown.*; tried for \d s, once it answers"):
         Location("s3://bucket/a").write_text("x")
@@ -101,10 +101,10 @@ def test_patience_ends_with_one_line(server: LoopbackS3, monkeypatch: pytest.Mon
 def test_one_request_is_not_tried_for_ever_while_others_succeed(
     server: LoopbackS3, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(patience, "PATIENCE_S", 1.5)
+    monkeypatch.setattr(retry, "RETRY_TIMEOUT_S", 1.5)
 
     def fails(call: Call) -> Fault | None:
-        patience.LINK.heard()  # as another thread's requests would have it
+        retry.SERVER_STATE.heard()  # as another thread's requests would have it
         return FAULTS["throttled"]
 
     server.faults = fails
@@ -142,7 +142,7 @@ def test_no_right_to_write(server: LoopbackS3) -> None:
 
 
 def test_no_label_is_lost_because_a_server_is_away(server: LoopbackS3, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(patience, "PATIENCE_S", 0.5)
+    monkeypatch.setattr(retry, "RETRY_TIMEOUT_S", 0.5)
     Location("s3://bucket/labels/a.xml").write_text("<a/>")
     [source] = find_sources(["s3://bucket/labels"]).sources
     server.faults = lambda call: FAULTS["its own fault"]

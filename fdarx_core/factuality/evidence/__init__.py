@@ -1,7 +1,12 @@
-"""Evidence to hold claims against: labels, an index, a file, PubMed."""
+"""Evidence for claims: from labels, an index, a file of texts, or PubMed."""
 
-from fdarx_core.factuality.evidence.opening import EvidenceSpec, LocalEvidence, open_evidence
-from fdarx_core.factuality.evidence.source import EvidenceSource, K, Query
-from fdarx_core.factuality.evidence.stand_in import stand_in
+from fdarx_core.factuality.evidence.sources import (
+    ClaimQuery,
+    EvidenceSource,
+    EvidenceSpec,
+    K,
+    open_evidence,
+    reference_evidence,
+)
 
-__all__ = ["EvidenceSource", "EvidenceSpec", "K", "LocalEvidence", "Query", "open_evidence", "stand_in"]
+__all__ = ["ClaimQuery", "EvidenceSource", "EvidenceSpec", "K", "open_evidence", "reference_evidence"]

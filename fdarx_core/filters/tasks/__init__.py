@@ -22,7 +22,7 @@ JUDGE_TASKS: dict[str, Task[Any]] = {
     )
 }
 
-JUDGE_RULES_VERSION = source_digest("fdarx_core.filters.baseline", "fdarx_core.filters.text")
+JUDGE_RULES_VERSION = source_digest("fdarx_core.baseline")
 """The state of the rules by which the baseline answers these tasks: `Baseline(JUDGE_TASKS, JUDGE_RULES_VERSION)`."""
 
 __all__ = [

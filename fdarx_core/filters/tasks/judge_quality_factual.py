@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Literal
 
-from fdarx_core.filters.baseline.quality import factual_fault
+from fdarx_core.baseline.judging import factual_fault
 from fdarx_core.filters.decision import Decision, flagged
 from fdarx_core.llm import Reply, Task
 

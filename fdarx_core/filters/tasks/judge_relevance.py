@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Literal
 
-from fdarx_core.filters.baseline.relevance import NO_TOPIC, relevance
+from fdarx_core.baseline.judging import NO_TOPIC, relevance
 from fdarx_core.filters.decision import Decision
-from fdarx_core.labels.topics import Topic
+from fdarx_core.labels.loinc import Topic
 from fdarx_core.llm import Reply, Task
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from fdarx_core.filters.baseline.support import contradicting_span
+from fdarx_core.baseline.judging import contradicting_span
 from fdarx_core.filters.decision import Decision, quotes
 from fdarx_core.llm import Reply, Task
 

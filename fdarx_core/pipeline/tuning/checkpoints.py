@@ -8,7 +8,7 @@ from typing import Any
 
 from fdarx_core.retrieval.models import load_module
 from fdarx_core.storage import RunDirectory
-from fdarx_core.tuning.curve import LossPoint
+from fdarx_core.tuning.training import LossPoint
 
 _FOLDER = "checkpoints"
 

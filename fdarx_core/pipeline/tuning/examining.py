@@ -9,38 +9,38 @@ from typing import Any
 
 from fdarx_core.pipeline.tuning.what import Tuning
 from fdarx_core.storage import RunDirectory
-from fdarx_core.tuning.answering import answers
-from fdarx_core.tuning.encoding import ChatEncoder
-from fdarx_core.tuning.measures import BASE, TUNED, ExamAnswer, measured
-from fdarx_core.tuning.model import ADAPTER_FILES, Tuned
-from fdarx_core.tuning.packing import laid_out
-from fdarx_core.tuning.pairs import Pair
+from fdarx_core.tuning.encoding import ChatEncoder, concatenate_pairs
+from fdarx_core.tuning.evaluation import BASE, TUNED, ScoredAnswer, score_answers
+from fdarx_core.tuning.pairs import TrainingPair
+from fdarx_core.tuning.training import ADAPTER_FILES, LoraModel, generate_answers
 
 
-def examine(run: RunDirectory, tuning: Tuning, pairs: Sequence[Pair]) -> list[ExamAnswer]:
+def examine(run: RunDirectory, tuning: Tuning, pairs: Sequence[TrainingPair]) -> list[ScoredAnswer]:
     """Both models' answers, measured. Work of one Ray task, on a GPU where there is one."""
     with tempfile.TemporaryDirectory() as folder:
         for name in ADAPTER_FILES:
             (Path(folder) / name).write_bytes((run.file("adapter") / name).read_bytes())
-        tuned = Tuned(tuning.model, tuning.recipe, adapter=folder)
+        tuned = LoraModel(tuning.model, tuning.recipe, adapter=folder)
     encoder = ChatEncoder(tuning.model)
     with tuned.without_adapter():
         rows = _answered(tuned, encoder, pairs, BASE, tuning.max_tokens)
     rows += _answered(tuned, encoder, pairs, TUNED, tuning.max_tokens)
-    return measured(rows, encoder=tuning.encoder, bertscore=tuning.bertscore, layers=tuning.bertscore_layers)
+    return score_answers(rows, encoder=tuning.encoder, bertscore=tuning.bertscore, layers=tuning.bertscore_layers)
 
 
-def _answered(tuned: Tuned, encoder: ChatEncoder, pairs: Sequence[Pair], name: str, most: int) -> list[ExamAnswer]:
+def _answered(
+    tuned: LoraModel, encoder: ChatEncoder, pairs: Sequence[TrainingPair], name: str, most: int
+) -> list[ScoredAnswer]:
     losses = [_loss(tuned, encoder, one) for one in pairs]
-    given = answers(tuned, encoder, [one.question for one in pairs], most)
+    given = generate_answers(tuned, encoder, [one.question for one in pairs], most)
     return [
-        ExamAnswer(one.id, one.group, name, one.question, one.answer, text, loss, 0.0)
+        ScoredAnswer(one.id, one.group, name, one.question, one.answer, text, loss, 0.0)
         for one, text, loss in zip(pairs, given, losses, strict=True)
     ]
 
 
-def _loss(tuned: Tuned, encoder: ChatEncoder, pair: Pair) -> float:
-    row = laid_out([encoder.encode(pair)])
+def _loss(tuned: LoraModel, encoder: ChatEncoder, pair: TrainingPair) -> float:
+    row = concatenate_pairs([encoder.encode(pair)])
     no_grad: Any = tuned.torch.inference_mode()
     with no_grad:
         return float(tuned.loss(row)) / row.answer_tokens

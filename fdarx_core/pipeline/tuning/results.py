@@ -12,21 +12,19 @@ import orjson
 from fdarx_core.pipeline.tuning.checkpoints import Checkpoints
 from fdarx_core.pipeline.tuning.what import Tuning
 from fdarx_core.records import Reject
-from fdarx_core.report.tuning import TuningResults, tuning_page
+from fdarx_core.report.tuning_page import TuningResults, tuning_page
 from fdarx_core.storage import RunDirectory, StorageError, read_records, write_records
-from fdarx_core.tuning.curve import LossPoint, lowest
-from fdarx_core.tuning.encoding import Encoded
-from fdarx_core.tuning.measures import ExamAnswer, TuningFigure, figures
-from fdarx_core.tuning.packing import packed
-from fdarx_core.tuning.pairs import Pair
-from fdarx_core.tuning.recipe import Schedule
+from fdarx_core.tuning.encoding import EncodedPair, pack_pairs
+from fdarx_core.tuning.evaluation import ScoredAnswer, TuningFigure, tuning_figures
+from fdarx_core.tuning.pairs import TrainingPair
+from fdarx_core.tuning.training import LossPoint, TrainingSchedule, best_point
 
 
 def publish(
     run: RunDirectory,
     tuning: Tuning,
     checkpoints: Checkpoints,
-    rows: Sequence[ExamAnswer],
+    rows: Sequence[ScoredAnswer],
     timings: Mapping[str, float],
 ) -> None:
     """Write the curve and the figures as Parquet, the figures as JSON too, and `report.html`; then end the run.
@@ -34,10 +32,10 @@ def publish(
     Raises StorageError where nothing was trained.
     """
     state = checkpoints.latest()
-    best = lowest(state.curve) if state else None
+    best = best_point(state.curve) if state else None
     if state is None or best is None:
         raise StorageError(f"{run.root}/checkpoints holds nothing; delete the run and train again")
-    found = figures(rows, seed=tuning.recipe.seed, resamples=tuning.resamples)
+    found = tuning_figures(rows, seed=tuning.recipe.seed, resamples=tuning.resamples)
     write_records(run.file("curve.parquet"), state.curve, LossPoint)
     write_records(run.file("figures.parquet"), found, TuningFigure)
     run.file("metrics.json").write_bytes(orjson.dumps([asdict(one) for one in found], option=orjson.OPT_INDENT_2))
@@ -54,14 +52,14 @@ def build_tuning_report(run: RunDirectory) -> str:
 def _page(run: RunDirectory, info: Mapping[str, Any]) -> str:
     curve = list(read_records(run.file("curve.parquet"), LossPoint))
     found = list(read_records(run.file("figures.parquet"), TuningFigure))
-    return tuning_page(TuningResults(info, curve, found, list(read_records(run.part("answers", 0), ExamAnswer))))
+    return tuning_page(TuningResults(info, curve, found, list(read_records(run.part("answers", 0), ScoredAnswer))))
 
 
 def _summary(run: RunDirectory, tuning: Tuning, curve: Sequence[LossPoint], best: LossPoint) -> dict[str, Any]:
-    pairs = list(read_records(run.part("pairs", 0), Pair))
+    pairs = list(read_records(run.part("pairs", 0), TrainingPair))
     rejects = Counter(one.reason for one in read_records(run.part("rejects", 0), Reject))
-    encoded = list(read_records(run.part("encoded/train", 0), Encoded))
-    schedule = Schedule(tuning.recipe, len(packed(encoded, tuning.recipe.length)))
+    encoded = list(read_records(run.part("encoded/train", 0), EncodedPair))
+    schedule = TrainingSchedule(tuning.recipe, len(pack_pairs(encoded, tuning.recipe.length)))
     return {
         "pairs": dict(Counter(one.part for one in pairs)),
         "groups": len({one.group for one in pairs}),

@@ -15,7 +15,7 @@ from typing import Any
 import ray
 
 from fdarx_core.pipeline.control import beside_driver
-from fdarx_core.pipeline.sweep.windows import cluster_has
+from fdarx_core.pipeline.ray_executor import cluster_has
 from fdarx_core.pipeline.tuning.checkpoints import Checkpoints
 from fdarx_core.pipeline.tuning.examining import examine
 from fdarx_core.pipeline.tuning.gauge import Gauge
@@ -23,10 +23,9 @@ from fdarx_core.pipeline.tuning.results import publish
 from fdarx_core.pipeline.tuning.what import Tuning
 from fdarx_core.records import Reject
 from fdarx_core.storage import RunDirectory, read_records, write_records
-from fdarx_core.tuning.encoding import Encoded
-from fdarx_core.tuning.measures import ExamAnswer
-from fdarx_core.tuning.pairs import Pair
-from fdarx_core.tuning.splits import PARTS
+from fdarx_core.tuning.encoding import EncodedPair
+from fdarx_core.tuning.evaluation import ScoredAnswer
+from fdarx_core.tuning.pairs import PARTS, TrainingPair
 
 Progress = Callable[[str, int, int, str], None]
 """Called with a phase, how much of it is done, of how much, and what is worth saying of it."""
@@ -50,18 +49,18 @@ class FineTuning:
 
     run: RunDirectory
     tuning: Tuning
-    pairs: Sequence[Pair]
-    encoded: Mapping[str, Sequence[Encoded]]
+    pairs: Sequence[TrainingPair]
+    encoded: Mapping[str, Sequence[EncodedPair]]
     rejects: Sequence[Reject]
     progress: Progress
     timings: dict[str, float] = field(default_factory=dict)
 
     def run_all(self) -> dict[str, Any]:
         """Returns what `run.json` then says. Raises TrainingFailed."""
-        write_records(self.run.part("pairs", 0), self.pairs, Pair)
+        write_records(self.run.part("pairs", 0), self.pairs, TrainingPair)
         write_records(self.run.part("rejects", 0), self.rejects, Reject)
         for part, learnt in self.encoded.items():
-            write_records(self.run.part(f"encoded/{part}", 0), learnt, Encoded)
+            write_records(self.run.part(f"encoded/{part}", 0), learnt, EncodedPair)
         with self._timed("train"):
             self._train()
         with self._timed("examine"):
@@ -115,15 +114,15 @@ class FineTuning:
         except BaseException as error:
             failed.append(error)
 
-    def _examine(self) -> list[ExamAnswer]:
+    def _examine(self) -> list[ScoredAnswer]:
         done = self.run.part("answers", 0)
         if not done.exists():
             self.progress("examine", 0, 1, "")
             chosen = [one for one in self.pairs if one.part == PARTS[-1]]
             task: Any = ray.remote(examine)
             asked = task.options(num_gpus=int(bool(cluster_has("GPU"))), max_retries=_RETRIES)
-            write_records(done, ray.get(asked.remote(self.run, self.tuning, chosen)), ExamAnswer)
-        return list(read_records(done, ExamAnswer))
+            write_records(done, ray.get(asked.remote(self.run, self.tuning, chosen)), ScoredAnswer)
+        return list(read_records(done, ScoredAnswer))
 
     @contextmanager
     def _timed(self, phase: str) -> Iterator[None]:

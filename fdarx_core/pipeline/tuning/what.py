@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from fdarx_core.tuning.recipe import Recipe
+from fdarx_core.tuning.training import TrainingConfig
 
 
 @dataclass(frozen=True, slots=True)
@@ -13,7 +13,7 @@ class Tuning:
     directories of models that measure answers; `max_tokens` bounds an answer to a test question."""
 
     model: str
-    recipe: Recipe
+    recipe: TrainingConfig
     workers: int = 1
     max_tokens: int = 400
     encoder: str | None = None

@@ -12,11 +12,8 @@ import ray.train.torch
 from fdarx_core.pipeline.tuning.checkpoints import Checkpoints, State
 from fdarx_core.pipeline.tuning.what import Tuning
 from fdarx_core.storage import RunDirectory, read_records
-from fdarx_core.tuning.curve import LossPoint, checked, has_settled, lowest
-from fdarx_core.tuning.encoding import Encoded
-from fdarx_core.tuning.model import Tuned
-from fdarx_core.tuning.packing import Sequences, packed
-from fdarx_core.tuning.recipe import Schedule
+from fdarx_core.tuning.encoding import EncodedPair, PackedSequence, pack_pairs
+from fdarx_core.tuning.training import LoraModel, LossPoint, TrainingSchedule, best_point, check_finite, should_stop
 
 CLIPPED_AT = 1.0
 """Norm of a step's gradient from which it is shortened to that."""
@@ -40,11 +37,13 @@ class Worker:
         self._rank, self._workers = context.get_world_rank(), context.get_world_size()
         self._run, self._gauge, self._recipe = run, gauge, tuning.recipe
         device = ray.train.torch.get_device()
-        self._tuned = Tuned(tuning.model, tuning.recipe, frugal=device.type == "cuda", on=str(device))
+        self._tuned = LoraModel(
+            tuning.model, tuning.recipe, gradient_checkpointing=device.type == "cuda", device_name=str(device)
+        )
         self._torch = self._tuned.torch
         self._sequences = self._read("train")
         self._validation = self._read("validation")
-        self._schedule = Schedule(tuning.recipe, len(self._sequences))
+        self._schedule = TrainingSchedule(tuning.recipe, len(self._sequences))
         self._optimizer = self._torch.optim.AdamW(self._tuned.parameters, lr=tuning.recipe.rate, weight_decay=0.0)
         self._checkpoints = Checkpoints(run)
         self._state = self._taken_up()
@@ -52,7 +51,7 @@ class Worker:
     def train(self) -> None:
         """Every step that is left, then the adapter as it was at the lowest validation loss."""
         state = self._state
-        while state.step < self._schedule.steps and not has_settled(state.curve, self._recipe.patience):
+        while state.step < self._schedule.steps and not should_stop(state.curve, self._recipe.patience):
             self._step(state.step + 1)
         if self._rank == 0:
             self._tuned.restore(state.best)
@@ -62,16 +61,16 @@ class Worker:
         members = [self._sequences[at] for at in self._schedule.members(step)]
         tokens = sum(row.answer_tokens for row in members)
         rate = self._schedule.rate(step)
-        loss = checked(step, self._updated(members, tokens, rate))
+        loss = check_finite(step, self._updated(members, tokens, rate))
         self._state.step = step
         point = LossPoint(step, step / self._schedule.steps_an_epoch, loss, rate, tokens)
         self._state.curve.append(point)
-        if self._schedule.looks(step):
+        if self._schedule.evaluates_after(step):
             self._look(point)
         if self._rank == 0:
             self._gauge.show.remote(step, self._schedule.steps, _note(point))
 
-    def _updated(self, members: Sequence[Sequences], tokens: int, rate: float) -> float:
+    def _updated(self, members: Sequence[PackedSequence], tokens: int, rate: float) -> float:
         """One step of the optimizer; the mean loss of a token before it."""
         total = self._torch.zeros((), device=self._tuned.device)
         self._optimizer.zero_grad(set_to_none=False)
@@ -95,15 +94,15 @@ class Worker:
                 total += self._tuned.loss(row)
         self._add_up([total])
         tokens = sum(row.answer_tokens for row in self._validation)
-        point.validation_loss = checked(point.step, float(total) / tokens)
+        point.validation_loss = check_finite(point.step, float(total) / tokens)
         state = self._state
-        if lowest(state.curve) is point:
+        if best_point(state.curve) is point:
             state.best = self._tuned.weights()
         if self._rank == 0:
             state.weights, state.optimizer = self._tuned.weights(), self._optimizer.state_dict()
             self._checkpoints.write(state)
 
-    def _dealt(self, members: Sequence[Sequences]) -> Iterator[Sequences]:
+    def _dealt(self, members: Sequence[PackedSequence]) -> Iterator[PackedSequence]:
         yield from members[self._rank :: self._workers]
 
     def _gradients(self) -> list[Any]:
@@ -130,9 +129,9 @@ class Worker:
         self._optimizer.load_state_dict(state.optimizer)
         return state
 
-    def _read(self, part: str) -> list[Sequences]:
-        rows = read_records(self._run.part(f"encoded/{part}", 0), Encoded)
-        return packed(list(rows), self._recipe.length)
+    def _read(self, part: str) -> list[PackedSequence]:
+        rows = read_records(self._run.part(f"encoded/{part}", 0), EncodedPair)
+        return pack_pairs(list(rows), self._recipe.length)
 
     def _write_adapter(self) -> None:
         with tempfile.TemporaryDirectory() as folder:

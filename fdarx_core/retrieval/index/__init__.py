@@ -1,19 +1,18 @@
-"""A versioned search index on a disk or on s3://, and the same in memory."""
+"""A versioned search index, on a disk or on S3, and its readers and writers."""
 
-from fdarx_core.retrieval.encoder_info import EncoderInfo
-from fdarx_core.retrieval.index.errors import IndexConflict, IndexDamaged, IndexMissing
-from fdarx_core.retrieval.index.index import Index
-from fdarx_core.retrieval.index.manifest import Manifest
-from fdarx_core.retrieval.index.only import Only
+from fdarx_core.retrieval.encoders import EncoderInfo
+from fdarx_core.retrieval.index.chunk_table import ChunkFilter
+from fdarx_core.retrieval.index.manifest import IndexConflict, IndexDamaged, IndexMissing, Manifest
+from fdarx_core.retrieval.index.reader import IndexReader
 from fdarx_core.retrieval.index.store import IndexStore
 
 __all__ = [
+    "ChunkFilter",
     "EncoderInfo",
-    "Index",
     "IndexConflict",
     "IndexDamaged",
     "IndexMissing",
+    "IndexReader",
     "IndexStore",
     "Manifest",
-    "Only",
 ]

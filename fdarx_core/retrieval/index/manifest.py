@@ -1,4 +1,4 @@
-"""What a version of an index is made of, and its JSON."""
+"""The manifest of an index version, its JSON form, and the errors of an index."""
 
 from __future__ import annotations
 
@@ -12,15 +12,37 @@ from typing import Any
 import orjson
 
 from fdarx_core.records import Chunk
-from fdarx_core.retrieval.encoder_info import EncoderInfo
+from fdarx_core.retrieval.encoders import EncoderInfo
+from fdarx_core.storage import Location, StorageError
 
 FORMAT = 1
 """Raised when a reader of an older layout would misread a newer one."""
 
 
+class IndexMissing(StorageError):
+    """There is no index, or not the version that was asked for."""
+
+
+class IndexDamaged(StorageError):
+    """A file of the index is missing or has other content than was written."""
+
+    def __init__(self, file: Location, problem: str) -> None:
+        remedy = "delete the index and build it again: fdarx index --documents … --out INDEX"
+        super().__init__(f"{file} {problem}; {remedy}")
+        self.file = file
+        self._problem = problem
+
+    def __reduce__(self) -> tuple[type[IndexDamaged], tuple[Location, str]]:
+        return IndexDamaged, (self.file, self._problem)
+
+
+class IndexConflict(StorageError):
+    """Documents or queries were made with another embedding model, or other chunk sizes, than the index."""
+
+
 @dataclass(frozen=True, slots=True)
 class FileInfo:
-    """A file under the index's folder, as it was written."""
+    """A file in the index's folder, as it was written."""
 
     name: str
     size: int
@@ -28,10 +50,14 @@ class FileInfo:
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
-    """A document: its `digest` is over its chunks, `segment` is where they stand.
+class DocumentEntry:
+    """A document of an index.
 
-    `source` is "" for a label: its set id, which is its id, says which label replaces it.
+    Attributes:
+        source: the file or run that the document came from; "" for a label, which its set id (its id) identifies.
+        digest: a hash over the document's chunks.
+        chunks: the number of chunks.
+        segment: the name of the segment that holds them.
     """
 
     source: str
@@ -42,7 +68,7 @@ class Entry:
 
 @dataclass(frozen=True, slots=True)
 class Segment:
-    """Some whole documents' chunks, and their vectors row by row where there is an encoder; never changed."""
+    """The chunks of some whole documents, and their vectors row by row where there is an encoder; never changed."""
 
     name: str
     rows: int
@@ -52,8 +78,8 @@ class Segment:
 
 
 @dataclass(frozen=True, slots=True)
-class Approximate:
-    """A FAISS index over all rows that was built once; `exact` is the number of vectors up to which none would be."""
+class ApproximateIndex:
+    """A saved FAISS index over all rows; `exact` is the number of vectors up to which none would have been built."""
 
     kind: str
     exact: int
@@ -62,27 +88,36 @@ class Approximate:
 
 @dataclass(frozen=True)
 class Manifest:
-    """One version of an index. `entries` are its documents by id, `chunking` what the builder said of it.
+    """One version of an index.
 
-    Rows are numbered through the segments in order; those of a document that stands in a later segment don't count.
+    Rows are numbered through the segments, in order; rows of a document that a later segment holds are left out.
+
+    Attributes:
+        segments: the segments, in order.
+        entries: the documents by id.
+        chunking: the options with which documents were cut into chunks.
+        created: when the version was written, in ISO format.
+        parent: the name of the version that this one builds on, "" for the first.
+        approximate: the FAISS index of the version, None where search is exact.
     """
 
     segments: tuple[Segment, ...]
-    entries: Mapping[str, Entry]
+    entries: Mapping[str, DocumentEntry]
     chunking: Mapping[str, Any] = field(default_factory=dict)
     created: str = ""
     parent: str = ""
-    approximate: Approximate | None = None
+    approximate: ApproximateIndex | None = None
 
     @cached_property
     def data(self) -> bytes:
+        """The manifest as JSON."""
         plain = {name: getattr(self, name) for name in self.__dataclass_fields__}
         return orjson.dumps({"format": FORMAT, **plain}, option=orjson.OPT_INDENT_2 | orjson.OPT_SORT_KEYS) + b"\n"
 
     @cached_property
     def version(self) -> str:
-        """NNNN-HASH: counted from 1, and a hash of the manifest's bytes, so that damage shows."""
-        return f"{number(self.parent) + 1:04d}-{digest(self.data)[:12]}"
+        """The name of the version, NNNN-HASH: a number from 1, and a hash of the JSON, which reveals damage."""
+        return f"{version_number(self.parent) + 1:04d}-{digest(self.data)[:12]}"
 
     @property
     def encoder(self) -> EncoderInfo | None:
@@ -96,15 +131,18 @@ class Manifest:
     def chunks(self) -> int:
         return sum(entry.chunks for entry in self.entries.values())
 
-    def holds(self, other: Manifest) -> bool:
-        """Whether both have the same documents, cut and embedded alike, wherever they stand."""
+    def same_content(self, other: Manifest) -> bool:
+        """Return whether both have the same documents, chunked and embedded alike, in whatever segments."""
         return bool(self._content == other._content)
 
     def missing(self, chunks: Iterable[Chunk], encoder: EncoderInfo | None) -> list[Chunk]:
-        """The chunks of those documents (given whole, chunk after chunk) that this version does not hold just so."""
+        """Return the chunks of those documents that this version lacks or has with other content or encoder.
+
+        The chunks of each document must follow one another.
+        """
         if not same_encoder(encoder, self.encoder):
             return list(chunks)
-        return [chunk for one in documents(chunks) for chunk in one if not self._has(one)]
+        return [chunk for document in group_by_document(chunks) for chunk in document if not self._has(document)]
 
     def _has(self, document: list[Chunk]) -> bool:
         entry = self.entries.get(document[0].document_id)
@@ -115,18 +153,18 @@ class Manifest:
         return {id: entry.digest for id, entry in self.entries.items()}, self.encoder, self.chunking
 
 
-def number(version: str) -> int:
-    """Versions are counted from 1; "", which is none, has 0."""
+def version_number(version: str) -> int:
+    """Return the number of a version, counted from 1; 0 for "", which is no version."""
     return int(version.partition("-")[0] or 0)
 
 
 def same_encoder(one: EncoderInfo | None, other: EncoderInfo | None) -> bool:
-    """Whether vectors of both may stand in one index; none at all agrees with none."""
-    return one is other if one is None or other is None else one.makes_vectors_of(other)
+    """Return whether vectors of both encoders may stand in one index; None agrees with None."""
+    return one is other if one is None or other is None else one.is_compatible(other)
 
 
-def documents(chunks: Iterable[Chunk]) -> Iterable[list[Chunk]]:
-    """The chunks by document, in order; `ValueError` for one whose chunks don't stand together."""
+def group_by_document(chunks: Iterable[Chunk]) -> Iterable[list[Chunk]]:
+    """Yield the chunks of each document, in order. Raises ValueError for a document whose chunks are not together."""
     seen = set()
     for id, group in groupby(chunks, key=lambda chunk: chunk.document_id):
         if id in seen:
@@ -136,34 +174,34 @@ def documents(chunks: Iterable[Chunk]) -> Iterable[list[Chunk]]:
 
 
 def document_digest(chunks: Iterable[Chunk]) -> str:
-    """Over all that is searched or shown; a file that was only moved stays the same document."""
-    told = [(one.id, one.title, one.section, one.text, one.position, one.start, one.set_id, one.drug) for one in chunks]
-    return digest(orjson.dumps(told))
+    """Return a hash over all that is searched or shown; a file that was only moved keeps its digest."""
+    rows = [(one.id, one.title, one.section, one.text, one.position, one.start, one.set_id, one.drug) for one in chunks]
+    return digest(orjson.dumps(rows))
 
 
 def digest(data: bytes | memoryview) -> str:
-    """32 hexadecimal digits."""
+    """Return a hash of 32 hexadecimal digits."""
     return hashlib.blake2b(data, digest_size=16).hexdigest()
 
 
-def parse(data: bytes) -> Manifest:
-    """Raises `ValueError` for anything that `Manifest.data` did not write."""
+def parse_manifest(data: bytes) -> Manifest:
+    """Parse the JSON of `Manifest.data`. Raises ValueError for anything else."""
     try:
         found = orjson.loads(data)
         if found.pop("format") != FORMAT:
             raise ValueError("it has another format; update fdarx")
-        segments = tuple(segment(one) for one in found.pop("segments"))
-        entries = {id: Entry(**one) for id, one in found.pop("entries").items()}
+        segments = tuple(parse_segment(one) for one in found.pop("segments"))
+        entries = {id: DocumentEntry(**one) for id, one in found.pop("entries").items()}
         approximate = found.pop("approximate")
         if approximate is not None:
-            approximate = Approximate(approximate["kind"], approximate["exact"], FileInfo(**approximate["file"]))
+            approximate = ApproximateIndex(approximate["kind"], approximate["exact"], FileInfo(**approximate["file"]))
         return Manifest(segments, entries, approximate=approximate, **found)
     except (KeyError, TypeError, AttributeError) as error:
         raise ValueError(f"it is not one that fdarx wrote ({error!r})") from error
 
 
-def segment(found: Mapping[str, Any]) -> Segment:
-    """From its JSON object."""
+def parse_segment(found: Mapping[str, Any]) -> Segment:
+    """Return the segment of a parsed JSON object."""
     vectors, encoder = found["vectors"], found["encoder"]
     return Segment(
         name=found["name"],

@@ -1,9 +1,10 @@
-"""The files of a segment: written once under a name that follows from their content, read back with every check."""
+"""The files of an index: immutable segments, manifests, and the pointer to the current version."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 
 import numpy as np
 import orjson
@@ -12,99 +13,181 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from fdarx_core.records import Chunk, arrow_schema, to_table
-from fdarx_core.retrieval.collection import Vectors
-from fdarx_core.retrieval.encoder_info import EncoderInfo
-from fdarx_core.retrieval.index.errors import IndexDamaged
-from fdarx_core.retrieval.index.files import read_bytes, read_file, write_file
+from fdarx_core.retrieval.encoders import EncoderInfo, Vectors
 from fdarx_core.retrieval.index.manifest import (
-    Entry,
+    DocumentEntry,
     FileInfo,
+    IndexDamaged,
+    IndexMissing,
+    Manifest,
     Segment,
     digest,
     document_digest,
-    documents,
-    segment,
+    group_by_document,
+    parse_manifest,
+    parse_segment,
 )
-from fdarx_core.storage import Location
+from fdarx_core.storage import Location, StorageError
+
+POINTER = "index.json"
+_READ_ATTEMPTS = 6
+_READ_PAUSE = 0.05
+"""Seconds before the second attempt; doubled for each further one."""
+
+SegmentListing = tuple[Segment, Mapping[str, DocumentEntry]]
+"""A segment and the documents in it, by id: the content of `segments/NAME/segment.json`."""
 
 
-@dataclass(frozen=True, slots=True)
-class Written:
-    """A segment with the documents that stand in it, by id: `segments/NAME/segment.json`."""
+def read_file(place: Location, info: FileInfo) -> bytes:
+    """Return the content of a file. Raises `IndexDamaged` where it is missing or has another size or digest."""
+    file = place / info.name
+    data = read_bytes(file)
+    if len(data) != info.size:
+        raise IndexDamaged(file, f"has {len(data)} bytes instead of {info.size}")
+    if digest(data) != info.digest:
+        raise IndexDamaged(file, "has other content than was written")
+    return data
 
-    segment: Segment
-    entries: Mapping[str, Entry]
+
+def read_bytes(file: Location) -> bytes:
+    """Return the content of a file. Raises `IndexDamaged` where it is missing."""
+    if not file.exists():
+        raise IndexDamaged(file, "is missing")
+    return file.read_bytes()
 
 
-def write(place: Location, chunks: Sequence[Chunk], vectors: Vectors | None, encoder: EncoderInfo | None) -> str:
-    """Whole documents; what stands there already, whole, stays. Returns the segment's name. `segment.json` comes last.
+def read_pointer(place: Location) -> str:
+    """Return the name of the current version, "" where there is no index. Raises `IndexDamaged`."""
+    file = place / POINTER
+    if not file.exists():
+        return ""
+    try:
+        return str(orjson.loads(_read_with_retries(file))["version"])
+    except (ValueError, KeyError, TypeError) as error:
+        raise IndexDamaged(file, f"can't be read: {error!r}") from error
 
-    Raises `ValueError` where vectors and chunks don't go together.
+
+def _read_with_retries(file: Location) -> bytes:
+    """Read a file that may be replaced meanwhile: on S3 such a read fails, and is tried again."""
+    for attempt in range(_READ_ATTEMPTS - 1):
+        with suppress(StorageError):
+            return file.read_bytes()
+        time.sleep(_READ_PAUSE * 2**attempt)
+    return file.read_bytes()
+
+
+def write_file(place: Location, name: str, data: bytes) -> FileInfo:
+    (place / name).write_bytes(data)
+    return FileInfo(name, len(data), digest(data))
+
+
+def manifest_name(version: str) -> str:
+    return f"versions/{version}.json"
+
+
+def read_manifest(place: Location, version: str) -> Manifest:
+    """Read the manifest of a version. Raises `IndexDamaged` where its content does not match its name."""
+    file = place / manifest_name(version)
+    try:
+        manifest = parse_manifest(read_bytes(file))
+    except ValueError as error:
+        raise IndexDamaged(file, f"can't be read: {error}") from error
+    if manifest.version != version:
+        raise IndexDamaged(file, "has other content than was written")
+    return manifest
+
+
+def find_version(place: Location, version: str) -> Manifest:
+    """Read the manifest of a version given by name. Raises `IndexMissing`, which lists the versions there are."""
+    if not (place / manifest_name(version)).exists():
+        there = [file.name.removesuffix(".json") for file in (place / "versions").list() if file.suffix == ".json"]
+        raise IndexMissing(f"{place} has no version {version}; it has {', '.join(there) or 'none'}")
+    return read_manifest(place, version)
+
+
+def write_segment(
+    place: Location, chunks: Sequence[Chunk], vectors: Vectors | None, encoder: EncoderInfo | None
+) -> str:
+    """Write a segment of whole documents, unless it is complete already; return its name.
+
+    The name is a hash of the content. `segment.json` is written last.
+    Raises ValueError where vectors, chunks and encoder do not agree.
     """
     _check(chunks, vectors, encoder)
-    whole = list(documents(chunks))
-    marks = [document_digest(one) for one in whole]
-    name = _name(marks, encoder)
+    documents = list(group_by_document(chunks))
+    digests = [document_digest(one) for one in documents]
+    name = _segment_name(digests, encoder)
     folder = f"segments/{name}"
-    if not _stands(place, folder):
-        chunks_file = write_file(place, f"{folder}/chunks.parquet", _packed(to_table(chunks, Chunk)))
+    if not _is_complete(place, name):
+        chunks_file = write_file(place, f"{folder}/chunks.parquet", _to_parquet(to_table(chunks, Chunk)))
         vectors_file = None
         if vectors is not None:
-            vectors_file = write_file(place, f"{folder}/vectors.parquet", _packed(_vector_table(vectors), flat=True))
-        entries = dict(_entry(one, mark, name) for one, mark in zip(whole, marks, strict=True))
-        written = Written(Segment(name, len(chunks), chunks_file, vectors_file, encoder), entries)
-        write_file(place, f"{folder}/segment.json", orjson.dumps(written, option=orjson.OPT_INDENT_2))
+            data = _to_parquet(_vector_table(vectors), compress=False)
+            vectors_file = write_file(place, f"{folder}/vectors.parquet", data)
+        entries = {
+            one[0].document_id: DocumentEntry("" if one[0].set_id else one[0].source, mark, len(one), name)
+            for one, mark in zip(documents, digests, strict=True)
+        }
+        listing = {"segment": Segment(name, len(chunks), chunks_file, vectors_file, encoder), "entries": entries}
+        write_file(place, f"{folder}/segment.json", orjson.dumps(listing, option=orjson.OPT_INDENT_2))
     return name
 
 
-def standing(place: Location, chunks: Sequence[Chunk], encoder: EncoderInfo | None) -> str | None:
-    """The name of the segment of these chunks and this encoder where it stands there whole, else None."""
-    name = _name([document_digest(one) for one in documents(chunks)], encoder)
-    return name if _stands(place, f"segments/{name}") else None
+def find_segment(place: Location, chunks: Sequence[Chunk], encoder: EncoderInfo | None) -> str | None:
+    """Return the name of the segment of these chunks and this encoder, None where it is not there or incomplete."""
+    name = _segment_name([document_digest(one) for one in group_by_document(chunks)], encoder)
+    return name if _is_complete(place, name) else None
 
 
-def _name(marks: Sequence[str], encoder: EncoderInfo | None) -> str:
-    return digest(orjson.dumps([marks, encoder]))[:16]
+def _segment_name(digests: Sequence[str], encoder: EncoderInfo | None) -> str:
+    return digest(orjson.dumps([digests, encoder]))[:16]
 
 
-def read_written(place: Location, name: str) -> Written:
-    """What `segment.json` says. Raises `IndexDamaged`."""
+def read_segment(place: Location, name: str) -> SegmentListing:
+    """Read `segment.json` of a segment. Raises `IndexDamaged`."""
     file = place / f"segments/{name}/segment.json"
     try:
         found = orjson.loads(read_bytes(file))
-        return Written(segment(found["segment"]), {id: Entry(**one) for id, one in found["entries"].items()})
+        return parse_segment(found["segment"]), {id: DocumentEntry(**one) for id, one in found["entries"].items()}
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise IndexDamaged(file, f"can't be read: {error!r}") from error
 
 
-def read_chunks(place: Location, one: Segment) -> pa.Table:
-    """Raises `IndexDamaged`, as `read_vectors` does."""
-    table = _table(place, one.chunks, one.rows)
+def read_rows(place: Location, manifest: Manifest, *, vectors: bool) -> Iterator[tuple[pa.Table, Vectors | None]]:
+    """Yield each segment's chunks that belong to the version, and their vectors where asked for.
+
+    Raises `IndexDamaged`.
+    """
+    for segment in manifest.segments:
+        chunks = _read_chunks(place, segment)
+        own = [id for id, entry in manifest.entries.items() if entry.segment == segment.name]
+        alive = pc.is_in(chunks["document_id"], value_set=pa.array(own, pa.string())).combine_chunks()
+        wanted = sum(manifest.entries[id].chunks for id in own)
+        if pc.sum(alive).as_py() != wanted:
+            raise IndexDamaged(place / segment.chunks.name, f"holds other documents than version {manifest.version}")
+        read = _read_vectors(place, segment) if vectors else None
+        if wanted < segment.rows:
+            chunks = chunks.filter(alive)
+            read = None if read is None else read[alive.to_numpy(zero_copy_only=False)]
+        yield chunks, None if read is None else np.ascontiguousarray(read)
+
+
+def _read_chunks(place: Location, segment: Segment) -> pa.Table:
+    table = _read_table(place, segment.chunks, segment.rows)
     if table.schema != arrow_schema(Chunk):
-        raise IndexDamaged(place / one.chunks.name, "has other columns than a chunk has")
+        raise IndexDamaged(place / segment.chunks.name, "has other columns than a chunk has")
     return table
 
 
-def read_vectors(place: Location, one: Segment) -> Vectors:
-    """Shape (rows, dimensions); only of a segment that has an encoder."""
-    assert one.vectors is not None and one.encoder is not None
-    column = _table(place, one.vectors, one.rows)["vector"].combine_chunks()
-    wanted = pa.list_(pa.float32(), one.encoder.dimensions)
+def _read_vectors(place: Location, segment: Segment) -> Vectors:
+    """Return the vectors of a segment that has an encoder, shape (rows, dimensions)."""
+    assert segment.vectors is not None and segment.encoder is not None
+    column = _read_table(place, segment.vectors, segment.rows)["vector"].combine_chunks()
+    wanted = pa.list_(pa.float32(), segment.encoder.dimensions)
     if column.type != wanted:
-        raise IndexDamaged(place / one.vectors.name, f"has {column.type} for vectors instead of {wanted}")
-    vectors: Vectors = column.flatten().to_numpy(zero_copy_only=False).reshape(one.rows, one.encoder.dimensions)
-    return vectors
-
-
-def live_rows(table: pa.Table, name: str, entries: Mapping[str, Entry]) -> pa.Array:
-    """Which rows of a segment's chunks belong to documents that the version has from this segment."""
-    here = [id for id, entry in entries.items() if entry.segment == name]
-    return pc.is_in(table["document_id"], value_set=pa.array(here, pa.string())).combine_chunks()
-
-
-def _entry(document: Sequence[Chunk], mark: str, segment: str) -> tuple[str, Entry]:
-    first = document[0]
-    return first.document_id, Entry("" if first.set_id else first.source, mark, len(document), segment)
+        raise IndexDamaged(place / segment.vectors.name, f"has {column.type} for vectors instead of {wanted}")
+    vectors: Vectors = column.flatten().to_numpy(zero_copy_only=False)
+    return vectors.reshape(segment.rows, segment.encoder.dimensions)
 
 
 def _check(chunks: Sequence[Chunk], vectors: Vectors | None, encoder: EncoderInfo | None) -> None:
@@ -120,11 +203,11 @@ def _check(chunks: Sequence[Chunk], vectors: Vectors | None, encoder: EncoderInf
         raise ValueError(f"{encoder.name} gave vectors that are no numbers; check the model")
 
 
-def _stands(place: Location, folder: str) -> bool:
-    if not (place / f"{folder}/segment.json").exists():
+def _is_complete(place: Location, name: str) -> bool:
+    if not (place / f"segments/{name}/segment.json").exists():
         return False
-    one = read_written(place, folder.rpartition("/")[2]).segment
-    files = [file for file in (one.chunks, one.vectors) if file is not None]
+    segment, _ = read_segment(place, name)
+    files = [file for file in (segment.chunks, segment.vectors) if file is not None]
     return all((place / file.name).exists() and (place / file.name).size() == file.size for file in files)
 
 
@@ -133,14 +216,14 @@ def _vector_table(vectors: Vectors) -> pa.Table:
     return pa.table({"vector": pa.FixedSizeListArray.from_arrays(flat, vectors.shape[1])})
 
 
-def _packed(table: pa.Table, *, flat: bool = False) -> bytes:
-    """As Parquet; `flat` spares the packing that numbers without a pattern only grow by."""
+def _to_parquet(table: pa.Table, *, compress: bool = True) -> bytes:
+    """Return the table as a Parquet file; without compression for vectors, which would only grow."""
     sink = pa.BufferOutputStream()
-    pq.write_table(table, sink, compression="none" if flat else "zstd", use_dictionary=not flat)
+    pq.write_table(table, sink, compression="zstd" if compress else "none", use_dictionary=compress)
     return bytes(sink.getvalue())
 
 
-def _table(place: Location, info: FileInfo, rows: int) -> pa.Table:
+def _read_table(place: Location, info: FileInfo, rows: int) -> pa.Table:
     data = read_file(place, info)
     try:
         table = pq.read_table(pa.BufferReader(data))

@@ -1,0 +1,344 @@
+"""What the baseline reads in one text: its sentences, and which word stands in which."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+from itertools import accumulate
+from typing import Any
+
+from fdarx_core.baseline.sentences import split_sentences
+from fdarx_core.baseline.stems import terms
+
+LONGEST_LIST = 500
+"""Characters of a sentence that announces a list, items included."""
+
+ITEM = re.compile(r"\s*(?:[-*](?=\s)|[•·]|\(?\d{1,2}[.)](?=\s))\s*")
+"""What stands before an item of a list."""
+_ENDS = (".", "!", "?", ":", ";", ")", "]", '"', "”")
+_REFERENCE = re.compile(
+    r"\s*\[\s*(?:also |please )?see\b[^\[\]]*(?:\]|$)|\s*\(\s*(?:also |please )?see\b[^()]*(?:\)|$)|"
+    r"\s*[(\[]\d{1,2}\.\d{1,2}(?:, ?\d{1,2}(?:\.\d{1,2})?)*[)\]]",
+    re.IGNORECASE,
+)
+_CELL_NAME = re.compile(r"^[^|.:]{1,40}: \| ")
+_GAP = re.compile(r"(?<=\.)\s*\.$|\s+(?=[.,;](?:\s|$))")
+"""What a cross-reference leaves behind: a space before a stop, or a second stop."""
+
+
+@dataclass(frozen=True)
+class CandidateSentence:
+    """A sentence, one that announces a list with the list's items, and its terms; or a heading within a passage."""
+
+    text: str
+    terms: frozenset[str]
+    has_number: bool
+    is_heading: bool
+
+    @property
+    def spoken(self) -> str:
+        """As an answer: without bullet and cross-references, and with a full stop."""
+        bullet = ITEM.match(self.text)
+        said = _REFERENCE.sub("", self.text[bullet.end() if bullet else 0 :])
+        said = _GAP.sub("", said)
+        said = _CELL_NAME.sub("", said).replace(" | ", "; ").strip(" ;,:|")
+        return said if said.endswith((".", "!", "?", ".)", '."')) else f"{said}."
+
+
+class ParsedText:
+    """What one text says: its statements, and for each term the places of those that have it."""
+
+    def __init__(self, found: Iterable[str]) -> None:
+        self.statements = [_statement(one) for one in found if not _refers_only(one)]
+        self.places: dict[str, list[int]] = {}
+        for place, one in enumerate(self.statements):
+            for term in one.terms:
+                self.places.setdefault(term, []).append(place)
+
+
+@lru_cache(maxsize=2048)
+def parse_label_text(text: str) -> ParsedText:
+    """How a label's passage is read: its sentences, each that announces a list together with the list's items."""
+    found: list[str] = []
+    announced = False
+    for line in text.split("\n"):
+        if announced and ITEM.match(line) and len(found[-1]) + len(line) <= LONGEST_LIST:
+            found[-1] = f"{found[-1]} {ITEM.sub('', line, count=1).rstrip(' ;,.')};"
+            continue
+        found += split_sentences(line)
+        announced = bool(found) and found[-1].endswith(":")
+    return ParsedText(found)
+
+
+def _refers_only(text: str) -> bool:
+    """Whether nothing but cross-references stands there: "[see Warnings (5)]."."""
+    return not text[:1].isalnum() and not re.search(r"\w", _REFERENCE.sub("", text))
+
+
+def _statement(text: str) -> CandidateSentence:
+    held = terms(text)
+    is_heading = not (text.endswith(_ENDS) or " | " in text or ITEM.match(text))
+    return CandidateSentence(text, held, any(word[0].isdigit() for word in held), is_heading)
+
+
+_MARKED = re.compile(r"^\|\|(PASSAGE_\d+)\|\| ?(.*)$", re.MULTILINE)
+_K1, _B = 1.5, 0.75
+_STEM = 5
+"""Letters that two forms of a word share: "dialysis" and "dialyzable"."""
+
+
+class SentenceIndex:
+    """The passages shown, each given as marker ("" where the prompt shows none), its section's titles and what it says.
+
+    `passage_of[i]` is the place of the passage of `statements[i]`, `bm25[i]` what a word in it counts for.
+    """
+
+    def __init__(self, passages: Sequence[tuple[str, str, ParsedText]]) -> None:
+        self.markers = [marker for marker, _, _ in passages]
+        self._titles = [terms(title) for _, title, _ in passages]
+        self._told = [told for _, _, told in passages]
+        self._starts = list(accumulate((len(one.statements) for one in self._told), initial=0))
+        self._places: dict[str, list[int]] = {}
+        self.statements = [one for held in self._told for one in held.statements]
+        self.passage_of = [place for place, held in enumerate(self._told) for _ in held.statements]
+        lengths = [len(one.terms) for one in self.statements]
+        mean = max(sum(lengths) / max(len(lengths), 1), 1)
+        self.bm25 = [(_K1 + 1) / (1 + _K1 * (1 - _B + _B * length / mean)) for length in lengths]
+
+    def in_statements(self, term: str) -> list[int]:
+        """The places of the statements that have a term."""
+        if term not in self._places:
+            shifted = zip(self._starts, self._told, strict=False)
+            self._places[term] = [start + place for start, one in shifted for place in one.places.get(term, ())]
+        return self._places[term]
+
+    def in_titles(self, term: str) -> list[int]:
+        """The places of the passages whose titles have a term."""
+        return [place for place, held in enumerate(self._titles) if term in held]
+
+    def in_passages(self, term: str) -> list[int]:
+        """The places of the passages that have a term in their text or titles."""
+        both = zip(self._titles, self._told, strict=True)
+        return [place for place, (titles, one) in enumerate(both) if term in titles or term in one.places]
+
+    def has_form(self, term: str) -> bool:
+        """Whether the term stands anywhere, as such or in another form."""
+        return any(term in one.places for one in self._told) or term[:_STEM] in self._stems
+
+    @cached_property
+    def _stems(self) -> frozenset[str]:
+        return frozenset(term[:_STEM] for held in (*self._titles, *(one.places for one in self._told)) for term in held)
+
+    def titles_of(self, place: int) -> frozenset[str]:
+        """The terms of the titles above a statement."""
+        return self._titles[self.passage_of[place]]
+
+    def rarity(self, term: str) -> float:
+        """A term's idf over the statements, as BM25 has it; above 0 also for one that stands in most."""
+        held = len(self.in_statements(term))
+        return math.log(1 + (len(self.statements) - held + 0.5) / (held + 0.5))
+
+
+def evidence_of(slots: Mapping[str, Any]) -> SentenceIndex:
+    """What the slots of an answering task show. A label is read once for all questions that follow on it."""
+    if "label" in slots:
+        return _of_label(slots["label"])
+    return SentenceIndex(
+        [(one.get("marker", ""), one["section"], parse_label_text(one["text"])) for one in slots["passages"]]
+    )
+
+
+@lru_cache(maxsize=4)
+def _of_label(label: str) -> SentenceIndex:
+    found = list(_MARKED.finditer(label))
+    ends = [*(one.start() for one in found[1:]), len(label)]
+    passages, titles = [], ""
+    for one, end in zip(found, ends, strict=False):
+        titles = one[2] or titles
+        passages.append((one[1], titles, parse_label_text(label[one.end() : end].strip())))
+    return SentenceIndex(passages)
+
+
+_OF_QUESTIONS = """
+about accompany according account across add added addition additional address adjust adjusted advice advise advised
+affect against aim alter alternative although among answer any appear application applied apply approach appropriate
+around asked aspects associated available aware bear bears because before begin behind being benefit best between box
+boxed call called calls case cases caution cautions certain change changed characteristics check checked choose
+circumstances clinical come common compare compared compares comparison concern concerning concerns condition
+conditions connect connected connection consider considerations considered considering contain counsel counseling
+criteria data day decide define describe described despite detail details determine differ difference different doctor
+document does doing done drug due effect effects either emphasize ensure especially evaluate evaluated even evidence
+expect expected explain explained explains extent fact factor factors far figure find finding findings first fit
+follow following frequency frequent frequently general give given gives giving group groups guidance handle happen
+happens head heading help higher highest imply importance important include included includes indicate indicated
+individual influence inform information instruct instruction instructions interval intervals involve involved issue
+itself keep kind known label labeled labeling large least length level levels light like likely limit limits list
+listed lists long low lower made main make making management manner many matter matters maximum mean means measure
+measured measures medication medicine mention mentioned method minimum most much name named names necessary need
+needed needs normal note noted number observe observed occur occurred often older one order other others out outline
+own part particular patient patients people percent percentage period person physical place point points population
+populations possible potential precaution precautions prescribe prescribed prescriber prescribers prescribing presence
+present prior product proper properties property provide provided provider purpose put question range rate rather
+rationale reach reaches reason reasons receive received receiving recipient recognize recommend recommendation
+recommendations recommended reduce regard regarding regular relate related relation relationship relative reliable
+reliably remark report reported reports require required requirements respect response rest result results risk risks
+role route rule rules run safe safety same say says schedule section sections see set several should show shown shows
+significance similar since single situation situations something source speak speaks special specific specified stand
+stands start started state stated statement states step steps still stop stopped strength strengths studies study
+subject subjects such suggest suggested suit suitable summarize summary support supports take taken takes taking tell
+tells term test therapy things time together told total toward treat treated treating treatment trial trials type
+types under undergo undergoing underlie underlies upon use used useful usefulness user users uses using usual view
+warn warned warning warnings warns way ways well whether withheld within without word words work year years yes
+"""
+_OF_LABELS = """
+absorption act active administration adverse animal animals appearance approve approved bioavailability body breast
+carcinogenicity chemical child children clearance combination concomitant contraindicated contraindication
+contraindications dialysis dialyzability direction directions disposal distribution dosage dose dosing elderly
+eliminate eliminated elimination excretion fertility geriatric harm harms hazard human impairment inactive indication
+ingredient ingredients interact interaction interactions lactation mechanism metabolism metabolized milk molecular
+monitor mutagenicity overdosage overdose pediatric pharmaceutical pharmacokinetic pharmacokinetics pregnancy pregnant
+presence protein reaction reactions remove removed removing reproduction sign signs solubility storage store stored
+substance symptom symptoms table toxicity undesirable
+"""
+_FRAME = frozenset(term for word in _OF_QUESTIONS.split() for term in terms(word))
+_STANDING = frozenset(term for word in _OF_LABELS.split() for term in terms(word))
+"""What every label has a place for, under this word or another: its absence tells nothing."""
+_CODE = re.compile(r"[^\W\d]+\d")
+_NUMBER_ASKED = re.compile(
+    r"\bhow (?:much|many|often|long|large|high|frequently|common|far|soon|quickly|old)\b|"
+    r"\bwhat (?:\w+ ){0,4}(?:dose|dosage|percentage|percent|proportion|rate|incidence|half-life|duration|fraction|"
+    r"concentration|strengths?|weight|temperature|age|frequency|time|ratio|number|range|volume|interval|clearance|"
+    r"bioavailability)\b|\bwhich (?:\w+ ){0,2}(?:dose|dosage|strengths?|percentage|temperature|interval)\b|"
+    r"\b(?:maximum|minimum|highest|lowest|starting|percent|percentage|threshold)\b",
+    re.IGNORECASE,
+)
+_TWO_ASKED = re.compile(
+    r"^why\b|\band (?:what|why|how|which|when|who|where|is|are|does|do|should)\b|"
+    r"\b(?:considering|despite|given (?:that|the)|in view of|in light of|compare[sd]?|relative to|in relation to|"
+    r"combined|connection|underl(?:ies|ie|ying)|explains?|bears? on|stands? behind|speaks? against|add to|answers)\b",
+    re.IGNORECASE,
+)
+
+
+@lru_cache(maxsize=1024)
+def asked_terms(question: str, drug: str) -> tuple[frozenset[str], frozenset[str]]:
+    """The terms of a question beside the drug's name, and those of them that tell what it is about.
+
+    Words in which one asks about any drug ("according", "label", "recommended") tell nothing.
+    """
+    asked = terms(question) - terms(drug)
+    return asked, asked - _FRAME
+
+
+def absent_share(telling: frozenset[str], evidence: SentenceIndex) -> float:
+    """Which share of a question's telling terms stands nowhere, neither as such nor in another form.
+
+    A name with figures in it (CYP2D6) that stands nowhere is all that matters.
+    """
+    absent = [term for term in telling - _STANDING if not evidence.has_form(term) and len(term) > 1]
+    if any(_CODE.match(term) for term in absent):
+        return 1.0
+    return len(absent) / len(telling) if telling else 0.0
+
+
+def wants_number(question: str) -> bool:
+    """Whether a figure is asked for: a dose, a share, a duration."""
+    return _NUMBER_ASKED.search(question) is not None
+
+
+def wants_two(question: str) -> bool:
+    """Whether it sets two things beside each other, as multi-hop questions do."""
+    return _TWO_ASKED.search(question) is not None
+
+
+_FRAME_WEIGHT = 0.3
+"""Of words in which one asks about any drug, beside those that tell what a question is about."""
+_PASSAGE_WEIGHT = 0.5
+_HEADING_WEIGHT = 0.6
+"""Of a word that stands elsewhere in the sentence's passage, or in its section's titles."""
+_NUMBER_WEIGHT = 1.5
+"""Factor for a sentence with a figure where one is asked for."""
+_HEADING_ITSELF = 0.4
+"""Factor for a heading: it has the question's words, but says nothing."""
+_SHORTEST = 4
+"""Terms of the shortest sentence that can be an answer by itself; shorter ones are mostly headings."""
+_ABSENT = 0.2
+"""Share of a question's telling words from which on it is declined if they stand nowhere."""
+_SECOND = 0.5
+"""Least score of a second sentence, as a share of the first one's, where a question sets two things side by side."""
+_REFUSAL = "NOT_ANSWERABLE\nCITED_PASSAGES: []"
+
+
+def from_memory(slots: Mapping[str, Any]) -> str:
+    """The answer without a label: rules know nothing of any drug, and say so."""
+    return "I do not know what the label says."
+
+
+def from_gold(slots: Mapping[str, Any]) -> str:
+    """The answer from passages that hold it: the best sentence of each, of two at most; it never declines."""
+    evidence = evidence_of(slots)
+    scores, statements = scored(slots["question"], slots["drug"], evidence), evidence.statements
+    best: dict[int, int] = {}
+    for place in sorted(
+        range(len(scores)), key=lambda place: (-scores[place], len(statements[place].terms) < _SHORTEST)
+    ):
+        best.setdefault(evidence.passage_of[place], place)
+    return _said(evidence, sorted(list(best.values())[:2]))
+
+
+def from_passages(slots: Mapping[str, Any]) -> str:
+    """The answer from a label or from passages found, with citations, or a refusal."""
+    evidence = evidence_of(slots)
+    _, telling = asked_terms(slots["question"], slots["drug"])
+    scores = scored(slots["question"], slots["drug"], evidence)
+    if not any(scores) or absent_share(telling, evidence) >= _ABSENT:
+        return _REFUSAL
+    chosen = _best(scores, evidence, two=wants_two(slots["question"]))
+    cited = dict.fromkeys(evidence.markers[evidence.passage_of[place]] for place in chosen)
+    return f"{_said(evidence, chosen)}\nCITED_PASSAGES: [{', '.join(cited)}]"
+
+
+def scored(question: str, drug: str, evidence: SentenceIndex) -> list[float]:
+    """How well each sentence answers: BM25 over the sentences, with some weight of its passage and titles."""
+    asked, telling = asked_terms(question, drug)
+    found, around = [0.0] * len(evidence.statements), [0.0] * len(evidence.markers)
+    for term in sorted(asked):  # equal questions get equal sums
+        weight = evidence.rarity(term) * (1 if term in telling else _FRAME_WEIGHT)
+        for place in evidence.in_passages(term):
+            around[place] += weight * _PASSAGE_WEIGHT
+        for place in evidence.in_titles(term):
+            around[place] += weight * _HEADING_WEIGHT
+        for place in evidence.in_statements(term):
+            found[place] += weight * evidence.bm25[place]
+    numbers = wants_number(question)
+    for place, one in enumerate(evidence.statements):
+        found[place] += around[evidence.passage_of[place]]
+        if len(one.terms) < _SHORTEST:
+            found[place] = 0.0
+        elif one.is_heading:
+            found[place] *= _HEADING_ITSELF
+        elif numbers and one.has_number:
+            found[place] *= _NUMBER_WEIGHT
+    return found
+
+
+def _best(scores: Sequence[float], evidence: SentenceIndex, *, two: bool) -> list[int]:
+    """The best sentence; where two things are asked for, also the best of another passage if it is nearly as good."""
+    first = max(range(len(scores)), key=scores.__getitem__)
+    if not two:
+        return [first]
+    passages, taken = evidence.passage_of, evidence.statements[first].text
+    others = [
+        place
+        for place, one in enumerate(evidence.statements)
+        if passages[place] != passages[first] and one.text != taken
+    ]
+    second = max(others, key=scores.__getitem__, default=first)
+    return [first, second] if second != first and scores[second] >= _SECOND * scores[first] else [first]
+
+
+def _said(evidence: SentenceIndex, chosen: Sequence[int]) -> str:
+    return " ".join(evidence.statements[place].spoken for place in chosen)

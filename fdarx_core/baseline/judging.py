@@ -1,0 +1,312 @@
+"""The baseline's judges of questions: relevance, support and quality by words and numbers, without a model."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any, Final, Literal
+
+from fdarx_core.baseline.numbers import number_strings
+from fdarx_core.baseline.sentences import split_sentences
+from fdarx_core.baseline.stems import best_sentences, sentence_terms, term_weight, terms
+from fdarx_core.baseline.tokens import contains_entity, words_of
+from fdarx_core.labels.loinc import (
+    ADVERSE,
+    CONTRAINDICATIONS,
+    DOSAGE,
+    FORMS,
+    INDICATIONS,
+    INTERACTIONS,
+    PHARMACOKINETICS,
+    POPULATIONS,
+    SAFETY,
+    Topic,
+    topic_of,
+)
+
+
+def join_quotes(found: Sequence[str]) -> str:
+    """Sentences as a judge quotes them."""
+    return " … ".join(found)
+
+
+def passages_text(slots: Mapping[str, Any]) -> str:
+    """The text of the passages in the slot `passages`."""
+    return "\n".join(str(passage["text"]) for passage in slots["passages"])
+
+
+def passage_headings(slots: Mapping[str, Any]) -> str:
+    """The titles above the passages in the slot `passages`."""
+    return "\n".join(str(passage["section"]) for passage in slots["passages"])
+
+
+NO_TOPIC: Final = "None / Irrelevant"
+
+Relevance = Literal["relevant", "somewhat", "irrelevant"]
+
+_ASKED: tuple[tuple[Topic, str], ...] = (
+    (CONTRAINDICATIONS, r"contraindicat|rules? out|must .{0,80}?\bnot|should .{0,80}?\bnot be|who should not|forb"),
+    (
+        INTERACTIONS,
+        r"interact|concomitant|concurrent|co-?administ|combin|together with|taken with|with food|vaccin|inhibitor|"
+        r"inducer|wait between|abstain|result of",
+    ),
+    (
+        PHARMACOKINETICS,
+        r"half-li|absor|bioavailab|plasma|clearance|eliminat|metaboli[sz]|excret|cmax|auc|tmax|distribut|exposure|"
+        r"protein|steady.state|mechanism|pharmaco|concentration|receptor|enzyme|cyp\d|acts?\b|inhibit|removed|"
+        r"disposition|kind of drug|body handle",
+    ),
+    (
+        POPULATIONS,
+        r"pregnan|lactat|breast|nursing|milk|child|p(?:a|e|ae)diatric|infant|newborn|neonat|geriatric|elderly|older|"
+        r"renal|hepatic|kidney|liver|women|fertil|infertil|reproducti|fetal|fetus|labor|population|impairment|"
+        r"human data|groups?",
+    ),
+    (
+        ADVERSE,
+        r"adverse|undesirable|side effect|reaction|frequen|how (?:common|often)|incidence|percent|report|rate of|"
+        r"associated|observed|experience|since approval|postmarketing",
+    ),
+    (
+        FORMS,
+        r"strength|form|inactive|ingredient|excipient|contain|suppl|stor(?:e|age)|packag|tablet|capsule|molecul|"
+        r"formula|structur|solub|appear|available|composition|describ|purpose|obtained|presentation|chemical|"
+        r"physical|free of|made with|colou?r|disposed?\b|disposal",
+    ),
+    (
+        DOSAGE,
+        r"dos(?:e|ing|age)|administ|titrat|how (?:much|should)|regimen|infus|inject|take|taken|schedule|overdos|start|"
+        r"given|adjust|daily|interval|level|restart|withheld|swallow|course of|begun",
+    ),
+    (
+        INDICATIONS,
+        r"indicat|approv|treat|use[ds]?\b|trial|stud(?:y|ies)|efficacy|endpoint|benefit|suited|conditions?|baseline|follow-up",
+    ),
+    (
+        SAFETY,
+        r"warn|risk|precaution|monitor|caution|hazard|toxic|danger|harm|serious|advis|advice|abuse|depend|controlled|"
+        r"carcino|mutagen|tell|told|counsel|inform|symptom|sign|screen|test|discontinu|stop|avoid|cause|occur|watch|"
+        r"check|measure|safe|planned|done|consider|special|step|call(?:s|ed)? for|recommend|effect|happen|emergency|"
+        r"deteriorat|worse",
+    ),
+)
+_TOPICS = tuple((topic, re.compile(rf"\b(?:{words})")) for topic, words in _ASKED)
+_SAYS = re.compile(r"\b(?:say|state|address|give|list|explain|mention|name)s?\b")
+_OUTSIDE = re.compile(
+    r"telephone|phone number|toll-free|(?:mailing|street|postal|what|which|company'?s?) address|address of|"
+    r"\bweb ?site|trademark|copyright|\bndc\b|manufactured|manufacturer|distributor|distributed by|\brevised\b|"
+    r"revision|\bprices?\b|\bcosts?\b|who makes|\bcompany\b|\blogo\b|bar ?code|lot number|expiration date"
+)
+_WEAK = re.compile(
+    r"\bcolou?r\b|imprint|deboss|look like|\bdispose|disposal|throw away|flush(?:ed)? down|sponsor|\bodou?r\b|\bsmell"
+)
+
+
+def relevance(slots: Mapping[str, Any]) -> tuple[Topic | Literal["None / Irrelevant"], Relevance]:
+    """The topic of a question and how much it matters.
+
+    Of the topics that its words ask for, that of its sections comes first, then the most particular; a question that
+    only wants to know what the label says falls under its section's. None where neither tells.
+    """
+    asked = str(slots["question"]).lower().replace(str(slots["drug"]).lower(), " ")
+    topics = [topic for topic, words in _TOPICS if words.search(asked)]
+    written_from = [topic for topic in map(topic_of, slots["section_codes"]) if topic]
+    if not topics and _SAYS.search(asked):
+        topics = written_from
+    if not topics or _OUTSIDE.search(asked):
+        return NO_TOPIC, "irrelevant"
+    topic = next((topic for topic in written_from if topic in topics), topics[0])
+    return topic, "somewhat" if _WEAK.search(asked) else "relevant"
+
+
+_DECIMAL = re.compile(r"\d{1,9}(?:\.\d{1,9})?")
+
+LEAST_COVERED = 0.6
+"""Share of an answer's terms, by weight, that must stand in what it rests on; its numbers must all stand there."""
+SAID = 0.6
+"""Share of a sentence's terms that one sentence of a passage must hold to say the same."""
+OWN_PART = 2
+"""Weight of the terms that a passage alone contributes, from which it is needed."""
+
+
+def factual_support(slots: Mapping[str, Any]) -> tuple[bool, str]:
+    """Whether the passages, under their headings, hold the answer, and the sentences that do."""
+    answer, text = terms(str(slots["answer"])), passages_text(slots)
+    evidence = join_quotes(best_sentences(answer, text))
+    return (
+        (True, evidence) if evidence and covered(answer, terms(f"{passage_headings(slots)}\n{text}")) else (False, "")
+    )
+
+
+def multihop_support(slots: Mapping[str, Any]) -> tuple[str, str, bool]:
+    """The sentences of each passage that hold a part of the answer, "" for none, and whether both are needed."""
+    said, a, b = str(slots["answer"]), str(slots["context_a"]), str(slots["context_b"])
+    answer = terms(said)
+    in_a, in_b = answer & terms(a), answer & terms(b)
+    held = in_a | in_b
+    if not covered(answer, held) and not covered(answer, held | _computed(answer, held)):
+        return "", "", False
+    evidence_a = join_quotes(_stated(said, a, b) or best_sentences(in_a - in_b or in_a, a))
+    evidence_b = join_quotes(_stated(said, b, a) or best_sentences(in_b - in_a or in_b, b))
+    return evidence_a, evidence_b, both_needed(said, a, b)
+
+
+def contradicting_span(slots: Mapping[str, Any]) -> str:
+    """The first sentence shown that names the entity, "" for none: rules know no synonyms."""
+    entity = str(slots["entity"])
+    return next(
+        (sentence for sentence in split_sentences(passages_text(slots)) if contains_entity(entity, sentence)), ""
+    )
+
+
+def covered(answer: frozenset[str], held: frozenset[str]) -> bool:
+    """Whether what is held has all numbers of the answer and enough of its words."""
+    missing = answer - held
+    if any(term[0].isdigit() for term in missing):
+        return False
+    return term_weight(missing) <= (1 - LEAST_COVERED) * term_weight(answer)
+
+
+def _computed(answer: frozenset[str], held: frozenset[str]) -> frozenset[str]:
+    """The answer's numbers that are halves, doubles, quotients or products of others in it: "2 tablets of 500 mg"."""
+    values = {float(term) for term in held if _DECIMAL.fullmatch(term)} | {2.0}
+    results = {x / y for x in values for y in values if y} | {x * y for x in values for y in values}
+    return frozenset(term for term in answer - held if _DECIMAL.fullmatch(term) and float(term) in results)
+
+
+def both_needed(answer: str, a: str, b: str) -> bool:
+    """Whether each passage adds to the answer: words that the other lacks, or a sentence that it does not say."""
+    said, in_a, in_b = terms(answer), terms(a), terms(b)
+    return all(
+        term_weight(said & own - other) >= OWN_PART or _says_alone(answer, text, rest)
+        for own, other, text, rest in ((in_a, in_b, a, b), (in_b, in_a, b, a))
+    )
+
+
+def _says_alone(answer: str, text: str, rest: str) -> bool:
+    return any(_share(one, text) >= SAID > _share(one, rest) for _, one in sentence_terms(answer))
+
+
+def _stated(answer: str, text: str, rest: str) -> list[str]:
+    """The sentences of a text that say those sentences of the answer which it says no worse than the rest does."""
+    said = [one for _, one in sentence_terms(answer) if _share(one, text) >= max(SAID, _share(one, rest))]
+    pool = sentence_terms(text)
+    best = {max(range(len(pool)), key=lambda place: term_weight(one & pool[place][1])) for one in said}
+    return [pool[place][0] for place in sorted(best)]
+
+
+def _share(sentence: frozenset[str], text: str) -> float:
+    """How much of a sentence's terms, by weight, the sentence of the text that is nearest to it holds."""
+    held = (term_weight(sentence & one) for _, one in sentence_terms(text))
+    return max(held, default=0) / max(term_weight(sentence), 1)
+
+
+FactualFault = tuple[Literal["answer_leakage", "context_mismatch", "unanswerable", "low_utility", "other"], str]
+MultihopFault = tuple[Literal["one_sided", "hop_mismatch", "leak_from_context", "unanswerable", "other"], str]
+
+LEAST_LEAKED = 4
+"""Weight of what one passage alone adds, from which it counts as given away when the question has all of it."""
+
+_POINTS = re.compile(
+    r"\b(?:this|the (?:above|following|preceding)|in the|does the|of the) "
+    r"(?:passage|table|figure|excerpt|context|text)\b"
+    r"|\bthis section\b"
+)
+_POINTER = re.compile(r"(?:see|refer to|please see)\b.{0,120}|.{0,30}\bsee full prescribing information\b.{0,20}", re.S)
+_SAYS_NOTHING = re.compile(r"(?:yes|no|true|false|not applicable|none)\b\W*")
+_SPACED_OUT = re.compile(r"(?<![\w.])(?:[A-Za-z] ){3,}[A-Za-z]")
+_DENIES = re.compile(r"\b(?:no|not|never|none|neither|nor|without|cannot|unknown|lack)\b|n['’]t\b", re.I)
+_SHORT_FORM = re.compile(r"\([A-Z]{2,6}s?\)")
+_GROUPS = {
+    "children": (
+        r"\bchild(?:ren)?\b|pa?ediatric|adolescent|infant|neonat",
+        r"child|pa?ediatric|adolescen|infant|neonat|\bage[ds]?\b",
+    ),
+    "older adults": (r"elderly|geriatric|older (?:adult|patient)", r"elderly|geriatric|older|\bage[ds]?\b|\b65\b"),
+    "pregnancy": (r"pregnan", r"pregnan|fetus|fetal|gestation|trimester|teratogen|embryo"),
+    "lactation": (r"lactat|breast-?feed|nursing", r"lactat|breast|nursing|milk|postpartum"),
+    "renal impairment": (
+        r"(?:renal|kidney) (?:impairment|disease|failure|insufficiency)",
+        r"renal|kidney|creatinine|egfr|dialysis|nephr",
+    ),
+    "hepatic impairment": (
+        r"(?:hepatic|liver) (?:impairment|disease|failure|insufficiency)",
+        r"hepat|liver|child-pugh|cirrho|transaminase|\balt\b",
+    ),
+}
+"""What asks about a group of patients, and what speaks of it."""
+_NAMED_THING = re.compile(
+    r"\w{3,}(?:itis|a?emia|osis|pathy|m[ai]b|pril|sartan|olol|statin|azole|cillin|mycin|floxacin|parin|thium|oxin|barbital|"
+    r"farin|trexate|phylline|porine|limus|gliptin|plegia|algia|oma|uria|penia|rrh?ea|ectomy|plasty|ciclib|tinib)"
+)
+_THING = r"\bcolou?r\b|\bshape|\bstor(?:e|ed|age)\b|\bpackag|imprint|\bbottle|\bndc\b"
+_EFFECT = r"\brisk|advers|\bdose|\bdosing|\bdosage|overdos|interact|pregnan|impairment|metaboli|half-life|\bauc\b|toxic"
+_NO_HOP = re.compile(rf"(?=.*(?:{_THING}))(?=.*(?:{_EFFECT}))", re.S)
+
+
+def factual_fault(slots: Mapping[str, Any]) -> FactualFault | None:
+    """The first fault found, with what it is."""
+    question, answer, drug = (str(slots[name]) for name in ("question", "answer", "drug"))
+    where = f"{passage_headings(slots)}\n{passages_text(slots)}"
+    if garbled := _SPACED_OUT.search(f"{question}\n{answer}"):
+        return "other", f"letters apart: {garbled[0]!r}"
+    if vague := _vague(question, answer):
+        return "low_utility", vague
+    if _adds_nothing(question, answer, drug):
+        return "answer_leakage", "the question holds all that the answer says"
+    if foreign := _foreign(question, where, drug):
+        return "context_mismatch", f"the passages do not speak of {foreign}"
+    if not covered(terms(answer), terms(where)):
+        return "unanswerable", "most of the answer's words are not in the passages"
+    return None
+
+
+def multihop_fault(slots: Mapping[str, Any]) -> MultihopFault | None:
+    """The first fault found, with what it is."""
+    question, answer, drug = (str(slots[name]) for name in ("question", "answer", "drug"))
+    a, b = str(slots["context_a"]), str(slots["context_b"])
+    where = "\n".join((str(slots["section_a"]), a, str(slots["section_b"]), b))
+    if garbled := _SPACED_OUT.search(f"{question}\n{answer}"):
+        return "other", f"letters apart: {garbled[0]!r}"
+    if vague := _vague(question, answer):
+        return "other", vague
+    if foreign := _foreign(question, where, drug):
+        return "unanswerable", f"the passages do not speak of {foreign}"
+    if not both_needed(answer, a, b):
+        return "one_sided", "one passage adds nothing to the answer"
+    if _NO_HOP.match(question.lower()):
+        return "hop_mismatch", "look or storage of the product with an effect of the drug"
+    if leaked := _leaked(question, answer, drug, a, b):
+        return "leak_from_context", f"the question holds all that one passage adds: {leaked}"
+    return None
+
+
+def _adds_nothing(question: str, answer: str, drug: str) -> bool:
+    denied = len(_DENIES.findall(answer)) > len(_DENIES.findall(question))
+    return not denied and not terms(_SHORT_FORM.sub("", answer)) - terms(question) - terms(drug)
+
+
+def _leaked(question: str, answer: str, drug: str, a: str, b: str) -> str:
+    asked, said = terms(question), terms(answer) - terms(drug)
+    in_a, in_b = said & terms(a), said & terms(b)
+    own = next((own for own in (in_a - in_b, in_b - in_a) if term_weight(own) >= LEAST_LEAKED and own <= asked), ())
+    return ", ".join(sorted(own))
+
+
+def _vague(question: str, answer: str) -> str:
+    said = answer.strip().lower()
+    if found := _POINTS.search(question.lower()):
+        return f"the question points at a place: {found[0]!r}"
+    return "the answer says nothing by itself" if _SAYS_NOTHING.fullmatch(said) or _POINTER.fullmatch(said) else ""
+
+
+def _foreign(question: str, where: str, drug: str) -> str:
+    """What the question names and the passages do not, "" for nothing: numbers, groups of patients, drugs, diseases."""
+    asked, there = question.lower().replace(drug.lower(), " "), where.lower()
+    missing = set(number_strings(asked) - number_strings(there))
+    missing |= {
+        group for group, (asks, speaks) in _GROUPS.items() if re.search(asks, asked) and not re.search(speaks, there)
+    }
+    missing |= {word for word in words_of(asked) if _NAMED_THING.fullmatch(word) and word not in there}
+    return ", ".join(sorted(missing))

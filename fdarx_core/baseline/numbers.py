@@ -1,0 +1,190 @@
+"""Numbers, quantities with units, and dosing intervals, in comparable form.
+
+One table of units: "0.5 g" is "500 milligrams", "once daily" is "every 24 hours".
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import NamedTuple
+
+DOSE_UNITS = ("mg", "ml", "unit", "tablet", "capsule", "meq", "mmhg", "drop", "puff", "patch", "m2")
+"""Units in which drugs are given or their effect is measured. An unrequested number in one of them is a claim."""
+
+_DAY, _WEEK, _MONTH = 24.0, 168.0, 730.0
+_UNITS = {
+    ("mg", 1.0): "mg mgs milligram milligrams",
+    ("mg", 1000.0): "g gm gram grams",
+    ("mg", 0.001): "mcg mcgs ug microgram micrograms",
+    ("mg", 0.000001): "ng nanogram nanograms",
+    ("kg", 1.0): "kg kilogram kilograms",
+    ("ml", 1.0): "ml milliliter milliliters millilitre millilitres cc",
+    ("ml", 1000.0): "l liter liters litre litres",
+    ("ml", 100.0): "dl deciliter deciliters",
+    ("%", 1.0): "% percent",
+    ("h", 1.0): "h hr hrs hour hours",
+    ("h", 1 / 60): "min mins minute minutes",
+    ("h", 1 / 3600): "sec second seconds",
+    ("h", _DAY): "d day days",
+    ("h", _WEEK): "wk wks week weeks",
+    ("month", 1.0): "month months",
+    ("month", 12.0): "year years yr yrs",
+    ("meq", 1.0): "meq",
+    ("mol", 0.001): "mmol",
+    ("unit", 1.0): "iu unit units",
+    ("mmhg", 1.0): "mmhg",
+    ("x", 1.0): "fold times time",
+    ("tablet", 1.0): "tablet tablets pill pills caplet caplets",
+    ("capsule", 1.0): "capsule capsules",
+    ("drop", 1.0): "drop drops",
+    ("puff", 1.0): "puff puffs",
+    ("patch", 1.0): "patch patches",
+    ("dose", 1.0): "dose doses",
+    ("°c", 1.0): "°c",
+    ("°f", 1.0): "°f",
+    ("m2", 1.0): "m2",
+}
+_UNIT = {name: unit for unit, names in _UNITS.items() for name in names.split()}
+_NAMES = "|".join(sorted(map(re.escape, _UNIT), key=len, reverse=True))
+_QUANTITY = re.compile(
+    rf"(?<![\w.])(?<![a-z]-)(?P<number>\d+(?:\.\d+)?|\.\d+)(?![\d.]*[a-z]*\d)"
+    rf"(?:\s*-?\s*(?P<unit>{_NAMES})(?![a-z])(?P<per>(?:\s*(?:/|per|a(?=\s))\s*(?:{_NAMES})(?![a-z]))*)"
+    r"|(?!-(?!to\b)[a-z]))"  # "17-ketosteroid" is a name, not a number
+)
+_PER = re.compile(rf"(?:/|per|a)\s*({_NAMES})(?![a-z])")
+_JOINED = re.compile(r"\s*(?:(?:-|to|and|or|through|,|/|x|by|, and|, or|,? respectively)\s*)?[<>≤≥~]?\s*")
+_BELOW = re.compile(
+    r"(?:<|≤|<=|less than|(?:lower|fewer) than|below|under|up to|(?:no|not) (?:more|greater) than|at most|"
+    r"not (?:to |be )?exceed(?:ed|ing)?|maximum(?: \w+)?(?: of)?)(?: or equal to)?\s*$"
+)
+_ABOVE = re.compile(
+    r"(?:>|≥|>=|greater than|higher than|more than|above|over|exceed(?:s|ed|ing)?|at least|minimum(?: of)?|"
+    r"no(?:t)? less than)(?: or equal to)?\s*$"
+)
+
+_COUNT = r"once|twice|thrice|\d+(?:\.\d+)?\s*(?:times?|x)"
+_FREQUENCY = re.compile(
+    rf"(?:\b(?P<low>once|twice|thrice|\d+)\s*(?:or|to|-)\s*)?\b(?P<count>{_COUNT})[\s-]*"
+    r"(?:(?:a|per|each|every|in a|/)\s*)?"
+    r"(?P<period>daily|day|weekly|week|monthly|month|yearly|year|annually)\b"
+    r"|\bevery\s+(?:(?P<from>\d+)(?:\s*(?:-|to|or)\s*(?P<to>\d+))?\s*)?"
+    r"(?P<each>hours?|hrs?|h|days?|weeks?|months?|years?)\b"
+    r"|\bq\s?(?P<q>\d+)\s?h(?:rs?|ours?)?\b"
+    r"|\b(?P<latin>qd|bid|tid|qid|every other (?:day|week))\b"
+)
+_FREQUENCY_HINT = re.compile(r"once|twice|thrice|times?\b|\dx\b|\d x\b|every|\bq\s?\d|\b(?:qd|[btq]id)\b")
+_LOOSE = re.compile(
+    r"(?:\b|(?=/))(?:(?P<daily>daily|/\s*d(?:ay)?|(?:a|per|each|one) day|nightly|"
+    r"(?:every|each|at|in the) (?:morning|evening|night|bedtime))"
+    r"|(?P<weekly>weekly|(?:a|per|each) week)"
+    r"|(?P<monthly>monthly|(?:a|per|each) month)|(?P<yearly>annual(?:ly)?|yearly))\b"
+)
+_LATIN = {"qd": 24.0, "bid": 12.0, "tid": 8.0, "qid": 6.0, "every other day": 48.0, "every other week": 336.0}
+_PERIODS = {"h": 1.0, "d": _DAY, "w": _WEEK, "m": _MONTH, "y": 12 * _MONTH, "a": 12 * _MONTH}
+_TIMES = {"once": 1.0, "twice": 2.0, "thrice": 3.0}
+
+
+_NUMBER = re.compile(r"\d+(?:[.,]\d+)*")
+_DIGITS = re.compile(r"\d+(?:\.\d+)?")
+_THOUSANDS = re.compile(r",(?=\d{3}(?:\D|$))")
+
+
+class Quantity(NamedTuple):
+    """A number with its unit.
+
+    Attributes:
+        raw: the number as printed.
+        value: the number in the base unit, as 500 for "0.5 g".
+        unit: the base unit, "" without one.
+        bound: "<" for "below 30" and "up to 30", ">" for "at least 30", else "".
+        text: number and unit as printed.
+    """
+
+    raw: float
+    value: float
+    unit: str
+    bound: str
+    text: str
+
+    def equals(self, other: Quantity) -> bool:
+        """Return whether both are the same amount. A number without a unit may have any unit."""
+        if self.unit and other.unit:
+            return self.unit == other.unit and self.value == other.value
+        return self.raw == other.raw
+
+
+class Intervals(NamedTuple):
+    """Dosing intervals in hours: the stated ones ("twice daily"), and all that may be meant (a bare "daily" too)."""
+
+    stated: frozenset[float]
+    meant: frozenset[float]
+
+
+def number_strings(text: str, *, thousands: bool = True) -> frozenset[str]:
+    """Return the distinct numbers of a text as strings: "1,500 mg in 2.5 mL" gives 1500 and 2.5.
+
+    Without `thousands` a comma separates numbers: "1,500" gives 1 and 500.
+    """
+    if not thousands:
+        return frozenset(_DIGITS.findall(text))
+    return frozenset(_THOUSANDS.sub("", found) for found in _NUMBER.findall(text))
+
+
+def extract_intervals(text: str) -> tuple[Intervals, str]:
+    """Return the dosing intervals of a normalized text, and the text without the stated ones."""
+    matches = _FREQUENCY.finditer(text) if _FREQUENCY_HINT.search(text) else ()
+    stated = frozenset(hours for found in matches for hours in _hours(found))
+    rest = _FREQUENCY.sub(" ; ", text) if stated else text
+    loose = frozenset(_PERIODS[found.lastgroup[0]] for found in _LOOSE.finditer(rest) if found.lastgroup)
+    return Intervals(stated, stated | loose), rest
+
+
+def extract_quantities(text: str) -> tuple[tuple[Quantity, ...], str]:
+    """Return the quantities of a normalized text in order, and the text without them. "5 to 10 mg" has two in mg."""
+    found = list(_QUANTITY.finditer(text))
+    quantities: list[Quantity] = []
+    unit, spelt, start = ("", 1.0), "", len(text)
+    for one in reversed(found):
+        own = _unit(one)
+        if own or not _JOINED.fullmatch(text, one.end(), start):
+            unit, spelt = own or ("", 1.0), text[one.end("number") : one.end()]
+        start = one.start()
+        quantities.append(_quantity(one, unit, f"{one['number']}{spelt}".strip(), text))
+    return tuple(reversed(quantities)), _QUANTITY.sub(" ", text)
+
+
+def _quantity(found: re.Match[str], unit: tuple[str, float], spelt: str, text: str) -> Quantity:
+    raw = float(found["number"])
+    before = text[max(0, found.start() - 30) : found.start()]
+    bound = "<" if _BELOW.search(before) else ">" if _ABOVE.search(before) else ""
+    return Quantity(raw, float(f"{raw * unit[1]:.9g}"), unit[0], bound, spelt)
+
+
+def _unit(found: re.Match[str]) -> tuple[str, float] | None:
+    """Return the base unit and the factor to it; "a day" as a denominator is a frequency and is left out."""
+    if not found["unit"]:
+        return None
+    name, factor = _UNIT[found["unit"]]
+    for below in _PER.findall(found["per"] or ""):
+        if below not in ("d", "day"):
+            base, size = _UNIT[below]
+            name, factor = f"{name}/{base}", factor / size
+    return name, factor
+
+
+def _hours(found: re.Match[str]) -> Iterator[float]:
+    if found["latin"]:
+        yield _LATIN[found["latin"]]
+    elif found["q"]:
+        yield float(found["q"])
+    elif found["each"]:
+        for count in filter(None, (found["from"] or "1", found["to"])):
+            yield float(count) * _PERIODS[found["each"][0]]
+    else:
+        for times in filter(None, (found["low"], found["count"])):
+            yield round(_PERIODS[found["period"][0]] / _times(times), 6)
+
+
+def _times(count: str) -> float:
+    return _TIMES.get(count) or float(re.sub(r"[^\d.]", "", count)) or 1.0

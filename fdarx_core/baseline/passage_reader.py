@@ -1,0 +1,342 @@
+"""A passage as the question rules read it: sentences with headings and lists, table rows, and names for questions."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+
+from fdarx_core.baseline.sentences import split_sentences
+from fdarx_core.baseline.tokens import capitalise, clean_label_text, decapitalise, plain_case
+
+_INLINE_HEADING = re.compile(r"^([A-Z][A-Za-z0-9 ,/()'’&-]{2,70}?)\s?:\s+(?=[A-Z])")
+_BULLET = re.compile(r"^\s*(?:[-•·●▪◦*○]+|o(?= [A-Z]))\s*(?:[•·●▪◦○]\s*)?")
+_CAPTION = re.compile(r"^Table\s+\w+\s*[.:–-]?\s*", re.I)
+_FOOTNOTE = re.compile(r"^\[?[a-z0-9*†‡]{1,3}\]\s")
+_INTRODUCES = re.compile(
+    r"\b(?:include|includes|including|following|such as|if you|if you have|in patients with)$", re.I
+)
+_MARKS = re.compile(r"\s*\[[a-z0-9,* ]{1,8}\]|\*+")
+
+
+@dataclass(slots=True)
+class SentenceUnit:
+    """One sentence. `items` are those of the list it introduces; `order` counts through the passage."""
+
+    text: str
+    heading: str
+    order: int
+    items: list[str] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class TableRow:
+    """One table row: its own header, its cells ("column header: value"), the heading of its group and the caption."""
+
+    header: str
+    cells: list[str]
+    group: str
+    caption: str
+    order: int
+
+
+@dataclass(slots=True)
+class QuestionBlock:
+    """A question that the label itself asks as a heading, and the lines of text under it."""
+
+    question: str
+    lines: list[str]
+    order: int
+
+
+class PassageOutline:
+    """All sentences, table rows and question headings of one passage, in its order."""
+
+    def __init__(self, context: str) -> None:
+        self.units: list[SentenceUnit] = []
+        self.rows: list[TableRow] = []
+        self.blocks: list[QuestionBlock] = []
+        self._heading = self._caption = ""
+        self._list_open = False
+        for order, raw in enumerate(context.split("\n")):
+            line = clean_label_text(raw)
+            if line and not _FOOTNOTE.match(line):
+                self._read(line, order)
+
+    def _read(self, line: str, order: int) -> None:
+        if "?" in line and (found := _question_heading(line)):
+            self.blocks.append(QuestionBlock(found, [], order))
+            line = line[len(found) :].strip()
+            self._list_open = False
+            if not line:
+                return
+        if self.blocks:
+            self.blocks[-1].lines.append(line)
+        if " | " in line:
+            self._add_row(line, order)
+        elif (bullet := _BULLET.match(line)) and bullet.end() > 0:
+            self._add_item(line[bullet.end() :])
+        elif _is_heading(line):
+            self._add_heading(line)
+        else:
+            self._add_sentences(line)
+
+    def _add_row(self, line: str, order: int) -> None:
+        header, *cells = (_MARKS.sub("", part).strip() for part in line.split(" | "))
+        self._list_open = False
+        if len(cells) == 1 and len(cells[0].split()) > 5 and not cells[0].partition(": ")[2].isdigit():
+            self.rows.append(TableRow(header.strip(" :"), cells, self._heading, "", order))
+            for sentence in split_sentences(cells[0], "label"):
+                self._add_unit(sentence, self._heading)
+        else:
+            self.rows.append(TableRow(header.strip(" :"), cells, self._heading, self._caption, order))
+
+    def _add_heading(self, line: str) -> None:
+        if caption := _CAPTION.match(line):
+            self._caption = _MARKS.sub("", line[caption.end() :]).strip(" .:")
+            self._heading = ""
+        else:
+            self._heading = _MARKS.sub("", line).rstrip(": ")
+        self._list_open = line.endswith(":") or bool(_INTRODUCES.search(line))
+        if self._list_open:
+            self._add_unit(f"{line.rstrip(':')}:", "")
+
+    def _add_item(self, item: str) -> None:
+        if self._list_open and self.units:
+            self.units[-1].items.append(item)
+        elif item:
+            self._add_sentences(item)
+
+    def _add_sentences(self, line: str) -> None:
+        heading = self._heading
+        if found := _INLINE_HEADING.match(line):
+            heading, line = found.group(1).strip(), line[found.end() :]
+        for sentence in split_sentences(line, "label"):
+            self._add_unit(sentence, heading)
+        self._list_open = line.endswith(":")
+
+    def _add_unit(self, text: str, heading: str) -> None:
+        self.units.append(SentenceUnit(text, heading, len(self.units)))
+
+
+def _question_heading(line: str) -> str:
+    found = re.match(r"(?:What|How|Who|When|Where|Why|Can|Should|Are|Is|Do|Does)\b[^?.!]{5,150}\?", line)
+    return found.group() if found else ""
+
+
+def _is_heading(line: str) -> bool:
+    if len(line) > 110 and not _CAPTION.match(line):
+        return False
+    return (
+        len(line) <= 200
+        and not line.endswith((".", "!", ";", ",", "?"))
+        and len(line.split()) <= (30 if _CAPTION.match(line) else 12)
+    )
+
+
+MAX_ANSWER = 600
+_DRUG_WORD = r"(?! (?:drug|medicine|medication|product)\b)"
+_CONNECTIVE = re.compile(
+    r"^(?:However|Therefore|In addition|Additionally|Furthermore|Moreover|Thus"
+    r"|Also|Consequently|Accordingly|Nevertheless"
+    r"|For this reason|Hence|Likewise|Similarly|In general|Generally|In contrast"
+    r"|Conversely|On the other hand|As a result"
+    r"|Because of this|Further|Finally|Lastly|Second(?:ly)?|First(?:ly)?|Note|NOTE)[,:]\s+"
+)
+_DANGLING_START = re.compile(
+    r"^(?:(?:It(?! is (?:not )?(?:known|recommended|important|advisable|unknown"
+    r"|suggested|necessary|essential|possible))"
+    rf"|They|This{_DRUG_WORD}|These|Those|Such|He|She|Its|Their|Both(?! .* and )|Neither(?! .* nor )"
+    r"|Others?|Another|Similar|Same|And|But|Or|Which|Who|Then|Half of|Most of|Some of|One of|Again)\b"
+    r"|The (?:latter|former|same|above|other|following|remaining|observed|reported|resulting|reason|change|difference"
+    r"|increase|decrease|two|three|result|finding|event|effect)s? (?!of\b))"
+)
+_ELSEWHERE = re.compile(
+    r"\b(?:the (?:latter|former|above)|aforementioned|see above|as above|(?:the"
+    r"|in) (?:table|figure)|(?:table|figure) \d"
+    r"|(?:described|mentioned|listed|noted|given|shown|discussed|stated|outlined)"
+    r" (?:above|elsewhere|previously|in the table)"
+    r"|respective section|this (?:section|table|trial)|the (?:present|current) study"
+    r"|(?:these|this|that|such|those) (?:stud(?:y|ies)|trials?|data|results|findings|doses?|patients?|population"
+    r"|subjects|patient population|drugs|agents|group|age group|risk|reason|indication|effect))\b",
+    re.I,
+)
+_LIST_TO_COME = re.compile(
+    r"\bfollowing\b(?!.*\b(?:administration|exposure|dos|treat|surg|use)\w*)|as follows"
+    r"|\bbelow(?! (?:the |age |\d|\w+ years))",
+    re.I,
+)
+_POINTER = re.compile(
+    rf"\b(?:this{_DRUG_WORD}|these|such(?! as\b)|those(?! (?:who|with|without|receiving|treated|in|of|taking|on|seen"
+    r"|observed|given|from|reported|for|patients)\b))\b",
+    re.I,
+)
+_UNSOUND = re.compile(
+    rf"\b(?:this{_DRUG_WORD}|these|those(?! (?:who|with|receiving)\b)|such(?! as\b)|it|its|they|them|he|she|latter"
+    r"|former|above|same|table|figure|following|you|your|we|our|i|subsequent|second"
+    r"|described|aforementioned|either case)\b",
+    re.I,
+)
+_CLAUSE = re.compile(
+    r"^(?:with|in|at|after|during|following|for|since|because|unlike|like|there"
+    r"|although|both|either|neither|whether|so|as)\b"
+    r"|[–—]|\b(?:is|are|was|were|be|been|may|should|will|can|must|has|have|had|do|does|did|which|that|because|although"
+    r"|however|causes?|caused|resulted|occurred|showed|demonstrated|indicates?|suggests?|if|when)\b"
+    r"|\b(?:a|an|the|of|with|and|or|for|to|in|at|by|no|not|from|on|as|than|also)$",
+    re.I,
+)
+_SUPPLIED_AS = re.compile(
+    r"(?:,| and|, and)?(?: are| is)?(?: supplied| available| packaged)(?: as| in)?(?: follows)?:$"
+)
+_LEAD = re.compile(
+    r"^(?:In|For|After|Following|During|When|If|Among|With|At|On|Under|Upon|Before|Prior to|While|Once|Until|Should"
+    r"|Within|Based on)\b"
+)
+_STARTS = """the a an no there both each all one two we they he she it this these patients dose doses dosage treatment
+therapy safety plasma mean caution approximately about consider monitor discontinue stop initiate start reduce avoid use
+do administer increase decrease withhold interrupt instruct advise seek take evaluate adjust if"""
+_CLAUSE_STARTS = frozenset(_STARTS.split())
+
+
+@dataclass(slots=True)
+class SentenceContext:
+    """A sentence, its main clause without connective and leading condition (`lead`), and what surrounds it.
+
+    `about_drug`: whether the passage speaks of the drug that the label is named for. `low` is the sentence in lower
+    case.
+    """
+
+    drug: str
+    title: str
+    code: str
+    unit: SentenceUnit
+    sentence: str
+    lead: str
+    clause: str
+    low: str
+    about_drug: bool
+
+
+def sentence_context(unit: SentenceUnit, drug: str, title: str, code: str, about_drug: bool) -> SentenceContext | None:
+    """The scene of a sentence, or None where it cannot be understood alone or makes too long an answer."""
+    sentence = _SUPPLIED_AS.sub(".", capitalise(_CONNECTIVE.sub("", unit.text)))
+    if len(sentence) > MAX_ANSWER or not sentence[:1].isalnum() or not _stands_alone(sentence):
+        return None
+    if not unit.items and (sentence.endswith(":") or _LIST_TO_COME.search(sentence)):
+        return None
+    lead, clause = split_lead(sentence)
+    return SentenceContext(drug, title, code, unit, sentence, lead, clause, sentence.lower(), about_drug)
+
+
+def _stands_alone(sentence: str) -> bool:
+    """A late "such" or "these" mostly points back within its own sentence, an early one out of it."""
+    pointer = _POINTER.search(sentence)
+    early = pointer is not None and len(sentence[: pointer.start()].split()) < 14
+    return not (early or _DANGLING_START.match(sentence) or _ELSEWHERE.search(sentence))
+
+
+def split_lead(sentence: str) -> tuple[str, str]:
+    """A leading condition and the clause after it: "In adults, the dose is …" gives "in adults", "the dose is …"."""
+    if not _LEAD.match(sentence):
+        return "", sentence
+    cut = sentence.find(", ")
+    while 0 < cut < 150:
+        clause = sentence[cut + 2 :]
+        first = clause.split(None, 1)[0].lower() if clause.strip() else ""
+        if first in _CLAUSE_STARTS or (sentence.count(", ") == 1 and first not in ("and", "or")):
+            return decapitalise(sentence[:cut]), clause
+        cut = sentence.find(", ", cut + 2)
+    return "", sentence
+
+
+def sound(phrase: str, longest: int = 110) -> bool:
+    """Whether a phrase can be copied into a question: short, brackets closed, nothing that points elsewhere."""
+    return (
+        0 < len(phrase) <= longest
+        and phrase.count("(") == phrase.count(")")
+        and phrase.count("[") == phrase.count("]")
+        and not _UNSOUND.search(phrase)
+    )
+
+
+def is_noun_phrase(phrase: str) -> bool:
+    """`sound`, and without a verb, a relative clause or a loose end."""
+    return sound(phrase) and not _CLAUSE.search(phrase)
+
+
+_FORM_WORDS = """tablet tablets capsule capsules usp oral solution suspension injection gel ophthalmic delayed-release
+extended-release delayed extended release film-coated er xr dr the of with treatment therapy hydrochloride hcl sodium
+potassium calcium"""
+_FORMS = frozenset(_FORM_WORDS.split())
+_KIT = re.compile(r"\b(?:kit|plus|combo|duo)\b|pa[ck]k?\b", re.I)
+_PRODUCT = re.compile(
+    r"\b(?:hydrochloride|sodium|potassium|acetate|tablets?|capsules?|cream|gel|solution|injection|patch)\b", re.I
+)
+_ADJECTIVE = re.compile(r"(?:ger|ped)iatric|elderly", re.I)
+_SAYS_ONLY_ITS_KIND = re.compile(
+    r"^(?:general|warnings?.*|precautions|other|other .*|intervention|clinical"
+    r" impact|prevention or management|important.*"
+    r"|indications and usage|contraindications|boxed warning|drug interactions|use in specific populations|overdosage"
+    r"|(?:general |recommended |usual )?(?:dos(?:e|age|ing)\b.*|administration.*)|storage.*|how supplied.*|description"
+    r"|adverse (?:reactions|events|experiences|effects).*|clinical (?:trials?"
+    r"|studies) experience|post-?marketing experience"
+    r"|clinical pharmacology|pharmacokinetics|pharmacodynamics|mechanism of action|clinical studies|study \w+"
+    r"|patient counseling information|information for patients|patient information.*"
+    r"|medication guide.*|.*medguide|spl .*"
+    r"|laboratory tests|table .*|note|adults?|adult patients|.* section|examples?|(?:specific|special) populations"
+    r"|.*continued.*)$",
+    re.I,
+)
+
+
+def name_subject(subject: str, drug: str) -> str:
+    """The subject as the question names it: the drug's name where the label means the drug, else as written."""
+    subject = decapitalise(subject.strip(), keep=drug)
+    low, name = subject.lower(), drug.lower()
+    if name in low:
+        return subject
+    if low in ("the drug", "drug", "this drug", "this medicine"):
+        return drug
+    own = set(low.split()) - _FORMS
+    return drug if own and own <= set(name.split()) and not is_combination(drug) else subject
+
+
+def is_combination(drug: str) -> bool:
+    """Whether the name is that of several drugs together, so that "the half-life of it" says too little."""
+    return bool(re.search(r" and |/|,|\bwith\b|\+", drug, re.I))
+
+
+def is_about(drug: str, path: str, text: str) -> bool:
+    """Whether a passage speaks of the drug that the label is named for, and not of another part of a kit.
+
+    It does where it holds a word of the name that is no salt or form, or where nothing hints at a kit: neither the name
+    nor a product named in the section path.
+    """
+    own = [word for word in re.findall(r"[a-z]{3,}", drug.lower()) if word not in _FORMS and word != "and"]
+    low = f"{path} {text}".lower()
+    return not own or any(word in low for word in own) or not (_KIT.search(drug) or _PRODUCT.search(path))
+
+
+def telling_topic(title: str, drug: str) -> str:
+    """A title in running case, "" where it only says what kind of section it heads ("Clinical Trials Experience")."""
+    phrase = re.sub(r"^[\W\d]+", "", title).strip(" :.")
+    if not 4 <= len(phrase) <= 70 or _SAYS_ONLY_ITS_KIND.match(phrase) or re.search(r"[?;]|\d", phrase):
+        return ""
+    return running_title(phrase, drug)
+
+
+def running_title(title: str, drug: str) -> str:
+    """A title as it stands inside a sentence; a bare adjective gets its noun: "geriatric patients"."""
+    phrase = plain_case(title, drug)
+    return f"{phrase} patients" if _ADJECTIVE.fullmatch(phrase) else phrase
+
+
+def ask(core: str, drug: str, topic: str = "") -> str:
+    """The question that names the drug: the core itself, or the core "according to the … label" (and its section)."""
+    core = re.sub(r"\s+", " ", core).strip(" ,;:.")
+    if topic and topic.lower() not in core.lower():
+        if f"{drug} label" in core:
+            return f"In its section on {topic}, {decapitalise(core)}?"
+        return f"According to the {drug} label's section on {topic}, {decapitalise(core)}?"
+    if drug.lower() in core.lower():
+        return f"{capitalise(core)}?"
+    return f"According to the {drug} label, {decapitalise(core)}?"

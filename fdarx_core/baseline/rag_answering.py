@@ -1,0 +1,377 @@
+"""The baseline for questions about documents: cited sentences, search texts and relevance scores, without a model."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from difflib import SequenceMatcher
+from functools import lru_cache
+from typing import Any
+
+from fdarx_core.baseline.answering import (
+    ITEM,
+    LONGEST_LIST,
+    CandidateSentence,
+    ParsedText,
+    SentenceIndex,
+    absent_share,
+    asked_terms,
+    parse_label_text,
+    scored,
+)
+from fdarx_core.baseline.sentences import split_sentences
+from fdarx_core.baseline.stems import terms
+
+REFUSAL = "The passages found do not answer this question."
+"""The refusal that the answering prompt asks for, and the baseline gives, where the contexts hold no answer."""
+_WORD = re.compile(r"[^\W_]+(?:[-'’./][^\W_]+)*")
+_PART = re.compile(r"[^\W_]+")
+_LEAD = re.compile(
+    r"^(?:(?:with reference|according|referring|in relation) to|as (?:\w+ ){1,2}(?:in|by|per)|as per|based on|given|"
+    r"in light of|in accordance with|taking into account|looking at|after reviewing|having read|delving into|"
+    r"drawing from|when considering|upon checking|this question is about|guideline title:|from what)\b"
+    r"[^?]*?(?:[,;:]\s+|\s{2,})(?=\W?[A-Z])",
+    re.IGNORECASE,
+)
+_DEFINITION = re.compile(
+    r"what (?:is|are|does|do) (?:you mean by |meant by |the definition of |the meaning of )?(?P<what>[^?,]{3,80}?)"
+    r"(?: mean| stand for| refer to)?\?$",
+    re.IGNORECASE,
+)
+_SHARE, _RUN = 0.6, 3
+"""From which share of a title's words on, and from how many words in a row, a question names the title."""
+
+
+def core(question: str, titles: Iterable[str] = ()) -> str:
+    """The question without a title that it names and without what leads up to it ("According to …, what")."""
+    for title in titles:
+        question = _without(question, title)
+    return _LEAD.sub("", question.strip(), count=1).strip() or question
+
+
+def key_words(question: str) -> list[str]:
+    """The words that tell what the question is about, as it writes them, in its order; all of them where none does."""
+    _, telling = asked_terms(question, "")
+    words = list(dict.fromkeys(_WORD.findall(question)))
+    return [word for word in words if terms(word) & telling] or words
+
+
+def defines(question: str) -> re.Pattern[str] | None:
+    """What a sentence begins with that answers a question for what something is; None for any other question."""
+    found = _DEFINITION.match(question.strip())
+    if found is None:
+        return None
+    what = re.sub(r"^(?:an?|the)\s|[\"“”'’]", "", found["what"].strip(), flags=re.IGNORECASE)
+    return re.compile(
+        rf"(?:an?|the)?\W*{re.escape(what)}s?\W*(?:\([^()]*\)\s*)?(?:(?:is|are|means?|refers?|covers|consists?)\b|[-–—:])",
+        re.IGNORECASE,
+    )
+
+
+def _without(question: str, title: str) -> str:
+    """A question without its longest run of words in common with a title, where that is most of the title."""
+    asked, named = list(_PART.finditer(question)), _PART.findall(title.lower())
+    matcher = SequenceMatcher(None, [word[0].lower() for word in asked], named, autojunk=False)
+    run = matcher.find_longest_match()
+    if run.size < max(_RUN, _SHARE * len(named)):
+        return question
+    start, end = asked[run.a].start(), asked[run.a + run.size - 1].end()
+    return f"{question[:start]}{question[end:]}"
+
+
+_ANSWER = (
+    "In response to the question on {topic}: the applicable regulations and guidance describe {topic}. FDA recommends "
+    "that applicants, sponsors and manufacturers document and justify {topic}, and discuss any alternative approach "
+    "with the Agency."
+)
+_PASSAGE = (
+    "{heading}. This section describes {topic}. The following requirements, recommendations and limitations apply to "
+    "{topic}."
+)
+_OTHERS = (
+    "Which requirements and recommendations apply to {topic}?",
+    "How does the guidance or the label describe {topic}?",
+    "What should be considered with regard to {topic}?",
+)
+
+
+def hypothetical_answer(slots: Mapping[str, Any]) -> str:
+    """In the manner of an official reply; it holds nothing that the question does not."""
+    return _ANSWER.format(topic=_topic(slots["question"]))
+
+
+def made_up_passage(slots: Mapping[str, Any]) -> str:
+    """In the manner of a guideline: the question's own topic as heading and subject."""
+    topic = _topic(core(slots["question"]))
+    return _PASSAGE.format(heading=topic[:1].upper() + topic[1:], topic=topic)
+
+
+def other_questions(slots: Mapping[str, Any]) -> list[str]:
+    """Three wordings around the question's key words."""
+    topic = _topic(slots["question"])
+    return [wording.format(topic=topic) for wording in _OTHERS]
+
+
+def _topic(question: str) -> str:
+    return ", ".join(key_words(question)) or "the subject of the question"
+
+
+_LEFTOVERS = re.compile(
+    r"\[(?:MISSING_PAGE|/?(?:END)?FOOTNOTE)[^\]\n]{0,40}\]|\[\d{2,5}\]|\*\*|"
+    r"\\(?:begin|end)\{\w+\*?\}(?:\{[^{}\n]*\})?|\\hline"
+)
+_LINE_STARTS = re.compile(r"#{1,6}\s|Footnote \d{1,3}: |(?:[QA]|question|answer)\s?\d{0,3}[.:] ", re.IGNORECASE)
+_NO_CONTENT = re.compile(
+    r"\W{0,3}(?:[\d.]+ )?(?:Contains )?Non-?binding Recommendations$|Draft\W+Not for Implementation$|\[[^\[\]]*\]\.?$|"
+    r"[\d\W]*$",
+    re.IGNORECASE,
+)
+"""Headers of pages and marks."""
+_CONTENTS = ("....", ". . . .")
+"""What lines of a table of contents have."""
+_NOTE_MARK = re.compile(
+    r"(?=\d)(?:(?<=[a-z]{4})\d{1,2}(?=[\s.,;:]|$)|(?<=[a-z]{2}[.,;])\d{1,3}(?=\s|$)|"
+    r"(?<=\)[.,;])\d{1,3}(?=\s|$)|(?<=[a-z]\))\d{1,2}(?=\s))"
+)
+"""The number of a footnote, which lost its raised place: "process.14 The", "calendar days14 after"."""
+_EMPHASIS = re.compile(r"(?<!\w)_(?=\w)|(?<=\w)_(?!\w)")
+_STUCK = re.compile(r"(?<=[\w)\"”]\?)(?=[A-Z])")
+_SECTION_SIGN = re.compile(r"\b(?:SS){1,2}(?= \d)")
+_SYMBOLS = {
+    "%": "%", "&": "&", "pm": " ±", "geq": "≥", "ge": "≥", "leq": "≤", "le": "≤", "times": "×", "mu": "µ", "alpha": "α",
+    "beta": "β", "circ": "°", "sim": "~", "bullet": "•", "cdot": "·", "rightarrow": "→", "approx": "≈", "_": "_",
+}  # fmt: skip
+_SYMBOL = re.compile(r"\\([A-Za-z]+|[%&_])")
+_STYLE = re.compile(r"\\(?:mathrm|mathbf|mathit|text|textbf|textit|textsuperscript|multicolumn\{\d+\}\{[^{}]*\})\s?")
+_FORMULA = re.compile(r"\\[()\[\]]|\^(?=[{\\°])|(?<=\})_|[{}]|_(?=\{)")
+_ROW_END = re.compile(r"\s*\\\\\s*")
+_WEB = re.compile(r"\s*\((?:/|https?://)[^()\s]*\)")
+_SPLIT_AFTER = re.compile(
+    r"\b(?:U\.S|e\.g|i\.e|vs|Dr|Mr|Ms|No|Nos|Fig|Inc|Co|Corp|Ltd|et al|Sec|Refs?|approx|cf|Vol|St|pp?|[A-Z])\.$|"
+    r"^\W*(?:\d{1,3}|[IVX]+)\.$"
+)
+"""Ends of pieces that are no ends of sentences, and numbers of such."""
+_DONE = (".", "!", "?", ":", ";", "|")
+_ITEM_END = re.compile(r"[;,]?(?:\s+(?:and|or))?$|[;,.]$")
+_SHORT_ITEM = 220
+_HEADING = re.compile(
+    r"(?:(?:section|appendix|table|figure|part|chapter|attachment)\s[\dA-Z]|(?:[IVX]+|[A-Z])\.\s).{0,100}$|\[[^\[\]]*\]\.?$",
+    re.IGNORECASE,
+)
+"""Headings that look like sentences."""
+
+
+@lru_cache(maxsize=512)
+def parse_document_text(text: str) -> ParsedText:
+    """The sentences of a piece of a document, each that announces a list together with the list's items.
+
+    A sentence of which the cut left but the end is left out.
+    """
+    lines = _joined(_lines(_plain(text)))
+    if lines and lines[0][:1].islower():
+        _, _, lines[0] = lines[0].partition(". ")
+    return ParsedText(one for one in _with_lists(lines) if not _HEADING.match(one))
+
+
+def _plain(text: str) -> str:
+    """The text without the signs of its typesetting; a row of a table is a line, its cells parted by " | "."""
+    plain = _LEFTOVERS.sub("", text)
+    if "\\" in plain:
+        plain = _ROW_END.sub("\n", plain).replace(" & ", " | ")
+        plain = _SYMBOL.sub(lambda found: _SYMBOLS.get(found[1], ""), _STYLE.sub("", plain))
+        plain = _FORMULA.sub("", plain).replace("\\", "")
+    if "_" in plain:
+        plain = _EMPHASIS.sub("", plain)
+    if "SS " in plain:
+        plain = _SECTION_SIGN.sub(lambda found: "§" * (len(found[0]) // 2), plain)
+    return _STUCK.sub(" ", _NOTE_MARK.sub("", _WEB.sub("", plain)))
+
+
+def _lines(text: str) -> Iterator[str]:
+    """The lines that say something, without space around and without what stands before their first word."""
+    for line in text.split("\n"):
+        said = line.strip()
+        if start := _LINE_STARTS.match(said):
+            said = said[start.end() :].strip()
+        if said and not _NO_CONTENT.match(said) and not any(dots in said for dots in _CONTENTS):
+            yield said
+
+
+def _joined(lines: Iterable[str]) -> list[str]:
+    """The lines, those that a page break cut joined again."""
+    joined = list[str]()
+    for line in lines:
+        if joined and line[0].islower() and not joined[-1].endswith(_DONE):
+            joined[-1] = f"{joined[-1]} {line}"
+        else:
+            joined.append(line)
+    return joined
+
+
+def _with_lists(lines: Iterable[str]) -> list[str]:
+    found, announced, ended = list[str](), False, False
+    for line in lines:
+        if announced and _is_item(line, ended) and len(found[-1]) + len(line) <= LONGEST_LIST:
+            found[-1] = f"{found[-1]} {_ITEM_END.sub('', ITEM.sub('', line, count=1))};"
+            ended = line.endswith(".")
+            continue
+        found += _sentences(line)
+        announced, ended = bool(found) and found[-1].endswith(":"), False
+    return found
+
+
+def _is_item(line: str, ended: bool) -> bool:
+    """A line with a bullet, or a short one while none before it `ended` the list with a full stop."""
+    short = len(line) <= _SHORT_ITEM and ". " not in line and not line.endswith(("?", ":"))
+    return bool(ITEM.match(line)) or (short and not ended)
+
+
+def _sentences(line: str) -> list[str]:
+    """As `sentences`, without breaks after abbreviations and after the "Yes." that begins a reply."""
+    whole = list[str]()
+    for piece in split_sentences(line):
+        if whole and (whole[-1] == "Yes." or _SPLIT_AFTER.search(whole[-1])):
+            whole[-1] = f"{whole[-1]} {piece}"
+        else:
+            whole.append(piece)
+    return whole
+
+
+_ABSENT = 0.25
+"""Share of a question's telling words from which on it is declined if they stand nowhere."""
+_COVERED = 0.45
+"""Least share of a question's telling words, by rarity, that an answer must have about it. On 300 official questions,
+below it 1 answer in 20 shared most words with the reference, above 0.9 7 in 10."""
+_FEW, _COVERED_OF_FEW = 2, 0.7
+"""So few telling words are found together by chance: of two, an answer must have both."""
+_MOST = 3
+_ALSO = 0.8
+"""Least score of a further sentence, as a share of the best one's."""
+_SAME = 0.6
+"""Share of its terms in common from which on a sentence adds nothing to another."""
+_REPLIES_TO = (0.95, 0.85)
+"""What the sentences that follow a question get of its score."""
+_DEFINES = 2.0
+"""Factor for a sentence that says what something is, where that is asked."""
+_SHORTEST = 3
+"""Terms of the shortest sentence that can be an answer."""
+_VERDICT = re.compile(r"(?:yes|no)\.$", re.IGNORECASE)
+"""A whole reply, short as it is."""
+_LONG = 700
+"""Characters from which on a sentence is a table or a list, and no answer."""
+
+
+def from_contexts(slots: Mapping[str, Any]) -> str:
+    """Up to three sentences, each with the number of every context that has it; or the refusal."""
+    contexts = slots["contexts"]
+    evidence = SentenceIndex(
+        [(f"[{one['n']}]", f"{one['title']} {one['section']}", parse_context(one)) for one in contexts]
+    )
+    question = core(slots["question"], dict.fromkeys(one["title"] for one in contexts))
+    drugs = " ".join({one["title"]: "" for one in contexts if one["section"]})
+    _, telling = asked_terms(question, drugs)
+    if absent_share(telling, evidence) >= _ABSENT:
+        return REFUSAL
+    scores = _answering(scored(question, drugs, evidence), question, evidence)
+    chosen = _chosen(scores, evidence)
+    if not chosen or not (drugs or _bears_on(max(chosen, key=scores.__getitem__), telling, evidence)):
+        return REFUSAL
+    return " ".join(_cited(evidence, place) for place in chosen)
+
+
+def parse_context(context: Mapping[str, Any]) -> ParsedText:
+    """What a context says: a label's passages come with their section, pieces of other documents without."""
+    return parse_label_text(context["text"]) if context["section"] else parse_document_text(context["text"])
+
+
+def _answering(scores: list[float], question: str, evidence: SentenceIndex) -> list[float]:
+    """The scores of sentences that can be answers; those of questions are handed on to what follows them.
+
+    So guidelines in the form of questions and answers are read. What says nothing beyond the question is one too.
+    """
+    asked, defined = terms(question), defines(question)
+    handed = [0.0] * (len(scores) + len(_REPLIES_TO))
+    for place, one in enumerate(evidence.statements):
+        if evidence.passage_of[place] != evidence.passage_of[place - 1]:
+            handed[place : place + len(_REPLIES_TO)] = [0.0] * len(_REPLIES_TO)
+        if one.text.endswith("?") or one.terms <= asked:
+            for step, share in enumerate(_REPLIES_TO, 1):
+                handed[place + step] = max(handed[place + step], share * scores[place])
+            scores[place] = 0.0
+        elif not _VERDICT.match(one.text) and _no_answer(one):
+            handed[place + 1] = max(handed[place + 1], handed[place])
+            scores[place] = 0.0
+        else:
+            scores[place] = max(scores[place], handed[place]) * (_DEFINES if defined and defined.match(one.text) else 1)
+    return scores
+
+
+def _no_answer(one: CandidateSentence) -> bool:
+    return one.is_heading or one.text.endswith(":") or len(one.terms) < _SHORTEST or len(one.text) > _LONG
+
+
+def _bears_on(place: int, telling: frozenset[str], evidence: SentenceIndex) -> bool:
+    """Whether enough of a question's telling words stand in a sentence, just before it or above it.
+
+    A guideline's 10,000 characters hold any few words somewhere. A label's passages are short: there, absence tells.
+    """
+    near = range(max(0, place - len(_REPLIES_TO)), place + 1)
+    held = evidence.titles_of(place).union(*(evidence.statements[one].terms for one in near))
+    rarity = {term: evidence.rarity(term) for term in sorted(telling)}
+    least = _COVERED if len(telling) > _FEW else _COVERED_OF_FEW
+    return sum(rarity[term] for term in rarity if term in held) >= least * sum(rarity.values())
+
+
+def _chosen(scores: Sequence[float], evidence: SentenceIndex) -> list[int]:
+    """The best, and others nearly as good that say something else; those of a passage in its order."""
+    order = sorted((place for place, score in enumerate(scores) if score), key=lambda place: -scores[place])
+    chosen = list[int]()
+    for place in order:
+        if len(chosen) == _MOST or scores[place] < _ALSO * scores[order[0]]:
+            break
+        if all(_new(evidence, place, other) for other in chosen):
+            chosen.append(place)
+    passages = list(dict.fromkeys(evidence.passage_of[place] for place in chosen))
+    return sorted(chosen, key=lambda place: (passages.index(evidence.passage_of[place]), place))
+
+
+def _new(evidence: SentenceIndex, place: int, other: int) -> bool:
+    one, two = evidence.statements[place].terms, evidence.statements[other].terms
+    return len(one & two) < _SAME * min(len(one), len(two))
+
+
+def _cited(evidence: SentenceIndex, place: int) -> str:
+    """A sentence with its citations before its full stop."""
+    said, text = evidence.statements[place].spoken, evidence.statements[place].text
+    holders = {evidence.passage_of[other] for other, one in enumerate(evidence.statements) if one.text == text}
+    if _VERDICT.match(text):
+        holders = {evidence.passage_of[place]}
+    marks = "".join(evidence.markers[holder] for holder in sorted(holders))
+    end = next((end for end in (".", "!") if said.endswith(end)), "")
+    return f"{said.removesuffix(end)} {marks}{end}"
+
+
+_FRAME_WEIGHT = 0.3
+"""Of words in which one asks about anything, beside those that tell what a question is about."""
+_TOGETHER = 0.5
+"""Weight of the words that stand in one sentence, beside that of those which stand anywhere."""
+
+
+def relevance(slots: Mapping[str, Any]) -> tuple[int, str]:
+    """From 1 (no word of the question) to 10 (all of them in one sentence), and a sentence on why."""
+    asked, telling = asked_terms(core(slots["question"], [slots["title"]]), "")
+    weights = {term: 1.0 if term in telling else _FRAME_WEIGHT for term in asked}
+    said = parse_context(slots)
+    anywhere = (
+        {term for term in asked if term in said.places}
+        | (asked & terms(slots["title"]))
+        | (asked & terms(slots["section"]))
+    )
+    together = max((_sum(weights, one.terms & asked) for one in said.statements), default=0.0)
+    share = (1 - _TOGETHER) * _sum(weights, anywhere) + _TOGETHER * together
+    score = 1 + round(9 * share / (sum(weights.values()) or 1))
+    return score, f"{len(anywhere)} of the question's {len(asked)} words stand in it."
+
+
+def _sum(weights: Mapping[str, float], found: set[str] | frozenset[str]) -> float:
+    return sum(weights[term] for term in sorted(found))

@@ -1,0 +1,207 @@
+"""Tokens and normal forms of text, as the rules compare them."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from functools import lru_cache
+from typing import Literal
+
+TokenKind = Literal["word", "question", "letters", "sequence", "clause", "phrase"]
+_TOKENS = {
+    "word": re.compile(r"[^\W_]+(?:[.,]\d+)*"),  # "2.5" and "CYP3A4" are one token each
+    "question": re.compile(r"[A-Za-z][A-Za-z'’-]+|\d[\d.,]*"),  # no single letters
+    "letters": re.compile(r"[a-z0-9]*[a-z][a-z0-9]*"),  # with a letter at least; of lower-case text
+    "sequence": re.compile(r"\d+(?:[.,]\d+)*|[^\W\d_]\w*"),  # "10mg" is two tokens
+    "clause": re.compile(r"[^\W_]+(?:['’\-][^\W_]+)*"),  # "don't" and "half-life" are one token each
+    "phrase": re.compile(r"[^\W_]+"),
+}
+
+
+def word_set(text: str) -> frozenset[str]:
+    """Return the distinct words of a text, which is a list written with spaces."""
+    return frozenset(text.split())
+
+
+_TRADEMARKS = re.compile(r"[®™©℠\u00ad\u200b-\u200d\ufeff]")
+_POSSESSIVE = re.compile(r"['’ʼ]s\b")
+_NOT_WORD = re.compile(r"[\W_]+")
+_WORD_STOP = word_set(
+    """a an the of in on at to for from by with and or as is are was were be been being do does did has have had can
+    could may might must shall should will would it its they their them this that these those there which who whom
+    whose what when where why how if than then so such any all not no"""
+)
+_QUESTION_STOP = word_set(
+    """a an the of in on at to for from by with and or as is are was were be been has have had that which who whom
+    whose this these those it its their there than then may can could should would must not no if when what how does
+    do did into per about about during between after before following under over within without also such other any
+    all each more most"""
+)
+_SEE_SQUARE = re.compile(r"\s*\[\s*(?:also )?see\b[^\[\]]*\]?", re.I)
+_SEE_ROUND = re.compile(r"\s*\(\s*(?:also |please )?(?:see|refer to)\b(?:[^()]|\([^()]*\)){0,300}\)", re.I)
+_SECTION_NUMBERS = re.compile(
+    r"\s*[(\[]\s*\d{1,2}(?:\.\d{1,2}){0,2}(?:\s*(?:,|and|-)\s*\d{1,2}(?:\.\d{1,2}){0,2})*\s*[)\]]"
+)
+_LABEL_MARKS = re.compile(r"[®™†‡§¶\u200b\u200c\u200d\ufeff\u00ad]")
+_SPACES = re.compile(r"[ \t\u00a0]+")
+_BEFORE_STOP = re.compile(r"\s+(?=[.,;](?:\s|$))")
+_DOUBLE_STOP = re.compile(r"(?<!\.)\.\s?\.(?=\s|$)")
+
+_SIGNS = str.maketrans({**dict.fromkeys("‐‑‒–—−", "-"), **dict.fromkeys("®™©℠†‡*", " "), "’": "'", "≦": "≤", "≧": "≥"})
+_INVISIBLE = re.compile("[\u00ad\u200b-\u200d\u2060\ufeff]")
+_REFERENCE = re.compile(
+    r"[\[(]\s*(?:also |please )?(?:see|refer to)\b[^\])]*[\])]"
+    r"|\(\s*\d{1,2}\.\d{1,2}(?:\s*[,-]\s*\d{1,2}(?:\.\d{1,2})?)*\s*\)"
+)
+_MARK = re.compile(r"\((?:\d|[a-e]|i{1,3}|iv|vi?)\)|(?:^|\n)\s*\d[.)]\s")
+_SURFACE = re.compile(r"\s*/?\s*(?:per )?1\.73\s*m(?:\^?2)\b")
+_THOUSANDS = re.compile(r"(?<=\d),(?=\d{3}(?!\d))")
+_NUMBER_WORDS = {
+    "two": "2", "three": "3", "four": "4", "five": "5", "six": "6", "seven": "7", "eight": "8", "nine": "9",
+    "ten": "10", "eleven": "11", "twelve": "12", "fifteen": "15", "twenty": "20", "thirty": "30",
+}  # fmt: skip
+_SPELT = re.compile(rf"(?<!-)\b({'|'.join(_NUMBER_WORDS)})\b(?:\s*\(\d+\))?")
+_ONE = re.compile(
+    r"\bone(?=(?: (?:\w+-?){1,3})? ?-?\s?(?:tablet|capsule|dose|time|day|week|month|hour|year|drop|puff|patch)s?\b)"
+)
+_DEGREES = re.compile(r"\s*(?:°|º|degrees?)\s*([cf])\w*")
+_AT_MOST = re.compile(
+    r"\b(?:(?:must|should|may|can|do|does|is|are) )?(?:not|never|cannot) (?:be )?(?:\w+ )?"
+    r"(?:above|over|more than|exceed) (?=\d)"
+)
+_SHORT_FORMS = {
+    "per cent": "%",
+    "twenty-four": "24",
+    "b.i.d.": "bid",
+    "t.i.d.": "tid",
+    "q.i.d.": "qid",
+    "q.d.": "qd",
+}
+
+
+def tokenize(text: str, kind: TokenKind = "word") -> list[str]:
+    """Return the tokens of a text in order, unchanged; `kind` says what counts as one token."""
+    return _TOKENS[kind].findall(text)
+
+
+def token_matches(text: str, kind: TokenKind, start: int = 0, end: int | None = None) -> list[re.Match[str]]:
+    """Return the tokens of `text[start:end]` as matches, which have their positions."""
+    return list(_TOKENS[kind].finditer(text, start, len(text) if end is None else end))
+
+
+def words_of(text: str) -> list[str]:
+    """Return lower-case words and numbers in order, without plural s."""
+    return [_singular(token) for token in tokenize(_TRADEMARKS.sub("", text).lower())]
+
+
+@lru_cache(maxsize=1024)
+def content_words(text: str) -> frozenset[str]:
+    """Return the distinct words that are not stop words; all words where there is no other."""
+    found = frozenset(words_of(text))
+    return found - _WORD_STOP or found
+
+
+def question_words(text: str) -> list[str]:
+    """Return lower-case words and numbers in order, without stop words; endings stay."""
+    return [word for word in map(str.lower, tokenize(text, "question")) if word not in _QUESTION_STOP]
+
+
+def word_overlap(answer: str, context: str) -> float:
+    """Return the share of the answer's content words that are in the context, 0 to 1; 0 for an answer without words."""
+    words = content_words(answer)
+    return len(words & content_words(context)) / len(words) if words else 0.0
+
+
+def normalize_words(text: str) -> str:
+    """Return lower-case words with one space between and around: "Zalvo®-XR's dose" gives " zalvo xr dose "."""
+    return f" {_NOT_WORD.sub(' ', _POSSESSIVE.sub('', _TRADEMARKS.sub('', text)).lower()).strip()} "
+
+
+def contains_name(text: str, name: str) -> bool:
+    """Return whether the text has the name as whole words, ignoring case and punctuation; False for an empty name."""
+    wanted = normalize_words(name)
+    return any(char.isalnum() for char in wanted) and wanted in normalize_words(text)
+
+
+def contains_entity(entity: str, text: str) -> bool:
+    """Return whether the entity's words follow each other in the text, singular or plural, ignoring case."""
+    parts = [part if entity.isupper() else _singular(part) for part in normalize_words(entity).split()]
+    lowered = _lower(text)
+    # A label's text is long, and its absent entities are many: the longest word alone settles most of them.
+    if not parts or max(parts, key=len) not in lowered:
+        return False
+    words = r"(?:['’]?s)?[\W_]+".join(map(re.escape, parts))
+    return re.search(rf"(?<!\w){words}(?:e?s)?(?!\w)", lowered) is not None
+
+
+@lru_cache(maxsize=4)
+def _lower(text: str) -> str:
+    return text.lower()
+
+
+def _singular(token: str) -> str:
+    return token[:-1] if len(token) > 3 and token.endswith("s") and not token.endswith("ss") else token
+
+
+def normalize(text: str) -> str:
+    """Return a text in the form in which grades and verdicts compare it.
+
+    Lower case, one kind of dash, figures for small numbers, "at most" for all wordings of an upper bound, and no
+    thousands separators, list marks or cross-references.
+    """
+    if not text.isascii():
+        text = unicodedata.normalize("NFKC", _INVISIBLE.sub("", text)).replace("μ", "u")
+    text = text.translate(_SIGNS).lower()
+    for written, short in _SHORT_FORMS.items():
+        text = text.replace(written, short)
+    if "(" in text or "[" in text:
+        text = _REFERENCE.sub(" ", text)
+    text = _MARK.sub(" ", text)
+    text = _THOUSANDS.sub("", _SURFACE.sub(" ", text) if "1.73" in text else text)
+    text = _ONE.sub("1", _SPELT.sub(lambda found: _NUMBER_WORDS[found[1]], text))
+    text = _AT_MOST.sub("at most ", text)
+    return _DEGREES.sub(r" °\1", text) if "°" in text or "º" in text or "degree" in text else text
+
+
+def clean_label_text(text: str) -> str:
+    """Return one line of a label without cross-references, trademark signs, footnote marks and double spaces."""
+    if "ee " in text or "efer to" in text:
+        text = _SEE_ROUND.sub("", _SEE_SQUARE.sub("", text))
+    text = _LABEL_MARKS.sub("", text).replace(".; ", ". ")
+    return _DOUBLE_STOP.sub(".", _BEFORE_STOP.sub("", _SPACES.sub(" ", text))).strip()
+
+
+def strip_references(text: str) -> str:
+    """Return `clean_label_text`, also without section numbers in brackets: "(2.1, 5.3)"."""
+    return clean_label_text(_SECTION_NUMBERS.sub("", text))
+
+
+def decapitalise(phrase: str, keep: str = "") -> str:
+    """Return the phrase as it is written inside a sentence; acronyms, formulas and words of `keep` are unchanged."""
+    head = phrase.split(None, 1)[0] if phrase.split() else ""
+    if not head[1:].islower() and head not in ("A", "I"):
+        return phrase
+    return phrase if head.lower() in keep.lower().split() else phrase[0].lower() + phrase[1:]
+
+
+def capitalise(phrase: str) -> str:
+    """Return the phrase with a capital first letter; the rest is unchanged."""
+    return phrase[:1].upper() + phrase[1:]
+
+
+def plain_case(heading: str, drug: str) -> str:
+    """Return a heading in the case of running text; acronyms, possessives and the drug's name are unchanged."""
+    if heading.isupper():
+        return heading.lower() if max(map(len, heading.split())) > 6 else heading
+    own = drug.lower().split()
+
+    def lowered(word: str) -> str:
+        proper = "'" in word or "’" in word or word.lower() in own
+        return word if proper or not word[1:].islower() else word.lower()
+
+    return " ".join(map(lowered, heading.split()))
+
+
+def with_full_stop(text: str) -> str:
+    """Return the text with a full stop, unless it ends with a closing mark."""
+    return text if text.endswith((".", "!", "?", ")", "]", '."', ".”")) else f"{text.rstrip(' ;,:')}."

@@ -1,0 +1,391 @@
+"""Bulk releases of DailyMed: the page that lists them, resumed and checked downloads, and the folder's manifest."""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+import hashlib
+import re
+import shutil
+import zipfile
+import zlib
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import datetime, timezone
+from pathlib import Path
+
+import aiohttp
+import orjson
+from lxml import etree, html
+from pydantic import TypeAdapter, ValidationError
+from yarl import URL
+
+from fdarx_core.dailymed.client import DailyMedClient, FetchError, Site, TransientFetchError, iso_date
+from fdarx_core.storage import Location, StorageError
+from fdarx_core.storage.tables import read_json_lines
+
+RELEASES = ("human_rx", "human_otc", "homeopathic", "animal", "remainder", "daily", "weekly", "monthly")
+"""The full releases, and the updates, of which the page lists several."""
+
+_MANIFEST = "manifest.jsonl"
+_SAVE_EVERY = 100
+_MAX_ZIP_BYTES = 32 << 30
+"""DailyMed splits its releases into parts of about 3 GB."""
+_PROGRESS_BYTES = 1 << 20
+"""An attempt that brought so many bytes does not count as failed."""
+_CHUNK_BYTES = 1 << 20
+_ZIP_ERRORS = (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, ValueError, RuntimeError)
+_FULL = re.compile(r"dm_spl_release_(human_rx|human_otc|homeopathic|animal|remainder)(?:_part(\d{1,3}))?\.zip")
+_UPDATE = re.compile(r"dm_spl_(daily|weekly|monthly)_update_[a-z0-9_]{1,40}\.zip")
+_MD5 = re.compile(r"\bmd5\b[^0-9a-f]{0,40}?(?:checksum\W{0,10})?\b([0-9a-f]{32})\b", re.IGNORECASE)
+_MODIFIED = re.compile(r"last modified:?\s*([A-Za-z]{3,9}\.? \d{1,2}, \d{4})", re.IGNORECASE)
+
+
+@dataclass(frozen=True, slots=True)
+class FetchedFile:
+    """One entry of the manifest: `file` is the path in the folder, `bytes` and `sha256` describe its content.
+
+    `set_id`, `version`, `published` (ISO 8601) and `title` belong to a label; `md5`, `etag` and `last_modified` are
+    what was published about a bulk release, "" where nothing was.
+    """
+
+    file: str
+    url: str
+    bytes: int
+    sha256: str
+    fetched_at: str
+    set_id: str = ""
+    version: int = 0
+    published: str = ""
+    title: str = ""
+    md5: str = ""
+    etag: str = ""
+    last_modified: str = ""
+
+
+_ENTRY = TypeAdapter(FetchedFile)
+
+
+class Manifest:
+    """The folder's `manifest.jsonl`: one JSON object a file, sorted, written whole."""
+
+    def __init__(self, folder: Location) -> None:
+        """Raises StorageError. An unreadable line is skipped, and its file is fetched again."""
+        self._folder, self._unsaved = folder, 0
+        self._entries: dict[str, FetchedFile] = {}
+        if (folder / _MANIFEST).exists():
+            for line in read_json_lines(folder / _MANIFEST):
+                try:
+                    entry = _ENTRY.validate_python(line.row)
+                except ValidationError:
+                    continue
+                self._entries[entry.file] = entry
+
+    def entry(self, file: str) -> FetchedFile | None:
+        """Return the entry of a file that exists with the recorded size."""
+        entry = self._entries.get(file)
+        try:
+            return entry if entry and (self._folder / file).size() == entry.bytes else None
+        except StorageError:
+            return None
+
+    def add(self, entry: FetchedFile) -> None:
+        """Add an entry. The manifest is saved after each hundred entries or each tenth of them, whichever is more."""
+        self._entries[entry.file] = entry
+        self._unsaved += 1
+        if self._unsaved >= max(_SAVE_EVERY, len(self._entries) // 10):
+            self.save()
+
+    def save(self) -> None:
+        if self._unsaved:
+            rows = (orjson.dumps(dataclasses.asdict(self._entries[file])) + b"\n" for file in sorted(self._entries))
+            (self._folder / _MANIFEST).write_bytes(b"".join(rows))
+            self._unsaved = 0
+
+
+@dataclass(frozen=True, slots=True)
+class ReleaseFile:
+    """One zip on the page. `part` is 0 where a release has a single file; `md5` and `modified` (ISO 8601) may be ""."""
+
+    name: str
+    release: str
+    part: int
+    url: str
+    md5: str = ""
+    modified: str = ""
+
+    @property
+    def file(self) -> str:
+        """Its path in the folder."""
+        return f"releases/{self.name}"
+
+
+def read_release_page(data: bytes, site: Site) -> list[ReleaseFile]:
+    """Return the page's release files, each once, in order. Raises TransientFetchError where it lists none.
+
+    A file is a link to a zip with a release's name. Its checksum and date are searched in the text up to the next link,
+    whatever the markup. Links that may not be followed (ftp) are skipped.
+    """
+    files: dict[str, ReleaseFile] = {}
+    for link, text in _links(data):
+        name = link.rpartition("/")[2].partition("?")[0]
+        full, update = _FULL.fullmatch(name), _UPDATE.fullmatch(name)
+        match = full or update
+        if name not in files and match:
+            try:
+                url = site.follow(site.releases, link)
+            except FetchError:
+                continue
+            files[name] = ReleaseFile(name, match[1], int((full and full[2]) or 0), str(url))
+        if file := files.get(name):
+            md5, modified = _MD5.search(text), _MODIFIED.search(text)
+            files[name] = dataclasses.replace(
+                file,
+                md5=file.md5 or (md5[1].lower() if md5 else ""),
+                modified=file.modified or (iso_date(modified[1]) if modified else ""),
+            )
+    if not files:
+        raise TransientFetchError("not_a_release_page", f"{site.releases} lists no bulk release", tries=2)
+    return list(files.values())
+
+
+def _links(data: bytes) -> Iterator[tuple[str, str]]:
+    """Yield every link to a zip, with the text after it up to the next one."""
+    try:
+        root = html.document_fromstring(data) if data.strip() else None
+    except (etree.ParserError, etree.XMLSyntaxError, ValueError):
+        root = None
+    link, texts = "", list[str]()
+    for event, element in etree.iterwalk(root, events=("start", "end", "comment")) if root is not None else ():
+        target = str(element.get("href") or "").strip() if (event, element.tag) == ("start", "a") else ""
+        if target.lower().partition("?")[0].endswith(".zip"):
+            yield link, " ".join(texts)
+            link, texts = target, []
+        texts.append((element.text if event == "start" else element.tail) or "")
+    yield link, " ".join(texts)
+
+
+@dataclass(frozen=True, slots=True)
+class FileVersion:
+    """Which version of a file the server sends. `length` is 0 and the other fields "" where it does not say."""
+
+    url: str
+    md5: str = ""
+    etag: str = ""
+    last_modified: str = ""
+    length: int = 0
+
+    @property
+    def validator(self) -> str:
+        """The value of If-Range: a strong ETag, otherwise the date of the last change."""
+        return self.etag if self.etag.startswith('"') else self.last_modified
+
+
+_VERSION = TypeAdapter(FileVersion)
+
+
+class PartialDownload:
+    """A partly downloaded file NAME in a local folder, with its version in `NAME.json`, so that it can be resumed.
+
+    All methods raise StorageError.
+    """
+
+    def __init__(self, folder: Path, name: str) -> None:
+        self.path, self._version_file = folder / name, folder / f"{name}.json"
+
+    @property
+    def size(self) -> int:
+        with self._as_storage_error():
+            return self.path.stat().st_size if self.path.exists() else 0
+
+    def version(self, url: str, md5: str) -> FileVersion | None:
+        """Return the version of the bytes on disk; None where they cannot be resumed for this address and checksum."""
+        try:
+            version = _VERSION.validate_json(self._version_file.read_bytes())
+        except (OSError, ValidationError):
+            return None
+        return version if self.size and version.validator and (version.url, version.md5) == (url, md5) else None
+
+    def begin(self, version: FileVersion) -> None:
+        """Discard the bytes on disk. The version is written first: bytes without one are never resumed."""
+        with self._as_storage_error():
+            self.discard()
+            self._version_file.parent.mkdir(parents=True, exist_ok=True)
+            self._version_file.write_bytes(orjson.dumps(dataclasses.asdict(version)))
+            self.path.touch()
+
+    @contextmanager
+    def append(self, start: int) -> Iterator[Callable[[bytes], None]]:
+        """Give a function that writes from byte `start`; later bytes are cut off."""
+        with self._as_storage_error():
+            stream = self.path.open("r+b")
+            stream.truncate(start)
+            stream.seek(start)
+
+        def write(chunk: bytes) -> None:
+            with self._as_storage_error():
+                stream.write(chunk)
+
+        try:
+            yield write
+        finally:
+            with self._as_storage_error():
+                stream.close()
+
+    def digests(self) -> tuple[str, str]:
+        """Return SHA-256 and MD5 of the bytes on disk, in hexadecimal."""
+        sha256, md5 = hashlib.sha256(), hashlib.md5(usedforsecurity=False)
+        with self._as_storage_error(), self.path.open("rb") as stream:
+            while chunk := stream.read(_CHUNK_BYTES):
+                sha256.update(chunk)
+                md5.update(chunk)
+        return sha256.hexdigest(), md5.hexdigest()
+
+    def discard(self) -> None:
+        with self._as_storage_error():
+            self.path.unlink(missing_ok=True)
+            self._version_file.unlink(missing_ok=True)
+
+    @contextmanager
+    def _as_storage_error(self) -> Iterator[None]:
+        try:
+            yield
+        except OSError as error:
+            reason = error.strerror or error
+            raise StorageError(
+                f"cannot use {self.path}: {reason}; free some space, or choose another --scratch"
+            ) from error
+
+
+class ReleaseDownload:
+    """Downloads one zip of a bulk release into `scratch`, a local folder, checks it, and copies it to `folder`.
+
+    `progress` is called with the bytes so far and in all, 0 where the size is unknown.
+    """
+
+    def __init__(
+        self,
+        client: DailyMedClient,
+        folder: Location,
+        scratch: Path,
+        file: ReleaseFile,
+        progress: Callable[[int, int], None],
+    ) -> None:
+        self._client, self._folder, self._file, self._progress = client, folder, file, progress
+        self._partial = PartialDownload(scratch, file.name)
+        self._version = FileVersion(file.url)
+        self._resumed_at = 0
+
+    async def fetch(self, existing: FetchedFile | None) -> FetchedFile | None:
+        """Return the new file, or None where the existing one is still current.
+
+        Raises FetchError (not_found, wrong_checksum, damaged_zip …), FetchStopped, and StorageError.
+        """
+        if existing and existing.md5 and existing.md5 == self._file.md5:
+            return None
+        sha256 = await self._client.retry(lambda: self._attempt(existing))
+        if not sha256:
+            return None
+        size, version = self._partial.size, self._version
+        await asyncio.to_thread(self._publish, self._folder / self._file.file)
+        self._partial.discard()
+        return FetchedFile(
+            file=self._file.file,
+            url=version.url,
+            bytes=size,
+            sha256=sha256,
+            fetched_at=utc_now(),
+            published=self._file.modified,
+            md5=version.md5,
+            etag=version.etag,
+            last_modified=version.last_modified,
+        )
+
+    async def _attempt(self, existing: FetchedFile | None) -> str:
+        """Return the SHA-256 of the whole file; "" where it has not changed."""
+        size_before = self._partial.size
+        try:
+            if not await self._download(existing):
+                return ""
+        except TransientFetchError as error:
+            error.progress = self._partial.size - size_before >= _PROGRESS_BYTES
+            raise
+        return await asyncio.to_thread(self._check)
+
+    async def _download(self, existing: FetchedFile | None) -> bool:
+        known = self._partial.version(self._file.url, self._file.md5)
+        headers = {"Accept-Encoding": "identity", **self._conditions(known, existing)}
+        async with self._client.open(URL(self._file.url, encoded=True), headers) as reply:
+            if reply.status == 304:
+                return False
+            size = self._resumed_at = self._start(reply, known)
+            with self._partial.append(size) as write:
+                async for chunk in self._client.chunks(reply, _MAX_ZIP_BYTES - size):
+                    write(chunk)
+                    size += len(chunk)
+                    self._progress(size, self._version.length)
+        if self._version.length not in (0, size):
+            detail = f"{self._file.url} sent {size:,} bytes of {self._version.length:,}"
+            raise TransientFetchError("wrong_length", detail)
+        return True
+
+    def _conditions(self, known: FileVersion | None, existing: FetchedFile | None) -> dict[str, str]:
+        """A complete file is resumed from its last byte: the reply tells whether it is still the current version."""
+        if known:
+            start = min(self._partial.size, known.length - 1) if known.length else self._partial.size
+            return {"Range": f"bytes={start}-", "If-Range": known.validator}
+        conditions = {}
+        if existing:
+            conditions = {"If-None-Match": existing.etag, "If-Modified-Since": existing.last_modified}
+        return {name: value for name, value in conditions.items() if value}
+
+    def _start(self, reply: aiohttp.ClientResponse, known: FileVersion | None) -> int:
+        """Return the first byte of the body, and prepare the partial file for it."""
+        headers = reply.headers
+        if headers.get("Content-Encoding", "identity") != "identity":
+            detail = f"{reply.url} comes as {headers['Content-Encoding']}, which was not requested"
+            raise FetchError("unexpected_encoding", detail)
+        if reply.status == 200:
+            etag, modified = headers.get("ETag", ""), headers.get("Last-Modified", "")
+            self._version = FileVersion(self._file.url, self._file.md5, etag, modified, reply.content_length or 0)
+            self._partial.begin(self._version)
+            return 0
+        span = re.fullmatch(r"bytes (\d{1,15})-\d{1,15}/(\d{1,15})", headers.get("Content-Range", ""))
+        if reply.status == 206 and known and span:
+            start, length = int(span[1]), int(span[2])
+            if known.length in (0, length) and start <= self._partial.size:
+                self._version = known
+                return start
+        self._partial.discard()
+        detail = f"{reply.url} answers {reply.status} to a request for the rest; the download starts again"
+        raise TransientFetchError("bad_range", detail)
+
+    def _check(self) -> str:
+        """Return the file's SHA-256 if it is whole: by the published MD5, otherwise by the CRCs in the zip."""
+        sha256, md5 = self._partial.digests()
+        fault = self._zip_fault()
+        if self._file.md5 not in ("", md5):
+            fault = "wrong_checksum", f"its MD5 is {md5}, DailyMed lists {self._file.md5}"
+        if fault:
+            self._partial.discard()
+            # A resumed file may be made of two versions; a file sent in one piece would come again as it is.
+            raise TransientFetchError(*fault, tries=2 if self._resumed_at else 1)
+        return sha256
+
+    def _zip_fault(self) -> tuple[str, str] | None:
+        try:
+            with zipfile.ZipFile(self._partial.path) as archive:
+                broken = None if self._file.md5 else archive.testzip()
+        except _ZIP_ERRORS as error:
+            return "damaged_zip", f"{self._file.url} is no complete zip: {error}"
+        return ("damaged_zip", f"{broken} in {self._file.url} is damaged") if broken else None
+
+    def _publish(self, target: Location) -> None:
+        with self._partial.path.open("rb") as stream, target.open_output() as output:
+            shutil.copyfileobj(stream, output, _CHUNK_BYTES)
+
+
+def utc_now() -> str:
+    """Return the time in UTC, ISO 8601 to the second."""
+    return datetime.now(timezone.utc).isoformat(timespec="seconds")

@@ -1,0 +1,389 @@
+"""Parsers of text, Markdown, HTML, PDF and JSON-lines files."""
+
+from __future__ import annotations
+
+import codecs
+import io
+import logging
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import BinaryIO
+
+from lxml import etree
+from pypdf import PageObject, PasswordType, PdfReader
+from pypdf.errors import DependencyError
+
+from fdarx_core.storage.errors import BadSource
+from fdarx_core.storage.sources import MAX_DOCUMENT
+from fdarx_core.storage.tables import parse_json_row
+
+MAX_TEXT = MAX_DOCUMENT
+"""The characters that a PDF may hold."""
+
+_BETWEEN = "\n\n"
+
+
+@dataclass(frozen=True, slots=True)
+class ParsedText:
+    """A document without its address. `title` is "" where the file names none; `breaks` as in `Document`."""
+
+    title: str
+    text: str
+    breaks: list[int] = field(default_factory=list)
+
+    @classmethod
+    def of_pieces(cls, title: str, pieces: Sequence[str]) -> ParsedText:
+        """The pieces one after another, a blank line between them."""
+        breaks: list[int] = []
+        at = 0
+        for piece in pieces[:-1]:
+            at += len(piece) + len(_BETWEEN)
+            breaks.append(at)
+        return cls(title, _BETWEEN.join(pieces), breaks)
+
+
+@dataclass(frozen=True, slots=True)
+class UnreadablePart:
+    """A part of a file that can't be read: `at` is put after the file's name, ":12" for a line."""
+
+    at: str
+    why: BadSource
+
+
+Reader = Callable[[BinaryIO], Iterator[ParsedText | UnreadablePart]]
+"""Raises `BadSource` where nothing (more) of the file can be read."""
+
+
+UTF_16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
+
+_LONGEST_TITLE = 300
+_LOOKED_AT = 1000
+_LINE_ENDS = re.compile(r"\r\n?|[\f\v\x1c-\x1e\x85\u2028\u2029]")
+_NOT_TEXT = re.compile(r"[\0-\x08\x0e-\x1b\x1f\x7f\ud800-\udfff]")
+_INVISIBLE = dict.fromkeys([0xAD, *range(0x200B, 0x2010), *range(0x202A, 0x202F), *range(0x2060, 0x2065), 0xFEFF])
+_HEADING = re.compile(r"(?m)^ {0,3}#{1,6}[ \t]+(?P<marked>.*)|^(?P<underlined>\S.*)\n {0,3}(?:=+|-+)[ \t]*$")
+_FENCED = re.compile(r"(?ms)^ {0,3}(```|~~~).*?(?:^ {0,3}\1|\Z)")
+_FRONT_MATTER = re.compile(r"\A---\n.*?^(?:---|\.\.\.)$", re.S | re.M)
+_MARKS = re.compile(r"[*`]+|!?\[([^\]]*)\]\([^)]*\)")
+
+
+def read_text(stream: BinaryIO) -> Iterator[ParsedText | UnreadablePart]:
+    """A `.txt` as it stands."""
+    yield ParsedText("", tidy(decode(stream.read())))
+
+
+def read_markdown(stream: BinaryIO) -> Iterator[ParsedText | UnreadablePart]:
+    """A `.md` as it stands; its title is its first heading."""
+    text = tidy(decode(stream.read()))
+    yield ParsedText(_first_heading(text), text)
+
+
+def decode(data: bytes) -> str:
+    """UTF-8, with or without its mark, or UTF-16 with one. Raises `BadSource` not_text."""
+    try:
+        text = data.decode("utf-16" if data.startswith(UTF_16) else "utf-8-sig")
+    except UnicodeDecodeError as error:
+        detail = f"byte {error.start:,} is not {error.encoding}; save the file as UTF-8"
+        raise BadSource("not_text", detail) from error
+    if text.startswith("%PDF-"):
+        raise BadSource("not_text", "the file is a PDF; give it a name that ends in .pdf")
+    refuse_binary(text)
+    return text
+
+
+def refuse_binary(text: str) -> None:
+    """Raises `BadSource` not_text where there is a NUL, which no text has."""
+    if "\0" in text:
+        raise BadSource("not_text", f"character {text.index(chr(0)):,} is a NUL; the file is no text")
+
+
+def tidy(text: str) -> str:
+    """Lines end in \\n, control characters and halves of characters are gone, as is white space at the ends."""
+    return _NOT_TEXT.sub("", _LINE_ENDS.sub("\n", text)).strip()
+
+
+def visible(text: str) -> str:
+    """Soft hyphens, zero-width characters and direction marks are gone."""
+    return text if text.isascii() else text.translate(_INVISIBLE)
+
+
+def title_of(text: str) -> str:
+    """A heading as a title: one line, at most 300 characters."""
+    return " ".join(visible(tidy(text)).split())[:_LONGEST_TITLE].rstrip()
+
+
+def _first_heading(text: str) -> str:
+    body = _FENCED.sub("", _FRONT_MATTER.sub("", text))
+    headings = (found["marked"] or found["underlined"] or "" for found in _HEADING.finditer(body))
+    return next(filter(None, map(_unmarked, headings)), "")
+
+
+def _unmarked(heading: str) -> str:
+    """Without emphasis, the addresses of links, and the hashes that may close a heading."""
+    words = heading[:_LOOKED_AT].split()
+    if words and not words[-1].strip("#"):
+        words.pop()
+    return title_of(_MARKS.sub(r"\1", " ".join(words)))
+
+
+_LOOKED_AT_JSON_ROWS = 4096
+
+
+def read_json_rows(stream: BinaryIO) -> Iterator[ParsedText | UnreadablePart]:
+    """One text for all rows of the same title that follow one another, each row a piece of it that is cut by itself.
+
+    So a file of chunks, as QA-RAG's authors released theirs, keeps them, and each knows its neighbours. A row without
+    title, or whose title came up before other rows, is a text of its own. Holds the rows of one title at a time.
+    """
+    title, pieces = "", list[str]()
+    for number, line in _numbered(_lines(stream)):
+        try:
+            named, text = _row(line)
+        except BadSource as why:
+            yield UnreadablePart(f":{number}", why)
+            continue
+        if pieces and not (named and named == title):
+            yield ParsedText.of_pieces(title, pieces)
+            pieces.clear()
+        title = named
+        pieces.append(text)
+    if pieces:
+        yield ParsedText.of_pieces(title, pieces)
+
+
+def _numbered(lines: Iterable[bytes]) -> Iterator[tuple[int, bytes]]:
+    """The lines that aren't blank. Raises `BadSource` where all are."""
+    rows = 0
+    for number, line in enumerate(lines, 1):
+        if line.strip():
+            rows += 1
+            yield number, line
+    if not rows:
+        raise BadSource("empty_document", "no line holds a row")
+
+
+def _row(line: bytes) -> tuple[str, str]:
+    row, fault = parse_json_row(line)
+    if fault:
+        reason, _, detail = fault.partition(": ")
+        raise BadSource(reason, detail)
+    title, text = row.get("title"), row.get("text")
+    if not isinstance(text, str):
+        raise BadSource("no_text_field", f"a row has title and text; this one has {', '.join(row)[:200] or 'nothing'}")
+    if not (tidied := tidy(text)):
+        raise BadSource("empty_document", "text is blank")
+    return tidy(title) if isinstance(title, str) else "", tidied
+
+
+def _lines(stream: BinaryIO) -> Iterable[bytes]:
+    """Lines in UTF-8, with at most MAX_DOCUMENT bytes held of one."""
+    start = stream.read(_LOOKED_AT_JSON_ROWS)
+    stream.seek(0)
+    if start.startswith(UTF_16):
+        return _transcoded(stream)
+    refuse_binary(start.decode("latin-1"))
+    return iter(lambda: stream.readline(MAX_DOCUMENT), b"")
+
+
+def _transcoded(stream: BinaryIO) -> Iterator[bytes]:
+    reader = io.TextIOWrapper(stream, encoding="utf-16")
+    try:
+        while line := reader.readline(MAX_DOCUMENT):
+            yield line.encode()
+    except UnicodeDecodeError as error:
+        raise BadSource("not_text", f"{error}; save the file as UTF-8") from error
+
+
+_HIDDEN = "head script style nav noscript template svg iframe object canvas"
+_PARAGRAPHS = "p h1 h2 h3 h4 h5 h6 ul ol dl table pre blockquote section article hr"
+_LINES = (
+    "div li dt dd br caption body main header footer aside address form fieldset figure figcaption details summary "
+    "option button thead tbody tfoot"
+)
+_LINE, _PARAGRAPH, _CELL, _ROW = "\1", "\2", "\3", "\4"
+_MARKS_HTML = {"tr": _ROW, "td": _CELL, "th": _CELL}
+_MARKS_HTML |= dict.fromkeys(_PARAGRAPHS.split(), _PARAGRAPH) | dict.fromkeys(_LINES.split(), _LINE)
+_DROPPED = frozenset(_HIDDEN.split())
+
+_CHARSET = re.compile(rb"<meta[^>]{1,200}charset\s*=\s*[\"']?\s*((?:windows-125|iso-8859-)\d{1,2})\b", re.I)
+_TAG = re.compile(r"<[a-zA-Z!/?]")
+_SPACE = re.compile(r"[\0-\x20\x7f-\xa0\u2000-\u200a\u2028\u2029\u202f\u3000]+")
+_SPACES = re.compile(" {2,}")
+_WITHIN_CELL = f"{_LINE}{_PARAGRAPH} "
+_BREAK = re.compile(f" ?[{_LINE}{_PARAGRAPH}{_ROW}][{_LINE}{_PARAGRAPH}{_ROW} ]*")
+_EMPTY_ROW = re.compile(r"(?m)^[ |]+$\n?")
+
+
+def read_html(stream: BinaryIO) -> Iterator[ParsedText | UnreadablePart]:
+    """Headings, paragraphs, list items and table rows as lines, cells parted by " | ".
+
+    What a page shows no reader, and its navigation, is left out. The title is <title>, else the first <h1>. Besides
+    `decode`'s, the encodings windows-125x and iso-8859-x are read where the page declares them.
+    """
+    page = _decoded(stream.read())
+    if not _TAG.search(page):
+        raise BadSource("not_html", "there is no tag in it; give text a name that ends in .txt")
+    root = _parsed(page)
+    heading = root.find(".//h1")
+    named = title_of(root.findtext(".//title") or "")
+    named = named or ("" if heading is None else title_of(_laid_out(heading)))
+    yield ParsedText(named, tidy(visible(_laid_out(root))))
+
+
+def _decoded(data: bytes) -> str:
+    try:
+        return decode(data)
+    except BadSource:
+        declared = _CHARSET.search(data, 0, 4096)
+        if declared is None or b"\0" in data:
+            raise
+    name = declared[1].decode().lower()
+    try:
+        return data.decode("windows-1252" if name == "iso-8859-1" else name)
+    except (UnicodeDecodeError, LookupError) as error:
+        raise BadSource("not_text", f"the page declares {name}, but {error}") from error
+
+
+def _parsed(page: str) -> etree._Element:
+    """Raises `BadSource` where the parser gave up, so that no text is lost in silence."""
+    parser = etree.HTMLParser(encoding="utf-8", remove_comments=True, remove_pis=True, huge_tree=True)
+    try:
+        root = etree.fromstring(page.encode(), parser)
+    except etree.LxmlError as error:
+        raise BadSource("unreadable_html", str(error)) from error
+    given_up = [entry.message for entry in parser.error_log if entry.level == etree.ErrorLevels.FATAL]
+    if given_up:
+        raise BadSource("unreadable_html", given_up[0])
+    if root is None:
+        raise BadSource("empty_document", "the page holds nothing")
+    return root
+
+
+def _laid_out(root: etree._Element) -> str:
+    """Breaks of the same place are one, the widest; a cell's own end at its edges, a row's don't."""
+    first, *others = _SPACES.sub(" ", "".join(_marked(root))).split(_CELL)
+    cells = [first, *(cell.lstrip(_WITHIN_CELL) for cell in others)]
+    text = " | ".join([*(cell.rstrip(_WITHIN_CELL) for cell in cells[:-1]), cells[-1]])
+    lines = _BREAK.sub(lambda found: "\n\n" if _PARAGRAPH in found[0] else "\n", text)
+    return _EMPTY_ROW.sub("", lines).strip()
+
+
+def _marked(root: etree._Element) -> Iterator[str]:
+    """Texts with single spaces, and marks where lines, paragraphs, cells and rows part."""
+    cells = preformatted = 0
+    walk = etree.iterwalk(root, events=("start", "end"))
+    for event, element in walk:
+        tag, step = str(element.tag), 1 if event == "start" else -1
+        cells += step * (_MARKS_HTML.get(tag) == _CELL)
+        preformatted += step * (tag == "pre")
+        if event == "start" and tag in _DROPPED:
+            walk.skip_subtree()
+            continue
+        yield _mark(element, tag, event, in_cell=cells > 0)
+        inside = event == "start"
+        text = element.text if inside else element.tail if element is not root else ""
+        yield _spaced(text or "", preformatted > 0)
+
+
+def _mark(element: etree._Element, tag: str, event: str, *, in_cell: bool) -> str:
+    mark = _MARKS_HTML.get(tag, "")
+    if mark == _CELL:
+        return _CELL if event == "start" and element.getprevious() is not None else ""
+    return _LINE if mark == _PARAGRAPH and in_cell else mark
+
+
+def _spaced(text: str, preformatted: bool) -> str:
+    if preformatted:
+        return _LINE.join(_SPACE.sub(" ", line) for line in text.split("\n"))
+    return _SPACE.sub(" ", text)
+
+
+logging.getLogger("pypdf").setLevel(logging.CRITICAL)  # it warns of each oddity that it puts right
+
+_LIGATURES = dict(enumerate(("ff", "fi", "fl", "ffi", "ffl", "ft", "st"), 0xFB00))
+_SYMBOLS = _LIGATURES | {0xF0B7: "•", 0xF0A7: "•"}  # the bullets of fonts that have no letters
+_SPACES_PDF = re.compile(r"[ \t\xa0]+")
+_LINE_EDGES = re.compile(r" ?\n ?")
+_BLANK_LINES = re.compile(r"\n{3,}")
+_WORD = re.compile(r"[^\W\d_]+")
+_BROKEN_WORD = re.compile(r"(?<![^\W\d_])([^\W\d_]{2,})-\n([a-z][^\W\d_]+)")
+_FILE_NAME = re.compile(r"\.(?:docx?|dot|rtf|pdf|indd|qxd|p65|pptx?|xlsx?|wpd|tex|dvi|ps|txt|html?)$", re.I)
+_NO_TITLE = re.compile(
+    r"(?:untitled|title|document|slide|presentation|powerpoint presentation|unknown|none)[ \d]*", re.I
+)
+_FROM_PROGRAM = re.compile(r"(?:microsoft|adobe) \w+ - ", re.I)
+
+
+def read_pdf(stream: BinaryIO) -> Iterator[ParsedText | UnreadablePart]:
+    """The pages' texts one after another; a page that can't be read is a flaw, and the others remain.
+
+    A file that opens without a password is read although it is encrypted. The title is the metadata's where that is
+    one, and not the name of a file.
+    """
+    reader, pages = _opened(stream)
+    parts = list(_texts(pages))
+    yield from (part for part in parts if isinstance(part, UnreadablePart))
+    texts = [part for part in parts if isinstance(part, str)]
+    text = _mended("\n\n".join(texts))
+    if not any(map(str.isalnum, text)):
+        detail = f"no text on any page ({len(texts)} could be read); run text recognition (OCR) on the file"
+        raise BadSource("no_text_layer", detail)
+    yield ParsedText(_title(reader), text)
+
+
+def _texts(pages: Sequence[PageObject]) -> Iterator[str | UnreadablePart]:
+    size = 0
+    for number, page in enumerate(pages, 1):
+        try:
+            text = page.extract_text()
+        except Exception as error:  # a damaged page makes pypdf raise almost anything
+            yield UnreadablePart(f":page {number}", BadSource("unreadable_page", _said(error)))
+            continue
+        size += len(text)
+        if size > MAX_TEXT:
+            raise BadSource("oversized_document", f"more than {MAX_TEXT:,} characters by page {number}")
+        yield text
+
+
+def _opened(stream: BinaryIO) -> tuple[PdfReader, Sequence[PageObject]]:
+    try:
+        reader = PdfReader(stream)
+        if reader.is_encrypted and reader.decrypt("") == PasswordType.NOT_DECRYPTED:
+            raise BadSource("encrypted_pdf", "the file opens with a password only; save a copy without one")
+        return reader, list(reader.pages)
+    except BadSource:
+        raise
+    except DependencyError as error:
+        raise BadSource("encrypted_pdf", f"{error}; save a copy that is not encrypted") from error
+    except Exception as error:  # damaged files make pypdf raise almost anything
+        raise BadSource("unreadable_pdf", _said(error)) from error
+
+
+def _title(reader: PdfReader) -> str:
+    try:
+        title = title_of(str(reader.metadata.title or "")) if reader.metadata else ""
+    except Exception:  # as above; a title is not worth a document
+        return ""
+    names_file = _FILE_NAME.search(title) or _FROM_PROGRAM.match(title) or _NO_TITLE.fullmatch(title)
+    return "" if names_file or len(_WORD.findall(title)) < 2 else title
+
+
+def _mended(text: str) -> str:
+    """Ligatures taken apart, single spaces, and words that a line's end divides put together."""
+    text = _LINE_EDGES.sub("\n", _SPACES_PDF.sub(" ", tidy(text).replace("\xad\n", "").translate(_SYMBOLS)))
+    text = _BLANK_LINES.sub("\n\n", visible(text))
+    if not _BROKEN_WORD.search(text):
+        return text
+    words = frozenset(_WORD.findall(text.lower()))
+    return _BROKEN_WORD.sub(lambda found: _joined(found[1], found[2], words), text)
+
+
+def _joined(head: str, tail: str, words: frozenset[str]) -> str:
+    """The hyphen goes only where the document writes the word without it elsewhere: risk-based keeps its own."""
+    whole = head + tail
+    return whole if whole.lower() in words else f"{head}-{tail}"
+
+
+def _said(error: BaseException) -> str:
+    return " ".join(str(error).split())[:300] or type(error).__name__

@@ -1,1 +1,0 @@
-"""The rules by which the `baseline` endpoint answers and grades: words and numbers, no model."""

@@ -1,1 +1,0 @@
-"""The rules by which the baseline judges entailment: words, numbers, populations and polarity, no model."""

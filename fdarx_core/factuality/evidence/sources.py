@@ -1,0 +1,441 @@
+"""Sources of evidence for claims: the labels of a build, an index, or a file of texts.
+
+All of them are searched through the retrievers of `fdarx_core.retrieval`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import OrderedDict, defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property, partial
+from hashlib import blake2b
+from typing import Any, Protocol
+
+from fdarx_core.baseline.rag_answering import key_words
+from fdarx_core.baseline.stems import is_stop_word
+from fdarx_core.rag.search import SearchQuery, available_retrievers, encode_queries, pool_candidates, search_index
+from fdarx_core.records import CheckedAnswer, Chunk, Evidence, Passage, Reject, content_id
+from fdarx_core.retrieval.encoders import Encoder, SentenceEncoder
+from fdarx_core.retrieval.index import ChunkFilter, IndexReader
+from fdarx_core.retrieval.index.chunk_table import NameMatcher, normalize_name
+from fdarx_core.retrieval.models import ModelDirectories
+from fdarx_core.retrieval.retrievers import (
+    Collection,
+    Queries,
+    check_retriever_models,
+    get_retriever,
+    load_encoder,
+    load_reranker,
+    needs_reranker,
+)
+from fdarx_core.storage import Location, StorageError, read_records, read_table
+from fdarx_core.storage.benchmark_reader import open_build
+from fdarx_core.storage.tables import check_rows_file, read_rows
+
+K = 5
+"""Passages for each claim. Source: FAS §3.2 (Support@5)."""
+PUBMED = "pubmed"
+"""The endpoint of requests to PubMed."""
+REFERENCE_SOURCE = "none"
+STAGE = "evidence"
+
+_FORMS = "labels:RUN, all-labels:RUN, index:INDEX, file:PATH or pubmed"
+_WORD = re.compile(r"[^\W_]+(?:[-.,/][^\W_]+)*")
+_DEPTH_FACTOR = 8
+"""How many times k chunks are fetched to find k different texts: labels of one substance share most of theirs."""
+_CACHED_SCOPES = 32
+"""Sets of labels whose passages stay in memory."""
+_IDS = ("pmid", "pubid", "id", "doc_id", "document_id", "uid")
+_TITLES = ("title", "heading", "name")
+_SECTIONS = ("section", "section_title")
+_METADATA = {*_IDS, *_TITLES, *_SECTIONS, "year", "date", "url", "link", "doi", "source", "drug", "set_id", "language"}
+"""Fields of a row that describe its text; a text in any other field is evidence."""
+_YEAR = re.compile(r"\b(?:1[89]|20)\d\d\b")
+
+
+@dataclass(frozen=True, slots=True)
+class ClaimQuery:
+    """A self-contained claim, the question that it answers, and the drug and label that the question is about."""
+
+    claim: str
+    question: str
+    drug: str = ""
+    set_id: str = ""
+
+
+class EvidenceSource(Protocol):
+    """A source of evidence that is searched in this process; PubMed is asked over the network instead (`entrez`)."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def identity(self) -> Mapping[str, str]:
+        """What decides which evidence the source finds: its kind, its content by digest or version, its retriever."""
+        ...
+
+    @property
+    def rejects(self) -> Sequence[Reject]:
+        """The rows of the source that hold no evidence."""
+        ...
+
+    def find(self, queries: Sequence[ClaimQuery], k: int = K) -> list[list[Evidence]]:
+        """Return the k best passages for each query, best first; fewer where there are no more."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class EvidenceSpec:
+    """The source of evidence that a user names; `place` is "" for PubMed."""
+
+    kind: str
+    place: str
+
+    @classmethod
+    def parse(cls, text: str) -> EvidenceSpec:
+        """Parse KIND:PLACE, or `pubmed`. Raises ValueError for anything else."""
+        kind, colon, place = text.strip().partition(":")
+        if kind == PUBMED and not colon:
+            return cls(kind, "")
+        if kind not in _SOURCES or not place.strip():
+            raise ValueError(f"{text!r} names no evidence; write {_FORMS}")
+        return cls(kind, place.strip())
+
+    @property
+    def is_pubmed(self) -> bool:
+        return self.kind == PUBMED
+
+
+def open_evidence(
+    spec: str, directories: ModelDirectories | None = None, retriever: str | None = None
+) -> EvidenceSource:
+    """Open a source of evidence.
+
+    Args:
+        spec: labels:RUN, all-labels:RUN, index:INDEX or file:PATH.
+        directories: the directories of local models, for an index and for retrievers that need models.
+        retriever: the name of a retriever; by default bm25, and hybrid for an index whose embedding model is there.
+
+    Raises ValueError for another spec or retriever, StorageError where there is no such source, it is an unfinished
+    build or a file without texts, ModelMissing where a model cannot be used.
+    """
+    parsed = EvidenceSpec.parse(spec)
+    if parsed.is_pubmed:
+        raise ValueError("PubMed is asked over the network: see fdarx_core.factuality.evidence.entrez")
+    return _SOURCES[parsed.kind](parsed.place, directories or ModelDirectories(), retriever)
+
+
+def reference_evidence(answer: CheckedAnswer) -> Evidence:
+    """Return the question's first reference, else the question: evidence for the ablation without retrieval.
+
+    Source: FAS §5.5 ("w/o retrieval"), which does not say what the claims are compared with.
+    """
+    reference = next((text for text in answer.references if text.strip()), "")
+    text, place = (reference, "reference") if reference else (answer.question, "question")
+    return Evidence(content_id(REFERENCE_SOURCE, place, text), REFERENCE_SOURCE, answer.question, text, place)
+
+
+def query_words(query: ClaimQuery) -> str:
+    """Return the words to search with: the content words of claim, question and drug.
+
+    Many claims say only "it", and "you" and "what" are rare in abstracts, so that they would weigh much. Of 600
+    sentences of answers on 700 labels, searched among all of them, a passage that has the sentence is among the best 5
+    in 0.663 of cases, one of the same drug in 0.903; by the whole claim alone in 0.662 and 0.732. Within the drug's own
+    label a gold passage comes first in 0.925, by the claim alone in 0.914.
+    """
+    words = [*_WORD.findall(query.claim), *key_words(query.question), *_WORD.findall(query.drug)]
+    return " ".join(word for word in words if word[0].isdigit() or not is_stop_word(word.lower()))
+
+
+class PassageSearch:
+    """Searches passages in memory; of passages with the same text only the first is found.
+
+    `retriever` is the name of a retriever, whose models `directories` name. Models are loaded at the first search.
+    """
+
+    def __init__(
+        self, passages: Iterable[Evidence], retriever: str = "bm25", directories: ModelDirectories | None = None
+    ) -> None:
+        distinct: dict[str, Evidence] = {}
+        for one in passages:
+            distinct.setdefault(" ".join(one.text.split()), one)
+        self._passages = list(distinct.values())
+        self._texts = ["\n".join(filter(None, (one.title, one.section, one.text))) for one in self._passages]
+        directories = directories or ModelDirectories()
+        self._retriever = get_retriever(retriever, load_reranker(directories) if needs_reranker(retriever) else None)
+        self._directories = directories
+
+    def find(self, queries: Sequence[ClaimQuery], k: int) -> list[list[Evidence]]:
+        """Return the k best passages for each query, best first; retrievers by words find only shared words."""
+        claims = [query.claim for query in queries]
+        vectors = {name: encoder.encode(claims) for name, encoder in self._encoders.items()}
+        rankings = self._retriever.rank(
+            Queries([query_words(query) for query in queries], vectors), self._collection, k
+        )
+        return [[self._passages[at] for at, _ in ranked] for ranked in rankings]
+
+    @cached_property
+    def _encoders(self) -> dict[str, Encoder]:
+        return {name: load_encoder(name, self._directories) for name in self._retriever.encoders}
+
+    @cached_property
+    def _collection(self) -> Collection:
+        vectors = {name: encoder.encode(self._texts) for name, encoder in self._encoders.items()}
+        return Collection(self._texts, vectors, matching_only=True)
+
+
+def _checked(retriever: str | None, directories: ModelDirectories) -> str:
+    """Return the retriever, bm25 by default. Raises as `get_retriever`, ModelMissing where its models are missing."""
+    if retriever is not None:
+        check_retriever_models(retriever, directories)
+    return retriever or "bm25"
+
+
+def _with_retriever(identity: dict[str, str], retriever: str) -> Mapping[str, str]:
+    return identity if retriever == "bm25" else {**identity, "retriever": retriever}
+
+
+class FileEvidence:
+    """The rows of a `.jsonl`, `.json`, `.csv` or `.parquet` file; `rejects` are the rows without text.
+
+    The evidence of a row is all its texts and lists of texts, in order, except fields that describe it: an id (`pmid`,
+    `id`), a `title`, `section`, `year`, `drug`, `set_id`, `url`, `source`. A row of PubMedQA (CONTEXTS) is the abstract
+    as PubMed has it: the contexts under their LABELS, then LONG_ANSWER, its conclusion; QUESTION is its title.
+    Raises StorageError where the file cannot be read or no row holds a text.
+    """
+
+    name = "file"
+
+    def __init__(self, place: str, directories: ModelDirectories, retriever: str | None = None) -> None:
+        location, retriever = Location(place), _checked(retriever, directories)
+        check_rows_file(location, "--evidence file:PATH")
+        found: dict[str, Evidence] = {}
+        self.rejects: list[Reject] = []
+        for at, row, fault in read_rows(location, "texts"):
+            try:
+                one = _evidence_of_row({key.lower(): value for key, value in row.items()}, fault, at)
+                if found.setdefault(one.id, one) is not one:
+                    raise ValueError(f"duplicate: {found[one.id].place} holds the same")
+            except ValueError as error:
+                reason, _, detail = str(error).partition(": ")
+                self.rejects.append(Reject(at, STAGE, reason, detail, source=at))
+        if not found:
+            raise StorageError(f'{place} holds no text in any row; give rows with texts, as {{"text": …}}')
+        self._passages = PassageSearch(found.values(), retriever, directories)
+        digest = blake2b(location.read_bytes(), digest_size=16).hexdigest()
+        self.identity = _with_retriever({"kind": self.name, "file": location.name, "digest": digest}, retriever)
+
+    def find(self, queries: Sequence[ClaimQuery], k: int = K) -> list[list[Evidence]]:
+        """See `EvidenceSource`."""
+        return self._passages.find(queries, k)
+
+
+def _evidence_of_row(row: dict[str, Any], fault: str, place: str) -> Evidence:
+    """Return the evidence of a row with lower-case keys. Raises ValueError("reason: detail")."""
+    if fault:
+        raise ValueError(fault)
+    text = "\n".join(_abstract(row) or _texts(row))
+    if not text:
+        raise ValueError("no_text: no field holds a text of two words or more, beside those that name or date it")
+    place = _first(row, _IDS) or place
+    title = _first(row, _TITLES) or (_first(row, ("question",)) if _contexts(row) else "")
+    year = _YEAR.search(_first(row, ("year", "date")))
+    return Evidence(
+        content_id("file", place, title, text),
+        "file",
+        title,
+        text,
+        place,
+        section=_first(row, _SECTIONS),
+        set_id=_first(row, ("set_id",)),
+        drug=_first(row, ("drug",)),
+        year=int(year[0]) if year else 0,
+    )
+
+
+def _abstract(row: Mapping[str, Any]) -> list[str]:
+    """Return the lines of the abstract in a row of PubMedQA, none for any other row."""
+    contexts = _contexts(row)
+    inner = row.get("context")
+    labels = _strings((inner if isinstance(inner, dict) else row).get("labels"))
+    headings = labels if len(labels) == len(contexts) else [""] * len(contexts)
+    lines = [f"{label}: {text}" if label else text for label, text in zip(headings, contexts, strict=True)]
+    conclusion = _first(row, ("long_answer",))
+    return [*lines, f"CONCLUSION: {conclusion}"] if lines and conclusion else lines
+
+
+def _contexts(row: Mapping[str, Any]) -> list[str]:
+    """Return the contexts of PubMedQA, which are in the row, or one level down as datasets libraries give them."""
+    inner = row.get("context")
+    return _strings((inner if isinstance(inner, dict) else row).get("contexts"))
+
+
+def _texts(row: Mapping[str, Any]) -> Iterator[str]:
+    for key, value in row.items():
+        if key not in _METADATA:
+            yield from (text for text in _strings(value) if len(text.split()) > 1)
+
+
+def _strings(value: Any) -> list[str]:
+    """Return the texts of a text or a list, none of anything else."""
+    items = value if isinstance(value, list) else [value]
+    return [one.strip() for one in items if isinstance(one, str) and one.strip()]
+
+
+def _first(row: Mapping[str, Any], keys: Iterable[str]) -> str:
+    """Return the first of the fields that holds a text or a whole number, "" where none does."""
+    values = (row.get(key) for key in keys)
+    usable = (str(one).strip() for one in values if isinstance(one, str | int) and not isinstance(one, bool))
+    return next(filter(None, usable), "")
+
+
+class IndexEvidence:
+    """The chunks of an index.
+
+    A query returns only chunks of its label, or else of its drug, where the index has them; else of the drugs that its
+    question and claim name. Raises StorageError where there is no index, ModelMissing where the given model cannot be
+    used, ValueError for a retriever that cannot search the index.
+    """
+
+    name = "index"
+    rejects: Sequence[Reject] = ()
+
+    def __init__(self, place: str, directories: ModelDirectories, retriever: str | None = None) -> None:
+        self._index = IndexReader.open(place)
+        available, notice = available_retrievers(self._index, directories)
+        self._retriever = retriever or ("hybrid" if "hybrid" in available else "bm25")
+        if self._retriever not in available:
+            raise ValueError(f"{place} can't be searched by {retriever}, only by {', '.join(available)}; {notice}")
+        self._directories = directories
+        self.identity: Mapping[str, str] = {
+            "kind": self.name,
+            "place": str(Location(place)),
+            "version": self._index.version,
+            "retriever": self._retriever,
+        }
+
+    def find(self, queries: Sequence[ClaimQuery], k: int = K) -> list[list[Evidence]]:
+        """See `EvidenceSource`."""
+        claims = [SearchQuery(query.claim, k, is_question=False) for query in queries]
+        dense = self._index.needs_vectors(self._retriever)
+        vectors = encode_queries(self._encoder, claims) if dense else None
+        found: list[list[Evidence]] = []
+        for at, query in enumerate(queries):
+            search = SearchQuery(query_words(query), k, is_question=False)
+            vector = None if vectors is None else vectors[at : at + 1]
+            depth = k * _DEPTH_FACTOR
+            hits = search_index(self._index, [search], self._filter(query), depth, self._retriever, vector)
+            found.append([_evidence_of_chunk(hit.chunk) for hit in pool_candidates(hits, [k])])
+        return found
+
+    def _filter(self, query: ClaimQuery) -> ChunkFilter:
+        named = tuple(self._index.drugs_named(f"{query.question}\n{query.claim}"))
+        choices = (ChunkFilter(set_id=query.set_id), ChunkFilter(drug=query.drug), ChunkFilter(drugs=named))
+        return next((one for one in choices if one != ChunkFilter() and self._index.matching(one).any()), ChunkFilter())
+
+    @cached_property
+    def _encoder(self) -> SentenceEncoder:
+        info = self._index.manifest.encoder
+        return SentenceEncoder(self._directories.of("cosine"), instruction=info.instruction if info else None)
+
+
+def _evidence_of_chunk(chunk: Chunk) -> Evidence:
+    id = content_id("index", chunk.id, chunk.text)
+    labelled = chunk.section, chunk.set_id, chunk.drug
+    return Evidence(id, "index", chunk.title, chunk.text, chunk.id, *labelled)
+
+
+Scope = frozenset[str]
+"""The set ids of the labels to search; empty for all labels."""
+
+
+class LabelEvidence:
+    """The passages of the labels of a finished build.
+
+    A query is searched in its own label, by set id; else in the labels that have its drug among their names; else in
+    those of all drugs that question and claim name; else in all labels. With `everywhere` it is always searched in all.
+    Passages are read at the first search. Raises StorageError where the run is no build, or is not finished.
+    """
+
+    rejects: Sequence[Reject] = ()
+
+    def __init__(
+        self, place: str, directories: ModelDirectories, retriever: str | None = None, *, everywhere: bool = False
+    ) -> None:
+        self._retriever, self._directories = _checked(retriever, directories), directories
+        self._run = open_build(place)
+        self._everywhere = everywhere
+        self._drugs: dict[str, str] = {}
+        self._part_of: dict[str, str] = {}
+        self._set_ids: defaultdict[str, set[str]] = defaultdict(set)
+        for part in self._run.parts("labels"):
+            for row in read_table(part, ["set_id", "drug_name", "aliases"]).to_pylist():
+                self._drugs[row["set_id"]] = row["drug_name"]
+                self._part_of[row["set_id"]] = part.name
+                for name in filter(None, map(normalize_name, (row["drug_name"], *row["aliases"]))):
+                    self._set_ids[name].add(row["set_id"])
+        self._matcher = NameMatcher(self._set_ids)
+        self._cache: OrderedDict[Scope, PassageSearch] = OrderedDict()
+
+    @property
+    def name(self) -> str:
+        return "all-labels" if self._everywhere else "labels"
+
+    @property
+    def identity(self) -> Mapping[str, str]:
+        """See `EvidenceSource`."""
+        identity = {"kind": self.name, "place": str(self._run.root), "digest": self._run.info()["input"]["digest"]}
+        return _with_retriever(identity, self._retriever)
+
+    def find(self, queries: Sequence[ClaimQuery], k: int = K) -> list[list[Evidence]]:
+        """See `EvidenceSource`."""
+        by_scope: defaultdict[Scope, list[int]] = defaultdict(list)
+        for at, query in enumerate(queries):
+            by_scope[self._scope(query)].append(at)
+        found: dict[int, list[Evidence]] = {}
+        for scope, positions in by_scope.items():
+            together = [queries[at] for at in positions]
+            found |= dict(zip(positions, self._passages_of(scope).find(together, k), strict=True))
+        return [found[at] for at in range(len(queries))]
+
+    def _scope(self, query: ClaimQuery) -> Scope:
+        if self._everywhere:
+            return frozenset()
+        if query.set_id in self._drugs:
+            return frozenset({query.set_id})
+        named = self._matcher.find(f"{query.question}\n{query.claim}")
+        return self._labels_of([query.drug]) or self._labels_of(named)
+
+    def _labels_of(self, names: Iterable[str]) -> Scope:
+        return frozenset(set_id for name in names for set_id in self._set_ids.get(normalize_name(name), ()))
+
+    def _passages_of(self, scope: Scope) -> PassageSearch:
+        if scope not in self._cache:
+            passages = self._read_passages(scope or frozenset(self._drugs))
+            self._cache[scope] = PassageSearch(passages, self._retriever, self._directories)
+            if len(self._cache) > _CACHED_SCOPES:
+                self._cache.popitem(last=False)
+        self._cache.move_to_end(scope)
+        return self._cache[scope]
+
+    def _read_passages(self, scope: Scope) -> Iterator[Evidence]:
+        for part in sorted({self._part_of[set_id] for set_id in scope}):
+            for passage in read_records(self._run.file(f"passages/{part}"), Passage):
+                if passage.set_id in scope:
+                    yield _evidence_of_passage(passage, self._drugs[passage.set_id])
+
+
+def _evidence_of_passage(passage: Passage, drug: str) -> Evidence:
+    id = content_id("labels", passage.set_id, passage.marker, passage.text)
+    labelled = passage.section_path, passage.set_id, drug
+    return Evidence(id, "labels", drug, passage.text, passage.marker, *labelled)
+
+
+_SOURCES: dict[str, Callable[[str, ModelDirectories, str | None], EvidenceSource]] = {
+    "labels": LabelEvidence,
+    "all-labels": partial(LabelEvidence, everywhere=True),
+    "index": IndexEvidence,
+    "file": FileEvidence,
+}

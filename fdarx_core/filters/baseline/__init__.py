@@ -1,1 +1,0 @@
-"""The rules by which the `baseline` endpoint judges: words, numbers and overlap, no model."""

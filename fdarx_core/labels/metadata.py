@@ -1,0 +1,162 @@
+"""A label's metadata: identity, version, type, date, labeler and products."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field, fields
+from datetime import date
+
+from fdarx_core.labels.xml import CODE, NS, TITLE, BadDocument, Element, clean, raw_text
+
+SUBJECT = NS + "subject"
+_LABELER = "/".join(NS + step for step in ("author", "assignedEntity", "representedOrganization", "name"))
+_NAME, _FORM, _ROUTE, _ID, _APPROVAL = (NS + name for name in ("name", "formCode", "routeCode", "id", "approval"))
+_PRODUCTS = frozenset(
+    # the Medicine names are those of the schema before 2006
+    NS + name
+    for name in ("manufacturedProduct", "manufacturedMedicine", "partProduct", "partMedicine")
+)
+_SUBSTANCES = frozenset(NS + name for name in ("ingredientSubstance", "activeIngredientSubstance"))
+_MOIETY, _GENERIC, _INGREDIENT = NS + "activeMoiety", NS + "genericMedicine", NS + "ingredient"
+_NDC_SYSTEM, _UNII_SYSTEM = "2.16.840.1.113883.6.69", "2.16.840.1.113883.4.9"
+
+
+@dataclass(slots=True)
+class Header:
+    """The document's own header fields, as in `Label`."""
+
+    set_id: str
+    version: int
+    effective_date: str
+    document_type: str
+    document_type_name: str
+    title: str
+    labeler: str
+
+
+def read_header(root: Element) -> Header:
+    """Return the header. Only direct children of the root count: a relatedDocument has a set id of its own.
+
+    Raises:
+        BadDocument: no_set_id.
+    """
+    own = {child.tag: child for child in reversed(root)}
+    set_id = _attribute(own, "setId", "root").lower()
+    if not set_id:
+        raise BadDocument("no_set_id", "the document has no <setId root=…>")
+    title = own.get(TITLE)
+    labeler = root.find(_LABELER)
+    version = _attribute(own, "versionNumber", "value")
+    return Header(
+        set_id=set_id,
+        version=int(version) if version.isdecimal() and len(version) < 10 else 0,
+        effective_date=_iso_date(_attribute(own, "effectiveTime", "value")),
+        document_type=_attribute(own, "code", "code"),
+        document_type_name=_attribute(own, "code", "displayName"),
+        title="" if title is None else clean(raw_text(title)),
+        labeler="" if labeler is None else clean(raw_text(labeler)),
+    )
+
+
+def _attribute(own: dict[str, Element], child: str, name: str) -> str:
+    element = own.get(NS + child)
+    return "" if element is None else clean(element.get(name) or "")
+
+
+def _iso_date(value: str) -> str:
+    day = value[:8]
+    if not (day.isascii() and day.isdecimal()):
+        return ""
+    try:
+        return date(int(day[:4]), int(day[4:6]), int(day[6:] or 0)).isoformat()
+    except ValueError:
+        return ""
+
+
+@dataclass(slots=True)
+class Products:
+    """Values of all products of a label, each once, in the order of the file."""
+
+    brands: list[str] = field(default_factory=list)
+    generics: list[str] = field(default_factory=list)
+    substances: list[str] = field(default_factory=list)
+    moieties: list[str] = field(default_factory=list)
+    uniis: list[str] = field(default_factory=list)
+    routes: list[str] = field(default_factory=list)
+    forms: list[str] = field(default_factory=list)
+    ndcs: list[str] = field(default_factory=list)
+    categories: list[str] = field(default_factory=list)
+    applications: list[str] = field(default_factory=list)
+
+    @property
+    def aliases(self) -> list[str]:
+        """All names that the label's text may use for the drug, the product's own first, distinct without case."""
+        first: dict[str, str] = {}
+        for name in (*self.brands, *self.generics, *self.substances, *self.moieties):
+            first.setdefault(name.casefold(), name)
+        return list(first.values())
+
+
+def read_products(subjects: Iterable[Element]) -> Products:
+    """Return the products of `<subject>` elements, parts of kits included."""
+    products = Products()
+    for subject in subjects:
+        for element in subject.iter(_NAME, CODE, _FORM, _ROUTE, _APPROVAL):
+            tag = element.tag
+            if tag == CODE:
+                _add_code(element, products)
+            elif tag == _NAME:
+                _add_name(element, products)
+            elif tag == _FORM:
+                _add(products.forms, element.get("displayName"))
+            elif tag == _ROUTE:
+                _add(products.routes, element.get("displayName"))
+            else:
+                _add_approval(element, products)
+    for one in fields(Products):
+        setattr(products, one.name, list(dict.fromkeys(getattr(products, one.name))))
+    return products
+
+
+def _add_code(element: Element, products: Products) -> None:
+    system, parent = element.get("codeSystem"), element.getparent()
+    if parent is None:
+        return
+    if system == _NDC_SYSTEM and parent.tag.endswith(("Product", "Medicine")):
+        _add(products.ndcs, element.get("code"))
+    elif system == _UNII_SYSTEM and (parent.tag == _MOIETY or (parent.tag in _SUBSTANCES and _is_active(parent))):
+        _add(products.uniis, element.get("code"))
+
+
+def _add_name(element: Element, products: Products) -> None:
+    parent = element.getparent()
+    if parent is None:
+        return
+    if parent.tag in _PRODUCTS:
+        _add(products.brands, raw_text(element))
+    elif parent.tag == _GENERIC:
+        _add(products.generics, raw_text(element))
+    elif parent.tag == _MOIETY:
+        _add(products.moieties, raw_text(element))
+    elif parent.tag in _SUBSTANCES and _is_active(parent):
+        _add(products.substances, raw_text(element))
+
+
+def _is_active(substance: Element) -> bool:
+    ingredient = substance.getparent()
+    if ingredient is None or ingredient.tag != _INGREDIENT:
+        return ingredient is not None
+    return (ingredient.get("classCode") or "").startswith("ACTI")
+
+
+def _add_approval(element: Element, products: Products) -> None:
+    code, identifier = element.find(CODE), element.find(_ID)
+    if code is not None:
+        _add(products.categories, code.get("displayName"))
+    if identifier is not None:
+        _add(products.applications, identifier.get("extension"))
+
+
+def _add(values: list[str], value: str | None) -> None:
+    if value and (text := clean(value)):
+        values.append(text)

@@ -1,0 +1,168 @@
+"""Endpoints over a network: the attempts of a request, the delays between them, and what is counted."""
+
+from __future__ import annotations
+
+import time
+from abc import ABC, abstractmethod
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from dataclasses import dataclass
+from hashlib import blake2b
+
+from fdarx_core.llm.failures import EndpointStopped, Failure
+from fdarx_core.llm.limits import RequestLimiter
+from fdarx_core.records import Request, Response
+
+_FIRST_WAIT_S = 0.5
+_LONGEST_WAIT_S = 60.0
+
+
+@dataclass(slots=True)
+class Counters:
+    """What an endpoint has done so far. `done` includes `failed`; `cost` is in US dollars by the model's prices.
+
+    `abandoned` counts requests whose caller left before the end, or that were stopped; their cost is unknown. Once no
+    request is running, asked = done + abandoned.
+    """
+
+    asked: int = 0
+    in_flight: int = 0
+    done: int = 0
+    failed: int = 0
+    retries: int = 0
+    prompt_tokens: int = 0
+    cached_tokens: int = 0
+    completion_tokens: int = 0
+    cost: float = 0.0
+    abandoned: int = 0
+
+
+class RetryPolicy:
+    """The delays between the attempts of one request, bounded in number and in time.
+
+    Delays double from half a second to a minute. Each is shortened by up to half, by an amount that follows from the
+    request's key: requests that fail together do not return together, and a repeated run waits alike. An attempt that
+    the server throttles does not count as failed; it is bounded by the time alone, and never retried before the
+    server's Retry-After.
+    """
+
+    def __init__(self, key: str, max_tries: int, max_wait_s: float) -> None:
+        self.sent = 0
+        self._key, self._tries_left, self._seconds_left = key, max_tries, max_wait_s
+
+    def delay_after(self, failure: Failure) -> float | None:
+        """Return the seconds to wait before the next attempt; None to give up."""
+        if not failure.transient:
+            return None
+        self._tries_left -= not failure.throttled
+        seconds = self._delay(failure.retry_after)
+        if self._tries_left < 1 or seconds > self._seconds_left:
+            return None
+        self._seconds_left -= seconds
+        return seconds
+
+    def _delay(self, retry_after: float | None) -> float:
+        draw = blake2b(f"{self._key} {self.sent}".encode(), digest_size=4).digest()
+        share = int.from_bytes(draw, "big") / 2**32
+        if retry_after:
+            return max(retry_after, _FIRST_WAIT_S / 2) + share * min(1.0, retry_after / 10)
+        longest = min(_LONGEST_WAIT_S, _FIRST_WAIT_S * 2.0 ** min(self.sent - 1, 10))
+        return longest * (1 - share / 2)
+
+
+class PendingRequest:
+    """A request between its first attempt and its response."""
+
+    def __init__(self, request: Request, policy: RetryPolicy, admit: Callable[[], None]) -> None:
+        self.request, self.policy = request, policy
+        self.created_at, self.sent_at = time.monotonic(), 0.0
+        self.retries = 0
+        self.latency_s = 0.0
+        self._admit = admit
+
+    def begin_attempt(self) -> None:
+        """Call it in the slot, before an attempt is sent. Before the first, `admit` is called, and may raise."""
+        if not self.policy.sent:
+            self._admit()
+            self.sent_at = time.monotonic()
+        self.policy.sent += 1
+
+
+class AsyncEndpoint(ABC):
+    """Answers requests over a network, within limits that hold for all who use the object, in one event loop.
+
+    A subclass (`HttpEndpoint`, PubMed) sends the attempts; slots, retries and counters are here. `limits.stop` ends all
+    requests to the endpoint.
+    """
+
+    def __init__(self, name: str, limits: RequestLimiter) -> None:
+        self.name, self.limits = name, limits
+        self.counters = Counters()
+
+    @abstractmethod
+    async def ask(self, request: Request, admit: Callable[[], None] = lambda: None) -> Response:
+        """Return the response to a request; its `reason` says why it failed, "" where it did not.
+
+        `admit` is called once, in the slot, before anything is sent, and may raise. Raises EndpointStopped where no
+        request can succeed (key, model, address), and the error that stopped `limits`.
+        """
+
+    @abstractmethod
+    async def close(self) -> None:
+        """Close the connections."""
+
+    @abstractmethod
+    def delay_after(self, pending: PendingRequest, failure: Failure) -> float:
+        """Return the seconds until the next attempt. Raises as `wait_after`."""
+
+    @abstractmethod
+    def explain(self, failure: Failure) -> str:
+        """Return one line: which server, what is wrong with it, and what the user can do."""
+
+    @contextmanager
+    def counted(self) -> Iterator[None]:
+        """Count a request as asked, and as abandoned where an error or a cancellation leaves the block."""
+        self.counters.asked += 1
+        try:
+            yield
+        except BaseException:
+            self.counters.abandoned += 1
+            raise
+
+    @asynccontextmanager
+    async def slot(self, pending: PendingRequest, tokens: int = 0, waited: bool = False) -> AsyncIterator[None]:
+        """Hold a slot for one attempt. Raises EndpointStopped for a fatal failure in the block.
+
+        A request that has `waited` already, or is retried, gets its slot before new requests.
+        """
+        acquired_at = await self.limits.acquire(tokens, retry=waited or pending.policy.sent > 0)
+        self.counters.in_flight += 1
+        try:
+            yield
+        except Failure as failure:
+            if failure.fatal:  # before another request gets the slot in vain
+                raise self.stopped(failure) from None
+            if failure.throttled:
+                self.limits.refused(acquired_at, failure.retry_after)
+            raise
+        finally:
+            self.counters.in_flight -= 1
+            self.limits.release()
+        self.limits.accepted()
+
+    async def wait_after(self, pending: PendingRequest, failure: Failure) -> None:
+        """Return when the next attempt is due. Raises the failure if there is none, or EndpointStopped."""
+        await self.limits.pause(self.delay_after(pending, failure))
+        pending.retries += 1
+        self.counters.retries += 1
+
+    def count(self, response: Response) -> None:
+        """Count a request that has its response."""
+        self.counters.done += 1
+        self.counters.failed += bool(response.reason)
+
+    def stopped(self, failure: Failure) -> EndpointStopped:
+        """Stop all requests that wait, now and from now on, and return the error that they get."""
+        error = EndpointStopped(self.explain(failure))
+        self.limits.stop(error)
+        return error

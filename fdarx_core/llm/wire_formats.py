@@ -1,0 +1,289 @@
+"""The APIs of model servers: what is sent to one, and how its replies, whole or streamed, are read."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, NamedTuple
+
+import orjson
+
+from fdarx_core.llm.failures import TRANSIENT, Failure, decode_json, reported_failure
+from fdarx_core.records import Request
+
+OutputMode = Literal["json_schema", "json_object", "text"]
+"""How a server is asked to hold its reply to the request's schema."""
+Messages = Sequence[Mapping[str, str]]
+
+BLANK_CHARACTERS = 4096
+"""White space in a row from which on a reply counts as a loop of white space."""
+
+_MAX_TOKENS = 2**40
+_BLANK_LOOP = re.compile(rf"\s{{{BLANK_CHARACTERS},}}")
+_LINE_END = re.compile(rb"\r\n|\n|\r")
+_ANTHROPIC_VERSION = "2023-06-01"
+_FINISH_REASONS = {"max_tokens": "length", "model_context_window_exceeded": "length", "refusal": "refusal"}
+
+
+class ServerSentEvent(NamedTuple):
+    """One server-sent event; `name` is "" where the event has none."""
+
+    name: str
+    data: bytes
+
+
+class EventDecoder:
+    """Decodes one stream of server-sent events, which may be cut into portions anywhere.
+
+    Comments, other fields and events without data are skipped. Source: WHATWG HTML standard, "Server-sent events".
+    """
+
+    def __init__(self) -> None:
+        self._line: list[bytes] = []
+        self._after_return = False
+        self._name = ""
+        self._data: list[bytes] = []
+
+    def feed(self, portion: bytes) -> Iterator[ServerSentEvent]:
+        """Yield the events that end in this portion."""
+        if not portion:
+            return
+        if self._after_return:  # the second half of a line end
+            portion = portion.removeprefix(b"\n")
+        self._after_return = portion.endswith(b"\r")
+        first, *lines = _LINE_END.split(portion)
+        self._line.append(first)
+        for line in lines:
+            yield from self._end_line(b"".join(self._line))
+            self._line = [line]
+
+    def finish(self) -> Iterator[ServerSentEvent]:
+        """Yield the event at the end of the stream that lacks only the final blank line, as some servers send it."""
+        yield from self._end_line(b"".join(self._line))
+        yield from self._end_line(b"")
+
+    def _end_line(self, line: bytes) -> Iterator[ServerSentEvent]:
+        field, _, value = line.partition(b":")
+        if field == b"data":
+            self._data.append(value.removeprefix(b" "))
+        elif field == b"event":
+            self._name = value.removeprefix(b" ").decode("utf-8", "replace")
+        elif not line:
+            if self._data:
+                yield ServerSentEvent(self._name, b"\n".join(self._data))
+            self._name, self._data = "", []
+
+
+class TokenUsage(NamedTuple):
+    """Token counts of one reply. `prompt` includes the tokens read from a prompt cache and those written to one."""
+
+    prompt: int = 0
+    cached: int = 0
+    completion: int = 0
+    written: int = 0
+
+
+_NO_USAGE = TokenUsage()
+
+
+@dataclass(slots=True)
+class Completion:
+    """A whole reply. `reason` is "" or says why the reply is not usable (refusal, null_content, whitespace_loop …)."""
+
+    text: str
+    finish_reason: str
+    usage: TokenUsage = _NO_USAGE
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class CompletionDelta:
+    """What one event adds to a streamed reply. `usage` covers the whole reply so far, with 0 for unknown counts.
+
+    `refusal` is text in which the model declines to answer; `last` marks the end of the reply.
+    """
+
+    text: str = ""
+    refusal: str = ""
+    finish_reason: str = ""
+    usage: TokenUsage = _NO_USAGE
+    last: bool = False
+
+
+class OpenAIFormat:
+    """The Chat Completions API, for any OpenAI-compatible server. Other formats have the same methods."""
+
+    def url(self, base_url: str) -> str:
+        return f"{base_url}/chat/completions"
+
+    def headers(self, key: str) -> dict[str, str]:
+        return {"Authorization": f"Bearer {key}"} if key else {}
+
+    def payload(self, request: Request, messages: Messages, mode: OutputMode) -> dict[str, Any]:
+        """Return the request's body. `messages` are the request's own, followed by those of a repair."""
+        payload = {**_sampling(request), "messages": messages}
+        if mode == "json_schema":
+            schema = {"name": request.task, "schema": request.schema, "strict": True}
+            payload["response_format"] = {"type": "json_schema", "json_schema": schema}
+        elif mode == "json_object":
+            payload["response_format"] = {"type": "json_object"}
+        return payload
+
+    def stream_parameters(self, stream_options: bool) -> dict[str, Any]:
+        """Return what the payload of a streamed request has besides. `stream_options`: the server supports them."""
+        return {"stream": True} | ({"stream_options": {"include_usage": True}} if stream_options else {})
+
+    def completion(self, reply: Mapping[str, Any]) -> Completion:
+        """Read a whole reply. Its reason is refusal or null_content where it holds no text of the model's own.
+
+        Raises Failure where the server generated nothing, and KeyError, IndexError, TypeError or AttributeError where
+        the reply does not belong to this API.
+        """
+        if not reply["choices"]:
+            raise Failure(f"{TRANSIENT}empty_choices", "the list of choices is empty")
+        choice = reply["choices"][0]
+        message, finish_reason = choice["message"], str(choice.get("finish_reason") or "stop")
+        if message.get("refusal"):
+            return Completion(str(message["refusal"]), finish_reason, _openai_usage(reply), "refusal")
+        text = _content_text(message["content"])
+        reason = "null_content" if text is None and finish_reason != "length" else ""  # all tokens may be reasoning
+        return Completion(text or "", finish_reason, _openai_usage(reply), reason)
+
+    def delta(self, event: ServerSentEvent) -> CompletionDelta:
+        """Read an event of a streamed reply, or the whole reply of a server that does not stream.
+
+        Reasoning is not part of the text. An event that only counts tokens has no choices. Raises Failure for an error
+        that the server reports, and otherwise as `completion`.
+        """
+        if event.data == b"[DONE]":
+            return CompletionDelta(last=True)
+        reply = decode_json(event.data)
+        if reply.get("error"):
+            raise reported_failure(event.data, reply["error"])
+        choice: Mapping[str, Any] = (reply.get("choices") or [{}])[0]
+        if "message" in choice:
+            return _whole_delta(self.completion(reply))
+        delta = choice.get("delta") or {}
+        text, refusal = _content_text(delta.get("content")) or "", _content_text(delta.get("refusal")) or ""
+        return CompletionDelta(text, refusal, str(choice.get("finish_reason") or ""), _openai_usage(reply))
+
+
+class AnthropicFormat:
+    """Anthropic's Messages API. The last shared message of a task's requests is marked for the prompt cache."""
+
+    def url(self, base_url: str) -> str:
+        return f"{base_url}/messages" if base_url.endswith("/v1") else f"{base_url}/v1/messages"
+
+    def headers(self, key: str) -> dict[str, str]:
+        return {"anthropic-version": _ANTHROPIC_VERSION} | ({"x-api-key": key} if key else {})
+
+    def payload(self, request: Request, messages: Messages, mode: OutputMode) -> dict[str, Any]:
+        """The mode json_object, which this API lacks, becomes a forced call of a tool that takes the reply."""
+        blocks: list[dict[str, Any]] = [{"type": "text", "text": message["content"]} for message in messages]
+        if len(request.messages) > 1:
+            blocks[len(request.messages) - 2]["cache_control"] = {"type": "ephemeral"}
+        turns = [(message["role"], block) for message, block in zip(messages, blocks, strict=True)]
+        payload = {
+            **_sampling(request),
+            "system": [block for role, block in turns if role == "system"],
+            "messages": [{"role": role, "content": [block]} for role, block in turns if role != "system"],
+        }
+        if mode == "json_schema":
+            payload["output_config"] = {"format": {"type": "json_schema", "schema": request.schema}}
+        elif mode == "json_object":
+            tool = {"name": "reply", "description": "Takes the reply.", "input_schema": request.schema}
+            payload |= {"tools": [tool], "tool_choice": {"type": "tool", "name": "reply"}}
+        return payload
+
+    def stream_parameters(self, stream_options: bool) -> dict[str, Any]:
+        return {"stream": True}
+
+    def completion(self, reply: Mapping[str, Any]) -> Completion:
+        text = "".join(_block_text(block) for block in reply["content"])
+        finish_reason = _FINISH_REASONS.get(reply["stop_reason"], "stop")
+        reason = "refusal" if finish_reason == "refusal" else ""
+        if not reply["content"] and finish_reason == "stop":
+            reason = "null_content"
+        return Completion(text, finish_reason, _anthropic_usage(reply), reason)
+
+    def delta(self, event: ServerSentEvent) -> CompletionDelta:
+        """Events of other kinds than text (thinking, ping) add nothing."""
+        reply = decode_json(event.data)
+        kind = reply.get("type")
+        if kind == "error" or reply.get("error"):
+            raise reported_failure(event.data, reply.get("error"))
+        if kind == "message":
+            return _whole_delta(self.completion(reply))
+        if kind == "content_block_delta":
+            return CompletionDelta(str(reply["delta"].get("text") or ""))
+        if kind == "message_start":
+            return CompletionDelta(usage=_anthropic_usage(reply["message"]))
+        if kind == "message_delta":
+            stop_reason = reply["delta"].get("stop_reason")
+            finish_reason = _FINISH_REASONS.get(stop_reason, "stop") if stop_reason else ""
+            return CompletionDelta(finish_reason=finish_reason, usage=_anthropic_usage(reply))
+        return CompletionDelta(last=kind == "message_stop")
+
+
+WireFormat = OpenAIFormat | AnthropicFormat
+WIRE_FORMATS: Mapping[str, WireFormat] = {"openai": OpenAIFormat(), "anthropic": AnthropicFormat()}
+"""By the `kind` of a model's configuration."""
+
+
+def token_count(value: Any) -> int:
+    """Return a token count as a server reports it; 0 for any other value."""
+    return value if isinstance(value, int) and 0 <= value < _MAX_TOKENS else 0
+
+
+def cut_whitespace_loop(completion: Completion) -> None:
+    """Cut a text before its first 4,096 white spaces in a row, and set the reason whitespace_loop."""
+    loop = _BLANK_LOOP.search(completion.text) if len(completion.text) >= BLANK_CHARACTERS else None
+    if loop:
+        completion.text, completion.reason = completion.text[: loop.start()], "whitespace_loop"
+
+
+def _sampling(request: Request) -> dict[str, Any]:
+    return {name: value for name, value in request.sampling.items() if name != "structured"}
+
+
+def _whole_delta(completion: Completion) -> CompletionDelta:
+    """Return a reply that came whole as the only delta of a stream."""
+    refused = completion.reason == "refusal" and completion.finish_reason != "refusal"
+    text, refusal = ("", completion.text) if refused else (completion.text, "")
+    return CompletionDelta(text, refusal, completion.finish_reason, completion.usage, last=True)
+
+
+def _openai_usage(reply: Mapping[str, Any]) -> TokenUsage:
+    usage = reply.get("usage") or {}
+    details = usage.get("prompt_tokens_details") or {}
+    counts = (
+        usage.get("prompt_tokens"),
+        details.get("cached_tokens"),
+        usage.get("completion_tokens"),
+        details.get("cache_write_tokens"),
+    )
+    return TokenUsage(*map(token_count, counts))
+
+
+def _anthropic_usage(reply: Mapping[str, Any]) -> TokenUsage:
+    """This API's `input_tokens` leave out those read from the cache and written to it."""
+    usage = reply.get("usage") or {}
+    names = ("input_tokens", "cache_read_input_tokens", "output_tokens", "cache_creation_input_tokens")
+    fresh, cached, completion, written = (token_count(usage.get(name)) for name in names)
+    return TokenUsage(fresh + cached + written, cached, completion, written)
+
+
+def _content_text(content: Any) -> str | None:
+    """Return the text of a message's content: a string or, from some servers, a list of parts."""
+    if isinstance(content, list):
+        return "".join(part["text"] for part in content if part.get("type") == "text")
+    if content is not None and not isinstance(content, str):
+        raise TypeError(f"content is {type(content).__name__}")
+    return content
+
+
+def _block_text(block: Mapping[str, Any]) -> str:
+    if block["type"] == "tool_use":
+        return orjson.dumps(block["input"]).decode()
+    return str(block["text"]) if block["type"] == "text" else ""

@@ -1,0 +1,276 @@
+"""The steps of a build over the state of one label, and the accounts of the rows that each stage keeps and rejects."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
+from typing import Any
+
+from fdarx_core.filters import Evidence, drop_duplicates, first_failure
+from fdarx_core.filters.judges import JUDGE_RULES_VERSION, JUDGE_TASKS, JUDGES, Judge
+from fdarx_core.generation.candidates import highlight_candidates, parse_candidates
+from fdarx_core.generation.contexts import Context, GenerationConfig, label_text, make_contexts
+from fdarx_core.generation.tasks import REPHRASE_REFUSAL, RULES_VERSION, TASKS
+from fdarx_core.labels import BadDocument, BadSource, Identity, parse_document, read_document
+from fdarx_core.llm import Baseline, Task
+from fdarx_core.llm.model_config import ModelConfig
+from fdarx_core.pipeline.steps import Address, Exchange, Step
+from fdarx_core.records import Label, Passage, QuestionAnswer, Reject, Request, StageCount, Verdict
+
+STAGES = ("passages", "contexts", "generate", "rules", "duplicates", *(judge.stage for judge in JUDGES))
+"""The names under which the rows of a label are accounted for, in order."""
+
+
+class AccountingError(Exception):
+    """A row left the flow without a Reject."""
+
+
+@dataclass(slots=True)
+class LabelState:
+    """Everything known of one label so far, and every row that was rejected on the way.
+
+    A label travels whole, so what concerns one label never waits for another. `label` stays None where the document
+    can't be read.
+    """
+
+    identity: Identity
+    label: Label | None = None
+    passages: list[Passage] = field(default_factory=list)
+    contexts: list[Context] = field(default_factory=list)
+    candidates: list[QuestionAnswer] = field(default_factory=list)
+    questions: list[QuestionAnswer] = field(default_factory=list)
+    verdicts: list[Verdict] = field(default_factory=list)
+    rejects: list[Reject] = field(default_factory=list)
+    counts: list[StageCount] = field(default_factory=list)
+
+    def account(self, stage: str, rows_in: int, kept: int, rows_out: int, rejects: Iterable[Reject] = ()) -> None:
+        """Account for one stage: rows that came in, were kept, and were rejected; `rows_out` is what those became.
+
+        Raises AccountingError when a row is missing.
+        """
+        rejected = list(rejects)
+        if rows_in != kept + len(rejected):
+            raise AccountingError(
+                f"stage {stage}, set id {self.identity.set_id}: {rows_in} rows in, {kept} kept, {len(rejected)} "
+                "rejected; this is a fault of FDARx, please report it with the label"
+            )
+        self.rejects.extend(rejected)
+        self.counts.append(StageCount(stage, rows_in, kept, len(rejected), rows_out))
+
+
+def total(counts: Iterable[StageCount]) -> list[StageCount]:
+    """Return counts added up by stage, in the order in which stages first appear."""
+    sums: dict[str, StageCount] = {}
+    for count in counts:
+        one = sums.setdefault(count.stage, StageCount(count.stage))
+        one.rows_in += count.rows_in
+        one.kept += count.kept
+        one.rejected += count.rejected
+        one.rows_out += count.rows_out
+    return list(sums.values())
+
+
+def check_accounts(stages: Sequence[StageCount]) -> None:
+    """Check that rows in = rows kept + rejects at every stage, and that each stage got what the one before it made.
+
+    Raises AccountingError naming the stage.
+    """
+    for stage in stages:
+        if stage.rows_in != stage.kept + stage.rejected:
+            raise AccountingError(f"stage {stage.stage} does not add up: {stage}")
+    for before, after in pairwise(stages):
+        # Contexts are chosen per label, not per passage.
+        rows = before.kept if before.stage == "passages" else before.rows_out
+        if rows != after.rows_in:
+            raise AccountingError(f"stage {after.stage} got {after.rows_in} rows, {before.stage} made {rows}")
+
+
+def baseline() -> Baseline:
+    """Return the built-in rules for all tasks of a build."""
+    return Baseline({**TASKS, **JUDGE_TASKS}, f"{RULES_VERSION} {JUDGE_RULES_VERSION}")
+
+
+@dataclass(frozen=True, slots=True)
+class Roles:
+    """Who writes, rephrases and judges in a build: names of `models`, or `baseline`."""
+
+    models: Mapping[str, ModelConfig] = field(default_factory=dict)
+    generator: str = Baseline.name
+    rephraser: str = Baseline.name
+    judge: str = Baseline.name
+
+    def address(self, name: str) -> Address:
+        """Return where requests of that name go. Raises KeyError for a name that is no model."""
+        return Address(name, baseline().sampling if name == Baseline.name else self.models[name].request_parameters)
+
+    @property
+    def used(self) -> dict[str, ModelConfig]:
+        """The models that are asked at all."""
+        names = {self.generator, self.rephraser, self.judge}
+        return {name: model for name, model in self.models.items() if name in names}
+
+
+def build_steps(
+    amounts: GenerationConfig, roles: Roles | None = None, judges: Sequence[Judge] = JUDGES
+) -> list[Step[LabelState]]:
+    """Return the steps of a build in order, from the source of a label to its questions. Source: FDARxBench §3.2."""
+    roles = roles or Roles()
+    writers = dict.fromkeys(TASKS, roles.address(roles.generator))
+    writers[REPHRASE_REFUSAL.name] = roles.address(roles.rephraser)
+    judge = roles.address(roles.judge)
+    judged = [JudgeStep(one, judge) for one in judges]
+    return [parse, ChooseContexts(amounts), Generate(writers), filter_by_rules, filter_duplicates, *judged]
+
+
+def parse(state: LabelState) -> None:
+    """Source → Label and Passages."""
+    source = state.identity.source
+    try:
+        state.label, state.passages = parse_document(read_document(source), source.name)
+    except (BadDocument, BadSource) as error:
+        _reject_label(state, error.reason, error.detail)
+        return
+    if state.passages:
+        state.account("passages", 1, 1, len(state.passages))
+    else:
+        _reject_label(state, "no_body", "no section of the label has text")
+
+
+def _reject_label(state: LabelState, reason: str, detail: str) -> None:
+    set_id, name = state.identity.set_id, state.identity.source.name
+    state.label = None
+    state.account("passages", 1, 0, 0, [Reject(set_id, "passages", reason, detail, set_id, name)])
+
+
+@dataclass(frozen=True, slots=True)
+class ChooseContexts:
+    """Passages → Contexts: what to ask about."""
+
+    amounts: GenerationConfig
+    name = "chunk"
+
+    def __call__(self, state: LabelState) -> None:
+        if state.label is not None:
+            state.contexts = make_contexts(state.label, state.passages, self.amounts)
+            state.account("contexts", 1, 1, len(state.contexts))
+
+
+@dataclass(frozen=True, slots=True)
+class Generate:
+    """Contexts → candidate questions; those from the Highlights, which nobody is asked for, come first."""
+
+    addresses: Mapping[str, Address]
+    name = "generate"
+
+    @property
+    def endpoints(self) -> frozenset[str]:
+        return frozenset(address.name for address in self.addresses.values())
+
+    def requests(self, state: LabelState) -> list[Request]:
+        return [_request(TASKS[one.task], one.slots, self.addresses[one.task]) for one in state.contexts]
+
+    def take(self, state: LabelState, exchanges: Sequence[Exchange]) -> None:
+        if state.label is None:
+            return
+        rejects: list[Reject] = []
+        generated: list[QuestionAnswer] = []
+        for context, (_, response) in zip(state.contexts, exchanges, strict=True):
+            parsed = parse_candidates(context, response, state.label, state.passages)
+            if isinstance(parsed, Reject):
+                rejects.append(parsed)
+            else:
+                generated.extend(parsed)
+        state.candidates = highlight_candidates(state.label, state.passages) + generated
+        kept = len(state.contexts) - len(rejects)
+        state.account("generate", len(state.contexts), kept, len(state.candidates), rejects)
+
+
+def _request(task: Task[Any], slots: Mapping[str, Any], address: Address) -> Request:
+    return task.request(slots, endpoint=address.name, sampling=address.sampling)
+
+
+def filter_by_rules(state: LabelState) -> None:
+    """Candidates → questions that pass every rule. Source: FDARxBench §B.4, stage 1."""
+    if state.label is None:
+        return
+    rejects: list[Reject] = []
+    names = [state.label.drug_name, *state.label.aliases]
+    whole = label_text(state.label, state.passages)
+    for question in state.candidates:
+        texts = [state.passages[index].text for index in question.gold_passages]
+        failure = first_failure(question, Evidence(names, texts, whole))
+        if failure is None:
+            state.questions.append(question)
+        else:
+            rejects.append(Reject(question.id, "rules", *failure, question.set_id))
+    kept = len(state.questions)
+    state.account("rules", len(state.candidates), kept, kept, rejects)
+
+
+def filter_duplicates(state: LabelState) -> None:
+    """Questions → questions without exact and near duplicates within the label."""
+    if state.label is not None:
+        before = len(state.questions)
+        state.questions, repeated = drop_duplicates(state.questions)
+        state.account("duplicates", before, len(state.questions), len(state.questions), repeated)
+
+
+@dataclass(frozen=True, slots=True)
+class JudgeStep:
+    """Questions → questions that a judge keeps. A judge that fails has given no verdict: the question is unscored."""
+
+    judge: Judge
+    address: Address
+
+    @property
+    def name(self) -> str:
+        return self.judge.stage
+
+    @property
+    def endpoints(self) -> frozenset[str]:
+        return frozenset((self.address.name,))
+
+    def requests(self, state: LabelState) -> list[Request]:
+        label = state.label
+        if label is None:
+            return []
+        return [
+            _request(task, self.judge.slots(question, label, state.passages), self.address)
+            for question in state.questions
+            if (task := self.judge.task(question)) is not None
+        ]
+
+    def take(self, state: LabelState, exchanges: Sequence[Exchange]) -> None:
+        if state.label is None:
+            return
+        waiting = iter(exchanges)
+        kept: list[QuestionAnswer] = []
+        rejects: list[Reject] = []
+        for question in state.questions:
+            if self.judge.task(question) is None:
+                kept.append(question)
+                continue
+            request, response = next(waiting)
+            verdict = self.judge.read(question, request.slots, response)
+            state.verdicts.append(verdict)
+            if verdict.outcome == "kept":
+                kept.append(_with_verdict(question, verdict))
+            else:
+                rejects.append(_reject_question(question, verdict))
+        before = len(state.questions)
+        state.questions = kept
+        state.account(self.judge.stage, before, len(kept), len(kept), rejects)
+
+
+def _with_verdict(question: QuestionAnswer, verdict: Verdict) -> QuestionAnswer:
+    question.judge = verdict.endpoint
+    question.verdict_keys = [*question.verdict_keys, verdict.response_key]
+    question.relevance = verdict.relevance or question.relevance
+    question.category = verdict.category or question.category
+    return question
+
+
+def _reject_question(question: QuestionAnswer, verdict: Verdict) -> Reject:
+    reason = verdict.reason if verdict.outcome == "dropped" else f"unscored_{verdict.reason}"
+    return Reject(question.id, verdict.stage, reason, verdict.detail, question.set_id)

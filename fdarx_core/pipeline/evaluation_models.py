@@ -1,0 +1,284 @@
+"""Heavy parts of an evaluation that come before and after asking: embeddings, rankings, and BERTScore.
+
+Each is made once per part by actors that hold the model, and kept with the run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from fdarx_core.evaluation.scoring import question_features, score_ranking
+from fdarx_core.evaluation.similarity import SemanticScorer
+from fdarx_core.pipeline.evaluation_steps import EvaluationParts, EvaluationSpec
+from fdarx_core.pipeline.executor import Executor
+from fdarx_core.pipeline.steps import Resource
+from fdarx_core.records import Equivalence, Passage, Prediction, QuestionAnswer, Ranking, RetrievalScore
+from fdarx_core.retrieval.lexical import RankedList
+from fdarx_core.retrieval.models import ModelDirectories
+from fdarx_core.retrieval.retrievers import (
+    Collection,
+    Queries,
+    Retriever,
+    get_retriever,
+    load_encoder,
+    load_reranker,
+    needs_reranker,
+    passage_search_text,
+    required_encoders,
+)
+from fdarx_core.storage import RunDirectory, read_records, read_table, write_records, write_table
+from fdarx_core.storage.benchmark_reader import BenchmarkItem
+
+_LEAST_RANKED = 10
+
+Report = Callable[[int, int], None]
+"""Called with how many items are done, and of how many."""
+
+
+def retrieve(
+    executor: Executor, parts: EvaluationParts, spec: EvaluationSpec, numbers: Sequence[int], report: Report
+) -> None:
+    """Embed what needs embedding, then rank and score, part by part; parts that are done are left alone."""
+    for name in sorted({name for one in spec.retrievers for name in required_encoders(one)}):
+        there = {place.name for place in parts.run.parts(f"embeddings/{name}")}
+        missing = [number for number in numbers if parts.run.part("", number).name not in there]
+        resource = executor.models_resource(Encoder, parts, name, spec.directories, items=len(missing))
+        _work_through(executor, resource, "encode", missing, report)
+    for name in spec.retrievers:
+        missing = sorted(set(numbers) - parts.marked(f"ranked/{name}", numbers))
+        arguments = (parts, spec, name, numbers)
+        if needs_reranker(name):
+            resource = executor.models_resource(Ranker, *arguments, items=len(missing))
+        else:
+            resource = Resource(Ranker, arguments, max(1, min(executor.cpus, len(missing))))
+        _work_through(executor, resource, "rank", missing, report)
+
+
+def score_semantics(
+    executor: Executor, parts: EvaluationParts, spec: EvaluationSpec, numbers: Sequence[int], report: Report
+) -> None:
+    """Compute BERTScore of the answers of each model that are graded and not scored yet."""
+    missing = [
+        (model, number)
+        for model in spec.graded
+        for number in sorted(parts.marked(f"graded/{model}", numbers) - parts.marked(f"bert_scores/{model}", numbers))
+    ]
+    arguments = (parts, spec.bertscore, spec.bertscore_layers)
+    resource = executor.models_resource(BertScorer, *arguments, items=len(missing))
+    _work_through(executor, resource, "score", missing, report)
+
+
+def _work_through(executor: Executor, resource: Resource, method: str, items: Sequence[Any], report: Report) -> None:
+    if not items:
+        return
+    report(0, len(items))
+    for done, _ in enumerate(executor.map_resource(resource, method, items), 1):
+        report(done, len(items))
+
+
+@dataclass(frozen=True, slots=True)
+class SearchSpace:
+    """Passages to search, and what stands at each position."""
+
+    collection: Collection
+    passages: Sequence[Passage]
+
+    @classmethod
+    def of(cls, passages: Sequence[Passage], vectors: Mapping[str, np.ndarray]) -> SearchSpace:
+        return cls(Collection([passage_search_text(passage) for passage in passages], vectors), passages)
+
+
+class Ranker:
+    """Holds one retriever and, where that searches over all labels, all their passages."""
+
+    def __init__(self, parts: EvaluationParts, spec: EvaluationSpec, name: str, numbers: Sequence[int]) -> None:
+        self._parts, self._spec, self._name = parts, spec, name
+        reranker = load_reranker(spec.directories) if needs_reranker(name) else None
+        self._retriever: Retriever = get_retriever(name, reranker)
+        self._corpus = self._all_of(numbers) if spec.scope == "corpus" else None
+
+    def rank(self, part: int) -> int:
+        """Write rankings and their scores; returns the number of questions."""
+        labels = self._parts.examined(part)
+        vectors = self._vectors(part)
+        equal = self._parts.equivalences(part)
+        rows: list[Ranking] = []
+        scored: list[RetrievalScore] = []
+        elsewhere: dict[tuple[str, int], Passage] = {}
+        cursor = _VectorCursor()
+        for label in labels:
+            own = cursor.next(label, vectors)
+            if label.subject.whole:
+                space = self._corpus or SearchSpace.of(label.passages, own.passages)
+                found = self._rank_label(label, own, space, elsewhere)
+                rows += found
+                scored += _scores(label, found, equal)
+        self._write("rankings", part, rows, Ranking)
+        if self._corpus:
+            self._write("elsewhere", part, list(elsewhere.values()), Passage)
+        self._write("retrieval_scores", part, scored, RetrievalScore)
+        self._parts.mark(f"ranked/{self._name}", part)
+        return len(rows)
+
+    def _rank_label(
+        self, label: BenchmarkItem, vectors: LabelVectors, space: SearchSpace, elsewhere: dict[tuple[str, int], Passage]
+    ) -> list[Ranking]:
+        if not label.questions:
+            return []
+        queries = Queries([question.question for question in label.questions], vectors.questions)
+        most = max(len(question.gold_passages) for question in label.questions)
+        ranked = self._retriever.rank(queries, space.collection, max(_LEAST_RANKED, self._spec.top_k, most))
+        rows = [self._row(question, one, space) for question, one in zip(label.questions, ranked, strict=True)]
+        for one in ranked if self._corpus else ():
+            top = [space.passages[place] for place, _ in one[: self._spec.top_k]]
+            elsewhere.update({(p.set_id, p.doc_chunk_index): p for p in top if p.set_id != label.subject.set_id})
+        return rows
+
+    def _row(self, question: QuestionAnswer, ranked: RankedList, space: SearchSpace) -> Ranking:
+        found = [space.passages[place] for place, _ in ranked]
+        return Ranking(
+            question.id,
+            question.set_id,
+            self._name,
+            [passage.doc_chunk_index for passage in found],
+            [passage.set_id for passage in found] if self._corpus else [],
+            [float(score) for _, score in ranked],
+        )
+
+    def _all_of(self, numbers: Sequence[int]) -> SearchSpace:
+        passages: list[Passage] = []
+        vectors: dict[str, list[np.ndarray]] = {name: [] for name in self._retriever.encoders}
+        for number in numbers:
+            passages += [row for label in self._parts.examined(number) for row in label.passages]
+            for name, held in self._vectors(number).items():
+                vectors[name].append(held.passages)
+        return SearchSpace.of(passages, {name: np.concatenate(held) for name, held in vectors.items()})
+
+    def _vectors(self, part: int) -> dict[str, Vectors]:
+        return {name: read_vectors(self._parts, name, part) for name in self._retriever.encoders}
+
+    def _write(self, kind: str, part: int, rows: Sequence[Any], record: type) -> None:
+        write_records(self._parts.run.part(f"{kind}/{self._name}", part), rows, record)
+
+
+@dataclass(frozen=True, slots=True)
+class LabelVectors:
+    """One label's vectors, by encoder."""
+
+    passages: dict[str, np.ndarray]
+    questions: dict[str, np.ndarray]
+
+
+class _VectorCursor:
+    """Where a label's rows stand in the part's vectors; labels are taken in their order."""
+
+    def __init__(self) -> None:
+        self._passages = self._questions = 0
+
+    def next(self, label: BenchmarkItem, vectors: Mapping[str, Vectors]) -> LabelVectors:
+        passages = slice(self._passages, self._passages + len(label.passages))
+        questions = slice(self._questions, self._questions + len(label.questions))
+        self._passages, self._questions = passages.stop, questions.stop
+        return LabelVectors(
+            {name: held.passages[passages] for name, held in vectors.items()},
+            {name: held.questions[questions] for name, held in vectors.items()},
+        )
+
+
+def _scores(
+    label: BenchmarkItem, rankings: Iterable[Ranking], equal: Mapping[str, Equivalence]
+) -> Iterator[RetrievalScore]:
+    passages = {passage.doc_chunk_index: passage for passage in label.passages}
+    for question, ranking in zip(label.questions, rankings, strict=True):
+        described = question_features(question, label.subject, passages)
+        scored = score_ranking(described, question, ranking, equal.get(question.id))
+        if scored is not None:
+            yield scored
+
+
+@dataclass(frozen=True, slots=True)
+class Vectors:
+    """Of one part, in the order of its rows: `passages` (n, d) and `questions` (m, d), float32."""
+
+    passages: np.ndarray
+    questions: np.ndarray
+
+
+class Encoder:
+    """Holds one encoder."""
+
+    def __init__(self, parts: EvaluationParts, name: str, directories: ModelDirectories) -> None:
+        self._parts, self._name = parts, name
+        self._encoder = load_encoder(name, directories)
+
+    def encode(self, part: int) -> int:
+        """Write the vectors of a part; returns how many passages it has."""
+        labels = self._parts.examined(part)
+        passages = self._encoder.encode([passage_search_text(row) for label in labels for row in label.passages])
+        questions = self._encoder.encode_questions([row.question for label in labels for row in label.questions])
+        place = self._parts.run.part(f"embeddings/{self._name}", part)
+        write_table(place, pa.concat_tables([_table("passage", passages), _table("question", questions)]))
+        return len(passages)
+
+
+def read_vectors(parts: EvaluationParts, name: str, part: int) -> Vectors:
+    """What `Encoder` wrote of a part."""
+    table = read_table(parts.run.part(f"embeddings/{name}", part))
+    kinds = np.asarray(table["kind"].to_pylist())
+    vectors = _matrix(table)
+    return Vectors(vectors[kinds == "passage"], vectors[kinds == "question"])
+
+
+def _table(kind: str, vectors: np.ndarray) -> pa.Table:
+    values = pa.array(vectors.astype(np.float32).ravel())
+    column = pa.FixedSizeListArray.from_arrays(values, vectors.shape[1])
+    return pa.table({"kind": pa.array([kind] * len(vectors), pa.string()), "vector": column})
+
+
+def _matrix(table: pa.Table) -> np.ndarray:
+    column: Any = table["vector"].combine_chunks()
+    chunks: Sequence[Any] = column.chunks if isinstance(column, pa.ChunkedArray) else [column]
+    width = column.type.list_size
+    return np.concatenate(
+        [np.asarray(chunk.flatten()).reshape(-1, width) for chunk in chunks] or [np.empty((0, width))]
+    )
+
+
+class BertScorer:
+    """Holds one BERTScore model."""
+
+    def __init__(self, parts: EvaluationParts, directory: str, layers: int | None) -> None:
+        self._parts = parts
+        self._scorer = SemanticScorer(directory, layers=layers)
+
+    def score(self, place: tuple[str, int]) -> int:
+        """Score a model's answers in a part against the gold answers; returns their number."""
+        model, part = place
+        run = self._parts.run
+        questions = read_records(run.part("questions", part), QuestionAnswer)
+        answers = {row.id: row.answer for row in questions if row.type != "refusal"}
+        told = [
+            row
+            for row in read_records(run.part(f"predictions/{model}", part), Prediction)
+            if row.question_id in answers and row.outcome in ("answered", "refused")
+        ]
+        scores = self._scorer.scores([row.answer for row in told], [answers[row.question_id] for row in told])
+        table = pa.table({"prediction_id": [row.id for row in told], "bert_score": pa.array(scores, pa.float64())})
+        write_table(run.part(f"bert_scores/{model}", part), table)
+        self._parts.mark(f"bert_scores/{model}", part)
+        return len(told)
+
+
+def with_bert_scores(run: RunDirectory, model: str, scores: pa.Table) -> pa.Table:
+    """A Score table with its bert_score column filled in, where answers were scored."""
+    found: dict[str, float] = {}
+    for place in run.parts(f"bert_scores/{model}"):
+        table = read_table(place, ["prediction_id", "bert_score"])
+        found.update(zip(table["prediction_id"].to_pylist(), table["bert_score"].to_pylist(), strict=True))
+    column = pa.array([found.get(one) for one in scores["prediction_id"].to_pylist()], pa.float64())
+    return scores.set_column(scores.schema.get_field_index("bert_score"), "bert_score", column)

@@ -1,0 +1,135 @@
+"""From the scores of all parts to the figures, comparisons and cells of a run."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import orjson
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from fdarx_core.evaluation.figures import (
+    CellKey,
+    compare_retrievers,
+    comparisons,
+    figures,
+    filled_cells,
+    length_edges,
+    retrieval_figures,
+)
+from fdarx_core.pipeline.evaluation_models import with_bert_scores
+from fdarx_core.records import Comparison, Figure, RetrievalScore, Score, SettingProgress, arrow_schema
+from fdarx_core.report.evaluation_page import row_name
+from fdarx_core.storage import RunDirectory, read_records, read_table, write_records
+
+
+@dataclass(frozen=True, slots=True)
+class Results:
+    """All figures of a run."""
+
+    figures: list[Figure]
+    comparisons: list[Comparison]
+    cells: list[SettingProgress]
+
+
+def results_of(
+    run: RunDirectory, cells: Sequence[SettingProgress], retrievers: Sequence[str], *, seed: int, resamples: int
+) -> Results:
+    """Figures of what the run's parts hold; `cells` say what was due and how far it came."""
+    scores: dict[CellKey, pa.Table] = {
+        CellKey(one.model, one.setting, one.retriever): table
+        for one in cells
+        if (table := _scores(run, one)) is not None
+    }
+    ranked = {
+        name: table
+        for name in retrievers
+        if (table := _table(run, f"retrieval_scores/{name}", RetrievalScore)).num_rows
+    }
+    made: list[Figure] = []
+    compared: list[Comparison] = []
+    if scores:
+        edges = length_edges(
+            pa.concat_tables(table.select(["set_id", "label_characters"]) for table in scores.values())
+        )
+        for table in scores.values():
+            made += figures(table, seed=seed, resamples=resamples, edges=edges)
+        compared += comparisons(scores, seed=seed, resamples=resamples)
+    for table in ranked.values():
+        made += retrieval_figures(table, seed=seed, resamples=resamples)
+    compared += compare_retrievers(ranked, seed=seed, resamples=resamples)
+    return Results(made, compared, filled_cells(cells, scores))
+
+
+def compare_runs(runs: Sequence[RunDirectory], names: Sequence[str], *, seed: int, resamples: int) -> list[Comparison]:
+    """Cells of different runs that differ in nothing but run and model, on the questions that both have.
+
+    `names` are what the runs are called; each model goes by `row_name`. Raises StorageError where a run has no cells.
+    """
+    cells: dict[CellKey, pa.Table] = {}
+    run_of: dict[str, str] = {}
+    for run, name in zip(runs, names, strict=True):
+        for one in read_records(run.file("cells.parquet"), SettingProgress):
+            table = _scores(run, one)
+            model = row_name(name, one.model)
+            run_of[model] = name
+            if table is not None:
+                cells[CellKey(model, one.setting, one.retriever)] = table
+
+    def of_two_runs(a: CellKey, b: CellKey) -> bool:
+        return run_of[a.model] != run_of[b.model]
+
+    return comparisons(cells, seed=seed, resamples=resamples, wanted=of_two_runs)
+
+
+def write_results(run: RunDirectory, results: Results) -> None:
+    """As Parquet, and the figures by question type once more as JSON for people and scripts."""
+    write_records(run.file("metrics.parquet"), results.figures, Figure)
+    write_records(run.file("comparisons.parquet"), results.comparisons, Comparison)
+    write_records(run.file("cells.parquet"), results.cells, SettingProgress)
+    run.file("metrics.json").write_bytes(orjson.dumps(figures_by_cell(results.figures), option=orjson.OPT_INDENT_2))
+
+
+def merge_cells(parts: Iterable[Sequence[SettingProgress]], wanted: Sequence[CellKey]) -> list[SettingProgress]:
+    """The cells of a model over its parts: done where every part is, with the commonest of the reasons that count."""
+    sums: dict[CellKey, SettingProgress] = {key: SettingProgress(*key, status="done") for key in wanted}
+    reasons: dict[CellKey, Counter[str]] = {key: Counter() for key in wanted}
+    for part in parts:
+        for one in part:
+            key = CellKey(one.model, one.setting, one.retriever)
+            if one.status != sums[key].status and one.status == "incomplete":
+                sums[key].status, reasons[key] = one.status, Counter()
+            sums[key].due += one.due
+            if one.reason and one.status == sums[key].status:
+                reasons[key][one.reason] += 1
+    for key, found in reasons.items():
+        sums[key].reason = found.most_common(1)[0][0] if found else ""
+    return list(sums.values())
+
+
+def _scores(run: RunDirectory, cell: SettingProgress) -> pa.Table | None:
+    table = _table(run, f"scores/{cell.model}", Score)
+    mine = (pc.field("setting") == cell.setting) & (pc.field("retriever") == cell.retriever)
+    found = with_bert_scores(run, cell.model, table.filter(mine))
+    return found if found.num_rows else None
+
+
+def _table(run: RunDirectory, kind: str, record: type) -> pa.Table:
+    schema = arrow_schema(record)
+    tables = [read_table(place, schema.names) for place in run.parts(kind)]
+    return pa.concat_tables(tables) if tables else schema.empty_table()
+
+
+def figures_by_cell(rows: Sequence[Figure]) -> list[dict[str, Any]]:
+    """One entry a cell, with value, low, high and rows of each metric by type."""
+    cells: dict[tuple[str, str, str], dict[str, Any]] = {}
+    for row in rows:
+        if row.group_by == "type":
+            metrics: Mapping[str, Any] = {"value": row.value, "low": row.low, "high": row.high, "rows": row.rows}
+            cell = cells.setdefault((row.model, row.setting, row.retriever), {})
+            cell.setdefault(row.metric, {})[row.group] = metrics
+    names = ("model", "setting", "retriever")
+    return [{**dict(zip(names, key, strict=True)), "metrics": metrics} for key, metrics in cells.items()]

@@ -1,0 +1,375 @@
+"""The steps of an evaluation: its specification, the state of one label's questions for one model, its part files."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import groupby
+from typing import Any, ClassVar, TypeAlias
+
+from fdarx_core.evaluation.figures import CellKey
+from fdarx_core.evaluation.grading import grade_without_judge, grading_slots, read_grade
+from fdarx_core.evaluation.predictions import (
+    ANSWER_TASKS,
+    EVALUATION_RULES_VERSION,
+    EVALUATION_TASKS,
+    GRADE_ANSWER,
+    prediction_from_given,
+    prediction_from_response,
+)
+from fdarx_core.evaluation.scoring import MARKED, question_features, score
+from fdarx_core.evaluation.settings import (
+    RETRIEVED,
+    PromptContext,
+    TokenBudget,
+    is_due,
+    needs_whole_label,
+    prompt_context,
+)
+from fdarx_core.llm import TRANSIENT, Baseline, ModelConfig, Prices, source_digest
+from fdarx_core.pipeline.asking import ClientPool
+from fdarx_core.pipeline.part_files import PartFiles
+from fdarx_core.pipeline.steps import Address, Exchange, Step
+from fdarx_core.records import (
+    Equivalence,
+    Grade,
+    LabelSummary,
+    Passage,
+    Prediction,
+    QuestionAnswer,
+    Ranking,
+    Request,
+    Score,
+    SettingProgress,
+)
+from fdarx_core.retrieval.models import ModelDirectories
+from fdarx_core.storage.benchmark_reader import BenchmarkItem
+from fdarx_core.storage.predictions import ImportedPrediction
+
+LABELS_PER_PART = 8
+CODE_VERSION = source_digest("fdarx_core.evaluation", "fdarx_core.retrieval", "fdarx_core.baseline")
+"""The state of all that ranks, reads, grades and scores: what another left is made anew, from the same replies."""
+
+GivenAnswers: TypeAlias = Mapping[tuple[str, CellKey], ImportedPrediction]
+"""Answers made elsewhere, by question id and cell."""
+
+
+def baseline() -> Baseline:
+    """The built-in rules for all tasks of an evaluation."""
+    return Baseline(EVALUATION_TASKS, EVALUATION_RULES_VERSION)
+
+
+@dataclass(frozen=True, slots=True)
+class EvaluationSpec:
+    """One evaluation. `answerers` and `judge` are names of `models`, or `baseline`.
+
+    `scope` of retrieval is label or corpus; `label_chars` cuts a label's text, None leaves it whole; `bertscore` is the
+    directory of a model for BERTScore. `given` are the cells of answers made elsewhere, which are graded and not asked
+    for, `given_citing` those of their settings in which answers cite.
+    """
+
+    models: Mapping[str, ModelConfig] = field(default_factory=dict)
+    answerers: Sequence[str] = ()
+    judge: str = Baseline.name
+    settings: Sequence[str] = ()
+    retrievers: Sequence[str] = ()
+    top_k: int = 5
+    scope: str = "label"
+    label_chars: int | None = None
+    directories: ModelDirectories = field(default_factory=ModelDirectories)
+    bertscore: str | None = None
+    bertscore_layers: int | None = None
+    given: Sequence[CellKey] = ()
+    given_citing: frozenset[str] = frozenset()
+    max_requests: int | None = None
+    max_cost: float | None = None
+
+    def cells(self, model: str) -> list[CellKey]:
+        """In the order in which they are asked: what shares the longest prefix first."""
+        if model not in self.answerers:
+            return [cell for cell in self.given if cell.model == model]
+        keys: list[CellKey] = []
+        for setting in self.settings:
+            named = self.retrievers if setting == RETRIEVED else [""]
+            keys += [CellKey(model, setting, retriever) for retriever in named]
+        return keys
+
+    @property
+    def graded(self) -> list[str]:
+        """All whose answers are graded: those asked, then those whose answers were made elsewhere."""
+        return list(dict.fromkeys([*self.answerers, *(cell.model for cell in self.given)]))
+
+    def is_due(self, setting: str, question: QuestionAnswer, subject: LabelSummary) -> bool:
+        """Whether the question is asked in the setting: that is meant for it, and the label's text is at hand."""
+        return is_due(setting, question) and (subject.whole or not needs_whole_label(setting))
+
+    def citing(self, model: str) -> frozenset[str]:
+        """The settings in which its answers are to cite."""
+        return MARKED if model in self.answerers else MARKED | self.given_citing
+
+    def address(self, name: str) -> Address:
+        """Where requests of that name go. Raises KeyError for a name that is no model."""
+        return Address(name, self.sampling(name))
+
+    def sampling(self, name: str) -> Mapping[str, Any]:
+        return baseline().sampling if name == Baseline.name else self.models[name].request_parameters
+
+    def room(self, name: str) -> TokenBudget:
+        """How much of a label fits into the model's context."""
+        return TokenBudget.of(self.models.get(name), self.label_chars)
+
+    @property
+    def used(self) -> dict[str, ModelConfig]:
+        """The models that are asked at all."""
+        names = {*self.answerers, self.judge}
+        return {name: model for name, model in self.models.items() if name in names}
+
+    @property
+    def clients(self) -> ClientPool:
+        return ClientPool(self.used, self.max_requests, self.max_cost, shared_fate=False)
+
+
+@dataclass(slots=True)
+class EvalSample:
+    """What is known of the label and its questions, and what one model has made of them so far.
+
+    `rankings` go by retriever and question id; `elsewhere` holds the passages of other labels that they name, by set
+    id and index. `due` are the questions of each cell. `ended` says what ended asking before the sample was over.
+    """
+
+    examined: BenchmarkItem
+    equivalences: dict[str, Equivalence]
+    rankings: dict[tuple[str, str], Ranking]
+    elsewhere: dict[tuple[str, int], Passage]
+    due: dict[CellKey, list[QuestionAnswer]]
+    prompts: list[tuple[CellKey, QuestionAnswer, PromptContext]] = field(default_factory=list)
+    predictions: list[Prediction] = field(default_factory=list)
+    grades: list[Grade] = field(default_factory=list)
+
+    def ranked(self, retriever: str, question: QuestionAnswer, top_k: int) -> list[Passage]:
+        """The passages that the retriever puts first; none in settings without one."""
+        if not retriever:
+            return []
+        ranking = self.rankings[retriever, question.id]
+        own = {passage.doc_chunk_index: passage for passage in self.examined.passages}
+        if not ranking.ranked_set_ids:
+            return [own[index] for index in ranking.ranked[:top_k]]
+        pairs = list(zip(ranking.ranked_set_ids, ranking.ranked, strict=True))[:top_k]
+        return [own[index] if set_id == question.set_id else self.elsewhere[set_id, index] for set_id, index in pairs]
+
+
+def evaluation_steps(spec: EvaluationSpec, model: str, given: GivenAnswers | None = None) -> list[Step[EvalSample]]:
+    """Return the steps of one model: it is asked, unless answers made elsewhere are `given`, and a judge grades."""
+    grade = GradeAnswers(spec.address(spec.judge))
+    if given is not None:
+        return [TakeGivenAnswers(given), grade]
+    config = spec.models.get(model)
+    answer = AnswerQuestions(spec.address(model), spec.room(model), spec.top_k, config.prices if config else None)
+    return [answer, grade]
+
+
+@dataclass(frozen=True, slots=True)
+class AnswerQuestions:
+    """Questions → predictions of one model, cell by cell, so that what shares a prefix is asked in a row."""
+
+    address: Address
+    room: TokenBudget
+    top_k: int
+    prices: Prices | None = None
+
+    @property
+    def endpoints(self) -> frozenset[str]:
+        return frozenset((self.address.name,))
+
+    def requests(self, sample: EvalSample) -> list[Request]:
+        sample.prompts = [
+            (cell, question, self._shown(sample, cell, question))
+            for cell, questions in sample.due.items()
+            for question in questions
+        ]
+        return _sharing_text([self._request(cell, view) for cell, _, view in sample.prompts])
+
+    def _request(self, cell: CellKey, view: PromptContext) -> Request:
+        task = ANSWER_TASKS[cell.setting]
+        return task.request(view.slots, endpoint=self.address.name, sampling=self.address.sampling)
+
+    def _shown(self, sample: EvalSample, cell: CellKey, question: QuestionAnswer) -> PromptContext:
+        ranked = sample.ranked(cell.retriever, question, self.top_k)
+        return prompt_context(cell.setting, question, sample.examined.passages, ranked, self.room)
+
+    def take(self, sample: EvalSample, exchanges: Sequence[Exchange]) -> None:
+        for (cell, question, view), (_, response) in zip(sample.prompts, exchanges, strict=True):
+            cost = self.prices.cost(response) if self.prices else None
+            task = ANSWER_TASKS[cell.setting]
+            sample.predictions.append(prediction_from_response(cell, question, view, task, response, cost))
+        sample.prompts = []
+
+
+@dataclass(frozen=True, slots=True)
+class TakeGivenAnswers:
+    """Answers made elsewhere → predictions. `answers` go by question id and cell."""
+
+    answers: Mapping[tuple[str, CellKey], ImportedPrediction]
+
+    def __call__(self, sample: EvalSample) -> None:
+        for cell, questions in sample.due.items():
+            for question in questions:
+                given = self.answers[question.id, cell]
+                sample.predictions.append(prediction_from_given(question, sample.examined.passages, given))
+
+
+@dataclass(frozen=True, slots=True)
+class GradeAnswers:
+    """Predictions → grades. A rule grades what needs no judgement, the judge the rest."""
+
+    address: Address
+
+    @property
+    def endpoints(self) -> frozenset[str]:
+        return frozenset((self.address.name,))
+
+    def requests(self, sample: EvalSample) -> list[Request]:
+        return [
+            GRADE_ANSWER.request(
+                grading_slots(question, prediction), endpoint=self.address.name, sampling=self.address.sampling
+            )
+            for question, prediction, grade in self._each(sample)
+            if grade is None
+        ]
+
+    def take(self, sample: EvalSample, exchanges: Sequence[Exchange]) -> None:
+        waiting = iter(exchanges)
+        for question, prediction, grade in self._each(sample):
+            sample.grades.append(grade or read_grade(question, prediction, next(waiting)[1]))
+
+    def _each(self, sample: EvalSample) -> list[tuple[QuestionAnswer, Prediction, Grade | None]]:
+        questions = {question.id: question for question in sample.examined.questions}
+        pairs = [(questions[prediction.question_id], prediction) for prediction in sample.predictions]
+        return [(question, prediction, grade_without_judge(question, prediction)) for question, prediction in pairs]
+
+
+def _sharing_text(requests: list[Request]) -> list[Request]:
+    """The same requests, whose equal messages are one string: forty questions on a label hold its text once."""
+    held: dict[str, str] = {}
+    for request in requests:
+        for message in request.messages:
+            message["content"] = held.setdefault(message["content"], message["content"])
+    return requests
+
+
+@dataclass(frozen=True, slots=True)
+class EvaluationParts(PartFiles):
+    """Reads and writes the parts of one run."""
+
+    code_version: ClassVar[str] = CODE_VERSION
+
+    def examined(self, part: int) -> list[BenchmarkItem]:
+        """The labels of a part, in order of set id."""
+        passages = _by_label(self.read("passages", part, Passage))
+        questions = _by_label(self.read("questions", part, QuestionAnswer))
+        return [
+            BenchmarkItem(subject, passages.get(subject.set_id, []), questions.get(subject.set_id, []))
+            for subject in self.read("subjects", part, LabelSummary)
+        ]
+
+    def write_examined(self, part: int, labels: Sequence[BenchmarkItem], equal: Sequence[Equivalence]) -> None:
+        self.write("subjects", part, [one.subject for one in labels], LabelSummary)
+        self.write("passages", part, [row for one in labels for row in one.passages], Passage)
+        self.write("questions", part, [row for one in labels for row in one.questions], QuestionAnswer)
+        self.write("equivalences", part, equal, Equivalence)
+        self.mark("intake", part)
+
+    def equivalences(self, part: int) -> dict[str, Equivalence]:
+        """By question id."""
+        return {row.question_id: row for row in self.read("equivalences", part, Equivalence)}
+
+    def samples(
+        self, spec: EvaluationSpec, model: str, part: int, given: GivenAnswers | None = None
+    ) -> list[EvalSample]:
+        """What a model is to sit, from the rows that earlier stages wrote; of `given` answers, what they answer."""
+        equal = self.equivalences(part)
+        cells = spec.cells(model)
+        rankings, elsewhere = self._rankings(() if given else {cell.retriever for cell in cells}, part)
+
+        def due(cell: CellKey, question: QuestionAnswer, subject: LabelSummary) -> bool:
+            return spec.is_due(cell.setting, question, subject) if given is None else (question.id, cell) in given
+
+        return [
+            EvalSample(
+                examined,
+                {row.id: equal[row.id] for row in examined.questions if row.id in equal},
+                {key: row for key, row in rankings.items() if row.set_id == examined.subject.set_id},
+                elsewhere,
+                {cell: [row for row in examined.questions if due(cell, row, examined.subject)] for cell in cells},
+            )
+            for examined in self.examined(part)
+        ]
+
+    def write_samples(self, spec: EvaluationSpec, model: str, part: int, samples: Sequence[EvalSample]) -> None:
+        """Predictions, grades and scores; last, how far each cell came in this part."""
+        predictions = [row for sample in samples for row in sample.predictions]
+        grades = [row for sample in samples for row in sample.grades]
+        self.write(f"predictions/{model}", part, predictions, Prediction)
+        self.write(f"grades/{model}", part, grades, Grade)
+        self.write(f"scores/{model}", part, [row for one in samples for row in scores(one, spec.citing(model))], Score)
+        self.mark(f"graded/{model}", part, [how_far(cell, samples) for cell in spec.cells(model)], SettingProgress)
+
+    def cells(self, model: str, part: int) -> list[SettingProgress]:
+        """How far the cells of a model came in a part that is marked."""
+        return self.read(self.done(f"graded/{model}"), part, SettingProgress)
+
+    def _rankings(
+        self, retrievers: Iterable[str], part: int
+    ) -> tuple[dict[tuple[str, str], Ranking], dict[tuple[str, int], Passage]]:
+        rankings: dict[tuple[str, str], Ranking] = {}
+        elsewhere: dict[tuple[str, int], Passage] = {}
+        for name in filter(None, retrievers):
+            if not self.run.part(f"rankings/{name}", part).exists():
+                continue  # no label is whole, so nothing is due
+            rankings |= {(name, row.question_id): row for row in self.read(f"rankings/{name}", part, Ranking)}
+            if self.run.part(f"elsewhere/{name}", part).exists():
+                found = self.read(f"elsewhere/{name}", part, Passage)
+                elsewhere |= {(row.set_id, row.doc_chunk_index): row for row in found}
+        return rankings, elsewhere
+
+
+def scores(sample: EvalSample, citing: Collection[str]) -> list[Score]:
+    """A row a prediction; in the settings `citing`, citations are scored."""
+    examined = sample.examined
+    passages = {passage.doc_chunk_index: passage for passage in examined.passages}
+    questions = {question.id: question for question in examined.questions}
+    described = {one.id: question_features(one, examined.subject, passages) for one in examined.questions}
+    grades: Mapping[str, Grade] = {grade.prediction_id: grade for grade in sample.grades}
+    return [
+        score(
+            described[row.question_id],
+            questions[row.question_id],
+            row,
+            grades.get(row.id),
+            sample.equivalences.get(row.question_id),
+            citing,
+        )
+        for row in sample.predictions
+    ]
+
+
+def how_far(cell: CellKey, samples: Sequence[EvalSample]) -> SettingProgress:
+    """Whether the cell is done in these samples. What failed for now makes it incomplete, and is asked again."""
+    mine = {
+        row.id: row for one in samples for row in one.predictions if (row.model, row.setting, row.retriever) == cell
+    }
+    passing = [row.reason for row in mine.values() if row.reason.startswith(TRANSIENT)]
+    grades = [row for one in samples for row in one.grades if row.prediction_id in mine]
+    passing += [row.detail for row in grades if row.outcome == "unscored" and row.detail.startswith(TRANSIENT)]
+    due = sum(len(one.due.get(cell, ())) for one in samples)
+    if not passing:
+        lost = [row.reason for row in mine.values() if row.outcome == "failed"]
+        return SettingProgress(*cell, status="done", reason=lost[0] if lost else "", due=due)
+    first = passing[0].removeprefix(TRANSIENT).split(":")[0]
+    return SettingProgress(
+        *cell, status="incomplete", reason=f"{len(passing)} requests failed for now ({first})", due=due
+    )
+
+
+def _by_label(rows: Iterable[Any]) -> dict[str, list[Any]]:
+    return {set_id: list(group) for set_id, group in groupby(rows, key=lambda row: row.set_id)}

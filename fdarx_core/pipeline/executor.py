@@ -1,0 +1,141 @@
+"""The interface of executors: where stages of steps run, in this process or on Ray."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal, Protocol, TypeVar
+
+from fdarx_core.llm import Baseline, ResponseStore
+from fdarx_core.pipeline.asking import AskProgress, ClientPool
+from fdarx_core.pipeline.planning import Planned
+from fdarx_core.pipeline.steps import Part, Resource, Stage
+
+Item = TypeVar("Item")
+Result = TypeVar("Result")
+
+ExecutorName = Literal["auto", "local", "ray"]
+
+SMALL = 64
+"""Labels, documents or answers up to which `auto` runs a job in this process: starting Ray would take longer."""
+
+
+@dataclass(frozen=True, slots=True)
+class PartResult:
+    """What became of one part of a stage.
+
+    `account` is what the stage's `write` returned. `ended` says why the part was not finished, or is "": nothing of it
+    was written then, and a later run makes it. A result with `part` None says nothing new; it lets the driver show that
+    it waits.
+    """
+
+    stage: str
+    part: int | None
+    account: Any = None
+    ended: str = ""
+
+
+class Gate(Protocol):
+    """Decides when the models of a stage can be asked."""
+
+    def tend(self, wanted: Sequence[Stage[Any]]) -> None:
+        """Keep up the models that these stages need, which are not finished; it must not wait."""
+        ...
+
+    def ready(self, stage: Stage[Any]) -> bool: ...
+
+    def failed(self, stage: Stage[Any]) -> str:
+        """Return why the models of the stage will never be ready, or ""."""
+        ...
+
+
+class OpenGate:
+    """All models can be asked at once."""
+
+    def tend(self, wanted: Sequence[Stage[Any]]) -> None:
+        return
+
+    def ready(self, stage: Stage[Any]) -> bool:
+        return True
+
+    def failed(self, stage: Stage[Any]) -> str:
+        return ""
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """Parts of stages to be made, with whom to ask, where responses are kept, and the heavy things that steps call.
+
+    `rules` answer what is asked of the built-in baseline. Where asking ends early, parts say so in `ended`. With
+    `isolated` stages, an error of a step does the same and ends its stage alone; else it ends all work with an
+    exception.
+    """
+
+    stages: Sequence[tuple[Stage[Any], Sequence[Part]]]
+    clients: ClientPool
+    rules: Baseline
+    store: ResponseStore
+    resources: Mapping[str, Resource] = field(default_factory=dict)
+    gate: Gate = field(default_factory=OpenGate)
+    isolated: bool = False
+
+
+def describe(stage: Stage[Any], error: BaseException) -> str:
+    """Return the line that says what ended a stage that failed by itself."""
+    cause = getattr(error, "cause", None) or error
+    first = (str(cause).splitlines() or [""])[0]
+    return f"{stage.name} failed: {first or type(cause).__name__}"
+
+
+class Executor(ABC):
+    """Runs work, and has the means to stop asking. The same rows come from every executor."""
+
+    name: str
+
+    @abstractmethod
+    def run(self, work: Work) -> Iterator[PartResult]:
+        """Make the parts; yields each as it is done. Raises what a step raised."""
+
+    @abstractmethod
+    def plan(self, work: Work) -> Iterator[list[Planned]]:
+        """Return, part by part, what the work would ask, without asking or writing."""
+
+    @abstractmethod
+    def map(self, function: Callable[[Item], Result], items: Iterable[Item]) -> Iterator[Result]:
+        """Return what a function makes of each item, in the order in which they are done; items are taken as needed."""
+
+    @abstractmethod
+    def map_resource(self, resource: Resource, method: str, items: Iterable[Any]) -> Iterator[Any]:
+        """Return what a method of the resource makes of each item, as `map` does."""
+
+    @abstractmethod
+    def count(self, metric: str, by: float, tags: Mapping[str, str]) -> None:
+        """Add to a metric of a run, where metrics are collected."""
+
+    @property
+    @abstractmethod
+    def gpus(self) -> int:
+        """The number of GPUs that work may use."""
+
+    @property
+    @abstractmethod
+    def cpus(self) -> int:
+        """The number of CPUs that work may use, one at least."""
+
+    @abstractmethod
+    def asking(self) -> AskProgress | None:
+        """Return the latest state of asking; None where nothing is asked."""
+
+    @abstractmethod
+    def stop_asking(self) -> None:
+        """Have nothing more asked. Does not wait."""
+
+    @abstractmethod
+    def await_stopped(self, bound_s: float = 30.0) -> None:
+        """Wait, within a bound in seconds, until what was in flight when asking stopped is stored."""
+
+    def models_resource(self, factory: Callable[..., Any], *arguments: Any, items: int | None = None) -> Resource:
+        """Return a resource that computes on GPUs: one a GPU, a single one where there is none."""
+        size = self.gpus or 1
+        return Resource(factory, arguments, size if items is None else max(1, min(size, items)), min(1.0, self.gpus))

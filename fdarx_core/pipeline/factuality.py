@@ -1,0 +1,165 @@
+"""A whole factuality run: answers, the checks of each, then figures, tables and the report."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from functools import partial
+from typing import Any, ClassVar
+
+from fdarx_core.evaluation.similarity import open_similarity
+from fdarx_core.factuality.drug_names import DrugNameIndex, RxNormIngredients, ingredients_of, unknown_names
+from fdarx_core.factuality.evidence import EvidenceSpec
+from fdarx_core.factuality.safety import PARQUET, ContraindicationTable, contraindications_of
+from fdarx_core.llm import Baseline, ModelConfig, ResponseStore
+from fdarx_core.pipeline.asking import ClientPool
+from fdarx_core.pipeline.factuality_results import publish
+from fdarx_core.pipeline.factuality_steps import (
+    EvidenceSource,
+    FactualityParts,
+    FactualitySpec,
+    NliModel,
+    SafetyChecker,
+    baseline,
+    factuality_steps,
+)
+from fdarx_core.pipeline.parted_job import PartedJob
+from fdarx_core.pipeline.steps import Resource, Stage
+from fdarx_core.records import CheckedAnswer, Contraindication, Label, Passage, Reject
+from fdarx_core.storage import RunDirectory, read_records, read_table
+from fdarx_core.storage.benchmark_reader import open_build
+
+_CPUS_PER_MODEL = 8
+"""Of a cluster without GPUs: a model takes several cores, and more models more memory."""
+_CPUS_PER_SOURCE = 4
+_MOST_SOURCES = 16
+
+
+@dataclass(slots=True, kw_only=True)
+class FactualityEvaluation(PartedJob):
+    """A factuality run; see `PartedJob`.
+
+    `rows` returns the answers to be scored, and rejects for rows that are none; `input_info` is what run.json says of
+    them.
+    """
+
+    phase: ClassVar[str] = "check"
+
+    spec: FactualitySpec
+    rows: Callable[[], Iterator[CheckedAnswer | Reject]]
+    input_info: dict[str, Any]
+    contraindications: int = 0
+    synonyms: Mapping[str, Sequence[str]] = field(default_factory=dict)
+
+    @property
+    def models(self) -> Mapping[str, ModelConfig]:
+        return self.spec.models
+
+    @property
+    def parts(self) -> FactualityParts:
+        return FactualityParts(self.run)
+
+    @property
+    def clients(self) -> ClientPool:
+        return self.spec.clients
+
+    @property
+    def rules(self) -> Baseline:
+        return baseline()
+
+    def cut(self) -> range:
+        with self.timed("intake"):
+            self.progress("intake", 0, 0, "")
+            return self.parts.split(self.rows())
+
+    def prepare(self, numbers: Sequence[int]) -> None:
+        """Make the table of contraindications, and look up the ingredients of drugs that no label has by that name."""
+        if self.spec.safety:
+            with self.timed("contraindications"):
+                self.contraindications = self._contraindications(open_build(self.spec.safety))
+        with self.timed("rxnav"):
+            found = self._ingredients(numbers)
+        self.input_info["rxnav"], self.synonyms = found.notice, found.names
+
+    def stage(self, *, planned: bool) -> Stage[Any]:
+        steps = factuality_steps(self.spec, planned=planned)
+        return Stage("check", self.parts.states, steps, partial(self.parts.write_states, self.spec))
+
+    def resources(self, *, planned: bool) -> Mapping[str, Resource]:
+        """Return the source of evidence and the models. Where there are GPUs, each kind that computes on them has one
+        actor per GPU, and all kinds share it equally."""
+        spec, gpus, cpus = self.spec, self.executor.gpus, self.executor.cpus
+        evidence = EvidenceSpec.parse(spec.evidence)
+        nli = [engine for engine in spec.engines if engine.kind == "nli"]
+        kinds = len(nli) + spec.measures_similarity + (evidence.kind == "index")
+        share = round(0.99 / kinds, 2) if gpus and kinds else 0.0
+        found: dict[str, Resource] = {}
+        if not evidence.is_pubmed:
+            of_index = share if evidence.kind == "index" else 0.0
+            size = gpus if of_index else min(_MOST_SOURCES, max(1, cpus // _CPUS_PER_SOURCE))
+            found["evidence"] = Resource(EvidenceSource, (spec,), size, of_index)
+        if planned:
+            return found
+        if spec.measures_similarity:
+            arguments = (spec.bertscore, spec.bertscore_layers, spec.encoder)
+            found["similarity"] = Resource(open_similarity, arguments, gpus or 1, share)
+        if spec.safety:
+            labels = partial(read_labels, open_build(spec.safety))
+            found["safety"] = Resource(SafetyChecker, (labels, self.synonyms))
+        models = gpus or max(1, cpus // _CPUS_PER_MODEL)
+        return found | {engine.name: Resource(NliModel, (engine,), models, share) for engine in nli}
+
+    def about(self, numbers: Sequence[int]) -> dict[str, Any]:
+        return {
+            **self.input_info,
+            "parts": len(numbers),
+            "method": asdict(self.spec.method),
+            "safety": self.spec.safety,
+            "contraindications": self.contraindications,
+        }
+
+    def publish(self, numbers: Sequence[int], info: Mapping[str, Any]) -> None:
+        publish(self.run, info, seed=self.seed, resamples=self.resamples)
+
+    def _contraindications(self, build: RunDirectory) -> int:
+        """Make the run's table of contraindications, unless it is there; returns the number of its rows."""
+        if not self.parts.marked("contraindications", [0]):
+            numbers = range(len(build.parts("labels")))
+            rows: dict[int, list[Contraindication]] = {}
+            self.progress("contraindications", 0, len(numbers), "")
+            for number, found in self.executor.map(partial(_contraindications_of_part, build), numbers):
+                rows[number] = found
+                self.progress("contraindications", len(rows), len(numbers), "")
+            ContraindicationTable([row for number in numbers for row in rows[number]]).save(self.run.root)
+            self.parts.mark("contraindications", 0)
+        return int(read_table(self.run.file(PARQUET), ["id"]).num_rows)
+
+    def _ingredients(self, numbers: Sequence[int]) -> RxNormIngredients:
+        """Return what RxNav says of drugs by other names; nothing where it is not to be asked."""
+        if not (self.spec.rxnav and self.spec.safety):
+            return RxNormIngredients()
+        build = open_build(self.spec.safety)
+        labels = (label for part in build.parts("labels") for label in read_records(part, Label))
+        names = unknown_names((one for part in numbers for one in self.parts.answers(part)), DrugNameIndex(labels))
+        return asyncio.run(ingredients_of(names, ResponseStore(self.run.file("responses")), self.spec.rxnav))
+
+
+def read_labels(build: RunDirectory) -> Iterator[tuple[Label, list[Passage]]]:
+    """Return the labels of a build with all their passages."""
+    for number in range(len(build.parts("labels"))):
+        yield from _labels_of_part(build, number)
+
+
+def _labels_of_part(build: RunDirectory, number: int) -> Iterator[tuple[Label, list[Passage]]]:
+    passages: defaultdict[str, list[Passage]] = defaultdict(list)
+    for passage in read_records(build.parts("passages")[number], Passage):
+        passages[passage.set_id].append(passage)
+    for label in read_records(build.parts("labels")[number], Label):
+        yield label, passages[label.set_id]
+
+
+def _contraindications_of_part(build: RunDirectory, number: int) -> tuple[int, list[Contraindication]]:
+    labels = _labels_of_part(build, number)
+    return number, [row for label, passages in labels for row in contraindications_of(label, passages)]

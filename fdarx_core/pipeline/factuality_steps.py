@@ -1,0 +1,616 @@
+"""The steps of a factuality run: what is scored and by whom, the state of one answer, and its part files."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+from itertools import groupby
+from typing import ClassVar, Literal, ParamSpec, TypeVar
+
+from fdarx_core.baseline.claims import claims_of
+from fdarx_core.baseline.entailment import RuleEngine
+from fdarx_core.baseline.tokens import contains_name, normalize_words
+from fdarx_core.evaluation.replies import declines
+from fdarx_core.evaluation.similarity import open_similarity, similarity_name
+from fdarx_core.factuality.claims import (
+    EXTRACT_CLAIMS,
+    FACTUALITY_RULES_VERSION,
+    FACTUALITY_TASKS,
+    claims_asked,
+    read_claims,
+)
+from fdarx_core.factuality.evidence import EvidenceSpec, K, open_evidence
+from fdarx_core.factuality.evidence.entrez import PubMed, PubMedSettings
+from fdarx_core.factuality.evidence.pubmed_search import YEARS, read_abstracts, search_request
+from fdarx_core.factuality.evidence.sources import PUBMED, ClaimQuery, reference_evidence
+from fdarx_core.factuality.evidence.sources import REFERENCE_SOURCE as STAND_IN
+from fdarx_core.factuality.safety import SafetyFlagger
+from fdarx_core.factuality.scores import (
+    NO_CLAIMS,
+    THRESHOLD,
+    PairToJudge,
+    Weights,
+    gold_pairs,
+    judged,
+    score_of,
+    verdicts_of,
+)
+from fdarx_core.llm import TRANSIENT, Baseline, ModelConfig, Unparsable, source_digest
+from fdarx_core.pipeline.asking import ClientPool
+from fdarx_core.pipeline.part_files import PartFiles
+from fdarx_core.pipeline.steps import Address, Exchange, Part, Step, StepContext
+from fdarx_core.records import (
+    CheckedAnswer,
+    Claim,
+    ClaimVerdict,
+    Evidence,
+    FactualityScore,
+    Label,
+    PairVerdict,
+    Passage,
+    Reject,
+    Request,
+    SafetyFlag,
+)
+from fdarx_core.report.factuality_page import ScoringMethod
+from fdarx_core.retrieval.models import ModelDirectories
+from fdarx_core.verify.cross_encoder import CrossEncoder
+from fdarx_core.verify.engine import Judgement, TextPair, Unjudged
+from fdarx_core.verify.language_model import JUDGE_CLAIM, judge_asked, read_judged
+
+ANSWERS_PER_PART = 16
+CODE_VERSION = source_digest(
+    "fdarx_core.factuality", "fdarx_core.retrieval", "fdarx_core.evaluation", "fdarx_core.baseline", "fdarx_core.verify"
+)
+"""A digest of the code that reads, searches, judges and scores: results of another version are made anew, from the same
+replies."""
+
+NO_CLAIMS_MADE = "claims_failed"
+"""Why an answer whose claims could not be extracted has no shares and no FAS."""
+
+_QUERIES_PER_CALL = 256
+_PAIRS_PER_CALL = 2048
+"""So many pairs of similar length fill an actor's batches, and a part keeps several actors busy."""
+_TYPICAL_ABSTRACT = "Patients were followed for the outcome that the trial had set. " * 25
+"""A text as long as abstracts are, about 250 words, for plans."""
+
+Arguments = ParamSpec("Arguments")
+Result = TypeVar("Result")
+
+
+def baseline() -> Baseline:
+    """Return the built-in rules for all tasks of factuality."""
+    return Baseline(FACTUALITY_TASKS, FACTUALITY_RULES_VERSION)
+
+
+@dataclass(frozen=True, slots=True)
+class EngineSpec:
+    """Who judges entailment: rules; nli, the model in the directory or of the hub's name `place`; judge, one of
+    `models`. Verdicts and tables name it `name`."""
+
+    kind: Literal["rules", "nli", "judge"]
+    name: str
+    place: str = ""
+    labels: Sequence[str] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class FactualitySpec:
+    """One factuality run. `claims` is baseline or a name of `models`; `compared` a second engine for the ablation.
+
+    `safety` is the run whose labels safety flags rest on, `rxnav` the address that is asked for drugs by other names,
+    each "" for none. `bertscore` and `encoder` are directories of models for the similarity of answers and references.
+    `retriever` searches the evidence, None for the default of its source.
+    """
+
+    evidence: str
+    engine: EngineSpec
+    compared: EngineSpec | None = None
+    claims: str = Baseline.name
+    models: Mapping[str, ModelConfig] = field(default_factory=dict)
+    threshold: float = THRESHOLD
+    k: int = K
+    weights: Weights = field(default_factory=Weights)
+    safety: str = ""
+    rxnav: str = ""
+    bertscore: str | None = None
+    bertscore_layers: int | None = None
+    encoder: str | None = None
+    years: tuple[int, int] = YEARS
+    pubmed: PubMedSettings = field(default_factory=PubMedSettings)
+    max_requests: int | None = None
+    max_cost: float | None = None
+    retriever: str | None = None
+
+    @property
+    def engines(self) -> list[EngineSpec]:
+        """The engines, the main one first."""
+        return [self.engine, *([self.compared] if self.compared else [])]
+
+    @property
+    def method(self) -> ScoringMethod:
+        """How the page describes the scoring."""
+        return ScoringMethod(
+            claims=self.claims,
+            entailment=self.engine.name,
+            evidence=self.evidence,
+            similarity=similarity_name(self.bertscore, self.encoder),
+            threshold=self.threshold,
+            k=self.k,
+            weights=self.weights,
+            compared=self.compared.name if self.compared else "",
+        )
+
+    @property
+    def measures_similarity(self) -> bool:
+        """Whether a model measures the similarity of answers and references."""
+        return bool(self.bertscore or self.encoder)
+
+    @property
+    def from_pubmed(self) -> bool:
+        return EvidenceSpec.parse(self.evidence).is_pubmed
+
+    @property
+    def directories(self) -> ModelDirectories:
+        """The directories of an index's embedding model."""
+        return ModelDirectories(cosine=self.encoder)
+
+    @property
+    def used(self) -> dict[str, ModelConfig]:
+        """The models that are asked at all."""
+        asked = {self.claims, *(engine.name for engine in self.engines if engine.kind == "judge")}
+        return {name: model for name, model in self.models.items() if name in asked}
+
+    @property
+    def clients(self) -> ClientPool:
+        others = [partial(PubMed, self.pubmed)] if self.from_pubmed else []
+        return ClientPool(self.used, self.max_requests, self.max_cost, shared_fate=False, others=others)
+
+    def address(self, name: str) -> Address:
+        """Return where requests to a model go."""
+        return Address(name, self.models[name].request_parameters)
+
+
+@dataclass(slots=True)
+class AnswerState:
+    """An answer and what is known of it so far.
+
+    `evidence` holds the passages found for each claim by its id, best first; `unsearched` says, by the claim's id, why
+    nothing could be searched; `no_claims` why claims could not be extracted. `pairs` go by engine. `flags` is a text
+    where they could not be looked for.
+    """
+
+    answer: CheckedAnswer
+    claims: Sequence[Claim] = ()
+    no_claims: str = ""
+    stand_in: Evidence | None = None
+    evidence: dict[str, Sequence[Evidence]] = field(default_factory=dict)
+    unsearched: dict[str, str] = field(default_factory=dict)
+    similarity: float | None = None
+    flags: list[SafetyFlag] | str = field(default_factory=list)
+    pairs: dict[str, list[PairVerdict]] = field(default_factory=dict)
+    verdicts: list[ClaimVerdict] = field(default_factory=list)
+    score: FactualityScore | None = None
+
+    def set_claims(self, claims: list[Claim] | str) -> None:
+        """Note the claims, or why they could not be extracted."""
+        if isinstance(claims, str):
+            self.no_claims = claims
+        else:
+            self.claims, self.stand_in = claims, reference_evidence(self.answer)
+
+    def pairs_to_judge(self, engine: str, *, main: bool) -> list[PairToJudge]:
+        """Return the pairs for an engine: each claim against its evidence; for the main engine, also against the
+        stand-in and the gold statements."""
+        pairs = [
+            _pair(self.answer, claim, one, "evidence", rank, engine)
+            for claim in self.claims
+            for rank, one in enumerate(self.evidence.get(claim.id, ()), 1)
+        ]
+        if not main:
+            return pairs
+        if self.stand_in is not None:
+            pairs += [_pair(self.answer, claim, self.stand_in, "reference", 0, engine) for claim in self.claims]
+        return pairs + gold_pairs(self.answer, self.claims, engine=engine)
+
+    def unsearched_pairs(self, engine: str) -> list[PairVerdict]:
+        """Return a row without a judgement for each claim for which nothing could be searched: it has no verdict."""
+        return [
+            PairVerdict(self.answer.id, claim_id, "", "evidence", 1, engine, reason=reason)
+            for claim_id, reason in self.unsearched.items()
+        ]
+
+
+def _pair(answer: CheckedAnswer, claim: Claim, evidence: Evidence, kind: str, rank: int, engine: str) -> PairToJudge:
+    row = PairVerdict(answer.id, claim.id, evidence.id, kind, rank, engine)
+    return PairToJudge(row, TextPair(evidence.text, claim.resolved, _drug_of(answer, claim, evidence)))
+
+
+def _drug_of(answer: CheckedAnswer, claim: Claim, evidence: Evidence) -> str:
+    """Return the names of the drug that claim and passage both speak of, "" where they may speak of different ones."""
+    if not evidence.set_id:
+        return answer.drug if evidence.source == STAND_IN else ""
+    own = evidence.set_id == answer.set_id or normalize_words(evidence.drug) == normalize_words(answer.drug)
+    if own or contains_name(claim.resolved, evidence.drug):
+        return " ".join(dict.fromkeys(filter(None, (answer.drug if own else "", evidence.drug))))
+    return ""
+
+
+def factuality_steps(spec: FactualitySpec, *, planned: bool = False) -> list[Step[AnswerState]]:
+    """Return the steps of a run; for a plan, those that lead to requests. Those that need no model come last, so that
+    they run beside the others."""
+    claims: Step[AnswerState] = (
+        extract_claims if spec.claims == Baseline.name else AskForClaims(spec.address(spec.claims))
+    )
+    steps = [claims, SearchPubMed(spec.k, spec.years) if spec.from_pubmed else FindEvidence()]
+    if spec.measures_similarity and not planned:
+        steps.append(measure_similarity)
+    if spec.safety and not planned:
+        steps.append(FlagSafety())
+    for engine in sorted(spec.engines, key=lambda one: one.kind == "rules"):
+        main = engine is spec.engine
+        if engine.kind == "judge":
+            steps.append(AskJudge(spec.address(engine.name), main))
+        elif not planned:
+            steps.append(JudgeByModel(engine.name, main) if engine.kind == "nli" else JudgeByRules(engine.name, main))
+    return steps if planned else [*steps, Score(spec)]
+
+
+def extract_claims(state: AnswerState) -> None:
+    """Answer → claims, by rules."""
+    state.set_claims(_guarded(claims_of, state.answer))
+
+
+@dataclass(frozen=True, slots=True)
+class AskForClaims:
+    """Answer → claims, by a language model, which is asked about each answer that says something."""
+
+    address: Address
+
+    @property
+    def endpoints(self) -> frozenset[str]:
+        return frozenset((self.address.name,))
+
+    def requests(self, state: AnswerState) -> list[Request]:
+        answer = state.answer
+        if answer.outcome != "answered" or not answer.answer.strip():
+            return []
+        slots = claims_asked(answer)
+        return [EXTRACT_CLAIMS.request(slots, endpoint=self.address.name, sampling=self.address.sampling)]
+
+    def take(self, state: AnswerState, exchanges: Sequence[Exchange]) -> None:
+        parsed = [_parsed(read_claims, state.answer, response) for _, response in exchanges]
+        state.set_claims(parsed[0] if parsed else [])
+
+
+class FindEvidence:
+    """Claims → evidence, from the source that the resource `evidence` holds."""
+
+    async def run(self, states: Sequence[AnswerState], context: StepContext) -> None:
+        queries = _queries(states)
+        pieces = [queries[at : at + _QUERIES_PER_CALL] for at in range(0, len(queries), _QUERIES_PER_CALL)]
+        found = await asyncio.gather(*(context.call("evidence", "find", piece) for piece in pieces))
+        _set_evidence(states, (one for piece in found for one in piece))
+
+
+@dataclass(frozen=True, slots=True)
+class SearchPubMed:
+    """Claims → evidence, from PubMed over the network; each search is a request, kept with its response.
+
+    In a plan each search is noted, and stands for as many abstracts of the usual length as are wanted.
+    """
+
+    k: int
+    years: tuple[int, int]
+
+    async def run(self, states: Sequence[AnswerState], context: StepContext) -> None:
+        requests = [search_request(query, self.k, self.years) for query in _queries(states)]
+        if context.planning:
+            context.note(requests)
+            typical = [Evidence(f"typical-{rank}", PUBMED, "", _TYPICAL_ABSTRACT) for rank in range(self.k)]
+            _set_evidence(states, (typical for _ in requests))
+        else:
+            _set_evidence(states, (_parsed(read_abstracts, response) for response in await context.ask(requests)))
+
+
+def _queries(states: Sequence[AnswerState]) -> list[ClaimQuery]:
+    return [
+        ClaimQuery(claim.resolved, state.answer.question, state.answer.drug, state.answer.set_id)
+        for state in states
+        for claim in state.claims
+    ]
+
+
+def _set_evidence(states: Sequence[AnswerState], found: Iterator[list[Evidence] | str]) -> None:
+    for state in states:
+        for claim in state.claims:
+            one = next(found)
+            if isinstance(one, str):
+                state.unsearched[claim.id] = one
+            else:
+                state.evidence[claim.id] = one
+
+
+class MeasureSimilarity:
+    """Answer → its similarity to the reference, by the models that the resource `similarity` holds."""
+
+    async def run(self, states: Sequence[AnswerState], context: StepContext) -> None:
+        values = await context.call("similarity", "of", [state.answer for state in states])
+        for state, value in zip(states, values, strict=True):
+            state.similarity = value
+
+
+measure_similarity = MeasureSimilarity()
+
+
+class FlagSafety:
+    """Answer → safety flags, by the labels that the resource `safety` holds."""
+
+    async def run(self, states: Sequence[AnswerState], context: StepContext) -> None:
+        found = await context.call("safety", "flags", [state.answer for state in states])
+        for state, flags in zip(states, found, strict=True):
+            state.flags = flags
+
+
+@dataclass(frozen=True, slots=True)
+class AskJudge:
+    """Pairs → judgements, by a language model: one request for a claim and the passages of one kind."""
+
+    address: Address
+    main: bool
+
+    @property
+    def endpoints(self) -> frozenset[str]:
+        return frozenset((self.address.name,))
+
+    def requests(self, state: AnswerState) -> list[Request]:
+        address = self.address
+        return [
+            JUDGE_CLAIM.request(
+                judge_asked(group[0].pair.hypothesis, [one.pair.premise for one in group], group[0].pair.drug),
+                endpoint=address.name,
+                sampling=address.sampling,
+            )
+            for group in self._groups(state)
+        ]
+
+    def take(self, state: AnswerState, exchanges: Sequence[Exchange]) -> None:
+        rows: list[PairVerdict] = []
+        for group, (_, response) in zip(self._groups(state), exchanges, strict=True):
+            parsed = _parsed(read_judged, response, [one.pair.premise for one in group])
+            rows += _filled(group, [Unjudged(parsed)] * len(group) if isinstance(parsed, str) else parsed)
+        state.pairs[self.address.name] = rows
+
+    def _groups(self, state: AnswerState) -> list[list[PairToJudge]]:
+        pairs = state.pairs_to_judge(self.address.name, main=self.main)
+        return [list(group) for _, group in groupby(pairs, key=_claim_key)]
+
+
+def _claim_key(asked: PairToJudge) -> tuple[str, str, str, int]:
+    row = asked.verdict
+    return row.answer_id, row.claim_id, row.kind, row.number
+
+
+@dataclass(frozen=True, slots=True)
+class JudgeByModel:
+    """Pairs → judgements, by the NLI model that the resource of this name holds.
+
+    Pairs of a part go to it by length, so that a batch holds hardly any padding.
+    """
+
+    engine: str
+    main: bool
+
+    async def run(self, states: Sequence[AnswerState], context: StepContext) -> None:
+        asked = [(state, one) for state in states for one in state.pairs_to_judge(self.engine, main=self.main)]
+        pairs = [one.pair for _, one in asked]
+        order = sorted(range(len(pairs)), key=lambda at: len(pairs[at].premise) + len(pairs[at].hypothesis))
+        pieces = [order[at : at + _PAIRS_PER_CALL] for at in range(0, len(order), _PAIRS_PER_CALL)]
+        calls = (context.call(self.engine, "judge", [pairs[at] for at in piece]) for piece in pieces)
+        judgements = dict(zip(order, (one for piece in await asyncio.gather(*calls) for one in piece), strict=True))
+        for state in states:
+            state.pairs[self.engine] = []
+        for at, (state, one) in enumerate(asked):
+            state.pairs[self.engine] += _filled([one], [judgements[at]])
+
+
+@dataclass(frozen=True, slots=True)
+class JudgeByRules:
+    """Pairs → judgements, by rules."""
+
+    engine: str
+    main: bool
+
+    def __call__(self, state: AnswerState) -> None:
+        asked = state.pairs_to_judge(self.engine, main=self.main)
+        found = (_guarded(RuleEngine().judge, [one.pair]) for one in asked)
+        state.pairs[self.engine] = _filled(asked, [Unjudged(one) if isinstance(one, str) else one[0] for one in found])
+
+
+def _filled(asked: Sequence[PairToJudge], judgements: Sequence[Judgement]) -> list[PairVerdict]:
+    return [
+        replace(one.verdict, reason=judgement.reason)
+        if isinstance(judgement, Unjudged)
+        else judged(one.verdict, judgement)
+        for one, judgement in zip(asked, judgements, strict=True)
+    ]
+
+
+@dataclass(frozen=True, slots=True)
+class Score:
+    """Judged pairs → verdicts of claims and the score of the answer."""
+
+    spec: FactualitySpec
+
+    def __call__(self, state: AnswerState) -> None:
+        spec, engine = self.spec, self.spec.engine.name
+        if not spec.measures_similarity:
+            [state.similarity] = open_similarity(None, None, None).of([state.answer])
+        pairs = [row for one in spec.engines for row in state.pairs[one.name]]
+        pairs += [row for one in spec.engines for row in state.unsearched_pairs(one.name)]
+        state.verdicts = verdicts_of(state.claims, pairs, engine=engine, threshold=spec.threshold, k=spec.k)
+        score = score_of(
+            state.answer,
+            state.claims,
+            state.verdicts,
+            pairs,
+            state.similarity,
+            [] if isinstance(state.flags, str) else state.flags,
+            spec.weights,
+            engine=engine,
+            threshold=spec.threshold,
+        )
+        if isinstance(state.flags, str):
+            score.unscored.append(f"flags: {state.flags}")
+        if state.no_claims:
+            why = f"{NO_CLAIMS_MADE}: {state.no_claims}"
+            score = replace(score, unscored=[one.replace(NO_CLAIMS, why) for one in score.unscored])
+        state.score = score
+
+
+class EvidenceSource:
+    """Holds a source of evidence."""
+
+    def __init__(self, spec: FactualitySpec) -> None:
+        self._source, self._k = open_evidence(spec.evidence, spec.directories, spec.retriever), spec.k
+
+    def find(self, queries: Sequence[ClaimQuery]) -> list[list[Evidence]]:
+        """Return the best passages for each query, best first."""
+        return self._source.find(queries, self._k)
+
+
+class NliModel:
+    """Holds an NLI model."""
+
+    def __init__(self, engine: EngineSpec) -> None:
+        self._model = CrossEncoder(engine.place, labels=engine.labels)
+
+    def judge(self, pairs: Sequence[TextPair]) -> list[Judgement]:
+        """Return the judgement of each pair."""
+        return self._model.judge(pairs)
+
+
+class SafetyChecker:
+    """Holds the labels on which safety flags rest; `synonyms` are as in `SafetyFlagger`."""
+
+    def __init__(
+        self, labels: Callable[[], Iterable[tuple[Label, list[Passage]]]], synonyms: Mapping[str, Sequence[str]]
+    ) -> None:
+        self._safety = SafetyFlagger(labels(), synonyms)
+
+    def flags(self, answers: Sequence[CheckedAnswer]) -> list[list[SafetyFlag] | str]:
+        """Return the flags of each answer, or why they could not be looked for."""
+        return [_guarded(self._safety.flags_of, answer) for answer in answers]
+
+
+def _guarded(
+    function: Callable[Arguments, Result], *arguments: Arguments.args, **named: Arguments.kwargs
+) -> Result | str:
+    """Return what the function makes of it, or how it failed: one bad row must not cost its batch."""
+    try:
+        return function(*arguments, **named)
+    except Exception as error:
+        return f"rules_error: {type(error).__name__}: {error}"
+
+
+def _parsed(parse: Callable[Arguments, Result], *arguments: Arguments.args, **named: Arguments.kwargs) -> Result | str:
+    """Return what is parsed from a response, or why it can't be."""
+    try:
+        return parse(*arguments, **named)
+    except Unparsable as error:
+        return f"{error.reason}: {error.detail}"
+
+
+@dataclass(slots=True)
+class ScoredPart:
+    """The rows of one part. `evidence` holds each passage once."""
+
+    answers: Sequence[CheckedAnswer]
+    claims: list[Claim] = field(default_factory=list)
+    evidence: list[Evidence] = field(default_factory=list)
+    pairs: list[PairVerdict] = field(default_factory=list)
+    verdicts: list[ClaimVerdict] = field(default_factory=list)
+    flags: list[SafetyFlag] = field(default_factory=list)
+    scores: list[FactualityScore] = field(default_factory=list)
+
+
+_KINDS: tuple[tuple[str, type], ...] = (
+    ("claims", Claim),
+    ("evidence", Evidence),
+    ("pairs", PairVerdict),
+    ("verdicts", ClaimVerdict),
+    ("flags", SafetyFlag),
+    ("scores", FactualityScore),
+)
+
+
+_ALL_KINDS = tuple(kind for kind, _ in _KINDS)
+
+
+@dataclass(frozen=True, slots=True)
+class FactualityParts(PartFiles):
+    """Reads and writes the parts of one factuality run."""
+
+    code_version: ClassVar[str] = CODE_VERSION
+
+    def split(self, rows: Iterable[CheckedAnswer | Reject]) -> range:
+        """Write the answers, part by part, and the rejects; returns the parts' numbers."""
+        read = (row if isinstance(row, Reject) else _with_refusal(row) for row in rows)
+        return self.cut("answers", read, CheckedAnswer, ANSWERS_PER_PART)
+
+    def states(self, part: Part) -> list[AnswerState]:
+        return [AnswerState(answer) for answer in self.answers(part.number)]
+
+    def answers(self, part: int) -> list[CheckedAnswer]:
+        return self.read("answers", part, CheckedAnswer)
+
+    def write_states(self, spec: FactualitySpec, part: int, states: Sequence[AnswerState]) -> None:
+        """Write what was made of a part. It is made again by the next start if anything failed for now."""
+        rows = rows_of(spec, states)
+        for kind, record in _KINDS:
+            self.write(kind, part, getattr(rows, kind), record)
+        if not any(_failed_for_now(rows)):
+            self.mark("", part)
+
+    def scored(self, number: int, kinds: Sequence[str] = _ALL_KINDS) -> ScoredPart:
+        """Return the rows of these kinds of a part; none where it was never made."""
+        rows = ScoredPart(self.answers(number) if kinds == _ALL_KINDS else ())
+        if self.run.part("scores", number).exists():
+            for kind, record in _KINDS:
+                if kind in kinds:
+                    setattr(rows, kind, self.read(kind, number, record))
+        return rows
+
+    def rejects(self) -> list[Reject]:
+        return self.read("rejects", 0, Reject)
+
+
+def rows_of(spec: FactualitySpec, states: Sequence[AnswerState]) -> ScoredPart:
+    """Return the rows of a part in the order in which they are stored."""
+    rows = ScoredPart([state.answer for state in states])
+    rows.pairs = [row for engine in spec.engines for state in states for row in state.pairs[engine.name]]
+    rows.pairs += [row for engine in spec.engines for state in states for row in state.unsearched_pairs(engine.name)]
+    evidence: dict[str, Evidence] = {}
+    for state in states:
+        rows.claims += state.claims
+        rows.verdicts += state.verdicts
+        rows.flags += [] if isinstance(state.flags, str) else state.flags
+        rows.scores += [state.score] if state.score else []
+        passages = [passage for found in state.evidence.values() for passage in found]
+        evidence |= {passage.id: passage for passage in [*passages, *([state.stand_in] if state.stand_in else [])]}
+    rows.evidence = list(evidence.values())
+    return rows
+
+
+def _with_refusal(answer: CheckedAnswer) -> CheckedAnswer:
+    """Answers from files don't say which of them decline to answer."""
+    declined = answer.outcome == "answered" and declines(answer.answer)
+    return replace(answer, outcome="refused") if declined else answer
+
+
+def _failed_for_now(rows: ScoredPart) -> Iterator[bool]:
+    """Whether something failed that asking again may cure."""
+    yield from (TRANSIENT in reason for score in rows.scores for reason in score.unscored)
+    yield from (TRANSIENT in pair.reason for pair in rows.pairs if pair.entailment is None)

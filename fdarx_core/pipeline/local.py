@@ -1,0 +1,191 @@
+"""The executor that runs everything in this process, without Ray."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import queue
+import threading
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any, TypeVar
+
+from fdarx_core.pipeline.asking import AskProgress, AskSession
+from fdarx_core.pipeline.executor import Executor, PartResult, Work, describe
+from fdarx_core.pipeline.planning import Planned, Tally
+from fdarx_core.pipeline.steps import AskBaseline, Part, Resource, Stage, cut_steps, run_steps
+
+Item = TypeVar("Item")
+Result = TypeVar("Result")
+
+_END = object()
+
+
+class LocalExecutor(Executor):
+    """Runs plain steps one after the other, and asks and waits in an event loop in a thread of its own."""
+
+    name = "local"
+
+    def __init__(self) -> None:
+        self._monitor = _LocalMonitor()
+
+    def run(self, work: Work) -> Iterator[PartResult]:
+        asking = []
+        for stage, parts in work.stages:
+            if cut_steps(stage.steps, work.clients.models).asking:
+                asking.append((stage, parts))
+            else:
+                yield from self._run_plain(work, stage, parts)
+        if asking:
+            yield from self._run_asking(work, asking)
+
+    def plan(self, work: Work) -> Iterator[list[Planned]]:
+        held = _ResourceHolder(work.resources)
+        session = AskSession(work.clients, work.store.root, work.rules, self._monitor, held.call)
+        for stage, parts in work.stages:
+            for part in parts:
+                tally = Tally(work.rules, work.clients.models)
+                asyncio.run(session.plan(stage.steps, stage.read(part), tally))
+                yield tally.planned
+
+    def map(self, function: Callable[[Item], Result], items: Iterable[Item]) -> Iterator[Result]:
+        return map(function, items)
+
+    def map_resource(self, resource: Resource, method: str, items: Iterable[Any]) -> Iterator[Any]:
+        held = None
+        for item in items:
+            held = held or resource.factory(*resource.arguments)
+            yield getattr(held, method)(item)
+
+    def count(self, metric: str, by: float, tags: Mapping[str, str]) -> None:
+        return
+
+    @property
+    def gpus(self) -> int:
+        return 0
+
+    @property
+    def cpus(self) -> int:
+        return os.cpu_count() or 1
+
+    def asking(self) -> AskProgress | None:
+        return self._monitor.progress
+
+    def stop_asking(self) -> None:
+        self._monitor.stopping = True
+
+    def await_stopped(self, bound_s: float = 30.0) -> None:
+        if self._monitor.progress is not None:
+            self._monitor.stopped.wait(bound_s)
+
+    def _run_plain(self, work: Work, stage: Stage[Any], parts: Sequence[Part]) -> Iterator[PartResult]:
+        answer = AskBaseline(work.rules, work.store)
+        for part in parts:
+            try:
+                states = run_steps(stage.steps, stage.read(part), answer)
+                yield PartResult(stage.name, part.number, stage.write(part.number, states))
+            except Exception as error:
+                if not work.isolated:
+                    raise
+                yield PartResult(stage.name, part.number, ended=describe(stage, error))
+                return
+
+    def _run_asking(self, work: Work, stages: Sequence[tuple[Stage[Any], Sequence[Part]]]) -> Iterator[PartResult]:
+        results: queue.Queue[Any] = queue.Queue()
+
+        def run_loop() -> None:
+            try:
+                asyncio.run(self._ask(work, stages, results.put))
+            except BaseException as error:
+                results.put(error)
+            results.put(_END)
+
+        self._monitor.stopped.clear()
+        threading.Thread(target=run_loop, daemon=True).start()
+        while (result := results.get()) is not _END:
+            if isinstance(result, BaseException):
+                raise result
+            yield result
+
+    async def _ask(
+        self,
+        work: Work,
+        stages: Sequence[tuple[Stage[Any], Sequence[Part]]],
+        report: Callable[[PartResult], None],
+    ) -> None:
+        held = _ResourceHolder(work.resources)
+        session = AskSession(work.clients, work.store.root, work.rules, self._monitor, held.call)
+        try:
+            await asyncio.gather(*(self._ask_stage(work, stage, parts, session, report) for stage, parts in stages))
+        finally:
+            await session.close()
+            self._monitor.stopped.set()
+
+    async def _ask_stage(
+        self,
+        work: Work,
+        stage: Stage[Any],
+        parts: Sequence[Part],
+        session: AskSession,
+        report: Callable[[PartResult], None],
+    ) -> None:
+        segments = cut_steps(stage.steps, work.clients.models)
+        answer = AskBaseline(work.rules, work.store)
+        waiting = iter(parts)
+
+        async def make_parts() -> None:
+            for part in waiting:  # shared by all workers of the stage
+                try:
+                    states = run_steps(segments.before, stage.read(part), answer)
+                    ended = await session.run(segments.asking, states)
+                    account = None if ended else stage.write(part.number, run_steps(segments.after, states, answer))
+                except Exception as error:
+                    if not work.isolated:
+                        raise
+                    account, ended = None, describe(stage, error)
+                report(PartResult(stage.name, part.number, account, ended))
+                if ended:
+                    for _ in waiting:  # what is left of the stage is left to a later run
+                        pass
+
+        workers = [asyncio.create_task(make_parts()) for _ in range(min(len(parts), stage.window))]
+        try:
+            await asyncio.gather(*workers)
+        finally:
+            for worker in workers:
+                worker.cancel()
+            await asyncio.gather(*workers, return_exceptions=True)
+
+
+class _LocalMonitor:
+    """Shared by the driver's thread and the event loop; each field is written by one side only."""
+
+    def __init__(self) -> None:
+        self.progress: AskProgress | None = None
+        self.stopping = False
+        self.stopped = threading.Event()
+
+    async def report(self, progress: AskProgress) -> bool:
+        self.progress = progress
+        return self.stopping
+
+    async def note_stopped(self) -> None:
+        self.stopped.set()
+
+
+class _ResourceHolder:
+    """Makes each resource when it is first called, and lets one caller at a time use it, in a thread."""
+
+    def __init__(self, resources: Mapping[str, Resource]) -> None:
+        self._resources = resources
+        self._made: dict[str, Any] = {}
+        self._locks: dict[str, threading.Lock] = {name: threading.Lock() for name in resources}
+
+    async def call(self, name: str, method: str, *arguments: Any) -> Any:
+        return await asyncio.to_thread(self._call, name, method, arguments)
+
+    def _call(self, name: str, method: str, arguments: Sequence[Any]) -> Any:
+        with self._locks[name]:
+            if name not in self._made:
+                resource = self._resources[name]
+                self._made[name] = resource.factory(*resource.arguments)
+            return getattr(self._made[name], method)(*arguments)

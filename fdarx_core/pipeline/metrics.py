@@ -1,0 +1,92 @@
+"""Metrics of a run for Prometheus, through Ray: what is asked, and what comes of it.
+
+Counters count what this start of a run does; what an earlier start asked or wrote is not included. They are for
+monitoring: the totals of a run are in its `run.json`. A process hands its counts to Ray every ten seconds and at its
+end, so those of the last seconds of a killed process are lost.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from functools import cache
+
+from ray.util.metrics import Counter, Gauge
+
+from fdarx_core.llm import Counters
+
+
+class AskMetrics:
+    """Counts what is asked of each model. Belongs to the process that asks."""
+
+    def __init__(self, run: str) -> None:
+        self._run = run
+        self._reported: dict[str, Counters] = {}
+
+    def __call__(self, counters: Mapping[str, Counters]) -> None:
+        """Report how far the counters have come since the last call."""
+        for model, now in counters.items():
+            before = self._reported.get(model, Counters())
+            self._reported[model] = replace(now)
+            tags = {"run": self._run, "model": model}
+            add("fdarx_run_requests", now.done - before.done, tags)
+            add("fdarx_run_failed", now.failed - before.failed, tags)
+            add("fdarx_run_retries", now.retries - before.retries, tags)
+            add("fdarx_run_cost_usd", now.cost - before.cost, tags)
+            known = _tokens(before)
+            for kind, tokens in _tokens(now).items():
+                add("fdarx_run_tokens", tokens - known[kind], {**tags, "kind": kind})
+            _set("fdarx_run_in_flight", now.in_flight, tags)
+            _set("fdarx_run_waiting", now.asked - now.done - now.abandoned - now.in_flight, tags)
+
+
+COUNTERS = {
+    "fdarx_run_requests": ("Requests to models that ended, failed ones included.", ("run", "model")),
+    "fdarx_run_failed": ("Of those, requests that gave no answer.", ("run", "model")),
+    "fdarx_run_retries": ("Tries after one that failed or was told to wait.", ("run", "model")),
+    "fdarx_run_tokens": ("Tokens as the server counted them, by kind; the kinds add up.", ("run", "model", "kind")),
+    "fdarx_run_cost_usd": ("US dollars by the models' prices.", ("run", "model")),
+    "fdarx_run_labels": ("Labels built, or answered by a model, and written.", ("run", "model")),
+    "fdarx_run_rejects": ("Rows that a build rejected.", ("run", "stage")),
+    "fdarx_run_grades": ("Answers graded, by outcome; unscored is no verdict.", ("run", "cell", "outcome")),
+}
+"""The description and the tags of each counter. Prometheus shows it as ray_NAME_total."""
+GAUGES = {
+    "fdarx_run_in_flight": "Requests at the server.",
+    "fdarx_run_waiting": "Requests that wait for a slot, a limit or their next try.",
+}
+"""Gauges by run and model. Prometheus shows each as ray_NAME."""
+
+
+def _tokens(counters: Counters) -> dict[str, int]:
+    """By kind."""
+    return {
+        "prompt_computed": counters.prompt_tokens - counters.cached_tokens,
+        "prompt_cached": counters.cached_tokens,
+        "completion": counters.completion_tokens,
+    }
+
+
+def add(name: str, by: float, tags: Mapping[str, str]) -> None:
+    """Add to a counter of COUNTERS."""
+    if by > 0:
+        _counter(name).inc(by, tags=_ascii(tags))
+
+
+def _set(name: str, to: float, tags: Mapping[str, str]) -> None:
+    _gauge(name).set(to, tags=_ascii(tags))
+
+
+def _ascii(tags: Mapping[str, str]) -> dict[str, str]:
+    """Ray raises an error for any other character, and a run may be named in any language."""
+    return {tag: value.encode("ascii", "backslashreplace").decode() for tag, value in tags.items()}
+
+
+@cache
+def _counter(name: str) -> Counter:
+    return Counter(name, *COUNTERS[name])
+
+
+@cache
+def _gauge(name: str) -> Gauge:
+    return Gauge(name, GAUGES[name], ("run", "model"))

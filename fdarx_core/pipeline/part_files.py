@@ -1,0 +1,70 @@
+"""The part files of a run, and the marks that say which parts are whole."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar, TypeVar
+
+from fdarx_core.records import Reject
+from fdarx_core.storage import RunDirectory, read_records, write_records
+
+R = TypeVar("R")
+
+
+@dataclass(frozen=True, slots=True)
+class PartFiles:
+    """Reads and writes the parts of one run.
+
+    `code_version` is the state of all code that the rows rest on: what another left is made anew.
+    """
+
+    code_version: ClassVar[str]
+
+    run: RunDirectory
+
+    def read(self, kind: str, part: int, record: type[R]) -> list[R]:
+        return list(read_records(self.run.part(kind, part), record))
+
+    def read_all(self, kind: str, numbers: Iterable[int], record: type[R]) -> list[R]:
+        """The rows of those parts that have any file of the kind."""
+        there = {place.name for place in self.run.parts(kind)}
+        parts = (number for number in numbers if self.run.part(kind, number).name in there)
+        return [row for number in parts for row in self.read(kind, number, record)]
+
+    def write(self, kind: str, part: int, rows: Iterable[Any], record: type) -> None:
+        write_records(self.run.part(kind, part), rows, record)
+
+    def cut(self, kind: str, rows: Iterable[R | Reject], record: type[R], size: int) -> range:
+        """Write rows down, `size` a part, and the rejects among them; returns the parts' numbers."""
+        number, group, rejects = 0, list[R](), list[Reject]()
+        for row in rows:
+            if isinstance(row, Reject):
+                rejects.append(row)
+                continue
+            group.append(row)
+            if len(group) == size:
+                self.write(kind, number, group, record)
+                number, group = number + 1, []
+        if group:
+            self.write(kind, number, group, record)
+            number += 1
+        self.write("rejects", 0, rejects, Reject)
+        return range(number)
+
+    def mark(self, work: str, part: int, rows: Sequence[Any] = (), record: type = Reject) -> None:
+        """Note that this work on a part is whole; written after all of its rows. `work` is "" where there is one."""
+        self.write(self.done(work), part, rows, record)
+
+    def marked(self, work: str, numbers: Iterable[int]) -> set[int]:
+        """Those of the parts on which this work is whole."""
+        there = {place.name for place in self.run.parts(self.done(work))}
+        return {number for number in numbers if self.run.part("done", number).name in there}
+
+    def undone(self, numbers: Iterable[int]) -> list[int]:
+        """The parts that are still to be made."""
+        return sorted({*numbers} - self.marked("", numbers))
+
+    def done(self, work: str) -> str:
+        """The kind of the marks."""
+        return "/".join(filter(None, ("done", self.code_version, work)))

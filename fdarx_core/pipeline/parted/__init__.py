@@ -1,1 +1,0 @@
-"""Evaluations whose rows are cut into parts that one process takes in hand: what all such share."""

@@ -1,0 +1,403 @@
+"""The steps of a comparison of ways to retrieve and answer: its specification, the state of a question, its files."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable, Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, ClassVar, NamedTuple, TypeVar
+
+import numpy as np
+
+from fdarx_core.evaluation.overlap import token_f1
+from fdarx_core.evaluation.similarity import SemanticScorer
+from fdarx_core.llm import TRANSIENT, Baseline, ModelConfig, source_digest
+from fdarx_core.pipeline.asking import ClientPool
+from fdarx_core.pipeline.part_files import PartFiles
+from fdarx_core.pipeline.steps import Address, Part, StepContext
+from fdarx_core.rag.flow import (
+    CANDIDATES,
+    CONTEXTS,
+    RagConfig,
+    RagReply,
+    RetrievalResult,
+    answer_question,
+    context_budget,
+    retrieve_contexts,
+)
+from fdarx_core.rag.judging import apply_verdicts as with_verdicts
+from fdarx_core.rag.judging import context_calls
+from fdarx_core.rag.metrics import title_rank
+from fdarx_core.rag.search import Role, SearchQuery, TaskCall, encode_queries, search_index
+from fdarx_core.rag.strategies import ABLATIONS, STRATEGIES
+from fdarx_core.rag.tasks import RAG_RULES_VERSION, RAG_TASKS
+from fdarx_core.records import RagAnswer, RagQuestion, RagScore, Reject, Response, SearchHit, TitleRank
+from fdarx_core.retrieval.encoders import SentenceEncoder
+from fdarx_core.retrieval.index import ChunkFilter, IndexReader
+from fdarx_core.retrieval.models import ModelDirectories
+from fdarx_core.retrieval.retrievers import load_reranker
+from fdarx_core.storage import Location
+
+QUESTIONS_PER_PART = 8
+CODE_VERSION = source_digest("fdarx_core.rag", "fdarx_core.retrieval", "fdarx_core.baseline")
+"""The state of all that searches, reads and judges: what another left is made anew, from the same replies."""
+
+
+Timed = tuple[Any, float]
+"""A result, and the seconds that making it took."""
+
+Result = TypeVar("Result")
+
+
+def baseline() -> Baseline:
+    """The built-in rules for all tasks of answering and judging."""
+    return Baseline(RAG_TASKS, RAG_RULES_VERSION)
+
+
+class Way(NamedTuple):
+    """One way to answer, as the tables name it."""
+
+    strategy: str
+    postprocess: str
+
+
+@dataclass(frozen=True, slots=True)
+class RagSpec:
+    """One comparison. `roles` names for each role a model of `models`, or `baseline`.
+
+    `exclude` leaves documents out of every search; `exclude_own` also the one that a question names as its own, as the
+    paper's test did. `encoder` and `bertscore` are model directories, for the similarity of answers.
+    Source: QA-RAG §3.
+    """
+
+    place: Location
+    version: str
+    retriever: str
+    retrievers: Sequence[str]
+    strategies: Sequence[str]
+    postprocessors: Sequence[str]
+    roles: Mapping[Role, str]
+    models: Mapping[str, ModelConfig] = field(default_factory=dict)
+    candidates: int = CANDIDATES
+    contexts: int = CONTEXTS
+    exclude: Sequence[str] = ()
+    exclude_own: bool = False
+    directories: ModelDirectories = field(default_factory=ModelDirectories)
+    encoder: str | None = None
+    bertscore: str | None = None
+    bertscore_layers: int | None = None
+    max_requests: int | None = None
+    max_cost: float | None = None
+
+    @property
+    def ways(self) -> list[Way]:
+        return [Way(strategy, post) for strategy in self.strategies for post in self.postprocessors]
+
+    def recipe(self, way: Way, question: RagQuestion) -> RagConfig:
+        strategy = (STRATEGIES | ABLATIONS)[way.strategy]
+        return RagConfig(strategy, way.postprocess, self.candidates, self.contexts, self._budget, self.only(question))
+
+    @property
+    def _budget(self) -> int | None:
+        return context_budget(self.models.get(self.roles["answerer"]))
+
+    def only(self, question: RagQuestion) -> ChunkFilter:
+        """Which chunks a question may find."""
+        own = (question.title,) if self.exclude_own and question.title else ()
+        return ChunkFilter(exclude=(*self.exclude, *own))
+
+    def address(self, role: Role) -> Address:
+        name = self.roles[role]
+        sampling = baseline().sampling if name == Baseline.name else self.models[name].request_parameters
+        return Address(name, sampling)
+
+    @property
+    def used(self) -> dict[str, ModelConfig]:
+        """The models that are asked at all."""
+        asked = {self.roles[role] for role in self._roles_asked()}
+        return {name: model for name, model in self.models.items() if name in asked}
+
+    def _roles_asked(self) -> set[Role]:
+        needed: set[Role] = {"answerer", "judge"}
+        for name in self.strategies:
+            role = (STRATEGIES | ABLATIONS)[name].role
+            if role:
+                needed.add(role)
+        return needed | ({"scorer"} if "score" in self.postprocessors else set())
+
+    @property
+    def clients(self) -> ClientPool:
+        return ClientPool(self.used, self.max_requests, self.max_cost, shared_fate=False)
+
+
+@dataclass(slots=True)
+class QuestionState:
+    """A question and what every way made of it: answers with their scores, and the ranks of its document."""
+
+    question: RagQuestion
+    answers: list[tuple[RagAnswer, RagScore]] = field(default_factory=list)
+    ranks: list[TitleRank] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class AnswerAndJudge:
+    """Questions → answers in every way, judged. No question waits for another, and no way for another's answer."""
+
+    spec: RagSpec
+
+    async def run(self, states: Sequence[QuestionState], context: StepContext) -> None:
+        await asyncio.gather(*(self._question(state, context) for state in states))
+
+    async def _question(self, state: QuestionState, context: StepContext) -> None:
+        cache = SharedResults()
+        ways = [self._way(state.question, way, JobTools(self.spec, context, cache)) for way in self.spec.ways]
+        state.answers = list(await asyncio.gather(*ways))
+        state.ranks = await self._ranks(state.question, JobTools(self.spec, context, cache))
+
+    async def _way(self, question: RagQuestion, way: Way, tools: JobTools) -> tuple[RagAnswer, RagScore]:
+        recipe = self.spec.recipe(way, question)
+        finding = await retrieve_contexts(question.question, recipe, tools)
+        reply = await answer_question(question.question, finding, tools)
+        row = answer_row(question, way, self.spec.roles["answerer"], finding, reply, tools, self._cost)
+        return row, await score_row(question, row, tools)
+
+    async def _ranks(self, question: RagQuestion, tools: JobTools) -> list[TitleRank]:
+        if not question.title or self.spec.exclude_own:
+            return []
+        only, k = self.spec.only(question), self.spec.candidates
+        ranks = []
+        for name in self.spec.retrievers:
+            found = await tools.first(question.question, only, k, name)
+            rank = title_rank([one.chunk.title for one in found], question.title)
+            ranks.append(TitleRank(question.id, question.cluster, name, rank or 0))
+        return ranks
+
+    def _cost(self, response: Response) -> float:
+        """Return US dollars, 0 for a model without prices."""
+        model = self.spec.models.get(response.endpoint)
+        return model.prices.cost(response) if model and model.prices else 0.0
+
+
+class MeasureSimilarity:
+    """Answers → their similarity to the first reference, by the models that the resource `similarity` holds."""
+
+    async def run(self, states: Sequence[QuestionState], context: StepContext) -> None:
+        rows = [row for state in states for row in state.answers]
+        measured = iter(await context.call("similarity", "measure", rows, [state.question for state in states]))
+        for state in states:
+            state.answers = [next(measured) for _ in state.answers]
+
+
+class IndexSearcher:
+    """Holds an index in memory, with its encoder."""
+
+    def __init__(self, spec: RagSpec) -> None:
+        index = IndexReader.open(spec.place, version=spec.version)
+        encoder = None
+        if any(index.needs_vectors(name) for name in spec.retrievers):
+            encoder = SentenceEncoder(
+                spec.directories.of("cosine"),
+                instruction=index.manifest.encoder.instruction if index.manifest.encoder else None,
+            )
+            index.check_encoder(encoder.info)
+        self._index, self._encoder = index, encoder
+
+    def search(self, search: SearchQuery, only: ChunkFilter, k: int, retriever: str) -> Timed:
+        start = time.perf_counter()
+        encoder = self._encoder if self._index.needs_vectors(retriever) else None
+        vectors = encode_queries(encoder, [search]) if encoder else None
+        [found] = search_index(self._index, [search], only, k, retriever, vectors)
+        return found, time.perf_counter() - start
+
+
+class Reranker:
+    """Holds a cross-encoder."""
+
+    def __init__(self, spec: RagSpec) -> None:
+        self._reranker = load_reranker(spec.directories)
+
+    def score(self, pairs: Sequence[tuple[str, str]]) -> Timed:
+        start = time.perf_counter()
+        return self._reranker.score(pairs), time.perf_counter() - start
+
+
+class SharedResults:
+    """Work that several ways share is done once; who comes while it is under way waits for it."""
+
+    def __init__(self) -> None:
+        self._begun: dict[Hashable, asyncio.Future[Any]] = {}
+
+    async def each(
+        self, keys: Sequence[Hashable], make: Callable[[list[Any]], Awaitable[list[Result]]]
+    ) -> list[Result]:
+        """One result a key; `make` is given, once, those keys that nobody has asked for yet."""
+        new = [key for key in dict.fromkeys(keys) if key not in self._begun]
+        if new:
+            work = asyncio.ensure_future(make(new))
+            self._begun |= {key: asyncio.ensure_future(_nth(work, at)) for at, key in enumerate(new)}
+        return [await self._begun[key] for key in keys]
+
+
+async def _nth(work: asyncio.Future[list[Result]], at: int) -> Result:
+    return (await work)[at]
+
+
+class JobTools:
+    """`RagBackend` for one way to one question. Times are what the work took by itself, not what it waited for others.
+
+    What was found and scored is kept in `cache`, which the ways to one question share: each finds the same.
+    """
+
+    def __init__(self, spec: RagSpec, context: StepContext, cache: SharedResults) -> None:
+        self.search_s = self.rerank_s = 0.0
+        self._spec, self._context, self._cache = spec, context, cache
+
+    async def ask(self, role: Role, asks: Sequence[TaskCall]) -> list[Response]:
+        address = self._spec.address(role)
+        return await self._context.ask(
+            [task.request(slots, endpoint=address.name, sampling=address.sampling) for task, slots in asks]
+        )
+
+    async def search(self, searches: Sequence[SearchQuery], only: ChunkFilter, k: int) -> list[list[SearchHit]]:
+        timed = await asyncio.gather(*(self._search(one, only, k, self._spec.retriever) for one in searches))
+        self.search_s += sum(seconds for _, seconds in timed)
+        return [[SearchHit(one.chunk, one.score, number) for one in found] for number, (found, _) in enumerate(timed)]
+
+    async def first(self, question: str, only: ChunkFilter, k: int, retriever: str) -> list[SearchHit]:
+        """What a retriever finds for the question as it stands."""
+        found, _ = await self._search(SearchQuery(question, k, True), only, k, retriever)
+        return list(found)
+
+    async def rerank(self, question: str, texts: Sequence[str]) -> list[float]:
+        async def score(keys: list[tuple[str, str]]) -> list[tuple[float, float]]:
+            scores, seconds = await self._context.call("reranker", "score", keys)
+            return [(one, seconds / len(keys)) for one in scores]
+
+        scored = await self._cache.each([(question, text) for text in texts], score)
+        self.rerank_s += sum(seconds for _, seconds in scored)
+        return [one for one, _ in scored]
+
+    async def _search(self, search: SearchQuery, only: ChunkFilter, k: int, retriever: str) -> Timed:
+        async def find(keys: list[Any]) -> list[Timed]:
+            return [await self._context.call("index", "search", search, only, k, retriever)]
+
+        [timed] = await self._cache.each([(search.text, search.is_question, only, k, retriever)], find)
+        return timed
+
+
+class SimilarityModels:
+    """Holds the models: for BERTScore where one was given, and the encoder where there is one."""
+
+    def __init__(self, spec: RagSpec) -> None:
+        self._scorer = SemanticScorer(spec.bertscore, layers=spec.bertscore_layers) if spec.bertscore else None
+        self._encoder = SentenceEncoder(spec.encoder) if spec.encoder else None
+
+    def measure(
+        self, rows: Sequence[tuple[RagAnswer, RagScore]], questions: Sequence[RagQuestion]
+    ) -> list[tuple[RagAnswer, RagScore]]:
+        """The rows with their similarities: that to the first reference. What failed has none."""
+        references = {one.id: one.references[0] for one in questions if one.references}
+        told = [at for at, (row, _) in enumerate(rows) if row.outcome != "failed" and row.question_id in references]
+        answers = [rows[at][0].answer for at in told]
+        wanted = [references[rows[at][0].question_id] for at in told]
+        measured = list(rows)
+        for at, score in zip(told, self._scored([rows[at][1] for at in told], answers, wanted), strict=True):
+            measured[at] = (rows[at][0], score)
+        return measured
+
+    def _scored(self, scores: list[RagScore], answers: list[str], references: list[str]) -> list[RagScore]:
+        if self._scorer and scores:
+            measures = self._scorer.measures(answers, references)
+            scores = [
+                replace(score, bert_precision=precision, bert_recall=recall, bert_f1=f1)
+                for score, (precision, recall, f1) in zip(scores, measures, strict=True)
+            ]
+        if self._encoder and scores:
+            cosines = np.einsum("nd,nd->n", self._encoder.encode(answers), self._encoder.encode(references))
+            scores = [
+                replace(score, embedding_similarity=float(cosine))
+                for score, cosine in zip(scores, cosines, strict=True)
+            ]
+        return scores
+
+
+def answer_row(
+    question: RagQuestion,
+    way: Way,
+    model: str,
+    finding: RetrievalResult,
+    reply: RagReply,
+    tools: JobTools,
+    cost: Callable[[Response], float],
+) -> RagAnswer:
+    """Its times are those of the models and of the work itself, without waiting; what a step asks goes out together."""
+    asked = [*finding.rewritten, *finding.scored, *([reply.response] if reply.response else [])]
+    return RagAnswer(
+        question_id=question.id,
+        strategy=way.strategy,
+        postprocess=way.postprocess,
+        model=model,
+        searches=[search.text for search in finding.searches],
+        candidates=[one.chunk.id for one in finding.candidates],
+        candidate_titles=[one.chunk.title for one in finding.candidates],
+        contexts=[one.chunk.id for one in finding.contexts],
+        context_texts=[one.chunk.text for one in finding.contexts],
+        answer=reply.read.text,
+        citations=reply.read.citations,
+        outcome="failed" if reply.reason else "refused" if reply.read.refused else "answered",
+        reason="; ".join(filter(None, [reply.reason, *finding.missing])),
+        requests=len(asked),
+        prompt_tokens=sum(one.prompt_tokens for one in asked),
+        completion_tokens=sum(one.completion_tokens for one in asked),
+        cost=sum(map(cost, asked)),
+        rewrite_s=_longest(finding.rewritten),
+        search_s=tools.search_s,
+        postprocess_s=tools.rerank_s + _longest(finding.scored),
+        answer_s=reply.response.latency_s if reply.response else 0.0,
+    )
+
+
+async def score_row(question: RagQuestion, row: RagAnswer, tools: JobTools) -> RagScore:
+    """The row's measures, but for those that need a local model (`similarity`)."""
+    score = RagScore(row.question_id, question.cluster, row.strategy, row.postprocess, row.model)
+    score.title_rank = title_rank(row.candidate_titles, question.title)
+    if row.outcome != "failed":
+        score.token_f1 = token_f1(row.answer, question.references)
+    responses = await tools.ask("judge", context_calls(question, row.context_texts))
+    return with_verdicts(score, question, row.context_texts, responses)
+
+
+def failed_for_now(row: RagAnswer, score: RagScore) -> bool:
+    """Whether something failed that asking again may cure."""
+    return any(TRANSIENT in reason for reason in (row.reason, *score.unscored))
+
+
+def _longest(responses: Iterable[Response]) -> float:
+    return max((response.latency_s for response in responses), default=0.0)
+
+
+@dataclass(frozen=True, slots=True)
+class RagParts(PartFiles):
+    """Reads and writes the parts of one comparison."""
+
+    code_version: ClassVar[str] = CODE_VERSION
+
+    def split(self, rows: Iterable[RagQuestion | Reject]) -> range:
+        """Write the questions down, part by part, and the rejects; returns the parts' numbers."""
+        return self.cut("questions", rows, RagQuestion, QUESTIONS_PER_PART)
+
+    def questions(self, part: int) -> list[RagQuestion]:
+        return self.read("questions", part, RagQuestion)
+
+    def states(self, part: Part) -> list[QuestionState]:
+        return [QuestionState(question) for question in self.questions(part.number)]
+
+    def write_states(self, part: int, states: Sequence[QuestionState]) -> None:
+        """Write what was made of a part. It is made again by the next start if anything failed for now."""
+        rows = [row for state in states for row in state.answers]
+        self.write("title_ranks", part, [rank for state in states for rank in state.ranks], TitleRank)
+        self.write("answers", part, [row for row, _ in rows], RagAnswer)
+        self.write("scores", part, [score for _, score in rows], RagScore)
+        if not any(failed_for_now(*row) for row in rows):
+            self.mark("", part)

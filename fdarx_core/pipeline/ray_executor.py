@@ -1,0 +1,302 @@
+"""The executor that runs stages on Ray: a single stage as a Ray Data flow, several as tasks and actors."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections import deque
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+import ray
+
+from fdarx_core.llm import Baseline
+from fdarx_core.pipeline import metrics
+from fdarx_core.pipeline.actor_pool import ActorPool, map_pool
+from fdarx_core.pipeline.asking import AskProgress, AskSession, ClientPool
+from fdarx_core.pipeline.control import RunControl, WorkerControl, beside_driver
+from fdarx_core.pipeline.executor import Executor, PartResult, Work, describe
+from fdarx_core.pipeline.planning import Planned, Tally
+from fdarx_core.pipeline.ray_data import stream_parts
+from fdarx_core.pipeline.steps import AskBaseline, Part, Resource, Stage, Step, cut_steps, run_steps
+from fdarx_core.storage import Location
+
+Item = TypeVar("Item")
+Result = TypeVar("Result")
+
+_LOG = logging.getLogger(__name__)
+
+_POLL_S = 1.0
+"""How often models that are not ready yet are looked at."""
+
+_TASK_CPUS_BESIDE_ACTORS = 0.8
+"""CPUs of a task while actors hold resources: as many tasks as there are CPUs fit beside what the actors take."""
+
+
+class RayExecutor(Executor):
+    """Runs on the Ray instance that this process is connected to."""
+
+    name = "ray"
+
+    def __init__(self) -> None:
+        self._control: RunControl | None = None
+
+    def run(self, work: Work) -> Iterator[PartResult]:
+        self._control = RunControl() if work.clients.asks or work.resources else None
+        if work.isolated or work.resources or len(work.stages) != 1:
+            yield from _Scheduler(work, self._control, self.cpus).run()
+        else:
+            [(stage, parts)] = work.stages
+            try:
+                yield from stream_parts(work, stage, parts, self._control.name if self._control else "")
+            except Exception:
+                ended = self._control.ended_by() if self._control else ""
+                if not ended:
+                    raise
+                yield PartResult(stage.name, None, ended=ended)
+
+    def plan(self, work: Work) -> Iterator[list[Planned]]:
+        parts = [(stage, part) for stage, listed in work.stages for part in listed]
+        if work.resources:
+            control = self._control = RunControl()
+            worker = _ask_worker(work, control, sum(stage.window for stage, _ in work.stages))
+            window = max(stage.window for stage, _ in work.stages)
+            yield from _in_window(lambda item: worker.plan.remote(*item), parts, window)
+            ray.get(worker.close.remote())
+        else:
+            yield from self.map(_Planner(work.rules, work.clients), parts)
+
+    def map(self, function: Callable[[Item], Result], items: Iterable[Item]) -> Iterator[Result]:
+        shared = ray.put(function)  # put once: it may bring much with it
+        yield from _in_window(lambda item: _APPLY.remote(shared, item), items, 2 * self.cpus)
+
+    def map_resource(self, resource: Resource, method: str, items: Iterable[Any]) -> Iterator[Any]:
+        yield from map_pool(resource, method, items)
+
+    def count(self, metric: str, by: float, tags: Mapping[str, str]) -> None:
+        metrics.add(metric, by, tags)
+
+    @property
+    def gpus(self) -> int:
+        return cluster_has("GPU")
+
+    @property
+    def cpus(self) -> int:
+        return max(1, cluster_has("CPU"))
+
+    def asking(self) -> AskProgress | None:
+        return self._control.progress() if self._control else None
+
+    def stop_asking(self) -> None:
+        if self._control:
+            self._control.stop()
+
+    def await_stopped(self, bound_s: float = 30.0) -> None:
+        if self._control:
+            self._control.await_stopped(bound_s)
+
+
+class AskWorker:
+    """A Ray actor, of which a run has one: limits and the store are shared because they are its own.
+
+    The parts that it has in progress don't wait for each other. It owns the actors that hold resources.
+    """
+
+    def __init__(
+        self,
+        clients: ClientPool,
+        responses: Location,
+        rules: Baseline,
+        resources: Mapping[str, Resource],
+        control: str,
+    ) -> None:
+        self._clients, self._rules = clients, rules
+        self._resources, self._pools = resources, dict[str, ActorPool]()
+        watch = metrics.AskMetrics(responses.parent.name)
+        self._session = AskSession(clients, responses, rules, WorkerControl(control), self._call, watch)
+
+    async def run(self, steps: Sequence[Step[Any]], states: Sequence[Any]) -> tuple[Sequence[Any], str]:
+        """Return the states after these steps, and why asking ended early, or ""."""
+        ended = await self._session.run(steps, states)
+        return ([] if ended else states), ended
+
+    async def plan(self, stage: Stage[Any], part: Part) -> list[Planned]:
+        """Return what a part would ask, without asking."""
+        tally = Tally(self._rules, self._clients.models)
+        await self._session.plan(stage.steps, stage.read(part), tally)
+        return tally.planned
+
+    async def close(self) -> None:
+        """Stop reporting to the driver, and close connections."""
+        await self._session.close()
+
+    async def _call(self, resource: str, method: str, *arguments: Any) -> Any:
+        if resource not in self._pools:
+            self._pools[resource] = ActorPool(self._resources[resource])
+        return await self._pools[resource].call(method, *arguments)
+
+
+@dataclass(slots=True)
+class _Queue:
+    """The parts of one stage that are still to be made. `ended` says what ended the stage."""
+
+    stage: Stage[Any]
+    parts: deque[Part]
+    asking: Sequence[Step[Any]]
+    reference: Any
+    ended: str = ""
+    in_flight: int = 0
+
+    @property
+    def waiting(self) -> bool:
+        return bool(self.parts) and not self.ended
+
+
+class _Scheduler:
+    """Runs stages side by side, each at its own speed: none waits for another."""
+
+    def __init__(self, work: Work, control: RunControl | None, cpus: int) -> None:
+        self._work, self._control, self._cpus = work, control, cpus
+        self._models = frozenset(work.clients.models)
+        # Stages and the store are put once: they may bring much with them, such as answers or an index of responses.
+        self._queues = [
+            _Queue(stage, deque(parts), cut_steps(stage.steps, self._models).asking, ray.put(stage))
+            for stage, parts in work.stages
+        ]
+        self._answer = ray.put(AskBaseline(work.rules, work.store))
+        self._task_cpus = _TASK_CPUS_BESIDE_ACTORS if work.resources else 1.0
+        self._worker: Any = None
+
+    def run(self) -> Iterator[PartResult]:
+        """Yield each part as it ends, and now and then a result without a part while models are not ready."""
+        asking = [queue for queue in self._queues if queue.asking]
+        if asking and self._control:
+            self._worker = _ask_worker(self._work, self._control, sum(queue.stage.window for queue in asking))
+        in_flight: dict[Any, tuple[_Queue, int]] = {}
+        while True:
+            self._tend()
+            for queue in self._queues:
+                while queue.waiting and self._work.gate.ready(queue.stage) and queue.in_flight < self._window(queue):
+                    part = queue.parts.popleft()
+                    in_flight[self._submit(queue, part)] = (queue, part.number)
+                    queue.in_flight += 1
+            held_up = any(queue.waiting and not self._work.gate.ready(queue.stage) for queue in self._queues)
+            if not (in_flight or held_up):
+                break
+            yield self._next(in_flight, _POLL_S if held_up else None)
+        if self._worker is not None:
+            ray.get(self._worker.close.remote())
+
+    def _tend(self) -> None:
+        gate = self._work.gate
+        gate.tend([queue.stage for queue in self._queues if queue.waiting or queue.in_flight])
+        for queue in self._queues:
+            if queue.waiting:
+                queue.ended = gate.failed(queue.stage)
+
+    def _window(self, queue: _Queue) -> int:
+        return queue.stage.window if queue.asking else max(2, self._cpus)
+
+    def _next(self, in_flight: dict[Any, tuple[_Queue, int]], within_s: float | None) -> PartResult:
+        if not in_flight:
+            time.sleep(within_s or 0)
+            return PartResult("", None)
+        done, _ = ray.wait(list(in_flight), num_returns=1, timeout=within_s)
+        if not done:
+            return PartResult("", None)
+        queue, number = in_flight.pop(done[0])
+        queue.in_flight -= 1
+        account, ended = self._outcome(queue.stage, done[0])
+        queue.ended = queue.ended or ended
+        return PartResult(queue.stage.name, number, account, ended)
+
+    def _outcome(self, stage: Stage[Any], ready: Any) -> tuple[Any, str]:
+        try:
+            account, ended = ray.get(ready)
+        except ray.exceptions.RayError as error:
+            if not self._work.isolated:
+                raise
+            _LOG.error("%s failed: %s", stage.name, error)
+            return None, describe(stage, error)
+        return account, ended
+
+    def _submit(self, queue: _Queue, part: Part) -> Any:
+        begin, end, make = (task.options(num_cpus=self._task_cpus) for task in (_BEGIN, _END, _MAKE))
+        if not queue.asking:
+            return make.remote(queue.reference, part, self._answer)
+        states = begin.remote(queue.reference, part, self._models, self._answer)
+        asked = self._worker.run.remote(queue.asking, states)
+        return end.remote(queue.reference, part.number, asked, self._models, self._answer)
+
+
+@dataclass(frozen=True, slots=True)
+class _Planner:
+    """Plans the parts of a stage without resources."""
+
+    rules: Baseline
+    clients: ClientPool
+
+    def __call__(self, item: tuple[Stage[Any], Part]) -> list[Planned]:
+        stage, part = item
+        tally = Tally(self.rules, self.clients.models)
+        run_steps(stage.steps, stage.read(part), tally)
+        return tally.planned
+
+
+def _begin(stage: Stage[Any], part: Part, models: Collection[str], answer: AskBaseline) -> Sequence[Any]:
+    return run_steps(cut_steps(stage.steps, models).before, stage.read(part), answer)
+
+
+def _end(
+    stage: Stage[Any], number: int, asked: tuple[Sequence[Any], str], models: Collection[str], answer: AskBaseline
+) -> tuple[Any, str]:
+    """Nothing is written of a part that asking ended in: it is made again."""
+    states, ended = asked
+    if ended:
+        return None, ended
+    return stage.write(number, run_steps(cut_steps(stage.steps, models).after, states, answer)), ""
+
+
+def _make(stage: Stage[Any], part: Part, answer: AskBaseline) -> tuple[Any, str]:
+    return stage.write(part.number, run_steps(stage.steps, stage.read(part), answer)), ""
+
+
+def _apply(function: Callable[[Item], Result], item: Item) -> Result:
+    return function(item)
+
+
+_BEGIN: Any = ray.remote(_begin)
+_END: Any = ray.remote(_end)
+_MAKE: Any = ray.remote(_make)
+_APPLY: Any = ray.remote(_apply)
+
+
+def _ask_worker(work: Work, control: RunControl, concurrency: int) -> Any:
+    actor: Any = ray.remote(AskWorker)
+    bounds = {"max_restarts": 4, "max_task_retries": 4, "max_concurrency": concurrency}
+    made = actor.options(num_cpus=0, label_selector=beside_driver(), **bounds)
+    return made.remote(work.clients, work.store.root, work.rules, work.resources, control.name)
+
+
+def _in_window(submit: Callable[[Item], Any], items: Iterable[Item], window: int) -> Iterator[Any]:
+    """Yield what `submit` makes of each item, a Ray reference, as values in the order in which they are ready; at most
+    `window` are on their way at once, so that neither items nor values pile up."""
+    in_flight: list[Any] = []
+    for item in items:
+        in_flight.append(submit(item))
+        if len(in_flight) >= window:
+            yield _ready(in_flight)
+    while in_flight:
+        yield _ready(in_flight)
+
+
+def _ready(in_flight: list[Any]) -> Any:
+    [done], in_flight[:] = ray.wait(in_flight, num_returns=1)
+    return ray.get(done)
+
+
+def cluster_has(resource: str) -> int:
+    """Return how many of a resource, CPU or GPU, the cluster has now."""
+    resources: dict[str, float] = ray.cluster_resources()  # type: ignore[no-untyped-call]
+    return int(resources.get(resource, 0))

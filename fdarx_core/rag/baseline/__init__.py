@@ -1,1 +1,0 @@
-"""The rules by which the `baseline` endpoint rewrites questions, scores passages and answers: words, no model."""

@@ -1,0 +1,241 @@
+"""The public interface of an index: search it and answer questions from it, in this process."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Collection, Coroutine, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import cached_property
+from os import PathLike, fspath
+from typing import Any, TypeVar
+
+from fdarx_core.llm import Model, Unparsable
+from fdarx_core.llm.model import BASELINE
+from fdarx_core.rag.flow import (
+    CANDIDATES,
+    CONTEXTS,
+    POSTPROCESSORS,
+    RagConfig,
+    answer_question,
+    context_budget,
+    retrieve_contexts,
+)
+from fdarx_core.rag.search import Role, SearchQuery, TaskCall, available_retrievers, encode_queries, search_index
+from fdarx_core.rag.strategies import ABLATIONS, STRATEGIES
+from fdarx_core.records import Response, SearchHit
+from fdarx_core.retrieval.encoders import Reranker, SentenceEncoder, Vectors
+from fdarx_core.retrieval.index import ChunkFilter, IndexReader
+from fdarx_core.retrieval.models import ModelDirectories
+from fdarx_core.retrieval.retrievers import (
+    RERANK_SUFFIX,
+    Retriever,
+    get_retriever,
+    load_reranker,
+    needs_reranker,
+)
+from fdarx_core.storage import Location
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """An answer with its sources.
+
+    Attributes:
+        text: the answer; [n] cites the n-th of `contexts`, counted from 1.
+        citations: the hits that the answer cites, in order of first mention.
+        contexts: the hits that the answer was made from.
+        refused: whether the answer says that the contexts do not answer the question.
+        model: the name of the model that answered.
+    """
+
+    text: str
+    citations: list[SearchHit]
+    contexts: list[SearchHit]
+    refused: bool
+    model: str
+
+
+class Index:
+    """A search index, open for questions. Make one with `fdarx index`, and open it with `Index.open`.
+
+        index = Index.open("INDEX")
+        for hit in index.search("What is the maximum daily dose?", k=3):
+            print(hit.score, hit.set_id, hit.text)
+        print(index.answer("What is the maximum daily dose?").text)
+
+    Attributes:
+        reader: the version of the index that is open; a newer one needs another `open`.
+        retrievers: the names of the retrievers that can search the index on this machine.
+        notice: why some retrievers are missing, else "".
+    """
+
+    def __init__(self, reader: IndexReader, directories: ModelDirectories) -> None:
+        self.reader = reader
+        self.retrievers, self.notice = available_retrievers(reader, directories)
+        self._directories = directories
+
+    @classmethod
+    def open(
+        cls,
+        path: str | PathLike[str] | Location,
+        *,
+        version: str | None = None,
+        cosine_model: str | None = None,
+        reranker_model: str | None = None,
+    ) -> Index:
+        """Open an index.
+
+        Args:
+            path: its folder, on disk or s3://.
+            version: the name of an older version; by default the current one.
+            cosine_model: the directory of the embedding model that made the vectors; not needed for an index of words
+                only, or where the index was made with the installed package of all-MiniLM-L6-v2.
+            reranker_model: the directory of a BGE reranker, for retrievers `NAME+rerank`.
+
+        Raises IndexMissing, IndexDamaged, ModelMissing where the given embedding model cannot be used, and
+        IndexConflict where it is not the index's.
+        """
+        place = path if isinstance(path, Location) else Location(fspath(path))
+        directories = ModelDirectories(cosine=cosine_model, reranker=reranker_model)
+        return cls(IndexReader.open(place, version=version), directories)
+
+    def __len__(self) -> int:
+        """Return the number of chunks."""
+        return len(self.reader)
+
+    def search(
+        self,
+        question: str,
+        k: int = CONTEXTS,
+        *,
+        retriever: str | Retriever | None = None,
+        drug: str = "",
+        set_id: str = "",
+        title: str = "",
+        exclude: Collection[str] = (),
+    ) -> list[SearchHit]:
+        """Return the k best chunks for a question, best first.
+
+        A question that names drugs of the index's labels finds their chunks only, unless a filter is given.
+
+        Args:
+            question: the question, or any text.
+            k: how many hits to return; fewer where fewer chunks pass the filter or share a word with the question.
+            retriever: one of `retrievers`, also as `NAME+rerank`, or a retriever; by default hybrid where the index
+                has vectors and their embedding model is there, else bm25.
+            drug: return only chunks of this drug's labels.
+            set_id: return only chunks of the label with this set id.
+            title: return only chunks of the document with this title.
+            exclude: ids, titles or sources of documents to leave out.
+
+        Raises ValueError for a retriever that cannot search the index, and for k below 1.
+        """
+        filter = ChunkFilter(drug, set_id, title, tuple(exclude))
+        [hits] = self.search_many([SearchQuery(question, k, is_question=True)], filter, k, retriever)
+        return hits
+
+    def search_many(
+        self, queries: Sequence[SearchQuery], filter: ChunkFilter, k: int, retriever: str | Retriever | None = None
+    ) -> list[list[SearchHit]]:
+        """Return the k best chunks for each query; see `search`."""
+        found = self._retriever(retriever)
+        vectors = self.encode(queries) if found.encoders else None
+        return search_index(self.reader, queries, filter, k, found, vectors)
+
+    def encode(self, queries: Sequence[SearchQuery]) -> Vectors:
+        """Return the vectors of the queries, shape (queries, dimensions)."""
+        return encode_queries(self._encoder, queries)
+
+    def answer(
+        self,
+        question: str,
+        *,
+        model: Model | str = BASELINE,
+        k: int = CONTEXTS,
+        strategy: str = "question",
+        postprocess: str = "none",
+        retriever: str | Retriever | None = None,
+        drug: str = "",
+        set_id: str = "",
+        title: str = "",
+        exclude: Collection[str] = (),
+    ) -> Answer:
+        """Answer a question from the k best chunks, with citations.
+
+        Args:
+            question: the question.
+            model: the model that answers, and that writes queries and scores where strategy or post-processing ask for
+                it; by default the built-in rules, which quote sentences and are no language model.
+            k: how many chunks the answer is made from.
+            strategy: what to search with, a name of `fdarx_core.rag.strategies`.
+            postprocess: how candidates are ordered: none, score (by the model) or rerank (needs `reranker_model`).
+            retriever, drug, set_id, title, exclude: as for `search`.
+
+        Raises ValueError for unknown names, Unparsable where the model's reply cannot be used, and what `Model` raises.
+        """
+        strategies = STRATEGIES | ABLATIONS
+        if strategy not in strategies:
+            raise ValueError(f"there is no strategy {strategy!r}; known are {', '.join(strategies)}")
+        filter = ChunkFilter(drug, set_id, title, tuple(exclude))
+        if postprocess not in POSTPROCESSORS:
+            raise ValueError(f"there is no post-processing {postprocess!r}; known are {', '.join(POSTPROCESSORS)}")
+        model = Model(model) if isinstance(model, str) else model
+        budget = context_budget(model.config)
+        config = RagConfig(strategies[strategy], postprocess, max(k, CANDIDATES), k, budget, filter)
+        backend = _LocalBackend(self, model, self._retriever(retriever))
+        return _run(self._answer(question, config, backend))
+
+    async def _answer(self, question: str, config: RagConfig, backend: _LocalBackend) -> Answer:
+        result = await retrieve_contexts(question, config, backend)
+        reply = await answer_question(question, result, backend)
+        if reply.reason:
+            reason, _, detail = reply.reason.partition(": ")
+            raise Unparsable(reason, detail)
+        cited = [result.contexts[number - 1] for number in reply.read.citations]
+        return Answer(reply.read.text, cited, result.contexts, reply.read.refused, backend.model.name)
+
+    def _retriever(self, retriever: str | Retriever | None) -> Retriever:
+        if retriever is None:
+            retriever = "hybrid" if "hybrid" in self.retrievers else "bm25"
+        if not isinstance(retriever, str):
+            return retriever
+        if retriever.removesuffix(RERANK_SUFFIX) not in self.retrievers:
+            raise ValueError(f"no retriever {retriever!r} here; there are {', '.join(self.retrievers)}. {self.notice}")
+        return get_retriever(retriever, self.reranker if needs_reranker(retriever) else None)
+
+    @cached_property
+    def reranker(self) -> Reranker:
+        """The cross-encoder, loaded at its first use. Raises ModelMissing."""
+        return load_reranker(self._directories)
+
+    @cached_property
+    def _encoder(self) -> SentenceEncoder:
+        info = self.reader.manifest.encoder
+        return SentenceEncoder(self._directories.of("cosine"), instruction=info.instruction if info else None)
+
+
+@dataclass(frozen=True, slots=True)
+class _LocalBackend:
+    """The backend of question answering in this process."""
+
+    index: Index
+    model: Model
+    retriever: Retriever
+
+    async def ask(self, role: Role, calls: Sequence[TaskCall]) -> list[Response]:
+        return await self.model.respond_async(calls)
+
+    async def search(self, queries: Sequence[SearchQuery], filter: ChunkFilter, k: int) -> list[list[SearchHit]]:
+        return self.index.search_many(queries, filter, k, self.retriever)
+
+    async def rerank(self, question: str, texts: Sequence[str]) -> list[float]:
+        return self.index.reranker.score([(question, text) for text in texts])
+
+
+def _run(work: Coroutine[Any, Any, T]) -> T:
+    """Run a coroutine to its end, also where an event loop is running already, as in a notebook."""
+    with ThreadPoolExecutor(1) as thread:
+        return thread.submit(asyncio.run, work).result()

@@ -1,0 +1,215 @@
+"""Judging the contexts of an answer against the reference answer. Source: Ragas.
+
+The baseline judge is made of rules, and is no language model: a text supports a statement where the statement's words
+stand close together. On 60 official questions on FDA guidelines these rules found every chunk that has the answer word
+for word, and called 1 in 25 of the chunks useful that BM25 found for the same questions in other guidelines. They miss
+a free paraphrase.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from functools import lru_cache
+from itertools import pairwise
+from typing import Any
+
+from fdarx_core.baseline.sentences import split_sentences
+from fdarx_core.baseline.stems import sentence_terms, term_weight, terms
+from fdarx_core.baseline.tokens import words_of
+from fdarx_core.llm import Reply, Task, Unparsable, source_digest
+from fdarx_core.rag.metrics import context_precision, context_recall
+from fdarx_core.rag.search import TaskCall
+from fdarx_core.records import RagQuestion, RagScore, Response
+
+LEAST_COVERED = 0.6
+"""Share of a statement's terms, by weight, that two neighbouring sentences must have, its numbers all included."""
+LEAST_NEW = 0.5
+"""The same for the terms that the question does not have: repeating the question is no answer."""
+LEAST_WEIGHT = 3
+"""Weight of a statement's terms below which it says too little to be checked: "Yes.", a number, a heading."""
+
+
+class UsefulContextReply(Reply):
+    """The verdict on one context, after its reason."""
+
+    reason: str
+    useful: bool
+
+
+class StatementVerdict(Reply):
+    """The verdict on the statement of this number, counted from 1."""
+
+    statement: int
+    reason: str
+    attributed: bool
+
+
+class ReferenceStatementsReply(Reply):
+    """One verdict for each statement."""
+
+    verdicts: list[StatementVerdict]
+
+
+def find_support(statement: str, text: str, question: str) -> str:
+    """Return the first one or two sentences of the text that support the statement, "" where none do."""
+    wanted = terms(statement)
+    new = wanted - terms(question)
+    passages = _sentences_and_pairs(text)
+    return next((shown for shown, present in passages if _covers(wanted, present) and _adds(new, present)), "")
+
+
+def checkable_statements(reference: str) -> list[str]:
+    """Return the reference's sentences that say enough to be checked; the whole reference where none does."""
+    found = [one for one in split_sentences(reference) if term_weight(terms(one)) >= LEAST_WEIGHT]
+    return found or [reference]
+
+
+def _covers(wanted: frozenset[str], present: frozenset[str]) -> bool:
+    missing = wanted - present
+    if any(term[0].isdigit() for term in missing):
+        return False
+    return bool(wanted) and term_weight(missing) <= (1 - LEAST_COVERED) * term_weight(wanted)
+
+
+def _adds(new: frozenset[str], present: frozenset[str]) -> bool:
+    return term_weight(new & present) >= LEAST_NEW * term_weight(new)
+
+
+@lru_cache(maxsize=256)
+def _sentences_and_pairs(text: str) -> tuple[tuple[str, frozenset[str]], ...]:
+    """Return each sentence, then each pair of neighbours, with its terms."""
+    found = sentence_terms(text)
+    pairs = [(f"{one} {other}", first | second) for (one, first), (other, second) in pairwise(found)]
+    return (*found, *pairs)
+
+
+def judge_useful_by_rules(slots: Mapping[str, Any]) -> UsefulContextReply:
+    """Call a context useful where it supports a statement of the reference."""
+    question, context = str(slots["question"]), str(slots["context"])
+    found = (find_support(one, context, question) for one in checkable_statements(str(slots["reference"])))
+    support = next(filter(None, found), "")
+    reason = support or "No two sentences hold a statement of the reference."
+    return UsefulContextReply(reason=reason, useful=bool(support))
+
+
+def judge_statements_by_rules(slots: Mapping[str, Any]) -> ReferenceStatementsReply:
+    """Attribute a statement to the contexts where one of them supports it."""
+    question, contexts = str(slots["question"]), [str(text) for text in slots["contexts"]]
+    verdicts = []
+    for number, statement in enumerate(slots["statements"], 1):
+        found = (find_support(str(statement), text, question) for text in contexts)
+        support = next(filter(None, found), "")
+        reason = support or "No two sentences hold it."
+        verdicts.append(StatementVerdict(statement=number, reason=reason, attributed=bool(support)))
+    return ReferenceStatementsReply(verdicts=verdicts)
+
+
+JUDGE_USEFUL_CONTEXT = Task.load("judge_useful_context", UsefulContextReply, judge_useful_by_rules)
+"""Whether a context helps to arrive at the reference answer. Source: Ragas, context precision with a reference."""
+JUDGE_REFERENCE_STATEMENTS = Task.load(
+    "judge_reference_statements", ReferenceStatementsReply, judge_statements_by_rules
+)
+"""Which statements of the reference answer the contexts support. Source: Ragas, context recall."""
+JUDGE_TASKS: dict[str, Task[Any]] = {task.name: task for task in (JUDGE_USEFUL_CONTEXT, JUDGE_REFERENCE_STATEMENTS)}
+JUDGE_RULES_VERSION = source_digest("fdarx_core.rag.judging", "fdarx_core.baseline")
+"""The state of the rules by which the baseline answers these tasks: `Baseline(JUDGE_TASKS, JUDGE_RULES_VERSION)`."""
+
+
+def context_calls(question: RagQuestion, contexts: Sequence[str]) -> list[TaskCall]:
+    """Return all that a judge is asked about the contexts of one answer; `apply_verdicts` takes the responses.
+
+    References are alternatives, of which the first is used. Nothing is asked without contexts or references.
+    """
+    if not contexts or not question.references:
+        return []
+    reference = question.references[0]
+    return [
+        *precision_calls(question.question, reference, contexts),
+        *recall_calls(question.question, reference, contexts),
+    ]
+
+
+def apply_verdicts(
+    score: RagScore, question: RagQuestion, contexts: Sequence[str], responses: Sequence[Response]
+) -> RagScore:
+    """Return the score with context precision and recall, from the responses to `context_calls`.
+
+    A metric for which a verdict is missing stays None, and `unscored` says why. Without contexts both metrics are 0.
+    Raises ValueError for fewer or more responses.
+    """
+    calls = context_calls(question, contexts)
+    if len(responses) != len(calls):
+        raise ValueError(f"question {question.id}: {len(responses)} judge's responses to {len(calls)} requests")
+    if not question.references:
+        return score
+    statements = split_statements(question.references[0])
+    if not contexts:
+        return _with_recall(replace(score, context_precision=0.0), [False] * len(statements))
+    score = _with_precision(score, responses[: len(contexts)])
+    if not statements:
+        return score
+    try:
+        return _with_recall(score, read_statements(len(statements), responses[-1]))
+    except Unparsable as error:
+        return _unscored(score, "context_recall", error, len(statements))
+
+
+def precision_calls(question: str, reference: str, contexts: Sequence[str]) -> list[TaskCall]:
+    """Return a call for each context: whether it is useful."""
+    return [(JUDGE_USEFUL_CONTEXT, {"question": question, "reference": reference, "context": one}) for one in contexts]
+
+
+def recall_calls(question: str, reference: str, contexts: Sequence[str]) -> list[TaskCall]:
+    """Return one call about all statements of the reference, none where it states nothing."""
+    statements = split_statements(reference)
+    slots = {"question": question, "statements": statements, "contexts": list(contexts)}
+    return [(JUDGE_REFERENCE_STATEMENTS, slots)] if statements else []
+
+
+def split_statements(reference: str) -> list[str]:
+    """Return the reference's sentences that have a word, in order; a judge's reply names them by number, from 1."""
+    return [one for one in split_sentences(reference) if words_of(one)]
+
+
+def read_useful(responses: Sequence[Response]) -> list[bool | None]:
+    """Return the verdict on each context; None where the judge gave none."""
+    verdicts: list[bool | None] = []
+    for response in responses:
+        try:
+            verdicts.append(JUDGE_USEFUL_CONTEXT.parse(response).useful)
+        except Unparsable:
+            verdicts.append(None)
+    return verdicts
+
+
+def read_statements(statements: int, response: Response) -> list[bool]:
+    """Return for each of the statements whether it was attributed to the contexts.
+
+    Raises Unparsable as `Task.parse`, and with the reason wrong_statements where the verdicts are not one for each.
+    """
+    verdicts = JUDGE_REFERENCE_STATEMENTS.parse(response).verdicts
+    numbers = sorted(one.statement for one in verdicts)
+    if numbers != list(range(1, statements + 1)):
+        raise Unparsable("wrong_statements", f"verdicts on {numbers}, due were 1 to {statements}")
+    return [one.attributed for one in sorted(verdicts, key=lambda one: one.statement)]
+
+
+def _with_precision(score: RagScore, responses: Sequence[Response]) -> RagScore:
+    useful = []
+    for response in responses:
+        try:
+            useful.append(JUDGE_USEFUL_CONTEXT.parse(response).useful)
+        except Unparsable as error:
+            return _unscored(score, "context_precision", error)
+    return replace(score, useful=useful, context_precision=context_precision(useful))
+
+
+def _with_recall(score: RagScore, attributed: Sequence[bool]) -> RagScore:
+    recall = context_recall(attributed)
+    return replace(score, statements=len(attributed), attributed=sum(attributed), context_recall=recall)
+
+
+def _unscored(score: RagScore, metric: str, error: Unparsable, statements: int = 0) -> RagScore:
+    reasons = [*score.unscored, f"{metric}: {error.reason}: {error.detail}"]
+    return replace(score, unscored=reasons, statements=statements or score.statements)

@@ -1,0 +1,204 @@
+"""Searching an index for the queries of a strategy, and pooling what they find into one list of candidates."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Literal, Protocol, TypeAlias
+
+import numpy as np
+
+from fdarx_core.llm import Task
+from fdarx_core.records import Response, SearchHit
+from fdarx_core.retrieval.encoders import SentenceEncoder, Vectors, fingerprint
+from fdarx_core.retrieval.index import ChunkFilter, IndexReader
+from fdarx_core.retrieval.lexical import RankedList
+from fdarx_core.retrieval.models import ModelDirectories, ModelMissing, check_installed
+from fdarx_core.retrieval.retrievers import Retriever
+
+Role = Literal["hypothesis", "rewriter", "scorer", "answerer", "judge"]
+"""What a model is asked for: hypothetical answers (at best by a model tuned on the domain), other wordings of the
+question, a score for each chunk, the answer, a verdict on the answer."""
+
+TaskCall: TypeAlias = tuple[Task[Any], Mapping[str, Any]]
+"""A task and its slots."""
+
+_COMPARED_WORDS = 16
+
+
+@dataclass(frozen=True, slots=True)
+class SearchQuery:
+    """A text to search with.
+
+    Attributes:
+        text: the text.
+        share: how many of the candidates it contributes.
+        is_question: whether it is encoded as a question, with the encoder's instruction, or as a passage.
+    """
+
+    text: str
+    share: int
+    is_question: bool
+
+
+class RagBackend(Protocol):
+    """The models and the index behind question answering: deployments in the service, actors in a job."""
+
+    async def ask(self, role: Role, calls: Sequence[TaskCall]) -> list[Response]:
+        """Return the responses of the model that plays the role, in order."""
+        ...
+
+    async def search(self, queries: Sequence[SearchQuery], filter: ChunkFilter, k: int) -> list[list[SearchHit]]:
+        """Return the k best chunks for each query, best first."""
+        ...
+
+    async def rerank(self, question: str, texts: Sequence[str]) -> list[float]:
+        """Return how well each text answers the question; higher is better."""
+        ...
+
+
+class StreamingRagBackend(RagBackend, Protocol):
+    """A backend that can stream a reply, as a service does."""
+
+    def stream(self, role: Role, call: TaskCall) -> AsyncGenerator[str | Response, None]:
+        """Yield the text of the reply piece by piece, and at the end the whole response."""
+        ...
+
+
+def available_retrievers(index: IndexReader, directories: ModelDirectories) -> tuple[tuple[str, ...], str]:
+    """Return the retrievers that can search the index on this machine, and why some are missing, else "".
+
+    Loads no model. Raises ModelMissing where the given embedding model cannot be used, IndexConflict where it is not
+    the index's.
+    """
+    info = index.manifest.encoder
+    lexical = tuple(name for name in index.retrievers if not index.needs_vectors(name))
+    if info is None or index.notice:
+        return lexical, index.notice
+    try:
+        check_installed("cosine")
+        directory = directories.of("cosine")
+    except ModelMissing as error:
+        if directories.cosine is not None:
+            raise
+        return lexical, f"only retrievers by words search: {error}"
+    # the fingerprint is compared without loading the model, which takes seconds
+    index.check_encoder(replace(info, name=Path(directory).name, fingerprint=fingerprint(directory)))
+    return index.retrievers, ""
+
+
+def search_index(
+    index: IndexReader,
+    queries: Sequence[SearchQuery],
+    filter: ChunkFilter,
+    k: int,
+    retriever: str | Retriever,
+    vectors: Vectors | None,
+) -> list[list[SearchHit]]:
+    """Return the k best chunks for each query.
+
+    A query that names drugs of the index's labels returns only their chunks, unless the filter says otherwise: of 300
+    questions to a label, each among 699, BM25 put a passage of another drug's label first in 28 % without this rule.
+
+    Args:
+        index: the index to search.
+        queries: what to search for.
+        filter: which chunks may be returned.
+        k: how many chunks to return for each query.
+        retriever: a retriever, or its name.
+        vectors: what `encode_queries` gives, row by row; None for retrievers that need no vectors.
+
+    Raises ValueError for a retriever that cannot search this index.
+    """
+    rankings: list[RankedList] = []
+    for at, query in enumerate(queries):
+        vector = None if vectors is None else vectors[at : at + 1]
+        own = _filter_by_drugs(index, query, filter)
+        rankings += index.search([query.text], k, retriever=retriever, vectors=vector, filter=own)
+    chunks = iter(index.chunks([position for ranked in rankings for position, _ in ranked]))
+    return [[SearchHit(next(chunks), score, at) for _, score in ranked] for at, ranked in enumerate(rankings)]
+
+
+def _filter_by_drugs(index: IndexReader, query: SearchQuery, filter: ChunkFilter) -> ChunkFilter:
+    if filter.any_drug or filter.drug or filter.set_id or filter.title:
+        return filter
+    named = replace(filter, drugs=index.drugs_named(query.text))
+    return named if named.drugs and index.matching(named).any() else filter
+
+
+def encode_queries(encoder: SentenceEncoder, queries: Sequence[SearchQuery]) -> Vectors:
+    """Return the vectors of the queries, shape (queries, dimensions); questions are encoded with the instruction."""
+    vectors = np.empty((len(queries), encoder.dimensions), np.float32)
+    for is_question, encode in ((True, encoder.encode_questions), (False, encoder.encode)):
+        rows = [at for at, query in enumerate(queries) if query.is_question == is_question]
+        if rows:
+            vectors[rows] = encode([queries[at].text for at in rows])
+    return vectors
+
+
+def pool_candidates(found: Sequence[Sequence[SearchHit]], shares: Sequence[int]) -> list[SearchHit]:
+    """Merge the hits of several queries by taking turns; no chunk and no text (white space aside) comes twice.
+
+    A query whose next hit is already in the pool continues with the one after it, so that each query should find more
+    than its share. The places that a query cannot fill go to the others.
+
+    Args:
+        found: the hits of each query, best first.
+        shares: how many of the candidates each query contributes.
+
+    Returns:
+        The candidates, each with the number of the query that contributed it.
+
+    Raises ValueError where `found` and `shares` differ in length.
+    """
+    pool = _CandidatePool(found)
+    due = {query: share for query, (_, share) in enumerate(zip(found, shares, strict=True))}
+    candidates = list(pool.take_turns(due))
+    missing = sum(shares) - len(candidates)
+    return candidates + list(pool.take_turns(dict.fromkeys(due, sum(shares)), missing))
+
+
+class _CandidatePool:
+    """The hits of each query that have not been taken, and the ids and texts of those that have."""
+
+    def __init__(self, found: Sequence[Sequence[SearchHit]]) -> None:
+        self._hits = [iter(hits) for hits in found]
+        self._ids: set[str] = set()
+        self._texts: dict[tuple[str, ...], list[str]] = {}
+
+    def take_turns(self, due: dict[int, int], limit: int | None = None) -> Iterator[SearchHit]:
+        """Yield one hit of each query in turn, until each has contributed what is due or run dry, up to `limit`."""
+        due = {query: share for query, share in due.items() if share > 0}
+        count = 0
+        while due:
+            for query in list(due):
+                if count == limit:
+                    return
+                hit = self._next(query)
+                due[query] = 0 if hit is None else due[query] - 1
+                if not due[query]:
+                    del due[query]
+                if hit is not None:
+                    count += 1
+                    yield replace(hit, search=query)
+
+    def _next(self, query: int) -> SearchHit | None:
+        for hit in self._hits[query]:
+            if hit.chunk.id not in self._ids and self._is_new(hit.chunk.text):
+                self._ids.add(hit.chunk.id)
+                return hit
+        return None
+
+    def _is_new(self, text: str) -> bool:
+        """Compare with the texts that were taken; only texts that begin and end alike are compared as a whole."""
+        ends = (
+            *text.split(None, _COMPARED_WORDS)[:_COMPARED_WORDS],
+            *text.rsplit(None, _COMPARED_WORDS)[-_COMPARED_WORDS:],
+        )
+        alike = self._texts.setdefault(ends, [])
+        words = text.split() if alike else []
+        if any(words == other.split() for other in alike):
+            return False
+        alike.append(text)
+        return True

@@ -1,0 +1,68 @@
+"""The tasks that answering a question asks of models: texts to search with, a score for each chunk, the answer."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated, Any
+
+from pydantic import Field
+
+from fdarx_core.baseline.rag_answering import (
+    from_contexts,
+    hypothetical_answer,
+    made_up_passage,
+    other_questions,
+    relevance,
+)
+from fdarx_core.llm import Reply, Task, source_digest
+from fdarx_core.rag.judging import JUDGE_TASKS
+
+MORE = 3
+"""Other questions of a multiquery."""
+
+
+class MoreQuestionsReply(Reply):
+    """Other questions that ask for the same."""
+
+    questions: Annotated[list[Annotated[str, Field(min_length=1)]], Field(min_length=MORE, max_length=MORE)]
+
+
+class ScoreReply(Reply):
+    """A reason, then the score: a model that writes its reason first bases the score on it."""
+
+    reason: str
+    score: Annotated[int, Field(ge=1, le=10)]
+
+
+def more_questions_by_rules(slots: Mapping[str, Any]) -> MoreQuestionsReply:
+    """Return the baseline's reply."""
+    return MoreQuestionsReply(questions=other_questions(slots))
+
+
+def score_chunk_by_rules(slots: Mapping[str, Any]) -> ScoreReply:
+    """Return the baseline's reply."""
+    score, reason = relevance(slots)
+    return ScoreReply(reason=reason, score=score)
+
+
+HYPOTHETICAL_ANSWER = Task.load("hypothetical_answer", str, hypothetical_answer)
+"""An expert's answer from memory, to search with. Source: QA-RAG §2.3."""
+HYDE_PASSAGE = Task.load("hyde_passage", str, made_up_passage)
+"""A passage that would answer a question, to search with. Source: QA-RAG §3.4; Gao et al. 2022."""
+MORE_QUESTIONS = Task.load("more_questions", MoreQuestionsReply, more_questions_by_rules)
+"""Three other questions that ask for the same, to search with. Source: QA-RAG §3.4, multiquery questions."""
+SCORE_CHUNK = Task.load("score_chunk", ScoreReply, score_chunk_by_rules)
+"""How much a chunk helps to answer a question. Source: QA-RAG §2.4, the scoring agent."""
+ANSWER_WITH_CITATIONS = Task.load("answer_with_citations", str, from_contexts)
+"""The answer to a question from numbered contexts. Source: QA-RAG §2.5."""
+
+RAG_TASKS: dict[str, Task[Any]] = {
+    **{
+        task.name: task
+        for task in (HYPOTHETICAL_ANSWER, HYDE_PASSAGE, MORE_QUESTIONS, SCORE_CHUNK, ANSWER_WITH_CITATIONS)
+    },
+    **JUDGE_TASKS,
+}
+"""All tasks of answering questions and of judging answers, by name."""
+RAG_RULES_VERSION = source_digest("fdarx_core.baseline", "fdarx_core.rag.judging")
+"""The state of the baseline's rules: `Baseline(RAG_TASKS, RAG_RULES_VERSION)`."""

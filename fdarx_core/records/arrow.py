@@ -1,0 +1,79 @@
+"""Dataclass records to and from Arrow: the schema is read off the annotations, so a record is defined once."""
+
+from __future__ import annotations
+
+import dataclasses
+import types
+from collections.abc import Iterable, Iterator
+from functools import cache
+from typing import Any, TypeVar, Union, get_args, get_origin, get_type_hints
+
+import pyarrow as pa
+
+Record = TypeVar("Record")
+
+_PRIMITIVES: dict[type, pa.DataType] = {
+    str: pa.string(),
+    int: pa.int64(),
+    float: pa.float64(),
+    bool: pa.bool_(),
+}
+
+
+def _arrow_type(hint: Any) -> pa.DataType:
+    if hint in _PRIMITIVES:
+        return _PRIMITIVES[hint]
+    origin, args = get_origin(hint), get_args(hint)
+    if origin in (Union, types.UnionType):
+        return _arrow_type(next(arg for arg in args if arg is not type(None)))
+    if origin is list:
+        return pa.list_(_arrow_type(args[0]))
+    if origin is dict and args[0] is str and args[1] in _PRIMITIVES:
+        return pa.map_(pa.string(), _PRIMITIVES[args[1]])
+    if dataclasses.is_dataclass(hint):
+        return pa.struct(list(arrow_schema(hint)))  # type: ignore[arg-type]
+    raise TypeError(f"no Arrow type for {hint!r}; records hold str, int, float, bool, lists of them and flat records")
+
+
+@cache
+def _hints(record: type) -> dict[str, Any]:
+    """Reading them takes longer than a table of a few rows."""
+    return get_type_hints(record)
+
+
+@cache
+def arrow_schema(record: type) -> pa.Schema:
+    """The Arrow schema of a record class, one column a field, in the order of its definition."""
+    hints = _hints(record)
+    return pa.schema([(field.name, _arrow_type(hints[field.name])) for field in dataclasses.fields(record)])
+
+
+def to_table(rows: Iterable[Any], record: type) -> pa.Table:
+    """Records of one class as an Arrow table; an empty iterable gives an empty table with the right columns."""
+    kept = list(rows)
+    schema = arrow_schema(record)
+    columns = [pa.array([_plain(getattr(row, name)) for row in kept], schema.field(name).type) for name in schema.names]
+    return pa.Table.from_arrays(columns, schema=schema)
+
+
+def from_table(table: pa.Table, record: type[Record]) -> Iterator[Record]:
+    """The inverse of `to_table`. Columns the record does not know are ignored; missing ones take their defaults."""
+    hints = _hints(record)  # type: ignore[arg-type]
+    names = [field.name for field in dataclasses.fields(record) if field.name in table.column_names]  # type: ignore[arg-type]
+    nested = [name for name in names if get_origin(hints[name]) in (dict, list)]
+    for row in table.select(names).to_pylist():
+        yield record(**row | {name: _typed(row[name], hints[name]) for name in nested})
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, list) and value and dataclasses.is_dataclass(value[0]):
+        return [dataclasses.asdict(item) for item in value]
+    return value
+
+
+def _typed(value: Any, hint: Any) -> Any:
+    if get_origin(hint) is dict and value is not None:
+        return dict(value)
+    if get_origin(hint) is list and dataclasses.is_dataclass(get_args(hint)[0]):
+        return [get_args(hint)[0](**item) for item in value or []]
+    return value

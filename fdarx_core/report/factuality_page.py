@@ -1,0 +1,446 @@
+"""The page of a factuality run: summary, tables, figures and the answer viewer."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import zip_longest
+from math import isclose
+from typing import Any
+
+from fdarx_core.factuality.correlations import FULL
+from fdarx_core.factuality.figures import ALL, flag_metric
+from fdarx_core.factuality.tables import CONFIGURATIONS, joined
+from fdarx_core.records import Correlation, FactualityScore
+from fdarx_core.report.answer_viewer import (
+    BY_RULES,
+    EVIDENCE_NAMES,
+    GOLD_MEANINGS,
+    GOLD_NAMES,
+    VERDICTS,
+    FactualityResults,
+    ScoredAnswer,
+    ScoringMethod,
+    metric_name,
+    reason_name,
+    unscored_name,
+    viewer_payload,
+)
+from fdarx_core.report.charts import Bars, Interval, Series, intervals, stacked_bars
+from fdarx_core.report.page_engine import Cell, FigurePanel, duration, environment, readable, show
+from fdarx_core.report.samples import SeededSample
+from fdarx_core.report.wrong_answers import plural
+
+SHOWN = 200
+PER_KIND = 100
+"""Of a model; while answers are gone through, all these are in memory."""
+KINDS = ("flagged", "contradicted", "unsupported", "supported", "unscored", "no_claims")
+"""What an answer is picked as: by the first of these that holds."""
+
+ModelSetting = tuple[str, str]
+"""Model and setting."""
+
+
+@dataclass(slots=True)
+class AnswerTally:
+    """All answers of a scoring in counts; models in the order in which they came.
+
+    `answers` are counted by model and setting, `verdicts` (of claims) by these and the verdict, `reasons` are those of
+    claims without one, `without_fas` those of answers without FAS; `flagged` is answers with a safety flag.
+    """
+
+    answers: Counter[ModelSetting] = field(default_factory=Counter)
+    outcomes: Counter[str] = field(default_factory=Counter)
+    datasets: Counter[str] = field(default_factory=Counter)
+    verdicts: Counter[tuple[ModelSetting, str]] = field(default_factory=Counter)
+    reasons: Counter[str] = field(default_factory=Counter)
+    without_fas: Counter[str] = field(default_factory=Counter)
+    flagged: int = 0
+
+    @property
+    def models(self) -> list[str]:
+        return list(dict.fromkeys(model for model, _ in self.answers))
+
+    @property
+    def settings(self) -> list[str]:
+        """Those that have a name."""
+        return list(dict.fromkeys(setting for _, setting in self.answers if setting))
+
+    def of_verdict(self, verdict: str) -> int:
+        """Claims of all models."""
+        return sum(rows for (_, one), rows in self.verdicts.items() if one == verdict)
+
+    def add(self, one: ScoredAnswer) -> None:
+        """Counts it."""
+        place = one.answer.model, one.answer.setting
+        self.answers[place] += 1
+        self.outcomes[one.answer.outcome] += 1
+        self.datasets[one.answer.dataset] += 1
+        self.flagged += bool(one.flags)
+        if one.score.fas is None:
+            lacking = next((told for told in one.score.unscored if told.startswith("fas: ")), "fas: ")
+            self.without_fas[lacking] += 1
+        self.verdicts.update((place, verdict.verdict) for verdict in one.verdicts)
+        self.reasons.update(verdict.reason for verdict in one.verdicts if verdict.verdict == "unscored")
+
+
+def kind_of(score: FactualityScore) -> str:
+    """A name of `KINDS`: what a reader would most want to see comes first."""
+    found = {
+        "flagged": score.flags,
+        "contradicted": score.contradicted,
+        "unsupported": score.unsupported_claims,
+        "supported": score.supported,
+        "unscored": score.unscored_claims,
+    }
+    return next((kind for kind, rows in found.items() if rows), "no_claims")
+
+
+def collect(answers: Iterable[ScoredAnswer], seed: int) -> tuple[AnswerTally, list[ScoredAnswer]]:
+    """Goes through the answers once, and keeps up to `SHOWN` of them by a hash of seed and id.
+
+    Each model has the same share, within it each kind in turn; in the order of the kinds, flagged ones first.
+    """
+    tally, picks = AnswerTally(), SeededSample[ScoredAnswer](PER_KIND, seed)
+    for one in answers:
+        tally.add(one)
+        group = _group(one.answer.model, kind_of(one.score))
+        picks.offer(group, one.answer.id, lambda one=one: _alone(one))  # type: ignore[misc]
+    shares = [list(_in_turn([picks.of(_group(model, kind)) for kind in KINDS])) for model in tally.models]
+    picked = list(_in_turn(shares))[:SHOWN]
+    return tally, sorted(picked, key=lambda one: KINDS.index(kind_of(one.score)))
+
+
+def _alone(one: ScoredAnswer) -> ScoredAnswer:
+    """With its own passages only: it outlives the part of the run that it came in."""
+    wanted = {pair.evidence_id for pair in one.pairs}
+    return replace(one, evidence={name: row for name, row in one.evidence.items() if name in wanted})
+
+
+def _group(model: str, kind: str) -> str:
+    return f"{model}\x1f{kind}"
+
+
+def _in_turn(groups: Sequence[Sequence[ScoredAnswer]]) -> Iterator[ScoredAnswer]:
+    """The first of each group, then the second of each, and so on."""
+    for row in zip_longest(*groups):
+        yield from (one for one in row if one is not None)
+
+
+MISSING = "–"
+GOLD_COLOURS = ("#4477aa", "#d98b33")
+Named = tuple[str, Mapping[str, Correlation]]
+"""A row of a figure: its name, and its correlation by the measure of gold."""
+
+
+def shares(tally: AnswerTally) -> FigurePanel | None:
+    """How the claims of each model fared; None where no answer has a claim."""
+    kinds = [name for name in VERDICTS if tally.of_verdict(name)]
+    places = [place for place in tally.answers if any(tally.verdicts[place, kind] for kind in kinds)]
+    if not places:
+        return None
+    series = [
+        Series(VERDICTS[kind].name, VERDICTS[kind].colour, [tally.verdicts[place, kind] for place in places])
+        for kind in kinds
+    ]
+    drawn = stacked_bars([joined(*place) for place in places], series, "% of claims").update_layout(barnorm="percent")
+    drawn.update_traces(hovertemplate="%{y}<br>%{x:.1f} %<extra>%{fullData.name}</extra>")
+    return FigurePanel(
+        "verdicts",
+        "Verdicts on claims by model",
+        "Each bar is all claims of a model's answers, pooled. The tables give the mean over answers instead.",
+        drawn.update_xaxes(range=[0, 100], tickformat=".0f"),
+        ["Model", "Answers", "Claims", *(one.name for one in series)],
+        [_counted(place, tally, kinds) for place in places],
+        legend=[(f"{VERDICTS[kind].sign} {VERDICTS[kind].name}", VERDICTS[kind].colour) for kind in kinds],
+    )
+
+
+def by_metric(correlations: Sequence[Correlation], method: ScoringMethod) -> FigurePanel | None:
+    """ρ of each metric with gold over all answers; None where there is none."""
+    kept = [one for one in correlations if is_whole(one) and one.configuration == FULL and _near(one, method)]
+    return _exhibit(
+        "correlations",
+        "Rank correlation with gold factuality",
+        _rows(kept, lambda one: metric_name(one.metric)),
+        "Spearman's ρ over answers, with 95 % intervals: 0 says that a metric tells nothing of gold factuality. "
+        + " ".join(GOLD_MEANINGS.values()),
+    )
+
+
+def by_configuration(correlations: Sequence[Correlation], method: ScoringMethod) -> FigurePanel | None:
+    """ρ of FAS under each ablation; None where there is none but the full one."""
+    kept = [one for one in correlations if one.metric == "fas" and is_whole(one) and _near(one, method)]
+    return _exhibit(
+        "ablations",
+        "FAS with parts taken away",
+        _rows(kept, lambda one: CONFIGURATIONS.get(one.configuration, f"Judged by {one.configuration}")),
+        "Spearman's ρ of FAS with gold factuality: a single passage a claim; the reference, or the question, in place "
+        "of searched passages; another engine of entailment.",
+        least=2,
+    )
+
+
+def by_threshold(correlations: Sequence[Correlation]) -> FigurePanel | None:
+    """ρ of FAS at each threshold; None where there is but one."""
+    kept = [one for one in correlations if one.metric == "fas" and is_whole(one) and one.configuration == FULL]
+    kept.sort(key=lambda one: one.threshold)
+    return _exhibit(
+        "thresholds",
+        "FAS at other thresholds",
+        _rows(kept, lambda one: f"{one.threshold:.2g}"),
+        "Spearman's ρ of FAS with gold factuality where a verdict takes this probability.",
+        least=2,
+    )
+
+
+def _exhibit(name: str, title: str, rows: Sequence[Named], note: str, least: int = 1) -> FigurePanel | None:
+    golds = [gold for gold in GOLD_NAMES if any(gold in found for _, found in rows)]
+    if len(rows) < least or not golds:
+        return None
+    series = [
+        Bars(GOLD_NAMES[gold], GOLD_COLOURS[at], [_interval(found.get(gold)) for _, found in rows])
+        for at, gold in enumerate(golds)
+    ]
+    return FigurePanel(
+        name,
+        title,
+        note,
+        intervals([row for row, _ in rows], series, "Spearman's ρ"),
+        ["", *(part for gold in golds for part in (f"ρ, {GOLD_NAMES[gold]}", "95 %", "Answers", "Clusters"))],
+        [[row, *(part for gold in golds for part in _written(found.get(gold)))] for row, found in rows],
+        legend=[(one.name, one.colour) for one in series],
+    )
+
+
+def _rows(kept: Iterable[Correlation], name: Callable[[Correlation], str]) -> list[Named]:
+    """By name, in the order in which names come; those without a value are left out."""
+    rows: dict[str, dict[str, Correlation]] = {}
+    for one in kept:
+        if one.rho is not None:
+            rows.setdefault(name(one), {})[one.gold] = one
+    return list(rows.items())
+
+
+def is_whole(one: Correlation) -> bool:
+    """Over all answers, not a part of them."""
+    return (one.dataset, one.type, one.model) == (ALL, ALL, ALL)
+
+
+def _near(one: Correlation, method: ScoringMethod) -> bool:
+    return isclose(one.threshold, method.threshold)
+
+
+def _interval(one: Correlation | None) -> Interval:
+    return Interval(one.rho, one.low, one.high) if one else Interval(None)
+
+
+def _written(one: Correlation | None) -> list[Cell]:
+    if one is None or one.rho is None:
+        return [MISSING] * 4
+    ends = MISSING if one.low is None or one.high is None else f"{signed(one.low)} to {signed(one.high)}"
+    return [signed(one.rho), ends, one.rows, one.clusters]
+
+
+def signed(value: float) -> str:
+    """ "+0.12", "−0.12"."""
+    return f"{'+' if value > 0 else '−' if value < 0 else ''}{abs(value):.2f}"
+
+
+def _counted(place: ModelSetting, tally: AnswerTally, kinds: Sequence[str]) -> list[Cell]:
+    claims = [tally.verdicts[place, kind] for kind in kinds]
+    return [joined(*place), tally.answers[place], sum(claims), *claims]
+
+
+def sentences(results: FactualityResults, tally: AnswerTally) -> list[tuple[str, str]]:
+    """A heading and what is to be said under it."""
+    told = [
+        ("Scored", _scored(tally)),
+        ("Claims", _claims(results.method, tally)),
+        ("Evidence", _evidence(results.method)),
+        ("Entailment", _entailment(results.method)),
+        ("FAS", _fas(results.method, tally)),
+        ("Against gold", _against_gold(results)),
+        ("Safety", _safety(results, tally)),
+        ("Left out", _left_out(results, tally)),
+    ]
+    return [(name, text) for name, text in told if text]
+
+
+def looked_for_flags(results: FactualityResults) -> bool:
+    """Whether there were labels to find safety flags by."""
+    return any(one.metric == flag_metric("any") for one in results.summary.figures)
+
+
+def reject_rows(results: FactualityResults) -> list[list[Cell]]:
+    """Stage, reason, rows; most frequent first."""
+    ordered = sorted(results.rejects.items(), key=lambda item: (-item[1], item[0]))
+    return [[readable(stage), readable(reason), rows] for (stage, reason), rows in ordered]
+
+
+def _scored(tally: AnswerTally) -> str:
+    answers = tally.answers.total()
+    of = [f"{rows:,} {outcome}" for outcome, rows in tally.outcomes.items() if outcome != "answered"]
+    datasets = [f"{name} ({rows:,})" for name, rows in tally.datasets.items() if name]
+    return " ".join(
+        part
+        for part in [
+            f"{plural(answers, 'answer')} of {_listed(tally.models)}{f' ({_listed(of)})' if of else ''}.",
+            f"Datasets: {_listed(datasets)}." if datasets else "",
+            f"Settings: {_listed(tally.settings)}." if tally.settings else "",
+        ]
+        if part
+    )
+
+
+def _claims(method: ScoringMethod, tally: AnswerTally) -> str:
+    counts = {name: tally.of_verdict(name) for name in VERDICTS}
+    total = sum(counts.values())
+    by = "rules: sentences, and clauses that carry a fact of their own" if method.claims == BY_RULES else method.claims
+    reasons = [f"{reason_name(reason)} ({rows:,})" for reason, rows in tally.reasons.most_common(5)]
+    judged = [f"{rows:,} {VERDICTS[name].name.lower()} ({rows / max(total, 1):.1%})" for name, rows in counts.items()]
+    why = f" Unscored because: {'; '.join(reasons)}." if reasons else ""
+    return f"{plural(total, 'claim')}, made out by {by}. {_listed(judged)}.{why}".replace("..", ".")
+
+
+def _evidence(method: ScoringMethod) -> str:
+    words = EVIDENCE_NAMES.get(method.evidence.partition(":")[0], "Passages")
+    return f"{words} ({method.evidence}). Each claim is held against the {plural(method.k, 'best passage')}."
+
+
+def _entailment(method: ScoringMethod) -> str:
+    rule = (
+        "Among a claim's passages the highest probability, of entailment or of contradiction, decides if it is at "
+        f"least {method.threshold:g}; else the claim is unsupported."
+    )
+    beside = f" For comparison also by {method.compared}." if method.compared else ""
+    return f"Judged by {method.entailment}. {rule}{beside}"
+
+
+def _fas(method: ScoringMethod, tally: AnswerTally) -> str:
+    weights = method.weights
+    formula = (
+        f"{weights.similarity:g} × {method.similarity} + {weights.support:g} × Support@{method.k} + "
+        f"{weights.contra:g} × (1 − Contra@{method.k})"
+    )
+    without = tally.without_fas.total()
+    told = f" {plural(without, 'answer has', 'answers have')} none" if without else ""
+    whys = [f"{unscored_name(why).partition(': ')[2]} ({rows:,})" for why, rows in tally.without_fas.most_common(5)]
+    return f"FAS = {formula}.{told}{f': {_joined(whys)}.' if told else ''}"
+
+
+def _against_gold(results: FactualityResults) -> str:
+    threshold = results.method.threshold
+    kept = [one for one in results.summary.correlations if one.configuration == FULL and one.gold == "gold"]
+    kept = [one for one in kept if is_whole(one) and one.rho is not None and isclose(one.threshold, threshold)]
+    found = {one.metric: one for one in kept}
+    told = [f"{metric_name(name)} {_rho(found[name])}" for name in _compared(results.method) if name in found]
+    if not told:
+        return ""
+    rows = max(one.rows for one in found.values())
+    return f"Spearman's ρ with gold over {plural(rows, 'answer')}: {_joined(told)}."
+
+
+def _compared(method: ScoringMethod) -> list[str]:
+    """Whose correlation with gold is named. Source: FAS §5.3."""
+    return ["fas", f"support@{method.k}", "rouge_l", "bleu_4"]
+
+
+def _rho(one: Correlation) -> str:
+    ends = "" if one.low is None or one.high is None else f" [{signed(one.low)}, {signed(one.high)}]"
+    return f"{signed(one.rho or 0.0)}{ends}"
+
+
+def _safety(results: FactualityResults, tally: AnswerTally) -> str:
+    if not looked_for_flags(results):
+        return "No labels were given to check answers against: there are no safety flags."
+    table = plural(results.contraindications, "contraindication")
+    flagged, answers = tally.flagged, tally.answers.total()
+    return (
+        f"{flagged:,} of {plural(answers, 'answer')} ({flagged / max(answers, 1):.1%}) are flagged, by the labels "
+        f"and the table of {table} made from them. Flags are no part of FAS."
+    )
+
+
+def _left_out(results: FactualityResults, tally: AnswerTally) -> str:
+    rows = sum(results.rejects.values())
+    told = [f"{plural(rows, 'row')} rejected, listed under “The run”"] if rows else []
+    unscored = tally.of_verdict("unscored")
+    told += [f"{plural(unscored, 'claim')} without a verdict, counted in no share"] if unscored else []
+    return f"{_listed(told)}." if told else ""
+
+
+def _listed(parts: Sequence[str]) -> str:
+    """ "a, b and c"."""
+    return " and ".join(part for part in (", ".join(parts[:-1]), *parts[-1:]) if part)
+
+
+def _joined(parts: Sequence[str]) -> str:
+    return "; ".join(parts)
+
+
+def factuality_page(results: FactualityResults) -> str:
+    """The page. The answers are gone through once."""
+    tally, picked = collect(results.answers, int(results.info["config"].get("seed", 0)))
+    shown = viewer_payload(picked, results.method)
+    content = {**_head(results, tally), **_measured(results, tally), "viewer": shown}
+    return environment().get_template("factuality.html.j2").render(content)
+
+
+def _head(results: FactualityResults, tally: AnswerTally) -> dict[str, Any]:
+    return {
+        "info": results.info,
+        "method": results.method,
+        "took": duration(results.info),
+        "total": tally.answers.total(),
+        "models": tally.models,
+        "tiles": [(style, name, tally.of_verdict(name)) for name, style in VERDICTS.items()],
+        "flagged": tally.flagged if looked_for_flags(results) else None,
+        "sentences": sentences(results, tally),
+        "judged_by_rules": results.method.entailment == BY_RULES,
+        "styles": VERDICTS,
+    }
+
+
+def _measured(results: FactualityResults, tally: AnswerTally) -> dict[str, Any]:
+    method, correlations = results.method, results.summary.correlations
+    figures = [
+        shares(tally),
+        by_metric(correlations, method),
+        by_configuration(correlations, method),
+        by_threshold(correlations),
+    ]
+    tables = [show(grid) for grid in results.summary.grids]
+    return {
+        "tables": [one for one in tables if one.grid.columns and one.grid.rows],
+        "figures": [one for one in figures if one],
+        "rejects": reject_rows(results),
+    }
+
+
+__all__ = [
+    "GOLD_COLOURS",
+    "KINDS",
+    "MISSING",
+    "PER_KIND",
+    "SHOWN",
+    "AnswerTally",
+    "FactualityResults",
+    "ModelSetting",
+    "Named",
+    "ScoredAnswer",
+    "ScoringMethod",
+    "by_configuration",
+    "by_metric",
+    "by_threshold",
+    "collect",
+    "factuality_page",
+    "is_whole",
+    "kind_of",
+    "looked_for_flags",
+    "reject_rows",
+    "sentences",
+    "shares",
+    "signed",
+]

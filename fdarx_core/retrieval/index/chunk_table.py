@@ -1,0 +1,195 @@
+"""The chunks of an index as an Arrow table: filters, search texts, and the drugs that a text names."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import overload
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from fdarx_core.records import Chunk, from_table
+from fdarx_core.retrieval.lexical import Mask, tokenize
+
+_SHORTEST_NAME = 4
+"""Letters of the shortest name that is looked for in texts; shorter ones ("Ice") mostly have other meanings."""
+
+
+@dataclass(frozen=True, slots=True)
+class ChunkFilter:
+    """Which chunks of an index a search may return; each field that is set narrows it, an empty filter passes all.
+
+    Attributes:
+        drug: the drug's whole name; case and white space are ignored, as for titles.
+        set_id: the label's set id.
+        title: the document's whole title.
+        exclude: ids, titles or sources of documents to leave out.
+        drugs: any of several drugs.
+        any_drug: whether a search that names drugs may return other drugs as well (see `rag.search`).
+    """
+
+    drug: str = ""
+    set_id: str = ""
+    title: str = ""
+    exclude: tuple[str, ...] = ()
+    drugs: tuple[str, ...] = ()
+    any_drug: bool = False
+
+
+def normalize_name(name: str) -> str:
+    """Return a name in the form in which names are compared: case-folded, with single spaces."""
+    return " ".join(name.casefold().split())
+
+
+def chunk_search_text(chunk: Chunk) -> str:
+    """Return what is searched and embedded of a chunk: its title, section and text.
+
+    On 593 published questions to 35 of 447 guidelines the right one is among the 24 chunks that BM25 finds in 0.976
+    of cases, by the text alone in 0.934; with the guideline's title cut out of the question, in 0.953 and 0.939.
+    """
+    return _join(chunk.title, chunk.section, chunk.text)
+
+
+def _join(*parts: str) -> str:
+    return "\n".join(filter(None, parts))
+
+
+class ChunkTexts(Sequence[str]):
+    """The search texts of a table of chunks, made when they are read."""
+
+    def __init__(self, chunks: pa.Table) -> None:
+        self._columns = chunks.select(["title", "section", "text"])
+
+    def __len__(self) -> int:
+        return int(self._columns.num_rows)
+
+    @overload
+    def __getitem__(self, at: int) -> str: ...
+    @overload
+    def __getitem__(self, at: slice) -> list[str]: ...
+    def __getitem__(self, at: int | slice) -> str | list[str]:
+        if isinstance(at, slice):
+            return [self[position] for position in range(*at.indices(len(self)))]
+        return _join(*(column[at].as_py() for column in self._columns.columns))
+
+    def __iter__(self) -> Iterator[str]:
+        columns = (column.to_pylist() for column in self._columns.columns)
+        return (_join(*row) for row in zip(*columns, strict=True))
+
+
+class _NameColumn:
+    """A column of names: the distinct ones, and the number of each row's name."""
+
+    def __init__(self, column: pa.ChunkedArray, *, exact: bool = False) -> None:
+        encoded = pc.dictionary_encode(column.combine_chunks())
+        self.distinct: list[str] = encoded.dictionary.to_pylist()
+        self.codes: npt.NDArray[np.int32] = encoded.indices.to_numpy()
+        self._normalize = str if exact else normalize_name
+        self._compared = [self._normalize(name) for name in self.distinct]
+
+    def rows(self, *names: str) -> Mask:
+        """Return which rows have one of the names."""
+        wanted = {self._normalize(name) for name in names}
+        has = np.array([name in wanted for name in self._compared], dtype=np.bool_)
+        return has[self.codes]
+
+
+class NameMatcher:
+    """Finds names in texts as whole words, regardless of case and of the signs between the words."""
+
+    def __init__(self, names: Iterable[str]) -> None:
+        self._names: defaultdict[tuple[str, ...], list[str]] = defaultdict(list)
+        for name in names:
+            words = tuple(tokenize(name))
+            if sum(map(len, words)) >= _SHORTEST_NAME:
+                self._names[words].append(name)
+        self._longest = max(map(len, self._names), default=0)
+
+    def find(self, text: str) -> tuple[str, ...]:
+        """Return the names in the text, each once, in order of first mention; of nested names the longest."""
+        return tuple(dict.fromkeys(name for words in self._matches(tokenize(text)) for name in self._names[words]))
+
+    def _matches(self, words: list[str]) -> Iterator[tuple[str, ...]]:
+        at = 0
+        while at < len(words):
+            lengths = range(min(self._longest, len(words) - at), 0, -1)
+            match = next((one for n in lengths if (one := tuple(words[at : at + n])) in self._names), ())
+            if match:
+                yield match
+            at += len(match) or 1
+
+
+class ChunkTable:
+    """All chunks of one version of an index; a position is a row's number."""
+
+    def __init__(self, chunks: pa.Table) -> None:
+        self._chunks = chunks.combine_chunks()
+        self._drug, self._title, self._source = (_NameColumn(chunks[name]) for name in ("drug", "title", "source"))
+        self._document, self._set_id = (_NameColumn(chunks[name], exact=True) for name in ("document_id", "set_id"))
+        positions = self._chunks["position"].to_numpy()
+        self._in_order = np.lexsort((positions, self._document.codes))
+        ordered = self._document.codes[self._in_order]
+        self._starts = np.searchsorted(ordered, np.arange(len(self._document.distinct) + 1))
+        self._names = _names(self._chunks)
+        self.drugs = NameMatcher(self._drug.distinct)
+
+    def __len__(self) -> int:
+        return int(self._chunks.num_rows)
+
+    def texts(self) -> ChunkTexts:
+        """Return the text of each chunk that is searched, as `chunk_search_text` gives it."""
+        return ChunkTexts(self._chunks)
+
+    def matching(self, filter: ChunkFilter) -> Mask:
+        """Return which chunks pass the filter, shape (chunks,)."""
+        passing = np.ones(len(self), dtype=np.bool_)
+        for column, wanted in (
+            (self._drug, (filter.drug,)),
+            (self._title, (filter.title,)),
+            (self._set_id, (filter.set_id,)),
+            (self._drug, filter.drugs),
+        ):
+            if any(wanted):
+                passing &= column.rows(*wanted)
+        if filter.exclude:
+            for column in (self._document, self._title, self._source):
+                passing &= ~column.rows(*filter.exclude)
+        return passing
+
+    def chunks(self, positions: Sequence[int] | np.ndarray) -> list[Chunk]:
+        return list(from_table(self._chunks.take(pa.array(positions, pa.int64())), Chunk))
+
+    def find(self, chunk_id: str) -> int | None:
+        """Return the position of the first chunk with that id."""
+        position = pc.index(self._chunks["id"], pa.scalar(chunk_id, pa.string())).as_py()
+        return None if position < 0 else int(position)
+
+    def around(self, position: int) -> list[Chunk]:
+        """Return a chunk and its surroundings; see `IndexReader.around`."""
+        [here] = self.chunks([position])
+        code = self._document.codes[position]
+        rows = self._in_order[self._starts[code] : self._starts[code + 1]]
+        if here.set_id:
+            return [chunk for chunk in self.chunks(rows) if chunk.section == here.section]
+        at = int(np.flatnonzero(rows == position)[0])
+        return self.chunks(rows[max(0, at - 1) : at + 2])
+
+    def names(self, prefix: str, limit: int) -> list[str]:
+        """Return names that begin with or contain the prefix; see `IndexReader.names`."""
+        wanted = normalize_name(prefix)
+        starting = [name for key, name in self._names if key.startswith(wanted)]
+        containing = [name for key, name in self._names if wanted in key[1:] and not key.startswith(wanted)]
+        return [*starting, *containing][: max(0, limit)]
+
+
+def _names(chunks: pa.Table) -> list[tuple[str, str]]:
+    """Return each drug's name or document's title, as compared and as first written, in alphabetical order."""
+    column = pc.if_else(pc.equal(chunks["drug"], ""), chunks["title"], chunks["drug"])
+    names: dict[str, str] = {}
+    for name in pc.unique(column).to_pylist():
+        names.setdefault(normalize_name(name), name)
+    return sorted((key, name) for key, name in names.items() if key)

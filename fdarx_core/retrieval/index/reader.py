@@ -1,0 +1,204 @@
+"""An index in memory: one version, opened, and searched through the retrievers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import suppress
+
+import numpy as np
+import pyarrow as pa
+
+from fdarx_core.plugins import PluginError
+from fdarx_core.records import Chunk, arrow_schema
+from fdarx_core.retrieval.encoders import EncoderInfo, Vectors
+from fdarx_core.retrieval.index.chunk_table import ChunkFilter, ChunkTable
+from fdarx_core.retrieval.index.manifest import IndexConflict, IndexMissing, Manifest, same_encoder
+from fdarx_core.retrieval.index.segments import find_version, read_rows
+from fdarx_core.retrieval.index.store import IndexStore
+from fdarx_core.retrieval.index.vectors import VectorIndex, load_approximate_index, load_faiss, make_faiss_index
+from fdarx_core.retrieval.lexical import Mask, RankedList
+from fdarx_core.retrieval.retrievers import RETRIEVERS, Collection, Queries, Retriever, get_retriever
+from fdarx_core.storage import Location
+
+NO_FILTER = ChunkFilter()
+INDEX_ENCODER = "cosine"
+"""The name under which retrievers know the embedding model of an index."""
+
+_NO_VECTORS = (
+    "the index was built without an embedding model, so that only retrievers by words search it; for cosine and "
+    "hybrid, pip install 'fdarx[models,faiss]' and build it again"
+)
+_NO_FAISS = (
+    "FAISS is not installed, so that only retrievers by words search this index; for cosine and hybrid, "
+    "pip install 'fdarx[models,faiss]'"
+)
+
+
+class _IndexCollection(Collection):
+    """The chunks of an index, as retrievers see them: FAISS finds the nearest vectors."""
+
+    def __init__(self, table: ChunkTable, vector_index: VectorIndex | None) -> None:
+        super().__init__(table.texts(), matching_only=True)
+        self._vector_index = vector_index
+
+    def nearest(self, encoder: str, queries: Vectors, k: int, allowed: Mask | None = None) -> list[RankedList]:
+        """See `Collection`."""
+        if self._vector_index is None or encoder != INDEX_ENCODER:
+            raise ValueError(f"the index has no vectors of the encoder {encoder!r}")
+        return self._vector_index.search(queries, k, allowed)
+
+
+class IndexReader:
+    """One version of an index; it never changes, and threads may share it.
+
+    Attributes:
+        retrievers: the names of the retrievers that can search it.
+        notice: why some retrievers are missing and what to do about it, else "".
+    """
+
+    def __init__(self, manifest: Manifest, table: ChunkTable, vector_index: VectorIndex | None) -> None:
+        self.manifest = manifest
+        self.version = manifest.version
+        self.notice = "" if vector_index else _NO_VECTORS if manifest.encoder is None else _NO_FAISS
+        self._table = table
+        self._collection = _IndexCollection(table, vector_index)
+        _ = self._collection.bm25  # built before threads share the reader
+        self._retrievers = _usable_retrievers(frozenset({INDEX_ENCODER}) if vector_index else frozenset())
+        self.retrievers = tuple(self._retrievers)
+
+    @classmethod
+    def open(cls, place: str | Location, *, version: str | None = None) -> IndexReader:
+        """Open the current version of an index, or an older one by its name.
+
+        Raises `IndexMissing` where there is none, `IndexDamaged` where a file is missing or has other content.
+        """
+        place = place if isinstance(place, Location) else Location(place)
+        manifest = IndexStore(place).current() if version is None else find_version(place, version)
+        if manifest is None:
+            raise IndexMissing(
+                f"{place} is no index: it has no index.json; make one: fdarx index --documents … --out …"
+            )
+        dense = manifest.encoder is not None and load_faiss() is not None
+        exact = dense and manifest.approximate is None
+        rows = list(read_rows(place, manifest, vectors=exact))
+        table = ChunkTable(pa.concat_tables([chunks for chunks, _ in rows] or [arrow_schema(Chunk).empty_table()]))
+        vectors = [part for _, part in rows if part is not None]
+        return cls(manifest, table, _vector_index(place, manifest, vectors) if dense else None)
+
+    def __len__(self) -> int:
+        return len(self._table)
+
+    def check_encoder(self, encoder: EncoderInfo) -> None:
+        """Raise `IndexConflict` where the vectors of an encoder cannot be compared with those of the index."""
+        if not same_encoder(encoder, self.manifest.encoder):
+            raise IndexConflict(
+                f"the index was made with {_describe(self.manifest.encoder)}, not with {_describe(encoder)}; give the "
+                "model that made it, or build the index again with this one"
+            )
+
+    def search(
+        self,
+        texts: Sequence[str],
+        k: int,
+        *,
+        retriever: str | Retriever = "bm25",
+        vectors: Vectors | None = None,
+        filter: ChunkFilter = NO_FILTER,
+    ) -> list[RankedList]:
+        """Return, for each text, the k best chunks that pass the filter: positions and scores, best first.
+
+        Args:
+            texts: what to search for.
+            k: how many chunks to return for each text, at least 1; fewer where fewer pass the filter. Retrievers by
+                words return only chunks that share a word with the text.
+            retriever: one of `retrievers`, or another retriever.
+            vectors: the vectors of the texts, for retrievers that need them: float32 of shape (texts, dimensions).
+            filter: which chunks may be returned.
+
+        Raises ValueError for a retriever that cannot search the index, and for a wrong k or wrong vectors.
+        """
+        if isinstance(retriever, str):
+            retriever = self._retriever(retriever)
+        if k < 1:
+            raise ValueError(f"k is {k}; it must be 1 or more")
+        encoded = {INDEX_ENCODER: self._checked(vectors, len(texts))} if retriever.encoders else {}
+        allowed = None if filter == NO_FILTER else self.matching(filter)
+        return retriever.rank(Queries(texts, encoded), self._collection, k, allowed)
+
+    def needs_vectors(self, retriever: str) -> bool:
+        """Return whether a retriever needs the vectors of what is searched for."""
+        return retriever in self._retrievers and bool(self._retrievers[retriever].encoders)
+
+    def chunks(self, positions: Sequence[int]) -> list[Chunk]:
+        return self._table.chunks(positions)
+
+    def chunk(self, position: int) -> Chunk:
+        [chunk] = self.chunks([position])
+        return chunk
+
+    def find(self, chunk_id: str) -> int | None:
+        """Return the position of the first chunk with that id, None where there is none."""
+        return self._table.find(chunk_id)
+
+    def around(self, position: int) -> list[Chunk]:
+        """Return the chunk and its surroundings, in order: its section of a label, its neighbours in a document."""
+        return self._table.around(position)
+
+    def matching(self, filter: ChunkFilter) -> Mask:
+        """Return which chunks pass the filter, shape (chunks,)."""
+        return self._table.matching(filter)
+
+    def drugs_named(self, text: str) -> tuple[str, ...]:
+        """Return the drugs of labels in this index that a text names."""
+        return self._table.drugs.find(text)
+
+    def names(self, prefix: str, limit: int) -> list[str]:
+        """Return names of drugs (labels) and titles (other documents) that begin with the prefix, then that contain it.
+
+        Case and white space are ignored; each group is in alphabetical order.
+        """
+        return self._table.names(prefix, limit)
+
+    def _retriever(self, name: str) -> Retriever:
+        if name not in self._retrievers:
+            notice = f" ({self.notice})" if self.notice else ""
+            raise ValueError(f"no retriever {name!r} here; there are {', '.join(self.retrievers)}{notice}")
+        return self._retrievers[name]
+
+    def _checked(self, vectors: Vectors | None, texts: int) -> Vectors:
+        if self.manifest.encoder is None:
+            raise ValueError(self.notice)
+        wanted = (texts, self.manifest.encoder.dimensions)
+        if vectors is None or vectors.shape != wanted:
+            have = "none" if vectors is None else f"vectors of shape {vectors.shape}"
+            raise ValueError(
+                f"{texts} texts need vectors of shape {wanted}, and have {have}; encode them with "
+                f"{_describe(self.manifest.encoder)}"
+            )
+        if not np.isfinite(vectors).all():
+            raise ValueError("the texts' vectors hold values that are no numbers; check the embedding model")
+        return vectors
+
+
+def _usable_retrievers(encoders: frozenset[str]) -> dict[str, Retriever]:
+    """Return the retrievers that need no other vectors; those of packages that cannot be imported are left out."""
+    usable: dict[str, Retriever] = {}
+    for name in RETRIEVERS:
+        with suppress(PluginError):
+            retriever = get_retriever(name)
+            if retriever.encoders <= encoders:
+                usable[name] = retriever
+    return usable
+
+
+def _vector_index(place: Location, manifest: Manifest, vectors: Sequence[Vectors]) -> VectorIndex:
+    assert manifest.encoder is not None
+    if manifest.approximate is not None:
+        return VectorIndex(load_approximate_index(place, manifest.approximate), manifest.approximate.exact)
+    return VectorIndex(make_faiss_index("exact", vectors, manifest.encoder.dimensions))
+
+
+def _describe(encoder: EncoderInfo | None) -> str:
+    if encoder is None:
+        return "no embedding model"
+    return f"{encoder.name} ({encoder.dimensions} dimensions, fingerprint {encoder.fingerprint})"

@@ -1,0 +1,259 @@
+"""Lexical search: the tokenizer, the inverted index, BM25, TF-IDF, and rankings from scores."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+RankedList = list[tuple[int, float]]
+"""Positions in the collection with their scores, best first; among equal scores the lowest position first."""
+
+Integers = npt.NDArray[np.int64]
+Floats = npt.NDArray[np.float64]
+Scores = npt.NDArray[np.floating[Any]]
+Mask = npt.NDArray[np.bool_]
+
+_BATCH_SCORES = 1 << 18
+"""Scores computed at a time, questions by passages: 2 MiB, about the size of a core's cache."""
+_FULL_SORT = 1024
+"""Number of passages from which selecting the k best before sorting is faster than sorting all."""
+_LONG_POSTINGS = 500
+"""Postings per term from which adding term by term is faster than gathering all postings, which copies each twice."""
+_LOWERCASE = bytes(ord(chr(code).lower()) if code < 128 and chr(code).isalnum() else 32 for code in range(256))
+
+K1, B, EPSILON = 1.5, 0.75, 0.25
+"""Parameters of BM25, as rank-bm25 sets them."""
+
+
+def batches(questions: int, passages: int) -> Iterator[slice]:
+    """Split the questions so that the scores of a batch for all passages fit in a core's cache."""
+    step = max(1, _BATCH_SCORES // max(1, passages))
+    return (slice(start, start + step) for start in range(0, questions, step))
+
+
+def top_k(scores: Scores, k: int, candidates: Mask | None = None) -> list[RankedList]:
+    """Return the k highest scores of each row, all where there are fewer.
+
+    Args:
+        scores: shape (questions, passages).
+        k: how many passages to return for each question.
+        candidates: shape (passages,) or (questions, passages); the passages that may be returned, None for all.
+    """
+    if candidates is not None:
+        masks = np.broadcast_to(candidates, scores.shape)
+        return [_top_candidates(row, mask, k) for row, mask in zip(scores, masks, strict=True)]
+    order = _smallest(-scores, min(k, scores.shape[1]))
+    best = np.take_along_axis(scores, order, axis=1)
+    return [list(zip(*row, strict=True)) for row in zip(order.tolist(), best.tolist(), strict=True)]
+
+
+def _top_candidates(scores: Scores, mask: Mask, k: int) -> RankedList:
+    positions = np.flatnonzero(mask)
+    [ranked] = top_k(scores[None, positions], k)
+    return [(int(positions[at]), score) for at, score in ranked]
+
+
+def _smallest(keys: Scores, k: int) -> Integers:
+    """Return the positions of the k smallest keys of each row, ascending, ties by position."""
+    if k == 0 or keys.shape[1] < _FULL_SORT:
+        return np.argsort(keys, axis=1, kind="stable")[:, :k]
+    limits = np.partition(keys, k - 1, axis=1)[:, k - 1]
+    rows = [np.flatnonzero(row <= limit) for row, limit in zip(keys, limits, strict=True)]
+    chosen = [among[np.argsort(row[among], kind="stable")][:k] for row, among in zip(keys, rows, strict=True)]
+    return np.array(chosen, dtype=np.int64).reshape(-1, k)
+
+
+def tokenize(text: str) -> list[str]:
+    """Split a text into lower-case runs of ASCII letters and digits: "2.5 mg/mL" gives 2, 5, mg, ml.
+
+    There is no stemming and no list of stop words: the weights of terms account for frequent words. Other letters
+    separate words; they are one character in 4,000 of a label, and separate alike in questions and passages.
+    """
+    return _to_ascii(text).decode("ascii").split()
+
+
+class InvertedIndex:
+    """The terms of a collection of texts, with the texts that contain each.
+
+    A posting is a term in a text that contains it; postings are sorted by term, then text. `terms`, `passages` and
+    `counts` (occurrences of the term in the text) have one element for each posting. `frequencies` is the number of
+    texts that contain a term, by term in the order of first appearance; `lengths` the number of words of each text.
+    """
+
+    def __init__(self, texts: Sequence[str]) -> None:
+        self.size = len(texts)
+        words, passage_of = _split_words(texts)
+        encoded = words.dictionary_encode()
+        self._vocabulary = encoded.dictionary
+        numbers = encoded.indices.to_numpy()
+        is_word = numbers != pc.index(self._vocabulary, "").as_py()
+        numbers, passage_of = numbers[is_word], passage_of[is_word]
+        self.terms, self.passages, self.counts = _count_postings(numbers, passage_of, self.size)
+        self.frequencies: Integers = np.bincount(self.terms, minlength=len(self._vocabulary))
+        self.lengths: Integers = np.bincount(passage_of, minlength=self.size)
+        self._starts = np.cumsum(self.frequencies) - self.frequencies
+
+    def lookup(self, queries: Sequence[str]) -> tuple[Integers, Integers]:
+        """Return, for each word of the queries that the collection has, in order, its query and its term."""
+        if sum(map(len, queries)) < len(self._vocabulary):
+            pairs = [(query, self._terms.get(word)) for query, text in enumerate(queries) for word in tokenize(text)]
+            known_pairs = np.array([pair for pair in pairs if pair[1] is not None], dtype=np.int64).reshape(-1, 2)
+            return known_pairs[:, 0], known_pairs[:, 1]
+        words, query_of = _split_words(queries)
+        numbers = pc.index_in(words, value_set=self._vocabulary).fill_null(-1).to_numpy()
+        known = numbers >= 0
+        return query_of[known], numbers[known]
+
+    @cached_property
+    def _terms(self) -> dict[str, int]:
+        """Terms by word, for short queries: `index_in` hashes the whole vocabulary at each call."""
+        return {word: number for number, word in enumerate(self._vocabulary.to_pylist()) if word}
+
+    def sum_weights(
+        self, weights: Floats, query_of: Integers, terms: Integers, queries: int, factors: Floats | None = None
+    ) -> Floats:
+        """Add up the `weights` of the postings of each query's `terms`, in the order of the terms.
+
+        Args:
+            weights: one weight for each posting.
+            query_of, terms: as `lookup` returns them.
+            queries: number of queries.
+            factors: a factor for each element of `terms`; None for 1.
+
+        Returns:
+            Shape (queries, passages).
+        """
+        lengths = self.frequencies[terms]
+        if lengths.sum() > _LONG_POSTINGS * len(terms):
+            return self._sum_by_term(weights, query_of, terms, queries, factors)
+        shifts = self._starts[terms] - np.cumsum(lengths) + lengths
+        postings = np.repeat(shifts, lengths) + np.arange(lengths.sum())
+        cells = np.repeat(query_of * self.size, lengths) + self.passages[postings]
+        values = weights[postings] if factors is None else weights[postings] * np.repeat(factors, lengths)
+        totals = np.bincount(cells, values, minlength=queries * self.size)
+        return totals.astype(np.float64, copy=False).reshape(queries, self.size)
+
+    def _sum_by_term(
+        self, weights: Floats, query_of: Integers, terms: Integers, queries: int, factors: Floats | None
+    ) -> Floats:
+        totals = np.zeros((queries, self.size))
+        for at, (query, term) in enumerate(zip(query_of.tolist(), terms.tolist(), strict=True)):
+            own = slice(self._starts[term], self._starts[term] + self.frequencies[term])
+            totals[query][self.passages[own]] += weights[own] if factors is None else weights[own] * factors[at]
+        return totals
+
+
+def _to_ascii(text: str) -> bytes:
+    """Return the text in lower case, with a space for every character that is no ASCII letter or digit."""
+    return text.encode("ascii", "replace").translate(_LOWERCASE)
+
+
+def _split_words(texts: Sequence[str]) -> tuple[pa.Array, Integers]:
+    """Return all words of the texts, in order, and for each the number of its text; "" between two spaces.
+
+    Arrow splits and counts the words without a Python object for each, in half the time. All texts are converted at
+    once, since every character becomes one byte.
+    """
+    texts = list(texts)
+    ends = np.cumsum([0, *map(len, texts)], dtype=np.int64)
+    buffers = (pa.py_buffer(ends), pa.py_buffer(_to_ascii("".join(texts))))
+    split = pc.ascii_split_whitespace(pa.LargeStringArray.from_buffers(len(texts), *buffers))
+    return split.flatten(), np.repeat(np.arange(len(texts)), np.diff(split.offsets.to_numpy()))
+
+
+def _count_postings(terms: Any, passage_of: Integers, size: int) -> tuple[Integers, Integers, Integers]:
+    """Return the postings, sorted by term and then passage: term, passage, number of occurrences."""
+    keys = terms * np.int64(size) + passage_of
+    keys.sort()
+    firsts = np.flatnonzero(np.diff(keys, prepend=-1))
+    terms, passages = np.divmod(keys[firsts], max(1, size))
+    return terms, passages, np.diff(firsts, append=len(keys))
+
+
+class Bm25Index:
+    """BM25 scores of the texts of an inverted index.
+
+    Every score is equal, as a float, to what rank-bm25's BM25Okapi computes: the same terms are added in the same
+    order. rank-bm25 divides by zero where there is no passage or no word; here such passages score 0.
+    Source: Robertson and Zaragoza 2009; rank-bm25 0.2.2 for terms that are in more than half of the passages.
+    """
+
+    def __init__(self, index: InvertedIndex) -> None:
+        self._index = index
+        self._idf = _bm25_idf(index.frequencies, index.size)
+        self._weights = self._idf[index.terms] * _bm25_saturation(index)
+
+    def scores(self, queries: Sequence[str]) -> Floats:
+        """Return the scores, shape (queries, passages); a word that a query repeats counts again."""
+        query_of, terms = self._index.lookup(queries)
+        return self._index.sum_weights(self._weights, query_of, terms, len(queries))
+
+    def matches(self, queries: Sequence[str], scores: Floats) -> Mask:
+        """Return which passages share a word with each query, shape (queries, passages).
+
+        A term that is in half of the passages has the weight 0, so that a passage may match and score 0.
+        """
+        query_of, terms = self._index.lookup(queries)
+        if (self._idf[terms] > 0).all():
+            return scores > 0
+        return self._index.sum_weights(np.ones_like(self._weights), query_of, terms, len(scores)) > 0
+
+
+def _bm25_idf(frequencies: Integers, size: int) -> Floats:
+    """Return the weight of each term; a term in more than half of the passages gets EPSILON times the mean weight."""
+    levels = range(int(frequencies.max(initial=0)) + 1)
+    table = np.array([math.log(size - level + 0.5) - math.log(level + 0.5) for level in levels])
+    idf: Floats = table[frequencies]
+    in_use = idf[frequencies > 0]
+    if len(in_use):
+        # cumsum adds one after the other, as rank-bm25 does; sum would not
+        idf[idf < 0] = EPSILON * (np.cumsum(in_use)[-1] / len(in_use))
+    return idf
+
+
+def _bm25_saturation(index: InvertedIndex) -> Floats:
+    counts, lengths = index.counts, index.lengths
+    average = lengths.sum() / max(1, len(lengths))
+    factors: Floats = counts * (K1 + 1) / (counts + K1 * (1 - B + B * lengths[index.passages] / average))
+    return factors
+
+
+class TfidfIndex:
+    """TF-IDF cosines of the texts of an inverted index.
+
+    A text is a vector of (1 + ln tf) · (ln((1 + N) / (1 + df)) + 1), scaled to length 1.
+    Source: Salton and Buckley 1988, with the smoothed idf of scikit-learn's TfidfVectorizer.
+    """
+
+    def __init__(self, index: InvertedIndex) -> None:
+        self._index = index
+        self._idf: Floats = np.log((1 + index.size) / (1 + index.frequencies)) + 1
+        weights = (1 + np.log(index.counts)) * self._idf[index.terms]
+        norms = np.sqrt(np.bincount(index.passages, weights**2, minlength=index.size))
+        self._weights: Floats = weights / norms[index.passages] * self._idf[index.terms]
+
+    def scores(self, queries: Sequence[str]) -> Floats:
+        """Return the cosines over the words that the collection has, shape (queries, passages)."""
+        query_of, terms, counts = _count_terms(*self._index.lookup(queries), len(self._idf))
+        term_weights = 1 + np.log(counts)
+        norms = np.sqrt(np.bincount(query_of, (term_weights * self._idf[terms]) ** 2, minlength=len(queries)))
+        scores = self._index.sum_weights(self._weights, query_of, terms, len(queries), term_weights)
+        return scores / np.where(norms > 0, norms, 1)[:, None]
+
+    def matches(self, queries: Sequence[str], scores: Floats) -> Mask:
+        """Return which passages share a word with each query: every term has a positive weight."""
+        return scores > 0
+
+
+def _count_terms(query_of: Integers, terms: Integers, vocabulary: int) -> tuple[Integers, Integers, Integers]:
+    """Return each query's distinct terms, and how often the query has each."""
+    keys, counts = np.unique(query_of * np.int64(max(1, vocabulary)) + terms, return_counts=True)
+    queries, distinct = np.divmod(keys, max(1, vocabulary))
+    return queries, distinct, counts

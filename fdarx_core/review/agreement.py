@@ -1,0 +1,428 @@
+"""Agreement of judges with people and of people with each other. Source: FDARxBench §A.1, Tables 3, 4 and 5."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import combinations
+
+import pyarrow as pa
+
+from fdarx_core.evaluation.bootstrap import FEW_LABELS, RESAMPLES, Estimate, MetricSlice, estimate
+from fdarx_core.evaluation.figures import TYPES
+from fdarx_core.evaluation.metrics import Mask, Metric, ScoreColumns
+from fdarx_core.evaluation.tables import IntervalValue, ResultTable, TableColumn
+from fdarx_core.records.benchmark import Annotation, ReviewItem
+from fdarx_core.review.agreement_metrics import (
+    JUDGE,
+    WEIGHT,
+    AnnotatedItem,
+    alpha_metric,
+    collect_votes,
+    consensus,
+    judge_metrics,
+    pair_metrics,
+    unanimous,
+)
+from fdarx_core.review.tasks import REVIEW_TASKS, Scale, task_scales
+
+ALL = "all"
+TIE = "tie"
+UNDECIDED = "no decision"
+TASK_NAMES = {
+    "relevance": "Relevance",
+    "category": "Category",
+    "correctness": "QA correctness",
+    "quality": "Question quality",
+    "grade": "Answer grade",
+}
+_OF_QUESTIONS = ("relevance", "category")
+_TYPE_NAMES = {"factual": "factual", "multihop": "multi-hop", "refusal": "refusal", ALL: "all types"}
+_COEFFICIENTS = (("Acc.", "accuracy"), ("F1", "f1"), ("Prec.", "precision"), ("Rec.", "recall"), ("κ", "kappa"))
+_RANGES = (
+    ("Judge, acc.", "annotator", "accuracy"),
+    ("Judge, F1", "annotator", "f1"),
+    ("Judge, prec.", "annotator", "precision"),
+    ("Judge, rec.", "annotator", "recall"),
+    ("Pairs, match", "pair", "accuracy"),
+    ("Pairs, F1", "pair", "f1"),
+    ("Pairs, κ", "pair", "kappa"),
+)
+_ROUNDING = 1e-9
+"""Bounds that differ by less are equal."""
+
+
+@dataclass(frozen=True, slots=True)
+class AgreementFigure:
+    """A coefficient with its 95 % interval, None where it is undefined, rests on one label or never varies.
+
+    `values` are those of the scale, `positive` is "" where it has none. `judge` and `type` name the items, `all` for
+    any. `between` is consensus or unanimous (people together, the judge as predictor), annotator (one of them, the
+    same), pair (two annotators) or annotators (all); `who` names them. `items` and `labels` count what it rests on;
+    `unscored` counts items that people judged and the judge did not.
+    """
+
+    task: str
+    values: list[str]
+    positive: str
+    judge: str
+    type: str
+    between: str
+    who: str
+    metric: str
+    value: float | None
+    low: float | None
+    high: float | None
+    items: int
+    labels: int
+    unscored: int
+
+
+@dataclass(frozen=True, slots=True)
+class ConfusionMatrix:
+    """The ids of items by people's consensus (rows, or `TIE`) and the judge's decision (columns, or `UNDECIDED`).
+
+    Values that neither gave are left out.
+    """
+
+    task: str
+    judge: str
+    rows: list[str]
+    columns: list[str]
+    cells: list[list[list[str]]]
+
+
+@dataclass(frozen=True, slots=True)
+class TaskProgress:
+    """The progress of a task: its items, those with a vote, and each annotator's votes.
+
+    Of the items with a vote, `undecided` counts those without a decision of the judge, and `ties` lists those that tie.
+    """
+
+    task: str
+    items: int
+    judged: int
+    undecided: int
+    ties: list[str]
+    votes: dict[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Agreement:
+    """The agreement of judges and people in a review.
+
+    `informed` counts the votes that were given with the judge's decision in view; with `blind` they are in no figure.
+    """
+
+    voted: list[AnnotatedItem]
+    figures: list[AgreementFigure]
+    confusions: list[ConfusionMatrix]
+    tallies: list[TaskProgress]
+    informed: int
+    blind: bool
+    weighted: bool
+    seed: int
+
+
+def measure_agreement(
+    items: Iterable[ReviewItem],
+    annotations: Sequence[Annotation],
+    *,
+    blind: bool = False,
+    weighted: bool = False,
+    seed: int = 0,
+    resamples: int = RESAMPLES,
+) -> Agreement:
+    """Measure agreement of judges with people, and of people with each other, in each task that has votes.
+
+    Args:
+        items: the items of the review.
+        annotations: one vote for each annotator and item, at most.
+        blind: leave out votes that were given with the judge's decision in view.
+        weighted: weight each item by the inverse of its fraction, for figures of the whole run.
+        seed: of the bootstrap.
+        resamples: of the bootstrap, over labels.
+
+    Raises:
+        ValueError: as `collect_votes` does.
+    """
+    voted = collect_votes(items, annotations, blind=blind)
+    figures: list[AgreementFigure] = []
+    matrices: list[ConfusionMatrix] = []
+    progress: list[TaskProgress] = []
+    for name, task in REVIEW_TASKS.items():
+        of_task = [one for one in voted if one.item.task == name]
+        with_votes = [one for one in of_task if one.annotations]
+        if of_task:
+            progress.append(_progress(name, len(of_task), with_votes))
+        if with_votes:
+            scales = task_scales(task)
+            for scale in scales:
+                figures += task_figures(of_task, scale, weighted=weighted, seed=seed, resamples=resamples)
+            matrices += confusion_matrices(with_votes, scales[-1])
+    informed = sum(one.saw_decision for one in annotations)
+    return Agreement(voted, figures, matrices, progress, informed, blind, weighted, seed)
+
+
+def _progress(task: str, items: int, with_votes: Sequence[AnnotatedItem]) -> TaskProgress:
+    return TaskProgress(
+        task,
+        items,
+        len(with_votes),
+        sum(not one.item.decision for one in with_votes),
+        [one.item.id for one in with_votes if not consensus(one.values)],
+        dict(Counter(vote.annotator for one in with_votes for vote in one.annotations)),
+    )
+
+
+def confusion_matrices(with_votes: Sequence[AnnotatedItem], scale: Scale) -> list[ConfusionMatrix]:
+    """Return a matrix for each judge of a task, over all values of the scale."""
+    matrices: list[ConfusionMatrix] = []
+    for judge in sorted({one.item.judge for one in with_votes}):
+        cells: dict[tuple[str, str], list[str]] = defaultdict(list)
+        for one in with_votes:
+            if one.item.judge == judge:
+                cells[consensus(one.values) or TIE, one.item.decision or UNDECIDED].append(one.item.id)
+        used = [value for value in scale.values if any(value in key for key in cells)]
+        rows = [*used, *([TIE] if any(row == TIE for row, _ in cells) else [])]
+        columns = [*used, *([UNDECIDED] if any(column == UNDECIDED for _, column in cells) else [])]
+        grid = [[cells.get((row, column), []) for column in columns] for row in rows]
+        matrices.append(ConfusionMatrix(scale.task, judge, rows, columns, grid))
+    return matrices
+
+
+def task_figures(
+    voted: Sequence[AnnotatedItem], scale: Scale, *, weighted: bool, seed: int, resamples: int
+) -> list[AgreementFigure]:
+    """Return all coefficients of the items of one task, by judge and question type, where there are items."""
+    people = sorted({vote.annotator for one in voted for vote in one.annotations})
+    columns = ScoreColumns(_item_table(voted, scale, people, weighted))
+    named = list(_named_metrics(people, scale))
+    figures: list[AgreementFigure] = []
+    for judge, type_, rows in _item_groups(columns):
+        slices = [MetricSlice(metric, rows) for *_, metric in named]
+        for (between, who, name, _), got in zip(
+            named, estimate(columns, slices, seed=seed, resamples=resamples), strict=True
+        ):
+            if got.rows or got.unscored:
+                figures.append(
+                    AgreementFigure(
+                        scale.task, list(scale.values), scale.positive, judge, type_, between, who, name,
+                        got.value, *_bounds(got), got.rows, got.labels, got.unscored,
+                    )
+                )  # fmt: skip
+    return figures
+
+
+def _bounds(got: Estimate) -> tuple[float | None, float | None]:
+    """Return no bounds where all resamples are equal: a few items without an error do not show that there is none."""
+    if got.low is None or got.high is None or got.high - got.low < _ROUNDING:
+        return None, None
+    return got.low, got.high
+
+
+def _named_metrics(people: Sequence[str], scale: Scale) -> Iterator[tuple[str, str, str, Metric]]:
+    """Yield (between, who, metric, metric over items) for all coefficients."""
+    for reference in ("consensus", "unanimous"):
+        for name, metric in judge_metrics(reference, scale).items():
+            yield reference, "", name, metric
+    columns = {person: _vote_column(number) for number, person in enumerate(people)}
+    for person, column in columns.items():
+        for name, metric in judge_metrics(column, scale).items():
+            yield "annotator", person, name, metric
+    for first, second in combinations(people, 2):
+        for name, metric in pair_metrics(columns[first], columns[second], scale).items():
+            yield "pair", f"{first}, {second}", name, metric
+    if len(people) > 1:
+        yield "annotators", ", ".join(people), "alpha", alpha_metric(list(columns.values()), scale)
+
+
+def _vote_column(number: int) -> str:
+    return f"annotator {number}"
+
+
+def _item_table(voted: Sequence[AnnotatedItem], scale: Scale, people: Sequence[str], weighted: bool) -> pa.Table:
+    """Return the columns that the metrics read, a row an item. Ties and missing decisions have no value."""
+
+    def codes(values: Iterable[str]) -> pa.Array:
+        return pa.array([scale.code(value) for value in values], pa.float64())
+
+    votes = [{vote.annotator: scale.read(vote.value) for vote in one.annotations} for one in voted]
+    weights = [1 / one.item.fraction if weighted else 1.0 for one in voted]
+    mean = sum(weights) / max(len(weights), 1)  # weights are 1 on average: chance corrections count items
+    columns: dict[str, pa.Array] = {
+        "question_id": pa.array([one.item.id for one in voted], pa.string()),
+        "set_id": pa.array([one.item.set_id for one in voted], pa.string()),
+        "type": pa.array([one.item.type for one in voted], pa.string()),
+        "by": pa.array([one.item.judge for one in voted], pa.string()),
+        WEIGHT: pa.array([weight / mean for weight in weights], pa.float64()),
+        JUDGE: codes(scale.read(one.item.decision) if one.item.decision else "" for one in voted),
+        "consensus": codes(consensus(list(of.values())) for of in votes),
+        "unanimous": codes(unanimous(list(of.values())) for of in votes),
+    }
+    for number, person in enumerate(people):
+        columns[_vote_column(number)] = codes(of.get(person, "") for of in votes)
+    return pa.table(columns)
+
+
+def _item_groups(columns: ScoreColumns) -> Iterator[tuple[str, str, Mask]]:
+    """Yield the items of each judge, and of all judges where there are several, by question type and together."""
+    judges = sorted({name for name in columns.strings("by").tolist() if name})
+    types = [name for name in TYPES if columns.is_in("type", name).any()]
+    everything = columns.is_in("type", *set(columns.strings("type").tolist()))
+    for judge in [*judges, ALL] if len(judges) > 1 else judges or [ALL]:
+        of_judge = everything if judge == ALL else columns.is_in("by", judge)
+        for type_ in types if len(types) > 1 else []:
+            rows = of_judge & columns.is_in("type", type_)
+            if rows.any():
+                yield judge, type_, rows
+        yield judge, ALL, of_judge
+
+
+def table_3(agreement: Agreement) -> ResultTable:
+    """Return the judge against people on relevance and category, all types together. Source: FDARxBench Table 3."""
+    figures = [one for one in agreement.figures if one.task in _OF_QUESTIONS and one.type == ALL]
+    return _judge_table("Table 3. Relevance and category of questions: judge and people", figures, agreement)
+
+
+def table_4(agreement: Agreement) -> ResultTable:
+    """Return each judge against people on questions and answers, by question type. Source: FDARxBench Table 4."""
+    figures = [one for one in agreement.figures if one.task not in _OF_QUESTIONS and _in_own_row(one)]
+    return _judge_table("Table 4. Correctness and quality: judge and people", figures, agreement)
+
+
+def table_5(agreement: Agreement) -> ResultTable:
+    """Return the lowest and highest figures of the annotators, against the judge and each other, and α of all.
+
+    There are no rows where no two annotators judged the same item. Source: FDARxBench Table 5.
+    """
+    judges: dict[str, set[str]] = defaultdict(set)
+    for one in agreement.figures:
+        judges[one.task].add(one.judge)
+    figures = [
+        one for one in agreement.figures if _in_own_row(one) and (one.judge == ALL or len(judges[one.task]) == 1)
+    ]
+    rows: list[tuple[str, list[IntervalValue | None]]] = []
+    for name, row in _rows(figures).items():
+        if _count(row, "pair"):
+            values: list[IntervalValue | None] = []
+            for _, between, metric in _RANGES:
+                known = [one.value for one in _cell(row, between, metric) if one.value is not None]
+                values += [IntervalValue(min(known)), IntervalValue(max(known))] if known else [None, None]
+            rows.append((name, [*values, _entry(row, "annotators", "alpha")]))
+    columns = [TableColumn(group, bound) for group, _, _ in _RANGES for bound in ("low", "high")]
+    return ResultTable(
+        "Table 5. Annotators: each against the judge and against each other",
+        "Task",
+        [*columns, TableColumn("All", "α")],
+        rows,
+        [
+            "Judge: with one annotator at a time as the reference. Pairs: two annotators, on the items that both "
+            "judged. Low and high are of different people.",
+            "α: Krippendorff's, for nominal values, over all votes.",
+            *_notes(agreement, figures),
+        ],
+    )
+
+
+def _judge_table(title: str, figures: Sequence[AgreementFigure], agreement: Agreement) -> ResultTable:
+    together = (("Consensus", "consensus"), ("Unanimous", "unanimous"))
+    return ResultTable(
+        title,
+        "Task",
+        [TableColumn(group, name) for group, _ in together for name, _ in _COEFFICIENTS],
+        [
+            (
+                f"{name}, {_count(row, 'consensus')}/{_count(row, 'unanimous')}",
+                [_entry(row, between, metric) for _, between in together for _, metric in _COEFFICIENTS],
+            )
+            for name, row in _rows(figures).items()
+        ],
+        [
+            "The judge predicts, people are the reference. After each name: items with a consensus / items with at "
+            "least two votes, all equal.",
+            *_notes(agreement, figures),
+        ],
+    )
+
+
+_Row = dict[tuple[str, str], list[AgreementFigure]]
+"""The figures of one task, scale, judge and question type, by `between` and metric."""
+
+
+def _rows(figures: Sequence[AgreementFigure]) -> dict[str, _Row]:
+    """Group the figures into named rows, in their order."""
+    rows: dict[str, _Row] = {}
+    for one in figures:
+        row = rows.setdefault(_row_name(one, [other for other in figures if other.task == one.task]), {})
+        row.setdefault((one.between, one.metric), []).append(one)
+    return rows
+
+
+def _row_name(one: AgreementFigure, of_task: Sequence[AgreementFigure]) -> str:
+    """Name the task, and the scale, type and judge where there are several; all judges together have no name."""
+    parts = [TASK_NAMES[one.task]]
+    if any(other.positive != one.positive for other in of_task) and not one.positive:
+        parts.append(f"{len(one.values)} values")
+    elif len({other.type for other in of_task}) > 1:
+        parts.append(_TYPE_NAMES.get(one.type, one.type))
+    if one.judge != ALL and len({other.judge for other in of_task}) > 1:
+        parts.append(one.judge)
+    return ", ".join(parts)
+
+
+def _cell(row: _Row, between: str, metric: str) -> list[AgreementFigure]:
+    """Return the figures of a cell. In rows of several equal values, the macro F1 stands for the F1."""
+    return row.get((between, metric)) or row.get((between, "macro_f1" if metric == "f1" else metric), [])
+
+
+def _count(row: _Row, between: str) -> int:
+    return sum(one.items for one in _cell(row, between, "accuracy"))
+
+
+def _entry(row: _Row, between: str, metric: str) -> IntervalValue | None:
+    known = [one for one in _cell(row, between, metric) if one.value is not None]
+    return IntervalValue(known[0].value or 0.0, known[0].low, known[0].high) if known else None
+
+
+def _in_own_row(one: AgreementFigure) -> bool:
+    """Return whether a figure is in a row of its own: question types are where the paper's tables have them."""
+    return one.type == ALL or (bool(one.positive) and one.task not in _OF_QUESTIONS)
+
+
+def _notes(agreement: Agreement, figures: Sequence[AgreementFigure]) -> list[str]:
+    """Return the notes of a table of these figures: what intervals rest on, and what is in no figure."""
+    tasks = {one.task for one in figures}
+    progress = [one for one in agreement.tallies if one.task in tasks]
+    fractions = {one.item.fraction for one in agreement.voted if one.item.task in tasks}
+    labels = max((one.labels for one in figures), default=0)
+    notes = ["No intervals: they need items on two labels at least."]
+    if labels > 1:
+        few = " With so few labels they are too narrow." if labels < FEW_LABELS else ""
+        notes = [
+            f"Intervals: 95 %, bootstrap over labels (up to {labels:,}).{few}",
+            "There is no interval where all resamples are equal, as where nobody differs.",
+        ]
+    if any(one.metric == "macro_f1" for one in figures):
+        notes.append("The F1 of several equal values is the macro F1.")
+    notes += _weight_notes(fractions, agreement.weighted)
+    if ties := sum(len(one.ties) for one in progress):
+        notes.append(f"Items whose votes tie, in no consensus: {ties:,}.")
+    if undecided := sum(one.undecided for one in progress):
+        notes.append(f"Items on which the judge reached no decision, in none of its figures: {undecided:,}.")
+    if agreement.informed:
+        what = "left out" if agreement.blind else "counted"
+        notes.append(
+            f"Votes of the whole review given with the judge's decision in view, {what}: {agreement.informed:,}."
+        )
+    return notes
+
+
+def _weight_notes(fractions: Collection[float], weighted: bool) -> list[str]:
+    if len(fractions) < 2:
+        return []
+    rates = f"of strata, 1 in {1 / min(fractions):,.0f} to 1 in {1 / max(fractions):,.0f} items were drawn"
+    if weighted:
+        return [f"Figures of the whole run: each item counts for those that it was drawn from ({rates})."]
+    return [f"Figures of the sample: each item counts once ({rates}; with --weighted they are of the whole run)."]

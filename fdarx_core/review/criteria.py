@@ -1,0 +1,465 @@
+"""The trial of proposed criteria: a judge is asked again about held-out items, by the old and by the new criteria.
+
+    REVIEW/criteria.table.csv      disagreements and remarks by kind, with columns to fill in
+    REVIEW/criteria.proposed.yaml  the criteria with the proposed changes
+    REVIEW/criteria.diff           the changes
+    REVIEW/criteria.txt            both agreements with people, and the items that are decided differently
+    REVIEW/criteria.json           the same as data; written last
+    REVIEW/responses/              responses of the proposer and of the judge
+
+A new proposal replaces an earlier one; annotations and items are never changed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from hashlib import blake2b
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from fdarx_core.evaluation.bootstrap import FEW_LABELS, Estimate, MetricSlice, contrast, estimate
+from fdarx_core.evaluation.metrics import ScoreColumns
+from fdarx_core.evaluation.tables import IntervalValue, ResultTable, TableColumn, table_text
+from fdarx_core.filters.criteria import KEPT_AS, judges_by, read_criteria
+from fdarx_core.filters.judges import Judge
+from fdarx_core.llm import Asker, Criteria, HttpEndpoint, ResponseStore, Unparsable
+from fdarx_core.records import Request, Response
+from fdarx_core.records.benchmark import ReviewItem
+from fdarx_core.review.agreement import TASK_NAMES
+from fdarx_core.review.agreement_metrics import WEIGHT, AnnotatedItem, consensus, pair_metrics
+from fdarx_core.review.criteria_proposals import (
+    PROPOSE_CRITERIA,
+    PROPOSED_FILE,
+    CriterionChange,
+    ProposalError,
+    apply_changes,
+    criteria_diff,
+    criteria_yaml,
+    group_disagreements,
+    groups_csv,
+    guiding_task,
+    is_filled_in,
+    proposal_slots,
+    read_changes,
+)
+from fdarx_core.review.items import JudgeInput, read_judge_inputs, verdict_value
+from fdarx_core.review.review_set import Review
+from fdarx_core.review.tasks import REVIEW_TASKS, Scale, task_scales
+from fdarx_core.storage import Location, RunDirectory, StorageError
+
+TABLE_FILE, DIFF_FILE, TEXT_FILE = "criteria.table.csv", "criteria.diff", "criteria.txt"
+DATA_FILE = "criteria.json"
+OLD, NEW, PEOPLE = "old", "new", "people"
+_METRIC_NAMES = {"accuracy": "Acc.", "f1": "F1", "macro_f1": "Macro F1", "precision": "Prec.", "recall": "Rec."}
+
+
+@dataclass(frozen=True, slots=True)
+class RejudgedItem:
+    """A held-out item: people's consensus, and the judge's decisions by the old and the new criteria, "" for none.
+
+    `because` is the judge's reason by the new criteria.
+    """
+
+    item: ReviewItem
+    people: str
+    old: str
+    new: str
+    because: str = ""
+
+    @property
+    def scored(self) -> bool:
+        """Whether the judge decided both times."""
+        return bool(self.old and self.new)
+
+    @property
+    def effect(self) -> str:
+        """Whether the new criteria fixed or broke the decision, changed it otherwise, or left it unscored."""
+        if not self.scored:
+            return "unscored"
+        return "fixed" if self.new == self.people else "broken" if self.old == self.people else "changed"
+
+
+@dataclass(frozen=True, slots=True)
+class CriteriaComparison:
+    """A coefficient of agreement with people by the old and the new criteria, and the difference, new less old.
+
+    All three are of the items that the judge decided both times; `unscored` counts the others.
+    """
+
+    task: str
+    metric: str
+    old: Estimate
+    new: Estimate
+    difference: Estimate
+    unscored: int
+
+
+@dataclass(frozen=True, slots=True)
+class CriteriaTrial:
+    """Changes proposed by `proposer`, and their trial by `judge` on the held-out items, where there was one.
+
+    `sent` counts the requests that were sent to the judge; all other responses were stored before.
+    """
+
+    proposer: str
+    changes: Sequence[CriterionChange]
+    proposed: Criteria
+    judge: str = ""
+    items: Sequence[RejudgedItem] = ()
+    comparisons: Sequence[CriteriaComparison] = ()
+    sent: int = 0
+
+    def changed_items(self) -> list[RejudgedItem]:
+        """Return the items on which the judge decided differently, or reached a decision once only."""
+        return [one for one in self.items if one.old != one.new]
+
+
+@dataclass(frozen=True, slots=True)
+class ReviewCriteria:
+    """A review, the criteria of its run, and its annotated items: those to learn from, and those held out.
+
+    Proposals are made from the former alone.
+    """
+
+    review: Review
+    run: RunDirectory
+    criteria: Criteria
+    learned: list[AnnotatedItem]
+    held_out: list[AnnotatedItem]
+    seed: int
+
+    @classmethod
+    def of(cls, review: Review, annotated: Sequence[AnnotatedItem], *, share: float, seed: int) -> ReviewCriteria:
+        """Hold out a share of the questions. Raises StorageError where the run of the review is gone."""
+        run = RunDirectory.open(str(review.info["run"]))
+        learned, held_out = split_held_out([one for one in annotated if one.annotations], share=share, seed=seed)
+        return cls(review, run, run_criteria(run), learned, held_out, seed)
+
+    def write_table(self) -> Location:
+        """Write the table to fill in, and return its location. Raises StorageError where one has been filled in."""
+        file = self.review.root / TABLE_FILE
+        if file.exists() and is_filled_in(file.read_bytes().decode("utf-8", "replace")):
+            raise StorageError(f"{file} has been filled in; give it with --table, or move it away for a new one")
+        file.write_text(groups_csv(group_disagreements(self.learned, self.criteria)))
+        return file
+
+    def filled_in(self, table: Location) -> list[CriterionChange]:
+        """Read the changes of a filled-in table. Raises ProposalError, also for a table that shows held-out items."""
+        try:
+            text = table.read_text()
+        except UnicodeDecodeError as error:
+            raise ProposalError(f"{table}: not UTF-8 text; save it as CSV in UTF-8") from error
+        if any(f"[{one.item.id}]" in text for one in self.held_out):
+            raise ProposalError(
+                f"{table}: made with another --seed or --held-out, it shows items that are now held out"
+            )
+        return read_changes(text, str(table))
+
+    def proposed_by(self, endpoint: HttpEndpoint) -> list[CriterionChange]:
+        """Ask a model for changes; none where it finds nothing general.
+
+        Raises ProposalError for a reply that can't be used, and AskingStopped.
+        """
+        slots = proposal_slots(self.learned, self.criteria)
+        if not slots["groups"]:
+            raise ProposalError(
+                "nothing to propose from: no rejection or remark, outside what is held out, bears on criteria"
+            )
+        request = PROPOSE_CRITERIA.request(slots, endpoint=endpoint.name, sampling=endpoint.sampling)
+        [response], _ = ask_once([request], endpoint, self._store())
+        try:
+            return PROPOSE_CRITERIA.parse(response).changes
+        except Unparsable as error:
+            raise ProposalError(
+                f"the reply of {endpoint.name} can't be used, {error.reason}: {error.detail}"
+            ) from error
+
+    def write_trial(
+        self, proposer: str, changes: Sequence[CriterionChange], judge: HttpEndpoint | None, *, resamples: int
+    ) -> str:
+        """Apply the changes, try them where there is a judge, write the files; return the text of criteria.txt.
+
+        Raises ProposalError where the changes can't be made; an earlier proposal is kept then.
+        """
+        new = apply_changes(self.criteria, changes)
+        trial = CriteriaTrial(proposer, changes, new)
+        if judge is not None:
+            items = [one for one in self.held_out if guiding_task(one.item) and consensus(one.values)]
+            judged, sent = judge_twice(self.run, items, (self.criteria, new), judge, self._store())
+            comparisons = compare_criteria(judged, seed=self.seed, resamples=resamples)
+            trial = CriteriaTrial(proposer, changes, new, judge.name, judged, comparisons, sent)
+        root, text = self.review.root, "\n".join(_lines(trial)) + "\n"
+        (root / PROPOSED_FILE).write_text(criteria_yaml(new))
+        (root / DIFF_FILE).write_text(criteria_diff(self.criteria, new))
+        (root / TEXT_FILE).write_text(text)
+        data = {
+            "review": self.review.digest,
+            "seed": self.seed,
+            "learned": len(self.learned),
+            "held": len(self.held_out),
+            **trial_json(trial),
+        }
+        (root / DATA_FILE).write_text(json.dumps(data, ensure_ascii=False, indent=1) + "\n")
+        return text
+
+    def _store(self) -> ResponseStore:
+        return ResponseStore(self.review.root / "responses")
+
+    @staticmethod
+    def accept(review: Review, file: Location) -> None:
+        """Write the proposal of a review to a new file, with its figures on top.
+
+        Raises StorageError where there is none, or where the file exists; PromptError where it was edited wrongly.
+        """
+        if not (review.root / DATA_FILE).exists():
+            raise StorageError(f"{review.root} holds no proposal; make one with --proposer or --table")
+        if file.exists():
+            raise StorageError(f"{file} exists already; choose another file, accepted criteria are not overwritten")
+        data = json.loads((review.root / DATA_FILE).read_text())
+        criteria = read_criteria(str(review.root / PROPOSED_FILE))
+        if criteria.model_dump() != data["proposed"]:
+            notes = ["Edited after it was proposed; never measured as it is."]
+        else:
+            notes = data["in_short"] or ["Never measured."]
+        header = "".join(f"# {line}\n" for line in (f"Accepted from review {data['review']}.", *notes))
+        file.write_text(header + criteria_yaml(criteria))
+
+
+def run_criteria(run: RunDirectory) -> Criteria:
+    """Return the criteria of a build: the file it was given, else the project's own. Raises PromptError."""
+    given = "criteria" in run.info()["config"]
+    return read_criteria(str(run.file(KEPT_AS))) if given else Criteria.load()
+
+
+def split_held_out(
+    annotated: Sequence[AnnotatedItem], *, share: float, seed: int
+) -> tuple[list[AnnotatedItem], list[AnnotatedItem]]:
+    """Split items into those to learn from and those held out, about `share` (0 to 1) of the questions.
+
+    The split is by a hash of seed and the question's words: all items on a question, and equal questions on other
+    labels, are on the same side.
+    """
+    learned: list[AnnotatedItem] = []
+    held_out: list[AnnotatedItem] = []
+    for one in annotated:
+        words = " ".join(one.item.question.casefold().split())
+        digest = blake2b(f"{seed}\x1f{words}".encode(), digest_size=8).digest()
+        (held_out if int.from_bytes(digest, "big") / 2**64 < share else learned).append(one)
+    return learned, held_out
+
+
+def judge_twice(
+    run: RunDirectory,
+    held_out: Sequence[AnnotatedItem],
+    criteria: tuple[Criteria, Criteria],
+    endpoint: HttpEndpoint,
+    store: ResponseStore,
+) -> tuple[list[RejudgedItem], int]:
+    """Judge each item by the old and by the new criteria; return the items and how many requests were sent.
+
+    Responses of the run and of earlier trials are read back, and a prompt that is the same by both is asked once.
+    """
+    inputs = _find_judge_inputs(run, [one.item for one in held_out])
+    runners = [JudgeRunner(judges_by(one, PROPOSED_FILE), endpoint) for one in criteria]
+    asked = [(runner, one.item, inputs[one.item.subject]) for runner in runners for one in held_out]
+    requests = [runner.request(item, given) for runner, item, given in asked]
+    responses, sent = ask_once(requests, endpoint, store, ResponseStore(run.file("responses")))
+    decisions = [
+        runner.decision(item, given, request, response)
+        for (runner, item, given), request, response in zip(asked, requests, responses, strict=True)
+    ]
+    pairs = zip(held_out, decisions[: len(held_out)], decisions[len(held_out) :], strict=True)
+    return [RejudgedItem(one.item, consensus(one.values), old, new, why) for one, (old, _), (new, why) in pairs], sent
+
+
+def _find_judge_inputs(run: RunDirectory, items: Sequence[ReviewItem]) -> dict[str, JudgeInput]:
+    wanted = {item.subject for item in items}
+    inputs: dict[str, JudgeInput] = {}
+    for part in run.parts("candidates") if wanted else []:
+        inputs |= read_judge_inputs(run, part.name, wanted)
+    if missing := sorted(wanted - inputs.keys()):
+        raise StorageError(f"{run.root} has no question {missing[0]} of the review; give the run that was reviewed")
+    return inputs
+
+
+@dataclass(frozen=True, slots=True)
+class JudgeRunner:
+    """The judges of a build by certain criteria, and the endpoint that they ask."""
+
+    judges: Sequence[Judge]
+    endpoint: HttpEndpoint
+
+    def request(self, item: ReviewItem, given: JudgeInput) -> Request:
+        """Return the request to the judge of an item. Raises KeyError for an item without a judge of a build."""
+        judge = self._judge(item)
+        task = judge.by_type[given.question.type].task
+        return task.request(given.slots(judge), endpoint=self.endpoint.name, sampling=self.endpoint.sampling)
+
+    def decision(self, item: ReviewItem, given: JudgeInput, request: Request, response: Response) -> tuple[str, str]:
+        """Return the judge's decision as a value of the item's task, "" for none, and the reason."""
+        verdict = self._judge(item).read(given.question, request.slots, response)
+        if verdict.outcome == "unscored":
+            return "", f"{verdict.reason}: {verdict.detail}"
+        return verdict_value(REVIEW_TASKS[item.task], verdict), verdict.detail or verdict.reason
+
+    def _judge(self, item: ReviewItem) -> Judge:
+        return {judge.stage: judge for judge in self.judges}[REVIEW_TASKS[item.task].stage]
+
+
+def ask_once(
+    requests: Sequence[Request], endpoint: HttpEndpoint, store: ResponseStore, known: ResponseStore | None = None
+) -> tuple[list[Response], int]:
+    """Return a response to each request, and how many requests were sent: those in neither store.
+
+    Responses from `known` (the run's own) are copied into `store`, as are new ones. Raises AskingStopped, and
+    StorageError where responses can't be stored.
+    """
+
+    async def ask() -> tuple[list[Response], int]:
+        asker = Asker({endpoint.name: endpoint}, store)
+        try:
+            responses = await asker.ask(requests)
+            await asker.flush()
+            return responses, asker.sent
+        finally:
+            await asker.close()
+
+    if known is not None:
+        missing = {request.key for request in requests} - store.index().keys()
+        store.put(known.get(missing).values())
+    return asyncio.run(ask())
+
+
+def compare_criteria(items: Sequence[RejudgedItem], *, seed: int, resamples: int) -> list[CriteriaComparison]:
+    """Compare both criteria task by task, with 95 % intervals by bootstrap over labels.
+
+    Relevance counts as relevant or not. Each item has weight 1.
+    """
+    comparisons: list[CriteriaComparison] = []
+    for task in dict.fromkeys(one.item.task for one in items):
+        of_task = [one for one in items if one.item.task == task]
+        scored = [one for one in of_task if one.scored]
+        if scored:
+            scale = task_scales(REVIEW_TASKS[task])[0]
+            comparisons += _compare_task(scored, scale, len(of_task) - len(scored), seed, resamples)
+    return comparisons
+
+
+def _compare_task(
+    scored: Sequence[RejudgedItem], scale: Scale, unscored: int, seed: int, resamples: int
+) -> list[CriteriaComparison]:
+    columns = ScoreColumns(_table(scored, scale))
+    rows = np.ones(columns.rows, dtype=np.bool_)
+    old, new = ([MetricSlice(one, rows) for one in pair_metrics(PEOPLE, by, scale).values()] for by in (OLD, NEW))
+    values = estimate(columns, [*old, *new], seed=seed, resamples=resamples)
+    differences = contrast(columns, list(zip(new, old, strict=True)), seed=seed, resamples=resamples)
+    results = zip(pair_metrics(PEOPLE, NEW, scale), values[: len(old)], values[len(old) :], differences, strict=True)
+    return [CriteriaComparison(scale.task, metric, a, b, difference, unscored) for metric, a, b, difference in results]
+
+
+def _table(scored: Sequence[RejudgedItem], scale: Scale) -> pa.Table:
+    def codes(values: Sequence[str]) -> pa.Array:
+        return pa.array([scale.code(scale.read(value)) for value in values], pa.float64())
+
+    return pa.table(
+        {
+            "question_id": pa.array([one.item.id for one in scored], pa.string()),
+            "set_id": pa.array([one.item.set_id for one in scored], pa.string()),
+            WEIGHT: pa.array([1.0] * len(scored), pa.float64()),
+            PEOPLE: codes([one.people for one in scored]),
+            OLD: codes([one.old for one in scored]),
+            NEW: codes([one.new for one in scored]),
+        }
+    )
+
+
+def trial_json(trial: CriteriaTrial) -> dict[str, Any]:
+    """Return a trial as JSON values, with the proposed criteria."""
+    return {
+        "proposer": trial.proposer,
+        "judge": trial.judge,
+        "changes": [one.model_dump() for one in trial.changes],
+        "proposed": trial.proposed.model_dump(),
+        "measured": [asdict(one) for one in trial.comparisons],
+        "moved": [_changed_row(one) for one in trial.changed_items()],
+        "in_short": [
+            f"{TASK_NAMES[one.task]}: accuracy {_number(one.old)} by the old criteria, {_number(one.new)} by the new, "
+            f"difference {_signed(one.difference)}, {one.old.rows} held-out items judged by {trial.judge}"
+            for one in trial.comparisons
+            if one.metric == "accuracy"
+        ],
+    }
+
+
+def _changed_row(one: RejudgedItem) -> Mapping[str, str]:
+    said = {"people": one.people, "old": one.old, "new": one.new, "because": one.because}
+    return {"item": one.item.id, "task": one.item.task, "subject": one.item.subject, **said, "effect": one.effect}
+
+
+def _lines(trial: CriteriaTrial) -> Iterator[str]:
+    """Yield the lines of criteria.txt: the changes and why, both agreements with people, and the changed items."""
+    yield f"changes proposed by {trial.proposer}: {len(trial.changes)}"
+    for change in trial.changes:
+        yield f"  {change.action} [{change.id}]{': ' if change.why else ''}{change.why}"
+    if not trial.judge:
+        return
+    yield ""
+    yield f"{trial.judge} was sent {trial.sent} requests; all other responses were stored before"
+    if not trial.comparisons:
+        yield "Nothing to measure: no held-out item has a majority and a judge that follows criteria"
+        return
+    yield ""
+    yield table_text(_comparison_table(trial))
+    changed = trial.changed_items()
+    yield ""
+    yield f"{len(changed)} of {len(trial.items)} held-out items are decided differently by the new criteria:"
+    for one in sorted(changed, key=lambda one: (one.item.task, one.effect, one.item.id)):
+        why = f" ({one.because})" if one.because else ""
+        yield f"  {one.effect:<9} {one.item.task} {one.item.id}: {one.old or 'unscored'} → {one.new or 'unscored'}{why}"
+        yield f"            people: {one.people}; {one.item.question}"
+
+
+def _comparison_table(trial: CriteriaTrial) -> ResultTable:
+    metrics = list(dict.fromkeys(one.metric for one in trial.comparisons if one.metric in _METRIC_NAMES))
+    comparisons = {(one.task, one.metric): one for one in trial.comparisons}
+    tasks = list(dict.fromkeys(one.task for one in trial.comparisons))
+    accuracies = [comparisons[task, "accuracy"] for task in tasks]
+    notes = [
+        f"{TASK_NAMES[one.task]}: {one.old.rows} items of {one.old.labels} labels"
+        + (f", {one.unscored} more unscored by the old or the new criteria" if one.unscored else "")
+        for one in accuracies
+    ]
+    notes.append("95 % intervals by bootstrap over labels; those of differences are from the same resamples.")
+    if any(one.old.labels < FEW_LABELS for one in accuracies):
+        notes.append(f"With fewer than {FEW_LABELS} labels intervals are too narrow.")
+    return ResultTable(
+        f"{trial.judge} against people, on items that the proposal did not see",
+        "Task",
+        [TableColumn("", _METRIC_NAMES[metric]) for metric in metrics],
+        [
+            (f"{TASK_NAMES[task]}, {name}", [_entry(comparisons.get((task, metric)), part) for metric in metrics])
+            for task in tasks
+            for name, part in (("old", "old"), ("new", "new"), ("new − old", "difference"))
+        ],
+        notes,
+    )
+
+
+def _entry(one: CriteriaComparison | None, part: str) -> IntervalValue | None:
+    value: Estimate | None = getattr(one, part) if one else None
+    return None if value is None or value.value is None else IntervalValue(value.value, value.low, value.high)
+
+
+def _number(one: Estimate) -> str:
+    return "–" if one.value is None else f"{one.value:.3f}"
+
+
+def _signed(one: Estimate) -> str:
+    if one.value is None or one.low is None or one.high is None:
+        return "–" if one.value is None else f"{one.value:+.3f}"
+    return f"{one.value:+.3f} [{one.low:+.3f}, {one.high:+.3f}]"

@@ -1,0 +1,242 @@
+"""Training of a LoRA adapter: configuration, schedule, loss curve, the model, and its answers.
+
+Sources: Hu et al. 2021 (LoRA); QA-RAG §2.3 (three epochs).
+"""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from fdarx_core.retrieval.models import device, load_module
+from fdarx_core.tuning.encoding import IGNORE_INDEX, ChatEncoder, PackedSequence
+
+ADAPTER_FILES = ("adapter_model.safetensors", "adapter_config.json")
+"""The files that PEFT and vLLM read, the configuration last: readers look for it first."""
+_PURPOSE = "fine-tuning"
+_WARM_UP = 0.03
+"""The share of the steps over which the learning rate rises."""
+_EVALUATIONS_AN_EPOCH = 4
+_BATCH_SIZE = 8
+
+
+@dataclass(frozen=True, slots=True)
+class TrainingConfig:
+    """The hyperparameters of a training.
+
+    `length` is the size of a packed sequence in tokens, `batch` the number of sequences a step over all workers.
+    `evaluate_every` is in steps; None evaluates four times an epoch. Training stops after `patience` evaluations
+    without a lower validation loss. There is no dropout, so results do not depend on the number of workers.
+    """
+
+    rank: int = 16
+    alpha: int = 32
+    rate: float = 2e-4
+    epochs: int = 3
+    batch: int = 4
+    length: int = 2048
+    evaluate_every: int | None = None
+    patience: int = 4
+    seed: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class TrainingSchedule:
+    """The steps of a training, counted from 1, over a number of packed sequences."""
+
+    config: TrainingConfig
+    sequences: int
+
+    @property
+    def steps_an_epoch(self) -> int:
+        return -(-self.sequences // self.config.batch)
+
+    @property
+    def steps(self) -> int:
+        return self.steps_an_epoch * self.config.epochs
+
+    def members(self, step: int) -> list[int]:
+        """Return the indices of the sequences of a step. Each epoch has its own order."""
+        epoch, batch = divmod(step - 1, self.steps_an_epoch)
+        order = np.random.default_rng([self.config.seed, epoch]).permutation(self.sequences)
+        return [int(index) for index in order[batch * self.config.batch : (batch + 1) * self.config.batch]]
+
+    def rate(self, step: int) -> float:
+        """Return the learning rate of a step: it rises over the first steps, then falls to 0 linearly."""
+        rising = max(1, round(self.steps * _WARM_UP))
+        if step <= rising:
+            return self.config.rate * step / rising
+        return self.config.rate * (self.steps - step + 1) / (self.steps - rising + 1)
+
+    def evaluates_after(self, step: int) -> bool:
+        """Return whether the validation loss is computed, and a checkpoint written, after a step."""
+        every = self.config.evaluate_every or max(1, self.steps_an_epoch // _EVALUATIONS_AN_EPOCH)
+        return step % every == 0 or step == self.steps
+
+
+@dataclass(slots=True)
+class LossPoint:
+    """One step of the loss curve.
+
+    `loss` (before the step) and `validation_loss` (after it, None without an evaluation) are mean cross-entropies in
+    nats an answer token; `tokens` counts the answer tokens of the step.
+    """
+
+    step: int
+    epoch: float
+    loss: float
+    rate: float
+    tokens: int
+    validation_loss: float | None = None
+
+
+def check_finite(step: int, loss: float) -> float:
+    """Return the loss. Raises ValueError where it is not finite, since no later step can recover."""
+    if not math.isfinite(loss):
+        raise ValueError(f"the loss of step {step} is {loss}: the training diverged; set a lower --rate")
+    return loss
+
+
+def best_point(curve: Sequence[LossPoint]) -> LossPoint | None:
+    """Return the first point with the lowest validation loss, None before the first evaluation."""
+    evaluated = [point for point in curve if point.validation_loss is not None]
+    return min(evaluated, key=lambda point: point.validation_loss or 0.0, default=None)
+
+
+def should_stop(curve: Sequence[LossPoint], patience: int) -> bool:
+    """Return whether there were at least `patience` evaluations after the best one."""
+    best = best_point(curve)
+    if best is None:
+        return False
+    return sum(point.validation_loss is not None and point.step > best.step for point in curve) >= patience
+
+
+class LoraModel:
+    """A causal language model from a local directory, with a LoRA adapter.
+
+    On a GPU the base model is in bf16 and the adapter in float32; on a CPU both are in float32.
+
+    Args:
+        directory: the base model.
+        config: rank, alpha and seed of a new adapter.
+        adapter: the directory of an adapter; without one, a new adapter is made, which changes nothing at first.
+        gradient_checkpointing: compute activations again in the backward pass rather than keep them.
+        device_name: a device of PyTorch; by default the first GPU, else the CPU.
+
+    Raises:
+        ModelMissing: without the `models` extra.
+    """
+
+    def __init__(
+        self,
+        directory: str,
+        config: TrainingConfig,
+        *,
+        adapter: str | None = None,
+        gradient_checkpointing: bool = False,
+        device_name: str | None = None,
+    ) -> None:
+        warnings.filterwarnings("ignore", category=FutureWarning, module="transformers")  # PEFT calls deprecated names
+        self.torch = load_module("torch", _PURPOSE)
+        self._peft = load_module("peft", _PURPOSE)
+        self.device = device_name or device()
+        self._on_gpu = self.device.startswith("cuda")
+        base = _load_base(directory, self.torch.bfloat16 if self._on_gpu else self.torch.float32).to(self.device)
+        if gradient_checkpointing:
+            base.gradient_checkpointing_enable(gradient_checkpointing_kwargs={"use_reentrant": False})
+        self.torch.manual_seed(config.seed)
+        if adapter is None:
+            lora = {"r": config.rank, "lora_alpha": config.alpha, "lora_dropout": 0.0, "target_modules": "all-linear"}
+            self.model = self._peft.get_peft_model(base, self._peft.LoraConfig(**lora, task_type="CAUSAL_LM"))
+        else:
+            self.model = self._peft.PeftModel.from_pretrained(base, adapter)
+        self.model.eval()
+
+    @property
+    def parameters(self) -> list[Any]:
+        """The trained parameters, in the same order in every process."""
+        return [parameter for parameter in self.model.parameters() if parameter.requires_grad]
+
+    def loss(self, sequence: PackedSequence) -> Any:
+        """Return the cross-entropy of the answer tokens in nats, summed, as a scalar tensor."""
+        torch = self.torch
+        self.model.train(torch.is_grad_enabled())  # transformers checkpoints gradients in training mode only
+        labels = torch.tensor(sequence.labels, device=self.device)
+        kept = torch.nonzero(labels[1:] != IGNORE_INDEX).flatten()
+        with self.precision():
+            logits = self.model(
+                input_ids=torch.tensor([sequence.tokens], device=self.device),
+                position_ids=torch.tensor([sequence.positions], device=self.device),
+                use_cache=False,  # with a cache, masks do not follow the positions
+                logits_to_keep=kept,
+            ).logits
+        return torch.nn.functional.cross_entropy(logits[0].float(), labels[1:][kept], reduction="sum")
+
+    def precision(self) -> AbstractContextManager[Any]:
+        """Return a context that computes in bf16 on a GPU, and does nothing on a CPU."""
+        return self.torch.autocast("cuda", self.torch.bfloat16) if self._on_gpu else nullcontext()
+
+    def weights(self) -> dict[str, Any]:
+        """Return a copy of the adapter's weights in memory, by the names that PEFT saves them under."""
+        state = self._peft.get_peft_model_state_dict(self.model)
+        return {name: value.detach().cpu().clone() for name, value in state.items()}
+
+    def restore(self, weights: Mapping[str, Any]) -> None:
+        """Set the adapter's weights to those that `weights` returned."""
+        self._peft.set_peft_model_state_dict(self.model, dict(weights))
+
+    def save_adapter(self, folder: str) -> list[Path]:
+        """Write `ADAPTER_FILES` into a local folder; return their paths in that order."""
+        self.model.save_pretrained(folder)
+        return [Path(folder) / name for name in ADAPTER_FILES]
+
+    @contextmanager
+    def without_adapter(self) -> Iterator[None]:
+        """Return a context in which the adapter is off."""
+        with self.model.disable_adapter():
+            yield
+
+
+def _load_base(directory: str, dtype: Any) -> Any:
+    """Load a base model without dropout, which would draw differently on each number of workers."""
+    library = load_module("transformers", _PURPOSE)
+    config = library.AutoConfig.from_pretrained(directory, local_files_only=True)
+    for name, value in config.to_dict().items():
+        if isinstance(value, float) and ("dropout" in name or name.endswith("pdrop")):
+            setattr(config, name, 0.0)
+    return library.AutoModelForCausalLM.from_pretrained(directory, config=config, dtype=dtype, local_files_only=True)
+
+
+def generate_answers(model: LoraModel, encoder: ChatEncoder, questions: Sequence[str], max_tokens: int) -> list[str]:
+    """Answer questions by greedy decoding, with up to `max_tokens` tokens an answer, in the order of the questions."""
+    answers = [""] * len(questions)
+    prompts = [encoder.prompt(question) for question in questions]
+    order = sorted(range(len(prompts)), key=lambda index: len(prompts[index]))
+    for start in range(0, len(order), _BATCH_SIZE):
+        batch = order[start : start + _BATCH_SIZE]
+        texts = _generate_batch(model, encoder, [prompts[index] for index in batch], max_tokens)
+        for index, text in zip(batch, texts, strict=True):
+            answers[index] = text
+    return answers
+
+
+def _generate_batch(model: LoraModel, encoder: ChatEncoder, prompts: Sequence[list[int]], max_tokens: int) -> list[str]:
+    """Generate with padding on the left, so that all replies begin at the same position."""
+    torch, tokenizer = model.torch, encoder.tokenizer
+    width = max(map(len, prompts))
+    padding = int(tokenizer.eos_token_id if tokenizer.pad_token_id is None else tokenizer.pad_token_id)
+    tokens = torch.tensor([[padding] * (width - len(one)) + one for one in prompts], device=model.device)
+    mask = torch.tensor([[0] * (width - len(one)) + [1] * len(one) for one in prompts], device=model.device)
+    model.model.eval()
+    with torch.inference_mode(), model.precision():
+        rows = model.model.generate(
+            input_ids=tokens, attention_mask=mask, do_sample=False, max_new_tokens=max_tokens, pad_token_id=padding
+        )
+    return [str(tokenizer.decode(row[width:], skip_special_tokens=True)).strip() for row in rows]

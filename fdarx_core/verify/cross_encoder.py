@@ -1,0 +1,354 @@
+"""Verification by an NLI cross-encoder of transformers. Source: FAS §3.2, §4 (512 tokens, batches of 16)."""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from fdarx_core.baseline.sentences import split_sentences
+from fdarx_core.retrieval import models
+from fdarx_core.retrieval.models import load_module
+from fdarx_core.verify.engine import Inference, Judgement, TextPair, Unjudged
+from fdarx_core.verify.nli_model import OPTION, PURPOSE, LoadedModel, OutputClasses, check_nli, load, name_of
+
+Ids: TypeAlias = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class InputTemplate:
+    """The marks that a tokenizer puts before, between and after passage and claim, and the types of all five pieces."""
+
+    before: Ids
+    between: Ids
+    after: Ids
+    types: tuple[int, int, int, int, int]
+
+    @classmethod
+    def of(cls, tokenizer: Any) -> InputTemplate:
+        """As the tokenizer shows it on a pair of its own."""
+        [shown] = tokenizer(["a"], ["a"]).encodings
+        sides, ids, types = list(shown.sequence_ids), np.array(shown.ids, np.int64), shown.type_ids
+        (first, end), (second, last) = ((sides.index(side), len(sides) - sides[::-1].index(side)) for side in (0, 1))
+        # a mark has the type of the text that it stands beside: the first one's up to the end of the marks between
+        return cls(
+            ids[:first], ids[end:second], ids[last:], (types[0], types[first], types[end], types[second], types[-1])
+        )
+
+    @property
+    def size(self) -> int:
+        return len(self.before) + len(self.between) + len(self.after)
+
+    def ids(self, passage: Ids, claim: Ids) -> Ids:
+        """The whole input."""
+        return np.concatenate((self.before, passage, self.between, claim, self.after))
+
+    def token_types(self, passage: Ids, claim: Ids) -> Ids:
+        """The type of each token of `ids`."""
+        pieces = (self.before, passage, self.between, claim, self.after)
+        return np.repeat(np.array(self.types), [len(piece) for piece in pieces])
+
+
+Span: TypeAlias = tuple[int, int]
+"""The characters of a text that a token stands for: first, and the one after the last."""
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """The characters `text[start:end]`, which are the text's tokens from `first` to before `last`."""
+
+    start: int
+    end: int
+    first: int
+    last: int
+
+
+def windows(text: str, spans: Sequence[Span], room: int) -> list[Window]:
+    """The text in windows of at most `room` tokens, in order; one, of the whole text, where that fits.
+
+    Args:
+        spans: where the text's tokens stand, in order.
+        room: the most tokens of a window, 1 at least.
+
+    A window ends with the last sentence that ends in its second half, else between words. The next begins with the
+    first sentence that begins in the last quarter of the room, so that what two sentences say together is read
+    together; else with the last that begins in the quarter before; else between words, a quarter of the room back.
+    """
+    if len(spans) <= room:
+        return [Window(0, len(text), 0, len(spans))]
+    cuts = _Cuts(_sentence_starts(text, spans), _word_starts(text, spans), len(spans), room)
+    return [_window(text, spans, first, last) for first, last in cuts.bounds()]
+
+
+@dataclass(frozen=True, slots=True)
+class _Cuts:
+    """`sentences` and `words`: the numbers of the tokens that begin one."""
+
+    sentences: Sequence[int]
+    words: Sequence[int]
+    count: int
+    room: int
+
+    def bounds(self) -> Iterator[tuple[int, int]]:
+        """First token, and the one after the last, of each window."""
+        first, last = 0, 0
+        while self.count - first > self.room:
+            last = self._end(first, last)
+            yield first, last
+            first = self._beginning(first, last)
+        yield first, self.count
+
+    def _end(self, first: int, reached: int) -> int:
+        """Beyond the end of the window before, which a long word after it could make the end of this one too."""
+        least, most = max(first + self.room // 2, reached + 1), first + self.room
+        for stops in (self.sentences, self.words):
+            found = bisect_right(stops, most)
+            if found and stops[found - 1] >= least:
+                return stops[found - 1]
+        return most
+
+    def _beginning(self, first: int, last: int) -> int:
+        quarter = self.room // 4
+        near, far = last - quarter, max(last - 2 * quarter, first + max(1, quarter))
+        found = bisect_left(self.sentences, near)
+        if found < len(self.sentences) and self.sentences[found] < last:
+            return self.sentences[found]
+        if found and self.sentences[found - 1] >= far:
+            return self.sentences[found - 1]
+        word = bisect_right(self.words, near)
+        return self.words[word - 1] if word and self.words[word - 1] >= far else near
+
+
+def _sentence_starts(text: str, spans: Sequence[Span]) -> list[int]:
+    ends, starts, at = [end for _, end in spans], [], 0
+    for sentence in split_sentences(text):
+        at = text.index(sentence, at)
+        # some tokens include the space before their word: the first that reaches into the sentence begins it
+        starts.append(bisect_right(ends, at))
+        at += len(sentence)
+    return starts
+
+
+def _word_starts(text: str, spans: Sequence[Span]) -> list[int]:
+    return [number for number, (start, _) in enumerate(spans) if not text[max(0, start - 1) : start + 1].isalnum()]
+
+
+def _window(text: str, spans: Sequence[Span], first: int, last: int) -> Window:
+    start, end = spans[first][0], spans[last - 1][1]
+    shown = text[start:end]
+    return Window(start + len(shown) - len(shown.lstrip()), start + len(shown.rstrip()), first, last)
+
+
+_LEAST_SHARE = 8
+"""A passage that has to be cut is given at least this part of the longest input: less holds no whole statement."""
+
+
+@dataclass(frozen=True, slots=True)
+class ModelInput:
+    """One reading of a pair: the passage's tokens, of which the window is read, and the claim's, without marks."""
+
+    passage: Ids
+    claim: Ids
+    window: Window
+
+    @property
+    def size(self) -> int:
+        return self.window.last - self.window.first + len(self.claim)
+
+
+@dataclass(frozen=True, slots=True)
+class _Tokens:
+    """A text's tokens, and the tokenizer's own account of where they stand."""
+
+    ids: Ids
+    encoding: Any
+
+
+class InputBuilder:
+    """Makes the inputs of a model that reads up to `longest` tokens, from its own tokenizer."""
+
+    def __init__(self, tokenizer: Any, longest: int) -> None:
+        self._tokenizer, self._longest = tokenizer, longest
+        self.frame = InputTemplate.of(tokenizer)
+
+    def of(self, pairs: Sequence[TextPair]) -> list[list[ModelInput] | Unjudged]:
+        """Each pair's readings, one a window; no claim is ever cut. A text of many pairs is tokenised once."""
+        passages = self._tokens([pair.premise for pair in pairs])
+        claims = self._tokens([pair.hypothesis for pair in pairs])
+        return [self._readings(pair.premise, passages[pair.premise], claims[pair.hypothesis].ids) for pair in pairs]
+
+    def _tokens(self, texts: Sequence[str]) -> dict[str, _Tokens]:
+        distinct = list(dict.fromkeys(texts))
+        if not distinct:
+            return {}
+        found = self._tokenizer(distinct, add_special_tokens=False, verbose=False).encodings
+        return {text: _Tokens(np.array(one.ids, np.int64), one) for text, one in zip(distinct, found, strict=True)}
+
+    def _readings(self, text: str, passage: _Tokens, claim: Ids) -> list[ModelInput] | Unjudged:
+        count, room = len(passage.ids), self._longest - self.frame.size - len(claim)
+        if not count or not len(claim):
+            return Unjudged(f"no_text: the {'claim' if count else 'passage'} has no word")
+        if count <= room:
+            return [ModelInput(passage.ids, claim, Window(0, len(text), 0, count))]
+        if room < self._longest // _LEAST_SHARE:
+            return Unjudged(f"claim_too_long: {len(claim)} tokens, where the model reads {self._longest} in all")
+        return [ModelInput(passage.ids, claim, one) for one in windows(text, passage.encoding.offsets, room)]
+
+
+FULL = 512
+"""Tokens of a full-sized input: a batch of so many pairs holds as many tokens as that number of these."""
+_CPU_BATCH = 2
+"""On a CPU a batch is no larger: beyond that its activations leave the cache, and a claim takes longer, not shorter."""
+
+Outcome = list[float] | Unjudged
+"""The probabilities of the model's outputs, or why there are none."""
+
+
+class BatchRunner:
+    """Runs one model; a batch holds at most `batch` × 512 tokens (on a CPU 2 × 512), padding included, or one input."""
+
+    def __init__(self, loaded: LoadedModel, frame: InputTemplate, batch: int) -> None:
+        self._torch = load_module("torch", PURPOSE)
+        self._model, self._frame = loaded.model, frame
+        self._padding = loaded.tokenizer.pad_token_id or 0
+        self._typed = "token_type_ids" in loaded.tokenizer.model_input_names
+        self._tokens = FULL * (min(batch, _CPU_BATCH) if self._model.device.type == "cpu" else batch)
+
+    def probabilities(self, inputs: Sequence[ModelInput]) -> list[Outcome]:
+        """In the order of the inputs, each to within 1e-5 what it is alone (in half precision: 1e-2)."""
+        found: list[Outcome] = [Unjudged("")] * len(inputs)
+        # the longest first: what is too much for the memory shows at once
+        waiting = sorted(range(len(inputs)), key=lambda number: -inputs[number].size)
+        while waiting:
+            size = max(1, self._tokens // self._length(inputs[waiting[0]]))
+            numbers, waiting = waiting[:size], waiting[size:]
+            for number, outcome in zip(numbers, self._fitting([inputs[one] for one in numbers]), strict=True):
+                found[number] = outcome
+        return found
+
+    def _length(self, one: ModelInput) -> int:
+        return one.size + self._frame.size
+
+    def _fitting(self, inputs: Sequence[ModelInput]) -> list[Outcome]:
+        """A batch's outcomes, or its halves' where the GPU's memory has no room for it. The first is the longest."""
+        try:
+            return self._finite(inputs)
+        except self._torch.OutOfMemoryError:
+            if len(inputs) == 1:
+                return [Unjudged(f"out_of_memory: {self._length(inputs[0])} tokens, alone in their batch")]
+        # beyond the except clause, which would keep the failed batch's tensors alive
+        self._torch.cuda.empty_cache()
+        half = (len(inputs) + 1) // 2
+        self._tokens = min(self._tokens, half * self._length(inputs[0]))
+        return [*self._fitting(inputs[:half]), *self._fitting(inputs[half:])]
+
+    def _finite(self, inputs: Sequence[ModelInput]) -> list[Outcome]:
+        rows = self._run(inputs)
+        if self._model.dtype == self._torch.float16 and not np.isfinite(rows).all():
+            # some models' activations leave the range of half precision, as mDeBERTa's do
+            self._model.float()
+            rows = self._run(inputs)
+        broken = Unjudged("not_finite: the model's output is no number")
+        return [row if np.isfinite(row).all() else broken for row in rows]
+
+    def _run(self, inputs: Sequence[ModelInput]) -> list[list[float]]:
+        with self._torch.inference_mode():
+            logits = self._model(**self._tensors(inputs)).logits
+            found: list[list[float]] = logits.float().softmax(-1).cpu().tolist()
+        return found
+
+    def _tensors(self, inputs: Sequence[ModelInput]) -> dict[str, Any]:
+        shape = (len(inputs), self._length(inputs[0]))
+        arrays = {"input_ids": np.full(shape, self._padding), "attention_mask": np.zeros(shape, np.int64)}
+        if self._typed:
+            arrays["token_type_ids"] = np.zeros(shape, np.int64)
+        for row, one in enumerate(inputs):
+            passage, length = one.passage[one.window.first : one.window.last], self._length(one)
+            arrays["input_ids"][row, :length] = self._frame.ids(passage, one.claim)
+            arrays["attention_mask"][row, :length] = 1
+            if self._typed:
+                arrays["token_type_ids"][row, :length] = self._frame.token_types(passage, one.claim)
+        return {name: self._torch.from_numpy(array).to(self._model.device) for name, array in arrays.items()}
+
+
+BATCH = 16
+"""Source: FAS §4."""
+
+
+class CrossEncoder:
+    """A model from a local directory, or by its name on the hub; half precision on a GPU.
+
+    Args:
+        labels: the classes of the model's outputs in their order, where its configuration does not name them.
+        batch: pairs of 512 tokens to judge at once, of shorter ones more, of longer ones fewer; on a CPU 2 at most.
+        device: as torch names it; cuda where there is one, else cpu.
+
+    Raises `ModelMissing` for what is no NLI cross-encoder.
+    """
+
+    def __init__(
+        self, model: str, *, labels: Sequence[str] | None = None, batch: int = BATCH, device: str | None = None
+    ) -> None:
+        self._classes = check_nli(model, labels)
+        self.name = name_of(model)
+        loaded = load(model, device or models.device())
+        self._inputs = InputBuilder(loaded.tokenizer, loaded.longest)
+        self._runner = BatchRunner(loaded, self._inputs.frame, batch)
+
+    def judge(self, pairs: Sequence[TextPair]) -> list[Judgement]:
+        """One a pair, in their order. A passage that does not fit beside the whole claim is read in windows.
+
+        Of several windows the one kept has the highest probability of entailment or of contradiction. `Unjudged` is
+        what can't be read (no_text, claim_too_long) or run (out_of_memory, not_finite).
+        """
+        # pairs that differ in nothing that the model reads are judged once
+        distinct = list(dict.fromkeys(TextPair(pair.premise, pair.hypothesis) for pair in pairs))
+        judged = dict(zip(distinct, self._judged(distinct), strict=True))
+        return [judged[TextPair(pair.premise, pair.hypothesis)] for pair in pairs]
+
+    def _judged(self, pairs: Sequence[TextPair]) -> list[Judgement]:
+        readings = self._inputs.of(pairs)
+        flat = [one for found in readings if not isinstance(found, Unjudged) for one in found]
+        outcomes = iter(zip(flat, self._runner.probabilities(flat), strict=True))
+        return [
+            found if isinstance(found, Unjudged) else best([next(outcomes) for _ in found], self._classes)
+            for found in readings
+        ]
+
+
+def best(outcomes: Sequence[tuple[ModelInput, Outcome]], classes: OutputClasses) -> Judgement:
+    """The window that says most, for or against; of equals the first. Any that could not be run leaves all unjudged."""
+    for _, outcome in outcomes:
+        if isinstance(outcome, Unjudged):
+            return outcome
+    found = [_inference(one, outcome, classes) for one, outcome in outcomes if not isinstance(outcome, Unjudged)]
+    chosen = max(range(len(found)), key=lambda number: max(found[number].entailment, found[number].contradiction))
+    return found[chosen]
+
+
+def _inference(one: ModelInput, row: list[float], classes: OutputClasses) -> Inference:
+    contradiction = 0.0 if classes.contradiction is None else row[classes.contradiction]
+    return Inference(row[classes.entailment], row[classes.neutral], contradiction, one.window.start, one.window.end)
+
+
+__all__ = [
+    "BATCH",
+    "FULL",
+    "OPTION",
+    "BatchRunner",
+    "CrossEncoder",
+    "Ids",
+    "InputBuilder",
+    "InputTemplate",
+    "ModelInput",
+    "OutputClasses",
+    "Span",
+    "Window",
+    "best",
+    "check_nli",
+    "windows",
+]

@@ -1,0 +1,174 @@
+"""An NLI cross-encoder on a disk or on the hub: its files, its output classes, loading it."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+from fdarx_core.retrieval.models import ModelMissing, load_module
+
+OPTION = "--nli-labels"
+_EXAMPLE = f"{OPTION} contradiction,entailment,neutral"
+
+_NOT_LETTER = re.compile(r"[^a-z]+")
+_KINDS = {
+    "entailment": re.compile(r"entail|support"),
+    "not_entailment": re.compile(r"(not?|non)entail"),
+    "neutral": re.compile(r"neutral|notenoughinfo|nei$"),
+    "contradiction": re.compile(r"contradict|refute"),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class OutputClasses:
+    """The place of each class among a model's outputs.
+
+    A model of two classes, entailment and not_entailment, can't contradict: `contradiction` is None, and what is not
+    entailed counts as neutral.
+    """
+
+    entailment: int
+    neutral: int
+    contradiction: int | None
+
+
+def classes_of(model: str, outputs: Sequence[str], given: Sequence[str] | None = None) -> OutputClasses:
+    """The classes of a model whose configuration names its `outputs` so; `given` names them in their place.
+
+    Names count in any case and form (CONTRADICTION, contradictory), and those of FEVER (SUPPORTS, REFUTES, NOT ENOUGH
+    INFO). Raises `ModelMissing`, with the names and the option to give, where they do not say which is which.
+    """
+    if given is not None and len(given) != len(outputs):
+        raise ModelMissing(f"{OPTION} {','.join(given)}: {model} has {len(outputs)} outputs ({', '.join(outputs)})")
+    names = outputs if given is None else given
+    kinds = [_kind(name) for name in names]
+    if sorted(kinds) == ["contradiction", "entailment", "neutral"]:
+        return OutputClasses(kinds.index("entailment"), kinds.index("neutral"), kinds.index("contradiction"))
+    if sorted(kinds) == ["entailment", "not_entailment"]:
+        return OutputClasses(kinds.index("entailment"), kinds.index("not_entailment"), None)
+    raise ModelMissing(_unclear(model, names, given is not None))
+
+
+def _kind(name: str) -> str:
+    letters = _NOT_LETTER.sub("", name.lower())
+    return next((kind for kind, written in _KINDS.items() if written.match(letters)), "")
+
+
+def _unclear(model: str, names: Sequence[str], given: bool) -> str:
+    expected = "entailment, neutral and contradiction, or entailment and not_entailment"
+    if given:
+        return f"{OPTION} {','.join(names)}: expected {expected}, in the order of the outputs of {model}"
+    remedy = f"give their order as its model card has it, say {_EXAMPLE}" if len(names) in (2, 3) else "take another"
+    return f"{model} names its outputs {', '.join(names) or '(none)'}, not {expected}; {remedy}"
+
+
+PURPOSE = "an NLI model"
+_USUAL_LONGEST = 512
+"""Tokens that a model reads where neither its configuration nor its tokenizer says. Source: FAS §4."""
+_UNBOUNDED = 10**6
+"""Tokenizers whose directory gives no longest text say 10^30."""
+_HUB_NAME = re.compile(r"[\w.-]+(/[\w.-]+)?")
+_WEIGHTS = ("model.safetensors", "pytorch_model.bin")
+_TOKENIZERS = ("tokenizer.json", "vocab.txt", "vocab.json", "spm.model", "sentencepiece.bpe.model", "spiece.model")
+
+
+def check_nli(model: str, labels: Sequence[str] | None = None) -> OutputClasses:
+    """Which output of the model is which class, without loading its weights; of a name, its configuration is fetched.
+
+    `labels` names the outputs in their order where the model's own configuration does not. Raises `ModelMissing` for
+    what is no NLI cross-encoder, and where the extra is not installed.
+    """
+    if find_spec("transformers") is None or find_spec("torch") is None:
+        raise ModelMissing(f"{PURPOSE} needs transformers and torch: pip install 'fdarx[models]'")
+    config = _config(model)
+    kinds = config.get("architectures") or []
+    if kinds and not any(kind.endswith("ForSequenceClassification") for kind in kinds):
+        raise ModelMissing(f"{model} is a {kinds[0]}, no NLI model: its class ends in ForSequenceClassification")
+    return classes_of(model, _outputs(config), labels)
+
+
+def name_of(model: str) -> str:
+    """The last part of its path, or of its name on the hub."""
+    return Path(model).resolve().name if Path(model).is_dir() else model.rsplit("/", 1)[-1]
+
+
+@dataclass(frozen=True, slots=True)
+class LoadedModel:
+    """A model on its device, its tokenizer, and the most tokens that it reads, marks included."""
+
+    model: Any
+    tokenizer: Any
+    longest: int
+
+
+def load(model: str, device: str) -> LoadedModel:
+    """The model ready to judge: half precision on a GPU, single elsewhere. Raises `ModelMissing` for one not whole."""
+    transformers, torch = (load_module(name, PURPOSE) for name in ("transformers", "torch"))
+    known = {"local_files_only": Path(model).is_dir()}
+    precision = torch.float16 if device.startswith("cuda") else torch.float32
+    tokenizer = transformers.AutoTokenizer.from_pretrained(model, **known)
+    if not tokenizer.is_fast or tokenizer.padding_side != "right":
+        raise ModelMissing(
+            f"{model} has a tokenizer that is not fast, or fills up on the left: take a model of BERT's kind"
+        )
+    network, found = transformers.AutoModelForSequenceClassification.from_pretrained(
+        model, dtype=precision, output_loading_info=True, **known
+    )
+    if missing := sorted(found["missing_keys"]):
+        raise ModelMissing(f"{model} lacks {len(missing)} weights, as {missing[0]}: it was not trained for NLI")
+    return LoadedModel(network.to(device).eval(), tokenizer, _longest(network, tokenizer))
+
+
+def _config(model: str) -> dict[str, Any]:
+    folder = Path(model)
+    if folder.is_dir():
+        _check_files(folder)
+        file = folder / "config.json"
+    elif _HUB_NAME.fullmatch(model):
+        file = _from_hub(model)
+    else:
+        raise ModelMissing(f"{model} is no directory; give that of a downloaded NLI model, or a name on the hub")
+    try:
+        config: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise ModelMissing(f"{file}: not JSON: {error}; download the model again") from error
+    return config
+
+
+def _check_files(folder: Path) -> None:
+    if not (folder / "config.json").is_file():
+        raise ModelMissing(f"{folder} is no model directory, it has no config.json")
+    if not any((folder / f"{name}{end}").is_file() for name in _WEIGHTS for end in ("", ".index.json")):
+        raise ModelMissing(f"{folder} has no weights: neither {' nor '.join(_WEIGHTS)}; download the model whole")
+    if not any((folder / name).is_file() for name in _TOKENIZERS):
+        raise ModelMissing(f"{folder} has no tokenizer: none of {', '.join(_TOKENIZERS)}; download the model whole")
+
+
+def _from_hub(model: str) -> Path:
+    try:
+        return Path(load_module("huggingface_hub", PURPOSE).hf_hub_download(model, "config.json"))
+    except (OSError, ValueError) as error:
+        why = " ".join(str(error).split())
+        raise ModelMissing(f"{model} is no directory, and not to be had from the hub: {why[:300]}") from error
+
+
+def _outputs(config: dict[str, Any]) -> list[str]:
+    """The names of the outputs in order; transformers leaves them out of a configuration where they tell nothing."""
+    names = config.get("id2label") or {number: f"LABEL_{number}" for number in range(2)}
+    return [str(name) for _, name in sorted(names.items(), key=lambda item: int(item[0]))]
+
+
+def _longest(network: Any, tokenizer: Any) -> int:
+    """The least that configuration, position embeddings and tokenizer allow."""
+    found = [getattr(network.config, "max_position_embeddings", None), tokenizer.model_max_length]
+    for name, module in network.named_modules():
+        if name.endswith("embeddings.position_embeddings") and getattr(module, "padding_idx", None) is not None:
+            # RoBERTa's kind counts positions from the one after the padding's
+            found.append(module.num_embeddings - module.padding_idx - 1)
+    known = [int(one) for one in found if one and 0 < one < _UNBOUNDED]
+    return min(known, default=_USUAL_LONGEST)

@@ -1,0 +1,210 @@
+"""How a job begins, runs on an executor and ends: exit codes, signals, resumed runs, plans."""
+
+from __future__ import annotations
+
+import logging
+import os
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from importlib.metadata import PackageNotFoundError, version
+from typing import Any
+
+import orjson
+
+from fdarx_core.llm import AskingStopped, ModelsError
+from fdarx_core.pipeline.executor import SMALL, Executor, ExecutorName
+from fdarx_core.pipeline.job import PipelineJob
+from fdarx_core.pipeline.planning import PlanRow
+from fdarx_core.retrieval.models import ModelMissing
+from fdarx_core.storage import RunDirectory, StorageError
+from fdarx_core.storage.errors import Unreachable
+from jobs.options import INTERRUPTED, STOPPED, ComputingConfig, stop
+from jobs.progress import ProgressLine
+from jobs.ray_session import as_ctrl_c, ray_session
+
+
+def versions() -> dict[str, str]:
+    """Of Python, FDARx and the libraries on which its results rest most."""
+    names = ("fdarx", "ray", "lxml", "pyarrow")
+    return {"python": sys.version.split()[0], **{name: _version(name) for name in names}}
+
+
+def _version(name: str) -> str:
+    """Under `ray job submit` the project runs from its folder, without being installed."""
+    try:
+        return version(name)
+    except PackageNotFoundError:
+        return "not installed"
+
+
+def tell_plan(rows: Sequence[PlanRow]) -> None:
+    """A line a task and model, and their sum."""
+    head = f"{'requests':>9} {'tokens in':>13} {'shared':>13} {'tokens out':>12} {'USD':>10}"
+    print(f"\n{'task':<26} {'asked of':<20} {head}")
+    for row in rows:
+        print(_line(row))
+    print(_line(_sum(rows)))
+    if any(row.prompt_tokens and not row.exact for row in rows):
+        print(
+            "Tokens are estimated, four characters each; a model's own tokenizer counts them (tokenizer in --models)."
+        )
+    print("Shared: the prompt before begins with the same tokens; a server that caches prefixes need not compute them.")
+    print(
+        "Requests of the judges and tokens out are what the built-in rules' questions and replies would make of them."
+    )
+
+
+def _sum(rows: Sequence[PlanRow]) -> PlanRow:
+    whole = PlanRow("sum", "")
+    for row in rows:
+        whole.requests += row.requests
+        whole.prompt_tokens += row.prompt_tokens
+        whole.shared_tokens += row.shared_tokens
+        whole.completion_tokens += row.completion_tokens
+        if row.cost is not None:
+            whole.cost = (whole.cost or 0.0) + row.cost
+    return whole
+
+
+def _line(row: PlanRow) -> str:
+    price = "-" if row.cost is None else f"{row.cost:.2f}"
+    tokens = f"{row.prompt_tokens:>13,} {row.shared_tokens:>13,} {row.completion_tokens:>12,}"
+    return f"{row.task:<26} {row.endpoint:<20} {row.requests:>9,} {tokens} {price:>10}"
+
+
+@contextmanager
+def ending(run: RunDirectory) -> Iterator[None]:
+    """However the block ends, SIGTERM included, `run.json` does not go on saying that the run is running, and another
+    job may write it."""
+    try:
+        with as_ctrl_c():
+            yield
+    except Unreachable as error:  # neither can run.json be told: it goes on saying so until the next job finds that
+        told = getattr(error, "cause", error)  # what a Ray task raised comes with its traceback around it
+        print(f"error: {' '.join(str(told).split())}", file=sys.stderr)
+        raise SystemExit(STOPPED) from error
+    except BaseException as error:
+        if run.info()["status"] == "running":
+            run.stop("interrupted" if isinstance(error, KeyboardInterrupt) else "failed")
+        raise
+    finally:
+        run.release()
+
+
+def run_stoppable(job: PipelineJob, progress: ProgressLine) -> None:
+    """Run a job to its end. However else it ends, what is in flight is stored and `run.json` says how it ended.
+
+    Raises what ended it: AskingStopped where that is why.
+    """
+    with progress.watching(job.executor.asking):
+        try:
+            job.run_all()
+        except KeyboardInterrupt:
+            _interrupt(job)
+            raise
+        except BaseException as error:
+            job.run.stop("stopped" if isinstance(error, AskingStopped) else "failed")
+            raise
+
+
+def _interrupt(job: PipelineJob) -> None:
+    """The status is written first: `ray job stop` kills the job three seconds after it has asked it to end."""
+    job.executor.stop_asking()
+    job.run.stop("interrupted")
+    if job.executor.asking() is not None:
+        print("\nnothing more is asked; waiting for what is in flight, Ctrl-C gives it up", file=sys.stderr)
+        with suppress(KeyboardInterrupt):
+            job.executor.await_stopped()
+
+
+_WRONG: tuple[type[Exception], ...] = (StorageError, ModelsError, ModelMissing)
+"""What wrong arguments of any job raise."""
+
+
+def exit_code(job: Callable[[], int], *wrong: type[Exception]) -> int:
+    """The job's exit code: what it returns, 2 after one line for wrong arguments, 3 where it was stopped while asking,
+    130 where it was interrupted. `wrong` is what else its wrong arguments raise."""
+    try:
+        return job()
+    except _WRONG + wrong as error:
+        stop(str(getattr(error, "cause", error)))  # Ray wraps what a worker raised
+    except AskingStopped as error:
+        print(f"stopped: {error}", file=sys.stderr)
+        return STOPPED
+    except KeyboardInterrupt:
+        print("\ninterrupted; what is done is kept, the same command goes on from there", file=sys.stderr)
+        return INTERRUPTED
+
+
+def is_done(run: RunDirectory, code_version: str | None = None) -> bool:
+    """Whether nothing is left to do in a run just begun; how it stands is said in a line, unless it is new.
+
+    `code_version` is the state of the code that results rest on: a run that another left is made anew.
+    """
+    if run.complete and (code_version is None or run.info()["code_version"] == code_version):
+        print(f"{run.root} is complete already, nothing to do", file=sys.stderr)
+        return True
+    if run.complete:
+        print(f"FDARx reads or grades otherwise by now: reading the replies of {run.root} anew", file=sys.stderr)
+    elif run.resumed:
+        print(f"resuming {run.root}", file=sys.stderr)
+    return False
+
+
+@contextmanager
+def session(
+    config: ComputingConfig,
+    phases: Mapping[str, str],
+    *,
+    read: Sequence[str | None],
+    executor: ExecutorName,
+    asking: str = "",
+    size: int | None = None,
+    run: RunDirectory | None = None,
+    for_models: int = 0,
+) -> Iterator[tuple[ProgressLine, Executor]]:
+    """Return the progress and the executor that a job runs on, with Ray started where that is needed.
+
+    `size` is the number of labels, documents or answers, None where it is not known: `auto` takes this process for
+    small work, unless RAY_ADDRESS names a cluster. A given run says how it ended. See `ProgressLine`, `ray_session`.
+    """
+    if config.verbose:
+        logging.basicConfig(level=logging.INFO, stream=sys.stderr)
+    name = executor
+    if name == "auto":
+        small = size is not None and size <= SMALL and not for_models and not os.environ.get("RAY_ADDRESS")
+        name = "local" if small else "ray"
+    with ending(run) if run else as_ctrl_c(), ProgressLine(phases, asking, quiet=config.quiet) as progress:
+        if name == "local":
+            from fdarx_core.pipeline.local import LocalExecutor
+
+            yield progress, LocalExecutor()
+            return
+        written = [run.root] if run else []
+        with ray_session(config.cpus, for_models=for_models, written=written, read=read):
+            from fdarx_core.pipeline.ray_executor import RayExecutor
+
+            yield progress, RayExecutor()
+
+
+def print_json(value: Any) -> None:
+    """Print a result for scripts: one JSON value on standard output."""
+    print(orjson.dumps(value, option=orjson.OPT_INDENT_2 | orjson.OPT_SERIALIZE_DATACLASS).decode())
+
+
+def carried_out(work: PipelineJob, progress: ProgressLine, *, plan: bool) -> bool:
+    """Does the work and returns True; where it is only planned, says what it would ask and returns False."""
+    if plan:
+        tell_plan(work.plan())
+        return False
+    run_stoppable(work, progress)
+    return True
+
+
+def end_code(info: Mapping[str, Any]) -> int:
+    """The exit code of a run that ended so; why something was left open is said in a line."""
+    if info["status"] != "incomplete":
+        return 0
+    print(f"incomplete: {info['ended']}; the same command goes on from there", file=sys.stderr)
+    return STOPPED

@@ -1,0 +1,173 @@
+"""The service backend on Ray Serve: calls to the other deployments through their handles."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncGenerator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from ray.exceptions import RayActorError
+from ray.serve.exceptions import BackPressureError, DeploymentUnavailableError, ReplicaUnavailableError
+from ray.serve.handle import DeploymentHandle
+
+from fdarx_core.rag.flow import POSTPROCESSORS
+from fdarx_core.rag.search import Role, SearchQuery, TaskCall
+from fdarx_core.records import Response, SearchHit
+from fdarx_core.retrieval.index import ChunkFilter
+from serving.http import ChunkContext, Overloaded, ServedCorpus, Unavailable
+from serving.retriever import SearchResult
+
+ATTEMPTS = 3
+INDEX, MODEL, RERANKER = "the index", "the model", "the reranker"
+_REPLICA_DIED = (RayActorError, ReplicaUnavailableError)
+_FAILURES = (*_REPLICA_DIED, BackPressureError, DeploymentUnavailableError)
+_LOGGER = logging.getLogger("ray.serve")
+_REFRESH_EVERY_S = 1.0
+_READY_WITHIN_S = 2.0
+
+
+async def call(method: Any, *arguments: Any, part: str) -> Any:
+    """Call `method` of a deployment's handle, again where a replica dies: the method may run more than once.
+
+    A cancelled call is cancelled in the replica too. Raises Overloaded where the deployment's queue is full,
+    Unavailable where no replica answers.
+    """
+    for attempts_left in reversed(range(ATTEMPTS)):
+        response = method.remote(*arguments)
+        try:
+            return await response
+        except asyncio.CancelledError:
+            response.cancel()
+            raise
+        except _FAILURES as error:
+            if not attempts_left or not isinstance(error, _REPLICA_DIED):
+                raise _unavailable(part, error) from error
+    raise AssertionError
+
+
+async def call_streaming(method: Any, *arguments: Any, part: str) -> AsyncGenerator[Any, None]:
+    """Yield what `method` yields. It is called again only if its replica dies before the first piece."""
+    for attempts_left in reversed(range(ATTEMPTS)):
+        started = False
+        stream = method.remote(*arguments)
+        try:
+            async for piece in stream:
+                started = True
+                yield piece
+            return
+        except _FAILURES as error:
+            if started or not attempts_left or not isinstance(error, _REPLICA_DIED):
+                raise _unavailable(part, error) from error
+        finally:
+            stream.cancel()
+
+
+def _unavailable(part: str, error: Exception) -> Unavailable:
+    if isinstance(error, BackPressureError):
+        return Overloaded(part, str(error))
+    if isinstance(error, DeploymentUnavailableError):
+        return Unavailable(part, error.message)
+    return Unavailable(part, f"{type(error).__name__}: a replica died")  # Ray's own message has many lines
+
+
+class DeploymentHandles:
+    """The methods of the other deployments, looked up once: a handle creates a new object at every access."""
+
+    def __init__(
+        self,
+        retriever: DeploymentHandle[Any],
+        model: DeploymentHandle[Any],
+        reranker: DeploymentHandle[Any] | None,
+    ) -> None:
+        self.corpora, self.search, self.matches = retriever.corpora, retriever.search, retriever.matches
+        self.names, self.passage = retriever.names, retriever.passage
+        self.ask, self.stream = model.ask, model.options(method_name="stream", stream=True)
+        self.score = None if reranker is None else reranker.score
+
+
+class RayServeBackend:
+    """Corpora and models of the other deployments. `open` starts to poll the retriever for newer versions."""
+
+    def __init__(self, handles: DeploymentHandles, answerer: str, budget: int | None) -> None:
+        self._handles = handles
+        self.answerer, self.budget = answerer, budget
+        self.postprocessors = [name for name in POSTPROCESSORS if name != "rerank" or handles.score]
+        self._corpora: dict[str, ServedCorpus] = {}
+
+    async def open(self) -> None:
+        """Return once the retriever has answered."""
+        await self._refresh()
+        self._refreshing = asyncio.create_task(self._keep_refreshing())
+
+    def corpora(self) -> Mapping[str, ServedCorpus]:
+        return self._corpora
+
+    def tools(self, corpus: str, retriever: str) -> RequestTools:
+        return RequestTools(self._handles, corpus, retriever)
+
+    async def matches(self, corpus: str, only: ChunkFilter) -> bool:
+        matches: bool = await call(self._handles.matches, corpus, only, part=INDEX)
+        return matches
+
+    async def names(self, corpus: str, prefix: str, limit: int) -> list[str]:
+        names: list[str] = await call(self._handles.names, corpus, prefix, limit, part=INDEX)
+        return names
+
+    async def passage(self, corpus: str, chunk_id: str) -> ChunkContext | None:
+        passage: ChunkContext | None = await call(self._handles.passage, corpus, chunk_id, part=INDEX)
+        return passage
+
+    async def ready(self) -> Mapping[str, str]:
+        """Return what is not ready. A model that is down does not count: passages are found without it."""
+        try:
+            await asyncio.wait_for(self._refresh(), _READY_WITHIN_S)
+        except asyncio.TimeoutError:
+            return {"index": f"no replica answers within {_READY_WITHIN_S:g} s"}
+        except Unavailable as error:
+            return {"index": error.why}
+        return {}
+
+    async def _refresh(self) -> None:
+        corpora: list[ServedCorpus] = await call(self._handles.corpora, part=INDEX)
+        self._corpora = {corpus.name: corpus for corpus in corpora}
+
+    async def _keep_refreshing(self) -> None:
+        while True:
+            await asyncio.sleep(_REFRESH_EVERY_S)
+            try:
+                await self._refresh()
+            except Unavailable as error:
+                _LOGGER.warning(f"the retriever does not answer: {error.why}")
+
+
+@dataclass(slots=True)
+class RequestTools:
+    """Search, models and reranker for one request. `version` is that of the index that answered the last search."""
+
+    handles: DeploymentHandles
+    corpus: str
+    retriever: str
+    version: str = ""
+
+    async def ask(self, role: Role, asks: Sequence[TaskCall]) -> list[Response]:
+        calls = [(task.name, slots) for task, slots in asks]
+        responses: list[Response] = await call(self.handles.ask, role, calls, part=MODEL)
+        return responses
+
+    def stream(self, role: Role, ask: TaskCall) -> AsyncGenerator[str | Response, None]:
+        task, slots = ask
+        return call_streaming(self.handles.stream, role, task.name, slots, part=MODEL)
+
+    async def search(self, searches: Sequence[SearchQuery], only: ChunkFilter, k: int) -> list[list[SearchHit]]:
+        arguments: tuple[Any, ...] = (self.corpus, searches, only, k, self.retriever)
+        result: SearchResult = await call(self.handles.search, *arguments, part=INDEX)
+        self.version = result.version
+        return result.hits
+
+    async def rerank(self, question: str, texts: Sequence[str]) -> list[float]:
+        if self.handles.score is None:
+            raise Unavailable(RERANKER, "the service was started without one")
+        scores: list[float] = await call(self.handles.score, question, texts, part=RERANKER)
+        return scores

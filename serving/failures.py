@@ -1,0 +1,41 @@
+"""One-line messages for Ray Serve applications that fail to start."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from itertools import dropwhile
+from typing import Any
+
+_LONG = 600
+
+_FRAME = re.compile(r'^ +File "')
+_LOGGED = re.compile(r"ERROR [\d-]+ [\d:]+ \[[^\]]+\] ((?:\w+\.)*\w*(?:Error|Exception): .+)")
+
+
+def failed_deployment(deployments: Mapping[str, Any]) -> tuple[str, str]:
+    """The deployment that can't start, and the error of its replica, or Serve's word on it; empty where all is well.
+
+    `deployments` as in `serve.status().applications[NAME].deployments`, each with a status and a message.
+    """
+    troubled = [(name, one) for name, one in deployments.items() if one.message.strip()]
+    if not troubled:
+        return "", ""
+    name, worst = min(troubled, key=lambda item: item[1].status != "DEPLOY_FAILED")
+    return name, last_error(worst.message)
+
+
+def last_error(message: str) -> str:
+    """The error that a traceback ends with, or the last line of what is no traceback; in one line, cut where long."""
+    lines = [line for line in message.splitlines() if line.strip()]
+    frames = [position for position, line in enumerate(lines) if _FRAME.match(line)]
+    if not frames:
+        return lines[-1].strip()[:_LONG]
+    code = dropwhile(lambda line: line.startswith(" "), lines[frames[-1] :])
+    return " ".join(line.strip() for line in code)[:_LONG]
+
+
+def first_logged_error(log: str) -> str:
+    """The first error in a log of vLLM's processes, of which the rest are consequences; "" where there is none."""
+    found = _LOGGED.search(log)
+    return found[1].strip()[:_LONG] if found else ""

@@ -1,0 +1,142 @@
+"""Who may send requests and how many: API keys, rate limits per client, and a limit of concurrent requests."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import hmac
+import os
+import re
+import secrets
+import time
+from collections import OrderedDict, deque
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
+_LINE = re.compile(rf"({_NAME.pattern}):([0-9a-f]{{64}})")
+_MAX_CLIENTS = 10_000
+
+
+class ApiKeysError(ValueError):
+    """A keys file, or a name for a key, that can't be used."""
+
+
+def load_keys(file: Path) -> dict[str, str]:
+    """Read the SHA-256 hashes of the API keys, by name.
+
+    Raises ApiKeysError, with the number of the line, where the file can't be read or has a line that is not NAME:HASH.
+    """
+    try:
+        lines = file.read_text(encoding="utf-8").splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        raise ApiKeysError(f"{file}: the keys can't be read ({type(error).__name__}): check keys_file") from None
+    hashes: dict[str, str] = {}
+    for number, line in enumerate(lines, 1):
+        if not line.strip() or line.startswith("#"):
+            continue
+        match = _LINE.fullmatch(line.strip())
+        if match is None:  # do not show the line: it may be a key that was pasted by mistake
+            raise ApiKeysError(f"{file}:{number}: not a line NAME:SHA-256; create keys with `fdarx serve --new-key`")
+        if match[1] in hashes:
+            raise ApiKeysError(f"{file}:{number}: a second key named {match[1]}: delete one of the two lines")
+        hashes[match[1]] = match[2]
+    return hashes
+
+
+def name_of_key(key: bytes, hashes: Mapping[str, str]) -> str | None:
+    """Return the name of a key, None where it is unknown. Takes the same time for a wrong key as for a right one."""
+    digest, found = hashlib.sha256(key).hexdigest(), None
+    for name, known in hashes.items():
+        if hmac.compare_digest(known, digest):
+            found = name
+    return found
+
+
+def key_of_request(headers: Iterable[tuple[bytes, bytes]]) -> bytes:
+    """Return the key in `Authorization: Bearer KEY` or `X-API-Key: KEY`, empty where there is none."""
+    first = dict(reversed([*headers]))
+    scheme, _, key = first.get(b"authorization", b"").partition(b" ")
+    return key.strip() if scheme.lower() == b"bearer" else first.get(b"x-api-key", b"").strip()
+
+
+def add_key(file: Path, name: str) -> str:
+    """Create a key of 32 random bytes, append its hash to the file, and return the key, which is stored nowhere.
+
+    Raises ApiKeysError for a name that is taken or has characters other than letters, digits, ".", "_" and "-".
+    """
+    if not _NAME.fullmatch(name):
+        raise ApiKeysError(f"{name!r} can't name a key: use up to 64 letters, digits, '.', '_' and '-'")
+    if file.exists() and name in load_keys(file):
+        raise ApiKeysError(f"{file} has a key named {name}: choose another name, or delete its line to revoke it")
+    key = secrets.token_urlsafe(32)
+    line = f"{name}:{hashlib.sha256(key.encode()).hexdigest()}\n"
+    unfinished = file.exists() and file.stat().st_size and not file.read_bytes().endswith(b"\n")
+    with os.fdopen(os.open(file, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600), "w") as lines:
+        lines.write("\n" + line if unfinished else line)
+    return key
+
+
+class ClientRateLimiter:
+    """One token bucket per client. Of more than 10,000 clients, the least recently seen are forgotten."""
+
+    def __init__(self, per_minute: float, burst: int, clock: Callable[[], float] = time.monotonic) -> None:
+        self._per_second, self._burst, self._clock = per_minute / 60, float(burst), clock
+        self._buckets: OrderedDict[str, tuple[float, float]] = OrderedDict()
+
+    def acquire(self, client: str) -> float:
+        """Take a token and return 0, or return the seconds until there will be one."""
+        now = self._clock()
+        tokens, updated = self._buckets.pop(client, (self._burst, now))
+        tokens = min(self._burst, tokens + (now - updated) * self._per_second)
+        granted = tokens >= 1
+        self._buckets[client] = (tokens - granted, now)
+        if len(self._buckets) > _MAX_CLIENTS:
+            self._buckets.popitem(last=False)
+        return 0.0 if granted else (1 - tokens) / self._per_second
+
+
+class CapacityExceeded(Exception):
+    """All places are taken, and the queue is full or the wait was too long."""
+
+
+class ConcurrencyLimiter:
+    """A limit of concurrent requests, with a bounded queue. `on_change` gets the number of requests in progress."""
+
+    def __init__(self, limit: int, max_waiting: int, wait_s: float, on_change: Callable[[int], None]) -> None:
+        self._limit, self._max_waiting, self._wait_s, self._on_change = limit, max_waiting, wait_s, on_change
+        self._active = 0
+        self._queue: deque[asyncio.Future[None]] = deque()
+
+    async def acquire(self) -> None:
+        """Take a place, to be given back by `release`. Raises CapacityExceeded."""
+        if self._active < self._limit:
+            self._active += 1
+            self._on_change(self._active)
+        elif len(self._queue) >= self._max_waiting:
+            raise CapacityExceeded
+        else:
+            await self._wait()
+
+    def release(self) -> None:
+        """Pass the place to the request that has waited longest."""
+        if self._queue:
+            self._queue.popleft().set_result(None)
+        else:
+            self._active -= 1
+            self._on_change(self._active)
+
+    async def _wait(self) -> None:
+        turn = asyncio.get_running_loop().create_future()
+        self._queue.append(turn)
+        try:
+            await asyncio.wait({turn}, timeout=self._wait_s)
+        except asyncio.CancelledError:
+            if turn.done():  # the place was given to a request that is being cancelled
+                self.release()
+            raise
+        finally:
+            if not turn.done():
+                self._queue.remove(turn)
+        if not turn.done():
+            raise CapacityExceeded

@@ -1,0 +1,183 @@
+"""HTTP responses: JSON, errors in one format on every route, and server-sent events."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import AsyncGenerator, Mapping, Sequence
+from contextlib import aclosing
+from typing import Any
+
+import orjson
+from fastapi import FastAPI, Request
+from fastapi.exceptions import RequestValidationError
+from starlette.exceptions import HTTPException
+from starlette.responses import Response, StreamingResponse
+from starlette.types import Receive, Scope, Send
+
+from serving.http.backend import Overloaded, Unavailable
+from serving.http.logs import RequestLog, request_log
+
+_CHAT_PREFIX = "/v1/chat/"
+_ERROR_TYPES = {
+    401: "authentication_error",
+    404: "not_found_error",
+    429: "rate_limit_error",
+    500: "server_error",
+    503: "overloaded_error",
+    504: "timeout_error",
+}
+_MAX_DETAILS = 5
+_VALIDATION_MESSAGES = {
+    "extra_forbidden": "there is no such field",
+    "missing": "it is required",
+    "json_invalid": "the body is not JSON",
+    "model_attributes_type": "send a JSON object, with the header Content-Type: application/json",
+}
+
+
+def json_reply(content: object, status: int = 200) -> Response:
+    """Serialize without validation, which replies of the service itself don't need."""
+    return Response(orjson.dumps(content), status, media_type="application/json")
+
+
+class ApiError(Exception):
+    """A request that can't be served. `message` says what was wrong and what to do, `param` names the field."""
+
+    def __init__(
+        self,
+        status: int,
+        message: str,
+        *,
+        param: str | None = None,
+        code: str | None = None,
+        headers: Mapping[str, str] | None = None,
+    ) -> None:
+        super().__init__(status, message)
+        self.status, self.message, self.param, self.code = status, message, param, code
+        self.headers = dict(headers or {})
+
+    @property
+    def body(self) -> dict[str, Any]:
+        """The error in OpenAI's format."""
+        kind = _ERROR_TYPES.get(self.status, "invalid_request_error")
+        return {"error": {"type": kind, "message": self.message, "param": self.param, "code": self.code}}
+
+    def response(self) -> Response:
+        return Response(orjson.dumps(self.body), self.status, self.headers, media_type="application/json")
+
+
+def unknown_name_error(what: str, given: str, known: Sequence[str], *, param: str, status: int = 422) -> ApiError:
+    """An error for an unknown name, which lists the known ones."""
+    names = ", ".join(known) or "none"
+    return ApiError(status, f"There is no {what} {given[:60]!r}; there is: {names}.", param=param, code="unknown")
+
+
+def busy_error(why: str, seconds: float = 1.0, status: int = 503) -> ApiError:
+    """An error for a request that may succeed later, with a Retry-After header."""
+    wait = max(1, math.ceil(seconds))
+    return ApiError(status, f"{why} Try again in {wait} s.", code="busy", headers={"Retry-After": str(wait)})
+
+
+def unavailable_error(error: Unavailable) -> ApiError:
+    """What the client is told when a part of the service is down; the cause is only logged."""
+    if isinstance(error, Overloaded):
+        return busy_error(f"{error.part.capitalize()} is overloaded.")
+    reply = busy_error(f"{error.part.capitalize()} can't be reached.", 5)
+    reply.code = "unavailable"
+    return reply
+
+
+def validation_error(details: Sequence[Mapping[str, Any]]) -> ApiError:
+    """Pydantic's errors, in the terms of the request."""
+    faults = [(_field(detail["loc"]), _validation_message(detail)) for detail in details]
+    message = "; ".join(f"{field}: {fault}" if field else fault for field, fault in faults[:_MAX_DETAILS])
+    more = f" (and {len(faults) - _MAX_DETAILS} more)" if len(faults) > _MAX_DETAILS else ""
+    return ApiError(422, f"{message}{more}.", param=faults[0][0] or None, code="invalid")
+
+
+def add_error_handlers(app: FastAPI) -> None:
+    """Reply to all exceptions of routes and router in the one format."""
+    app.add_exception_handler(ApiError, _reply_api_error)
+    app.add_exception_handler(Unavailable, _reply_unavailable)
+    app.add_exception_handler(RequestValidationError, _reply_validation)
+    app.add_exception_handler(HTTPException, _reply_http)
+
+
+async def _reply_api_error(request: Request, error: Exception) -> Response:
+    assert isinstance(error, ApiError)
+    if error.status == 422 and request.url.path.startswith(_CHAT_PREFIX):
+        error.status = 400  # the status that OpenAI's API uses
+    request_log(request.scope).error = error.code or str(error.status)
+    return error.response()
+
+
+async def _reply_unavailable(request: Request, error: Exception) -> Response:
+    assert isinstance(error, Unavailable)
+    request_log(request.scope).detail = error.why
+    return await _reply_api_error(request, unavailable_error(error))
+
+
+async def _reply_validation(request: Request, error: Exception) -> Response:
+    assert isinstance(error, RequestValidationError)
+    return await _reply_api_error(request, validation_error(error.errors()))
+
+
+async def _reply_http(request: Request, error: Exception) -> Response:
+    """Reply to the router's own errors: unknown route or method, and a body that can't be decoded."""
+    assert isinstance(error, HTTPException)
+    path = request.url.path[:100]
+    if error.status_code == 404:
+        reply = ApiError(404, f"There is nothing at {path}; see /docs for all routes.", code="no_route")
+    elif error.status_code == 405:
+        allowed = (error.headers or {}).get("Allow", "another method")
+        reply = ApiError(405, f"{path} accepts {allowed}.", code="method", headers=error.headers)
+    else:
+        reply = ApiError(422, "The body is not JSON in UTF-8.", code="invalid")
+    return await _reply_api_error(request, reply)
+
+
+def _field(location: Sequence[Any]) -> str:
+    """Return "filter.drug" for ("body", "filter", "drug"); a position in invalid JSON is not a field."""
+    return ".".join(str(part) for part in location[1:] if isinstance(part, str))[:100]
+
+
+def _validation_message(detail: Mapping[str, Any]) -> str:
+    message = str(detail["msg"]).removeprefix("Value error, ").replace("Input should be", "it should be")
+    return _VALIDATION_MESSAGES.get(detail["type"], message)
+
+
+def sse_event(name: str, content: Any) -> bytes:
+    """Return a named server-sent event. Its data is JSON, which has no line breaks."""
+    return b"event: " + name.encode() + b"\n" + sse_data(content)
+
+
+def sse_data(content: Any) -> bytes:
+    """Return a server-sent event without a name."""
+    return b"data: " + orjson.dumps(content) + b"\n\n"
+
+
+class EventStream(StreamingResponse):
+    """A response of server-sent events; the last one is `error` where a part of the service fails.
+
+    The events are closed however the response ends. The client's disconnect is left to the middleware.
+    """
+
+    def __init__(self, events: AsyncGenerator[bytes, None], log: RequestLog) -> None:
+        self._events = _with_error_event(events, log)
+        headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
+        super().__init__(self._events, headers=headers, media_type="text/event-stream")
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        async with aclosing(self._events):
+            await self.stream_response(send)
+
+
+async def _with_error_event(events: AsyncGenerator[bytes, None], log: RequestLog) -> AsyncGenerator[bytes, None]:
+    try:
+        async with aclosing(events):
+            async for event in events:
+                yield event
+    except Unavailable as error:
+        reply = unavailable_error(error)
+        log.error, log.detail = reply.code or "", error.why
+        yield sse_event("error", reply.body)

@@ -1,0 +1,253 @@
+"""Safety flags on made answers about the example labels."""
+
+from __future__ import annotations
+
+import asyncio
+from functools import cache
+from pathlib import Path
+
+import pytest
+from aiohttp import web
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fdarx_core.factuality.drug_names import DrugNameIndex, RxNormIngredients, ingredients_of, unknown_names
+from fdarx_core.factuality.safety import SafetyFlagger
+from fdarx_core.llm.response_store import ResponseStore
+from fdarx_core.records import CheckedAnswer, SafetyFlag
+from fdarx_core.storage import Location
+from tests.factuality.made_labels import examples, label_of
+from tests.factuality.rxnav_server import RxNavServer
+
+
+@cache
+def safety() -> SafetyFlagger:
+    return SafetyFlagger(examples())
+
+
+def flags(question: str, answer: str, drug: str = "", outcome: str = "answered") -> list[SafetyFlag]:
+    return safety().flags_of(CheckedAnswer("a", "q", question, answer, "made", drug=drug, outcome=outcome))
+
+
+MADE = [
+    # What goes against the label.
+    ("What is the recommended dose of Telvanto?", "Telvanto lowers blood pressure.", ["dose_missing"]),
+    ("What is the maximum dose of TELVANTO?", "The maximum is 400 mg once daily.", ["dose_unsupported"]),
+    (
+        "Can a patient with severe hepatic impairment take TELVANTO?",
+        "Yes, TELVANTO can be taken.",
+        ["contraindicated_condition"],
+    ),
+    (
+        "What should I know about MIRSOLVE ER?",
+        "It is an old drug. MIRSOLVE ER is recommended for patients with cardiogenic shock.",
+        ["contraindicated_condition"],
+    ),
+    (
+        "Is Gastrivan Pak safe together with pimozide?",
+        "Yes, they can be taken together.",
+        ["contraindicated_drug"],
+    ),
+    # What the label says as well.
+    ("What is the recommended starting dose of Telvanto?", "25 mg once daily with the morning meal.", []),
+    ("Can a patient with severe hepatic impairment take TELVANTO?", "No, it is contraindicated.", []),
+    ("Is TELVANTO contraindicated in severe hepatic impairment?", "Yes, it is.", []),
+    ("Can TELVANTO be used in mild hepatic impairment?", "Yes, it can be used in mild hepatic impairment.", []),
+    (
+        "Who must not take MIRSOLVE ER?",
+        "Use in patients with cardiogenic shock or severe bradycardia.",
+        [],
+    ),
+]
+
+
+@pytest.mark.parametrize(("question", "answer", "expected"), MADE)
+def test_made_answers(question: str, answer: str, expected: list[str]) -> None:
+    found = flags(question, answer)
+    assert [flag.kind for flag in found] == expected
+    assert all(flag.text == answer[flag.start : flag.end] for flag in found)
+
+
+def test_a_flag_shows_the_words_and_what_the_label_says() -> None:
+    (flag,) = flags(*MADE[3][:2])
+    assert flag.text == "MIRSOLVE ER is recommended for patients with cardiogenic shock."
+    assert (flag.drug, flag.subject, flag.marker) == ("MIRSOLVE ER", "cardiogenic shock", "PASSAGE_0007")
+    assert "contraindicated" in flag.because
+    (dose,) = flags(*MADE[1][:2])
+    assert (dose.text, dose.subject) == ("400 mg", "400 mg")
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        "Start with 200 mg twice daily.",
+        "Start with 0.2 g every 12 hours.",
+        "Start with 400 mg a day in two doses.",
+        "The target is 400 mg twice daily, so 800 mg per day.",
+        "At most 1,200 mg a day.",
+        "On day 1, 200 mg is given.",
+        "Give two 200 mg doses.",
+        "The usual dose is 200 to 400 mg twice daily.",
+        "Start with 200 mg twice daily; do not combine it with 325 mg of aspirin.",
+        "The trough concentration was 9 mg/L and creatinine 2.9 mg/dL.",
+    ],
+)
+def test_doses_of_the_label_in_other_units_totals_and_shares_are_supported(answer: str) -> None:
+    assert flags("How is Fendalora given to adults?", answer) == []
+
+
+@pytest.mark.parametrize(
+    "answer", ["Take 3 g twice daily.", "Give 55 mg/kg daily.", "Take 210 mg.", "Take 200 to 9,000 mg."]
+)
+def test_other_doses_are_not(answer: str) -> None:
+    assert [flag.kind for flag in flags("How is Fendalora given to adults?", answer)] == ["dose_unsupported"]
+
+
+@pytest.mark.parametrize(
+    ("question", "answer"),
+    [
+        ("What should I do if I miss a dose of Telvanto?", "Skip it."),
+        ("Is dose adjustment needed in renal impairment with Telvanto?", "Yes."),
+        ("What dosage forms of Telvanto are there?", "Tablets."),
+        ("What is the dose of Telvanto for children?", "It has not been established."),
+        ("How often should Telvanto be taken?", "Once daily."),
+        ("What is the recommended dose of Unheardofine?", "It lowers blood pressure."),
+    ],
+)
+def test_no_dose_is_missing_where_none_was_asked_for_or_the_answer_settles_it(question: str, answer: str) -> None:
+    assert flags(question, answer) == []
+
+
+def test_refusals_and_failures_raise_no_flag() -> None:
+    assert flags("What is the recommended dose of Telvanto?", "The label does not say.", outcome="refused") == []
+    assert flags("What is the recommended dose of Telvanto?", "", outcome="failed") == []
+
+
+def one(text: str, question: str, answer: str) -> list[str]:
+    made = SafetyFlagger([label_of(text)])
+    return [flag.kind for flag in made.flags_of(CheckedAnswer("a", "q", question, answer, "made", set_id="made"))]
+
+
+@pytest.mark.parametrize(
+    ("text", "question", "answer", "flagged"),
+    [
+        ("TELVANTO is contraindicated in pregnancy.", "Can a pregnant woman take it?", "Yes.", True),
+        ("TELVANTO is contraindicated in pregnancy.", "Must it be avoided in pregnancy?", "No, it is safe.", True),
+        ("TELVANTO is contraindicated in pregnancy.", "Can a pregnant woman take it?", "No.", False),
+        ("TELVANTO is contraindicated in pregnancy.", "Is it safe?", "Yes, unless the patient is pregnant.", False),
+        ("TELVANTO is contraindicated in pregnancy.", "Is it safe?", "It should not be used in pregnancy.", False),
+        ("TELVANTO is contraindicated in nursing mothers.", "May I take it while breastfeeding?", "Yes.", True),
+        ("Do not use TELVANTO in children younger than 6 years.", "Can my 4-year-old take it?", "Yes.", True),
+        ("Do not use TELVANTO in children younger than 6 years.", "Can my 9-year-old take it?", "Yes.", False),
+        ("TELVANTO is contraindicated in eGFR below 30.", "Is it safe?", "It can be used at an eGFR of 25.", True),
+        ("TELVANTO is contraindicated in eGFR below 30.", "Is it safe?", "It can be used at an eGFR of 50.", False),
+        (
+            "TELVANTO is contraindicated in allergy to sulfites.",
+            "Is it safe if I am allergic to sulfites?",
+            "Yes.",
+            True,
+        ),
+        ("TELVANTO is contraindicated in allergy to sulfites.", "Is it safe if I am allergic to nuts?", "Yes.", False),
+        (
+            "TELVANTO is contraindicated in patients taking MAOIs.",
+            "Is it safe?",
+            "You can take TELVANTO with MAOIs.",
+            True,
+        ),
+        (
+            "TELVANTO is contraindicated in patients taking MAOIs.",
+            "Is it safe?",
+            "You can take TELVANTO 14 days after stopping MAOIs.",
+            False,
+        ),
+    ],
+)
+def test_populations_numbers_allergies_and_other_drugs(text: str, question: str, answer: str, flagged: bool) -> None:
+    assert bool(one(text, question, answer)) is flagged
+
+
+def test_of_several_drugs_only_what_each_forbids_is_looked_at() -> None:
+    other = "Corvaxolin"
+    made = SafetyFlagger([*examples(), label_of(f"The use of TELVANTO with {other} is contraindicated.")])
+    answer = f"Yes, {other} 999 mg can be taken with TELVANTO."
+    checked = CheckedAnswer("a", "q", f"Can I take TELVANTO with {other}?", answer, "made")
+    assert [flag.kind for flag in made.flags_of(checked)] == ["contraindicated_drug"]
+
+
+def test_a_drug_is_known_by_the_names_that_rxnorm_gives_it() -> None:
+    question, answer = "What is the recommended dose of Ortabrand?", "It lowers blood pressure."
+    checked = CheckedAnswer("a", "q", question, answer, "made")
+    assert safety().flags_of(checked) == []
+    told = SafetyFlagger(examples(), {"Ortabrand": ["ortavelin"]})
+    assert [flag.kind for flag in told.flags_of(checked)] == ["dose_missing"]
+
+
+@given(st.text(max_size=200), st.text(max_size=200))
+def test_any_answer_is_read_and_every_span_lies_in_it(question: str, answer: str) -> None:
+    for flag in flags(f"What dose of Telvanto? {question}", f"{answer} Take 999 mg. {answer}"):
+        assert flag.text == f"{answer} Take 999 mg. {answer}"[flag.start : flag.end]
+
+
+def ask(names: list[str], place: Path, address: str) -> RxNormIngredients:
+    return asyncio.run(ingredients_of(names, ResponseStore(Location(place)), address, rate=200, timeout_s=2))
+
+
+def test_names_have_ingredients_and_unknown_ones_none(tmp_path: Path) -> None:
+    with RxNavServer() as server:
+        found = ask(["Ortabrand", "Duobrand", "Nosuchol"], tmp_path, server.url)
+    assert found.names == {"Ortabrand": ["ortavelin"], "Duobrand": ["calbuzamide", "ortavelin"]}
+    assert found.notice == "RxNav: 2 of 3 names are drugs of RxNorm"
+    assert server.asked[0] == "/REST/rxcui.json?name=Ortabrand&search=2"
+    assert server.asked[1] == "/REST/rxcui/900001/related.json?tty=IN"
+
+
+def test_what_was_answered_is_not_asked_again(tmp_path: Path) -> None:
+    with RxNavServer() as server:
+        first = ask(["Ortabrand", "Nosuchol"], tmp_path, server.url)
+        asked = len(server.asked)
+        again = ask(["Ortabrand", "Nosuchol"], tmp_path, server.url)
+    assert (again, len(server.asked)) == (first, asked)
+
+
+@pytest.mark.parametrize("status", [429, 500])
+def test_a_busy_server_is_asked_again(tmp_path: Path, status: int) -> None:
+    def busy(number: int) -> web.Response | None:
+        return web.Response(status=status, headers={"Retry-After": "0"}) if number == 1 else None
+
+    with RxNavServer(busy) as server:
+        found = ask(["Ortabrand"], tmp_path, server.url)
+    assert found.names == {"Ortabrand": ["ortavelin"]}
+
+
+def test_without_an_answer_the_notice_says_so_and_what_came_before_stands(tmp_path: Path) -> None:
+    def dead(number: int) -> web.Response | None:
+        return web.Response(status=500, headers={"Retry-After": "0"}) if number > 2 else None
+
+    with RxNavServer(dead) as server:
+        found = ask(["Ortabrand", "Duobrand"], tmp_path, server.url)
+    assert found.names == {"Ortabrand": ["ortavelin"]}
+    assert "gives no more (HTTP 500)" in found.notice
+    assert len(server.asked) == 5  # two answers, three tries
+
+
+def test_nobody_there_raises_nothing(tmp_path: Path) -> None:
+    with RxNavServer() as server:
+        pass
+    found = ask(["Ortabrand"], tmp_path, server.url)
+    assert found.names == {} and "gives no more" in found.notice
+
+
+@pytest.mark.parametrize("body", ["<html>", "[]", '{"idGroup": null}', '{"idGroup": {"rxnormId": [null, "x"]}}'])
+def test_malformed_answers_give_no_name(tmp_path: Path, body: str) -> None:
+    with RxNavServer(lambda number: web.Response(text=body)) as server:
+        assert ask(["Ortabrand"], tmp_path, server.url).names == {}
+
+
+def test_names_to_ask_for_are_those_that_no_label_has() -> None:
+    drugs = DrugNameIndex(label for label, _ in examples())
+    rows = [
+        CheckedAnswer("1", "q1", "Can I take Ortabrand with Telvanto?", "Yes.", "m"),
+        CheckedAnswer("2", "q2", "What is it?", "A drug.", "m", drug="Duobrand"),
+        CheckedAnswer("3", "q3", "How is Ortabrand stored?", "Cool.", "m", drug="Telvanto"),
+    ]
+    assert unknown_names(rows, drugs) == ["Ortabrand", "Duobrand"]

@@ -1,0 +1,99 @@
+"""Citations and refusals in answers, as models write them."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fdarx_core.baseline.rag_answering import REFUSAL
+from fdarx_core.rag.cited_answer import parse_cited_answer
+
+
+@pytest.mark.parametrize(
+    ("text", "citations", "unknown"),
+    [
+        ("Keep them a year [2].", [2], []),
+        ("Keep them a year [2][1], as [2] says.", [2, 1], []),
+        ("Keep them [1, 3].", [1, 3], []),
+        ("Keep them [1,3; 4 and 6].", [1, 3, 4, 6], []),
+        ("Keep them [1-3].", [1, 2, 3], []),
+        ("Keep them [2 – 4, 6].", [2, 3, 4, 6], []),
+        ("Keep them 【2】 and 【3†source 1, 5】.", [2, 3], []),
+        ("Keep them **[5]**, *[Context 4]*, [context 1, 2].", [5, 4, 1, 2], []),
+        ("Keep them [^2].", [2], []),
+        ("Keep them[1], all of them[6] .", [1, 6], []),
+        ("Keep them [7][0][2].", [2], [7, 0]),
+        ("Keep them [5-9].", [5, 6], [9]),
+        ("Keep them [3-1].", [3, 1], []),
+        ("Keep them [99999999999999999999].", [], []),
+        ("Keep them [see section 2] for [14C]-labelled [sic] drugs.", [], []),
+        ("A [1,2,4]triazole and [2-methyl]propane.", [], []),
+        ("Nothing cited (2), 3.", [], []),
+    ],
+)
+def test_citations(text: str, citations: list[int], unknown: list[int]) -> None:
+    read = parse_cited_answer(text, 6)
+    assert (read.citations, read.unknown, read.refused) == (citations, unknown, False)
+
+
+def test_the_text_has_each_citation_by_itself() -> None:
+    assert (
+        parse_cited_answer("A [1, 3]. B [2-3]. C 【2】. D [9]. E [sic].", 3).text
+        == "A [1][3]. B [2][3]. C [2]. D [9]. E [sic]."
+    )
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        REFUSAL,
+        f"**{REFUSAL}**",
+        f"{REFUSAL} [1][2]",
+        "The provided contexts do not contain information about the retention of samples.",
+        "I'm sorry, but the passages do not mention a dose for children [1].",
+        "There is not enough information in the contexts to answer this question.",
+        "The contexts provided don't specify how long records are kept. Please consult the guidance itself.",
+        "<think>Context 2 is about storage.</think>The documents do not address this question.",
+    ],
+)
+def test_refusals(text: str) -> None:
+    assert parse_cited_answer(text, 3).refused
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "The contexts do not give a dose for children. In adults, start at 5 mg once daily [1].",
+        f"{REFUSAL} However, reserve samples are kept for one year [2].",
+        "Safety in children has not been established [1].",
+        "No. FDA does not require it [3].",
+        "Studies in renal impairment are not available [2].",
+    ],
+)
+def test_an_answer_is_no_refusal(text: str) -> None:
+    assert not parse_cited_answer(text, 3).refused
+
+
+def test_thoughts_are_no_answer() -> None:
+    assert parse_cited_answer("<think>[1] or [2]?</think> Keep them [2].", 3).citations == [2]
+    assert parse_cited_answer("<think>Context [1] says", 3).text == ""
+
+
+MARKS = st.text(st.sampled_from("[]【】0123456789,;-– .†^#abcontext\n*"), max_size=60)
+
+
+@given(st.text() | MARKS, st.integers(0, 12))
+def test_any_text_is_read(text: str, contexts: int) -> None:
+    read = parse_cited_answer(text, contexts)
+    assert all(1 <= one <= contexts for one in read.citations)
+    assert not any(1 <= one <= contexts for one in read.unknown)
+    assert len(set(read.citations + read.unknown)) == len(read.citations) + len(read.unknown)
+    again = parse_cited_answer(read.text, contexts)
+    assert (again.citations, again.text) == (read.citations, read.text)
+
+
+@given(st.lists(st.integers(1, 9), min_size=1, max_size=8))
+def test_citations_come_in_the_order_of_their_naming(numbers: list[int]) -> None:
+    text = " ".join(f"Statement [{number}]." for number in numbers)
+    assert parse_cited_answer(text, 9).citations == list(dict.fromkeys(numbers))

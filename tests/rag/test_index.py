@@ -1,0 +1,112 @@
+"""`fdarx_core.Index`: searching an index and answering from it, in plain Python."""
+
+from __future__ import annotations
+
+import asyncio
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import fdarx_core as fdarx
+from fdarx_core.baseline.rag_answering import REFUSAL
+from fdarx_core.llm import Unparsable
+from fdarx_core.records import Chunk
+from fdarx_core.retrieval.index import IndexMissing, IndexStore
+from tests.conftest import REPOSITORY
+from tests.llm.loopback_server import LoopbackServer
+from tests.retrieval.index_chunks import label
+
+CHUNKS = [
+    *label("s1", "Velora", [("2 DOSE", "The maximum dose of Velora is 40 mg daily."), ("4", "Do not use in anuria.")]),
+    *label("s2", "Mirapan", [("2 DOSE", "The maximum dose of Mirapan is 50 mg."), ("8", "Safe in renal impairment.")]),
+]
+QUESTION = "What is the maximum dose of Velora?"
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("index")
+    store = IndexStore(str(folder))
+    store.commit([store.write_segment(CHUNKS)])
+    return folder
+
+
+@pytest.fixture
+def index(place: Path) -> fdarx.Index:
+    return fdarx.Index.open(place)
+
+
+def test_search(index: fdarx.Index) -> None:
+    hits = index.search(QUESTION, k=6)
+    assert [(hit.text, hit.set_id, hit.drug) for hit in hits] == [(one.text, "s1", "Velora") for one in CHUNKS[:2]]
+    assert hits[0].score >= hits[1].score
+    assert (hits[0].title, hits[0].section, hits[0].document_id) == ("Velora", "2 DOSE", "s1")
+    assert {hit.set_id for hit in index.search("maximum dose", k=2)} == {"s1", "s2"}
+    assert [hit.set_id for hit in index.search("maximum dose", drug="velora")] == ["s1"]
+    assert [hit.set_id for hit in index.search("maximum dose", set_id="s1")] == ["s1"]
+    assert [hit.set_id for hit in index.search("maximum dose", exclude=["s2"])] == ["s1"]
+    assert index.search("zebra") == [] and len(index) == 4
+    assert [hit.set_id for hit in index.search("maximum dose", retriever="tfidf", title="Velora")] == ["s1"]
+
+
+def test_what_cannot_be_searched(index: fdarx.Index, tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match=r"no retriever 'cosine' here; there are bm25, tfidf.*built without"):
+        index.search("dose", retriever="cosine")
+    with pytest.raises(ValueError, match="k is 0"):
+        index.search("dose", 0)
+    with pytest.raises(ValueError, match="no strategy 'guess'"):
+        index.answer("dose", strategy="guess")
+    with pytest.raises(ValueError, match="no post-processing 'sort'"):
+        index.answer("dose", postprocess="sort")
+    with pytest.raises(IndexMissing, match="is no index"):
+        fdarx.Index.open(tmp_path)
+
+
+def test_answer_by_the_built_in_rules(index: fdarx.Index) -> None:
+    answer = index.answer(QUESTION)
+    assert answer.text == "The maximum dose of Velora is 40 mg daily [1]."
+    assert answer.citations == answer.contexts[:1] and answer.citations[0].set_id == "s1"
+    assert (answer.refused, answer.model) == (False, "baseline")
+    refusal = index.answer("Which colour do the tablets of Velora have?")
+    assert (refusal.text, refusal.refused, refusal.citations) == (REFUSAL, True, [])
+    nothing = index.answer("zebra")
+    assert (nothing.refused, nothing.contexts) == (True, [])
+    assert index.answer(QUESTION, strategy="qa_rag", postprocess="score").citations[0].set_id == "s1"
+
+
+def test_answer_within_a_running_event_loop(index: fdarx.Index) -> None:
+    async def notebook() -> str:
+        return str(index.answer(QUESTION).text)
+
+    assert asyncio.run(notebook()).endswith("[1].")
+
+
+def test_answer_by_a_model(index: fdarx.Index) -> None:
+    replies = iter(["<think>hm</think>At most 40 mg [1, 7].", ""])
+    with (
+        LoopbackServer(answer=lambda body: next(replies)) as server,
+        fdarx.Model("tiny", base_url=server.openai_url) as model,
+    ):
+        answer = index.answer(QUESTION, model=model)
+        assert (answer.text, answer.model) == ("At most 40 mg [1, 7].", "tiny")
+        assert [hit.set_id for hit in answer.citations] == ["s1"]
+        with pytest.raises(Unparsable):
+            index.answer("What is the maximum dose of Mirapan?", model=model)
+
+
+def test_neither_ray_nor_torch_is_needed(place: Path) -> None:
+    code = (
+        f"import sys, fdarx_core; index = fdarx_core.Index.open({str(place)!r}); index.search('dose'); "
+        f"index.answer({QUESTION!r}); print(sorted({{'ray', 'torch', 'sentence_transformers'}} & set(sys.modules)))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], cwd=REPOSITORY, capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
+
+
+def test_an_older_version(tmp_path: Path) -> None:
+    store = IndexStore(str(tmp_path))
+    first = store.commit([store.write_segment([Chunk("a", "a", "A", "a.txt", "", "storage", 0)])])
+    store.commit([store.write_segment(CHUNKS)])
+    assert [hit.text for hit in fdarx.Index.open(tmp_path, version=first.version).search("storage dose")] == ["storage"]

@@ -1,0 +1,256 @@
+"""Searching an index against plain numpy and rank-bm25, with and without filters, and the drugs that queries name."""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from rank_bm25 import BM25Okapi
+
+from fdarx_core.rag.search import SearchQuery, search_index
+from fdarx_core.records import Chunk
+from fdarx_core.retrieval.index import ChunkFilter, EncoderInfo, IndexConflict, IndexReader, IndexStore
+from fdarx_core.retrieval.index.chunk_table import NameMatcher
+from fdarx_core.retrieval.lexical import RankedList, tokenize
+from fdarx_core.retrieval.retrievers import FUSION_DEPTH, Collection, Queries, fuse, get_retriever
+from tests.retrieval.index_chunks import ENCODER, document, embed, label
+
+WORDS = ["dose", "mg", "renal", "the", "of", "5"]
+few_words = st.lists(st.sampled_from(WORDS), max_size=6).map(" ".join)
+coordinates = st.integers(-3, 3).map(float)
+
+LABELS = [
+    *label("s1", "Aspirin", [("1 USES", "pain relief"), ("2 DOSE", "one tablet"), ("1 USES", "fever")]),
+    *label("s2", "IBUPROFEN  Tablets", [("1 USES", "pain and fever"), ("2 DOSE", "two tablets")]),
+    *document("g", ["stability testing", "of tablets", "in clinical trials", "and pain"], title="Stability of Tablets"),
+    *document("h", ["a trial"], title="Adaptive designs"),
+]
+
+
+def opened(folder: Path | str, chunks: list[Chunk]) -> IndexReader:
+    store = IndexStore(str(folder))
+    store.commit([store.write_segment(chunks, embed(chunks), ENCODER)])
+    return IndexReader.open(str(folder))
+
+
+@pytest.fixture(scope="module")
+def index(tmp_path_factory: pytest.TempPathFactory) -> IndexReader:
+    return opened(tmp_path_factory.mktemp("labels"), LABELS)
+
+
+def nearest(rows: np.ndarray, question: np.ndarray, k: int, allowed: np.ndarray) -> RankedList:
+    scores = (rows.astype(np.float64) @ question.astype(np.float64)).astype(np.float32)
+    order = sorted(np.flatnonzero(allowed).tolist(), key=lambda position: (-scores[position], position))
+    return [(position, float(scores[position])) for position in order[:k]]
+
+
+@given(st.data())
+def test_cosine_is_the_exact_top_k_of_the_inner_product(data: st.DataObject) -> None:
+    """Whole numbers, so that ties are many."""
+    rows = np.array(data.draw(st.lists(st.lists(coordinates, min_size=3, max_size=3), min_size=1, max_size=40)))
+    asked = np.array(data.draw(st.lists(st.lists(coordinates, min_size=3, max_size=3), min_size=1, max_size=30)))
+    dropped = data.draw(st.lists(st.integers(0, len(rows) - 1), max_size=30))
+    k = data.draw(st.integers(1, 50))
+    chunks = [chunk for at in range(len(rows)) for chunk in document(f"d{at}", [f"{at}"])]
+    with tempfile.TemporaryDirectory() as folder:
+        store = IndexStore(folder)
+        encoder = EncoderInfo("whole", "1", 3, normalised=False)
+        store.commit([store.write_segment(chunks, rows.astype(np.float32), encoder)])
+        index = IndexReader.open(folder)
+    only = ChunkFilter(exclude=tuple(f"d{at}" for at in dropped))
+    allowed = np.ones(len(rows), bool)
+    allowed[dropped] = False
+    assert np.array_equal(index.matching(only), allowed)
+    found = index.search([""] * len(asked), k, retriever="cosine", vectors=asked.astype(np.float32), filter=only)
+    assert found == [nearest(rows, question, k, allowed) for question in asked]
+
+
+@given(
+    st.lists(few_words, min_size=1, max_size=12).filter(any),
+    st.lists(few_words, min_size=1, max_size=4),
+    st.integers(1, 14),
+    st.data(),
+)
+def test_bm25_finds_what_shares_a_word_with_the_scores_of_rank_bm25(
+    texts: list[str], queries: list[str], k: int, data: st.DataObject
+) -> None:
+    allowed = np.array(data.draw(st.lists(st.booleans(), min_size=len(texts), max_size=len(texts))))
+    reference = BM25Okapi([tokenize(text) for text in texts])
+    expected = []
+    for query in queries:
+        scores = reference.get_scores(tokenize(query)).tolist()
+        shares = [bool(set(tokenize(query)) & set(tokenize(text))) for text in texts]
+        among = [position for position in range(len(texts)) if shares[position] and allowed[position]]
+        ranked = sorted(among, key=lambda position: (-scores[position], position))[:k]
+        expected.append([(position, scores[position]) for position in ranked])
+    collection = Collection(texts, matching_only=True)
+    assert get_retriever("bm25").rank(Queries(queries), collection, k, allowed) == expected
+
+
+def test_title_and_section_are_searched_as_the_text_is(index: IndexReader) -> None:
+    [aspirin, dose] = index.search(["ASPIRIN!", "dose"], 10)
+    assert sorted(position for position, _ in aspirin) == [0, 1, 2]
+    assert sorted(position for position, _ in dose) == [1, 4]
+    assert index.search(["unheard", ""], 10) == [[], []]
+
+
+def test_hybrid_fuses_both_rankings_under_the_filter(index: IndexReader) -> None:
+    only = ChunkFilter(exclude=("s1",))
+    vectors = embed(LABELS[3:5])
+    words = index.search(["tablets", "fever"], FUSION_DEPTH, filter=only)
+    near = index.search(["", ""], FUSION_DEPTH, retriever="cosine", vectors=vectors, filter=only)
+    found = index.search(["tablets", "fever"], 4, retriever="hybrid", vectors=vectors, filter=only)
+    assert found == [fuse(pair, 4) for pair in zip(words, near, strict=True)]
+    assert all(position > 2 for ranked in found for position, _ in ranked)
+
+
+@pytest.mark.parametrize(
+    ("only", "positions"),
+    [
+        (ChunkFilter(), range(10)),
+        (ChunkFilter(drug=" ibuprofen tablets "), [3, 4]),
+        (ChunkFilter(drug="ibuprofen"), []),
+        (ChunkFilter(set_id="s1"), [0, 1, 2]),
+        (ChunkFilter(set_id="S1"), []),
+        (ChunkFilter(title="STABILITY of\ttablets"), [5, 6, 7, 8]),
+        (ChunkFilter(drug="aspirin", set_id="s2"), []),
+        (ChunkFilter(exclude=("s1", "stability of tablets")), [3, 4, 9]),
+        (ChunkFilter(exclude=("labels.zip",)), [5, 6, 7, 8, 9]),
+        (ChunkFilter(exclude=("h.txt", "unknown", "")), range(9)),
+        (ChunkFilter(drug="aspirin", exclude=("aspirin",)), []),
+    ],
+)
+def test_filters(index: IndexReader, only: ChunkFilter, positions: list[int]) -> None:
+    assert np.flatnonzero(index.matching(only)).tolist() == list(positions)
+    [near] = index.search([""], 20, retriever="cosine", vectors=embed(LABELS[:1]), filter=only)
+    assert sorted(position for position, _ in near) == list(positions)
+    [words] = index.search(["pain"], 20, filter=only)
+    assert sorted(position for position, _ in words) == sorted({0, 3, 8} & set(positions))
+
+
+def test_chunks_and_what_they_stand_in(index: IndexReader) -> None:
+    assert [index.chunk(position) for position in range(len(index))] == LABELS
+    assert index.find("s2-1") == 4
+    assert index.find("none") is None
+    assert index.around(2) == [LABELS[0], LABELS[2]]
+    assert index.around(5) == LABELS[5:7]
+    assert index.around(7) == LABELS[6:9]
+    assert index.around(9) == [LABELS[9]]
+    with pytest.raises(IndexError):
+        index.chunk(len(LABELS))
+
+
+def test_names_that_begin_so_come_before_those_that_hold_it(index: IndexReader) -> None:
+    assert index.names("", 10) == ["Adaptive designs", "Aspirin", "IBUPROFEN  Tablets", "Stability of Tablets"]
+    assert index.names("A", 10) == ["Adaptive designs", "Aspirin", "IBUPROFEN  Tablets", "Stability of Tablets"]
+    assert index.names("as", 10) == ["Aspirin"]
+    assert index.names("tab", 10) == ["IBUPROFEN  Tablets", "Stability of Tablets"]
+    assert index.names("s", 1) == ["Stability of Tablets"]
+    assert index.names("zz", 10) == []
+    assert index.names("a", 0) == []
+
+
+def test_threads_share_an_index(index: IndexReader) -> None:
+    vectors = embed(LABELS)
+
+    def ask(at: int) -> list[RankedList]:
+        return index.search(
+            ["pain"], 5, retriever="hybrid", vectors=vectors[at : at + 1], filter=ChunkFilter(exclude=("h",))
+        )
+
+    alone = [ask(at) for at in range(10)]
+    with ThreadPoolExecutor(8) as pool:
+        assert list(pool.map(ask, list(range(10)) * 20)) == alone * 20
+
+
+def test_what_can_not_be_asked(index: IndexReader) -> None:
+    with pytest.raises(ValueError, match="no retriever 'dense' here; there are bm25, tfidf, cosine, hybrid"):
+        index.search(["a"], 3, retriever="dense")
+    with pytest.raises(ValueError, match="k is 0"):
+        index.search(["a"], 0)
+    with pytest.raises(ValueError, match=r"1 texts need vectors of shape \(1, 8\), and have none"):
+        index.search(["a"], 3, retriever="cosine")
+    with pytest.raises(ValueError, match=r"have vectors of shape \(2, 8\).*hashing"):
+        index.search(["a"], 3, retriever="hybrid", vectors=embed(LABELS[:2]))
+    with pytest.raises(ValueError, match="no numbers"):
+        index.search(["a"], 3, retriever="cosine", vectors=np.full((1, 8), np.nan, np.float32))
+
+
+def test_the_encoder_must_be_the_one_that_made_the_index(index: IndexReader) -> None:
+    index.check_encoder(EncoderInfo("moved elsewhere", "f00d", 8, "query: "))
+    with pytest.raises(IndexConflict, match=r"made with hashing \(8 dimensions, fingerprint f00d\), not with hashing"):
+        index.check_encoder(EncoderInfo("hashing", "f00e", 8))
+
+
+def test_without_vectors_words_alone_are_searched(tmp_path: Path) -> None:
+    store = IndexStore(str(tmp_path))
+    store.commit([store.write_segment(LABELS)])
+    index = IndexReader.open(str(tmp_path))
+    assert index.retrievers == ("bm25", "tfidf")
+    assert "built without an embedding model" in index.notice
+    with pytest.raises(ValueError, match=r"there are bm25, tfidf .*built without an embedding model"):
+        index.search(["a"], 3, retriever="cosine")
+    with pytest.raises(IndexConflict, match="made with no embedding model"):
+        index.check_encoder(ENCODER)
+
+
+def test_without_faiss_words_alone_are_searched(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert opened(tmp_path, LABELS).notice == ""
+    monkeypatch.setitem(sys.modules, "faiss", None)
+    index = IndexReader.open(str(tmp_path))
+    assert index.retrievers == ("bm25", "tfidf")
+    assert "FAISS is not installed" in index.notice
+    assert "pip install 'fdarx[models,faiss]'" in index.notice
+    assert sorted(position for position, _ in index.search(["aspirin"], 3)[0]) == [0, 1, 2]
+
+
+NAMES = ("Velora", "Velora XR", "Ice", "Alpha-Zide 2.5", "VELORA")
+
+
+@pytest.mark.parametrize(
+    ("text", "named"),
+    [
+        ("What is the dose of velora?", ("Velora", "VELORA")),
+        ("Is Velora XR, or alpha zide 2.5, safe?", ("Velora XR", "Alpha-Zide 2.5")),
+        ("Is VELORAX safe on ice?", ()),
+        ("", ()),
+    ],
+)
+def test_whole_names_are_found(text: str, named: tuple[str, ...]) -> None:
+    assert NameMatcher(NAMES).find(text) == named
+
+
+@given(st.lists(st.text(max_size=12), max_size=6), st.text(max_size=60))
+def test_what_is_found_is_a_name_once(names: list[str], text: str) -> None:
+    found = NameMatcher(names).find(text)
+    assert set(found) <= set(names) and len(found) == len(set(found))
+
+
+@pytest.fixture
+def two_drugs(tmp_path: Path) -> IndexReader:
+    store = IndexStore(str(tmp_path))
+    told = {"Velora": "Take it once daily.", "Mirapan": "The maximum dose is 50 mg. The dose of Velora is halved."}
+    chunks = [Chunk(name, name, name, "", "DOSAGE", text, 0, set_id=name, drug=name) for name, text in told.items()]
+    store.commit([store.write_segment(chunks)])
+    return IndexReader.open(str(tmp_path))
+
+
+def drugs(two_drugs: IndexReader, question: str, only: ChunkFilter) -> list[str]:
+    [found] = search_index(two_drugs, [SearchQuery(question, 5, True)], only, 5, "bm25", None)
+    return [one.chunk.drug for one in found]
+
+
+def test_a_search_is_kept_to_the_drugs_it_names(two_drugs: IndexReader) -> None:
+    question = "What is the maximum dose of Velora?"
+    assert drugs(two_drugs, question, ChunkFilter()) == ["Velora"]
+    assert drugs(two_drugs, question, ChunkFilter(any_drug=True)) == ["Mirapan", "Velora"]
+    assert drugs(two_drugs, question, ChunkFilter(drug="Mirapan")) == ["Mirapan"]
+    assert drugs(two_drugs, question, ChunkFilter(exclude=("Velora",))) == ["Mirapan"]
+    assert set(drugs(two_drugs, "Is the dose of Velora that of mirapan?", ChunkFilter())) == {"Velora", "Mirapan"}
+    assert drugs(two_drugs, "What is the maximum dose?", ChunkFilter())[0] == "Mirapan"

@@ -1,0 +1,282 @@
+"""A small world in this process: two invented corpora, searched for real, and a model that tests choose."""
+
+from __future__ import annotations
+
+import asyncio
+import tempfile
+import threading
+import time
+from collections import Counter
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+import orjson
+import uvicorn
+
+from fdarx_core.llm import Baseline, HttpEndpoint, ModelConfig
+from fdarx_core.rag.search import Role, SearchQuery, TaskCall, search_index
+from fdarx_core.rag.tasks import RAG_RULES_VERSION, RAG_TASKS
+from fdarx_core.records import Chunk, Request, Response, SearchHit
+from fdarx_core.retrieval.index import ChunkFilter, IndexReader, IndexStore
+from serving.http import BackendTools, ChunkContext, ServedCorpus, ServiceSettings, Unavailable, make_app
+from serving.http.backend import Rejection
+
+HTML = "<script>alert('x')</script> & <b>bold</b>"
+_LABELS = (
+    ("Velocimab", "DOSAGE", "The recommended dose of velocimab is 10 mg taken by mouth twice a day with water."),
+    ("Velocimab", "DOSAGE", "If a dose of velocimab is missed, take it on the same day and never take two together."),
+    ("Velocimab", "STORAGE", f"Velocimab tablets are stored below 25 degrees in their bottle. {HTML}"),
+    ("Ostrelin", "DOSAGE", "Shake the bottle of ostrelin well and measure each dose with the syringe supplied."),
+    ("Ostrelin", "WARNINGS", "Ostrelin may cause severe drowsiness; patients do not drive after a dose of ostrelin."),
+)
+_GUIDES = (
+    ("Stability of tablets", "Stability studies of tablets run for twelve months at 25 degrees and 60 % humidity."),
+    ("Stability of tablets", "Accelerated stability studies run for six months at 40 degrees and 75 % humidity."),
+    ("Sterile products", "Sterile products are filled in an area that is monitored for particles at all times."),
+)
+
+
+@dataclass(frozen=True)
+class Model:
+    """Someone who answers requests."""
+
+    ask: Callable[[Request], Awaitable[Response]]
+    name: str = "loopback"
+    sampling: Mapping[str, Any] = field(default_factory=dict)
+
+
+def label_chunks() -> list[Chunk]:
+    return [
+        Chunk(f"l{n}", f"set-{drug}", drug, "labels.zip", section, text, n, -1, f"set-{drug}", drug)
+        for n, (drug, section, text) in enumerate(_LABELS)
+    ]
+
+
+def guide_chunks() -> list[Chunk]:
+    return [
+        Chunk(f"g{n}", f"doc-{title}", title, "guides.txt", "", text, n, 0) for n, (title, text) in enumerate(_GUIDES)
+    ]
+
+
+@cache
+def opened(kind: str) -> IndexReader:
+    """Over a real index, written and read back."""
+    with tempfile.TemporaryDirectory() as folder:
+        store = IndexStore(folder)
+        store.commit([store.write_segment(label_chunks() if kind == "labels" else guide_chunks())])
+        return IndexReader.open(folder)
+
+
+@cache
+def by_rules() -> Model:
+    """The baseline."""
+    endpoint = Baseline(RAG_TASKS, RAG_RULES_VERSION)
+
+    async def ask(request: Request) -> Response:
+        return endpoint.answer([request])[0]
+
+    return Model(ask, endpoint.name)
+
+
+def by_server(url: str, **more: Any) -> Model:
+    """A model on a server."""
+    config = ModelConfig(name="loopback", model="m", base_url=url, **more)
+    endpoint = HttpEndpoint(config)
+    return Model(endpoint.ask, endpoint.name, endpoint.sampling)
+
+
+@dataclass
+class LocalBackend:
+    """`hold` delays each search and model's reply; `search_fault` is raised by searches; `cancelled` counts."""
+
+    model: Model = field(default_factory=by_rules)
+    budget: int | None = None
+    postprocessors: Sequence[str] = ("none", "score")
+    hold: float = 0.0
+    search_fault: Unavailable | None = None
+    missing: dict[str, str] = field(default_factory=dict)
+    asked: Counter[str] = field(default_factory=Counter)
+    cancelled: Counter[str] = field(default_factory=Counter)
+
+    @property
+    def answerer(self) -> str:
+        return self.model.name
+
+    def corpora(self) -> Mapping[str, ServedCorpus]:
+        served = {}
+        for name, kind in (("labels", "labels"), ("guides", "documents")):
+            index = opened(name)
+            counts = index.manifest.chunks, index.manifest.documents
+            served[name] = ServedCorpus(name, index.version, kind, *counts, index.retrievers)  # type: ignore[arg-type]
+        return served
+
+    def tools(self, corpus: str, retriever: str) -> BackendTools:
+        return _Tools(self, opened(corpus), retriever)
+
+    async def matches(self, corpus: str, only: ChunkFilter) -> bool:
+        return bool(opened(corpus).matching(only).any())
+
+    async def names(self, corpus: str, prefix: str, limit: int) -> list[str]:
+        return opened(corpus).names(prefix, limit)
+
+    async def passage(self, corpus: str, chunk_id: str) -> ChunkContext | None:
+        index = opened(corpus)
+        position = index.find(chunk_id)
+        return None if position is None else ChunkContext(index.chunk(position), index.around(position))
+
+    async def ready(self) -> Mapping[str, str]:
+        return self.missing
+
+
+class _Tools:
+    def __init__(self, world: LocalBackend, index: IndexReader, retriever: str) -> None:
+        self._world, self._index, self._retriever = world, index, retriever
+        self.version = ""
+
+    async def ask(self, role: Role, asks: Sequence[TaskCall]) -> list[Response]:
+        async with self._counted(role):
+            await asyncio.sleep(self._world.hold)
+            model = self._world.model
+            requests = [task.request(slots, endpoint=model.name, sampling=model.sampling) for task, slots in asks]
+            return list(await asyncio.gather(*map(model.ask, requests)))
+
+    async def stream(self, role: Role, ask: TaskCall) -> AsyncGenerator[str | Response, None]:
+        [response] = await self.ask(role, [ask])
+        for place in range(0, len(response.text), 7):
+            yield response.text[place : place + 7]
+            await asyncio.sleep(0)
+        yield response
+
+    async def search(self, searches: Sequence[SearchQuery], only: ChunkFilter, k: int) -> list[list[SearchHit]]:
+        if self._world.search_fault:
+            raise self._world.search_fault
+        self.version = self._index.version
+        return search_index(self._index, searches, only, k, self._retriever, None)
+
+    async def rerank(self, question: str, texts: Sequence[str]) -> list[float]:
+        raise Unavailable("the reranker")
+
+    def _counted(self, role: str) -> _Counted:
+        return _Counted(self._world, role)
+
+
+@dataclass
+class _Counted:
+    world: LocalBackend
+    role: str
+
+    async def __aenter__(self) -> None:
+        self.world.asked[self.role] += 1
+
+    async def __aexit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        if kind is asyncio.CancelledError:
+            self.world.cancelled[self.role] += 1
+
+
+@dataclass
+class CountingMetrics:
+    """What the app told."""
+
+    requests: Counter[tuple[str, int]] = field(default_factory=Counter)
+    phases: Counter[str] = field(default_factory=Counter)
+    reasons: Counter[str] = field(default_factory=Counter)
+    rejections: Counter[str] = field(default_factory=Counter)
+    most_in_flight: int = 0
+    now_in_flight: int = 0
+
+    def request(self, route: str, status: int, seconds: float) -> None:
+        self.requests[route, status] += 1
+
+    def phase(self, phase: str, seconds: float) -> None:
+        self.phases[phase] += 1
+
+    def in_flight(self, requests: int) -> None:
+        self.now_in_flight = requests
+        self.most_in_flight = max(self.most_in_flight, requests)
+
+    def degraded(self, reason: str) -> None:
+        self.reasons[reason] += 1
+
+    def rejected(self, why: Rejection) -> None:
+        self.rejections[why] += 1
+
+
+@dataclass
+class Reply:
+    """What came back."""
+
+    status: int
+    headers: Mapping[str, str]
+    body: bytes
+
+    def json(self) -> Any:
+        return orjson.loads(self.body)
+
+    @property
+    def error(self) -> dict[str, Any]:
+        error: dict[str, Any] = self.json()["error"]
+        assert set(error) == {"type", "message", "param", "code"}
+        return error
+
+
+@dataclass
+class Service:
+    """The app on a port of this machine."""
+
+    url: str
+    world: LocalBackend
+    meter: CountingMetrics
+
+    def call(self, method: str, path: str, **options: Any) -> Reply:
+        return asyncio.run(self._call(method, path, options))
+
+    def post(self, path: str, body: Any, **options: Any) -> Reply:
+        return self.call("POST", path, json=body, **options)
+
+    def get(self, path: str, **options: Any) -> Reply:
+        return self.call("GET", path, **options)
+
+    def ask(self, question: str = "What is the recommended dose of velocimab?", **more: Any) -> Reply:
+        return self.post("/v1/answers", {"question": question, **more})
+
+    async def _call(self, method: str, path: str, options: dict[str, Any]) -> Reply:
+        async with aiohttp.ClientSession() as session, session.request(method, self.url + path, **options) as reply:
+            return Reply(reply.status, reply.headers, await reply.read())
+
+
+@contextmanager
+def service(world: LocalBackend | None = None, **settings: Any) -> Iterator[Service]:
+    """The real app under uvicorn, in a thread."""
+    world, meter = world or LocalBackend(), CountingMetrics()
+    app = make_app(world, ServiceSettings(**settings), meter)
+    server = uvicorn.Server(uvicorn.Config(app, port=0, log_level="warning", access_log=False, lifespan="off"))
+    thread = threading.Thread(target=server.run, daemon=True)
+    thread.start()
+    while not server.started:
+        assert thread.is_alive()
+        time.sleep(0.005)
+    port = server.servers[0].sockets[0].getsockname()[1]
+    try:
+        yield Service(f"http://127.0.0.1:{port}", world, meter)
+    finally:
+        server.should_exit = True
+        thread.join(10)
+
+
+def eventually(true: Callable[[], bool], seconds: float = 5.0) -> bool:
+    """Whether it comes true within so many seconds."""
+    until = time.monotonic() + seconds
+    while not true() and time.monotonic() < until:
+        time.sleep(0.01)
+    return true()
+
+
+def keys_file(folder: Path, text: str) -> Path:
+    file = folder / "keys"
+    file.write_text(text)
+    return file

@@ -1,0 +1,155 @@
+"""Options of `fdarx serve` and Serve configurations: what is refused, and what Ray is asked for."""
+
+from __future__ import annotations
+
+import socket
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from pydantic import ValidationError
+
+from jobs import cli
+from serving.config import SERVE_VARIABLES, ServiceConfig
+from serving.http.access import load_keys, name_of_key
+from serving.qa_rag import build
+from tests.serving.editions import publish
+from tests.serving.service_process import REPOSITORY, free_port
+
+
+@pytest.fixture
+def index(tmp_path: Path) -> Path:
+    publish(tmp_path / "leaflets", 1)
+    return tmp_path / "leaflets"
+
+
+def refused(capsys: pytest.CaptureFixture[str], *line: str) -> str:
+    """The last line of what the user is told."""
+    with pytest.raises(SystemExit) as ended:
+        cli.main(["serve", *line])
+    assert ended.value.code == 2
+    return capsys.readouterr().err.splitlines()[-1]
+
+
+def test_no_index(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    assert "--index is missing" in refused(capsys)
+    assert "fdarx index" in refused(capsys, "--index", str(tmp_path))
+
+
+def test_damaged_index(capsys: pytest.CaptureFixture[str], index: Path) -> None:
+    [chunks] = index.glob("segments/*/chunks.parquet")
+    chunks.write_bytes(chunks.read_bytes()[:-1])
+    assert "build it again" in refused(capsys, "--index", str(index))
+
+
+def test_two_of_one_name(capsys: pytest.CaptureFixture[str], index: Path) -> None:
+    assert "two are named leaflets" in refused(capsys, "--index", str(index), f"leaflets={index}")
+
+
+def test_port_in_use(capsys: pytest.CaptureFixture[str], index: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = str(taken.getsockname()[1])
+        assert f"--port {port}" in refused(capsys, "--index", str(index), "--port", port)
+
+
+def test_unknown_model(capsys: pytest.CaptureFixture[str], index: Path) -> None:
+    assert "--answerer gpt" in refused(capsys, "--index", str(index), "--answerer", "gpt")
+    assert "--scorer gpt" in refused(capsys, "--index", str(index), "--scorer", "gpt")
+
+
+def test_what_the_index_does_not_offer(capsys: pytest.CaptureFixture[str], index: Path) -> None:
+    assert "bm25" in refused(capsys, "--index", str(index), "--retriever", "cosine")
+    assert "--reranker-model" in refused(capsys, "--index", str(index), "--postprocess", "rerank")
+    assert "there is: question" in refused(capsys, "--index", str(index), "--strategy", "best")
+    assert "there are rerank" in refused(capsys, "--index", str(index), "--postprocess", "best")
+
+
+def test_cluster(capsys: pytest.CaptureFixture[str], index: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RAY_ADDRESS", "auto")
+    with socket.create_server(("127.0.0.1", 0)) as one:
+        free = one.getsockname()[1]
+    assert "cluster/qa_rag.yaml" in refused(capsys, "--index", str(index), "--port", str(free))
+
+
+def test_new_key(capsys: pytest.CaptureFixture[str], index: Path, tmp_path: Path) -> None:
+    """It is printed once, alone on standard output; the file holds its hash."""
+    file = tmp_path / "keys"
+    assert cli.main(["serve", "--keys-file", str(file), "--new-key", "reviewer"]) == 0
+    key = capsys.readouterr().out.strip()
+    assert name_of_key(key.encode(), load_keys(file)) == "reviewer"
+    assert key not in file.read_text()
+    assert "reviewer" in refused(capsys, "--keys-file", str(file), "--new-key", "reviewer")
+    assert "--keys-file" in refused(capsys, "--new-key", "other")
+    file.write_text("no key")
+    assert f"{file}:1" in refused(capsys, "--index", str(index), "--keys-file", str(file))
+
+
+def test_roles_default_to_the_answerer(index: Path) -> None:
+    models = [{"name": "big", "model": "m", "base_url": "http://localhost/v1"}]
+    config = ServiceConfig.model_validate({"corpora": {"a": str(index)}, "models": models, "answerer": "big"})
+    assert set(config.roles.values()) == {"big"}
+
+
+def gpus(**fields: Any) -> dict[str, float]:
+    """GPUs of each deployment, by its name."""
+    ingress = build(ServiceConfig(corpora={"labels": "index"}, reranker_model="/models/bge", **fields))
+    bound = [ingress, *ingress._bound_deployment.init_args]
+    deployments = [one._bound_deployment for one in bound if hasattr(one, "_bound_deployment")]
+    return {one.name: one.ray_actor_options["num_gpus"] for one in deployments}
+
+
+def test_it_takes_its_share_and_the_others_none() -> None:
+    assert gpus(reranker_gpus=0.25) == {"Ingress": 0, "Retriever": 0, "Model": 0, "Reranker": 0.25}
+    assert gpus()["Reranker"] == 0
+
+
+def test_more_than_one_card_is_refused() -> None:
+    with pytest.raises(ValidationError, match="reranker_gpus"):
+        gpus(reranker_gpus=2)
+
+
+CONFIG = REPOSITORY / "cluster" / "qa_rag.yaml"
+_DEPLOY = Path(__file__).parent / "deploy_process.py"
+
+
+@pytest.fixture
+def config() -> dict[str, Any]:
+    read: dict[str, Any] = yaml.safe_load(CONFIG.read_text())
+    return read
+
+
+def test_config_fits_our_options(config: dict[str, Any]) -> None:
+    [application] = config["applications"]
+    service = ServiceConfig.model_validate(application["args"])
+    assert service.roles["scorer"] == "ANSWERER"
+    assert application["runtime_env"]["env_vars"] == SERVE_VARIABLES
+
+
+def test_overload_is_told_by_the_service_itself(config: dict[str, Any]) -> None:
+    [application] = config["applications"]
+    http = ServiceConfig.model_validate(application["args"]).http
+    ingress = next(one for one in application["deployments"] if one["name"] == "Ingress")
+    assert ingress["max_ongoing_requests"] > http.in_flight + http.waiting
+
+
+@pytest.mark.service
+@pytest.mark.nightly
+def test_deployed_as_the_config_says(config: dict[str, Any], tmp_path: Path) -> None:
+    """On this machine: without GPUs, with the rules for a model and an index of our own."""
+    publish(tmp_path / "index", 1)
+    config["http_options"]["port"] = free_port()
+    [application] = config["applications"]
+    application["args"] = {"corpora": {"leaflets": str(tmp_path / "index")}}
+    application["deployments"] = [one for one in application["deployments"] if one["name"] != "Reranker"]
+    for deployment in application["deployments"]:
+        deployment["ray_actor_options"] = {"num_cpus": 0.1}
+    (tmp_path / "config.yaml").write_text(yaml.safe_dump(config))
+    line = [sys.executable, str(_DEPLOY), str(tmp_path / "config.yaml")]
+    done = subprocess.run(line, cwd=REPOSITORY, capture_output=True, text=True, timeout=240)
+    assert done.returncode == 0, done.stdout + done.stderr
+    replicas, answer = done.stdout.splitlines()[-2:]
+    assert replicas == "Ingress 2, Model 2, Retriever 2"
+    assert "edition 1" in answer

@@ -1,0 +1,55 @@
+"""The public API: whole jobs as functions, without Ray."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import fdarx_core as fdarx
+from tests.conftest import EXAMPLES, REPOSITORY
+
+
+def test_build_evaluate_and_score_in_this_process(tmp_path: Path) -> None:
+    run = fdarx.build(EXAMPLES, tmp_path / "build", passages=3, section_pairs=2, refusals=2)
+    assert run.info()["status"] == "complete" and (tmp_path / "build/benchmark/qa.jsonl").exists()
+    again = fdarx.build(EXAMPLES, tmp_path / "build", passages=3, section_pairs=2, refusals=2)
+    assert again.info() == run.info()
+    evaluated = fdarx.evaluate(run, ["baseline"], out=tmp_path / "evaluation", settings=["oracle"], resamples=100)
+    assert evaluated.info()["status"] == "complete" and evaluated.file("metrics.json").exists()
+    answers = [{"question": "How much is taken?", "answer": "Take 5 mg once daily."}]
+    result = fdarx.score_factuality(answers, ["The dose is 5 mg once daily."], out=tmp_path / "f", resamples=100)
+    assert len(result.scores) == 1 and len(result.claims) == len(result.verdicts) >= 1
+
+
+def test_a_name_that_is_no_model_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match=r"fdarx\.Model"):
+        fdarx.build(EXAMPLES, tmp_path / "run", generator="gpt-9")
+
+
+def test_importing_and_building_load_neither_ray_nor_torch(tmp_path: Path) -> None:
+    code = (
+        "import sys, fdarx_core as fdarx; assert not {'ray', 'torch', 'lxml'} & set(sys.modules); "
+        f"fdarx.build({str(EXAMPLES / 'telvanto-tablets.xml')!r}, {str(tmp_path / 'run')!r}); "
+        "print(sorted({'ray', 'torch'} & set(sys.modules)))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], cwd=REPOSITORY, capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
+
+
+def test_the_notebook_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(REPOSITORY)
+    names: dict[str, Any] = {}
+    for cell in json.loads(Path("examples/quickstart.ipynb").read_text())["cells"]:
+        if cell["cell_type"] == "code":
+            exec("".join(cell["source"]), names)
+    assert list(names["labels"]["drug_name"]) and names["label"].drug_name
+    assert names["answer"].text and names["answer"].citations
+    hit = names["index"].search("What is the starting dose of telvanto?", k=1)[0]
+    assert hit.text and hit.set_id and hit.score > 0
+    assert names["verdict"].verdict == "supported"
+    assert {row.verdict for row in names["result"].verdicts} <= {"supported", "contradicted", "unsupported", "unscored"}

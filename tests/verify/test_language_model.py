@@ -1,0 +1,87 @@
+"""What a language model is asked about a claim and its passages, and how its reply is read."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fdarx_core.factuality.claims import FACTUALITY_RULES_VERSION, FACTUALITY_TASKS
+from fdarx_core.llm import Baseline, Unparsable
+from fdarx_core.records import Response
+from fdarx_core.verify.engine import Inference
+from fdarx_core.verify.language_model import JUDGE_CLAIM, judge_asked, read_judged
+
+CLAIM = "The maximum daily dose of Zalvo is 2,550 mg."
+PASSAGES = [
+    "The maximum recommended daily dose of ZALVO is 2,550 mg in adults.",
+    "The maximum daily dose of ZALVO is 2,000 mg.",
+    "Store ZALVO at 20 to 25 degrees Celsius.",
+]
+
+
+def reply(value: Any, **more: Any) -> Response:
+    return Response("k", "judge_claim", 1, "judge", value if isinstance(value, str) else json.dumps(value), **more)
+
+
+def verdicts(*said: str, numbers: list[int] | None = None) -> Response:
+    due = numbers or list(range(1, len(said) + 1))
+    rows = [{"passage": at, "reason": "r", "verdict": one} for at, one in zip(due, said, strict=True)]
+    return reply({"verdicts": rows})
+
+
+def test_one_request_shows_the_claim_and_its_passages_in_order() -> None:
+    request = JUDGE_CLAIM.request(judge_asked(CLAIM, PASSAGES, "Zalvo"), endpoint="judge")
+    shown = request.messages[-1]["content"]
+    places = [shown.index(text) for text in ('<passage number="1">', *PASSAGES, "<drug>\nZalvo", CLAIM)]
+    assert places == sorted(places)
+    assert "<drug>" not in JUDGE_CLAIM.request(judge_asked(CLAIM, PASSAGES), endpoint="judge").messages[-1]["content"]
+
+
+def test_a_verdict_is_certain_and_rests_on_the_whole_passage() -> None:
+    found = read_judged(verdicts("supported", "contradicted", "neutral"), PASSAGES)
+    assert found == [
+        Inference(1.0, 0.0, 0.0, 0, len(PASSAGES[0]), "r"),
+        Inference(0.0, 0.0, 1.0, 0, len(PASSAGES[1]), "r"),
+        Inference(0.0, 1.0, 0.0, 0, len(PASSAGES[2]), "r"),
+    ]
+
+
+@given(st.permutations([1, 2, 3]))
+def test_verdicts_in_any_order_go_to_their_passages(order: list[int]) -> None:
+    said = {1: "supported", 2: "contradicted", 3: "neutral"}
+    response = verdicts(*(said[number] for number in order), numbers=order)
+    assert read_judged(response, PASSAGES) == read_judged(verdicts(*said.values()), PASSAGES)
+
+
+@given(st.lists(st.integers(-1, 5), max_size=5).filter(lambda numbers: sorted(numbers) != [1, 2, 3]))
+def test_every_passage_is_judged_exactly_once(numbers: list[int]) -> None:
+    rows = [{"passage": number, "reason": "r", "verdict": "neutral"} for number in numbers]
+    with pytest.raises(Unparsable) as caught:
+        read_judged(reply({"verdicts": rows}), PASSAGES)
+    assert caught.value.reason == "wrong_passages"
+    assert "due were 1 to 3" in caught.value.detail
+
+
+@pytest.mark.parametrize(
+    ("response", "reason"),
+    [
+        (reply("They agree."), "invalid_json"),
+        (verdicts("supported", "refuted", "neutral"), "wrong_shape"),
+        (reply({"verdicts": []}, finish_reason="length"), "truncated_reply"),
+        (reply("", reason="http_500"), "failed_request"),
+    ],
+)
+def test_what_is_no_reply_says_why(response: Response, reason: str) -> None:
+    with pytest.raises(Unparsable) as caught:
+        read_judged(response, PASSAGES)
+    assert caught.value.reason == reason
+
+
+def test_the_baseline_answers_in_the_tasks_own_shape() -> None:
+    request = JUDGE_CLAIM.request(judge_asked(CLAIM, PASSAGES, "Zalvo"), endpoint="baseline")
+    [response] = Baseline(FACTUALITY_TASKS, FACTUALITY_RULES_VERSION).answer([request])
+    assert [one.entailment - one.contradiction for one in read_judged(response, PASSAGES)] == [1, -1, 0]
