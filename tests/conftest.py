@@ -21,7 +21,7 @@ from tests.jobs.in_process import run_job
 from tests.storage.swift_server import Swift, Unavailable, running
 from tests.storage.swift_server import settings as server_settings
 
-settings.register_profile("ci", deadline=None, max_examples=20)
+settings.register_profile("ci", deadline=None, max_examples=20, derandomize=True)
 settings.register_profile("nightly", deadline=None, max_examples=200)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))
 """Without a deadline, because the time of an example depends on how busy the machine is."""

@@ -15,8 +15,9 @@ _NAME = rf"(?:contexts?|passages?|sources?|documents?|refs?\.?|no\.|#|\^){_GAP}"
 _NUMBER = rf"(?:{_NAME})?([0-9]{{1,6}})"
 _RANGE = rf"{_NUMBER}(?:{_GAP}(?:-|–|—|\bto\b){_GAP}{_NUMBER})?"
 _LIST = rf"{_GAP}{_RANGE}(?:{_GAP}(?:[,;&]|\band\b){_GAP}(?:and{_GAP})?{_RANGE}){{0,40}}{_GAP}(?:†[^\[\]【】]{{0,80}})?"
-_CITATION = re.compile(rf"\[{_LIST}\](?!\w|-\w)|【{_LIST}】", re.IGNORECASE)
-"""No letter follows, as in the names of ring systems: "[1,2,4]triazolo"."""
+_NAME_FOLLOWS = re.compile(r"\w|-\w")
+_CITATION = re.compile(rf"\[{_LIST}\](?!{_NAME_FOLLOWS.pattern})|【{_LIST}】", re.IGNORECASE)
+"""No name follows square brackets, as in ring systems: "[1,2,4]triazolo"."""
 _CITED_RANGE = re.compile(_RANGE, re.IGNORECASE)
 
 
@@ -48,7 +49,7 @@ def parse_cited_answer(text: str, contexts: int) -> CitedAnswer:
     known = dict.fromkeys(number for number in numbers if 1 <= number <= contexts)
     unknown = dict.fromkeys(number for number in numbers if number not in known)
     plain = re.sub(r"[*`#>]", "", _CITATION.sub("", answer)).strip()
-    canonical = _CITATION.sub(lambda found: _canonical(found[0], contexts), answer)
+    canonical = _CITATION.sub(lambda found: _canonical(found, contexts), answer)
     return CitedAnswer(canonical, list(known), declines(plain), list(unknown))
 
 
@@ -63,7 +64,11 @@ def _numbers(citation: str, contexts: int) -> list[int]:
     return numbers
 
 
-def _canonical(citation: str, contexts: int) -> str:
+def _canonical(citation: re.Match[str], contexts: int) -> str:
     """Return [1, 3] as [1][3]; unchanged where it cites a number that no context has."""
-    numbers = _numbers(citation, contexts)
-    return "".join(f"[{n}]" for n in numbers) if all(1 <= n <= contexts for n in numbers) else citation
+    numbers = _numbers(citation[0], contexts)
+    if not all(1 <= number <= contexts for number in numbers):
+        return citation[0]
+    # 【1】0 becomes "[1] 0", because "[1]0" is read as a name, not as a citation.
+    space = " " if _NAME_FOLLOWS.match(citation.string, citation.end()) else ""
+    return "".join(f"[{number}]" for number in numbers) + space

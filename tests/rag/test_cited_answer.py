@@ -93,6 +93,11 @@ def test_any_text_is_read(text: str, contexts: int) -> None:
     assert (again.citations, again.text) == (read.citations, read.text)
 
 
+def test_a_citation_before_a_letter_stays_one() -> None:
+    assert parse_cited_answer("【1-2】0", 2).text == "[1][2] 0"
+    assert parse_cited_answer("【1】-a", 2).text == "[1] -a"
+
+
 @given(st.lists(st.integers(1, 9), min_size=1, max_size=8))
 def test_citations_come_in_the_order_of_their_naming(numbers: list[int]) -> None:
     text = " ".join(f"Statement [{number}]." for number in numbers)
