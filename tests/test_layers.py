@@ -54,7 +54,7 @@ def room(module: str) -> str:
 
 
 def test_modules_import_each_other_in_no_circle() -> None:
-    # `static_order` raises CycleError, which names the circle; a package is imported by its modules as a namespace only.
+    # `static_order` raises CycleError, which names the circle.
     list(TopologicalSorter({name: (names & MODULES) - {name} for name, names in IMPORTS.items()}).static_order())
 
 
