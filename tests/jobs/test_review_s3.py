@@ -91,5 +91,5 @@ def test_what_stands_there_is_not_overwritten(
         assert told in capsys.readouterr().err
     with pytest.raises(SystemExit):
         main(["review", "import", review, str(root / "run/run.json")])
-    assert "is not what an annotator's page saves" in capsys.readouterr().err
+    assert "was not saved by an annotator's page" in capsys.readouterr().err
     assert {str(file): file.read_bytes() for file in Location(review).list(recursive=True)} == before

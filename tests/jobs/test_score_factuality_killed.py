@@ -19,7 +19,7 @@ pytestmark = pytest.mark.slow
 
 def test_a_killed_run_goes_on(tmp_path: Path) -> None:
     options = made_files(tmp_path)
-    rows = [{"question": f"{question} {n}", "answer": RIGHT[n % 6]} for n in range(40) for question in QUESTIONS]
+    rows = [{"question": f"{question} {n}", "answer": RIGHT[n % 6]} for n in range(12) for question in QUESTIONS]
     options = [*options, "--predictions", lines(tmp_path / "many.jsonl", rows)]
     whole, killed = tmp_path / "whole", tmp_path / "killed"
     done = score(whole, *options)

@@ -24,7 +24,7 @@ from tests.conftest import REPOSITORY
 from tests.llm.loopback_server import LoopbackServer
 from tests.pipeline.scripted import KEY_VARIABLE, NAME, Script, models_file, read_models, weather
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(1800)]
+pytestmark = [pytest.mark.slow, pytest.mark.nightly, pytest.mark.timeout(1800)]
 
 LABELS = 100
 
