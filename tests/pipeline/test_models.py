@@ -194,7 +194,7 @@ def answered_twice(server: LoopbackServer) -> int:
     return sum(count - 1 for count in server.answered.values())
 
 
-@pytest.mark.parametrize("executor", ["local", "ray"])
+@pytest.mark.parametrize("executor", ["local", pytest.param("ray", marks=pytest.mark.slow)])
 def test_ctrl_c_saves_what_is_in_flight(calm: Path, server: LoopbackServer, tmp_path: Path, executor: str) -> None:
     server.latency = 0.5  # so long that the build can't come to its end before the signal is heard
     out = tmp_path / "run"
@@ -207,6 +207,7 @@ def test_ctrl_c_saves_what_is_in_flight(calm: Path, server: LoopbackServer, tmp_
     assert max(server.by_prompt.values()) == 1
 
 
+@pytest.mark.slow
 def test_a_killed_driver_loses_almost_nothing(calm: Path, server: LoopbackServer, tmp_path: Path) -> None:
     server.latency = 0.2  # few answers arrive while a segment is written, even on a busy machine
     out = tmp_path / "run"
@@ -217,6 +218,7 @@ def test_a_killed_driver_loses_almost_nothing(calm: Path, server: LoopbackServer
     assert answered_twice(server) <= 3 * LOST_WITH_A_PROCESS + 0.02 * len(server.answered)
 
 
+@pytest.mark.slow
 def test_a_killed_worker_is_replaced_without_running_again(calm: Path, server: LoopbackServer, tmp_path: Path) -> None:
     server.latency = 0.2  # few answers arrive while a segment is written, even on a busy machine
     out = tmp_path / "run"

@@ -112,6 +112,7 @@ def kill_asking_process(driver: subprocess.Popen[str]) -> None:
     os.kill(process, signal.SIGKILL)
 
 
+@pytest.mark.nightly
 def test_a_killed_asking_process_is_replaced_without_running_again(
     calm: Path, example_build: Path, server: LoopbackServer, tmp_path: Path
 ) -> None:
@@ -123,6 +124,7 @@ def test_a_killed_asking_process_is_replaced_without_running_again(
     assert answered_twice(server) <= LOST_WITH_A_PROCESS
 
 
+@pytest.mark.nightly
 def test_a_killed_driver_loses_almost_nothing(
     calm: Path, example_build: Path, server: LoopbackServer, tmp_path: Path
 ) -> None:
