@@ -13,6 +13,9 @@ define install
 	$(BIN)/uv pip install --quiet --python $(BIN)/python --no-deps $(1) || $(PIP) --no-deps $(1)
 endef
 
+# Bytecode of all packages: without it each command of a fresh environment compiles what it imports, for seconds.
+compile = -$(BIN)/python -m compileall -q -j 0 $(VENV)/lib fdarx_core jobs prompts serving > $(VENV)/compile.log 2>&1
+
 .PHONY: demo serve test test-slow test-service test-cluster test-models test-engine test-nightly lint bench lock clean
 .DEFAULT_GOAL := demo
 
@@ -21,6 +24,7 @@ $(VENV)/core: pyproject.toml locks/core.txt locks/uv.txt
 	$(PIP) --no-deps --requirement locks/uv.txt
 	$(call install,--requirement locks/core.txt)
 	$(call install,--editable .)
+	$(compile)
 	@touch $@
 
 $(VENV)/test: $(VENV)/core locks/faiss.txt locks/test.txt
@@ -55,7 +59,7 @@ test-service: $(VENV)/test  ## the service on Ray Serve, its page in a browser, 
 	$(RUN) tests.serving.browser
 	$(RUN) pytest -m "service and not nightly" $(PARALLEL)
 
-test-cluster: $(VENV)/test  ## several nodes, machines and servers that die, submitted jobs; FDARX_KILLS=10 kills more
+test-cluster: $(VENV)/test  ## several nodes, machines and servers that die, submitted jobs; FDARX_KILLS=10 kills more, as test-nightly does
 	$(RUN) pytest -m "cluster and not nightly" $(PARALLEL)
 
 test-engine: $(VENV)/models  ## the asking path against a real vLLM engine on CPU, installed under .cache (2.7 GB)
@@ -65,7 +69,7 @@ test-engine: $(VENV)/models  ## the asking path against a real vLLM engine on CP
 test-nightly: $(VENV)/models  ## every test: whole data sets, repeated drills, ten times the examples of a property; hours
 	$(RUN) tests.serving.browser
 	$(RUN) tests.engine.environment
-	HYPOTHESIS_PROFILE=nightly $(RUN) pytest -m "not engine" $(PARALLEL)
+	FDARX_KILLS=$${FDARX_KILLS:-10} HYPOTHESIS_PROFILE=nightly $(RUN) pytest -m "not engine" $(PARALLEL)
 	HYPOTHESIS_PROFILE=nightly FDARX_REQUIRE_ENGINE=1 $(RUN) pytest -m engine tests/engine
 
 lint: $(VENV)/test

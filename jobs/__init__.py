@@ -1,0 +1,20 @@
+"""The jobs of the command line, a module each, and how all of them end: their exit codes, and the line of an error."""
+
+from __future__ import annotations
+
+import sys
+from typing import NoReturn
+
+WRONG_ARGUMENT = 2
+"""The exit code for everything that is wrong before work starts."""
+
+STOPPED = 3
+"""The exit code where something was left open that the same command may finish."""
+
+INTERRUPTED = 130
+
+
+def stop(message: str) -> NoReturn:
+    """Print one line on standard error and end the program with WRONG_ARGUMENT."""
+    print(f"error: {' '.join(message.split())}", file=sys.stderr)
+    raise SystemExit(WRONG_ARGUMENT)

@@ -15,7 +15,8 @@ from fdarx_core.pipeline.indexing import Embedding, Indexed, Indexing
 from fdarx_core.records import Reject
 from fdarx_core.retrieval.models import ModelDirectories, ModelMissing, check_installed
 from fdarx_core.storage import Location, StorageError, write_records
-from jobs.options import INTERRUPTED, RunningConfig, stop
+from jobs import INTERRUPTED, stop
+from jobs.options import RunningConfig
 from jobs.session import print_json, session
 
 _WHY_SHOWN = 5

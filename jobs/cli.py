@@ -6,13 +6,15 @@ import sys
 from collections.abc import Sequence
 from functools import partial
 from importlib import metadata
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from cyclopts import App, CycloptsError, Parameter, UnknownOptionError
 from cyclopts.config import Dict, Env
-from pydantic import ValidationError
 
-from jobs.options import INTERRUPTED, stop
+from jobs import INTERRUPTED, stop
+
+if TYPE_CHECKING:
+    from pydantic import ValidationError
 
 _HELP = """Turn FDA drug labels into a question-answering benchmark, evaluate language models on it, answer questions
 with citations, and score the factuality of answers.
@@ -83,8 +85,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     that the same command finishes, 130 interrupted."""
     try:
         code = parse(sys.argv[1:] if arguments is None else arguments)()
-    except ValidationError as error:  # of options that all have defaults
-        stop(f"{_problem(error)}; see `fdarx --help`")
+    except ValueError as error:
+        from pydantic import ValidationError  # importing it takes longer than showing help may
+
+        if not isinstance(error, ValidationError):
+            raise
+        stop(f"{_problem(error)}; see `fdarx --help`")  # of options that all have defaults
     except KeyboardInterrupt:  # before or after what the job itself calls its work
         return INTERRUPTED
     return code if isinstance(code, int) else 0
@@ -122,6 +128,8 @@ def _message(error: CycloptsError) -> str:
     """Return one line that says which option is wrong, and where its help is."""
     chain = " ".join(error.command_chain or ())
     seen = f"; see `fdarx {chain} --help`" if chain else "; see `fdarx --help`"
+    from pydantic import ValidationError
+
     cause = error.__cause__
     if isinstance(error, UnknownOptionError) or not isinstance(cause, ValidationError):
         return f"{str(error).partition(' Available commands')[0].rstrip('.')}{seen}"

@@ -12,7 +12,7 @@ from fdarx_core.pipeline.evaluation_results import compare_runs
 from fdarx_core.records import Comparison, Figure
 from fdarx_core.report.evaluation_page import build_comparison_page, row_name, run_names
 from fdarx_core.storage import Location, RunDirectory, StorageError, read_records
-from jobs.options import stop
+from jobs import stop
 
 _SHOWN = 20
 _FEWEST = 100

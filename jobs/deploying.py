@@ -46,7 +46,9 @@ def on_this_machine() -> bool:
 def cpus_for(served: Served, judge: str) -> int:
     """CPUs to be counted on top of a machine's own, so that models don't keep the job's tasks waiting: those of all
     models on GPUs, of the judge, and of one other."""
-    from serving.fleet import resource_request
+    if not served:
+        return 0
+    from serving.fleet import resource_request  # it imports Ray Serve, which takes seconds
 
     wants = {name: resource_request(model) for name, model in served.items()}
     stay = sum(want.cpus * want.replicas for name, want in wants.items() if want.gpus or name == judge)

@@ -27,8 +27,9 @@ from fdarx_core.retrieval.retrievers import RETRIEVERS, check_retriever_models
 from fdarx_core.storage import RunDirectory, read_records
 from fdarx_core.storage.benchmark_reader import Benchmark, read_benchmark
 from fdarx_core.storage.predictions import read_predictions
+from jobs import STOPPED
 from jobs.deploying import Served, cpus_for, fleet_of, load_deployed
-from jobs.options import PRESENTATION, STOPPED, MeasuringConfig, at_commas, load_all, unknown_model
+from jobs.options import PRESENTATION, MeasuringConfig, at_commas, load_all, unknown_model
 from jobs.session import carried_out, exit_code, is_done, print_json, session, versions
 
 _NOT_RESULTS = {

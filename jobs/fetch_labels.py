@@ -29,7 +29,8 @@ from fdarx_core.dailymed import (
 )
 from fdarx_core.labels.selection import HUMAN_PRESCRIPTION
 from fdarx_core.storage import Location, StorageError
-from jobs.options import INTERRUPTED, STOPPED, JobConfig, stop
+from jobs import INTERRUPTED, STOPPED, stop
+from jobs.options import JobConfig
 from jobs.progress import ProgressLine
 from jobs.session import print_json, versions
 

@@ -23,7 +23,8 @@ from fdarx_core.tuning.encoding import ChatEncoder, EncodedPair, encode_parts
 from fdarx_core.tuning.evaluation import MEASURES, TuningFigure
 from fdarx_core.tuning.pairs import PARTS, TrainingPair, read_pairs, split_pairs
 from fdarx_core.tuning.training import TrainingConfig
-from jobs.options import PRESENTATION, STOPPED, BertscoreConfig, ComputingConfig
+from jobs import STOPPED
+from jobs.options import PRESENTATION, BertscoreConfig, ComputingConfig
 from jobs.session import exit_code, is_done, print_json, session, versions
 
 _HOW = {"out", "cpus", "workers", "model", "questions"}

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Annotated, Literal, NoReturn
+from typing import TYPE_CHECKING, Annotated, Literal
 
 from cyclopts import Group, Parameter
 from pydantic import BaseModel, ConfigDict, Field, field_validator
@@ -16,15 +15,6 @@ if TYPE_CHECKING:  # importing these takes longer than showing a job's help may
 BASELINE = "baseline"
 """The name of the built-in rules among models."""
 
-WRONG_ARGUMENT = 2
-"""The exit code of everything that is wrong before work starts."""
-
-
-STOPPED = 3
-"""The exit code where something was left open that running the same command again may finish."""
-
-INTERRUPTED = 130
-
 PRESENTATION = frozenset({"quiet", "verbose", "as_json"})
 """Options of every job that change what it prints, and nothing else."""
 
@@ -35,7 +25,7 @@ _OUTPUT = Group("Output", sort_key=1)
 class JobConfig(BaseModel):
     """The base of all jobs' options. A field's description is its help text; unknown options are refused."""
 
-    model_config = ConfigDict(extra="forbid")
+    model_config = ConfigDict(extra="forbid", defer_build=True)
 
     quiet: Annotated[bool, Parameter(alias="-q", group=_OUTPUT)] = Field(False, description="show no progress")
     verbose: Annotated[bool, Parameter(alias="-v", group=_OUTPUT)] = Field(
@@ -44,12 +34,6 @@ class JobConfig(BaseModel):
     as_json: Annotated[bool, Parameter(name="--json", group=_OUTPUT)] = Field(
         False, description="print the result as JSON on standard output, in place of tables"
     )
-
-
-def stop(message: str) -> NoReturn:
-    """End the job with one clear line and exit code 2."""
-    print(f"error: {' '.join(message.split())}", file=sys.stderr)
-    raise SystemExit(WRONG_ARGUMENT)
 
 
 class ComputingConfig(JobConfig):

@@ -15,7 +15,7 @@ from typing import Any
 from uuid import uuid4
 
 from fdarx_core.storage import Location
-from jobs.options import stop
+from jobs import stop
 
 
 @contextmanager

@@ -15,7 +15,7 @@ from fdarx_core.review.calibration import calibrated_tables
 from fdarx_core.review.prediction_powered import MIN_LABELS
 from fdarx_core.review.review_set import open_review
 from fdarx_core.storage import RunDirectory, StorageError
-from jobs.options import stop
+from jobs import stop
 
 _PAGES: dict[str, Callable[[RunDirectory], str]] = {
     "build_benchmark": build_report,

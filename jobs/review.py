@@ -27,7 +27,8 @@ from fdarx_core.review.review_set import Review, open_review, write_review
 from fdarx_core.review.sampling import open_reviewable_run
 from fdarx_core.review.tasks import REVIEW_TASKS
 from fdarx_core.storage import Location, RunDirectory, StorageError
-from jobs.options import PRESENTATION, STOPPED, JobConfig, at_commas, stop, unknown_model
+from jobs import STOPPED, stop
+from jobs.options import PRESENTATION, JobConfig, at_commas, unknown_model
 from jobs.session import versions
 
 _AGREEMENT = "agreement"

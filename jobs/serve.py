@@ -25,7 +25,8 @@ from fdarx_core.llm import ModelsError
 from fdarx_core.rag.flow import POSTPROCESSORS
 from fdarx_core.retrieval.models import ModelDirectories, ModelMissing, check_installed
 from fdarx_core.storage import StorageError
-from jobs.options import RolesConfig, check_roles, load_all, stop
+from jobs import stop
+from jobs.options import RolesConfig, check_roles, load_all
 from serving.config import SERVE_VARIABLES, ServiceConfig, ServiceSettings
 from serving.failures import failed_deployment
 from serving.http.access import ApiKeysError, add_key, load_keys

@@ -19,7 +19,8 @@ from fdarx_core.pipeline.planning import PlanRow
 from fdarx_core.retrieval.models import ModelMissing
 from fdarx_core.storage import RunDirectory, StorageError
 from fdarx_core.storage.errors import Unreachable
-from jobs.options import INTERRUPTED, STOPPED, ComputingConfig, stop
+from jobs import INTERRUPTED, STOPPED, stop
+from jobs.options import ComputingConfig
 from jobs.progress import ProgressLine
 from jobs.ray_session import as_ctrl_c, ray_session
 

@@ -8,7 +8,7 @@ import sys
 from fdarx_core.report.evaluation_page import find_question_answers, question_answers_text
 from fdarx_core.report.traces import UnknownQuestion, find_trace, trace_text
 from fdarx_core.storage import RunDirectory, StorageError
-from jobs.options import stop
+from jobs import stop
 
 
 def show(run: str, question: str, /) -> int:

@@ -10,7 +10,7 @@ import pytest
 
 from fdarx_core.storage import Location, RunDirectory
 from fdarx_core.tuning.training import ADAPTER_FILES
-from jobs.options import INTERRUPTED
+from jobs import INTERRUPTED
 from tests.jobs.tuning_runs import begun, curve_of, losses, options_in, tune
 
 pytest.importorskip("torch")

@@ -8,7 +8,7 @@ import pytest
 
 from fdarx_core.llm import AskingStopped, ModelsError
 from fdarx_core.storage import RunDirectory, StorageError
-from jobs.options import INTERRUPTED, STOPPED
+from jobs import INTERRUPTED, STOPPED
 from jobs.session import end_code, exit_code, is_done
 
 

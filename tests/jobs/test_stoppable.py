@@ -8,7 +8,7 @@ import pytest
 
 from fdarx_core.storage import RunDirectory, StorageError
 from fdarx_core.storage.errors import Unreachable
-from jobs.options import STOPPED
+from jobs import STOPPED
 from jobs.session import ending
 
 

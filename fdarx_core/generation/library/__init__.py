@@ -6,10 +6,10 @@ from functools import cache
 from importlib.resources import files
 from typing import Annotated, Any
 
-import yaml
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
 
 from fdarx_core.labels.loinc import Topic
+from fdarx_core.llm.prompts import parse_yaml
 
 MAX_QUESTION = 200
 """The longest question that the rules of FDARxBench §B.4 accept, in characters."""
@@ -17,7 +17,7 @@ MAX_QUESTION = 200
 
 def load_library(name: str) -> Any:
     """Return the contents of `<name>.yaml`, not validated. Raises FileNotFoundError for an unknown name."""
-    return yaml.safe_load(files(__package__).joinpath(f"{name}.yaml").read_text(encoding="utf-8"))
+    return parse_yaml(files(__package__).joinpath(f"{name}.yaml").read_text(encoding="utf-8"))
 
 
 class _Model(BaseModel):
