@@ -16,7 +16,7 @@ endef
 # Bytecode of all packages: without it each command of a fresh environment compiles what it imports, for seconds.
 compile = -$(BIN)/python -m compileall -q -j 0 $(VENV)/lib fdarx_core jobs prompts serving > $(VENV)/compile.log 2>&1
 
-.PHONY: demo serve test test-slow test-service test-cluster test-models test-engine test-nightly lint bench lock clean
+.PHONY: demo serve engine test test-slow test-service test-cluster test-models test-engine test-nightly lint bench lock clean
 .DEFAULT_GOAL := demo
 
 $(VENV)/core: pyproject.toml locks/core.txt locks/uv.txt
@@ -62,13 +62,14 @@ test-service: $(VENV)/test  ## the service on Ray Serve, its page in a browser, 
 test-cluster: $(VENV)/test  ## several nodes, machines and servers that die, submitted jobs; FDARX_KILLS=10 kills more, as test-nightly does
 	$(RUN) pytest -m "cluster and not nightly" $(PARALLEL)
 
-test-engine: $(VENV)/models  ## the asking path against a real vLLM engine on CPU, installed under .cache (2.7 GB)
+engine: $(VENV)/test  ## a vLLM engine on CPU, in an environment of its own under .cache (2.7 GB)
 	$(RUN) tests.engine.environment
+
+test-engine: $(VENV)/models engine  ## the asking path against that engine
 	FDARX_REQUIRE_ENGINE=1 $(RUN) pytest -m "engine and not nightly" tests/engine
 
-test-nightly: $(VENV)/models  ## every test: whole data sets, repeated drills, ten times the examples of a property; hours
+test-nightly: $(VENV)/models engine  ## every test: whole data sets, repeated drills, ten times the examples of a property; hours
 	$(RUN) tests.serving.browser
-	$(RUN) tests.engine.environment
 	FDARX_KILLS=$${FDARX_KILLS:-10} HYPOTHESIS_PROFILE=nightly $(RUN) pytest -m "not engine" $(PARALLEL)
 	HYPOTHESIS_PROFILE=nightly FDARX_REQUIRE_ENGINE=1 $(RUN) pytest -m engine tests/engine
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import fcntl
 import hashlib
+import os
 import shutil
 import subprocess
 import sys
@@ -52,7 +53,7 @@ def _make(python: Path) -> None:
     shutil.rmtree(CACHE / "env", ignore_errors=True)
     _run([sys.executable, "-m", "venv", str(CACHE / "env")])
     try:
-        _run([*_pip(python), "install", "--no-cache-dir", "--only-binary", ":all:", REQUIREMENT])
+        _install(python, "--only-binary", ":all:", REQUIREMENT)
     except Unavailable as error:
         raise Unavailable(f"{error}\n{_HINT}") from None
     _run([*_pip(python), "uninstall", "--yes", *NOT_MATCHING])
@@ -62,13 +63,25 @@ def _make(python: Path) -> None:
 def _complete(python: Path) -> None:
     """Ray's LLM modules ask for a distribution by the name of vllm: one without files stands for it."""
     source_only = ["--only-binary", ":all:", "--no-binary", "rouge-score"]
-    _run([*_pip(python), "install", "--no-cache-dir", *source_only, "--editable", str(PROJECT)])
+    _install(python, *source_only, "--editable", str(PROJECT))
     (packages,) = (CACHE / "env" / "lib").glob("python3*/site-packages")
     named = packages / f"vllm-{VERSION}+cpu.dist-info"
     named.mkdir(exist_ok=True)
     (named / "METADATA").write_text(f"Metadata-Version: 2.1\nName: vllm\nVersion: {VERSION}+cpu\n")
     (named / "RECORD").touch()
     _run([str(python), "-c", "import ray.serve.llm, serving.models"])
+
+
+def _install(python: Path, *what: str) -> None:
+    """Install by uv, which takes a third of the time, or by pip where uv is missing or reaches no package index."""
+    uv = Path(sys.executable).with_name("uv")
+    found = [option for link in os.environ.get("PIP_FIND_LINKS", "").split() for option in ("--find-links", link)]
+    if uv.exists():
+        try:
+            return _run([str(uv), "pip", "install", "--quiet", "--python", str(python), *found, *what])
+        except Unavailable:
+            pass
+    _run([*_pip(python), "install", "--no-cache-dir", *what])
 
 
 def _pip(python: Path) -> list[str]:
