@@ -78,7 +78,8 @@ def _install(python: Path, *what: str) -> None:
     found = [option for link in os.environ.get("PIP_FIND_LINKS", "").split() for option in ("--find-links", link)]
     if uv.exists():
         try:
-            return _run([str(uv), "pip", "install", "--quiet", "--python", str(python), *found, *what])
+            _run([str(uv), "pip", "install", "--quiet", "--python", str(python), *found, *what])
+            return
         except Unavailable:
             pass
     _run([*_pip(python), "install", "--no-cache-dir", *what])
