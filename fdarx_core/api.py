@@ -185,7 +185,7 @@ def score_factuality(
     spec = FactualitySpec(source, engine, claims=name, models=_models([model]))
     statements = read_gold(_listed(gold))
     opened = open_answers(predictions, statements)
-    summary = opened.census()
+    summary = opened.summary()
     rejects = [*statements.rejects, *open_evidence(source).rejects] if not spec.from_pubmed else statements.rejects
     config = {"answers": summary.digest, "evidence": source, "model": name, "seed": seed, "resamples": resamples}
     run = RunDirectory.begin(folder, job="score_factuality", config=config, versions=_versions())

@@ -169,14 +169,14 @@ class ScoreFactualityConfig(MeasuringConfig):
             raise ValueError(f"--retriever {spec.retriever}: PubMed searches by itself; leave --retriever out")
         return None if spec.from_pubmed else open_evidence(spec.evidence, spec.directories, spec.retriever)
 
-    def identity(self, spec: FactualitySpec, source: EvidenceSource | None, census: AnswerSummary) -> dict[str, Any]:
+    def identity(self, spec: FactualitySpec, source: EvidenceSource | None, summary: AnswerSummary) -> dict[str, Any]:
         """What makes a run this run: every option that can change its results, and the answers."""
         return {
             **self.model_dump(mode="json", exclude=_HOW | _TOLD_OTHERWISE | PRESENTATION),
             "safety": spec.safety,
             "asked": {name: model.request_parameters for name, model in spec.used.items()},
             "evidence": self.evidence if source is None else dict(source.identity),
-            "answers": census.digest,
+            "answers": summary.digest,
         }
 
     def _compared(self, models: Mapping[str, ModelConfig]) -> EngineSpec | None:
@@ -248,14 +248,14 @@ def _score(config: ScoreFactualityConfig) -> int:
     source = config.source(spec)
     gold = read_gold(config.gold)
     answers = open_answers(config.predictions, gold)
-    census = answers.census()
-    chosen = census.chosen(config.sample, config.seed)
-    identity = config.identity(spec, source, census)
+    summary = answers.summary()
+    chosen = summary.chosen(config.sample, config.seed)
+    identity = config.identity(spec, source, summary)
     run = RunDirectory.begin(config.out, job="score_factuality", config=identity, versions=versions())
     if is_done(run, CODE_VERSION):
         return _tell(run, config)
     rejects = [*gold.rejects, *(source.rejects if source else ())]
-    told = _intake(census, gold, source, len(chosen))
+    told = _intake(summary, gold, source, len(chosen))
     _tell_intake(told, run)
     del source  # what it holds is held by workers from here
     read = [config.bertscore_model, config.cosine_model, spec.safety]
@@ -265,7 +265,7 @@ def _score(config: ScoreFactualityConfig) -> int:
         executor=config.executor,
         asking="check",
         read=read,
-        size=census.answers,
+        size=summary.answers,
         run=run,
     ) as (progress, executor):
         evaluation = FactualityEvaluation(
@@ -289,23 +289,23 @@ def _rows(answers: CheckedAnswers, chosen: set[str], rejects: Sequence[Reject]) 
     yield from (one for one in answers if isinstance(one, Reject) or one.question_id in chosen)
 
 
-def _intake(census: AnswerSummary, gold: GoldStatements, source: EvidenceSource | None, chosen: int) -> dict[str, Any]:
+def _intake(summary: AnswerSummary, gold: GoldStatements, source: EvidenceSource | None, chosen: int) -> dict[str, Any]:
     """What run.json says of the rows: each is an answer or a reject."""
     return {
         "intake": {
-            "rows": census.rows,
-            "answers": census.answers,
-            "rejects": census.rejects,
-            "questions": len(census.questions),
+            "rows": summary.rows,
+            "answers": summary.answers,
+            "rejects": summary.rejects,
+            "questions": len(summary.questions),
             "questions_chosen": chosen,
-            "models": dict(census.models),
+            "models": dict(summary.models),
         },
         "gold": {
             "rows": len(gold.rows) + len(gold.rejects),
             "questions": len(gold.rows),
             "rejects": len(gold.rejects),
-            "matched": census.gold,
-            "answers_with_statements": census.with_gold,
+            "matched": summary.gold,
+            "answers_with_statements": summary.with_gold,
         },
         "evidence_rejects": len(source.rejects) if source else 0,
     }

@@ -1,36 +1,34 @@
-"""Answers that were made elsewhere, as people keep them: JSON lines, a JSON list, CSV or Parquet."""
+"""Predictions of other programs, read from JSON lines, a JSON list, CSV or Parquet."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
 from fdarx_core.records import Reject
-from fdarx_core.storage.errors import StorageError
+from fdarx_core.storage.errors import InputError, StorageError
 from fdarx_core.storage.location import Location
-from fdarx_core.storage.tables import FileRow, check_rows_file, read_rows
+from fdarx_core.storage.tables import check_rows_file, no_usable_row, parse_rows, read_rows, text_at
 
 STAGE = "intake"
 UNNAMED_SETTING = "given"
-"""The setting of answers that don't name theirs."""
+"""The setting of predictions that do not name theirs."""
 
 _ID = ("qid", "question_id", "id")
 _TEXT = ("answer", "prediction", "response")
-_CITATION = re.compile(r"\W*(?:PASSAGE[_ -]?)?(\d{1,7})(?:\.0)?\W*", re.IGNORECASE | re.ASCII)
-_CITATION_RANGE = re.compile(
-    r"\W*(?:PASSAGE[_ -]?)?(\d{1,7})\s*(?:-|–|to)\s*(?:PASSAGE[_ -]?)?(\d{1,7})\W*", re.IGNORECASE | re.ASCII
-)
-_WIDEST = 100
+_PASSAGE = r"(?:PASSAGE[_ -]?)?(\d{1,7})"
+_CITATION = re.compile(rf"\W*{_PASSAGE}(?:\.0)?\W*", re.IGNORECASE | re.ASCII)
+_CITATION_RANGE = re.compile(rf"\W*{_PASSAGE}\s*(?:-|–|to)\s*{_PASSAGE}\W*", re.IGNORECASE | re.ASCII)
+_LONGEST_RANGE = 100
 _NOT_IN_NAMES = re.compile(r"[^A-Za-z0-9._-]+")
 
 
 @dataclass(frozen=True, slots=True)
 class ImportedPrediction:
-    """A model's answer to one question. `text` is what it said, perhaps with its line of citations.
+    """A model's answer to one question. `text` is the whole reply, which may end with a line of citations.
 
-    `cited` are doc_chunk_index values where the row names them apart from the text, None where it does not.
+    `cited` are doc_chunk_index values from a field of their own, None where the row has no such field.
     """
 
     question_id: str
@@ -42,68 +40,47 @@ class ImportedPrediction:
 
 
 def read_predictions(address: str) -> tuple[list[ImportedPrediction], list[Reject]]:
-    """The answers in a `.jsonl`, `.json`, `.csv` or `.parquet` file, in its order, and the rows that are none.
+    """Read the predictions in a `.jsonl`, `.json`, `.csv` or `.parquet` file, in its order, and the rejected rows.
 
-    A row has `qid` (or question_id, id) and `answer` (or prediction, response); perhaps `model` (else the file's name;
-    signs other than letters, digits, ".", "_" and "-" become "-"), `setting` (else given), `retriever`, `cited`. A
-    second answer to a question by the same model in the same setting and retriever is a reject. Raises `StorageError`
-    where the file can't be read or holds no answer.
+    A row has `qid` (or question_id, id) and `answer` (or prediction, response). Optional are `model` (else the name of
+    the file; characters other than letters, digits, ".", "_" and "-" become "-"), `setting` (else "given"),
+    `retriever` and `cited`. A second answer to a question by the same model in the same setting and with the same
+    retriever is rejected. Raises StorageError for an unreadable file and for one without predictions.
     """
     location = Location(address)
     check_rows_file(location, "--predictions")
-    rows = read_rows(location, "qid and answer", blank=_TEXT)
-    answers, rejects = _sorted_out(rows, model=location.name.removesuffix(location.suffix))
-    if not answers:
-        first = f"the first row: {rejects[0].source}: {rejects[0].reason}, {rejects[0].detail}" if rejects else "no row"
-        raise StorageError(f"{address} holds no answer ({first}); a row needs qid and answer")
-    return answers, rejects
+    model = location.name.removesuffix(location.suffix)
+    predictions: dict[tuple[str, ...], ImportedPrediction] = {}
+
+    def parse(row: dict[str, Any]) -> ImportedPrediction:
+        one = _prediction(row, model)
+        key = (one.question_id, one.model, one.setting, one.retriever)
+        if key in predictions:
+            raise InputError("duplicate", f"an earlier row answers it too, as {' / '.join(filter(None, key[1:]))}")
+        return predictions.setdefault(key, one)
+
+    rows = parse_rows(read_rows(location, "qid and answer", blank=_TEXT), parse, stage=STAGE, id_keys=_ID)
+    rejects = [row for row in rows if isinstance(row, Reject)]
+    if not predictions:
+        raise StorageError(no_usable_row(address, "answer", "qid and answer", rejects))
+    return list(predictions.values()), rejects
 
 
-def _sorted_out(rows: Iterator[FileRow], model: str) -> tuple[list[ImportedPrediction], list[Reject]]:
-    answers: dict[tuple[str, ...], ImportedPrediction] = {}
-    rejects: list[Reject] = []
-    for place, row, fault in rows:
-        try:
-            one = _answer(row, fault, model)
-            key = (one.question_id, one.model, one.setting, one.retriever)
-            if key in answers:
-                raise ValueError(f"duplicate: an earlier row answers it too, as {' / '.join(filter(None, key[1:]))}")
-            answers[key] = one
-        except ValueError as error:
-            reason, _, detail = str(error).partition(": ")
-            rejects.append(Reject(_text(row, *_ID) or place, STAGE, reason, detail, source=place))
-    return list(answers.values()), rejects
-
-
-def _answer(row: dict[str, Any], fault: str, model: str) -> ImportedPrediction:
-    """Raises `ValueError("reason: detail")`."""
-    if fault:
-        raise ValueError(fault)
-    question_id = _text(row, *_ID)
+def _prediction(row: dict[str, Any], model: str) -> ImportedPrediction:
+    question_id = text_at(row, *_ID)
     if not question_id:
-        raise ValueError(f"missing_key: none of {', '.join(_ID)} names the question")
-    said = next((row[key] for key in _TEXT if row.get(key) is not None), None)
-    if not isinstance(said, str):
-        raise ValueError(f"missing_key: none of {', '.join(_TEXT)} holds a text")
-    named = {"model": _name(_text(row, "model") or model), "setting": _text(row, "setting") or UNNAMED_SETTING}
-    return ImportedPrediction(question_id, **named, retriever=_text(row, "retriever"), text=said, cited=_cited(row))
+        raise InputError("missing_key", f"none of {', '.join(_ID)} names the question")
+    text = next((row[key] for key in _TEXT if row.get(key) is not None), None)
+    if not isinstance(text, str):
+        raise InputError("missing_key", f"none of {', '.join(_TEXT)} holds a text")
+    # A model's folders in the run bear its name, so it is written as in a models file: org/model 7b is org-model-7b.
+    name = _NOT_IN_NAMES.sub("-", text_at(row, "model") or model).strip("-._") or "unnamed"
+    setting = text_at(row, "setting") or UNNAMED_SETTING
+    return ImportedPrediction(question_id, name, setting, text_at(row, "retriever"), text, _cited(row.get("cited")))
 
 
-def _name(model: str) -> str:
-    """As models are named in a models file, since folders of the run bear the name: org/model 7b is org-model-7b."""
-    return _NOT_IN_NAMES.sub("-", model).strip("-._") or "unnamed"
-
-
-def _text(row: dict[str, Any], *keys: str) -> str:
-    """The first of the keys' values that is a text or a whole number."""
-    values = (row.get(key) for key in keys)
-    usable = (str(one).strip() for one in values if isinstance(one, str | int) and not isinstance(one, bool))
-    return next(filter(None, usable), "")
-
-
-def _cited(row: dict[str, Any]) -> list[int] | None:
-    """Numbers, or names such as PASSAGE_0012, [12] and PASSAGE_0003-PASSAGE_0005; a list, or one text with commas."""
-    value = row.get("cited")
+def _cited(value: Any) -> list[int] | None:
+    """Read numbers, and names such as PASSAGE_0012, [12] and PASSAGE_0003-PASSAGE_0005, from a list or one text."""
     if value is None:
         return None
     items = re.split(r"[,;\n]", value.strip("[](){} ")) if isinstance(value, str) else value
@@ -120,6 +97,6 @@ def _indices(item: Any) -> list[int]:
         return [int(one[1])]
     if ends := _CITATION_RANGE.fullmatch(text):
         first, last = int(ends[1]), int(ends[2])
-        if first <= last < first + _WIDEST:
+        if first <= last < first + _LONGEST_RANGE:
             return list(range(first, last + 1))
-    raise ValueError(f"unreadable_citation: {item!r:.80} names no passage; write PASSAGE_0012 or 12")
+    raise InputError("unreadable_citation", f"{item!r:.80} names no passage; write PASSAGE_0012 or 12")

@@ -5,18 +5,18 @@ from __future__ import annotations
 import csv
 import hashlib
 import io
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any, TypeAlias, TypeVar
 
 import orjson
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from fdarx_core.records import from_table, to_table
-from fdarx_core.storage.errors import StorageError
+from fdarx_core.records import Reject, from_table, to_table
+from fdarx_core.storage.errors import InputError, StorageError
 from fdarx_core.storage.location import Location
 
 R = TypeVar("R")
@@ -25,13 +25,13 @@ _BATCH = 4096
 
 
 def write_table(location: Location, table: pa.Table) -> None:
-    """Parquet with zstd; appears whole or not at all."""
+    """Write a table as Parquet with zstd. The file appears whole or not at all."""
     with location.open_output() as stream:
         pq.write_table(table, stream, compression="zstd")
 
 
 def read_table(location: Location, columns: list[str] | None = None) -> pa.Table:
-    """All columns, or those named, in the order named. `StorageError` where the file is damaged or lacks a column."""
+    """Read all columns, or the given ones in their order. Raises StorageError for a damaged file, a missing column."""
     with location.open_input() as stream, _undamaged(location):
         file = pq.ParquetFile(stream)
         missing = sorted(set(columns or ()) - set(file.schema_arrow.names))
@@ -42,21 +42,21 @@ def read_table(location: Location, columns: list[str] | None = None) -> pa.Table
 
 
 def write_records(location: Location, rows: Iterable[Any], record: type) -> int:
-    """Records of one class as one Parquet file; gives their number. No rows make a file with the right columns."""
+    """Write records of one class as a Parquet file; return their number. Without rows, the file has all columns."""
     table = to_table(rows, record)
     write_table(location, table)
     return int(table.num_rows)
 
 
 def read_records(location: Location, record: type[R]) -> Iterator[R]:
-    """The inverse of `write_records`, as a stream: a few thousand rows are held at a time."""
+    """Yield the records of a file; a few thousand rows are in memory at a time. Raises StorageError."""
     with location.open_input() as stream, _undamaged(location):
         for batch in pq.ParquetFile(stream).iter_batches(_BATCH):
             yield from from_table(pa.Table.from_batches([batch]), record)
 
 
 def read_where(location: Location, column: str, wanted: Collection[str], record: type[R]) -> Iterator[R]:
-    """The rows of a file whose column holds one of the values, in the file's order; the file is read whole."""
+    """Yield the records whose column has one of the wanted values, in the order of the file, which is read whole."""
     table = read_table(location)
     values = pa.array(sorted(wanted), pa.string())
     yield from from_table(table.filter(pc.is_in(table[column], value_set=values)), record)
@@ -67,8 +67,8 @@ def _undamaged(location: Location) -> Iterator[None]:
     try:
         yield
     except (pa.ArrowException, OSError) as error:
-        said = " ".join(str(error).split())
-        raise StorageError(f"{location} is damaged ({said}); delete it and run the job again") from error
+        message = " ".join(str(error).split())
+        raise StorageError(f"{location} is damaged ({message}); delete it and run the job again") from error
 
 
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
@@ -76,7 +76,10 @@ _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
 @dataclass(frozen=True, slots=True)
 class JsonLine:
-    """One line: `place` is file:line, `offset` and `size` are in bytes. `fault` is "" unless it holds no object."""
+    """A line of a JSON lines file.
+
+    `place` is file:line; `offset` and `size` are in bytes. `fault` is "reason: detail" where the line has no object.
+    """
 
     place: str
     offset: int
@@ -86,7 +89,7 @@ class JsonLine:
 
 
 def read_json_lines(location: Location, digest: hashlib.blake2b | None = None) -> Iterator[JsonLine]:
-    """The file's lines, blank ones left out; `digest` is fed every byte. `StorageError` where it can't be read."""
+    """Yield the lines of a file that are not blank. `digest` is updated with all bytes. Raises StorageError."""
     offset = 0
     with location.open_input() as stream:
         for number, line in enumerate(stream, 1):
@@ -98,15 +101,10 @@ def read_json_lines(location: Location, digest: hashlib.blake2b | None = None) -
             offset += len(line)
 
 
-def parse_json_line(line: bytes) -> Any:
-    """Raises `orjson.JSONDecodeError` (a `ValueError`)."""
-    return orjson.loads(line.removeprefix(_BYTE_ORDER_MARK))
-
-
 def parse_json_row(line: bytes) -> tuple[dict[str, Any], str]:
-    """The line's object, and a fault as in `JsonLine`."""
+    """Return the object of a line and the fault, as in `JsonLine`."""
     try:
-        row = parse_json_line(line)
+        row = orjson.loads(line.removeprefix(_BYTE_ORDER_MARK))
     except orjson.JSONDecodeError as error:
         return {}, f"not_json: {error}"
     if isinstance(row, dict):
@@ -116,29 +114,34 @@ def parse_json_row(line: bytes) -> tuple[dict[str, Any], str]:
 
 SUFFIXES = (".jsonl", ".json", ".csv", ".parquet")
 
-FileRow = tuple[str, dict[str, Any], str]
-"""Where it stands (file:line), the row, and "reason: detail" where it can't be read."""
+FileRow: TypeAlias = tuple[str, dict[str, Any], str]
+"""The place of a row (file:line), the row, and its fault, "reason: detail", where it is no object."""
 
 
 def check_rows_file(location: Location, option: str) -> None:
-    """Raises `StorageError` unless this is a file with one of `SUFFIXES`; `option` is what the user named it by."""
+    """Raise StorageError unless this is a file with one of `SUFFIXES`. `option` is the user's name for it."""
     if location.suffix.lower() not in SUFFIXES or location.is_dir() or not location.exists():
-        what = "a folder" if location.is_dir() else "of another kind" if location.exists() else "not there"
-        raise StorageError(f"{location} is {what}; {option} takes a file: {', '.join(SUFFIXES)}")
+        kind = "a folder" if location.is_dir() else "of another kind" if location.exists() else "not there"
+        raise StorageError(f"{location} is {kind}; {option} takes a file: {', '.join(SUFFIXES)}")
 
 
 def read_rows(location: Location, wanted: str, *, blank: Collection[str] = ()) -> Iterator[FileRow]:
-    """The file's rows, in order; one that is no object comes with its fault.
+    """Yield the rows of a file with one of `SUFFIXES`, in its order. Raises StorageError for an unreadable file.
 
-    `wanted` says in errors what a row needs. An empty cell of a CSV file says nothing and is left out, but in the
-    columns `blank`, where it is an empty text. Raises `StorageError` where the file can't be read.
+    Args:
+        location: the file.
+        wanted: the keys that a row needs, for error messages.
+        blank: the columns of a CSV file whose empty cells are empty texts; in other columns they are missing values.
     """
     suffix = location.suffix.lower()
     if suffix == ".jsonl":
         return ((line.place, line.row, line.fault) for line in read_json_lines(location))
     if suffix == ".json":
         return _json_list(location, wanted)
-    return _csv(location, blank) if suffix == ".csv" else _parquet(location)
+    if suffix == ".csv":
+        return _csv(location, blank)
+    rows = enumerate(read_table(location).to_pylist(), 1)
+    return ((f"{location.name}:{number}", row, "") for number, row in rows)
 
 
 def _json_list(location: Location, wanted: str) -> Iterator[FileRow]:
@@ -149,8 +152,9 @@ def _json_list(location: Location, wanted: str) -> Iterator[FileRow]:
     if not isinstance(rows, list):
         raise StorageError(f"{location} holds no list; give a list of objects with {wanted}")
     for number, row in enumerate(rows, 1):
-        place, known = f"{location.name}:{number}", isinstance(row, dict)
-        yield place, row if known else {}, "" if known else "not_an_object: the list holds something else here"
+        is_object = isinstance(row, dict)
+        fault = "" if is_object else "not_an_object: the list holds something else here"
+        yield f"{location.name}:{number}", row if is_object else {}, fault
 
 
 def _csv(location: Location, blank: Collection[str]) -> Iterator[FileRow]:
@@ -161,12 +165,36 @@ def _csv(location: Location, blank: Collection[str]) -> Iterator[FileRow]:
     reader = csv.DictReader(io.StringIO(text, newline=""))
     try:
         for row in reader:
-            kept = {key: value for key, value in row.items() if key in blank or value}
-            yield f"{location.name}:{reader.line_num}", kept, ""
+            filled = {key: value for key, value in row.items() if key in blank or value}
+            yield f"{location.name}:{reader.line_num}", filled, ""
     except csv.Error as error:
         raise StorageError(f"{location}:{reader.line_num} is no CSV ({error}); quote texts with line breaks") from error
 
 
-def _parquet(location: Location) -> Iterator[FileRow]:
-    for number, row in enumerate(read_table(location).to_pylist(), 1):
-        yield f"{location.name}:{number}", row, ""
+def parse_rows(
+    rows: Iterable[FileRow], parse: Callable[[dict[str, Any]], R], *, stage: str, id_keys: Sequence[str] = ("id",)
+) -> Iterator[R | Reject]:
+    """Parse each row, or yield a Reject for a row with a fault and for one on which `parse` raises InputError.
+
+    The id of a Reject is the row's own by `id_keys`, else its place.
+    """
+    for place, row, fault in rows:
+        try:
+            if fault:
+                raise InputError(*fault.split(": ", 1))
+            yield parse(row)
+        except InputError as error:
+            yield Reject(text_at(row, *id_keys) or place, stage, error.reason, error.detail, source=place)
+
+
+def no_usable_row(places: str, kind: str, needed: str, rejects: Sequence[Reject]) -> str:
+    """Return the error message for files without a usable row: what they lack, the first fault, what a row needs."""
+    first = f"the first row: {rejects[0].source}: {rejects[0].reason}, {rejects[0].detail}" if rejects else "no row"
+    return f"{places} holds no {kind} ({first}); a row needs {needed}"
+
+
+def text_at(row: dict[str, Any], *keys: str) -> str:
+    """Return the first value under the keys that is a whole number or a text that is not blank, else ""."""
+    values = (row.get(key) for key in keys)
+    texts = (str(one).strip() for one in values if isinstance(one, str | int) and not isinstance(one, bool))
+    return next(filter(None, texts), "")

@@ -275,8 +275,8 @@ def test_gold_is_matched_by_the_words_of_the_question(tmp_path: Path) -> None:
     assert isinstance(first, CheckedAnswer) and isinstance(second, CheckedAnswer)
     assert (first.must_have, first.references, first.dataset) == (["It is safe"], ["Yes.", "It is safe."], "g")
     assert (second.must_have, second.nice_to_have, second.dataset) == ([], [], "d")
-    census = answers.census()
-    assert (census.rows, census.answers, census.with_gold, census.gold) == (2, 2, 1, 1)
+    summary = answers.summary()
+    assert (summary.rows, summary.answers, summary.with_gold, summary.gold) == (2, 2, 1, 1)
 
 
 def test_gold_rows_that_are_none(tmp_path: Path) -> None:
@@ -300,7 +300,7 @@ def test_errors_name_the_file_and_what_a_row_needs(tmp_path: Path) -> None:
         read_gold(["no/such.jsonl"])
     bad = save_answers(tmp_path, "a.jsonl", [{"question": "Why?"}])
     with pytest.raises(ValueError, match=r"a\.jsonl holds no answer \(the first row: a\.jsonl:1: no_answer"):
-        open_answers([bad], GoldStatements()).census()
+        open_answers([bad], GoldStatements()).summary()
     with pytest.raises(ValueError, match=r"a\.jsonl holds no gold .*no_gold"):
         read_gold([bad])
 
@@ -359,11 +359,11 @@ def test_runs_without_all_answers_are_refused(tmp_path: Path) -> None:
 
 def test_a_sample_is_of_questions_and_stays_the_same(tmp_path: Path) -> None:
     rows = [{"question": f"Question {n}?", "answer": "Yes.", "model": model} for n in range(9) for model in "ab"]
-    census = open_answers([save_answers(tmp_path, "a.jsonl", rows)], GoldStatements()).census()
-    turned = open_answers([save_answers(tmp_path, "b.jsonl", rows[::-1])], GoldStatements()).census()
-    assert len(census.chosen(4, 0)) == 4 and census.chosen(4, 0) == turned.chosen(4, 0) != census.chosen(4, 1)
-    assert census.chosen(None, 0) == census.chosen(50, 0) == census.questions
-    assert census.digest != turned.digest
+    summary = open_answers([save_answers(tmp_path, "a.jsonl", rows)], GoldStatements()).summary()
+    turned = open_answers([save_answers(tmp_path, "b.jsonl", rows[::-1])], GoldStatements()).summary()
+    assert len(summary.chosen(4, 0)) == 4 and summary.chosen(4, 0) == turned.chosen(4, 0) != summary.chosen(4, 1)
+    assert summary.chosen(None, 0) == summary.chosen(50, 0) == summary.questions
+    assert summary.digest != turned.digest
 
 
 @given(st.text(alphabet=st.characters(codec="utf-8")))
@@ -378,7 +378,7 @@ def test_the_real_answers_have_their_gold(toy: Path) -> None:
         pytest.skip(f"no real data: {medlfqa} is absent")
     gold = read_gold([str(file) for file in sorted(medlfqa.glob("*_test.jsonl"))])
     files = [str(file) for file in sorted(medlfqa.glob("*_test.*.jsonl"))]
-    census = open_answers(files, gold).census()
-    assert set(census.models) == {"biomistral-7b", "mistral-7b"}
-    assert census.rows == census.answers + census.rejects == 334
-    assert census.with_gold > 0.9 * census.answers
+    summary = open_answers(files, gold).summary()
+    assert set(summary.models) == {"biomistral-7b", "mistral-7b"}
+    assert summary.rows == summary.answers + summary.rejects == 334
+    assert summary.with_gold > 0.9 * summary.answers
