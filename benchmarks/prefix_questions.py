@@ -53,7 +53,7 @@ def by_label(benchmark: Path, model: ModelConfig, label_chars: int) -> list[list
     """What a sweep asks the model, label by label."""
     step = AnswerQuestions(Address(model.name, model.request_parameters), TokenBudget.of(model, label_chars), top_k=0)
     cell = CellKey(model.name, FULL_LABEL, "")
-    labels = read_benchmark(str(benchmark)).examined()
+    labels = read_benchmark(str(benchmark)).items()
     return [step.requests(EvalSample(one, {}, {}, {}, {cell: one.questions})) for one in labels]
 
 

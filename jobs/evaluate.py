@@ -253,7 +253,7 @@ def _evaluate(config: EvaluateConfig) -> int:
 
 def _size(benchmark: Benchmark, sample: int | None) -> int:
     """Return the number of labels to evaluate, of which no more are counted than matter."""
-    found = sum(1 for _ in islice(benchmark.examined(), SMALL + 1))
+    found = sum(1 for _ in islice(benchmark.items(), SMALL + 1))
     return min(found, sample or found)
 
 

@@ -160,7 +160,7 @@ def _of_build(address: str) -> Iterator[list[Chunk]]:
 
 def _of_published(address: str) -> Iterator[list[Chunk]]:
     benchmark = read_benchmark(address)
-    return (chunk_label(one.passages, drug=one.subject.drug_name, source=address) for one in benchmark.examined())
+    return (chunk_label(one.passages, drug=one.subject.drug_name, source=address) for one in benchmark.items())
 
 
 def _chunk_of(document: Document, position: int, start: int, text: str) -> Chunk:

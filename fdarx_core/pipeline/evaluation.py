@@ -179,10 +179,10 @@ class Evaluation(PipelineJob):
     def _labels(self) -> Iterator[BenchmarkItem]:
         """Return the labels, or a sample of them, in order of set id."""
         if self.sample is None:
-            return self.benchmark.examined()
-        ids = [label.subject.set_id for label in self.benchmark.examined()]
+            return self.benchmark.items()
+        ids = [label.subject.set_id for label in self.benchmark.items()]
         chosen = set(sorted(ids, key=lambda one: content_id(str(self.seed), one))[: self.sample])
-        return (label for label in self.benchmark.examined() if label.subject.set_id in chosen)
+        return (label for label in self.benchmark.items() if label.subject.set_id in chosen)
 
     def _report(self, phase: str) -> Callable[[int, int], None]:
         return lambda done, of: self.progress(phase, done, of, "")

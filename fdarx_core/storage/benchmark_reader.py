@@ -1,4 +1,4 @@
-"""Read a benchmark, from the run of a build or from files in FDARxBench's published format."""
+"""Read a benchmark from the run of a build, or from files in FDARxBench's published format."""
 
 from __future__ import annotations
 
@@ -10,26 +10,31 @@ from typing import Any, BinaryIO
 
 from fdarx_core.records import LabelSummary, Passage, QuestionAnswer, Reject
 from fdarx_core.storage.benchmark_writer import write_benchmark
-from fdarx_core.storage.errors import StorageError
+from fdarx_core.storage.errors import InputError, StorageError
 from fdarx_core.storage.location import Location
 from fdarx_core.storage.published import (
     QUESTION_TYPES,
-    PassageLookup,
     PublishedLabel,
     PublishedQuestion,
-    RowError,
+    passage_finder,
     passages_of,
     read_label,
     read_question,
     with_sections,
 )
 from fdarx_core.storage.run_directory import RunDirectory, read_labels
-from fdarx_core.storage.tables import JsonLine, parse_json_line, read_json_lines, read_table
+from fdarx_core.storage.tables import JsonLine, parse_json_row, read_json_lines, read_table
+
+__all__ = ["STAGE", "Benchmark", "BenchmarkItem", "open_build", "read_benchmark", "read_labels", "write_benchmark"]
+
+STAGE = "intake"
+_BUILD = "build_benchmark"
+_REMEDY = "give the run of a build, a folder with qa*.jsonl, or a .jsonl file of questions"
 
 
 @dataclass(frozen=True, slots=True)
 class BenchmarkItem:
-    """One label: its passages in order of doc_chunk_index, its questions by type and id. Either may be empty."""
+    """A label: its passages in order of doc_chunk_index, its questions by type and id. Either list may be empty."""
 
     subject: LabelSummary
     passages: list[Passage]
@@ -37,209 +42,53 @@ class BenchmarkItem:
 
     @classmethod
     def of(
-        cls, set_id: str, drug_name: str, whole: bool, passages: Sequence[Passage], questions: Sequence[QuestionAnswer]
+        cls, set_id: str, drug_name: str, whole: bool, passages: Iterable[Passage], questions: Sequence[QuestionAnswer]
     ) -> BenchmarkItem:
-        """Puts both in order and counts what is at hand."""
-        held = sorted(passages, key=lambda passage: passage.doc_chunk_index)
-        asked = sorted(questions, key=lambda question: (question.type, question.id))
-        characters = sum(len(passage.text) for passage in held)
-        return cls(LabelSummary(set_id, drug_name, whole, len(held), characters), held, asked)
+        """Sort passages and questions, and summarize them. `whole` says that all passages of the label are there."""
+        passages = sorted(passages, key=lambda passage: passage.doc_chunk_index)
+        questions = sorted(questions, key=lambda question: (question.type, question.id))
+        characters = sum(len(passage.text) for passage in passages)
+        return cls(LabelSummary(set_id, drug_name, whole, len(passages), characters), passages, questions)
 
 
 @dataclass(frozen=True, slots=True)
 class Benchmark:
-    """What is evaluated. `rejects` are the rows that could not be read, and why; they are in none of the labels.
+    """A benchmark to evaluate on.
 
-    `about` is what `run.json` keeps of it: name, kind (build_run or published), address, a digest of the content,
-    and the numbers of labels, whole labels, passages, questions by type, and rejected rows.
+    Attributes:
+        about: for `run.json`: name, kind (build_run or published), address, a digest of the content, and the numbers of
+            labels, whole labels, passages, questions by type, and rejected rows.
+        items: yields the labels in order of set id, one in memory at a time; each call reads them again.
+        rejects: the rows that could not be read; they are in no label.
     """
 
     about: dict[str, Any]
-    labels: Callable[[], Iterator[BenchmarkItem]]
+    items: Callable[[], Iterator[BenchmarkItem]]
     rejects: list[Reject] = field(default_factory=list)
 
     @property
     def name(self) -> str:
         return str(self.about["name"])
 
-    def examined(self) -> Iterator[BenchmarkItem]:
-        """The labels in order of set id, read anew at each call; one of them is held at a time."""
-        return self.labels()
-
-
-STAGE = "intake"
-
-
-@dataclass(frozen=True, slots=True)
-class PublishedFiles:
-    """Where the rows stand. Without `labels`, nothing but the passages that questions rest on is known."""
-
-    questions: list[Location]
-    labels: Location | None
-
-
-def import_benchmark(files: PublishedFiles, *, name: str, address: str) -> Benchmark:
-    """Reads and checks every row. `StorageError` where no question is left, or a file can't be read."""
-    intake = _Intake(files)
-    intake.take_questions()
-    intake.take_labels()
-    intake.check_any()
-    about = {"name": name, "kind": "published", "address": address, **intake.counts()}
-    return Benchmark(about, intake.examined, intake.rejects)
-
-
-@dataclass(slots=True)
-class _Intake:
-    """What is held: every question by label, and the place (offset and size in bytes) of each label's line."""
-
-    files: PublishedFiles
-    asked: dict[str, list[PublishedQuestion]] = field(default_factory=dict)
-    lines: dict[str, tuple[int, int]] = field(default_factory=dict)
-    rejects: list[Reject] = field(default_factory=list)
-    tally: Counter[str] = field(default_factory=Counter)
-    digest: blake2b = field(default_factory=lambda: blake2b(digest_size=16))
-
-    def take_questions(self) -> None:
-        seen: set[str] = set()
-        for location in self.files.questions:
-            for line in read_json_lines(location, self.digest):
-                self.tally["rows"] += 1
-                try:
-                    one = read_question(_row(line), line.place)
-                    if one.question.id in seen:
-                        raise RowError("duplicate_id", "an earlier row has the same qid")
-                except RowError as fault:
-                    self._reject(line, "qid", fault)
-                    continue
-                seen.add(one.question.id)
-                self.asked.setdefault(one.question.set_id, []).append(one)
-
-    def take_labels(self) -> None:
-        """Each label is settled with its questions while its row is at hand; then those labels that have no row."""
-        lines = read_json_lines(self.files.labels, self.digest) if self.files.labels else ()
-        for line in lines:
-            try:
-                label = read_label(_row(line))
-                if label.set_id in self.lines:
-                    raise RowError("duplicate_label", "an earlier row has the same set_id")
-            except RowError as fault:
-                self._reject(line, "set_id", fault)
-                continue
-            self.lines[label.set_id] = line.offset, line.size
-            self.tally["whole_labels"] += 1
-            self._settle(label.set_id, label)
-        for set_id in sorted(self.asked.keys() - self.lines.keys()):
-            self._settle(set_id, None)
-
-    def _settle(self, set_id: str, label: PublishedLabel | None) -> None:
-        one, rejects = resolve_item(set_id, label, self.asked.get(set_id, ()))
-        self.rejects += rejects
-        self.tally.update(labels=1, passages=one.subject.passages)
-        self.tally.update(question.type for question in one.questions)
-
-    def _reject(self, line: JsonLine, key: str, fault: RowError) -> None:
-        named, set_id = line.row.get(key), line.row.get("set_id")
-        self.rejects.append(
-            Reject(
-                id=named if isinstance(named, str) and named else line.place,
-                stage=STAGE,
-                reason=fault.reason,
-                detail=fault.detail,
-                set_id=set_id if isinstance(set_id, str) else "",
-                source=line.place,
-            )
-        )
-
-    def check_any(self) -> None:
-        if any(self.tally[name] for name in QUESTION_TYPES):
-            return
-        names = ", ".join(str(location) for location in self.files.questions)
-        if not self.tally["rows"]:
-            raise StorageError(f"{names} is empty; give a file with a question a line (task, set_id, question, answer)")
-        first = self.rejects[0]
-        raise StorageError(
-            f"{names}: none of {self.tally['rows']} rows can be read as a question; the first: {first.source}: "
-            f"{first.reason}, {first.detail}; rows must be as in FDARxBench's qa.jsonl"
-        )
-
-    def counts(self) -> dict[str, Any]:
-        return {
-            "digest": self.digest.hexdigest(),
-            "labels": self.tally["labels"],
-            "whole_labels": self.tally["whole_labels"],
-            "passages": self.tally["passages"],
-            "questions": {name: self.tally[name] for name in QUESTION_TYPES},
-            "rejected": len(self.rejects),
-        }
-
-    def examined(self) -> Iterator[BenchmarkItem]:
-        if self.files.labels is None:
-            yield from (resolve_item(set_id, None, self.asked[set_id])[0] for set_id in sorted(self.asked))
-            return
-        with self.files.labels.open_input() as stream:
-            for set_id in sorted(self.asked.keys() | self.lines.keys()):
-                yield resolve_item(set_id, self._label(set_id, stream), self.asked.get(set_id, ()))[0]
-
-    def _label(self, set_id: str, stream: BinaryIO) -> PublishedLabel | None:
-        if set_id not in self.lines:
-            return None
-        offset, size = self.lines[set_id]
-        stream.seek(offset)
-        return read_label(parse_json_line(stream.read(size)))
-
-
-def resolve_item(
-    set_id: str, label: PublishedLabel | None, asked: Iterable[PublishedQuestion]
-) -> tuple[BenchmarkItem, list[Reject]]:
-    """A label with the questions that rest on passages it has, and those that don't.
-
-    Without `label`, its passages are what the questions rest on.
-    """
-    held = sorted(asked, key=lambda one: (one.question.type, one.question.id))
-    chunks = label.chunks if label else [chunk for one in held for chunk in one.context]
-    passages = passages_of(set_id, chunks)
-    places, found, rejects = PassageLookup(passages), [], []
-    for one in held:
-        try:
-            found.append((one, one.gold(places)))
-        except RowError as fault:
-            rejects.append(Reject(one.question.id, STAGE, fault.reason, fault.detail, set_id, one.place))
-    if label and label.bare:
-        passages = with_sections(passages, (named for _, gold in found for named in gold))
-    drug_name = label.drug_name if label else ""
-    drug_name = drug_name or next((one.question.drug_name for one in held if one.question.drug_name), "")
-    questions = [one.settled(gold, passages, drug_name) for one, gold in found]
-    return BenchmarkItem.of(set_id, drug_name, label is not None, list(passages.values()), questions), rejects
-
-
-def _row(line: JsonLine) -> dict[str, Any]:
-    if line.fault:
-        reason, _, detail = line.fault.partition(": ")
-        raise RowError(reason, detail)
-    return line.row
-
-
-_BUILD = "build_benchmark"
-_REMEDY = "give the run of a build, a folder with qa*.jsonl, or a .jsonl file of questions"
-
 
 def read_benchmark(address: str) -> Benchmark:
-    """What is to be evaluated, from a local or `s3://` address.
+    """Read a benchmark at a local or `s3://` address.
 
     Args:
-        address: the run of a finished build; or a folder with `qa*.jsonl` and, where at hand, `labels.jsonl`, both
-            perhaps in `qa/` and `labels/`; or one `.jsonl` file of questions, with its labels beside it.
+        address: the run of a finished build; a folder with `qa*.jsonl` and optionally `labels.jsonl`, which may be in
+            `qa/` and `labels/`; or one `.jsonl` file of questions, with optional labels beside it.
 
-    Raises `StorageError` where there is nothing of the kind, the build is unfinished, or no question can be read.
+    Raises:
+        StorageError: there is none, the build is not finished, or no question can be read.
     """
     place = Location(address)
     if (place / "run.json").exists():
-        return _of_run(open_build(address), address)
-    return import_benchmark(_published(place), name=_name(place), address=address)
+        return _read_build(open_build(address), address)
+    return _Importer(*_published_files(place)).benchmark(_name(place), address)
 
 
 def open_build(address: str) -> RunDirectory:
-    """The run of a finished build. `StorageError` for any other."""
+    """Open the run of a finished build. Raises StorageError for any other."""
     run = RunDirectory.open(address)
     job = run.info().get("job")
     if job != _BUILD:
@@ -250,84 +99,176 @@ def open_build(address: str) -> RunDirectory:
     return run
 
 
-def _of_run(run: RunDirectory, address: str) -> Benchmark:
-    about = {"name": _name(run.root), "kind": "build_run", "address": address, **_counts(run)}
-    if not any(about["questions"].values()):
-        raise StorageError(f"{address} is a build without questions; its rejects/ say why none was kept")
-    return Benchmark(about, lambda: _examined(run))
-
-
-def _examined(run: RunDirectory) -> Iterator[BenchmarkItem]:
-    for rows in read_labels(run):
-        passages = list(rows.passages.values())
-        yield BenchmarkItem.of(rows.label.set_id, rows.label.drug_name, True, passages, rows.questions)
-
-
-def _counts(run: RunDirectory) -> dict[str, Any]:
-    digest = blake2b(digest_size=16)
+def _read_build(run: RunDirectory, address: str) -> Benchmark:
+    digest, types = blake2b(digest_size=16), Counter[str]()
     for kind in ("passages", "questions"):
         for part in run.parts(kind):
             digest.update(part.read_bytes())
-    types: Counter[str] = Counter()
     for part in run.parts("questions"):
         types.update(read_table(part, ["type"])["type"].to_pylist())
-    labels = _rows(run, "labels")
-    return {
-        "digest": digest.hexdigest(),
-        "labels": labels,
-        "whole_labels": labels,
-        "passages": _rows(run, "passages"),
-        "questions": {name: types[name] for name in QUESTION_TYPES},
-        "rejected": 0,
-    }
+    labels, passages = (
+        sum(int(read_table(part, ["set_id"]).num_rows) for part in run.parts(kind)) for kind in ("labels", "passages")
+    )
+    if not any(types[name] for name in QUESTION_TYPES):
+        raise StorageError(f"{address} is a build without questions; its rejects/ say why none was kept")
+
+    def items() -> Iterator[BenchmarkItem]:
+        for rows in read_labels(run):
+            label = rows.label
+            yield BenchmarkItem.of(label.set_id, label.drug_name, True, rows.passages.values(), rows.questions)
+
+    counts = {"labels": labels, "whole_labels": labels, "passages": passages}
+    return Benchmark(_about(_name(run.root), "build_run", address, digest, counts, types, 0), items)
 
 
-def _rows(run: RunDirectory, kind: str) -> int:
-    return sum(int(read_table(part, ["set_id"]).num_rows) for part in run.parts(kind))
+def _about(
+    name: str, kind: str, address: str, digest: blake2b, counts: dict[str, int], types: Counter[str], rejected: int
+) -> dict[str, Any]:
+    about = {"name": name, "kind": kind, "address": address, "digest": digest.hexdigest(), **counts}
+    return {**about, "questions": {name: types[name] for name in QUESTION_TYPES}, "rejected": rejected}
 
 
-def _published(place: Location) -> PublishedFiles:
+@dataclass(slots=True)
+class _Importer:
+    """Reads and checks published files.
+
+    In memory are all questions by label, and the offset and size in bytes of each label's line. Without a file of
+    labels, only the passages in the context of questions are known.
+    """
+
+    files: list[Location]
+    labels: Location | None
+    questions: dict[str, list[PublishedQuestion]] = field(default_factory=dict)
+    ids: set[str] = field(default_factory=set)
+    lines: dict[str, tuple[int, int]] = field(default_factory=dict)
+    rejects: list[Reject] = field(default_factory=list)
+    counts: Counter[str] = field(default_factory=Counter)
+    digest: blake2b = field(default_factory=lambda: blake2b(digest_size=16))
+
+    def benchmark(self, name: str, address: str) -> Benchmark:
+        """Read all files. Raises StorageError where there is no question, or a file cannot be read."""
+        for file in self.files:
+            for line in read_json_lines(file, self.digest):
+                self.counts["rows"] += 1
+                self._read(line, "qid", self._add_question)
+        for line in read_json_lines(self.labels, self.digest) if self.labels else ():
+            self._read(line, "set_id", self._add_label)
+        for set_id in sorted(self.questions.keys() - self.lines.keys()):
+            self._count(set_id, None)
+        if not any(self.counts[kind] for kind in QUESTION_TYPES):
+            raise StorageError(self._nothing_read())
+        counts = {kind: self.counts[kind] for kind in ("labels", "whole_labels", "passages")}
+        about = _about(name, "published", address, self.digest, counts, self.counts, len(self.rejects))
+        return Benchmark(about, self.items, self.rejects)
+
+    def _read(self, line: JsonLine, id_key: str, add: Callable[[JsonLine], None]) -> None:
+        try:
+            if line.fault:
+                raise InputError(*line.fault.split(": ", 1))
+            add(line)
+        except InputError as error:
+            row_id, set_id = line.row.get(id_key), line.row.get("set_id")
+            row_id = row_id if isinstance(row_id, str) and row_id else line.place
+            set_id = set_id if isinstance(set_id, str) else ""
+            self.rejects.append(Reject(row_id, STAGE, error.reason, error.detail, set_id, line.place))
+
+    def _add_question(self, line: JsonLine) -> None:
+        one = read_question(line.row, line.place)
+        if one.question.id in self.ids:
+            raise InputError("duplicate_id", "an earlier row has the same qid")
+        self.ids.add(one.question.id)
+        self.questions.setdefault(one.question.set_id, []).append(one)
+
+    def _add_label(self, line: JsonLine) -> None:
+        label = read_label(line.row)
+        if label.set_id in self.lines:
+            raise InputError("duplicate_label", "an earlier row has the same set_id")
+        self.lines[label.set_id] = line.offset, line.size
+        self.counts["whole_labels"] += 1
+        self._count(label.set_id, label)
+
+    def _count(self, set_id: str, label: PublishedLabel | None) -> None:
+        item, rejects = resolve_item(set_id, label, self.questions.get(set_id, ()))
+        self.rejects += rejects
+        self.counts.update(labels=1, passages=item.subject.passages)
+        self.counts.update(question.type for question in item.questions)
+
+    def _nothing_read(self) -> str:
+        names = ", ".join(map(str, self.files))
+        if not self.counts["rows"]:
+            return f"{names} is empty; give a file with a question a line (task, set_id, question, answer)"
+        first = self.rejects[0]
+        return (
+            f"{names}: none of {self.counts['rows']} rows can be read as a question; the first: {first.source}: "
+            f"{first.reason}, {first.detail}; rows must be as in FDARxBench's qa.jsonl"
+        )
+
+    def items(self) -> Iterator[BenchmarkItem]:
+        """Yield the labels, each read anew from its line."""
+        if self.labels is None:
+            yield from (resolve_item(set_id, None, self.questions[set_id])[0] for set_id in sorted(self.questions))
+            return
+        with self.labels.open_input() as stream:
+            for set_id in sorted(self.questions.keys() | self.lines.keys()):
+                yield resolve_item(set_id, self._label(set_id, stream), self.questions.get(set_id, ()))[0]
+
+    def _label(self, set_id: str, stream: BinaryIO) -> PublishedLabel | None:
+        if set_id not in self.lines:
+            return None
+        offset, size = self.lines[set_id]
+        stream.seek(offset)
+        return read_label(parse_json_row(stream.read(size))[0])
+
+
+def resolve_item(
+    set_id: str, label: PublishedLabel | None, questions: Iterable[PublishedQuestion]
+) -> tuple[BenchmarkItem, list[Reject]]:
+    """Return a label with the questions whose gold passages it has, and a Reject for each other question.
+
+    Without `label`, its passages are the contexts of the questions.
+    """
+    published = sorted(questions, key=lambda one: (one.question.type, one.question.id))
+    chunks = label.chunks if label else [chunk for one in published for chunk in one.context]
+    passages = passages_of(set_id, chunks)
+    find, found, rejects = passage_finder(passages), [], []
+    for one in published:
+        try:
+            found.append((one, one.gold(find)))
+        except InputError as error:
+            rejects.append(Reject(one.question.id, STAGE, error.reason, error.detail, set_id, one.place))
+    if label and label.bare:
+        passages = with_sections(passages, (named for _, gold in found for named in gold))
+    drug_name = label.drug_name if label else ""
+    drug_name = drug_name or next((one.question.drug_name for one in published if one.question.drug_name), "")
+    resolved = [one.resolved(gold, passages, drug_name) for one, gold in found]
+    return BenchmarkItem.of(set_id, drug_name, label is not None, passages.values(), resolved), rejects
+
+
+def _published_files(place: Location) -> tuple[list[Location], Location | None]:
+    """Return the files of questions, and the file of labels if there is one. Raises StorageError."""
     if place.is_dir():
-        return _in_folder(place)
+        for folder in (place, place / "qa"):
+            found = [file for file in folder.list() if file.name.startswith("qa") and file.suffix == ".jsonl"]
+            if found:
+                return found, _labels_file(folder)
+        raise StorageError(
+            f"{place} holds no benchmark: neither run.json (the run of a build) nor qa*.jsonl (questions as FDARxBench "
+            "publishes them), nor a folder qa/ with them; give a folder that does"
+        )
     if not place.exists():
         raise StorageError(f"there is nothing at {place}; {_REMEDY}")
     if place.suffix != ".jsonl":
         raise StorageError(f"{place} is no benchmark; {_REMEDY}")
-    return PublishedFiles([place], _labels(place.parent))
+    return [place], _labels_file(place.parent)
 
 
-def _in_folder(place: Location) -> PublishedFiles:
-    for folder in (place, place / "qa"):
-        found = [file for file in folder.list() if file.name.startswith("qa") and file.suffix == ".jsonl"]
-        if found:
-            return PublishedFiles(found, _labels(folder))
-    raise StorageError(
-        f"{place} holds no benchmark: neither run.json (the run of a build) nor qa*.jsonl (questions as FDARxBench "
-        "publishes them), nor a folder qa/ with them; give a folder that does"
-    )
-
-
-def _labels(folder: Location) -> Location | None:
-    """Beside the questions, or in `labels/` beside their folder, as FDARxBench's repository has them."""
+def _labels_file(folder: Location) -> Location | None:
+    """Return the labels beside the questions, or in `labels/` beside their folder, as in FDARxBench's repository."""
     places = (folder / "labels.jsonl", folder.parent / "labels" / "labels.jsonl")
     return next((place for place in places if place.exists()), None)
 
 
 def _name(place: Location) -> str:
-    """A folder's name, or a file's without its ending; `RUN/benchmark` goes by its run."""
-    named = [part for part in place.address.split("/") if part not in ("", ".", "..", "benchmark")]
-    return named[-1].removesuffix(".jsonl") if named else "benchmark"
-
-
-__all__ = [
-    "STAGE",
-    "Benchmark",
-    "BenchmarkItem",
-    "PublishedFiles",
-    "import_benchmark",
-    "open_build",
-    "read_benchmark",
-    "read_labels",
-    "resolve_item",
-    "write_benchmark",
-]
+    """Return the name of a folder, or of a file without its ending. `RUN/benchmark` has the name of its run."""
+    parts = [part for part in place.address.split("/") if part not in ("", ".", "..", "benchmark")]
+    return parts[-1].removesuffix(".jsonl") if parts else "benchmark"

@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import yaml
 
-from fdarx_core.records import QuestionAnswer, arrow_schema, to_table
+from fdarx_core.records import Passage, QuestionAnswer, arrow_schema, to_table
 from fdarx_core.storage.published import QUESTION_TYPES, label_row, printed_title, question_row
 from fdarx_core.storage.run_directory import LabelRows, RunDirectory, read_labels
 
@@ -27,7 +27,7 @@ _MORE = "100K<n<1M"
 
 @dataclass(slots=True)
 class BenchmarkCounts:
-    """What the card counts."""
+    """The counts of the dataset card."""
 
     labels: int = 0
     passages: int = 0
@@ -47,7 +47,7 @@ class BenchmarkCounts:
 
 
 def dataset_card(tally: BenchmarkCounts, about: Mapping[str, Any]) -> str:
-    """Markdown with the YAML header by which `datasets.load_dataset(folder, "factual")` finds the files."""
+    """Return the card: Markdown after the YAML header that `datasets.load_dataset(folder, "factual")` reads."""
     parts = (_INTRODUCTION, _making(tally, about), _counts(tally, about), _COLUMNS, _LIMITS, _LICENCE)
     return f"---\n{_header(tally)}---\n\n" + "\n\n".join(part.strip() for part in parts) + "\n"
 
@@ -70,7 +70,9 @@ def _header(tally: BenchmarkCounts) -> str:
 
 def _making(tally: BenchmarkCounts, about: Mapping[str, Any]) -> str:
     config = {name: value for name, value in about.get("config", {}).items() if name not in _PATHS}
-    asked = _asked(tally, about)
+    # A model that judged all questions away took part as well, so the options count, not only the questions.
+    roles = [config[role] for role in _ROLES if role in config]
+    asked = tally.endpoints | {role if isinstance(role, str) else role["name"] for role in roles}
     facts = {
         "asked": ", ".join(sorted(asked)) or "no endpoint",
         **{name.replace("_", " "): json.dumps(value, ensure_ascii=False) for name, value in sorted(config.items())},
@@ -79,13 +81,6 @@ def _making(tally: BenchmarkCounts, about: Mapping[str, Any]) -> str:
     }
     note = _NO_MODEL if asked <= {_BASELINE} else _BY_MODEL
     return f"{_MAKING.strip()}\n\n{note.strip()}\n\n{_table(('setting', 'value'), facts.items())}"
-
-
-def _asked(tally: BenchmarkCounts, about: Mapping[str, Any]) -> set[str]:
-    """By the questions, and by the options: a model that judged every question away took part as well."""
-    config = about.get("config", {})
-    roles = (config[role] for role in _ROLES if role in config)
-    return tally.endpoints | {role if isinstance(role, str) else role["name"] for role in roles}
 
 
 def _counts(tally: BenchmarkCounts, about: Mapping[str, Any]) -> str:
@@ -194,75 +189,64 @@ _ROW_GROUP = 2000
 _GOLD_COLUMNS = ("gold_texts", "gold_titles")
 _TEXTS = pa.list_(pa.string())
 SCHEMA = pa.schema([*arrow_schema(QuestionAnswer), *(pa.field(name, _TEXTS) for name in _GOLD_COLUMNS)])
-"""Of the Parquet files: a QuestionAnswer, with its gold passages' texts and section titles position by position."""
+"""The columns of the Parquet files: QuestionAnswer, and the texts and section titles of its gold passages."""
 
 
 def write_benchmark(run: RunDirectory, *, about: dict[str, Any]) -> dict[str, int]:
-    """Write `benchmark/` from the run's labels, passages and questions; returns the number of questions by type.
+    """Write `benchmark/` from the labels, passages and questions of a run; return the numbers of questions by type.
+
+    Rows are sorted by set id, type and id, so equal rows give equal bytes in however many parts they are. Each file
+    appears whole or not at all, the card last.
 
     Args:
-        about: what `run.json` says; `config`, `versions`, `stages` and `input` go into the dataset card, times don't.
+        run: the run of a build.
+        about: its `run.json`; the card shows `config`, `versions`, `stages` and `input`.
 
-    The rows go by set id, then type and id, so equal rows make equal bytes in however many parts they came. Each file
-    appears whole or not at all, the card last. Raises `StorageError` where the parts don't fit together.
+    Raises:
+        StorageError: the parts do not belong together.
     """
     tally = BenchmarkCounts()
     with ExitStack() as stack:
-        out = _Files.open(run, stack)
+
+        def output(name: str) -> BinaryIO:
+            return stack.enter_context(run.file(f"benchmark/{name}").open_output())
+
+        tables: dict[str, _Table] = {}
+        for name in QUESTION_TYPES:
+            writer = pq.ParquetWriter(output(f"{name}.parquet"), SCHEMA, compression="zstd")
+            tables[name] = _Table(stack.enter_context(writer))
+        questions, labels = output("qa.jsonl"), output("labels.jsonl")
         for rows in read_labels(run):
-            out.write(rows)
+            for question in rows.questions:
+                tables[question.type].add(question, rows.gold(question))
+                questions.write(orjson.dumps(question_row(question, rows), option=orjson.OPT_APPEND_NEWLINE))
+            labels.write(orjson.dumps(label_row(rows), option=orjson.OPT_APPEND_NEWLINE))
             tally.add(rows)
-        out.flush()
+        for table in tables.values():
+            table.flush()
     run.file("benchmark/README.md").write_text(dataset_card(tally, about))
     return {name: tally.types[name] for name in QUESTION_TYPES}
 
 
 @dataclass(slots=True)
 class _Table:
-    """One Parquet file. Its row groups are filled to the same size wherever the rows came from."""
+    """A Parquet file, written in row groups of the same size however the rows are divided into parts."""
 
     writer: pq.ParquetWriter
-    held: list[tuple[QuestionAnswer, list[str], list[str]]] = field(default_factory=list)
+    rows: list[tuple[QuestionAnswer, list[Passage]]] = field(default_factory=list)
 
-    def add(self, question: QuestionAnswer, texts: list[str], titles: list[str]) -> None:
-        self.held.append((question, texts, titles))
-        if len(self.held) == _ROW_GROUP:
+    def add(self, question: QuestionAnswer, gold: list[Passage]) -> None:
+        self.rows.append((question, gold))
+        if len(self.rows) == _ROW_GROUP:
             self.flush()
 
     def flush(self) -> None:
-        if not self.held:  # readers stumble over row groups without rows
+        if not self.rows:  # some readers fail on row groups without rows
             return
-        table = to_table((question for question, _, _ in self.held), QuestionAnswer)
-        for place, name in enumerate(_GOLD_COLUMNS, 1):
-            table = table.append_column(name, pa.array([row[place] for row in self.held], _TEXTS))
+        table = to_table((question for question, _ in self.rows), QuestionAnswer)
+        texts = [[passage.text for passage in gold] for _, gold in self.rows]
+        titles = [[printed_title(passage) for passage in gold] for _, gold in self.rows]
+        for name, values in zip(_GOLD_COLUMNS, (texts, titles), strict=True):
+            table = table.append_column(name, pa.array(values, _TEXTS))
         self.writer.write_table(table)
-        self.held = []
-
-
-@dataclass(frozen=True, slots=True)
-class _Files:
-    tables: dict[str, _Table]
-    questions: BinaryIO
-    labels: BinaryIO
-
-    @classmethod
-    def open(cls, run: RunDirectory, stack: ExitStack) -> _Files:
-        def output(name: str) -> BinaryIO:
-            return stack.enter_context(run.file(f"benchmark/{name}").open_output())
-
-        def table(name: str) -> _Table:
-            writer = pq.ParquetWriter(output(f"{name}.parquet"), SCHEMA, compression="zstd")
-            return _Table(stack.enter_context(writer))
-
-        return cls({name: table(name) for name in QUESTION_TYPES}, output("qa.jsonl"), output("labels.jsonl"))
-
-    def write(self, rows: LabelRows) -> None:
-        for question in rows.questions:
-            gold = rows.gold(question)
-            self.tables[question.type].add(question, [one.text for one in gold], [printed_title(one) for one in gold])
-            self.questions.write(orjson.dumps(question_row(question, rows), option=orjson.OPT_APPEND_NEWLINE))
-        self.labels.write(orjson.dumps(label_row(rows), option=orjson.OPT_APPEND_NEWLINE))
-
-    def flush(self) -> None:
-        for table in self.tables.values():
-            table.flush()
+        self.rows = []

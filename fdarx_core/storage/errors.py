@@ -1,18 +1,18 @@
-"""Errors of reading and writing. Each message is one line: what is wrong, where, and what to do."""
+"""Errors of reading and writing. Each message is one line: the fault, its place, and the remedy."""
 
 from __future__ import annotations
 
 
 class StorageError(Exception):
-    """Reading or writing failed, and trying again does not help."""
+    """Reading or writing failed, and another attempt would fail as well."""
 
 
 class Unreachable(StorageError):
-    """The server or disk as a whole cannot be used now. This says nothing about a single file, so none is skipped."""
+    """The server or disk as a whole cannot be used now. The fault is not that of one file, so no file is skipped."""
 
 
 class RunConflict(StorageError):
-    """The output folder holds something else than the requested run, or another job writes it."""
+    """The output folder holds something other than the requested run, or another job writes it."""
 
 
 class MissingInput(StorageError):
@@ -20,7 +20,7 @@ class MissingInput(StorageError):
 
 
 class InputError(Exception):
-    """Content that cannot be used: `reason` is a fixed name to count by, `detail` says what was found."""
+    """Content that cannot be used. `reason` is a fixed name to count by, `detail` describes this case."""
 
     def __init__(self, reason: str, detail: str) -> None:
         super().__init__(f"{reason}: {detail}")

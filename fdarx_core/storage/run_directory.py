@@ -6,9 +6,11 @@ import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timezone
+from heapq import merge
 from itertools import groupby
+from operator import attrgetter
 from pathlib import Path
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Any
 
 from fdarx_core.records import Label, Passage, QuestionAnswer
 from fdarx_core.storage.errors import RunConflict, StorageError
@@ -17,14 +19,15 @@ from fdarx_core.storage.run_lock import RunLock, acquire_run_lock
 from fdarx_core.storage.tables import read_records
 
 FORMAT = 1
-"""Raised when a reader of an older layout would misread a newer one."""
+"""The version of the layout. It increases when an older reader would misread a newer layout."""
 
 
 @dataclass(frozen=True, slots=True)
 class RunDirectory:
-    """Where a job's outputs go, on a disk or on S3; picklable, its root is absolute.
+    """The folder of a job's outputs, on a disk or on S3. It can be pickled; its root is absolute.
 
-    `resumed` says that an earlier start of the same run stood there, `complete` that it had ended well.
+    `resumed` says that the run was started before, `complete` that it had finished. `claim` is the lock of the process
+    that writes `run.json`; pickled copies, with which workers write parts, do not have it.
     """
 
     root: Location
@@ -33,23 +36,30 @@ class RunDirectory:
     claim: RunLock | None = field(default=None, compare=False, repr=False)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Workers write parts for the one who holds the claim."""
         return RunDirectory, (self.root, self.resumed, self.complete)
 
     @classmethod
     def begin(cls, out: str, *, job: str, config: dict[str, Any], versions: dict[str, str]) -> RunDirectory:
-        """Starts a run in a new or empty folder, or resumes the run of the same job and config that stands there.
+        """Start a run in a new or empty folder, or resume the run of the same job and config in this folder.
 
-        `config` holds what can change results, as JSON values. No other job writes the run from here until this one is
-        finished, releases it, or its process ends. Raises `RunConflict` where the folder holds another run or other
-        files, or another job writes it, `StorageError` where it can't be written; all before anything is changed.
+        No other job can write the run until this one finishes it, releases it, or its process ends.
+
+        Args:
+            out: the folder.
+            job: the name of the job.
+            config: all options that can change results, as JSON values.
+            versions: the versions of the program and its libraries.
+
+        Raises:
+            RunConflict: the folder holds another run or other files, or another job writes it. Nothing is changed.
+            StorageError: the folder cannot be written. Nothing is changed.
         """
         root = _absolute(out)
         config = json.loads(json.dumps(config))
-        _standing(root, job, config)
+        _existing_run(root, job, config)
         root.check_writable()
         claim = acquire_run_lock(root, job)
-        earlier = _standing(root, job, config)  # as whoever held it until now has left it
+        earlier = _existing_run(root, job, config)  # again, as another job may have written it meanwhile
         if earlier is None:
             run = cls(root, claim=claim)
             about = {"format": FORMAT, "job": job, "status": "running", "config": config}
@@ -62,22 +72,22 @@ class RunDirectory:
 
     @classmethod
     def open(cls, out: str) -> RunDirectory:
-        """For readers, of complete and incomplete runs. `StorageError` where there is none or `run.json` is damaged."""
+        """Open a run for reading, complete or not. Raises StorageError where there is none or `run.json` is damaged."""
         root = _absolute(out)
         if not (root / "run.json").exists():
             raise StorageError(f"{out} is no run: it has no run.json; give the folder that a job wrote with --out")
         return cls(root, resumed=True, complete=_read_info(root)["status"] == "complete")
 
     def info(self) -> dict[str, Any]:
-        """`run.json` as it stands now."""
+        """Return the content of `run.json`."""
         return _read_info(self.root)
 
     def part(self, kind: str, number: int) -> Location:
-        """`RUN/kind/part-000012.parquet`; `kind` may have folders in it, "responses/highlights"."""
+        """Return `RUN/kind/part-000012.parquet`. `kind` may be a path, such as "responses/highlights"."""
         return self.root / f"{kind}/part-{number:06d}.parquet"
 
     def parts(self, kind: str) -> list[Location]:
-        """Those written so far, sorted by number; none where there is no such folder."""
+        """Return the parts that exist, sorted by number."""
         found = [file for file in (self.root / kind).list() if file.name.startswith("part-")]
         return sorted((file for file in found if file.suffix == ".parquet"), key=lambda file: (len(file.name), file))
 
@@ -85,19 +95,19 @@ class RunDirectory:
         return self.root / name
 
     def finish(self, summary: dict[str, Any]) -> None:
-        """Marks the run complete, with the summary's keys in `run.json`. The last write of a run, always.
+        """Write to `run.json` that the run is complete, with the summary. This is always the last write of a run.
 
-        Raises RunConflict, as `stop` does, where another job has taken the run over.
+        Raises RunConflict, as `stop` does, where another job has taken over the run.
         """
         self._write({**self.info(), **summary, "status": "complete", "finished": _now()})
         self.release()
 
     def stop(self, status: str, summary: Mapping[str, Any] | None = None) -> None:
-        """Says in `run.json` how the run ended early, "interrupted", "failed" or "incomplete", with what is known."""
+        """Write to `run.json` how the run ended early ("interrupted", "failed", "incomplete"), and a summary."""
         self._write({**self.info(), **(summary or {}), "status": status, "stopped": _now()})
 
     def release(self) -> None:
-        """Lets another job write the run; call it when nothing of this one does any more."""
+        """Let other jobs write the run. Call it after the last write."""
         if self.claim is not None:
             self.claim.release()
 
@@ -108,7 +118,7 @@ class RunDirectory:
 
 
 def _absolute(out: str) -> Location:
-    """Workers may stand in another folder than the user."""
+    """Return the absolute address: workers may have another working directory than the user."""
     location = Location(out)
     return location if location.is_remote else Location(Path(location.address).absolute())
 
@@ -129,25 +139,20 @@ def _read_info(root: Location) -> dict[str, Any]:
     return info
 
 
-def _standing(root: Location, job: str, config: dict[str, Any]) -> dict[str, Any] | None:
-    """`run.json` of an earlier start of this run; None in an empty folder. Raises `RunConflict` for anything else."""
-    if (root / "run.json").exists():
-        earlier = _read_info(root)
-        _refuse_other_run(root, earlier, job, config)
-        return earlier
-    if not root.is_empty():
-        raise RunConflict(f"{root} holds files but no run.json, so it is no run; choose another --out or empty it")
-    return None
-
-
-def _refuse_other_run(root: Location, earlier: dict[str, Any], job: str, config: dict[str, Any]) -> None:
+def _existing_run(root: Location, job: str, config: dict[str, Any]) -> dict[str, Any] | None:
+    """Return `run.json` of the same run, None for an empty folder. Raises RunConflict for anything else."""
+    if not (root / "run.json").exists():
+        if not root.is_empty():
+            raise RunConflict(f"{root} holds files but no run.json, so it is no run; choose another --out or empty it")
+        return None
+    earlier = _read_info(root)
     if earlier["job"] != job:
         raise RunConflict(f"{root} holds a run of the job {earlier['job']}, not {job}; choose another --out")
-    was, now = _flat(earlier["config"]), _flat(config)
-    changed = [name for name in sorted(was.keys() | now.keys()) if was.get(name, _UNSET) != now.get(name, _UNSET)]
-    if changed:
-        listed = "; ".join(f"{name}: was {_shown(was, name)}, now {_shown(now, name)}" for name in changed)
-        raise RunConflict(f"{root} holds a run with other options ({listed}); choose another --out or the old options")
+    before, now = _flat(earlier["config"]), _flat(config)
+    names = (name for name in sorted(before.keys() | now.keys()) if before.get(name, _UNSET) != now.get(name, _UNSET))
+    if changed := "; ".join(f"{name}: was {_shown(before, name)}, now {_shown(now, name)}" for name in names):
+        raise RunConflict(f"{root} holds a run with other options ({changed}); choose another --out or the old options")
+    return earlier
 
 
 _UNSET = object()
@@ -158,30 +163,23 @@ def _shown(config: dict[str, Any], name: str) -> str:
 
 
 def _flat(config: dict[str, Any], above: str = "") -> dict[str, Any]:
-    """Nested options under dotted names, so that only those that differ are listed."""
+    """Return nested options under dotted names, so that the message lists only those that differ."""
     flat: dict[str, Any] = {}
     for name, value in config.items():
         flat |= _flat(value, f"{above}{name}.") if isinstance(value, dict) and value else {f"{above}{name}": value}
     return flat
 
 
-class _OfLabel(Protocol):
-    set_id: str
-
-
-R = TypeVar("R", bound=_OfLabel)
-
-
 @dataclass(frozen=True, slots=True)
 class LabelRows:
-    """A label, its passages by doc_chunk_index, and its questions by type and id."""
+    """A label, its passages by doc_chunk_index, and its questions sorted by type and id."""
 
     label: Label
     passages: dict[int, Passage]
     questions: list[QuestionAnswer]
 
     def gold(self, question: QuestionAnswer) -> list[Passage]:
-        """The question's gold passages. `StorageError` where the label has no such passage."""
+        """Return the gold passages of a question. Raises StorageError where the label lacks one."""
         try:
             return [self.passages[index] for index in question.gold_passages]
         except KeyError as missing:
@@ -192,49 +190,34 @@ class LabelRows:
 
 
 def read_labels(run: RunDirectory) -> Iterator[LabelRows]:
-    """The run's labels in order of set id. What is in memory at a time does not grow with their number.
+    """Yield the labels of a run in order of set id, one in memory at a time.
 
-    Raises `StorageError` where rows stand out of that order, or belong to no label of the run.
+    Raises StorageError where rows are not in that order, or belong to no label of the run.
     """
-    passages = _ByLabel("passages", _rows(run, "passages", Passage))
-    questions = _ByLabel("questions", _rows(run, "questions", QuestionAnswer))
+    by_set_id = attrgetter("set_id")
     last = ""
-    for label in _rows(run, "labels", Label):
-        if label.set_id <= last:
-            raise StorageError(f"{run.root}/labels: {label.set_id} stands after {last}, but parts go by set id")
-        last = label.set_id
-        by_index = {passage.doc_chunk_index: passage for passage in passages.take(last)}
-        asked = sorted(questions.take(last), key=lambda question: (question.type, question.id))
-        yield LabelRows(label, dict(sorted(by_index.items())), asked)
-    passages.check_empty()
-    questions.check_empty()
-
-
-def _rows(run: RunDirectory, kind: str, record: type[R]) -> Iterator[R]:
-    return (row for location in run.parts(kind) for row in read_records(location, record))
-
-
-class _ByLabel(Generic[R]):
-    """Rows in order of set id, taken label by label."""
-
-    def __init__(self, kind: str, rows: Iterator[R]) -> None:
-        self._kind = kind
-        self._groups = groupby(rows, key=lambda row: row.set_id)
-        self._next = next(self._groups, None)
-
-    def take(self, set_id: str) -> list[R]:
-        """The rows of this label; those of labels before it must have been taken."""
-        if self._next is None or self._next[0] > set_id:
-            return []
-        if self._next[0] < set_id:
-            self.check_empty()
-        found = list(self._next[1])
-        self._next = next(self._groups, None)
-        return found
-
-    def check_empty(self) -> None:
-        if self._next is not None:
+    streams = (_rows(run, kind, record) for kind, record in _KINDS.items())
+    for set_id, group in groupby(merge(*streams, key=by_set_id), by_set_id):
+        rows: dict[type[Any], list[Any]] = {record: [] for record in _KINDS.values()}
+        for row in group:
+            rows[type(row)].append(row)
+        labels = rows[Label]
+        if labels and (set_id <= last or len(labels) > 1):
+            raise StorageError(f"{run.root}/labels: {set_id} stands after {last}, but parts go by set id")
+        if not labels:
+            kind = next(kind for kind, record in _KINDS.items() if rows[record])
             raise StorageError(
-                f"{self._kind} of {self._next[0]} belong to no label of the run, or stand out of the order of set ids; "
-                "delete the run and build it again"
+                f"{kind} of {set_id} belong to no label of the run, or stand out of the order of set ids; delete the "
+                "run and build it again"
             )
+        last = set_id
+        passages = {passage.doc_chunk_index: passage for passage in rows[Passage]}
+        questions = sorted(rows[QuestionAnswer], key=lambda question: (question.type, question.id))
+        yield LabelRows(labels[0], dict(sorted(passages.items())), questions)
+
+
+_KINDS: dict[str, type[Any]] = {"labels": Label, "passages": Passage, "questions": QuestionAnswer}
+
+
+def _rows(run: RunDirectory, kind: str, record: type[Any]) -> Iterator[Any]:
+    return (row for location in run.parts(kind) for row in read_records(location, record))

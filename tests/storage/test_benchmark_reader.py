@@ -55,7 +55,7 @@ def faults(benchmark: Benchmark) -> list[tuple[str, str, str]]:
 
 
 def only(benchmark: Benchmark) -> BenchmarkItem:
-    [one] = benchmark.examined()
+    [one] = benchmark.items()
     return one
 
 
@@ -96,7 +96,7 @@ def test_what_we_publish_is_read_back(tmp_path: Path) -> None:
     for key in ("name", "labels", "whole_labels", "passages", "questions", "rejected"):
         assert own.about[key] == published.about[key]
     assert own.about["questions"]["factual"] > 20 and own.about["labels"] > 5
-    pairs = list(zip(own.examined(), published.examined(), strict=True))
+    pairs = list(zip(own.items(), published.items(), strict=True))
     for ours, theirs in pairs:
         assert theirs.subject == ours.subject
         assert theirs.questions == [carried(one) for one in ours.questions]
@@ -111,12 +111,12 @@ def test_what_we_publish_is_read_back(tmp_path: Path) -> None:
 def test_a_run_gives_its_own_rows_in_order_of_set_id(tmp_path: Path) -> None:
     data = rows(5)
     benchmark = read_benchmark(str(finished(tmp_path, data).root))
-    found = list(benchmark.examined())
+    found = list(benchmark.items())
     assert [one.subject.set_id for one in found] == [label.set_id for label, _, _ in data]
     assert [one.passages for one in found] == [passages for _, passages, _ in data]
     assert sorted(one.id for one in found[0].questions) == sorted(one.id for one in data[0][2])
     assert benchmark.about["questions"] == {"factual": 15, "multihop": 5, "refusal": 5}
-    assert [one.subject for one in benchmark.examined()] == [one.subject for one in found]
+    assert [one.subject for one in benchmark.items()] == [one.subject for one in found]
 
 
 def test_the_digest_is_of_the_content(tmp_path: Path) -> None:
@@ -136,7 +136,7 @@ def test_the_published_questions(tmp_path: Path) -> None:
     assert benchmark.about["questions"] == {"factual": 37, "multihop": 19, "refusal": 3}
     published = {row["qid"]: row for row in map(orjson.loads, file.read_bytes().splitlines())}
     seen = 0
-    for one in benchmark.examined():
+    for one in benchmark.items():
         assert not one.subject.whole
         texts = {passage.doc_chunk_index: passage.text for passage in one.passages}
         for asked in one.questions:
@@ -149,9 +149,9 @@ def test_the_published_questions(tmp_path: Path) -> None:
             assert asked.gold_has_answer == [entry.get("has_answer", True) for entry in row["context"]]
             assert asked.category != "NA" and asked.relevance in ("", "relevant")
     assert seen == 59
-    numbers = Counter(bool(passage.section_number) for one in benchmark.examined() for passage in one.passages)
+    numbers = Counter(bool(passage.section_number) for one in benchmark.items() for passage in one.passages)
     assert numbers[True] > 60
-    assert not any("\t" in passage.section_title for one in benchmark.examined() for passage in one.passages)
+    assert not any("\t" in passage.section_title for one in benchmark.items() for passage in one.passages)
 
 
 def test_labels_of_mere_texts_in_the_layout_of_the_published_repository(tmp_path: Path) -> None:
@@ -255,7 +255,7 @@ def test_a_bad_label_is_told_of_and_its_questions_stay(tmp_path: Path) -> None:
         ("label-b", "bad_chunk", "labels.jsonl:3"),
         ("label-a", "duplicate_label", "labels.jsonl:5"),
     ]
-    first, second = benchmark.examined()
+    first, second = benchmark.items()
     assert (first.subject.whole, first.subject.drug_name) == (True, "Velorin XR")
     assert (second.subject.whole, len(second.questions), len(second.passages)) == (False, 1, 1)
 
@@ -263,7 +263,7 @@ def test_a_bad_label_is_told_of_and_its_questions_stay(tmp_path: Path) -> None:
 def test_labels_without_questions_and_refusals_without_label(tmp_path: Path) -> None:
     refusal = {**GOOD, "task": "refusal", "set_id": "label-0", "qid": "r", "answer": NO_ANSWER}
     benchmark = read_benchmark(write(tmp_path, [refusal], [LABEL]))
-    alone, unasked = benchmark.examined()
+    alone, unasked = benchmark.items()
     assert (alone.subject.whole, alone.passages, alone.questions[0].gold_passages) == (False, [], [])
     assert (unasked.subject.whole, unasked.questions, len(unasked.passages)) == (True, [], 4)
 
@@ -272,7 +272,7 @@ def test_the_order_of_lines_leaves_no_trace(tmp_path: Path) -> None:
     files = finished(tmp_path / "run", rows(4)).file("benchmark")
     turned = {name: (files / f"{name}.jsonl").read_bytes().splitlines()[::-1] for name in ("qa", "labels")}
     other = write(tmp_path / "turned", turned["qa"], turned["labels"])
-    assert list(read_benchmark(other).examined()) == list(read_benchmark(str(files)).examined())
+    assert list(read_benchmark(other).items()) == list(read_benchmark(str(files)).items())
 
 
 def test_what_is_no_benchmark_is_refused_with_the_remedy(tmp_path: Path) -> None:
@@ -303,7 +303,7 @@ def test_it_reads_from_s3(tmp_path: Path, bucket: Location) -> None:
     for name in ("qa.jsonl", "labels.jsonl"):
         (bucket / "published" / name).write_bytes(run.file(f"benchmark/{name}").read_bytes())
     near, far = read_benchmark(f"{run.root}/benchmark"), read_benchmark(f"{bucket}/published")
-    assert list(near.examined()) == list(far.examined())
+    assert list(near.items()) == list(far.items())
     assert near.about["digest"] == far.about["digest"]
 
 
@@ -339,10 +339,10 @@ def test_any_rows_are_read_or_told_of(
 ) -> None:
     lines = [orjson.dumps(GOOD), *asked, *(one.replace(b"\n", b"") for one in noise)]
     benchmark = read_benchmark(write(tmp_path, lines, labels))
-    found = [one for examined in benchmark.examined() for one in examined.questions]
+    found = [one for examined in benchmark.items() for one in examined.questions]
     told = [one for one in benchmark.rejects if one.source.startswith("qa.jsonl")]
     assert len(found) + len(told) == sum(bool(line.strip(b"\r\n\t \xef\xbb\xbf")) for line in lines)
-    for examined in benchmark.examined():
+    for examined in benchmark.items():
         held = {passage.doc_chunk_index for passage in examined.passages}
         assert len(held) == len(examined.passages) == examined.subject.passages
         for one in examined.questions:
