@@ -13,7 +13,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from functools import partial
 
 from fdarx_core.generation.tasks import GENERATE_FACTUAL
 from fdarx_core.llm import ResponseStore
@@ -22,7 +22,7 @@ from fdarx_core.pipeline.asking import ClientPool
 from fdarx_core.pipeline.build_steps import baseline
 from fdarx_core.pipeline.executor import Work
 from fdarx_core.pipeline.ray_executor import RayExecutor
-from fdarx_core.pipeline.steps import Address, Exchange, Part, Stage
+from fdarx_core.pipeline.steps import Address, AskStep, Exchange, Part, Stage
 from fdarx_core.records import Request
 from fdarx_core.storage import Location
 from jobs.ray_session import ray_session
@@ -32,26 +32,20 @@ A_LABEL = 16
 TOLERANCE = 1.05
 
 
-@dataclass(frozen=True)
-class AskOfEach:
-    """A step that asks sixteen things of every label, each another."""
+def requests(address: Address, set_id: str) -> list[Request]:
+    """Return sixteen requests about a label, each different."""
+    return [_request(address, f"{set_id}-{number}") for number in range(A_LABEL)]
 
-    address: Address
 
-    @property
-    def endpoints(self) -> frozenset[str]:
-        return frozenset((self.address.name,))
+def _request(address: Address, name: str) -> Request:
+    context = f"{name}: the recommended starting dose is 40 mg once daily, taken with food. " * 12
+    slots = {"drug": name, "section_title": "", "section_path": "", "section_code": "", "context": context, "k": 3}
+    return address.request(GENERATE_FACTUAL, slots)
 
-    def requests(self, set_id: str) -> list[Request]:
-        return [self._request(f"{set_id}-{number}") for number in range(A_LABEL)]
 
-    def _request(self, name: str) -> Request:
-        context = f"{name}: the recommended starting dose is 40 mg once daily, taken with food. " * 12
-        slots = {"drug": name, "section_title": "", "section_path": "", "section_code": "", "context": context, "k": 3}
-        return GENERATE_FACTUAL.request(slots, endpoint=self.address.name, sampling=self.address.sampling)
-
-    def take(self, set_id: str, exchanges: Sequence[Exchange]) -> None:
-        assert len(exchanges) == A_LABEL
+def check_all_answered(set_id: str, exchanges: Sequence[Exchange]) -> None:
+    """Fail where a response is missing."""
+    assert len(exchanges) == A_LABEL
 
 
 def main() -> int:
@@ -68,7 +62,8 @@ def main() -> int:
         LoopbackServer(lambda body: '{"items": []}', options.latency, keep_calls=False) as server,
     ):
         model = ModelConfig(name="loopback", model="m", base_url=server.openai_url, max_in_flight=options.in_flight)
-        step = AskOfEach(Address(model.name, model.request_parameters))
+        address = Address(model.name, model.request_parameters)
+        step = AskStep("ask", frozenset((model.name,)), partial(requests, address), check_all_answered)
         stage = Stage("benchmark", lambda part: part.inputs, [step], lambda number, states: A_LABEL * len(states))
         store = ResponseStore(Location(folder) / "responses")
         work = Work([(stage, parts)], ClientPool({model.name: model}), baseline(), store)

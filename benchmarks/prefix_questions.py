@@ -13,7 +13,7 @@ from typing import Any
 from fdarx_core.evaluation.figures import CellKey
 from fdarx_core.evaluation.settings import FULL_LABEL, TokenBudget
 from fdarx_core.llm import ModelConfig
-from fdarx_core.pipeline.evaluation_steps import AnswerQuestions, EvalSample
+from fdarx_core.pipeline.evaluation_steps import EvalSample, answer_questions
 from fdarx_core.pipeline.steps import Address
 from fdarx_core.records import Request
 from fdarx_core.storage.benchmark_reader import read_benchmark
@@ -51,7 +51,7 @@ def chosen(build: Path, folder: Path, labels: int, questions: int) -> Path:
 
 def by_label(benchmark: Path, model: ModelConfig, label_chars: int) -> list[list[Request]]:
     """What a sweep asks the model, label by label."""
-    step = AnswerQuestions(Address(model.name, model.request_parameters), TokenBudget.of(model, label_chars), top_k=0)
+    step = answer_questions(Address(model.name, model.request_parameters), TokenBudget.of(model, label_chars), top_k=0)
     cell = CellKey(model.name, FULL_LABEL, "")
     labels = read_benchmark(str(benchmark)).items()
     return [step.requests(EvalSample(one, {}, {}, {}, {cell: one.questions})) for one in labels]

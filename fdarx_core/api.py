@@ -25,7 +25,8 @@ from fdarx_core.pipeline.build_steps import Roles
 from fdarx_core.pipeline.evaluation import Evaluation, check_benchmark
 from fdarx_core.pipeline.evaluation_steps import EvaluationSpec
 from fdarx_core.pipeline.factuality import FactualityEvaluation
-from fdarx_core.pipeline.factuality_steps import EngineSpec, FactualityParts, FactualitySpec
+from fdarx_core.pipeline.factuality_parts import FactualityParts
+from fdarx_core.pipeline.factuality_steps import EngineSpec, FactualitySpec
 from fdarx_core.pipeline.job import PipelineJob
 from fdarx_core.pipeline.local import LocalExecutor
 from fdarx_core.records import Claim, ClaimVerdict, FactualityScore, SafetyFlag

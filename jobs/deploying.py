@@ -9,7 +9,7 @@ from contextlib import AbstractContextManager, nullcontext
 from importlib.util import find_spec
 
 from fdarx_core.llm import ModelsError
-from fdarx_core.pipeline.evaluation import ModelFleet, RunningModels
+from fdarx_core.pipeline.executor import ModelFleet
 from jobs.progress import ProgressLine
 from serving.memory import estimate_memory
 from serving.served_model import ServedModel, load_served, missing_model_files
@@ -58,10 +58,10 @@ def cpus_for(served: Served, judge: str) -> int:
 
 def fleet_of(
     served: Served, judge: str, progress: ProgressLine, *, gpus: int | None, cpus: int | None
-) -> AbstractContextManager[ModelFleet]:
+) -> AbstractContextManager[ModelFleet | None]:
     """What brings them up, and takes them down at the end of the block. `cpus`: as in `ray_session`."""
     if not served:
-        return nullcontext(RunningModels())
+        return nullcontext()
     os.environ.setdefault("VLLM_LOGGING_LEVEL", "WARNING")  # of this process, which imports it to describe models
     from serving.fleet import ServeFleet
     from serving.models import build

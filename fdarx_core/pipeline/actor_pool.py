@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import ray
@@ -23,6 +23,17 @@ _ACTOR_CPUS = 0.1
 """CPUs that an actor takes of the cluster's count: hardly any, so that no CPU stands idle while tasks wait."""
 
 
+class ResourceActor:
+    """An actor that holds what a resource's factory makes."""
+
+    def __init__(self, factory: Callable[..., Any], *arguments: Any) -> None:
+        self._resource = factory(*arguments)
+
+    def call(self, method: str, *arguments: Any) -> Any:
+        """Return what a method of the resource returns."""
+        return getattr(self._resource, method)(*arguments)
+
+
 class ActorPool:
     """Actors of one resource, used from one event loop.
 
@@ -31,9 +42,10 @@ class ActorPool:
     """
 
     def __init__(self, resource: Resource) -> None:
-        actor: Any = ray.remote(resource.factory)
+        name = getattr(resource.factory, "func", resource.factory).__name__
+        actor: Any = ray.remote(type(name, (ResourceActor,), {}))  # Ray's dashboard shows this name
         self._class = actor.options(num_cpus=_ACTOR_CPUS, num_gpus=resource.gpus, scheduling_strategy="SPREAD")
-        self._arguments, self._size = resource.arguments, resource.size
+        self._arguments, self._size = (resource.factory, *resource.arguments), resource.size
         self._free: asyncio.Queue[Any] = asyncio.Queue()
         self._started: set[asyncio.Task[None]] = set()
         self._lost: set[Any] = set()
@@ -54,7 +66,7 @@ class ActorPool:
         for attempt in range(1, _TRIES + 1):
             actor = await self._take()
             try:
-                value = await getattr(actor, method).remote(*arguments)
+                value = await actor.call.remote(method, *arguments)
             except ray.exceptions.RayActorError as error:
                 self._replace(actor, error)
                 if attempt == _TRIES:

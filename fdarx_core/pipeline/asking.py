@@ -9,7 +9,7 @@ from typing import Any, Protocol, TypeVar
 
 from fdarx_core.llm import Asker, AsyncEndpoint, Baseline, Counters, HttpEndpoint, ModelConfig, ResponseStore
 from fdarx_core.pipeline.planning import Tally
-from fdarx_core.pipeline.steps import Step, plan_steps, run_steps_async
+from fdarx_core.pipeline.steps import Step, StepContext, plan_steps, run_steps_async
 from fdarx_core.records import Request, Response
 from fdarx_core.storage import Location
 
@@ -111,13 +111,17 @@ class AskSession:
     async def run(self, steps: Sequence[Step[State]], states: Sequence[State]) -> str:
         """Take the states of a part through steps; returns why asking ended early, or "". Responses are stored then."""
         asker = self._open()
-        ended = await run_steps_async(steps, states, _Context(asker, self._call))
+        ended = await run_steps_async(steps, states, StepContext(asker.ask, self._call))
         await asker.flush()
         return ended
 
     async def plan(self, steps: Sequence[Step[State]], states: Sequence[State], tally: Tally) -> None:
         """Take the states through steps without asking: the tally answers."""
-        await plan_steps(steps, states, tally, _PlanContext(tally, self._call))
+
+        async def answer(requests: Sequence[Request]) -> list[Response]:
+            return tally(requests)
+
+        await plan_steps(steps, states, tally, StepContext(answer, self._call, tally.note))
 
     async def close(self) -> None:
         """Stop reporting, and close connections."""
@@ -140,39 +144,3 @@ class AskSession:
                 await self._monitor.note_stopped()
                 return
             await asyncio.sleep(_REPORT_EVERY_S)
-
-
-@dataclass(frozen=True, slots=True)
-class _Context:
-    """The context of resource steps that ask in earnest."""
-
-    asker: Asker
-    _call: Callable[..., Awaitable[Any]]
-    planning: bool = False
-
-    async def ask(self, requests: Sequence[Request]) -> list[Response]:
-        return await self.asker.ask(requests)
-
-    async def call(self, resource: str, method: str, *arguments: Any) -> Any:
-        return await self._call(resource, method, *arguments)
-
-    def note(self, requests: Sequence[Request]) -> None:
-        raise RuntimeError("only a plan notes requests")
-
-
-@dataclass(frozen=True, slots=True)
-class _PlanContext:
-    """The context of resource steps in a plan."""
-
-    tally: Tally
-    _call: Callable[..., Awaitable[Any]]
-    planning: bool = True
-
-    async def ask(self, requests: Sequence[Request]) -> list[Response]:
-        return self.tally(requests)
-
-    async def call(self, resource: str, method: str, *arguments: Any) -> Any:
-        return await self._call(resource, method, *arguments)
-
-    def note(self, requests: Sequence[Request]) -> None:
-        self.tally.note(requests)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
+from functools import partial
 from hashlib import sha256
 from typing import Any, TypeVar
 
@@ -124,7 +125,7 @@ class Build(PipelineJob):
         """Return the work that makes these parts and writes them into the run."""
         spec = self.spec
         steps = build_steps(spec.amounts, spec.roles, spec.judges)
-        stage = Stage("build", _states, steps, _Writer(self.run), window=16)
+        stage = Stage("build", _states, steps, partial(_write_part, self.run), window=16)
         clients = ClientPool(spec.roles.used, spec.max_requests, spec.max_cost)
         return Work([(stage, parts)], clients, baseline(), store)
 
@@ -196,27 +197,27 @@ def _states(part: Part) -> list[LabelState]:
     return [LabelState(identity) for identity in part.inputs]
 
 
-@dataclass(frozen=True, slots=True)
-class _Writer:
-    """Writes one part of a run. The accounts are written last: a part that has them is complete, and is not made again
-    when a run resumes."""
+def _write_part(run: RunDirectory, part: int, states: Sequence[LabelState]) -> list[StageCount]:
+    """Write the states of a part, which come by set id; returns the accounts of the part.
 
-    run: RunDirectory
+    The accounts are written last: a part that has them is complete, and is not made again when a run resumes.
+    """
+    counts = total(count for state in states for count in state.counts)
+    write_records(run.part("labels", part), [state.label for state in states if state.label is not None], Label)
+    for kind, record in _KINDS.items():
+        write_records(run.part(kind, part), [row for state in states for row in getattr(state, kind)], record)
+    write_records(run.part("stages", part), counts, StageCount)
+    return counts
 
-    def __call__(self, part: int, states: Sequence[LabelState]) -> list[StageCount]:
-        """Write the states, which come by set id; returns the accounts of the part."""
-        counts = total(count for state in states for count in state.counts)
-        self._write("labels", part, [state.label for state in states if state.label is not None], Label)
-        self._write("passages", part, [row for state in states for row in state.passages], Passage)
-        self._write("candidates", part, [row for state in states for row in state.candidates], QuestionAnswer)
-        self._write("questions", part, [row for state in states for row in state.questions], QuestionAnswer)
-        self._write("verdicts", part, [row for state in states for row in state.verdicts], Verdict)
-        self._write("rejects", part, [row for state in states for row in state.rejects], Reject)
-        self._write("stages", part, counts, StageCount)
-        return counts
 
-    def _write(self, kind: str, part: int, rows: Sequence[object], record: type) -> None:
-        write_records(self.run.part(kind, part), rows, record)
+_KINDS = {
+    "passages": Passage,
+    "candidates": QuestionAnswer,
+    "questions": QuestionAnswer,
+    "verdicts": Verdict,
+    "rejects": Reject,
+}
+"""The rows of a label that are written, by the fields of LabelState that hold them."""
 
 
 def _why_empty(rejects: Sequence[Reject]) -> str:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import pairwise
-from typing import Any
 
 from fdarx_core.filters import Evidence, drop_duplicates, first_failure
 from fdarx_core.filters.judges import JUDGE_RULES_VERSION, JUDGE_TASKS, JUDGES, Judge
@@ -13,9 +13,9 @@ from fdarx_core.generation.candidates import highlight_candidates, parse_candida
 from fdarx_core.generation.contexts import Context, GenerationConfig, label_text, make_contexts
 from fdarx_core.generation.tasks import REPHRASE_REFUSAL, RULES_VERSION, TASKS
 from fdarx_core.labels import BadDocument, BadSource, Identity, parse_document, read_document
-from fdarx_core.llm import Baseline, Task
+from fdarx_core.llm import Baseline
 from fdarx_core.llm.model_config import ModelConfig
-from fdarx_core.pipeline.steps import Address, Exchange, Step
+from fdarx_core.pipeline.steps import Address, AskStep, Exchange, Step
 from fdarx_core.records import Label, Passage, QuestionAnswer, Reject, Request, StageCount, Verdict
 
 STAGES = ("passages", "contexts", "generate", "rules", "duplicates", *(judge.stage for judge in JUDGES))
@@ -119,8 +119,8 @@ def build_steps(
     writers = dict.fromkeys(TASKS, roles.address(roles.generator))
     writers[REPHRASE_REFUSAL.name] = roles.address(roles.rephraser)
     judge = roles.address(roles.judge)
-    judged = [JudgeStep(one, judge) for one in judges]
-    return [parse, ChooseContexts(amounts), Generate(writers), filter_by_rules, filter_duplicates, *judged]
+    judged = [judge_step(one, judge) for one in judges]
+    return [parse, partial(chunk, amounts), generate(writers), filter_by_rules, filter_duplicates, *judged]
 
 
 def parse(state: LabelState) -> None:
@@ -143,51 +143,37 @@ def _reject_label(state: LabelState, reason: str, detail: str) -> None:
     state.account("passages", 1, 0, 0, [Reject(set_id, "passages", reason, detail, set_id, name)])
 
 
-@dataclass(frozen=True, slots=True)
-class ChooseContexts:
+def chunk(amounts: GenerationConfig, state: LabelState) -> None:
     """Passages → Contexts: what to ask about."""
-
-    amounts: GenerationConfig
-    name = "chunk"
-
-    def __call__(self, state: LabelState) -> None:
-        if state.label is not None:
-            state.contexts = make_contexts(state.label, state.passages, self.amounts)
-            state.account("contexts", 1, 1, len(state.contexts))
+    if state.label is not None:
+        state.contexts = make_contexts(state.label, state.passages, amounts)
+        state.account("contexts", 1, 1, len(state.contexts))
 
 
-@dataclass(frozen=True, slots=True)
-class Generate:
-    """Contexts → candidate questions; those from the Highlights, which nobody is asked for, come first."""
-
-    addresses: Mapping[str, Address]
-    name = "generate"
-
-    @property
-    def endpoints(self) -> frozenset[str]:
-        return frozenset(address.name for address in self.addresses.values())
-
-    def requests(self, state: LabelState) -> list[Request]:
-        return [_request(TASKS[one.task], one.slots, self.addresses[one.task]) for one in state.contexts]
-
-    def take(self, state: LabelState, exchanges: Sequence[Exchange]) -> None:
-        if state.label is None:
-            return
-        rejects: list[Reject] = []
-        generated: list[QuestionAnswer] = []
-        for context, (_, response) in zip(state.contexts, exchanges, strict=True):
-            parsed = parse_candidates(context, response, state.label, state.passages)
-            if isinstance(parsed, Reject):
-                rejects.append(parsed)
-            else:
-                generated.extend(parsed)
-        state.candidates = highlight_candidates(state.label, state.passages) + generated
-        kept = len(state.contexts) - len(rejects)
-        state.account("generate", len(state.contexts), kept, len(state.candidates), rejects)
+def generate(addresses: Mapping[str, Address]) -> AskStep[LabelState]:
+    """Return the step Contexts → candidate questions; those from the Highlights, which need no request, come first."""
+    endpoints = frozenset(address.name for address in addresses.values())
+    return AskStep("generate", endpoints, partial(_generation_requests, addresses), _take_candidates)
 
 
-def _request(task: Task[Any], slots: Mapping[str, Any], address: Address) -> Request:
-    return task.request(slots, endpoint=address.name, sampling=address.sampling)
+def _generation_requests(addresses: Mapping[str, Address], state: LabelState) -> list[Request]:
+    return [addresses[one.task].request(TASKS[one.task], one.slots) for one in state.contexts]
+
+
+def _take_candidates(state: LabelState, exchanges: Sequence[Exchange]) -> None:
+    if state.label is None:
+        return
+    rejects: list[Reject] = []
+    generated: list[QuestionAnswer] = []
+    for context, (_, response) in zip(state.contexts, exchanges, strict=True):
+        parsed = parse_candidates(context, response, state.label, state.passages)
+        if isinstance(parsed, Reject):
+            rejects.append(parsed)
+        else:
+            generated.extend(parsed)
+    state.candidates = highlight_candidates(state.label, state.passages) + generated
+    kept = len(state.contexts) - len(rejects)
+    state.account("generate", len(state.contexts), kept, len(state.candidates), rejects)
 
 
 def filter_by_rules(state: LabelState) -> None:
@@ -216,51 +202,48 @@ def filter_duplicates(state: LabelState) -> None:
         state.account("duplicates", before, len(state.questions), len(state.questions), repeated)
 
 
-@dataclass(frozen=True, slots=True)
-class JudgeStep:
-    """Questions → questions that a judge keeps. A judge that fails has given no verdict: the question is unscored."""
+def judge_step(judge: Judge, address: Address) -> AskStep[LabelState]:
+    """Return the step Questions → questions that a judge keeps. A judge that fails has given no verdict: the question
+    is unscored."""
+    return AskStep(
+        judge.stage,
+        frozenset((address.name,)),
+        partial(_judge_requests, judge, address),
+        partial(_take_verdicts, judge),
+    )
 
-    judge: Judge
-    address: Address
 
-    @property
-    def name(self) -> str:
-        return self.judge.stage
+def _judge_requests(judge: Judge, address: Address, state: LabelState) -> list[Request]:
+    label = state.label
+    if label is None:
+        return []
+    return [
+        address.request(task, judge.slots(question, label, state.passages))
+        for question in state.questions
+        if (task := judge.task(question)) is not None
+    ]
 
-    @property
-    def endpoints(self) -> frozenset[str]:
-        return frozenset((self.address.name,))
 
-    def requests(self, state: LabelState) -> list[Request]:
-        label = state.label
-        if label is None:
-            return []
-        return [
-            _request(task, self.judge.slots(question, label, state.passages), self.address)
-            for question in state.questions
-            if (task := self.judge.task(question)) is not None
-        ]
-
-    def take(self, state: LabelState, exchanges: Sequence[Exchange]) -> None:
-        if state.label is None:
-            return
-        waiting = iter(exchanges)
-        kept: list[QuestionAnswer] = []
-        rejects: list[Reject] = []
-        for question in state.questions:
-            if self.judge.task(question) is None:
-                kept.append(question)
-                continue
-            request, response = next(waiting)
-            verdict = self.judge.read(question, request.slots, response)
-            state.verdicts.append(verdict)
-            if verdict.outcome == "kept":
-                kept.append(_with_verdict(question, verdict))
-            else:
-                rejects.append(_reject_question(question, verdict))
-        before = len(state.questions)
-        state.questions = kept
-        state.account(self.judge.stage, before, len(kept), len(kept), rejects)
+def _take_verdicts(judge: Judge, state: LabelState, exchanges: Sequence[Exchange]) -> None:
+    if state.label is None:
+        return
+    waiting = iter(exchanges)
+    kept: list[QuestionAnswer] = []
+    rejects: list[Reject] = []
+    for question in state.questions:
+        if judge.task(question) is None:
+            kept.append(question)
+            continue
+        request, response = next(waiting)
+        verdict = judge.read(question, request.slots, response)
+        state.verdicts.append(verdict)
+        if verdict.outcome == "kept":
+            kept.append(_with_verdict(question, verdict))
+        else:
+            rejects.append(_reject_question(question, verdict))
+    before = len(state.questions)
+    state.questions = kept
+    state.account(judge.stage, before, len(kept), len(kept), rejects)
 
 
 def _with_verdict(question: QuestionAnswer, verdict: Verdict) -> QuestionAnswer:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial
-from typing import Any, Protocol
+from typing import Any
 
 from fdarx_core.evaluation.equivalence import equivalences
 from fdarx_core.evaluation.overlap import meteor_name
@@ -24,7 +24,7 @@ from fdarx_core.pipeline.evaluation_steps import (
     baseline,
     evaluation_steps,
 )
-from fdarx_core.pipeline.executor import PartResult, Work
+from fdarx_core.pipeline.executor import ModelFleet, PartResult, Work
 from fdarx_core.pipeline.job import PipelineJob, check_inputs
 from fdarx_core.pipeline.planning import Planned
 from fdarx_core.pipeline.steps import Part, Stage
@@ -32,50 +32,6 @@ from fdarx_core.records import Reject, SettingProgress, content_id
 from fdarx_core.report.evaluation_page import build_evaluation_report
 from fdarx_core.storage import RunDirectory, write_records
 from fdarx_core.storage.benchmark_reader import Benchmark, BenchmarkItem
-
-
-class ModelFleet(Protocol):
-    """Models that an evaluation starts and stops itself; the evaluation does not know what serves them.
-
-    A name that is not the fleet's own belongs to a model that runs already, and is left alone.
-    """
-
-    def located(self, models: Mapping[str, ModelConfig]) -> dict[str, ModelConfig]:
-        """Return the same models, the fleet's own at the addresses where they will answer. Raises ModelsError."""
-
-    def tend(self, wanted: Collection[str]) -> None:
-        """Look at the models, stop those that are no longer wanted, start those that there is room for.
-
-        Called about every second while a wanted model is not ready; it must not wait for anything.
-        """
-
-    def ready(self, name: str) -> bool:
-        """Return whether the model can be asked."""
-
-    def failed(self, name: str) -> str:
-        """Return why the model will never be ready, or ""."""
-
-    def state(self) -> str:
-        """Return what is starting and what waits, for a line of progress, or ""."""
-
-
-class RunningModels:
-    """The fleet of an evaluation whose models all run already."""
-
-    def located(self, models: Mapping[str, ModelConfig]) -> dict[str, ModelConfig]:
-        return dict(models)
-
-    def tend(self, wanted: Collection[str]) -> None:
-        return
-
-    def ready(self, name: str) -> bool:
-        return True
-
-    def failed(self, name: str) -> str:
-        return ""
-
-    def state(self) -> str:
-        return ""
 
 
 @dataclass(slots=True)
@@ -117,7 +73,7 @@ class Evaluation(PipelineJob):
     sample: int | None = None
     seed: int = 0
     resamples: int = 2000
-    fleet: ModelFleet = field(default_factory=RunningModels)
+    fleet: ModelFleet | None = None
 
     @property
     def models(self) -> Mapping[str, ModelConfig]:
@@ -195,7 +151,7 @@ class Evaluation(PipelineJob):
         done = total - sum(map(len, unfinished.values()))
         self.progress("answer", done, total, "")
         if done < total:
-            spec = replace(self.spec, models=self.fleet.located(self.spec.models))
+            spec = replace(self.spec, models=self.fleet.located(self.spec.models)) if self.fleet else self.spec
             stages = [
                 (self._stage(parts, spec, model), [Part(number) for number in left])
                 for model, left in unfinished.items()
@@ -205,7 +161,8 @@ class Evaluation(PipelineJob):
                 if result.ended:
                     ended[result.stage] = result.ended
                 self._count(result)
-                self.progress("answer", done, total, f"{result.stage} ended" if result.ended else self.fleet.state())
+                state = self.fleet.state() if self.fleet else ""
+                self.progress("answer", done, total, f"{result.stage} ended" if result.ended else state)
         return [cell for model in self.spec.graded for cell in self._cells(parts, model, numbers, intake, ended)]
 
     def _unfinished(self, parts: EvaluationParts, model: str, numbers: Sequence[int]) -> list[int]:
@@ -218,12 +175,13 @@ class Evaluation(PipelineJob):
         if model not in spec.answerers:
             given = {key: answer for key, answer in self.given.items() if key[1].model == model}
         steps = evaluation_steps(spec, model, given)
-        return Stage(model, _Reader(parts, spec, model, given), steps, _Writer(parts, spec, model), window=4)
+        read, write = partial(_samples, parts, spec, model, given), partial(_write_part, parts, spec, model)
+        return Stage(model, read, steps, write, window=4)
 
     def _work(
         self, stages: Sequence[tuple[Stage[Any], Sequence[Part]]], spec: EvaluationSpec, store: ResponseStore
     ) -> Work:
-        return Work(stages, spec.clients, baseline(), store, gate=_FleetGate(self.fleet, spec), isolated=True)
+        return Work(stages, spec.clients, baseline(), store, fleet=self.fleet, isolated=True)
 
     def _count(self, result: PartResult) -> None:
         if result.account is None:
@@ -293,57 +251,22 @@ def check_benchmark(run: RunDirectory, benchmark: str, given: GivenAnswers) -> N
     check_inputs(run, content_id(benchmark, *sorted(answers)), "another benchmark, or other predictions,")
 
 
-@dataclass(frozen=True, slots=True)
-class _Reader:
-    """Puts the samples of a part together."""
-
-    parts: EvaluationParts
-    spec: EvaluationSpec
-    model: str
-    given: GivenAnswers | None
-
-    def __call__(self, part: Part) -> list[EvalSample]:
-        return self.parts.samples(self.spec, self.model, part.number, self.given)
+def _samples(
+    parts: EvaluationParts, spec: EvaluationSpec, model: str, given: GivenAnswers | None, part: Part
+) -> list[EvalSample]:
+    return parts.samples(spec, model, part.number, given)
 
 
-@dataclass(frozen=True, slots=True)
-class _Writer:
-    """Writes what a model made of a part; returns the number of labels, and of grades by cell and outcome."""
-
-    parts: EvaluationParts
-    spec: EvaluationSpec
-    model: str
-
-    def __call__(self, part: int, samples: Sequence[EvalSample]) -> tuple[int, Counter[tuple[str, str]]]:
-        self.parts.write_samples(self.spec, self.model, part, samples)
-        grades: Counter[tuple[str, str]] = Counter()
-        for sample in samples:
-            cells = {
-                row.id: "/".join(filter(None, (row.model, row.setting, row.retriever))) for row in sample.predictions
-            }
-            grades.update((cells[grade.prediction_id], grade.outcome) for grade in sample.grades)
-        return len(samples), grades
-
-
-@dataclass(frozen=True, slots=True)
-class _FleetGate:
-    """Lets a stage begin once its model and the judge can be asked."""
-
-    fleet: ModelFleet
-    spec: EvaluationSpec
-
-    def tend(self, wanted: Sequence[Stage[Any]]) -> None:
-        self.fleet.tend({name for stage in wanted for name in self._needed(stage)})
-
-    def ready(self, stage: Stage[Any]) -> bool:
-        return all(map(self.fleet.ready, self._needed(stage)))
-
-    def failed(self, stage: Stage[Any]) -> str:
-        return next(filter(None, map(self.fleet.failed, self._needed(stage))), "")
-
-    def _needed(self, stage: Stage[Any]) -> list[str]:
-        answerer = [stage.name] if stage.name in self.spec.answerers else []
-        return [name for name in (self.spec.judge, *answerer) if name in self.spec.used]
+def _write_part(
+    parts: EvaluationParts, spec: EvaluationSpec, model: str, part: int, samples: Sequence[EvalSample]
+) -> tuple[int, Counter[tuple[str, str]]]:
+    """Write what a model made of a part; returns the number of labels, and of grades by cell and outcome."""
+    parts.write_samples(spec, model, part, samples)
+    grades: Counter[tuple[str, str]] = Counter()
+    for sample in samples:
+        cells = {row.id: "/".join(filter(None, (row.model, row.setting, row.retriever))) for row in sample.predictions}
+        grades.update((cells[grade.prediction_id], grade.outcome) for grade in sample.grades)
+    return len(samples), grades
 
 
 def _with_due(cell: SettingProgress, intake: IntakeSummary) -> SettingProgress:

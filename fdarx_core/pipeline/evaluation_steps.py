@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import groupby
 from typing import Any, ClassVar, TypeAlias
 
@@ -29,7 +30,7 @@ from fdarx_core.evaluation.settings import (
 from fdarx_core.llm import TRANSIENT, Baseline, ModelConfig, Prices, source_digest
 from fdarx_core.pipeline.asking import ClientPool
 from fdarx_core.pipeline.part_files import PartFiles
-from fdarx_core.pipeline.steps import Address, Exchange, Step
+from fdarx_core.pipeline.steps import Address, AskStep, Exchange, Step
 from fdarx_core.records import (
     Equivalence,
     Grade,
@@ -114,10 +115,6 @@ class EvaluationSpec:
     def sampling(self, name: str) -> Mapping[str, Any]:
         return baseline().sampling if name == Baseline.name else self.models[name].request_parameters
 
-    def room(self, name: str) -> TokenBudget:
-        """How much of a label fits into the model's context."""
-        return TokenBudget.of(self.models.get(name), self.label_chars)
-
     @property
     def used(self) -> dict[str, ModelConfig]:
         """The models that are asked at all."""
@@ -160,100 +157,82 @@ class EvalSample:
 
 def evaluation_steps(spec: EvaluationSpec, model: str, given: GivenAnswers | None = None) -> list[Step[EvalSample]]:
     """Return the steps of one model: it is asked, unless answers made elsewhere are `given`, and a judge grades."""
-    grade = GradeAnswers(spec.address(spec.judge))
+    grade = grade_answers(spec.address(spec.judge))
     if given is not None:
-        return [TakeGivenAnswers(given), grade]
+        return [partial(take_given_answers, given), grade]
     config = spec.models.get(model)
-    answer = AnswerQuestions(spec.address(model), spec.room(model), spec.top_k, config.prices if config else None)
-    return [answer, grade]
+    budget = TokenBudget.of(config, spec.label_chars)
+    return [answer_questions(spec.address(model), budget, spec.top_k, config.prices if config else None), grade]
 
 
-@dataclass(frozen=True, slots=True)
-class AnswerQuestions:
-    """Questions → predictions of one model, cell by cell, so that what shares a prefix is asked in a row."""
+def answer_questions(
+    address: Address, budget: TokenBudget, top_k: int, prices: Prices | None = None
+) -> AskStep[EvalSample]:
+    """Return the step Questions → predictions of one model, cell by cell, so that requests with a common prefix follow
+    each other."""
+    return AskStep(
+        "answer", frozenset((address.name,)), partial(_prompts, address, budget, top_k), partial(_take_answers, prices)
+    )
 
-    address: Address
-    room: TokenBudget
-    top_k: int
-    prices: Prices | None = None
 
-    @property
-    def endpoints(self) -> frozenset[str]:
-        return frozenset((self.address.name,))
+def _prompts(address: Address, budget: TokenBudget, top_k: int, sample: EvalSample) -> list[Request]:
+    def context(cell: CellKey, question: QuestionAnswer) -> PromptContext:
+        ranked = sample.ranked(cell.retriever, question, top_k)
+        return prompt_context(cell.setting, question, sample.examined.passages, ranked, budget)
 
-    def requests(self, sample: EvalSample) -> list[Request]:
-        sample.prompts = [
-            (cell, question, self._shown(sample, cell, question))
-            for cell, questions in sample.due.items()
-            for question in questions
-        ]
-        return _sharing_text([self._request(cell, view) for cell, _, view in sample.prompts])
+    sample.prompts = [
+        (cell, question, context(cell, question)) for cell, questions in sample.due.items() for question in questions
+    ]
+    return _sharing_text([address.request(ANSWER_TASKS[cell.setting], view.slots) for cell, _, view in sample.prompts])
 
-    def _request(self, cell: CellKey, view: PromptContext) -> Request:
+
+def _take_answers(prices: Prices | None, sample: EvalSample, exchanges: Sequence[Exchange]) -> None:
+    for (cell, question, view), (_, response) in zip(sample.prompts, exchanges, strict=True):
+        cost = prices.cost(response) if prices else None
         task = ANSWER_TASKS[cell.setting]
-        return task.request(view.slots, endpoint=self.address.name, sampling=self.address.sampling)
-
-    def _shown(self, sample: EvalSample, cell: CellKey, question: QuestionAnswer) -> PromptContext:
-        ranked = sample.ranked(cell.retriever, question, self.top_k)
-        return prompt_context(cell.setting, question, sample.examined.passages, ranked, self.room)
-
-    def take(self, sample: EvalSample, exchanges: Sequence[Exchange]) -> None:
-        for (cell, question, view), (_, response) in zip(sample.prompts, exchanges, strict=True):
-            cost = self.prices.cost(response) if self.prices else None
-            task = ANSWER_TASKS[cell.setting]
-            sample.predictions.append(prediction_from_response(cell, question, view, task, response, cost))
-        sample.prompts = []
+        sample.predictions.append(prediction_from_response(cell, question, view, task, response, cost))
+    sample.prompts = []
 
 
-@dataclass(frozen=True, slots=True)
-class TakeGivenAnswers:
-    """Answers made elsewhere → predictions. `answers` go by question id and cell."""
-
-    answers: Mapping[tuple[str, CellKey], ImportedPrediction]
-
-    def __call__(self, sample: EvalSample) -> None:
-        for cell, questions in sample.due.items():
-            for question in questions:
-                given = self.answers[question.id, cell]
-                sample.predictions.append(prediction_from_given(question, sample.examined.passages, given))
+def take_given_answers(answers: GivenAnswers, sample: EvalSample) -> None:
+    """Answers made elsewhere → predictions."""
+    for cell, questions in sample.due.items():
+        for question in questions:
+            given = answers[question.id, cell]
+            sample.predictions.append(prediction_from_given(question, sample.examined.passages, given))
 
 
-@dataclass(frozen=True, slots=True)
-class GradeAnswers:
-    """Predictions → grades. A rule grades what needs no judgement, the judge the rest."""
+def grade_answers(address: Address) -> AskStep[EvalSample]:
+    """Return the step Predictions → grades. A rule grades what needs no judgement, the judge the rest."""
+    return AskStep("grade", frozenset((address.name,)), partial(_grade_requests, address), _take_grades)
 
-    address: Address
 
-    @property
-    def endpoints(self) -> frozenset[str]:
-        return frozenset((self.address.name,))
+def _grade_requests(address: Address, sample: EvalSample) -> list[Request]:
+    return [
+        address.request(GRADE_ANSWER, grading_slots(question, prediction))
+        for question, prediction, grade in _graded_by_rule(sample)
+        if grade is None
+    ]
 
-    def requests(self, sample: EvalSample) -> list[Request]:
-        return [
-            GRADE_ANSWER.request(
-                grading_slots(question, prediction), endpoint=self.address.name, sampling=self.address.sampling
-            )
-            for question, prediction, grade in self._each(sample)
-            if grade is None
-        ]
 
-    def take(self, sample: EvalSample, exchanges: Sequence[Exchange]) -> None:
-        waiting = iter(exchanges)
-        for question, prediction, grade in self._each(sample):
-            sample.grades.append(grade or read_grade(question, prediction, next(waiting)[1]))
+def _take_grades(sample: EvalSample, exchanges: Sequence[Exchange]) -> None:
+    waiting = iter(exchanges)
+    for question, prediction, grade in _graded_by_rule(sample):
+        sample.grades.append(grade or read_grade(question, prediction, next(waiting)[1]))
 
-    def _each(self, sample: EvalSample) -> list[tuple[QuestionAnswer, Prediction, Grade | None]]:
-        questions = {question.id: question for question in sample.examined.questions}
-        pairs = [(questions[prediction.question_id], prediction) for prediction in sample.predictions]
-        return [(question, prediction, grade_without_judge(question, prediction)) for question, prediction in pairs]
+
+def _graded_by_rule(sample: EvalSample) -> list[tuple[QuestionAnswer, Prediction, Grade | None]]:
+    questions = {question.id: question for question in sample.examined.questions}
+    pairs = [(questions[prediction.question_id], prediction) for prediction in sample.predictions]
+    return [(question, prediction, grade_without_judge(question, prediction)) for question, prediction in pairs]
 
 
 def _sharing_text(requests: list[Request]) -> list[Request]:
     """The same requests, whose equal messages are one string: forty questions on a label hold its text once."""
-    held: dict[str, str] = {}
+    texts: dict[str, str] = {}
     for request in requests:
         for message in request.messages:
-            message["content"] = held.setdefault(message["content"], message["content"])
+            message["content"] = texts.setdefault(message["content"], message["content"])
     return requests
 
 

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, Literal, Protocol, TypeVar
 
-from fdarx_core.llm import Baseline, ResponseStore
+from fdarx_core.llm import Baseline, ModelConfig, ResponseStore, ask
 from fdarx_core.pipeline.asking import AskProgress, ClientPool
 from fdarx_core.pipeline.planning import Planned
-from fdarx_core.pipeline.steps import Part, Resource, Stage
+from fdarx_core.pipeline.steps import Answer, Part, Resource, Stage
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -36,31 +37,29 @@ class PartResult:
     ended: str = ""
 
 
-class Gate(Protocol):
-    """Decides when the models of a stage can be asked."""
+class ModelFleet(Protocol):
+    """Models that a job starts and stops itself; the job does not know what serves them.
 
-    def tend(self, wanted: Sequence[Stage[Any]]) -> None:
-        """Keep up the models that these stages need, which are not finished; it must not wait."""
-        ...
+    A name that is not the fleet's own belongs to a model that runs already, and is left alone.
+    """
 
-    def ready(self, stage: Stage[Any]) -> bool: ...
+    def located(self, models: Mapping[str, ModelConfig]) -> dict[str, ModelConfig]:
+        """Return the same models, the fleet's own at the addresses where they will answer. Raises ModelsError."""
 
-    def failed(self, stage: Stage[Any]) -> str:
-        """Return why the models of the stage will never be ready, or ""."""
-        ...
+    def tend(self, wanted: Collection[str]) -> None:
+        """Look at the models, stop those that are no longer wanted, start those that there is room for.
 
+        Called about every second while a wanted model is not ready; it must not wait for anything.
+        """
 
-class OpenGate:
-    """All models can be asked at once."""
+    def ready(self, name: str) -> bool:
+        """Return whether the model can be asked."""
 
-    def tend(self, wanted: Sequence[Stage[Any]]) -> None:
-        return
+    def failed(self, name: str) -> str:
+        """Return why the model will never be ready, or ""."""
 
-    def ready(self, stage: Stage[Any]) -> bool:
-        return True
-
-    def failed(self, stage: Stage[Any]) -> str:
-        return ""
+    def state(self) -> str:
+        """Return what is starting and what waits, for a line of progress, or ""."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +68,7 @@ class Work:
 
     `rules` answer what is asked of the built-in baseline. Where asking ends early, parts say so in `ended`. With
     `isolated` stages, an error of a step does the same and ends its stage alone; else it ends all work with an
-    exception.
+    exception. With a `fleet`, a stage begins once the models that it asks are ready.
     """
 
     stages: Sequence[tuple[Stage[Any], Sequence[Part]]]
@@ -77,8 +76,13 @@ class Work:
     rules: Baseline
     store: ResponseStore
     resources: Mapping[str, Resource] = field(default_factory=dict)
-    gate: Gate = field(default_factory=OpenGate)
+    fleet: ModelFleet | None = None
     isolated: bool = False
+
+    @property
+    def answer(self) -> Answer:
+        """The function that answers requests by the rules, through the run's store."""
+        return partial(ask, baseline=self.rules, store=self.store)
 
 
 def describe(stage: Stage[Any], error: BaseException) -> str:

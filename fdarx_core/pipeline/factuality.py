@@ -11,16 +11,14 @@ from typing import Any, ClassVar
 
 from fdarx_core.evaluation.similarity import open_similarity
 from fdarx_core.factuality.drug_names import DrugNameIndex, RxNormIngredients, ingredients_of, unknown_names
-from fdarx_core.factuality.evidence import EvidenceSpec
+from fdarx_core.factuality.evidence import EvidenceSpec, open_evidence
 from fdarx_core.factuality.safety import PARQUET, ContraindicationTable, contraindications_of
 from fdarx_core.llm import Baseline, ModelConfig, ResponseStore
 from fdarx_core.pipeline.asking import ClientPool
+from fdarx_core.pipeline.factuality_parts import FactualityParts
 from fdarx_core.pipeline.factuality_results import publish
 from fdarx_core.pipeline.factuality_steps import (
-    EvidenceSource,
-    FactualityParts,
     FactualitySpec,
-    NliModel,
     SafetyChecker,
     baseline,
     factuality_steps,
@@ -30,6 +28,7 @@ from fdarx_core.pipeline.steps import Resource, Stage
 from fdarx_core.records import CheckedAnswer, Contraindication, Label, Passage, Reject
 from fdarx_core.storage import RunDirectory, read_records, read_table
 from fdarx_core.storage.benchmark_reader import open_build
+from fdarx_core.verify.cross_encoder import CrossEncoder
 
 _CPUS_PER_MODEL = 8
 """Of a cluster without GPUs: a model takes several cores, and more models more memory."""
@@ -99,7 +98,8 @@ class FactualityEvaluation(PartedJob):
         if not evidence.is_pubmed:
             of_index = share if evidence.kind == "index" else 0.0
             size = gpus if of_index else min(_MOST_SOURCES, max(1, cpus // _CPUS_PER_SOURCE))
-            found["evidence"] = Resource(EvidenceSource, (spec,), size, of_index)
+            source = (spec.evidence, spec.directories, spec.retriever)
+            found["evidence"] = Resource(open_evidence, source, size, of_index)
         if planned:
             return found
         if spec.measures_similarity:
@@ -109,7 +109,8 @@ class FactualityEvaluation(PartedJob):
             labels = partial(read_labels, open_build(spec.safety))
             found["safety"] = Resource(SafetyChecker, (labels, self.synonyms))
         models = gpus or max(1, cpus // _CPUS_PER_MODEL)
-        return found | {engine.name: Resource(NliModel, (engine,), models, share) for engine in nli}
+        open_model = {engine.name: partial(CrossEncoder, engine.place, labels=engine.labels) for engine in nli}
+        return found | {name: Resource(factory, (), models, share) for name, factory in open_model.items()}
 
     def about(self, numbers: Sequence[int]) -> dict[str, Any]:
         return {

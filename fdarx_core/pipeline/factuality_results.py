@@ -14,7 +14,7 @@ from fdarx_core.evaluation.tables import ResultTable
 from fdarx_core.factuality.figures import FactualityDifference, FactualityRows
 from fdarx_core.factuality.scores import Weights
 from fdarx_core.factuality.tables import Summary, metrics_json, summarise, tables
-from fdarx_core.pipeline.factuality_steps import FactualityParts
+from fdarx_core.pipeline.factuality_parts import FactualityParts
 from fdarx_core.records import (
     Claim,
     ClaimVerdict,

@@ -1,4 +1,4 @@
-"""The steps of a factuality run: what is scored and by whom, the state of one answer, and its part files."""
+"""The steps of a factuality run: its specification, the state of one answer, and what each step does with it."""
 
 from __future__ import annotations
 
@@ -7,12 +7,11 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import groupby
-from typing import ClassVar, Literal, ParamSpec, TypeVar
+from typing import Literal, ParamSpec, TypeVar
 
 from fdarx_core.baseline.claims import claims_of
 from fdarx_core.baseline.entailment import RuleEngine
 from fdarx_core.baseline.tokens import contains_name, normalize_words
-from fdarx_core.evaluation.replies import declines
 from fdarx_core.evaluation.similarity import open_similarity, similarity_name
 from fdarx_core.factuality.claims import (
     EXTRACT_CLAIMS,
@@ -21,7 +20,7 @@ from fdarx_core.factuality.claims import (
     claims_asked,
     read_claims,
 )
-from fdarx_core.factuality.evidence import EvidenceSpec, K, open_evidence
+from fdarx_core.factuality.evidence import EvidenceSpec, K
 from fdarx_core.factuality.evidence.entrez import PubMed, PubMedSettings
 from fdarx_core.factuality.evidence.pubmed_search import YEARS, read_abstracts, search_request
 from fdarx_core.factuality.evidence.sources import PUBMED, ClaimQuery, reference_evidence
@@ -37,10 +36,9 @@ from fdarx_core.factuality.scores import (
     score_of,
     verdicts_of,
 )
-from fdarx_core.llm import TRANSIENT, Baseline, ModelConfig, Unparsable, source_digest
+from fdarx_core.llm import Baseline, ModelConfig, Unparsable
 from fdarx_core.pipeline.asking import ClientPool
-from fdarx_core.pipeline.part_files import PartFiles
-from fdarx_core.pipeline.steps import Address, Exchange, Part, Step, StepContext
+from fdarx_core.pipeline.steps import Address, AskStep, Exchange, ResourceStep, Step, StepContext
 from fdarx_core.records import (
     CheckedAnswer,
     Claim,
@@ -50,22 +48,13 @@ from fdarx_core.records import (
     Label,
     PairVerdict,
     Passage,
-    Reject,
     Request,
     SafetyFlag,
 )
 from fdarx_core.report.factuality_page import ScoringMethod
 from fdarx_core.retrieval.models import ModelDirectories
-from fdarx_core.verify.cross_encoder import CrossEncoder
 from fdarx_core.verify.engine import Judgement, TextPair, Unjudged
 from fdarx_core.verify.language_model import JUDGE_CLAIM, judge_asked, read_judged
-
-ANSWERS_PER_PART = 16
-CODE_VERSION = source_digest(
-    "fdarx_core.factuality", "fdarx_core.retrieval", "fdarx_core.evaluation", "fdarx_core.baseline", "fdarx_core.verify"
-)
-"""A digest of the code that reads, searches, judges and scores: results of another version are made anew, from the same
-replies."""
 
 NO_CLAIMS_MADE = "claims_failed"
 """Why an answer whose claims could not be extracted has no shares and no FAS."""
@@ -241,21 +230,24 @@ def _drug_of(answer: CheckedAnswer, claim: Claim, evidence: Evidence) -> str:
 def factuality_steps(spec: FactualitySpec, *, planned: bool = False) -> list[Step[AnswerState]]:
     """Return the steps of a run; for a plan, those that lead to requests. Those that need no model come last, so that
     they run beside the others."""
-    claims: Step[AnswerState] = (
-        extract_claims if spec.claims == Baseline.name else AskForClaims(spec.address(spec.claims))
-    )
-    steps = [claims, SearchPubMed(spec.k, spec.years) if spec.from_pubmed else FindEvidence()]
+    search = partial(search_pubmed, spec.k, spec.years) if spec.from_pubmed else partial(find_evidence, spec.k)
+    steps: list[Step[AnswerState]] = [
+        extract_claims if spec.claims == Baseline.name else ask_for_claims(spec.address(spec.claims)),
+        ResourceStep("search", search),
+    ]
     if spec.measures_similarity and not planned:
-        steps.append(measure_similarity)
+        steps.append(ResourceStep("similarity", measure_similarity))
     if spec.safety and not planned:
-        steps.append(FlagSafety())
+        steps.append(ResourceStep("safety", flag_safety))
     for engine in sorted(spec.engines, key=lambda one: one.kind == "rules"):
         main = engine is spec.engine
         if engine.kind == "judge":
-            steps.append(AskJudge(spec.address(engine.name), main))
+            steps.append(ask_judge(spec.address(engine.name), main=main))
+        elif engine.kind == "nli" and not planned:
+            steps.append(ResourceStep(engine.name, partial(judge_by_model, engine.name, main)))
         elif not planned:
-            steps.append(JudgeByModel(engine.name, main) if engine.kind == "nli" else JudgeByRules(engine.name, main))
-    return steps if planned else [*steps, Score(spec)]
+            steps.append(partial(judge_by_rules, engine.name, main))
+    return steps if planned else [*steps, partial(score, spec)]
 
 
 def extract_claims(state: AnswerState) -> None:
@@ -263,56 +255,43 @@ def extract_claims(state: AnswerState) -> None:
     state.set_claims(_guarded(claims_of, state.answer))
 
 
-@dataclass(frozen=True, slots=True)
-class AskForClaims:
-    """Answer → claims, by a language model, which is asked about each answer that says something."""
-
-    address: Address
-
-    @property
-    def endpoints(self) -> frozenset[str]:
-        return frozenset((self.address.name,))
-
-    def requests(self, state: AnswerState) -> list[Request]:
-        answer = state.answer
-        if answer.outcome != "answered" or not answer.answer.strip():
-            return []
-        slots = claims_asked(answer)
-        return [EXTRACT_CLAIMS.request(slots, endpoint=self.address.name, sampling=self.address.sampling)]
-
-    def take(self, state: AnswerState, exchanges: Sequence[Exchange]) -> None:
-        parsed = [_parsed(read_claims, state.answer, response) for _, response in exchanges]
-        state.set_claims(parsed[0] if parsed else [])
+def ask_for_claims(address: Address) -> AskStep[AnswerState]:
+    """Return the step Answer → claims, by a language model, which is asked about each answer that says something."""
+    return AskStep("claims", frozenset((address.name,)), partial(_claim_requests, address), _take_claims)
 
 
-class FindEvidence:
+def _claim_requests(address: Address, state: AnswerState) -> list[Request]:
+    answer = state.answer
+    if answer.outcome != "answered" or not answer.answer.strip():
+        return []
+    return [address.request(EXTRACT_CLAIMS, claims_asked(answer))]
+
+
+def _take_claims(state: AnswerState, exchanges: Sequence[Exchange]) -> None:
+    parsed = [_parsed(read_claims, state.answer, response) for _, response in exchanges]
+    state.set_claims(parsed[0] if parsed else [])
+
+
+async def find_evidence(k: int, states: Sequence[AnswerState], context: StepContext) -> None:
     """Claims → evidence, from the source that the resource `evidence` holds."""
-
-    async def run(self, states: Sequence[AnswerState], context: StepContext) -> None:
-        queries = _queries(states)
-        pieces = [queries[at : at + _QUERIES_PER_CALL] for at in range(0, len(queries), _QUERIES_PER_CALL)]
-        found = await asyncio.gather(*(context.call("evidence", "find", piece) for piece in pieces))
-        _set_evidence(states, (one for piece in found for one in piece))
+    queries = _queries(states)
+    pieces = [queries[at : at + _QUERIES_PER_CALL] for at in range(0, len(queries), _QUERIES_PER_CALL)]
+    found = await asyncio.gather(*(context.call("evidence", "find", piece, k) for piece in pieces))
+    _set_evidence(states, (one for piece in found for one in piece))
 
 
-@dataclass(frozen=True, slots=True)
-class SearchPubMed:
+async def search_pubmed(k: int, years: tuple[int, int], states: Sequence[AnswerState], context: StepContext) -> None:
     """Claims → evidence, from PubMed over the network; each search is a request, kept with its response.
 
     In a plan each search is noted, and stands for as many abstracts of the usual length as are wanted.
     """
-
-    k: int
-    years: tuple[int, int]
-
-    async def run(self, states: Sequence[AnswerState], context: StepContext) -> None:
-        requests = [search_request(query, self.k, self.years) for query in _queries(states)]
-        if context.planning:
-            context.note(requests)
-            typical = [Evidence(f"typical-{rank}", PUBMED, "", _TYPICAL_ABSTRACT) for rank in range(self.k)]
-            _set_evidence(states, (typical for _ in requests))
-        else:
-            _set_evidence(states, (_parsed(read_abstracts, response) for response in await context.ask(requests)))
+    requests = [search_request(query, k, years) for query in _queries(states)]
+    if context.note is not None:
+        context.note(requests)
+        typical = [Evidence(f"typical-{rank}", PUBMED, "", _TYPICAL_ABSTRACT) for rank in range(k)]
+        _set_evidence(states, (typical for _ in requests))
+    else:
+        _set_evidence(states, (_parsed(read_abstracts, response) for response in await context.ask(requests)))
 
 
 def _queries(states: Sequence[AnswerState]) -> list[ClaimQuery]:
@@ -333,59 +312,47 @@ def _set_evidence(states: Sequence[AnswerState], found: Iterator[list[Evidence] 
                 state.evidence[claim.id] = one
 
 
-class MeasureSimilarity:
+async def measure_similarity(states: Sequence[AnswerState], context: StepContext) -> None:
     """Answer → its similarity to the reference, by the models that the resource `similarity` holds."""
-
-    async def run(self, states: Sequence[AnswerState], context: StepContext) -> None:
-        values = await context.call("similarity", "of", [state.answer for state in states])
-        for state, value in zip(states, values, strict=True):
-            state.similarity = value
+    values = await context.call("similarity", "of", [state.answer for state in states])
+    for state, value in zip(states, values, strict=True):
+        state.similarity = value
 
 
-measure_similarity = MeasureSimilarity()
-
-
-class FlagSafety:
+async def flag_safety(states: Sequence[AnswerState], context: StepContext) -> None:
     """Answer → safety flags, by the labels that the resource `safety` holds."""
-
-    async def run(self, states: Sequence[AnswerState], context: StepContext) -> None:
-        found = await context.call("safety", "flags", [state.answer for state in states])
-        for state, flags in zip(states, found, strict=True):
-            state.flags = flags
+    found = await context.call("safety", "flags", [state.answer for state in states])
+    for state, flags in zip(states, found, strict=True):
+        state.flags = flags
 
 
-@dataclass(frozen=True, slots=True)
-class AskJudge:
-    """Pairs → judgements, by a language model: one request for a claim and the passages of one kind."""
+def ask_judge(address: Address, *, main: bool) -> AskStep[AnswerState]:
+    """Return the step Pairs → judgements, by a language model: one request for a claim and the passages of one kind."""
+    requests, take = partial(_judge_requests, address, main), partial(_take_judgements, address.name, main)
+    return AskStep(address.name, frozenset((address.name,)), requests, take)
 
-    address: Address
-    main: bool
 
-    @property
-    def endpoints(self) -> frozenset[str]:
-        return frozenset((self.address.name,))
+def _judge_requests(address: Address, main: bool, state: AnswerState) -> list[Request]:
+    return [
+        address.request(
+            JUDGE_CLAIM,
+            judge_asked(group[0].pair.hypothesis, [one.pair.premise for one in group], group[0].pair.drug),
+        )
+        for group in _claim_groups(state, address.name, main)
+    ]
 
-    def requests(self, state: AnswerState) -> list[Request]:
-        address = self.address
-        return [
-            JUDGE_CLAIM.request(
-                judge_asked(group[0].pair.hypothesis, [one.pair.premise for one in group], group[0].pair.drug),
-                endpoint=address.name,
-                sampling=address.sampling,
-            )
-            for group in self._groups(state)
-        ]
 
-    def take(self, state: AnswerState, exchanges: Sequence[Exchange]) -> None:
-        rows: list[PairVerdict] = []
-        for group, (_, response) in zip(self._groups(state), exchanges, strict=True):
-            parsed = _parsed(read_judged, response, [one.pair.premise for one in group])
-            rows += _filled(group, [Unjudged(parsed)] * len(group) if isinstance(parsed, str) else parsed)
-        state.pairs[self.address.name] = rows
+def _take_judgements(engine: str, main: bool, state: AnswerState, exchanges: Sequence[Exchange]) -> None:
+    rows: list[PairVerdict] = []
+    for group, (_, response) in zip(_claim_groups(state, engine, main), exchanges, strict=True):
+        parsed = _parsed(read_judged, response, [one.pair.premise for one in group])
+        rows += _filled(group, [Unjudged(parsed)] * len(group) if isinstance(parsed, str) else parsed)
+    state.pairs[engine] = rows
 
-    def _groups(self, state: AnswerState) -> list[list[PairToJudge]]:
-        pairs = state.pairs_to_judge(self.address.name, main=self.main)
-        return [list(group) for _, group in groupby(pairs, key=_claim_key)]
+
+def _claim_groups(state: AnswerState, engine: str, main: bool) -> list[list[PairToJudge]]:
+    pairs = state.pairs_to_judge(engine, main=main)
+    return [list(group) for _, group in groupby(pairs, key=_claim_key)]
 
 
 def _claim_key(asked: PairToJudge) -> tuple[str, str, str, int]:
@@ -393,40 +360,28 @@ def _claim_key(asked: PairToJudge) -> tuple[str, str, str, int]:
     return row.answer_id, row.claim_id, row.kind, row.number
 
 
-@dataclass(frozen=True, slots=True)
-class JudgeByModel:
-    """Pairs → judgements, by the NLI model that the resource of this name holds.
+async def judge_by_model(engine: str, main: bool, states: Sequence[AnswerState], context: StepContext) -> None:
+    """Pairs → judgements, by the NLI model that the resource of the engine's name holds.
 
     Pairs of a part go to it by length, so that a batch holds hardly any padding.
     """
-
-    engine: str
-    main: bool
-
-    async def run(self, states: Sequence[AnswerState], context: StepContext) -> None:
-        asked = [(state, one) for state in states for one in state.pairs_to_judge(self.engine, main=self.main)]
-        pairs = [one.pair for _, one in asked]
-        order = sorted(range(len(pairs)), key=lambda at: len(pairs[at].premise) + len(pairs[at].hypothesis))
-        pieces = [order[at : at + _PAIRS_PER_CALL] for at in range(0, len(order), _PAIRS_PER_CALL)]
-        calls = (context.call(self.engine, "judge", [pairs[at] for at in piece]) for piece in pieces)
-        judgements = dict(zip(order, (one for piece in await asyncio.gather(*calls) for one in piece), strict=True))
-        for state in states:
-            state.pairs[self.engine] = []
-        for at, (state, one) in enumerate(asked):
-            state.pairs[self.engine] += _filled([one], [judgements[at]])
+    asked = [(state, one) for state in states for one in state.pairs_to_judge(engine, main=main)]
+    pairs = [one.pair for _, one in asked]
+    order = sorted(range(len(pairs)), key=lambda at: len(pairs[at].premise) + len(pairs[at].hypothesis))
+    pieces = [order[at : at + _PAIRS_PER_CALL] for at in range(0, len(order), _PAIRS_PER_CALL)]
+    calls = (context.call(engine, "judge", [pairs[at] for at in piece]) for piece in pieces)
+    judgements = dict(zip(order, (one for piece in await asyncio.gather(*calls) for one in piece), strict=True))
+    for state in states:
+        state.pairs[engine] = []
+    for at, (state, one) in enumerate(asked):
+        state.pairs[engine] += _filled([one], [judgements[at]])
 
 
-@dataclass(frozen=True, slots=True)
-class JudgeByRules:
+def judge_by_rules(engine: str, main: bool, state: AnswerState) -> None:
     """Pairs → judgements, by rules."""
-
-    engine: str
-    main: bool
-
-    def __call__(self, state: AnswerState) -> None:
-        asked = state.pairs_to_judge(self.engine, main=self.main)
-        found = (_guarded(RuleEngine().judge, [one.pair]) for one in asked)
-        state.pairs[self.engine] = _filled(asked, [Unjudged(one) if isinstance(one, str) else one[0] for one in found])
+    asked = state.pairs_to_judge(engine, main=main)
+    found = (_guarded(RuleEngine().judge, [one.pair]) for one in asked)
+    state.pairs[engine] = _filled(asked, [Unjudged(one) if isinstance(one, str) else one[0] for one in found])
 
 
 def _filled(asked: Sequence[PairToJudge], judgements: Sequence[Judgement]) -> list[PairVerdict]:
@@ -438,58 +393,31 @@ def _filled(asked: Sequence[PairToJudge], judgements: Sequence[Judgement]) -> li
     ]
 
 
-@dataclass(frozen=True, slots=True)
-class Score:
+def score(spec: FactualitySpec, state: AnswerState) -> None:
     """Judged pairs → verdicts of claims and the score of the answer."""
-
-    spec: FactualitySpec
-
-    def __call__(self, state: AnswerState) -> None:
-        spec, engine = self.spec, self.spec.engine.name
-        if not spec.measures_similarity:
-            [state.similarity] = open_similarity(None, None, None).of([state.answer])
-        pairs = [row for one in spec.engines for row in state.pairs[one.name]]
-        pairs += [row for one in spec.engines for row in state.unsearched_pairs(one.name)]
-        state.verdicts = verdicts_of(state.claims, pairs, engine=engine, threshold=spec.threshold, k=spec.k)
-        score = score_of(
-            state.answer,
-            state.claims,
-            state.verdicts,
-            pairs,
-            state.similarity,
-            [] if isinstance(state.flags, str) else state.flags,
-            spec.weights,
-            engine=engine,
-            threshold=spec.threshold,
-        )
-        if isinstance(state.flags, str):
-            score.unscored.append(f"flags: {state.flags}")
-        if state.no_claims:
-            why = f"{NO_CLAIMS_MADE}: {state.no_claims}"
-            score = replace(score, unscored=[one.replace(NO_CLAIMS, why) for one in score.unscored])
-        state.score = score
-
-
-class EvidenceSource:
-    """Holds a source of evidence."""
-
-    def __init__(self, spec: FactualitySpec) -> None:
-        self._source, self._k = open_evidence(spec.evidence, spec.directories, spec.retriever), spec.k
-
-    def find(self, queries: Sequence[ClaimQuery]) -> list[list[Evidence]]:
-        """Return the best passages for each query, best first."""
-        return self._source.find(queries, self._k)
-
-
-class NliModel:
-    """Holds an NLI model."""
-
-    def __init__(self, engine: EngineSpec) -> None:
-        self._model = CrossEncoder(engine.place, labels=engine.labels)
-
-    def judge(self, pairs: Sequence[TextPair]) -> list[Judgement]:
-        """Return the judgement of each pair."""
-        return self._model.judge(pairs)
+    engine = spec.engine.name
+    if not spec.measures_similarity:
+        [state.similarity] = open_similarity(None, None, None).of([state.answer])
+    pairs = [row for one in spec.engines for row in state.pairs[one.name]]
+    pairs += [row for one in spec.engines for row in state.unsearched_pairs(one.name)]
+    state.verdicts = verdicts_of(state.claims, pairs, engine=engine, threshold=spec.threshold, k=spec.k)
+    row = score_of(
+        state.answer,
+        state.claims,
+        state.verdicts,
+        pairs,
+        state.similarity,
+        [] if isinstance(state.flags, str) else state.flags,
+        spec.weights,
+        engine=engine,
+        threshold=spec.threshold,
+    )
+    if isinstance(state.flags, str):
+        row.unscored.append(f"flags: {state.flags}")
+    if state.no_claims:
+        why = f"{NO_CLAIMS_MADE}: {state.no_claims}"
+        row = replace(row, unscored=[one.replace(NO_CLAIMS, why) for one in row.unscored])
+    state.score = row
 
 
 class SafetyChecker:
@@ -521,96 +449,3 @@ def _parsed(parse: Callable[Arguments, Result], *arguments: Arguments.args, **na
         return parse(*arguments, **named)
     except Unparsable as error:
         return f"{error.reason}: {error.detail}"
-
-
-@dataclass(slots=True)
-class ScoredPart:
-    """The rows of one part. `evidence` holds each passage once."""
-
-    answers: Sequence[CheckedAnswer]
-    claims: list[Claim] = field(default_factory=list)
-    evidence: list[Evidence] = field(default_factory=list)
-    pairs: list[PairVerdict] = field(default_factory=list)
-    verdicts: list[ClaimVerdict] = field(default_factory=list)
-    flags: list[SafetyFlag] = field(default_factory=list)
-    scores: list[FactualityScore] = field(default_factory=list)
-
-
-_KINDS: tuple[tuple[str, type], ...] = (
-    ("claims", Claim),
-    ("evidence", Evidence),
-    ("pairs", PairVerdict),
-    ("verdicts", ClaimVerdict),
-    ("flags", SafetyFlag),
-    ("scores", FactualityScore),
-)
-
-
-_ALL_KINDS = tuple(kind for kind, _ in _KINDS)
-
-
-@dataclass(frozen=True, slots=True)
-class FactualityParts(PartFiles):
-    """Reads and writes the parts of one factuality run."""
-
-    code_version: ClassVar[str] = CODE_VERSION
-
-    def split(self, rows: Iterable[CheckedAnswer | Reject]) -> range:
-        """Write the answers, part by part, and the rejects; returns the parts' numbers."""
-        read = (row if isinstance(row, Reject) else _with_refusal(row) for row in rows)
-        return self.cut("answers", read, CheckedAnswer, ANSWERS_PER_PART)
-
-    def states(self, part: Part) -> list[AnswerState]:
-        return [AnswerState(answer) for answer in self.answers(part.number)]
-
-    def answers(self, part: int) -> list[CheckedAnswer]:
-        return self.read("answers", part, CheckedAnswer)
-
-    def write_states(self, spec: FactualitySpec, part: int, states: Sequence[AnswerState]) -> None:
-        """Write what was made of a part. It is made again by the next start if anything failed for now."""
-        rows = rows_of(spec, states)
-        for kind, record in _KINDS:
-            self.write(kind, part, getattr(rows, kind), record)
-        if not any(_failed_for_now(rows)):
-            self.mark("", part)
-
-    def scored(self, number: int, kinds: Sequence[str] = _ALL_KINDS) -> ScoredPart:
-        """Return the rows of these kinds of a part; none where it was never made."""
-        rows = ScoredPart(self.answers(number) if kinds == _ALL_KINDS else ())
-        if self.run.part("scores", number).exists():
-            for kind, record in _KINDS:
-                if kind in kinds:
-                    setattr(rows, kind, self.read(kind, number, record))
-        return rows
-
-    def rejects(self) -> list[Reject]:
-        return self.read("rejects", 0, Reject)
-
-
-def rows_of(spec: FactualitySpec, states: Sequence[AnswerState]) -> ScoredPart:
-    """Return the rows of a part in the order in which they are stored."""
-    rows = ScoredPart([state.answer for state in states])
-    rows.pairs = [row for engine in spec.engines for state in states for row in state.pairs[engine.name]]
-    rows.pairs += [row for engine in spec.engines for state in states for row in state.unsearched_pairs(engine.name)]
-    evidence: dict[str, Evidence] = {}
-    for state in states:
-        rows.claims += state.claims
-        rows.verdicts += state.verdicts
-        rows.flags += [] if isinstance(state.flags, str) else state.flags
-        rows.scores += [state.score] if state.score else []
-        passages = [passage for found in state.evidence.values() for passage in found]
-        evidence |= {passage.id: passage for passage in [*passages, *([state.stand_in] if state.stand_in else [])]}
-    rows.evidence = list(evidence.values())
-    return rows
-
-
-def _with_refusal(answer: CheckedAnswer) -> CheckedAnswer:
-    """Answers from files don't say which of them decline to answer."""
-    declined = answer.outcome == "answered" and declines(answer.answer)
-    return replace(answer, outcome="refused") if declined else answer
-
-
-def _failed_for_now(rows: ScoredPart) -> Iterator[bool]:
-    """Whether something failed that asking again may cure."""
-    yield from (TRANSIENT in reason for score in rows.scores for reason in score.unscored)
-    yield from (TRANSIENT in pair.reason for pair in rows.pairs if pair.entailment is None)

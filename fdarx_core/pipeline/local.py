@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 from fdarx_core.pipeline.asking import AskProgress, AskSession
 from fdarx_core.pipeline.executor import Executor, PartResult, Work, describe
 from fdarx_core.pipeline.planning import Planned, Tally
-from fdarx_core.pipeline.steps import AskBaseline, Part, Resource, Stage, cut_steps, run_steps
+from fdarx_core.pipeline.steps import Part, Resource, Stage, cut_steps, run_steps
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -31,7 +31,7 @@ class LocalExecutor(Executor):
     def run(self, work: Work) -> Iterator[PartResult]:
         asking = []
         for stage, parts in work.stages:
-            if cut_steps(stage.steps, work.clients.models).asking:
+            if cut_steps(stage.steps, work.clients.models)[1]:
                 asking.append((stage, parts))
             else:
                 yield from self._run_plain(work, stage, parts)
@@ -39,8 +39,8 @@ class LocalExecutor(Executor):
             yield from self._run_asking(work, asking)
 
     def plan(self, work: Work) -> Iterator[list[Planned]]:
-        held = _ResourceHolder(work.resources)
-        session = AskSession(work.clients, work.store.root, work.rules, self._monitor, held.call)
+        resources = LocalResources(work.resources)
+        session = AskSession(work.clients, work.store.root, work.rules, self._monitor, resources.call)
         for stage, parts in work.stages:
             for part in parts:
                 tally = Tally(work.rules, work.clients.models)
@@ -51,10 +51,10 @@ class LocalExecutor(Executor):
         return map(function, items)
 
     def map_resource(self, resource: Resource, method: str, items: Iterable[Any]) -> Iterator[Any]:
-        held = None
+        made = None
         for item in items:
-            held = held or resource.factory(*resource.arguments)
-            yield getattr(held, method)(item)
+            made = made or resource.factory(*resource.arguments)
+            yield getattr(made, method)(item)
 
     def count(self, metric: str, by: float, tags: Mapping[str, str]) -> None:
         return
@@ -78,10 +78,9 @@ class LocalExecutor(Executor):
             self._monitor.stopped.wait(bound_s)
 
     def _run_plain(self, work: Work, stage: Stage[Any], parts: Sequence[Part]) -> Iterator[PartResult]:
-        answer = AskBaseline(work.rules, work.store)
         for part in parts:
             try:
-                states = run_steps(stage.steps, stage.read(part), answer)
+                states = run_steps(stage.steps, stage.read(part), work.answer)
                 yield PartResult(stage.name, part.number, stage.write(part.number, states))
             except Exception as error:
                 if not work.isolated:
@@ -112,8 +111,8 @@ class LocalExecutor(Executor):
         stages: Sequence[tuple[Stage[Any], Sequence[Part]]],
         report: Callable[[PartResult], None],
     ) -> None:
-        held = _ResourceHolder(work.resources)
-        session = AskSession(work.clients, work.store.root, work.rules, self._monitor, held.call)
+        resources = LocalResources(work.resources)
+        session = AskSession(work.clients, work.store.root, work.rules, self._monitor, resources.call)
         try:
             await asyncio.gather(*(self._ask_stage(work, stage, parts, session, report) for stage, parts in stages))
         finally:
@@ -128,16 +127,15 @@ class LocalExecutor(Executor):
         session: AskSession,
         report: Callable[[PartResult], None],
     ) -> None:
-        segments = cut_steps(stage.steps, work.clients.models)
-        answer = AskBaseline(work.rules, work.store)
+        before, asking, after = cut_steps(stage.steps, work.clients.models)
         waiting = iter(parts)
 
         async def make_parts() -> None:
             for part in waiting:  # shared by all workers of the stage
                 try:
-                    states = run_steps(segments.before, stage.read(part), answer)
-                    ended = await session.run(segments.asking, states)
-                    account = None if ended else stage.write(part.number, run_steps(segments.after, states, answer))
+                    states = run_steps(before, stage.read(part), work.answer)
+                    ended = await session.run(asking, states)
+                    account = None if ended else stage.write(part.number, run_steps(after, states, work.answer))
                 except Exception as error:
                     if not work.isolated:
                         raise
@@ -172,7 +170,7 @@ class _LocalMonitor:
         self.stopped.set()
 
 
-class _ResourceHolder:
+class LocalResources:
     """Makes each resource when it is first called, and lets one caller at a time use it, in a thread."""
 
     def __init__(self, resources: Mapping[str, Resource]) -> None:

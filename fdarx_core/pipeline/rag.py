@@ -1,4 +1,4 @@
-"""A whole comparison of ways to retrieve and answer: questions, every way of answering them, tables and the report."""
+"""A whole RAG comparison: questions answered with each strategy and post-processing, then tables and the report."""
 
 from __future__ import annotations
 
@@ -11,17 +11,16 @@ from fdarx_core.pipeline.asking import ClientPool
 from fdarx_core.pipeline.parted_job import PartedJob
 from fdarx_core.pipeline.rag_results import publish
 from fdarx_core.pipeline.rag_steps import (
-    AnswerAndJudge,
     IndexSearcher,
-    MeasureSimilarity,
     QuestionState,
     RagParts,
     RagSpec,
     Reranker,
     SimilarityModels,
     baseline,
+    rag_steps,
 )
-from fdarx_core.pipeline.steps import Resource, Stage, Step
+from fdarx_core.pipeline.steps import Resource, Stage
 from fdarx_core.records import RagQuestion, Reject
 
 _GPU_SHARE = 0.33
@@ -30,7 +29,7 @@ _GPU_SHARE = 0.33
 
 @dataclass(slots=True, kw_only=True)
 class RagEvaluation(PartedJob):
-    """A comparison of ways to answer; see `PartedJob`."""
+    """A RAG comparison; see `PartedJob`."""
 
     phase: ClassVar[str] = "answer"
 
@@ -58,9 +57,7 @@ class RagEvaluation(PartedJob):
         return self.parts.split([*self.rejects, *self.questions])
 
     def stage(self, *, planned: bool) -> Stage[QuestionState]:
-        steps: list[Step[QuestionState]] = [AnswerAndJudge(self.spec)]
-        if self._measures_similarity and not planned:
-            steps.append(MeasureSimilarity())
+        steps = rag_steps(self.spec, planned=planned)
         return Stage("answer", self.parts.states, steps, self.parts.write_states)
 
     def resources(self, *, planned: bool) -> Mapping[str, Resource]:
@@ -68,13 +65,9 @@ class RagEvaluation(PartedJob):
         found = {"index": Resource(IndexSearcher, (self.spec,), gpus=share)}
         if "rerank" in self.spec.postprocessors:
             found["reranker"] = Resource(Reranker, (self.spec,), gpus=share)
-        if self._measures_similarity and not planned:
+        if self.spec.measures_similarity and not planned:
             found["similarity"] = Resource(SimilarityModels, (self.spec,), gpus=share)
         return found
-
-    @property
-    def _measures_similarity(self) -> bool:
-        return bool(self.spec.bertscore or self.spec.encoder)
 
     def about(self, numbers: Sequence[int]) -> dict[str, Any]:
         return {

@@ -1,4 +1,4 @@
-"""The steps of a comparison of ways to retrieve and answer: its specification, the state of a question, its files."""
+"""The steps of a RAG comparison: its specification, the state of a question, and its part files."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ import asyncio
 import time
 from collections.abc import Awaitable, Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar, NamedTuple, TypeVar
+from functools import partial
+from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 
@@ -15,7 +16,7 @@ from fdarx_core.evaluation.similarity import SemanticScorer
 from fdarx_core.llm import TRANSIENT, Baseline, ModelConfig, source_digest
 from fdarx_core.pipeline.asking import ClientPool
 from fdarx_core.pipeline.part_files import PartFiles
-from fdarx_core.pipeline.steps import Address, Part, StepContext
+from fdarx_core.pipeline.steps import Address, Part, ResourceStep, Step, StepContext
 from fdarx_core.rag.flow import (
     CANDIDATES,
     CONTEXTS,
@@ -55,13 +56,6 @@ def baseline() -> Baseline:
     return Baseline(RAG_TASKS, RAG_RULES_VERSION)
 
 
-class Way(NamedTuple):
-    """One way to answer, as the tables name it."""
-
-    strategy: str
-    postprocess: str
-
-
 @dataclass(frozen=True, slots=True)
 class RagSpec:
     """One comparison. `roles` names for each role a model of `models`, or `baseline`.
@@ -91,19 +85,18 @@ class RagSpec:
     max_cost: float | None = None
 
     @property
-    def ways(self) -> list[Way]:
-        return [Way(strategy, post) for strategy in self.strategies for post in self.postprocessors]
+    def variants(self) -> list[tuple[str, str]]:
+        """Each strategy with each post-processing, by the names that tables use."""
+        return [(strategy, postprocess) for strategy in self.strategies for postprocess in self.postprocessors]
 
-    def recipe(self, way: Way, question: RagQuestion) -> RagConfig:
-        strategy = (STRATEGIES | ABLATIONS)[way.strategy]
-        return RagConfig(strategy, way.postprocess, self.candidates, self.contexts, self._budget, self.only(question))
+    def config(self, strategy: str, postprocess: str, question: RagQuestion) -> RagConfig:
+        """Return how a question is answered in a variant."""
+        budget = context_budget(self.models.get(self.roles["answerer"]))
+        searches = (STRATEGIES | ABLATIONS)[strategy]
+        return RagConfig(searches, postprocess, self.candidates, self.contexts, budget, self.filter(question))
 
-    @property
-    def _budget(self) -> int | None:
-        return context_budget(self.models.get(self.roles["answerer"]))
-
-    def only(self, question: RagQuestion) -> ChunkFilter:
-        """Which chunks a question may find."""
+    def filter(self, question: RagQuestion) -> ChunkFilter:
+        """Return which chunks a question may find."""
         own = (question.title,) if self.exclude_own and question.title else ()
         return ChunkFilter(exclude=(*self.exclude, *own))
 
@@ -117,6 +110,16 @@ class RagSpec:
         """The models that are asked at all."""
         asked = {self.roles[role] for role in self._roles_asked()}
         return {name: model for name, model in self.models.items() if name in asked}
+
+    def cost(self, response: Response) -> float:
+        """Return US dollars, 0 for a model without prices."""
+        model = self.models.get(response.endpoint)
+        return model.prices.cost(response) if model and model.prices else 0.0
+
+    @property
+    def measures_similarity(self) -> bool:
+        """Whether a model measures the similarity of answers and references."""
+        return bool(self.bertscore or self.encoder)
 
     def _roles_asked(self) -> set[Role]:
         needed: set[Role] = {"answerer", "judge"}
@@ -133,60 +136,59 @@ class RagSpec:
 
 @dataclass(slots=True)
 class QuestionState:
-    """A question and what every way made of it: answers with their scores, and the ranks of its document."""
+    """A question, its answers in all variants with their scores, and the ranks of its document."""
 
     question: RagQuestion
     answers: list[tuple[RagAnswer, RagScore]] = field(default_factory=list)
     ranks: list[TitleRank] = field(default_factory=list)
 
 
-@dataclass(frozen=True, slots=True)
-class AnswerAndJudge:
-    """Questions → answers in every way, judged. No question waits for another, and no way for another's answer."""
-
-    spec: RagSpec
-
-    async def run(self, states: Sequence[QuestionState], context: StepContext) -> None:
-        await asyncio.gather(*(self._question(state, context) for state in states))
-
-    async def _question(self, state: QuestionState, context: StepContext) -> None:
-        cache = SharedResults()
-        ways = [self._way(state.question, way, JobTools(self.spec, context, cache)) for way in self.spec.ways]
-        state.answers = list(await asyncio.gather(*ways))
-        state.ranks = await self._ranks(state.question, JobTools(self.spec, context, cache))
-
-    async def _way(self, question: RagQuestion, way: Way, tools: JobTools) -> tuple[RagAnswer, RagScore]:
-        recipe = self.spec.recipe(way, question)
-        finding = await retrieve_contexts(question.question, recipe, tools)
-        reply = await answer_question(question.question, finding, tools)
-        row = answer_row(question, way, self.spec.roles["answerer"], finding, reply, tools, self._cost)
-        return row, await score_row(question, row, tools)
-
-    async def _ranks(self, question: RagQuestion, tools: JobTools) -> list[TitleRank]:
-        if not question.title or self.spec.exclude_own:
-            return []
-        only, k = self.spec.only(question), self.spec.candidates
-        ranks = []
-        for name in self.spec.retrievers:
-            found = await tools.first(question.question, only, k, name)
-            rank = title_rank([one.chunk.title for one in found], question.title)
-            ranks.append(TitleRank(question.id, question.cluster, name, rank or 0))
-        return ranks
-
-    def _cost(self, response: Response) -> float:
-        """Return US dollars, 0 for a model without prices."""
-        model = self.spec.models.get(response.endpoint)
-        return model.prices.cost(response) if model and model.prices else 0.0
+def rag_steps(spec: RagSpec, *, planned: bool = False) -> list[Step[QuestionState]]:
+    """Return the steps of a comparison; for a plan, those that lead to requests."""
+    steps: list[Step[QuestionState]] = [ResourceStep("answer", partial(answer_and_judge, spec))]
+    if spec.measures_similarity and not planned:
+        steps.append(ResourceStep("similarity", measure_similarity))
+    return steps
 
 
-class MeasureSimilarity:
+async def answer_and_judge(spec: RagSpec, states: Sequence[QuestionState], context: StepContext) -> None:
+    """Questions → answers in each variant, judged. No question waits for another, nor one variant for another."""
+    await asyncio.gather(*(_answer_question(spec, state, context) for state in states))
+
+
+async def _answer_question(spec: RagSpec, state: QuestionState, context: StepContext) -> None:
+    cache = SharedResults()
+    variants = [_answer_in_variant(spec, state.question, one, JobTools(spec, context, cache)) for one in spec.variants]
+    state.answers = list(await asyncio.gather(*variants))
+    state.ranks = await _title_ranks(spec, state.question, JobTools(spec, context, cache))
+
+
+async def _answer_in_variant(
+    spec: RagSpec, question: RagQuestion, variant: tuple[str, str], tools: JobTools
+) -> tuple[RagAnswer, RagScore]:
+    found = await retrieve_contexts(question.question, spec.config(*variant, question), tools)
+    reply = await answer_question(question.question, found, tools)
+    row = answer_row(spec, question, variant, found, reply, tools)
+    return row, await score_row(question, row, tools)
+
+
+async def _title_ranks(spec: RagSpec, question: RagQuestion, tools: JobTools) -> list[TitleRank]:
+    if not question.title or spec.exclude_own:
+        return []
+    ranks = []
+    for name in spec.retrievers:
+        hits = await tools.first(question.question, spec.filter(question), spec.candidates, name)
+        rank = title_rank([one.chunk.title for one in hits], question.title)
+        ranks.append(TitleRank(question.id, question.cluster, name, rank or 0))
+    return ranks
+
+
+async def measure_similarity(states: Sequence[QuestionState], context: StepContext) -> None:
     """Answers → their similarity to the first reference, by the models that the resource `similarity` holds."""
-
-    async def run(self, states: Sequence[QuestionState], context: StepContext) -> None:
-        rows = [row for state in states for row in state.answers]
-        measured = iter(await context.call("similarity", "measure", rows, [state.question for state in states]))
-        for state in states:
-            state.answers = [next(measured) for _ in state.answers]
+    rows = [row for state in states for row in state.answers]
+    measured = iter(await context.call("similarity", "measure", rows, [state.question for state in states]))
+    for state in states:
+        state.answers = [next(measured) for _ in state.answers]
 
 
 class IndexSearcher:
@@ -223,7 +225,7 @@ class Reranker:
 
 
 class SharedResults:
-    """Work that several ways share is done once; who comes while it is under way waits for it."""
+    """Results that several variants share: each is made once, and a second caller waits for the first."""
 
     def __init__(self) -> None:
         self._begun: dict[Hashable, asyncio.Future[Any]] = {}
@@ -244,9 +246,9 @@ async def _nth(work: asyncio.Future[list[Result]], at: int) -> Result:
 
 
 class JobTools:
-    """`RagBackend` for one way to one question. Times are what the work took by itself, not what it waited for others.
+    """`RagBackend` for one question in one variant. Times are those of the work itself, without waiting for others.
 
-    What was found and scored is kept in `cache`, which the ways to one question share: each finds the same.
+    What was found and scored is kept in `cache`, which the variants of one question share: each finds the same.
     """
 
     def __init__(self, spec: RagSpec, context: StepContext, cache: SharedResults) -> None:
@@ -255,9 +257,7 @@ class JobTools:
 
     async def ask(self, role: Role, asks: Sequence[TaskCall]) -> list[Response]:
         address = self._spec.address(role)
-        return await self._context.ask(
-            [task.request(slots, endpoint=address.name, sampling=address.sampling) for task, slots in asks]
-        )
+        return await self._context.ask([address.request(task, slots) for task, slots in asks])
 
     async def search(self, searches: Sequence[SearchQuery], only: ChunkFilter, k: int) -> list[list[SearchHit]]:
         timed = await asyncio.gather(*(self._search(one, only, k, self._spec.retriever) for one in searches))
@@ -298,11 +298,11 @@ class SimilarityModels:
     ) -> list[tuple[RagAnswer, RagScore]]:
         """The rows with their similarities: that to the first reference. What failed has none."""
         references = {one.id: one.references[0] for one in questions if one.references}
-        told = [at for at, (row, _) in enumerate(rows) if row.outcome != "failed" and row.question_id in references]
-        answers = [rows[at][0].answer for at in told]
-        wanted = [references[rows[at][0].question_id] for at in told]
+        scored = [at for at, (row, _) in enumerate(rows) if row.outcome != "failed" and row.question_id in references]
+        answers = [rows[at][0].answer for at in scored]
+        wanted = [references[rows[at][0].question_id] for at in scored]
         measured = list(rows)
-        for at, score in zip(told, self._scored([rows[at][1] for at in told], answers, wanted), strict=True):
+        for at, score in zip(scored, self._scored([rows[at][1] for at in scored], answers, wanted), strict=True):
             measured[at] = (rows[at][0], score)
         return measured
 
@@ -323,37 +323,37 @@ class SimilarityModels:
 
 
 def answer_row(
+    spec: RagSpec,
     question: RagQuestion,
-    way: Way,
-    model: str,
-    finding: RetrievalResult,
+    variant: tuple[str, str],
+    found: RetrievalResult,
     reply: RagReply,
     tools: JobTools,
-    cost: Callable[[Response], float],
 ) -> RagAnswer:
     """Its times are those of the models and of the work itself, without waiting; what a step asks goes out together."""
-    asked = [*finding.rewritten, *finding.scored, *([reply.response] if reply.response else [])]
+    asked = [*found.rewritten, *found.scored, *([reply.response] if reply.response else [])]
+    strategy, postprocess = variant
     return RagAnswer(
         question_id=question.id,
-        strategy=way.strategy,
-        postprocess=way.postprocess,
-        model=model,
-        searches=[search.text for search in finding.searches],
-        candidates=[one.chunk.id for one in finding.candidates],
-        candidate_titles=[one.chunk.title for one in finding.candidates],
-        contexts=[one.chunk.id for one in finding.contexts],
-        context_texts=[one.chunk.text for one in finding.contexts],
+        strategy=strategy,
+        postprocess=postprocess,
+        model=spec.roles["answerer"],
+        searches=[search.text for search in found.searches],
+        candidates=[one.chunk.id for one in found.candidates],
+        candidate_titles=[one.chunk.title for one in found.candidates],
+        contexts=[one.chunk.id for one in found.contexts],
+        context_texts=[one.chunk.text for one in found.contexts],
         answer=reply.read.text,
         citations=reply.read.citations,
         outcome="failed" if reply.reason else "refused" if reply.read.refused else "answered",
-        reason="; ".join(filter(None, [reply.reason, *finding.missing])),
+        reason="; ".join(filter(None, [reply.reason, *found.missing])),
         requests=len(asked),
         prompt_tokens=sum(one.prompt_tokens for one in asked),
         completion_tokens=sum(one.completion_tokens for one in asked),
-        cost=sum(map(cost, asked)),
-        rewrite_s=_longest(finding.rewritten),
+        cost=sum(map(spec.cost, asked)),
+        rewrite_s=_longest(found.rewritten),
         search_s=tools.search_s,
-        postprocess_s=tools.rerank_s + _longest(finding.scored),
+        postprocess_s=tools.rerank_s + _longest(found.scored),
         answer_s=reply.response.latency_s if reply.response else 0.0,
     )
 

@@ -14,7 +14,7 @@ from fdarx_core.pipeline.asking import AskSession, ClientPool
 from fdarx_core.pipeline.control import WorkerControl, beside_driver
 from fdarx_core.pipeline.executor import PartResult, Work
 from fdarx_core.pipeline.metrics import AskMetrics
-from fdarx_core.pipeline.steps import AskBaseline, AskStep, Part, Stage, Step, cut_steps, run_steps
+from fdarx_core.pipeline.steps import Answer, AskStep, Part, Stage, Step, cut_steps, run_steps, step_name
 from fdarx_core.storage import Location
 
 Operator: TypeAlias = Callable[[ray.data.Dataset], ray.data.Dataset]
@@ -32,14 +32,13 @@ def stream_parts(work: Work, stage: Stage[Any], parts: Sequence[Part], control: 
     """
     if not parts:
         return
-    segments = cut_steps(stage.steps, work.clients.models)
-    answer = AskBaseline(work.rules, work.store)
+    before, asking, after = cut_steps(stage.steps, work.clients.models)
     read: Operator = _tasks("read", lambda number, inputs: stage.read(Part(number, inputs)))
-    operators = [read, *_groups(segments.before, answer)]
-    if segments.asking:
-        arguments = (segments.asking, work.clients, work.store.root, work.rules, control)
+    operators = [read, *_groups(before, work.answer)]
+    if asking:
+        arguments = (asking, work.clients, work.store.root, work.rules, control)
         operators.append(lambda dataset: _ask(dataset, arguments))
-    operators += _groups(segments.after, answer)
+    operators += _groups(after, work.answer)
     operators.append(_tasks("write", stage.write))
     context = ray.data.DataContext.get_current()
     context.enable_progress_bars = False
@@ -95,7 +94,7 @@ def _ask(dataset: ray.data.Dataset, arguments: tuple[Any, ...]) -> ray.data.Data
     )
 
 
-def _groups(steps: Sequence[Step[Any]], answer: AskBaseline) -> list[Operator]:
+def _groups(steps: Sequence[Step[Any]], answer: Answer) -> list[Operator]:
     """Return an operator for each asking step with the plain steps that follow it, under the names of the steps."""
     groups: list[list[Step[Any]]] = []
     for step in steps:
@@ -105,13 +104,8 @@ def _groups(steps: Sequence[Step[Any]], answer: AskBaseline) -> list[Operator]:
     return [_group(group, answer) for group in groups]
 
 
-def _group(steps: Sequence[Step[Any]], answer: AskBaseline) -> Operator:
+def _group(steps: Sequence[Step[Any]], answer: Answer) -> Operator:
     return _tasks("+".join(map(step_name, steps)), lambda _, states: run_steps(steps, states, answer))
-
-
-def step_name(step: Step[Any]) -> str:
-    """Return the name under which Ray's dashboard shows a step: its `name`, or that of the function or class."""
-    return str(getattr(step, "name", None) or getattr(step, "__name__", None) or type(step).__name__)
 
 
 def _tasks(name: str, function: Callable[[int, Any], Any]) -> Operator:

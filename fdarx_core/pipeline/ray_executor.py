@@ -7,6 +7,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, TypeVar
 
 import ray
@@ -19,7 +20,7 @@ from fdarx_core.pipeline.control import RunControl, WorkerControl, beside_driver
 from fdarx_core.pipeline.executor import Executor, PartResult, Work, describe
 from fdarx_core.pipeline.planning import Planned, Tally
 from fdarx_core.pipeline.ray_data import stream_parts
-from fdarx_core.pipeline.steps import AskBaseline, Part, Resource, Stage, Step, cut_steps, run_steps
+from fdarx_core.pipeline.steps import Answer, Part, Resource, Stage, Step, cut_steps, run_steps
 from fdarx_core.storage import Location
 
 Item = TypeVar("Item")
@@ -65,7 +66,7 @@ class RayExecutor(Executor):
             yield from _in_window(lambda item: worker.plan.remote(*item), parts, window)
             ray.get(worker.close.remote())
         else:
-            yield from self.map(_Planner(work.rules, work.clients), parts)
+            yield from self.map(partial(_plan, work.rules, work.clients), parts)
 
     def map(self, function: Callable[[Item], Result], items: Iterable[Item]) -> Iterator[Result]:
         shared = ray.put(function)  # put once: it may bring much with it
@@ -161,10 +162,10 @@ class _Scheduler:
         self._models = frozenset(work.clients.models)
         # Stages and the store are put once: they may bring much with them, such as answers or an index of responses.
         self._queues = [
-            _Queue(stage, deque(parts), cut_steps(stage.steps, self._models).asking, ray.put(stage))
+            _Queue(stage, deque(parts), cut_steps(stage.steps, self._models)[1], ray.put(stage))
             for stage, parts in work.stages
         ]
-        self._answer = ray.put(AskBaseline(work.rules, work.store))
+        self._answer = ray.put(work.answer)
         self._task_cpus = _TASK_CPUS_BESIDE_ACTORS if work.resources else 1.0
         self._worker: Any = None
 
@@ -177,23 +178,30 @@ class _Scheduler:
         while True:
             self._tend()
             for queue in self._queues:
-                while queue.waiting and self._work.gate.ready(queue.stage) and queue.in_flight < self._window(queue):
+                while queue.waiting and self._ready(queue.stage) and queue.in_flight < self._window(queue):
                     part = queue.parts.popleft()
                     in_flight[self._submit(queue, part)] = (queue, part.number)
                     queue.in_flight += 1
-            held_up = any(queue.waiting and not self._work.gate.ready(queue.stage) for queue in self._queues)
-            if not (in_flight or held_up):
+            not_ready = any(queue.waiting and not self._ready(queue.stage) for queue in self._queues)
+            if not (in_flight or not_ready):
                 break
-            yield self._next(in_flight, _POLL_S if held_up else None)
+            yield self._next(in_flight, _POLL_S if not_ready else None)
         if self._worker is not None:
             ray.get(self._worker.close.remote())
 
     def _tend(self) -> None:
-        gate = self._work.gate
-        gate.tend([queue.stage for queue in self._queues if queue.waiting or queue.in_flight])
+        fleet = self._work.fleet
+        if fleet is None:
+            return
+        unfinished = [queue for queue in self._queues if queue.waiting or queue.in_flight]
+        fleet.tend({name for queue in unfinished for name in queue.stage.models(self._models)})
         for queue in self._queues:
             if queue.waiting:
-                queue.ended = gate.failed(queue.stage)
+                queue.ended = next(filter(None, map(fleet.failed, queue.stage.models(self._models))), "")
+
+    def _ready(self, stage: Stage[Any]) -> bool:
+        fleet = self._work.fleet
+        return fleet is None or all(map(fleet.ready, stage.models(self._models)))
 
     def _window(self, queue: _Queue) -> int:
         return queue.stage.window if queue.asking else max(2, self._cpus)
@@ -230,35 +238,29 @@ class _Scheduler:
         return end.remote(queue.reference, part.number, asked, self._models, self._answer)
 
 
-@dataclass(frozen=True, slots=True)
-class _Planner:
-    """Plans the parts of a stage without resources."""
-
-    rules: Baseline
-    clients: ClientPool
-
-    def __call__(self, item: tuple[Stage[Any], Part]) -> list[Planned]:
-        stage, part = item
-        tally = Tally(self.rules, self.clients.models)
-        run_steps(stage.steps, stage.read(part), tally)
-        return tally.planned
+def _plan(rules: Baseline, clients: ClientPool, item: tuple[Stage[Any], Part]) -> list[Planned]:
+    """Plan a part of a stage without resources."""
+    stage, part = item
+    tally = Tally(rules, clients.models)
+    run_steps(stage.steps, stage.read(part), tally)
+    return tally.planned
 
 
-def _begin(stage: Stage[Any], part: Part, models: Collection[str], answer: AskBaseline) -> Sequence[Any]:
-    return run_steps(cut_steps(stage.steps, models).before, stage.read(part), answer)
+def _begin(stage: Stage[Any], part: Part, models: Collection[str], answer: Answer) -> Sequence[Any]:
+    return run_steps(cut_steps(stage.steps, models)[0], stage.read(part), answer)
 
 
 def _end(
-    stage: Stage[Any], number: int, asked: tuple[Sequence[Any], str], models: Collection[str], answer: AskBaseline
+    stage: Stage[Any], number: int, asked: tuple[Sequence[Any], str], models: Collection[str], answer: Answer
 ) -> tuple[Any, str]:
     """Nothing is written of a part that asking ended in: it is made again."""
     states, ended = asked
     if ended:
         return None, ended
-    return stage.write(number, run_steps(cut_steps(stage.steps, models).after, states, answer)), ""
+    return stage.write(number, run_steps(cut_steps(stage.steps, models)[2], states, answer)), ""
 
 
-def _make(stage: Stage[Any], part: Part, answer: AskBaseline) -> tuple[Any, str]:
+def _make(stage: Stage[Any], part: Part, answer: Answer) -> tuple[Any, str]:
     return stage.write(part.number, run_steps(stage.steps, stage.read(part), answer)), ""
 
 

@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Generic, Protocol, TypeAlias, TypeVar, runtime_checkable
+from typing import Any, Generic, TypeAlias, TypeVar
 
-from fdarx_core.llm import AskingStopped, Baseline, ResponseStore, ask
+from fdarx_core.llm import AskingStopped, Task
 from fdarx_core.records import Request, Response
 
 State = TypeVar("State")
-StateIn = TypeVar("StateIn", contravariant=True)
 """What travels through steps: everything known so far of one label, evaluation sample, question or answer."""
 
 Exchange: TypeAlias = tuple[Request, Response]
-Answer = Callable[[Sequence[Request]], list[Response]]
+Answer: TypeAlias = Callable[[Sequence[Request]], list[Response]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,56 +24,57 @@ class Address:
     name: str
     sampling: Mapping[str, Any]
 
-
-class FunctionStep(Protocol[StateIn]):
-    """A step that needs nothing but the state, which it changes in place."""
-
-    def __call__(self, state: StateIn, /) -> None: ...
+    def request(self, task: Task[Any], slots: Mapping[str, Any]) -> Request:
+        """Return the request that asks the endpoint a task. Raises ValueError as `Task.request`."""
+        return task.request(slots, endpoint=self.name, sampling=self.sampling)
 
 
-@runtime_checkable
-class AskStep(Protocol[StateIn]):
-    """A step in two halves, what to ask and what to do with the responses; the executor asks in between."""
+@dataclass(frozen=True, slots=True)
+class AskStep(Generic[State]):
+    """A step that asks the `endpoints`; the executor asks between its two halves.
 
-    @property
-    def endpoints(self) -> frozenset[str]:
-        """The names of the endpoints that the step asks."""
-        ...
+    `requests` returns what to ask about a state; `take` receives each request with its response, in the same order.
+    """
 
-    def requests(self, state: StateIn, /) -> list[Request]: ...
-
-    def take(self, state: StateIn, exchanges: Sequence[Exchange], /) -> None:
-        """Receive each of the requests with its response, in the order of the requests."""
-        ...
+    name: str
+    endpoints: frozenset[str]
+    requests: Callable[[State], list[Request]]
+    take: Callable[[State, Sequence[Exchange]], None]
 
 
-class StepContext(Protocol):
-    """What a resource step may use. `planning` is true in a plan, where built-in rules answer in place of models."""
+@dataclass(frozen=True, slots=True)
+class StepContext:
+    """What a resource step may use.
 
-    @property
-    def planning(self) -> bool: ...
+    Args:
+        ask: Returns one response per request, in order; raises AskingStopped. In a plan the built-in rules answer.
+        call: `call(resource, method, *arguments)` calls a method of a resource of the stage, wherever it is held.
+        note: In a plan, records requests to an endpoint that is no model and that a plan does not ask; else None.
+    """
 
-    async def ask(self, requests: Sequence[Request]) -> list[Response]:
-        """Return one response per request, in order. Raises AskingStopped."""
-        ...
-
-    async def call(self, resource: str, method: str, *arguments: Any) -> Any:
-        """Call a method of a resource of the stage, wherever the executor holds it."""
-        ...
-
-    def note(self, requests: Sequence[Request]) -> None:
-        """Record, in a plan, requests to an endpoint that is no model and that a plan does not ask."""
-        ...
+    ask: Callable[[Sequence[Request]], Awaitable[list[Response]]]
+    call: Callable[..., Awaitable[Any]]
+    note: Callable[[Sequence[Request]], None] | None = None
 
 
-@runtime_checkable
-class ResourceStep(Protocol[StateIn]):
+@dataclass(frozen=True, slots=True)
+class ResourceStep(Generic[State]):
     """A step that uses something heavy (a model, an index), or asks several times; it gets all states of a part."""
 
-    async def run(self, states: Sequence[StateIn], context: StepContext, /) -> None: ...
+    name: str
+    run: Callable[[Sequence[State], StepContext], Awaitable[None]]
 
 
-Step: TypeAlias = FunctionStep[State] | AskStep[State] | ResourceStep[State]
+Step: TypeAlias = Callable[[State], None] | AskStep[State] | ResourceStep[State]
+"""A plain function changes a state in place. All steps must pickle: make them of functions of modules."""
+
+
+def step_name(step: Step[Any]) -> str:
+    """Return the name under which Ray's dashboard shows a step: its own, or that of the function."""
+    if isinstance(step, AskStep | ResourceStep):
+        return step.name
+    function = getattr(step, "func", step)
+    return str(function.__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +104,7 @@ class Stage(Generic[State]):
 
     `read` returns the states of a part. `write` stores what the steps made of them, and returns a small
     account of the part for the driver. Both run where the executor runs steps, so all of this must pickle. `name` tells
-    stages apart that run side by side.
+    stages apart that run side by side. `window` is the number of parts that are asked about at once.
     """
 
     name: str
@@ -113,41 +113,32 @@ class Stage(Generic[State]):
     write: Callable[[int, Sequence[State]], Any]
     window: int = 8
 
+    def models(self, known: Collection[str]) -> list[str]:
+        """Return those of the known models that the steps ask, in the order of the steps."""
+        asked = [name for step in self.steps if isinstance(step, AskStep) for name in sorted(step.endpoints)]
+        return [name for name in dict.fromkeys(asked) if name in known]
 
-@dataclass(frozen=True, slots=True)
-class Segments(Generic[State]):
-    """The steps of a stage cut in three; only those from the first to the last that ask a model or use a resource need
-    an event loop, clients and resources, and `asking` holds them."""
 
-    before: Sequence[Step[State]]
-    asking: Sequence[Step[State]]
-    after: Sequence[Step[State]]
+Segments: TypeAlias = tuple[Sequence[Step[State]], Sequence[Step[State]], Sequence[Step[State]]]
 
 
 def cut_steps(steps: Sequence[Step[State]], models: Collection[str]) -> Segments[State]:
-    """Cut steps into segments; `models` are the endpoints that are not the built-in baseline."""
+    """Cut steps in three: before, asking, after. `models` are the endpoints that are not the built-in baseline.
+
+    Only the steps of the middle, from the first to the last that asks a model or uses a resource, need an event loop,
+    clients and resources.
+    """
     waiting = [i for i, step in enumerate(steps) if _waits(step, models)]
     if not waiting:
-        return Segments(steps, (), ())
+        return steps, (), ()
     first, last = waiting[0], waiting[-1] + 1
-    return Segments(steps[:first], steps[first:last], steps[last:])
+    return steps[:first], steps[first:last], steps[last:]
 
 
 def _waits(step: Step[Any], models: Collection[str]) -> bool:
     if isinstance(step, AskStep):
         return bool(step.endpoints & set(models))
     return isinstance(step, ResourceStep)
-
-
-@dataclass(frozen=True, slots=True)
-class AskBaseline:
-    """Answers requests by the built-in rules, through the run's response store."""
-
-    rules: Baseline
-    store: ResponseStore | None = None
-
-    def __call__(self, requests: Sequence[Request]) -> list[Response]:
-        return ask(requests, self.rules, self.store)
 
 
 def run_steps(steps: Sequence[Step[State]], states: Sequence[State], answer: Answer) -> list[State]:
@@ -168,7 +159,7 @@ async def run_steps_async(steps: Sequence[Step[State]], states: Sequence[State],
     """Take states through steps of any kind, as they ask and wait; no state waits for another, except at resource
     steps, which get all of them. Returns why asking ended early, or ""; the states are then of no use."""
     for number, step in enumerate(steps):
-        if isinstance(step, ResourceStep) and not isinstance(step, AskStep):
+        if isinstance(step, ResourceStep):
             split = number
             break
     else:
@@ -208,7 +199,7 @@ async def plan_steps(
 ) -> None:
     """Take states through steps of any kind with the answers of a plan, step by step, so that the order is fixed."""
     for step in steps:
-        if isinstance(step, ResourceStep) and not isinstance(step, AskStep):
+        if isinstance(step, ResourceStep):
             await step.run(states, context)
         else:
             run_steps([step], states, answer)

@@ -13,7 +13,8 @@ from fdarx_core.filters.judges import JUDGES
 from fdarx_core.generation.contexts import GenerationConfig
 from fdarx_core.llm import Criteria, PromptError
 from fdarx_core.llm.prompts import Criterion
-from fdarx_core.pipeline.build_steps import JudgeStep, LabelState, build_steps
+from fdarx_core.pipeline.build_steps import STAGES, LabelState, build_steps
+from fdarx_core.pipeline.steps import AskStep
 from fdarx_core.records import QuestionAnswer
 from fdarx_core.review.criteria import run_criteria
 from fdarx_core.review.criteria_proposals import criteria_yaml
@@ -33,7 +34,11 @@ def with_rule(*applies_to: str) -> Criteria:
 def requests(judges: Any, question: QuestionAnswer) -> dict[str, tuple[str, str]]:
     """Key and system message by task, of all that a build's judges would ask about a question."""
     state = LabelState(identity=None, label=LABEL, passages=PASSAGES, questions=[question])  # type: ignore[arg-type]
-    steps = [step for step in build_steps(GenerationConfig(), judges=judges) if isinstance(step, JudgeStep)]
+    steps = [
+        step
+        for step in build_steps(GenerationConfig(), judges=judges)
+        if isinstance(step, AskStep) and step.name in STAGES[-3:]
+    ]
     asked = [one for step in steps for one in step.requests(state)]
     return {one.task: (one.key, one.messages[0]["content"]) for one in asked}
 

@@ -14,7 +14,7 @@ from fdarx_core.evaluation.figures import CellKey
 from fdarx_core.evaluation.settings import CLOSED_BOOK, FULL_LABEL, ORACLE, TokenBudget
 from fdarx_core.llm import ModelConfig, ResponseStore
 from fdarx_core.pipeline.asking import ClientPool
-from fdarx_core.pipeline.evaluation_steps import AnswerQuestions, EvalSample, GradeAnswers, baseline
+from fdarx_core.pipeline.evaluation_steps import EvalSample, answer_questions, baseline, grade_answers
 from fdarx_core.pipeline.executor import Work
 from fdarx_core.pipeline.local import LocalExecutor
 from fdarx_core.pipeline.steps import Address, Part, Stage, Step
@@ -66,7 +66,7 @@ def test_a_label_s_questions_stand_in_a_row(sizes: list[int], in_flight: int, re
     def run(url: str, responses: Location) -> None:
         model = ModelConfig(name="m", model="m", base_url=url, max_in_flight=in_flight)
         address = Address("m", model.request_parameters)
-        steps: list[Step[EvalSample]] = [AnswerQuestions(address, TokenBudget(), 5), GradeAnswers(address)]
+        steps: list[Step[EvalSample]] = [answer_questions(address, TokenBudget(), 5), grade_answers(address)]
         stage = Stage("m", lambda part: parts[part.number], steps, lambda number, samples: None, window=PARTS)
         clients = ClientPool({"m": model})
         work = Work([(stage, [Part(number) for number in range(PARTS)])], clients, baseline(), ResponseStore(responses))

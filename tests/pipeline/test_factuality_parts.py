@@ -7,15 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from fdarx_core.pipeline.factuality_steps import (
-    ANSWERS_PER_PART,
-    AnswerState,
-    AskJudge,
-    EngineSpec,
-    FactualityParts,
-    FactualitySpec,
-    Score,
-)
+from fdarx_core.pipeline.factuality_parts import ANSWERS_PER_PART, FactualityParts
+from fdarx_core.pipeline.factuality_steps import AnswerState, EngineSpec, FactualitySpec, ask_judge, score
 from fdarx_core.pipeline.steps import Address, run_steps
 from fdarx_core.records import CheckedAnswer, Claim, Evidence, PairVerdict, Reject, Request, Response
 from fdarx_core.storage import RunDirectory
@@ -36,7 +29,7 @@ def state(answer: CheckedAnswer = ANSWER) -> AnswerState:
 
 def scored(one: AnswerState) -> AnswerState:
     one.pairs = {"baseline": []}
-    Score(SPEC)(one)
+    score(SPEC, one)
     return one
 
 
@@ -109,7 +102,7 @@ class Replies:
 
 
 def asked_of(replies: Replies) -> list[PairVerdict]:
-    [one] = run_steps([AskJudge(Address("m", {}), main=False)], [state()], replies)
+    [one] = run_steps([ask_judge(Address("m", {}), main=False)], [state()], replies)
     return one.pairs["m"]
 
 

@@ -18,7 +18,7 @@ from fdarx_core.pipeline.build_steps import (
     check_accounts,
     total,
 )
-from fdarx_core.pipeline.steps import AskBaseline, run_steps
+from fdarx_core.pipeline.steps import run_steps
 from fdarx_core.records import Reject, StageCount
 from tests.conftest import EXAMPLES
 
@@ -31,7 +31,7 @@ def identities(path: Path) -> list[Identity]:
 
 def build(labels: list[Identity], amounts: GenerationConfig | None = None) -> list[LabelState]:
     steps = build_steps(amounts or GenerationConfig())
-    return run_steps(steps, [LabelState(identity) for identity in labels], AskBaseline(baseline()))
+    return run_steps(steps, [LabelState(identity) for identity in labels], baseline().answer)
 
 
 @pytest.fixture(scope="module")
