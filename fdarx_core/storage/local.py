@@ -1,4 +1,4 @@
-"""Files on a local disk. An output is written beside its place under a hidden name, then renamed into it."""
+"""Files on a local disk. An output is written under a hidden name in its folder, then renamed."""
 
 from __future__ import annotations
 
@@ -51,19 +51,15 @@ def _walk(address: str, recursive: bool, above: frozenset[tuple[int, int]]) -> I
         status = Path(address).stat()
         entries = sorted(os.scandir(address), key=lambda entry: entry.name)
     here = (status.st_dev, status.st_ino)
-    if here in above:  # a symbolic link back up would never end
+    if here in above:  # a symbolic link to a parent folder
         return
     for entry in entries:
         if entry.name.startswith("."):
             continue
         if entry.is_file():
-            yield _joined(address, entry.name)
+            yield f"{address.rstrip('/')}/{entry.name}"
         elif recursive and entry.is_dir():
-            yield from _walk(_joined(address, entry.name), recursive, above | {here})
-
-
-def _joined(folder: str, name: str) -> str:
-    return f"{folder.rstrip('/')}/{name}"
+            yield from _walk(f"{address.rstrip('/')}/{entry.name}", recursive, above | {here})
 
 
 def glob(pattern: str) -> list[str]:
@@ -110,7 +106,7 @@ def check_writable(address: str) -> None:
 
 
 def _sync_folder(folder: Path) -> None:
-    """A rename outlives a power cut only once its folder is synced; file systems that can't sync folders say so."""
+    """Sync a folder: without this, a rename may be lost in a power failure. Some file systems cannot do it."""
     handle = os.open(folder, os.O_RDONLY)
     try:
         with suppress(OSError):
@@ -120,17 +116,17 @@ def _sync_folder(folder: Path) -> None:
 
 
 @contextmanager
-def _explained(doing: str, address: str) -> Iterator[None]:
+def _explained(action: str, address: str) -> Iterator[None]:
     try:
         yield
     except OSError as error:
         remedy = _REMEDIES.get(error.errno or 0, "check the path and the disk")
-        raise StorageError(f"cannot {doing} {address}: {error.strerror or error}; {remedy}") from error
+        raise StorageError(f"cannot {action} {address}: {error.strerror or error}; {remedy}") from error
 
 
 @contextmanager
 def _device_explained(address: str) -> Iterator[None]:
-    """Explains a full or failing disk; every other error of the block is the writer's own and passes."""
+    """Explain the errors of a full or failing disk. Other errors come from the code that writes, and pass."""
     try:
         yield
     except OSError as error:

@@ -1,4 +1,4 @@
-"""One way to name and reach a file, on a disk or on S3."""
+"""Files on a disk and on S3 through one class."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from fdarx_core.storage.retry import SERVER_STATE
 
 
 class Store(Protocol):
-    """What a place that holds files can do. `local` and `s3` are the two; addresses are as `Location` keeps them."""
+    """The interface of the modules `local` and `s3`. Addresses are those of `Location`."""
 
     def exists(self, address: str) -> bool: ...
     def is_dir(self, address: str) -> bool: ...
@@ -30,9 +30,9 @@ class Store(Protocol):
 
 @dataclass(frozen=True, slots=True, order=True, init=False)
 class Location:
-    """A local path or `s3://bucket/key`, immutable and picklable; `str()` gives the address back, less a final slash.
+    """A local path or `s3://bucket/key`, immutable and picklable. `str()` returns the address without a final slash.
 
-    A folder is whatever has files under it. Every method raises `StorageError` where the place can't be reached.
+    A folder is an address with files under it. All methods raise StorageError for a place that cannot be reached.
     """
 
     address: str
@@ -44,14 +44,14 @@ class Location:
         return self.address
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _received, (self.address,)
+        return _unpickle, (self.address,)
 
     def __truediv__(self, name: str) -> Location:
         return Location(f"{self.address.rstrip('/')}/{name}")
 
     @classmethod
     def glob(cls, pattern: str) -> list[Location]:
-        """Files and folders whose address matches: `*` and `?` within a name, `**` across folders."""
+        """Return the matching files and folders. `*` and `?` match within a name, `**` across folders."""
         return sorted(cls(address) for address in _store(pattern).glob(pattern))
 
     @property
@@ -68,7 +68,7 @@ class Location:
 
     @property
     def parent(self) -> Location:
-        """The folder that holds this; a bucket and `/` are their own parents."""
+        """The folder of this file or folder. The parent of a bucket and of `/` is itself."""
         head, slash, _ = self.address.rpartition("/")
         if self.is_remote and head == "s3:/":
             return self
@@ -81,23 +81,23 @@ class Location:
         return _store(self.address).is_dir(self.address)
 
     def is_empty(self) -> bool:
-        """True where no file stands under this folder, at any depth."""
+        """Return whether the folder has no files, at any depth."""
         return next(_store(self.address).walk(self.address, True), None) is None
 
     def size(self) -> int:
-        """Bytes."""
+        """Return the size in bytes."""
         return _store(self.address).size(self.address)
 
     def list(self, *, recursive: bool = False) -> list[Location]:
-        """The files of this folder, sorted by address; names that start with "." and missing folders give none."""
+        """Return the files of this folder, sorted by address, without hidden ones. A missing folder has none."""
         return sorted(Location(address) for address in _store(self.address).walk(self.address, recursive))
 
     def open_input(self) -> BinaryIO:
-        """A seekable buffered stream; on S3 only the ranges that are read are fetched."""
+        """Open a seekable buffered stream. From S3, only the ranges that are read are fetched."""
         return _store(self.address).open_input(self.address)
 
     def open_output(self) -> AbstractContextManager[BinaryIO]:
-        """A stream whose content appears whole when the block ends well, and not at all when it raises."""
+        """Open a stream whose content appears as a whole at the end of the context, or not at all if it raises."""
         return _store(self.address).open_output(self.address)
 
     def read_bytes(self) -> bytes:
@@ -115,16 +115,16 @@ class Location:
         self.write_bytes(text.encode("utf-8"))
 
     def delete(self) -> None:
-        """Removes this file; no error where there is none."""
+        """Delete the file if there is one."""
         _store(self.address).delete(self.address)
 
     def check_writable(self) -> None:
-        """Tries to write under this folder, making it where it does not exist; `StorageError` where that fails."""
+        """Write a test file into this folder, which is created if needed. Raises StorageError."""
         _store(self.address).check_writable(self.address)
 
 
-def _received(address: str) -> Location:
-    """Whoever sent it has reached the place, so that this process need not think the address wrong."""
+def _unpickle(address: str) -> Location:
+    """Return the location. Its sender has reached the server, so this process retries as after a success."""
     if address.startswith("s3://"):
         SERVER_STATE.reached = True
     return Location(address)
@@ -133,7 +133,7 @@ def _received(address: str) -> Location:
 def _store(address: str) -> Store:
     if not address.startswith("s3://"):
         return local
-    from fdarx_core.storage import s3  # boto3 takes a while to import, and most runs are local
+    from fdarx_core.storage import s3  # importing boto3 takes time, and most runs are local
 
     return s3
 

@@ -1,4 +1,4 @@
-"""How long a failing server is asked again."""
+"""Retries: how long a failing server is asked again, and the rate of requests."""
 
 from __future__ import annotations
 
@@ -12,37 +12,39 @@ from datetime import datetime, timezone
 from email.utils import parsedate_to_datetime
 
 RETRY_TIMEOUT_S = 300.0
-"""For so long a request is repeated, and a server that nothing is had of is asked at all."""
-
+"""Seconds for which a failing request is repeated, and for which an unreachable server is asked at all."""
 FIRST_RETRY_TIMEOUT_S = 3.0
-"""The same, before anything was had of it."""
+"""The same before the first success: the address may be wrong."""
 
 _THREAD = threading.local()
 
 
 @dataclass(slots=True)
 class ServerState:
-    """What this process has had of its server, over all threads: whether anything, and since when nothing any more."""
+    """The state of the server as this process knows it, over all threads.
+
+    `reached` says that it has answered, `silent_since` is the time from which all requests failed, and `answered_at`
+    the time of its last answer.
+    """
 
     reached: bool = False
     silent_since: float | None = None
-    heard_at: float = 0.0
+    answered_at: float = 0.0
 
-    def heard(self) -> None:
-        self.reached, self.silent_since, self.heard_at = True, None, time.monotonic()
+    def answered(self) -> None:
+        """Record an answer."""
+        self.reached, self.silent_since, self.answered_at = True, None, time.monotonic()
 
     def failed(self, began: float) -> None:
-        """What was begun then has failed: since then, or since something else was had, there was nothing."""
+        """Record the failure of a request that began at this time."""
         if self.silent_since is None:
-            self.silent_since = max(began, self.heard_at)
+            self.silent_since = max(began, self.answered_at)
 
     def left(self, began: float) -> float:
-        """Seconds in which what was begun then may be tried again."""
+        """Return the seconds in which a request that began at this time may be repeated."""
         since = min(began, began if self.silent_since is None else self.silent_since)
-        bound = min(
-            RETRY_TIMEOUT_S if self.reached else FIRST_RETRY_TIMEOUT_S, getattr(_THREAD, "bound", RETRY_TIMEOUT_S)
-        )
-        return since + bound - time.monotonic()
+        timeout = RETRY_TIMEOUT_S if self.reached else FIRST_RETRY_TIMEOUT_S
+        return since + min(timeout, getattr(_THREAD, "limit", RETRY_TIMEOUT_S)) - time.monotonic()
 
 
 SERVER_STATE = ServerState()
@@ -50,16 +52,16 @@ SERVER_STATE = ServerState()
 
 @contextmanager
 def retry_limit(seconds: float) -> Iterator[None]:
-    """In this block, in this thread, patience ends after so many seconds."""
-    _THREAD.bound = seconds
+    """Limit the retries of this thread in this context."""
+    _THREAD.limit = seconds
     try:
         yield
     finally:
-        del _THREAD.bound
+        del _THREAD.limit
 
 
 def parse_retry_after(value: str | None) -> float | None:
-    """Seconds to wait by a Retry-After header, which holds seconds or a date; None where it holds neither."""
+    """Return the seconds of a Retry-After header, which has seconds or a date; None for any other value."""
     try:
         seconds = float(value or "")
     except ValueError:

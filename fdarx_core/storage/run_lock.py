@@ -1,4 +1,9 @@
-"""The lock of a run: one job at a time writes it."""
+"""The lock of a run: only one job at a time writes it.
+
+On a disk the lock is an advisory file lock, which the system releases when the process ends. On S3, and on file systems
+without locks, each job writes a claim under `.claims/` and changes it every few seconds (a heartbeat). A claim whose
+heartbeat stops belongs to a dead job, and is removed.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +17,7 @@ import time
 import weakref
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, replace
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -23,197 +28,20 @@ from fdarx_core.storage.location import Location
 from fdarx_core.storage.retry import retry_limit
 
 HEARTBEAT_S = 3.0
-"""Seconds between two signs of life."""
-
+"""Seconds between two heartbeats."""
 HEARTBEAT_TIMEOUT_S = 4 * HEARTBEAT_S
-"""Whoever has given none for so long, as the one who watches counts, is dead."""
+"""A job without a heartbeat for so many seconds, by the clock of the observer, is dead."""
 
-_LOOK_S = 0.5
-_LEAVING_S = 3.0
+_LOCK_FILE = ".lock"
+_POLL_S = 0.5
+_RELEASE_TIMEOUT_S = 3.0
 _LOG = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True, slots=True)
-class LockOwner:
-    """A job that writes a run. `since` is the time of its own clock."""
-
-    job: str = "a job"
-    host: str = "?"
-    pid: int = 0
-    since: str = "?"
-
-    def to_bytes(self) -> bytes:
-        return json.dumps(asdict(self)).encode()
-
-    @classmethod
-    def parse(cls, data: bytes) -> LockOwner:
-        """Nobody in particular where it can't be read."""
-        try:
-            return cls(**json.loads(data))
-        except (ValueError, TypeError):
-            return cls()
-
-    def __str__(self) -> str:
-        return f"{self.job} on {self.host}, process {self.pid}, since {self.since}"
-
-    def conflict(self, root: Location) -> RunConflict:
-        remedy = "wait until it ends, stop it, or choose another --out"
-        return RunConflict(f"{root} is being written by another job ({self}); {remedy}")
-
-
-@dataclass(frozen=True, slots=True)
-class _Sign:
-    """What stands in a claim. `held`: its job writes; until then it looks who else is there. `over`: the dead."""
-
-    token: str
-    who: LockOwner
-    beat: int = 0
-    held: bool = False
-    over: tuple[str, ...] = ()
-
-    def to_bytes(self) -> bytes:
-        return json.dumps(asdict(self)).encode()
-
-    @classmethod
-    def parse(cls, data: bytes) -> _Sign | None:
-        """None where it is no claim, or one that was given up."""
-        try:
-            read: dict[str, Any] = json.loads(data)
-            return cls(read["token"], LockOwner(**read["who"]), read["beat"], read["held"], tuple(read["over"]))
-        except (ValueError, KeyError, TypeError):
-            return None
-
-
-@dataclass(slots=True)
-class _Seen:
-    """Another's claim as it was found first."""
-
-    sign: _Sign
-    at: float = field(default_factory=time.monotonic)
-
-
-class Heartbeat:
-    """This process's claim on a folder, and the thread that keeps it alive."""
-
-    def __init__(self, root: Location, who: LockOwner) -> None:
-        self._root = root
-        self._sign = _Sign(uuid4().hex, who)
-        self._place = self._place_of(self._sign)
-        self._writing = threading.Lock()
-        self._ended = threading.Event()
-        self._lost = ""
-
-    def start(self) -> None:
-        """Returns once the folder is this process's. Raises RunConflict where it is another's, who lives."""
-        self._write()
-        threading.Thread(target=self._beat_on, name="claim", daemon=True).start()
-        try:
-            self._await_others()
-            self._write(held=True)
-        except BaseException:
-            self.stop()
-            raise
-
-    def check(self) -> None:
-        """Raises RunConflict where another has taken the folder over."""
-        if self._lost:
-            raise RunConflict(f"{self._root}: {self._lost}; this job has stopped")
-
-    def stop(self) -> None:
-        """Gives the folder up. Where the server does not answer, the claim dies by itself."""
-        self._ended.set()
-        if self._writing.acquire(timeout=_LEAVING_S):
-            with suppress(StorageError), retry_limit(_LEAVING_S):
-                _remove(self._place)
-
-    def _await_others(self) -> None:
-        watched: dict[str, _Seen] = {}
-        while others := self._others(self._standing()):
-            for other in others:
-                if other.token not in watched:
-                    watched[other.token] = _Seen(other)
-                    _LOG.warning(
-                        "%s: looking, for up to %.0f s, whether %s still lives",
-                        self._root,
-                        HEARTBEAT_TIMEOUT_S,
-                        other.who,
-                    )
-                self._judge(other, watched[other.token])
-            time.sleep(_LOOK_S)
-
-    def _judge(self, other: _Sign, seen: _Seen) -> None:
-        """Of two that have just begun, the one with the lower token goes on."""
-        lives = other.beat != seen.sign.beat
-        if lives and (other.held or other.token < self._sign.token):
-            raise other.who.conflict(self._root)
-        if not lives and time.monotonic() - seen.at > HEARTBEAT_TIMEOUT_S:
-            _LOG.warning("%s: it does not, going on", self._root)
-            self._write(over=(*self._sign.over, other.token))
-            _remove(self._place_of(other))
-
-    def _beat_on(self) -> None:
-        while not self._ended.wait(HEARTBEAT_S):
-            with suppress(StorageError):  # a server that is away is so for others too
-                if self._sign.held:
-                    self._look()
-                self._write()
-            if self._lost:
-                signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)
-                return
-
-    def _look(self) -> None:
-        """Notes whether another has taken over."""
-        places = self._standing()
-        others = self._others(places)
-        taken = [one for one in others if self._sign.token in one.over or (one.held and one.token < self._sign.token)]
-        if taken:
-            self._lost = f"another job ({taken[0].who}) has taken the run over, as this one had given no sign of life"
-        elif self._place not in places and not self._place.exists():
-            self._lost = "another job has taken the run over, as this one had given no sign of life"
-
-    def _standing(self) -> list[Location]:
-        return (self._root / ".claims").list()
-
-    def _others(self, places: list[Location]) -> list[_Sign]:
-        """The claims of others, but for those of the dead."""
-        signs = [_read(place) for place in places if place != self._place]
-        return [sign for sign in signs if sign is not None and sign.token not in self._sign.over]
-
-    def _write(self, **changes: Any) -> None:
-        with self._writing:
-            if not self._ended.is_set() and not self._lost:
-                self._sign = replace(self._sign, beat=self._sign.beat + 1, **changes)
-                self._place.write_bytes(self._sign.to_bytes())
-
-    def _place_of(self, sign: _Sign) -> Location:
-        return self._root / f".claims/{sign.token}.json"
-
-
-def _read(place: Location) -> _Sign | None:
-    """None where the claim was given up since it was listed."""
-    try:
-        return _Sign.parse(place.read_bytes())
-    except Unreachable:
-        raise
-    except StorageError:
-        return None
-
-
-def _remove(place: Location) -> None:
-    """Who may not delete writes what is no claim."""
-    try:
-        place.delete()
-    except StorageError:
-        place.write_bytes(b"{}\n")
-
-
-_LOCK = ".lock"
-
-
 class RunLock:
-    """What a job holds while it alone writes: given up by `release`, or when nobody refers to it, or at exit.
+    """The right to write a run, until `release`, until no reference to this object is left, or until the process ends.
 
-    `check` raises RunConflict where another job has taken the run over.
+    `check` raises RunConflict where another job has taken over the run.
     """
 
     def __init__(self, check: Callable[[], None], release: Callable[[], None]) -> None:
@@ -222,56 +50,184 @@ class RunLock:
 
 
 def acquire_run_lock(root: Location, job: str) -> RunLock:
-    """Returns once no other job writes the run. Raises RunConflict, which names the other, where one does.
+    """Return the lock of a run once no other job has it. Raises RunConflict, which names the other job.
 
-    After a job on S3 that was killed this takes a dozen seconds, and says so.
+    After a job on S3 was killed, this takes about twelve seconds, and logs that it waits.
     """
     since = datetime.now(timezone.utc).isoformat(timespec="seconds")
-    who = LockOwner(job, socket.gethostname(), os.getpid(), since)
-    held = None if root.is_remote else _locked(root, who)
-    if held is not None:
-        return RunLock(lambda: None, held.close)
-    beating = Heartbeat(root, who)
-    beating.start()
-    return RunLock(beating.check, beating.stop)
+    owner = f"{job} on {socket.gethostname()}, process {os.getpid()}, since {since}"
+    file = None if root.is_remote else _lock_file(root, owner)
+    if file is not None:
+        return RunLock(lambda: None, file.close)
+    heartbeat = Heartbeat(root, owner)
+    heartbeat.start()
+    return RunLock(heartbeat.check, heartbeat.stop)
 
 
 @contextmanager
 def folder_lock(place: Location) -> Iterator[None]:
-    """On a disk the block waits until no other process holds the place, as no killed one does; on S3 it just begins."""
+    """Wait for the lock of a folder on a disk, and hold it in this context. On S3 there is no lock."""
     if place.is_remote:
         yield
         return
-    with _opened(place) as stream:
+    with _open_lock_file(place) as stream:
         _flock(stream, wait=True)
         yield
 
 
-def _locked(root: Location, who: LockOwner) -> BinaryIO | None:
-    """None where files can't be locked, as on some shared file systems."""
-    stream = _opened(root)
+def _conflict(root: Location, owner: str) -> RunConflict:
+    remedy = "wait until it ends, stop it, or choose another --out"
+    return RunConflict(f"{root} is being written by another job ({owner}); {remedy}")
+
+
+def _lock_file(root: Location, owner: str) -> BinaryIO | None:
+    """Lock the file and write the owner into it. Returns None where the file system has no locks."""
+    stream = _open_lock_file(root)
     try:
         _flock(stream, wait=False)
     except BlockingIOError:
         with stream:
             stream.seek(0)
-            raise LockOwner.parse(stream.read()).conflict(root) from None
+            raise _conflict(root, stream.read().decode(errors="replace") or "unknown") from None
     except (ImportError, OSError):
         stream.close()
         return None
-    with suppress(OSError):  # a full disk: who holds it is a courtesy
+    with suppress(OSError):  # on a full disk the lock holds without the name of its owner
         stream.truncate(0)
-        stream.write(who.to_bytes())
+        stream.write(owner.encode())
         stream.flush()
     return stream
 
 
-def _opened(place: Location) -> BinaryIO:
+def _open_lock_file(place: Location) -> BinaryIO:
     place.check_writable()
-    return (Path(place.address) / _LOCK).open("a+b")
+    return (Path(place.address) / _LOCK_FILE).open("a+b")
 
 
 def _flock(stream: BinaryIO, *, wait: bool) -> None:
-    import fcntl  # not on every system, and reading runs needs none
+    import fcntl  # absent on some systems, where runs can still be read
 
     fcntl.flock(stream, fcntl.LOCK_EX if wait else fcntl.LOCK_EX | fcntl.LOCK_NB)
+
+
+@dataclass(frozen=True, slots=True)
+class _Claim:
+    """The content of a claim's file.
+
+    `beat` grows with each heartbeat. `holds` says that the job writes the run; before, it looks for other jobs. `dead`
+    lists the tokens of jobs that it found dead.
+    """
+
+    token: str
+    owner: str
+    beat: int = 0
+    holds: bool = False
+    dead: tuple[str, ...] = ()
+
+
+class Heartbeat:
+    """The claim of this process on a folder, and the thread that renews it."""
+
+    def __init__(self, root: Location, owner: str) -> None:
+        self._root = root
+        self._claim = _Claim(uuid4().hex, owner)
+        self._file = self._file_of(self._claim)
+        self._writing = threading.Lock()
+        self._stopped = threading.Event()
+        self._lost = ""
+
+    def start(self) -> None:
+        """Return once this process holds the folder. Raises RunConflict where another living job holds it."""
+        self._write()
+        threading.Thread(target=self._renew, name="claim", daemon=True).start()
+        try:
+            self._await_others()
+            self._write(holds=True)
+        except BaseException:
+            self.stop()
+            raise
+
+    def check(self) -> None:
+        """Raise RunConflict where another job has taken over the folder."""
+        if self._lost:
+            raise RunConflict(f"{self._root}: {self._lost}; this job has stopped")
+
+    def stop(self) -> None:
+        """Remove the claim. Where the server does not answer, the claim expires."""
+        self._stopped.set()
+        if self._writing.acquire(timeout=_RELEASE_TIMEOUT_S):
+            with suppress(StorageError), retry_limit(_RELEASE_TIMEOUT_S):
+                _remove(self._file)
+
+    def _await_others(self) -> None:
+        """Return when all other claims are gone or dead. Of two jobs that start, that with the lower token goes on."""
+        first_seen: dict[str, tuple[int, float]] = {}
+        while others := self._others(self._files()):
+            for other in others:
+                if other.token not in first_seen:
+                    first_seen[other.token] = other.beat, time.monotonic()
+                    message = "%s: looking, for up to %.0f s, whether %s still lives"
+                    _LOG.warning(message, self._root, HEARTBEAT_TIMEOUT_S, other.owner)
+                beat, seen_at = first_seen[other.token]
+                lives = other.beat != beat
+                if lives and (other.holds or other.token < self._claim.token):
+                    raise _conflict(self._root, other.owner)
+                if not lives and time.monotonic() - seen_at > HEARTBEAT_TIMEOUT_S:
+                    _LOG.warning("%s: it does not, going on", self._root)
+                    self._write(dead=(*self._claim.dead, other.token))
+                    _remove(self._file_of(other))
+            time.sleep(_POLL_S)
+
+    def _renew(self) -> None:
+        """Write a heartbeat every few seconds; interrupt the main thread when another job has taken over."""
+        while not self._stopped.wait(HEARTBEAT_S):
+            with suppress(StorageError):  # a server that does not answer is unreachable for other jobs too
+                if self._claim.holds:
+                    self._check_takeover()
+                self._write()
+            if self._lost:
+                signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)
+                return
+
+    def _check_takeover(self) -> None:
+        """Record whether another job has taken over the folder."""
+        files, token = self._files(), self._claim.token
+        others = [one for one in self._others(files) if token in one.dead or (one.holds and one.token < token)]
+        if others or (self._file not in files and not self._file.exists()):
+            name = f"another job ({others[0].owner})" if others else "another job"
+            self._lost = f"{name} has taken the run over, as this one had given no sign of life"
+
+    def _files(self) -> list[Location]:
+        return (self._root / ".claims").list()
+
+    def _others(self, files: list[Location]) -> list[_Claim]:
+        """Read the claims of other jobs that are not known to be dead."""
+        claims = [_read(file) for file in files if file != self._file]
+        return [claim for claim in claims if claim is not None and claim.token not in self._claim.dead]
+
+    def _write(self, **changes: Any) -> None:
+        with self._writing:
+            if not self._stopped.is_set() and not self._lost:
+                self._claim = replace(self._claim, beat=self._claim.beat + 1, **changes)
+                self._file.write_text(json.dumps(asdict(self._claim)))
+
+    def _file_of(self, claim: _Claim) -> Location:
+        return self._root / f".claims/{claim.token}.json"
+
+
+def _read(file: Location) -> _Claim | None:
+    """Return None for a file that is no claim, and for a claim that was removed since the files were listed."""
+    try:
+        return _Claim(**json.loads(file.read_bytes()))
+    except Unreachable:
+        raise
+    except (StorageError, ValueError, TypeError):
+        return None
+
+
+def _remove(file: Location) -> None:
+    """Delete a claim, or make it invalid where this process may not delete."""
+    try:
+        file.delete()
+    except StorageError:
+        file.write_bytes(b"{}\n")

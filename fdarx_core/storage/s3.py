@@ -6,7 +6,7 @@ import io
 import os
 import re
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from functools import partial
@@ -17,15 +17,15 @@ from fdarx_core.storage.errors import StorageError
 from fdarx_core.storage.s3_client import REPORTED, client, is_empty, is_missing, needs_get, upload_is_gone, with_retries
 
 PART = 16 * 2**20
-"""Bytes of a part; an object of no more goes in one request."""
+"""Bytes of a part of an upload. A smaller object is written in one request."""
 
-_MOST_PARTS = 10_000
-_STARTS = 3
-_AT_ONCE = 4
+_MAX_PARTS = 10_000
+_ATTEMPTS = 3
+_PARALLEL = 4
 
 
 def upload(stream: BinaryIO, bucket: str, key: str) -> None:
-    """Writes all of the stream. Raises StorageError, after which there is no such object, or the one before."""
+    """Write all of a stream. After StorageError there is no such object, or still the earlier one."""
     address = f"s3://{bucket}/{key}"
     size = stream.seek(0, os.SEEK_END)
     stream.seek(0)
@@ -33,58 +33,47 @@ def upload(stream: BinaryIO, bucket: str, key: str) -> None:
         data = stream.read()
         with_retries("write", address, lambda: client().put_object(Bucket=bucket, Key=key, Body=data))
         return
-    in_parts = partial(stream.read, max(PART, -(-size // _MOST_PARTS)))
-    for left in reversed(range(_STARTS)):
+    read_part = partial(stream.read, max(PART, -(-size // _MAX_PARTS)))
+    for attempts_left in reversed(range(_ATTEMPTS)):
         stream.seek(0)
         try:
-            _Multipart(bucket, key, address).write(iter(in_parts, b""))
+            _upload_parts(iter(read_part, b""), bucket, key, address)
             break
         except StorageError as error:
-            # also where the upload was completed, and the answer that said so was lost
-            if not (left and upload_is_gone(error.__cause__)):
+            # The upload is also gone where it was completed, but the server's answer was lost.
+            if not (attempts_left and upload_is_gone(error.__cause__)):
                 raise
 
 
-class _Multipart:
-    """An upload in parts, each repeated by itself. One that fails is aborted, so that the server drops its parts."""
+def _upload_parts(parts: Iterator[bytes], bucket: str, key: str, address: str) -> None:
+    """Upload in parts, each with its own retries. A failed upload is aborted, so that the server drops its parts."""
+    retried = partial(with_retries, "write", address)
+    begun = retried(lambda: client().create_multipart_upload(Bucket=bucket, Key=key))
+    upload = {"Bucket": bucket, "Key": key, "UploadId": begun["UploadId"]}
 
-    def __init__(self, bucket: str, key: str, address: str) -> None:
-        self._address = address
-        begun = self._patiently(lambda: client().create_multipart_upload(Bucket=bucket, Key=key))
-        self._upload = {"Bucket": bucket, "Key": key, "UploadId": begun["UploadId"]}
+    def send(part: tuple[int, bytes]) -> dict[str, Any]:
+        number, data = part
+        reply = retried(lambda: client().upload_part(**upload, PartNumber=number, Body=data))
+        return {"PartNumber": number, "ETag": reply["ETag"]}
 
-    def write(self, parts: Iterator[bytes]) -> None:
-        try:
-            sent = {"Parts": self._sent(parts)}
-            self._patiently(lambda: client().complete_multipart_upload(**self._upload, MultipartUpload=sent))
-        except BaseException:
-            with suppress(*REPORTED):  # once: what stays behind is never seen
-                client().abort_multipart_upload(**self._upload)
-            raise
-
-    def _sent(self, parts: Iterator[bytes]) -> list[dict[str, Any]]:
-        """A few at a time are read and on their way."""
+    try:
         sent: list[dict[str, Any]] = []
         numbered = enumerate(parts, 1)
-        with ThreadPoolExecutor(_AT_ONCE) as senders:
-            while batch := list(islice(numbered, _AT_ONCE)):
-                sent += senders.map(self._send, batch)
-        return sent
-
-    def _send(self, part: tuple[int, bytes]) -> dict[str, Any]:
-        number, data = part
-        answer = self._patiently(lambda: client().upload_part(**self._upload, PartNumber=number, Body=data))
-        return {"PartNumber": number, "ETag": answer["ETag"]}
-
-    def _patiently(self, request: Callable[[], Any]) -> Any:
-        return with_retries("write", self._address, request)
+        with ThreadPoolExecutor(_PARALLEL) as senders:
+            while batch := list(islice(numbered, _PARALLEL)):  # only these parts are in memory
+                sent += senders.map(send, batch)
+        retried(lambda: client().complete_multipart_upload(**upload, MultipartUpload={"Parts": sent}))
+    except BaseException:
+        with suppress(*REPORTED):  # without retries: parts that remain are never visible
+            client().abort_multipart_upload(**upload)
+        raise
 
 
 _BUFFER = 64 * 1024
-"""About one label's archive within a bulk release: more would fetch neighbours that other workers read."""
+"""About the size of one label's archive in a bulk release: more would fetch archives that other workers read."""
 
-_BEGINNING = 256 * 1024
-"""The whole of most labels and of most parts of a run."""
+_FIRST_RANGE = 256 * 1024
+"""Most labels and most parts of a run are not longer."""
 
 
 def exists(address: str) -> bool:
@@ -113,7 +102,7 @@ def walk(address: str, recursive: bool) -> Iterator[str]:
 
 
 def glob(pattern: str) -> list[str]:
-    """A folder that matches gives the files under it: S3 has no folders to name."""
+    """Return the matching files, and for a matching folder the files in it: S3 has no folders."""
     bucket, key = _split(pattern)
     fixed = re.split(r"[*?\[]", key, maxsplit=1)[0]
     matches = re.compile(_glob_expression(key) + r"(/.*)?").fullmatch
@@ -137,22 +126,23 @@ def delete(address: str) -> None:
 
 
 def check_writable(address: str) -> None:
-    """Leaves a hidden empty object: a run needs no permission to delete."""
+    """Write a hidden empty object, which stays: a run needs no permission to delete."""
     bucket, key = _split(address)
     probe = f"{_prefix(key)}.write-check"
     with_retries("write into", address, lambda: client().put_object(Bucket=bucket, Key=probe, Body=b""))
 
 
 class _ObjectReader(io.RawIOBase):
-    """One version of one object as a seekable file: each read is a ranged request, an overwrite meanwhile an error.
+    """One version of an object as a seekable file. Each read is a request for a range.
 
-    The first request, which finds the object, brings its beginning along: most objects are no longer than that.
+    The first request, which finds the object, also fetches its first bytes. Reading an object that is overwritten
+    meanwhile raises StorageError.
     """
 
     def __init__(self, address: str) -> None:
         self._address = address
         self._bucket, self._key = _split(address)
-        self._size, self._etag, self._beginning = _found(address)
+        self._size, self._etag, self._first = _first_range(address)
         self._position = 0
 
     def readable(self) -> bool:
@@ -181,17 +171,17 @@ class _ObjectReader(io.RawIOBase):
         return len(data)
 
     def readall(self) -> bytes:
-        """In one request; the base class would make one for every 8 KiB."""
+        """Read the rest in one request; the base class would send one for every 8 KiB."""
         start, self._position = self._position, max(self._position, self._size)
         return self._fetch(start, self._size) if start < self._size else b""
 
     def _fetch(self, start: int, stop: int) -> bytes:
-        if start >= len(self._beginning):
-            return self._fetch_far(start, stop)
-        near = self._beginning[start:stop]
-        return near + (self._fetch_far(len(self._beginning), stop) if stop > len(self._beginning) else b"")
+        if start >= len(self._first):
+            return self._request(start, stop)
+        near = self._first[start:stop]
+        return near + (self._request(len(self._first), stop) if stop > len(self._first) else b"")
 
-    def _fetch_far(self, start: int, stop: int) -> bytes:
+    def _request(self, start: int, stop: int) -> bytes:
         wanted = {"Bucket": self._bucket, "Key": self._key, "Range": f"bytes={start}-{stop - 1}", "IfMatch": self._etag}
         return with_retries("read", self._address, lambda: bytes(client().get_object(**wanted)["Body"].read()))
 
@@ -206,7 +196,7 @@ def _prefix(key: str) -> str:
 
 
 def _head(address: str) -> Any:
-    """None where there is no such object."""
+    """Return the headers of an object, None where there is no such object."""
     bucket, key = _split(address)
 
     def ask() -> Any:
@@ -225,17 +215,17 @@ def _head(address: str) -> Any:
 def _existing(address: str) -> Any:
     head = _head(address) if _split(address)[1] else None
     if head is None:
-        raise _none_there(address)
+        raise _no_object(address)
     return head
 
 
-def _found(address: str) -> tuple[int, str, bytes]:
-    """An object's size, its version's tag, and how it begins."""
+def _first_range(address: str) -> tuple[int, str, bytes]:
+    """Return the size, the ETag and the first bytes of an object."""
     bucket, key = _split(address)
 
     def ask() -> tuple[int, str, bytes]:
         try:
-            got = client().get_object(Bucket=bucket, Key=key, Range=f"bytes=0-{_BEGINNING - 1}")
+            got = client().get_object(Bucket=bucket, Key=key, Range=f"bytes=0-{_FIRST_RANGE - 1}")
         except Exception as error:
             if is_empty(error):
                 return 0, "", b""
@@ -244,11 +234,11 @@ def _found(address: str) -> tuple[int, str, bytes]:
         return int(got.get("ContentRange", f"/{len(beginning)}").rpartition("/")[2]), str(got["ETag"]), beginning
 
     if not key:
-        raise _none_there(address)
+        raise _no_object(address)
     return with_retries("read", address, ask)
 
 
-def _none_there(address: str) -> StorageError:
+def _no_object(address: str) -> StorageError:
     return StorageError(f"cannot read {address}: there is no such object; check the bucket and the key")
 
 

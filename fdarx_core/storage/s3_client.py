@@ -1,4 +1,4 @@
-"""The S3 client of this process, the errors that S3 reports, and retries."""
+"""The S3 client of this process, its errors, and retries."""
 
 from __future__ import annotations
 
@@ -37,12 +37,12 @@ from fdarx_core.storage.retry import SERVER_STATE
 
 _COMMON: dict[str, Any] = {"connect_timeout": 10, "read_timeout": 60, "max_pool_connections": 32}
 _ONCE: dict[str, Any] = {"retries": {"mode": "standard", "total_max_attempts": 1}}
-"""`patiently` asks again, for as long as is right at the time; two that do so would multiply."""
+"""`with_retries` repeats requests; retries of the client would multiply with these."""
 
 
 @cache
 def client() -> Any:
-    """One a process; a server other than Amazon's is addressed by path and spared Amazon's newer checksums."""
+    """Return the client of this process. Other servers than Amazon's get addresses by path and no newer checksums."""
     made = boto3.session.Session().client("s3", config=Config(**_COMMON, **_ONCE))
     if re.search(r"\.amazonaws\.com(\.cn)?$", made.meta.endpoint_url):
         return made
@@ -60,7 +60,7 @@ _WRONG_SETTINGS = (SSLError, ProxyConnectionError)
 _PASSING_STATUS = {408, 425, 429, 500, 502, 503, 504}
 _PASSING_CODES = {"SlowDown", "RequestTimeout", "InternalError", "ServiceUnavailable", "OperationAborted", "BadDigest"}
 _EXPIRED = {"ExpiredToken", "ExpiredTokenException", "TokenRefreshRequired"}
-_OF_ONE_OBJECT = {"404", "NoSuchKey", "412", "PreconditionFailed", "403", "AccessDenied", "InvalidObjectState"}
+_ONE_OBJECT_CODES = {"404", "NoSuchKey", "412", "PreconditionFailed", "403", "AccessDenied", "InvalidObjectState"}
 
 _CREDENTIALS = "set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or AWS_PROFILE, to credentials of this server"
 _ENDPOINT = "check AWS_ENDPOINT_URL (or AWS_ENDPOINT_URL_S3) and the network"
@@ -88,19 +88,19 @@ _BY_CODE = {
 
 
 def is_transient(error: Exception) -> bool:
-    """Whether the same request may succeed a little later: throttling, a server's own faults, broken connections."""
+    """Return whether the request may succeed later: after throttling, server errors and broken connections."""
     if isinstance(error, ClientError):
         return _status(error) in _PASSING_STATUS or _code(error) in _PASSING_CODES
     return isinstance(error, _BROKEN) and not isinstance(error, _WRONG_SETTINGS)
 
 
 def is_expired(error: Exception) -> bool:
-    """Whether newer credentials, if there are any, would do."""
+    """Return whether the credentials have expired."""
     return isinstance(error, ClientError) and _code(error) in _EXPIRED
 
 
 def requested_wait(error: Exception) -> float:
-    """Seconds that the server asks to be left alone for; 0 where it does not say."""
+    """Return the seconds that the server asks to wait, 0 by default."""
     try:
         return float(_headers(error).get("retry-after", 0))
     except ValueError:
@@ -112,7 +112,7 @@ def is_missing(error: Exception) -> bool:
 
 
 def is_empty(error: Exception) -> bool:
-    """An object without a byte has no range of them."""
+    """Return whether the object is empty, so that no range can be read."""
     return isinstance(error, ClientError) and _code(error) in ("416", "InvalidRange")
 
 
@@ -121,17 +121,17 @@ def upload_is_gone(error: BaseException | None) -> bool:
 
 
 def needs_get(error: Exception) -> bool:
-    """A HEAD that is refused says nothing but its status; the same as a GET says why."""
+    """Return whether only a GET tells the reason: the reply to a refused HEAD has a status alone."""
     return isinstance(error, ClientError) and _code(error) in ("400", "403")
 
 
-def storage_error(what: str, error: Exception, seconds: float = 0.0) -> StorageError:
-    """What to raise where WHAT can't be done: "read s3://…". `seconds`: for how long it was tried in vain."""
-    told = f"cannot {what}: {_explanation(error)}"
+def storage_error(action: str, error: Exception, seconds: float = 0.0) -> StorageError:
+    """Return the error to raise for a failed action, such as "read s3://…", after `seconds` of retries."""
+    message = f"cannot {action}: {_explanation(error)}"
     if seconds >= 1:
-        told = f"{told}; tried for {seconds:.0f} s, {_GO_ON}"
-    of_one = isinstance(error, ClientError) and _code(error) in _OF_ONE_OBJECT
-    return StorageError(told) if of_one else Unreachable(told)
+        message = f"{message}; tried for {seconds:.0f} s, {_GO_ON}"
+    of_one_object = isinstance(error, ClientError) and _code(error) in _ONE_OBJECT_CODES
+    return StorageError(message) if of_one_object else Unreachable(message)
 
 
 def _explanation(error: Exception) -> str:
@@ -175,37 +175,46 @@ _SHORTEST_S, _LONGEST_S = 0.1, 4.0
 T = TypeVar("T")
 
 
-def with_retries(doing: str, address: str, request: Callable[[], T]) -> T:
-    """What the request gives, repeated while it fails for now. Raises StorageError: `cannot DOING ADDRESS: …`."""
+def with_retries(action: str, address: str, request: Callable[[], T]) -> T:
+    """Return the result of a request, repeated after transient failures.
+
+    Args:
+        action: for the error message: "cannot ACTION ADDRESS: …".
+        address: the same.
+        request: the request.
+
+    Raises:
+        StorageError: the request failed for good, or the retries are used up.
+    """
     began, attempt, renewed = time.monotonic(), 0, False
     while True:
         try:
-            given = request()
+            result = request()
         except REPORTED as error:
-            if is_expired(error) and not renewed:  # whoever refreshes them may have done so since the client was made
+            if is_expired(error) and not renewed:  # they may have been renewed since the client was made
                 client.cache_clear()
                 renewed = True
                 continue
             attempt += 1
-            _wait_after(error, began, attempt, f"{doing} {address}")
+            _wait_after(error, began, attempt, f"{action} {address}")
         else:
-            SERVER_STATE.heard()
-            return given
+            SERVER_STATE.answered()
+            return result
 
 
-def _wait_after(error: Exception, began: float, attempt: int, what: str) -> None:
-    """Returns when the next try is due. Raises where none is."""
+def _wait_after(error: Exception, began: float, attempt: int, action: str) -> None:
+    """Return when the next attempt is due. Raises StorageError where there is no further attempt."""
     if not is_transient(error):
         SERVER_STATE.reached = SERVER_STATE.reached or isinstance(error, ClientError)
-        raise storage_error(what, error) from error
+        raise storage_error(action, error) from error
     SERVER_STATE.failed(began)
     left = SERVER_STATE.left(began)
     if left <= 0:
         tried = time.monotonic() - began if SERVER_STATE.reached else 0.0
-        raise storage_error(what, error, tried) from error
+        raise storage_error(action, error, tried) from error
     time.sleep(min(left, max(_pause(attempt), requested_wait(error))))
 
 
 def _pause(attempt: int) -> float:
-    """Seconds, longer from time to time and never the same for all who were refused at once."""
+    """Return the seconds to wait: exponential backoff with jitter."""
     return min(_LONGEST_S, _SHORTEST_S * 2.0 ** min(attempt, 10)) * random.uniform(0.5, 1.0)

@@ -1,4 +1,4 @@
-"""The files that a user gives: files, folders, globs, archives and archives of archives, on a disk or on S3."""
+"""Input files: files, folders, globs, zips and zips in zips, on a disk or on S3."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ from fdarx_core.storage.errors import BadSource, MissingInput, StorageError, Unr
 from fdarx_core.storage.location import Location
 
 MAX_DOCUMENT = 64 * 2**20
-"""Bytes of one document or inner archive. The largest real labels have about 10 MB."""
+"""The most bytes of a document or inner archive. The largest real labels have about 10 MB."""
 
 MAX_RATIO = 200
 RATIO_FROM = 8 * 2**20
-"""A ratio above MAX_RATIO counts only beyond this many bytes: small files of blanks are harmless."""
+"""Bytes from which `MAX_RATIO`, the most unpacked bytes a packed byte, applies: small files of blanks are harmless."""
 
 MAX_INNER_MEMBERS = 10_000
 
@@ -36,7 +36,7 @@ _READABLE = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
 
 
 def read_file(location: str) -> bytes:
-    """All bytes of a file that is no archive. Raises Unreachable, as all here do, where the fault is not the file's."""
+    """Read a file that is no archive. Raises BadSource, and Unreachable where the whole server fails."""
     try:
         with Location(location).open_input() as stream:
             return _bounded(stream)
@@ -47,7 +47,7 @@ def read_file(location: str) -> bytes:
 
 
 def open_outer(location: str) -> zipfile.ZipFile:
-    """An archive on a disk or S3. It stays open for the members to come: a bulk release has 50,000 of them."""
+    """Open an archive on a disk or S3. It stays open for other members: a bulk release has 50,000. Raises BadSource."""
     try:
         return _opened(location, _stamp(location))
     except Unreachable:
@@ -57,7 +57,7 @@ def open_outer(location: str) -> zipfile.ZipFile:
 
 
 def open_inner(data: bytes) -> zipfile.ZipFile:
-    """An archive that is a member of another."""
+    """Open an archive that is a member of another. Raises BadSource."""
     count = data.count(_ENTRY_MARK)
     if count > MAX_INNER_MEMBERS:
         raise BadSource("too_many_members", f"about {count:,} members; at most {MAX_INNER_MEMBERS:,} are read")
@@ -65,9 +65,9 @@ def open_inner(data: bytes) -> zipfile.ZipFile:
 
 
 def wanted_members(archive: zipfile.ZipFile, wanted: Callable[[str], bool]) -> Iterator[tuple[str, BadSource | None]]:
-    """Names of the wanted members in order, each with what forbids reading it; "" stands for one that is not wanted.
+    """Yield the names of the wanted members in order, each with the error that forbids reading it, if any.
 
-    Folders are passed over.
+    For each other member, yield the name "". Folders are ignored.
     """
     members = [member for member in archive.infolist() if not member.is_dir()]
     copies = Counter(member.filename for member in members)
@@ -84,7 +84,7 @@ def wanted_members(archive: zipfile.ZipFile, wanted: Callable[[str], bool]) -> I
 
 
 def read_member(archive: zipfile.ZipFile, name: str) -> bytes:
-    """All bytes of one member. Its header's sizes are not trusted: reading ends where a bound is passed."""
+    """Read a member. Its header may state wrong sizes: reading stops at `MAX_DOCUMENT`. Raises BadSource."""
     try:
         member = archive.getinfo(name)
     except KeyError as error:
@@ -94,11 +94,11 @@ def read_member(archive: zipfile.ZipFile, name: str) -> bytes:
         with archive.open(member) as stream:
             return _bounded(stream, member.compress_size)
     except _BROKEN as error:
-        raise BadSource("damaged_member", _said(error)) from error
+        raise BadSource("damaged_member", _message(error)) from error
     except Unreachable:
         raise
     except (OSError, StorageError) as error:
-        _opened.cache_clear()  # the file may have been replaced: what comes next opens it anew
+        _opened.cache_clear()  # the file may have been replaced, so it is opened anew
         raise BadSource("unreadable", str(error)) from error
 
 
@@ -110,8 +110,10 @@ def _refuse_unreadable(member: zipfile.ZipInfo) -> None:
 
 
 def _bounded(stream: IO[bytes] | BinaryIO, compressed: int | None = None) -> bytes:
-    """`compressed` is a header's word; zipfile takes it as the most to read, so that it can hide a bomb from the ratio
-    only up to MAX_DOCUMENT."""
+    """Read a stream up to the bounds.
+
+    `compressed` is the size by the header. A wrong size hides a zip bomb from the ratio, but not from `MAX_DOCUMENT`.
+    """
     chunks: list[bytes] = []
     size = 0
     while chunk := stream.read(_CHUNK):
@@ -127,7 +129,7 @@ def _bounded(stream: IO[bytes] | BinaryIO, compressed: int | None = None) -> byt
 
 
 def _archive(stream: BinaryIO) -> zipfile.ZipFile:
-    """Closes the stream with the archive, which zipfile leaves to its caller."""
+    """Open an archive whose stream is closed with it; zipfile does not close streams of its caller."""
     try:
         archive = _directory(stream)
     except BaseException:
@@ -145,12 +147,12 @@ def _directory(stream: BinaryIO) -> zipfile.ZipFile:
         return zipfile.ZipFile(stream)
     except _BROKEN as error:
         reason = "damaged_archive" if start.startswith(b"PK") else "not_a_zip"
-        raise BadSource(reason, _said(error)) from error
+        raise BadSource(reason, _message(error)) from error
 
 
 @lru_cache(maxsize=8)
 def _opened(location: str, stamp: tuple[int, ...]) -> zipfile.ZipFile:
-    """Threads share an archive (zipfile locks its reads); two that open it at once do so twice, and one is dropped."""
+    """Return a cached archive. Threads share it, since zipfile locks its reads."""
     return _archive(Location(location).open_input())
 
 
@@ -158,7 +160,7 @@ os.register_at_fork(after_in_child=_opened.cache_clear)
 
 
 def _stamp(location: str) -> tuple[int, ...]:
-    """Changes when a local file is replaced. On S3 the open archive itself notices."""
+    """Return a key that changes when a local file is replaced. On S3, reading a replaced file fails."""
     if Location(location).is_remote:
         return ()
     status = Path(location).stat()
@@ -170,15 +172,15 @@ def _is_unsafe(name: str) -> bool:
     return not parts[0] or ".." in parts or bool(re.match(r"[A-Za-z]:", name)) or "\0" in name
 
 
-def _said(error: BaseException) -> str:
+def _message(error: BaseException) -> str:
     return " ".join(str(error).split()) or type(error).__name__
 
 
 @dataclass(frozen=True, slots=True)
 class FileFilter:
-    """Which files of folders, globs and archives are taken: those that end so, in any case, and zips.
+    """The files to take from folders, globs and archives: those with the endings, in any case, and zips.
 
-    Without `endings`, all are. Hidden files never are. `plural` names them to the user: "XML files".
+    Without `endings`, all files are taken. Hidden files never are. `plural` is for messages: "XML files".
     """
 
     plural: str
@@ -191,9 +193,9 @@ class FileFilter:
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """The address of one document, or of one inner archive of documents.
+    """The address of a document, or of an inner archive of documents.
 
-    `location` is a path or `s3://` address; `members` leads on through archives: ("prescription/a.zip", "a.xml").
+    `location` is a path or `s3://` address; `members` is the path through archives: ("prescription/a.zip", "a.xml").
     """
 
     location: str
@@ -201,13 +203,13 @@ class Source:
 
     @property
     def name(self) -> str:
-        """`dm.zip!prescription/a.zip!a.xml`"""
+        """The address as one text: `dm.zip!prescription/a.zip!a.xml`."""
         return "!".join((self.location, *self.members))
 
 
 @dataclass(slots=True)
 class Inputs:
-    """What was found: sources by name, what can't be read, and how many files of other kinds were passed over."""
+    """The sources sorted by name, the unreadable ones, and the number of files of other kinds, which are ignored."""
 
     sources: list[Source] = field(default_factory=list)
     rejects: list[Reject] = field(default_factory=list)
@@ -215,16 +217,22 @@ class Inputs:
 
 
 def find_sources(paths: Sequence[str], wanted: FileFilter) -> Inputs:
-    """The sources under any mix of files, folders, globs and zips, each once, in an order that is not the input's.
+    """Find the sources in files, folders, globs and zips, each once, sorted by name.
 
-    A file named outright is always taken; of folders, globs and archives, only what is wanted. Reads no more than
-    the directories of outermost zips: an inner zip is one source, which `read_source` opens. Raises `MissingInput`
-    for a path that does not exist or a glob that matches nothing, `StorageError` where a place can't be reached.
+    Only the directories of outermost zips are read: an inner zip is one source, which `read_source` opens.
+
+    Args:
+        paths: a file is always taken; from folders, globs and archives, only wanted files are.
+        wanted: the wanted files.
+
+    Raises:
+        MissingInput: a path does not exist, or a glob matches nothing.
+        StorageError: a place cannot be reached.
     """
     found = Inputs()
-    named = [(file, outright) for path in paths for file, outright in _files(path, wanted)]
-    for file, outright in _distinct(named):
-        if outright or wanted.takes(file.name):
+    files = [file for path in paths for file in _files(path, wanted)]
+    for file, is_named in _distinct(files):
+        if is_named or wanted.takes(file.name):
             _take(file, wanted, found)
         else:
             found.ignored += 1
@@ -234,10 +242,9 @@ def find_sources(paths: Sequence[str], wanted: FileFilter) -> Inputs:
 
 
 def read_source(source: Source, wanted: FileFilter) -> Iterator[tuple[Source, bytes] | Reject]:
-    """The documents under a source, each with its own address: one, or as many as an inner zip has.
+    """Yield the documents of a source, each with its own address: one, or all of an inner zip.
 
-    What can't be read comes as a `Reject`; no content makes this raise. Raises Unreachable where the fault is not the
-    file's.
+    For unreadable content, yield a Reject. Raises Unreachable where the whole server fails.
     """
     try:
         if source.members and _is_zip(source.members[-1]):
@@ -249,7 +256,7 @@ def read_source(source: Source, wanted: FileFilter) -> Iterator[tuple[Source, by
 
 
 def read_document(source: Source) -> bytes:
-    """The bytes of one document, by an address that `read_source` gave. Raises `BadSource`."""
+    """Read a document at an address that `read_source` yielded. Raises BadSource."""
     if not source.members:
         return read_file(source.location)
     archive = open_outer(source.location)
@@ -259,7 +266,7 @@ def read_document(source: Source) -> bytes:
 
 
 def _files(path: str, wanted: FileFilter) -> Iterator[tuple[Location, bool]]:
-    """The files that an argument stands for, each with whether it was named outright."""
+    """Yield the files of an argument, each with whether the argument names it itself."""
     here = Location(path)
     if here.is_dir():
         yield from ((file, False) for file in here.list(recursive=True))
@@ -280,11 +287,11 @@ def _matches(pattern: str) -> Iterator[tuple[Location, bool]]:
 
 
 def _distinct(files: list[tuple[Location, bool]]) -> list[tuple[Location, bool]]:
-    """Each file once, under the least of the names it was given, named outright if it ever was."""
+    """Return each file once, under the first of its names in order, and whether any argument names it itself."""
     kept: dict[str, tuple[Location, bool]] = {}
-    for file, outright in sorted(files, reverse=True):
+    for file, is_named in sorted(files, reverse=True):
         place = str(file) if file.is_remote else str(Path(file.address).resolve())
-        kept[place] = (file, outright or kept.get(place, (file, False))[1])
+        kept[place] = (file, is_named or kept.get(place, (file, False))[1])
     return list(kept.values())
 
 
@@ -355,6 +362,6 @@ def _is_zip(name: str) -> bool:
 
 
 def as_reject(source: Source, bad: BadSource, *, at: str = "") -> Reject:
-    """What could not be read, by its address; `at` is put after it: the place within the document."""
+    """Return the Reject of an unreadable source. `at` is the position in the document."""
     name = f"{source.name}{at}".encode("utf-8", "backslashreplace").decode()
     return Reject(id=name, stage="read", reason=bad.reason, detail=bad.detail, source=name)

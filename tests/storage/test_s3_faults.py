@@ -39,7 +39,7 @@ def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LoopbackS3]:
 def server(running: LoopbackS3) -> Iterator[LoopbackS3]:
     """One that this process has used before."""
     running.objects, running.uploads, running.calls = {}, {}, []
-    retry.SERVER_STATE.heard()
+    retry.SERVER_STATE.answered()
     yield running
     running.faults = lambda call: None
     retry.SERVER_STATE.reached, retry.SERVER_STATE.silent_since = False, None
@@ -104,7 +104,7 @@ def test_one_request_is_not_tried_for_ever_while_others_succeed(
     monkeypatch.setattr(retry, "RETRY_TIMEOUT_S", 1.5)
 
     def fails(call: Call) -> Fault | None:
-        retry.SERVER_STATE.heard()  # as another thread's requests would have it
+        retry.SERVER_STATE.answered()  # as another thread's requests would have it
         return FAULTS["throttled"]
 
     server.faults = fails
