@@ -90,9 +90,9 @@ def test_a_name_on_the_hub(model: Path, tmp_path: Path) -> None:
     (kept / "refs" / "main").write_text(commit)
     code = (
         "from fdarx_core.verify.cross_encoder import CrossEncoder; "
-        "from fdarx_core.verify.engine import TrainingPair; "
+        "from fdarx_core.verify.engine import TextPair; "
         "entailment = CrossEncoder('acme/tiny-nli', device='cpu'); "
-        "print(entailment.name, entailment.judge([TrainingPair('Take one.', 'Take one.')])[0].end)"
+        "print(entailment.name, entailment.judge([TextPair('Take one.', 'Take one.')])[0].end)"
     )
     environment = {**os.environ, "HF_HUB_CACHE": str(tmp_path / "hub"), "HF_HUB_OFFLINE": "1"}
     line = [sys.executable, "-c", code]
