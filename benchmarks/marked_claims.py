@@ -18,12 +18,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from fdarx_core.baseline.entailment import RuleEngine
-from fdarx_core.factuality.scores import CONTRADICTED, SUPPORTED, THRESHOLD, UNSCORED, UNSUPPORTED
+from fdarx_core.factuality.scores import CONTRADICTED, SUPPORTED, UNSCORED, UNSUPPORTED
 from fdarx_core.labels import find_sources, parse_document, read_source
 from fdarx_core.records import Label, Passage, Reject
-from fdarx_core.verify.cross_encoder import CrossEncoder
-from fdarx_core.verify.engine import Inference, Judgement, TextPair, VerificationEngine
+from fdarx_core.verify import THRESHOLD, open_engine
+from fdarx_core.verify.engine import Inference, Judgement, TextPair
 
 MARKED = Path(__file__).parent.parent / "tests" / "factuality" / "marked_claims.jsonl"
 RELEASE = "spl/dm_spl_release_human_rx.zip"
@@ -99,7 +98,7 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--threshold", type=float, default=THRESHOLD)
     parser.add_argument("--show", action="store_true", help="the claims told wrongly, with what was seen")
     chosen = parser.parse_args(arguments)
-    engine: VerificationEngine = CrossEncoder(chosen.entailment) if chosen.entailment else RuleEngine()
+    engine = open_engine(chosen.entailment or "rules")
     claims = marked_claims(Path(os.environ.get("FDARX_DATA", "../shared/data")) / RELEASE)
     judged = engine.judge([one.pair for one in claims])
     verdicts = [verdict(one, chosen.threshold) for one in judged]

@@ -22,14 +22,14 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.marked_claims import CLASSES, MARKED, RELEASE, labels_of, verdict
-from fdarx_core.baseline.entailment import RuleEngine
 from fdarx_core.baseline.sentences import split_sentences
+from fdarx_core.verify import open_engine
 from fdarx_core.verify.engine import TextPair
 
 LEAST = 3000
 FAR = 7
 """Rows from one to the other whose text stands in for what has nothing to do with it."""
-ENGINE = RuleEngine()
+ENGINE = open_engine("rules")
 
 
 def rows(path: Path) -> list[dict[str, Any]]:

@@ -129,9 +129,9 @@ class BuildConfig(AskingConfig):
 
     def judges(self) -> Sequence[Judge]:
         from fdarx_core.filters.criteria import judges_by, read_criteria
-        from fdarx_core.filters.judges import JUDGES
+        from fdarx_core.filters.judges import judges
 
-        return JUDGES if self.criteria is None else judges_by(read_criteria(self.criteria), self.criteria)
+        return judges() if self.criteria is None else judges_by(read_criteria(self.criteria), self.criteria)
 
     def keep_criteria(self, run: RunDirectory) -> None:
         """Copies the criteria that were given into the run, which names them by a digest alone."""

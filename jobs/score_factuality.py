@@ -17,7 +17,7 @@ from fdarx_core.factuality.evidence import EvidenceSource, EvidenceSpec, K, open
 from fdarx_core.factuality.evidence.entrez import PubMedSettings
 from fdarx_core.factuality.evidence.pubmed_search import YEARS
 from fdarx_core.factuality.figures import RESAMPLES
-from fdarx_core.factuality.scores import THRESHOLD, Weights
+from fdarx_core.factuality.scores import Weights
 from fdarx_core.llm import Baseline, ModelConfig, ModelsError
 from fdarx_core.pipeline.factuality import FactualityEvaluation
 from fdarx_core.pipeline.factuality_parts import CODE_VERSION
@@ -28,6 +28,7 @@ from fdarx_core.retrieval.models import ModelDirectories, ModelMissing
 from fdarx_core.storage import RunDirectory
 from fdarx_core.storage.benchmark_reader import open_build
 from fdarx_core.storage.checked_answers import AnswerSummary, CheckedAnswers, GoldStatements, open_answers, read_gold
+from fdarx_core.verify import THRESHOLD
 from fdarx_core.verify.nli_model import check_nli, name_of
 from jobs.options import PRESENTATION, MeasuringConfig, at_commas, load_all, unknown_model
 from jobs.session import carried_out, end_code, exit_code, is_done, print_json, session, versions

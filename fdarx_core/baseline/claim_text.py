@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from fdarx_core.baseline.grammar import PRONOUNS, core_of, frame_end, is_simple, number_of, plain, spoken
-from fdarx_core.evaluation.replies import declines
+from fdarx_core.baseline.refusals import declines
 
 _PASSAGE = r"\|{0,2}\s?PASSAGES?[\s_\\\-#:]{0,2}\d{1,6}\s?\|{0,2}"
 _NUMBERS = r"\d{1,3}(?:\.\d{1,2}){0,2}(?:\s*(?:[,;–-]|and|to)\s*\d{1,3}(?:\.\d{1,2}){0,2})*"

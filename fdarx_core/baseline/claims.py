@@ -19,8 +19,8 @@ from fdarx_core.baseline.claim_text import (
 )
 from fdarx_core.baseline.clauses import Clause, clauses_of
 from fdarx_core.baseline.grammar import asks, begins_question, commands, core_of, has_verb, is_said, is_simple
+from fdarx_core.baseline.refusals import declines
 from fdarx_core.baseline.sentences import sentence_spans
-from fdarx_core.evaluation.replies import declines
 from fdarx_core.records import CheckedAnswer, Claim, content_id
 
 

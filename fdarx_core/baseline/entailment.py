@@ -13,7 +13,6 @@ from fdarx_core.baseline.entailment_text import ParsedPassage, ParsedStatement, 
 from fdarx_core.baseline.numbers import Intervals, Quantity, extract_quantities
 from fdarx_core.baseline.polarity import NOT_KNOWN, contradicting_polarity, lacks_polarity, opposed, other_group
 from fdarx_core.baseline.stems import concept, concept_weight, concepts, weight_of_concept
-from fdarx_core.verify.engine import Inference, TextPair
 
 _SPAN = re.compile(
     r"(?<![\d.])(\d+(?:\.\d+)?)[^\d.;|]{0,12}?(?:-|\bto\b|\band\b|\bthrough\b)\s*(\d+(?:\.\d+)?)(?![\d.]*\d)"
@@ -320,7 +319,8 @@ def _lacks(said: ParsedStatement, one: ParsedStatement, missing: tuple[str, ...]
     return lacks_polarity(said.polarity, one.polarity)
 
 
-NAME = "baseline"
+Entailment: TypeAlias = tuple[float, float, float, int, int, str]
+"""Probabilities of entailment, neutral and contradiction, start and end of the part of the text, and the reason."""
 ENTAILMENT = ((0.0, 0.02), (0.4, 0.1), (0.7, 0.7), (1.0, 0.96))
 """Probability of entailment by the share of a claim that one statement holds: straight lines between these points."""
 CONTRADICTION = ((0.0, 0.02), (0.35, 0.1), (0.64, 0.7), (1.0, 0.95))
@@ -338,24 +338,17 @@ LEFT = 0.1
 _BEGINS, _ENDS = re.compile(r"(?:^|[.!?\n])\s*\Z"), re.compile(r"\s*(?:\n|\Z)")
 
 
-class RuleEngine:
-    """Compares words, numbers with units, populations and polarity of a claim with each statement of a passage."""
+def entail(text: str, statement: str, drug: str = "") -> Entailment:
+    """Compare words, numbers with units, populations and polarity of a statement with each statement of a text.
 
-    @property
-    def name(self) -> str:
-        return NAME
-
-    def judge(self, pairs: Sequence[TextPair]) -> list[Inference]:
-        return [_judged(pair) for pair in pairs]
-
-
-def _judged(pair: TextPair) -> Inference:
-    if (at := _verbatim(pair)) >= 0:
-        return _inference(ENTAILMENT[-1][1], 0.0, at, at + len(pair.hypothesis.strip()), "letter for letter")
-    held = passage(pair.premise, pair.drug)
-    said = claim(pair.hypothesis, pair.drug)
+    `drug` is the name of the drug that both speak of, "" where they may speak of different things.
+    """
+    if (at := _verbatim(text, statement)) >= 0:
+        return _inference(ENTAILMENT[-1][1], 0.0, at, at + len(statement.strip()), "letter for letter")
+    held = passage(text, drug)
+    said = claim(statement, drug)
     found = compared(said, held)
-    if not pair.drug and (elsewhere := _of_something_else(pair.hypothesis, said, held)):
+    if not drug and (elsewhere := _of_something_else(statement, said, held)):
         found = [replace(one, disagrees="", lacks=elsewhere) for one in found]
     return _verdict(found, held)
 
@@ -373,17 +366,17 @@ def _of_something_else(text: str, said: ParsedStatement, held: ParsedPassage) ->
     return "" if spoken_of or not lacking else f"{', '.join(sorted(lacking))}: not spoken of there"
 
 
-def _verbatim(pair: TextPair) -> int:
-    """Where the claim stands in the passage as whole sentences, -1 for nowhere."""
-    wanted, at = pair.hypothesis.strip(), -1
-    while wanted and (at := pair.premise.find(wanted, at + 1)) >= 0:
+def _verbatim(text: str, statement: str) -> int:
+    """Return where the statement stands in the text as whole sentences, -1 for nowhere."""
+    wanted, at = statement.strip(), -1
+    while wanted and (at := text.find(wanted, at + 1)) >= 0:
         end = at + len(wanted)
-        if _BEGINS.search(pair.premise, 0, at) and (wanted[-1] in ".!?" or _ENDS.match(pair.premise, end)):
+        if _BEGINS.search(text, 0, at) and (wanted[-1] in ".!?" or _ENDS.match(text, end)):
             return at
     return -1
 
 
-def _verdict(found: Sequence[StatementMatch], held: ParsedPassage) -> Inference:
+def _verdict(found: Sequence[StatementMatch], held: ParsedPassage) -> Entailment:
     if not found:
         return _inference(ENTAILMENT[0][1], CONTRADICTION[0][1], 0, len(held.text), "none of its words is there")
     holding = max((one for one in found if not one.disagrees), key=_worth, default=None)
@@ -422,5 +415,5 @@ def _at(line: Sequence[tuple[float, float]], share: float) -> float:
     return line[-1][1]
 
 
-def _inference(entailment: float, contradiction: float, start: int, end: int, reason: str) -> Inference:
-    return Inference(entailment, 1 - entailment - contradiction, contradiction, start, end, reason)
+def _inference(entailment: float, contradiction: float, start: int, end: int, reason: str) -> Entailment:
+    return entailment, 1 - entailment - contradiction, contradiction, start, end, reason

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
-from typing import Any, Literal
+from typing import Literal
 
 from fdarx_core.baseline.numbers import DOSE_UNITS, Intervals, Quantity, extract_intervals, extract_quantities
 from fdarx_core.baseline.polarity import (
@@ -191,10 +191,13 @@ def _sides(text: str, asked_what_is_forbidden: bool) -> StemPolarity:
     return stem_polarity(text, asked_what_is_forbidden=asked_what_is_forbidden)
 
 
-def grade(slots: Mapping[str, Any]) -> tuple[Outcome, str, str]:
-    """The grade with its fixed name ("" for correct) and what is missing or wrong."""
-    drug = normalize(str(slots["drug"])).strip()
-    question, gold, said = (graded_text(str(slots[name]), drug) for name in ("question", "gold", "predicted"))
+def grade(drug: str, question: str, gold: str, predicted: str) -> tuple[Outcome, str, str]:
+    """Return the grade of a predicted answer by the reference answer, the fault ("" for correct), and its detail."""
+    texts = (graded_text(text, normalize(drug).strip()) for text in (question, gold, predicted))
+    return _grade(*texts)
+
+
+def _grade(question: GradedText, gold: GradedText, said: GradedText) -> tuple[Outcome, str, str]:
     for name, check in _CHECKS:
         if detail := check(question, gold, said):
             attempt = _abstention(question, gold, said)

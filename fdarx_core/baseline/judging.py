@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
+from itertools import pairwise
 from typing import Any, Final, Literal
 
 from fdarx_core.baseline.numbers import number_strings
@@ -126,38 +128,52 @@ LEAST_COVERED = 0.6
 """Share of an answer's terms, by weight, that must stand in what it rests on; its numbers must all stand there."""
 SAID = 0.6
 """Share of a sentence's terms that one sentence of a passage must hold to say the same."""
+LEAST_NEW = 0.5
+"""Share of a statement's terms which the question lacks that must stand in one or two sentences."""
 OWN_PART = 2
 """Weight of the terms that a passage alone contributes, from which it is needed."""
 
 
-def factual_support(slots: Mapping[str, Any]) -> tuple[bool, str]:
-    """Whether the passages, under their headings, hold the answer, and the sentences that do."""
-    answer, text = terms(str(slots["answer"])), passages_text(slots)
-    evidence = join_quotes(best_sentences(answer, text))
-    return (
-        (True, evidence) if evidence and covered(answer, terms(f"{passage_headings(slots)}\n{text}")) else (False, "")
-    )
+def support(answer: str, text: str, heading: str) -> str:
+    """Return the sentences of a text that hold the answer, "" where text and heading do not hold enough of it."""
+    wanted = terms(answer)
+    return join_quotes(best_sentences(wanted, text)) if covered(wanted, terms(f"{heading}\n{text}")) else ""
 
 
-def multihop_support(slots: Mapping[str, Any]) -> tuple[str, str, bool]:
-    """The sentences of each passage that hold a part of the answer, "" for none, and whether both are needed."""
-    said, a, b = str(slots["answer"]), str(slots["context_a"]), str(slots["context_b"])
-    answer = terms(said)
-    in_a, in_b = answer & terms(a), answer & terms(b)
-    held = in_a | in_b
-    if not covered(answer, held) and not covered(answer, held | _computed(answer, held)):
-        return "", "", False
-    evidence_a = join_quotes(_stated(said, a, b) or best_sentences(in_a - in_b or in_a, a))
-    evidence_b = join_quotes(_stated(said, b, a) or best_sentences(in_b - in_a or in_b, b))
-    return evidence_a, evidence_b, both_needed(said, a, b)
+def joint_support(answer: str, text: str, beside: str) -> str:
+    """Return the sentences of a text that hold a part of the answer, "" where both texts do not hold enough of it."""
+    wanted = terms(answer)
+    here, there = wanted & terms(text), wanted & terms(beside)
+    held = here | there
+    if not covered(wanted, held) and not covered(wanted, held | _computed(wanted, held)):
+        return ""
+    return join_quotes(_stated(answer, text, beside) or best_sentences(here - there or here, text))
 
 
-def contradicting_span(slots: Mapping[str, Any]) -> str:
-    """The first sentence shown that names the entity, "" for none: rules know no synonyms."""
-    entity = str(slots["entity"])
-    return next(
-        (sentence for sentence in split_sentences(passages_text(slots)) if contains_entity(entity, sentence)), ""
-    )
+def support_beyond_question(statement: str, text: str, question: str) -> str:
+    """Return the first one or two sentences of a text that hold the statement, "" where none do.
+
+    They must also hold half of what the question does not say: repeating the question is no answer.
+    """
+    wanted = terms(statement)
+    new = wanted - terms(question)
+    for shown, held in _sentences_and_pairs(text):
+        if wanted and covered(wanted, held) and term_weight(new & held) >= LEAST_NEW * term_weight(new):
+            return shown
+    return ""
+
+
+@lru_cache(maxsize=256)
+def _sentences_and_pairs(text: str) -> tuple[tuple[str, frozenset[str]], ...]:
+    """Return each sentence, then each pair of neighbours, with its terms."""
+    found = sentence_terms(text)
+    pairs = [(f"{one} {other}", first | second) for (one, first), (other, second) in pairwise(found)]
+    return (*found, *pairs)
+
+
+def sentence_naming(entity: str, text: str) -> str:
+    """Return the first sentence that names the entity, "" for none: rules know no synonyms."""
+    return next((sentence for sentence in split_sentences(text) if contains_entity(entity, sentence)), "")
 
 
 def covered(answer: frozenset[str], held: frozenset[str]) -> bool:

@@ -52,11 +52,13 @@ _ASKS_WHAT_IS_FORBIDDEN = re.compile(
 )
 
 
+@lru_cache(maxsize=4096)
 def compared(text: str) -> str:
     """A text as it is held against what labels forbid: plain, and one name for what has several."""
     return canonical_names(normalize(text))
 
 
+@lru_cache(maxsize=4096)
 def permits(said: str) -> bool:
     """Whether a plain sentence recommends or permits a use; one that also warns or limits does not."""
     said = _HARMLESS.sub(" harmless ", said)

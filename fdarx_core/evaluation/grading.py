@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Literal
 
-from fdarx_core.baseline.grading import grade
 from fdarx_core.llm import Reply, Task, Unparsable
 from fdarx_core.records import Grade, Prediction, QuestionAnswer, Response
+from fdarx_core.verify import TextPair, verify
 
 FAULTS = frozenset(
     {
@@ -36,9 +36,12 @@ class GradeReply(Reply):
 
 
 def baseline_grade(slots: Mapping[str, Any]) -> GradeReply:
-    """The baseline's answer."""
-    outcome, fault, detail = grade(slots)
-    return GradeReply(reason=f"{fault}: {detail}" if fault else detail, grade=outcome)
+    """Return the baseline's grade, by whether the reference answer bears the predicted one out."""
+    drug, question, gold, predicted = (str(slots[name]) for name in ("drug", "question", "gold", "predicted"))
+    [found] = verify([TextPair(gold, predicted, drug, question)], "rules:grading")
+    if found.verdict == "supported":
+        return GradeReply(reason=found.reason, grade="CORRECT")
+    return GradeReply(reason=found.reason, grade="NOT_ATTEMPTED" if found.verdict == "undecided" else "INCORRECT")
 
 
 GRADE_ANSWER = Task.load("grade_answer", GradeReply, baseline_grade)

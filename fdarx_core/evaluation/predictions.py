@@ -39,7 +39,7 @@ EVALUATION_TASKS: dict[str, Task[Any]] = {
 }
 """All tasks of an evaluation, by name."""
 
-EVALUATION_RULES_VERSION = source_digest("fdarx_core.baseline")
+EVALUATION_RULES_VERSION = source_digest("fdarx_core.baseline", "fdarx_core.verify")
 """The state of the baseline's rules: `Baseline(EVALUATION_TASKS, EVALUATION_RULES_VERSION)`."""
 
 

@@ -87,7 +87,6 @@ FACTUALITY_TASKS: dict[str, Task[Any]] = {task.name: task for task in (EXTRACT_C
 FACTUALITY_RULES_VERSION = source_digest(
     "fdarx_core.baseline",
     "fdarx_core.verify",
-    "fdarx_core.evaluation.replies",
 )
 """The state of the baseline's rules: `Baseline(FACTUALITY_TASKS, FACTUALITY_RULES_VERSION)`."""
 

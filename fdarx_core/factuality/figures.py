@@ -19,8 +19,9 @@ import pyarrow as pa
 from fdarx_core.evaluation.bootstrap import Estimate, MetricSlice, contrast, estimate
 from fdarx_core.evaluation.metrics import Mask, Metric, ScoreColumns, mean_components, ratio
 from fdarx_core.factuality.evidence.sources import K
-from fdarx_core.factuality.scores import THRESHOLD, WEIGHTS, Weights
+from fdarx_core.factuality.scores import WEIGHTS, Weights
 from fdarx_core.records import FactualityFigure, FactualityScore, PairVerdict, SafetyFlag, to_table
+from fdarx_core.verify import THRESHOLD
 
 
 @dataclass(slots=True)

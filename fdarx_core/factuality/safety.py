@@ -18,7 +18,6 @@ from fdarx_core.baseline.safety_advice import (
     asks_what_is_forbidden,
     compared,
     names_pattern,
-    permits,
     says_yes,
     warns,
 )
@@ -28,6 +27,8 @@ from fdarx_core.baseline.tokens import normalize, normalize_words
 from fdarx_core.factuality.drug_names import DrugNameIndex
 from fdarx_core.records import CheckedAnswer, Contraindication, Label, Passage, SafetyFlag, content_id
 from fdarx_core.storage import Location, read_records, write_records
+from fdarx_core.verify import TextPair, verify
+from fdarx_core.verify.rules import recommendation_engine
 
 _FORM = re.compile(r"\b(?:tablets?|capsules?|injection|suspension|solution|usp|extended-release|delayed-release)\b,?")
 
@@ -225,7 +226,7 @@ class SafetyFlagger:
         self._labels = {set_id: label for set_id, (label, _) in kept.items()}
         self._amounts = {set_id: LabelAmounts(passages) for set_id, (_, passages) in kept.items()}
         self._rows = {set_id: contraindications_of(*pair) for set_id, pair in kept.items()}
-        self._mentions: dict[str, SubjectMatcher] = {}
+        self._subjects: dict[str, SubjectMatcher] = {}
         self.drugs = DrugNameIndex(self._labels.values(), synonyms)
 
     @property
@@ -280,7 +281,7 @@ class SafetyFlagger:
         question = compared(answer.question)
         if asks_what_is_forbidden(question):
             return
-        told = [(start, end, compared(answer.answer[start:end])) for start, end in sentence_spans(answer.answer)]
+        told = [(start, end, answer.answer[start:end]) for start, end in sentence_spans(answer.answer)]
         for row in (row for set_id in set_ids for row in self._rows[set_id]):
             if place := self._place(row, question, told, own):
                 raised.setdefault((_KIND[row.kind], *place), []).append(row)
@@ -293,14 +294,15 @@ class SafetyFlagger:
         self, row: Contraindication, question: str, told: Sequence[tuple[int, int, str]], own: re.Pattern[str]
     ) -> tuple[int, int] | None:
         """The first sentence that recommends the drug for what the row forbids, the question's subject included."""
-        mention = self._mention(row)
-        for start, end, said in told:
-            if permits(said) and mention.stands_in(said) and self._is_about(row, said, own):
+        subject = self._subject(row)
+        verdicts = verify([TextPair(text, row.subject) for _, _, text in told], recommendation_engine(subject))
+        for (start, end, text), verdict in zip(told, verdicts, strict=True):
+            if verdict.verdict == "supported" and self._is_about(row, compared(text), own):
                 return start, end
-        asked = mention.stands_in(question) and (row.kind != "drug" or not _APART.search(question))
-        if asked and says_yes(question, told[0][2]) and not any(warns(said) for _, _, said in told[1:]):
-            return told[0][:2]
-        return None
+        if not subject.stands_in(question) or (row.kind == "drug" and _APART.search(question)):
+            return None
+        first, *others = (compared(text) for _, _, text in told)
+        return told[0][:2] if says_yes(question, first) and not any(map(warns, others)) else None
 
     def _is_about(self, row: Contraindication, said: str, own: re.Pattern[str]) -> bool:
         """Whether a sentence speaks of the drug itself, and of two together where the row forbids another."""
@@ -313,10 +315,10 @@ class SafetyFlagger:
         others = [name for name in self.drugs.names_in(said) if not own.search(name)]
         return row.kind != "drug" and not others and bool(_REFERS.search(said)) and not _BY_ANOTHER.search(said)
 
-    def _mention(self, row: Contraindication) -> SubjectMatcher:
-        if row.id not in self._mentions:
-            self._mentions[row.id] = SubjectMatcher(row.kind, row.subject, row.names, self._names([row.set_id]))
-        return self._mentions[row.id]
+    def _subject(self, row: Contraindication) -> SubjectMatcher:
+        if row.id not in self._subjects:
+            self._subjects[row.id] = SubjectMatcher(row.kind, row.subject, row.names, self._names([row.set_id]))
+        return self._subjects[row.id]
 
     def _names(self, set_ids: Sequence[str]) -> tuple[str, ...]:
         labels = [self._labels[set_id] for set_id in set_ids]

@@ -13,10 +13,8 @@ from numpy.typing import NDArray
 from fdarx_core.evaluation.overlap import bleu_4, rouge
 from fdarx_core.factuality.evidence.sources import K
 from fdarx_core.records import CheckedAnswer, Claim, ClaimVerdict, FactualityScore, PairVerdict, SafetyFlag
-from fdarx_core.verify.engine import Inference, TextPair
+from fdarx_core.verify.engine import THRESHOLD, Inference, TextPair
 
-THRESHOLD = 0.7
-"""Probability from which a passage supports or contradicts a claim. Source: FAS §3.2, Table 5."""
 SUPPORTED, CONTRADICTED, UNSUPPORTED, UNSCORED = "supported", "contradicted", "unsupported", "unscored"
 NO_EVIDENCE = "no_evidence"
 NOT_JUDGED = "not_judged"

@@ -2,36 +2,32 @@
 
 from __future__ import annotations
 
+import re
+import unicodedata
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache, lru_cache
 from typing import Any
 
 from fdarx_core.filters import tasks
-from fdarx_core.filters.decision import Decision, Quote
-from fdarx_core.filters.quotes import is_quoted
 from fdarx_core.filters.shown import factual_slots, multihop_slots, refusal_slots, relevance_slots
-from fdarx_core.filters.tasks import (
-    JUDGE_RULES_VERSION,
-    JUDGE_TASKS,
-    judge_quality_factual,
-    judge_quality_multihop,
-    judge_relevance,
-    judge_support_factual,
-    judge_support_multihop,
-    judge_support_refusal,
-)
+from fdarx_core.filters.tasks import Decision
 from fdarx_core.llm import Task, Unparsable
 from fdarx_core.plugins import load_plugins
 from fdarx_core.records import Label, Passage, QuestionAnswer, Response, Verdict
 
-__all__ = ["JUDGES", "JUDGE_RULES_VERSION", "JUDGE_TASKS", "Judge", "Judging"]
-
 Slots = Callable[[QuestionAnswer, Label, Sequence[Passage]], dict[str, Any]]
+
+_INVISIBLE = re.compile(r"[®™©℠\u00ad\u200b-\u200d\u2060\ufeff]")
+_DASH = re.compile(r"[\u2010-\u2015\u2212]")
+_LEFT_OUT = re.compile(r"\[\s*(?:…|\.{3,})\s*\]|…|\.{3,}")
+# A dash counts before a number only, as a minus sign; other punctuation says nothing that words and numbers do not.
+_PIECE = re.compile(r"(?<![\w.])\.\d+|\d+(?:[.,]\d+)*|[^\W\d_]+|[%<>≤≥=±+/]|(?<![^\s(])-(?=\d)")
 
 
 @dataclass(frozen=True, slots=True)
 class Judging:
-    """How one type of question is judged: the task, what it is shown, and what its reply decides."""
+    """How one type of question is judged: the task, the function that fills its slots, and the one that decides."""
 
     task: Task[Any]
     slots: Slots
@@ -40,84 +36,98 @@ class Judging:
 
 @dataclass(frozen=True, slots=True)
 class Judge:
-    """One stage of judgement, over the types of question in `by_type`; others pass it unjudged."""
+    """One stage of judgement, over the types of question in `by_type`; others pass it without a verdict."""
 
     stage: str
     by_type: Mapping[str, Judging]
 
     def task(self, question: QuestionAnswer) -> Task[Any] | None:
-        """What to ask about the question; None where this judge does not judge its type: it is kept, no verdict."""
+        """Return the task that is asked about the question; None for a type that this judge does not judge."""
         how = self.by_type.get(question.type)
         return how.task if how else None
 
     def slots(self, question: QuestionAnswer, label: Label, passages: Sequence[Passage]) -> dict[str, Any]:
-        """The task's slots; `passages` are all of the label's, in document order. KeyError for a type not judged."""
+        """Return the task's slots; `passages` are all of the label's, in document order.
+
+        Raises KeyError for a type of question that is not judged.
+        """
         return self.by_type[question.type].slots(question, label, passages)
 
     def read(self, question: QuestionAnswer, slots: Mapping[str, Any], response: Response) -> Verdict:
-        """What the response to these slots decides.
+        """Return the verdict that follows from the response to these slots.
 
-        Unscored, with the reason: a reply that can't be parsed (that of `Unparsable`), evidence that is due and
-        missing (no_evidence), a quotation that is not in what was shown (evidence_not_in_passage).
+        It is unscored, with the reason, where the reply cannot be parsed (the reason of `Unparsable`), required
+        evidence is missing (no_evidence), or a quotation is not in the text shown (evidence_not_in_passage).
         """
         how = self.by_type[question.type]
-        try:
-            decision = how.decide(how.task.parse(response))
-        except Unparsable as error:
-            return self._verdict(question, response, "unscored", error.reason, error.detail)
-        evidence = [quote.text for quote in decision.quotes if quote.text]
-        outcome, reason, detail = "dropped" if decision.drop else "kept", decision.drop, decision.detail
-        if fault := _unfounded(decision.quotes, slots):
-            outcome, (reason, detail) = "unscored", fault
-        verdict = self._verdict(question, response, outcome, reason, detail, evidence)
-        verdict.category, verdict.relevance = decision.category, decision.relevance
-        return verdict
-
-    def _verdict(
-        self,
-        question: QuestionAnswer,
-        response: Response,
-        outcome: str,
-        reason: str,
-        detail: str,
-        evidence: Sequence[str] = (),
-    ) -> Verdict:
-        return Verdict(
+        verdict = Verdict(
             question_id=question.id,
             set_id=question.set_id,
             stage=self.stage,
-            outcome=outcome,
-            reason=reason,
-            detail=detail,
-            evidence=list(evidence),
+            outcome="unscored",
             task=response.task,
             task_version=response.task_version,
             endpoint=response.endpoint,
             response_key=response.key,
         )
+        try:
+            decision = how.decide(how.task.parse(response))
+        except Unparsable as error:
+            verdict.reason, verdict.detail = error.reason, error.detail
+            return verdict
+        verdict.evidence = [text for _, text in decision.quotes if text]
+        verdict.category, verdict.relevance = decision.category, decision.relevance
+        if fault := _unfounded(decision.quotes, slots):
+            verdict.reason, verdict.detail = fault
+        else:
+            verdict.outcome = "dropped" if decision.drop else "kept"
+            verdict.reason, verdict.detail = decision.drop, decision.detail
+        return verdict
 
 
-def _unfounded(quotes: Sequence[Quote], slots: Mapping[str, Any]) -> tuple[str, str] | None:
-    for quote in quotes:
-        if not quote.text:
-            return "no_evidence", f"nothing is quoted from {quote.slot}"
-        shown = slots[quote.slot]
+def _unfounded(quotes: Sequence[tuple[str, str]], slots: Mapping[str, Any]) -> tuple[str, str] | None:
+    for slot, quote in quotes:
+        if not quote:
+            return "no_evidence", f"nothing is quoted from {slot}"
+        shown = slots[slot]
         text = shown if isinstance(shown, str) else "\n".join(passage["text"] for passage in shown)
-        if not is_quoted(quote.text, text):
-            return "evidence_not_in_passage", f"not in {quote.slot}: {quote.text!r}"
+        if not is_quoted(quote, text):
+            return "evidence_not_in_passage", f"not in {slot}: {quote!r}"
     return None
 
 
-_RELEVANCE = Judging(tasks.JUDGE_RELEVANCE, relevance_slots, judge_relevance.decide)
+def is_quoted(quote: str, text: str) -> bool:
+    """Return whether the quote's words and numbers stand in the text, in sequence and complete.
 
+    White space, case, quotation marks, kinds of dash, brackets and other punctuation do not count. The parts around an
+    ellipsis ("…", "...", "[...]") must follow each other in the text. False for a quote without words.
+    """
+    rest = _pieces(text)
+    parts = [part for part in map(_pieces, _LEFT_OUT.split(quote)) if part.strip()]
+    for part in parts:
+        _, found, after = rest.partition(part)
+        if not found:
+            return False
+        rest = f" {after}"
+    return bool(parts)
+
+
+@lru_cache(maxsize=64)
+def _pieces(text: str) -> str:
+    """Return words, numbers and signs with one space around each, so that no part of a word or number is found."""
+    folded = unicodedata.normalize("NFKC", _INVISIBLE.sub("", text)).casefold()
+    return f" {' '.join(_PIECE.findall(_DASH.sub('-', folded)))} "
+
+
+_RELEVANCE = Judging(tasks.JUDGE_RELEVANCE, relevance_slots, tasks.decide_relevance)
 _BUILT_IN = (
     Judge("relevance", {"factual": _RELEVANCE, "multihop": _RELEVANCE, "refusal": _RELEVANCE}),
     Judge(
         "support",
         {
-            "factual": Judging(tasks.JUDGE_SUPPORT_FACTUAL, factual_slots, judge_support_factual.decide),
-            "multihop": Judging(tasks.JUDGE_SUPPORT_MULTIHOP, multihop_slots, judge_support_multihop.decide),
-            "refusal": Judging(tasks.JUDGE_SUPPORT_REFUSAL, refusal_slots, judge_support_refusal.decide),
+            "factual": Judging(tasks.JUDGE_SUPPORT_FACTUAL, factual_slots, tasks.decide_factual_support),
+            "multihop": Judging(tasks.JUDGE_SUPPORT_MULTIHOP, multihop_slots, tasks.decide_multihop_support),
+            "refusal": Judging(tasks.JUDGE_SUPPORT_REFUSAL, refusal_slots, tasks.decide_refusal_support),
         },
     ),
     # Refusal questions have no quality judge: the paper flags faults of factual and multi-hop questions only, and the
@@ -125,16 +135,30 @@ _BUILT_IN = (
     Judge(
         "quality",
         {
-            "factual": Judging(tasks.JUDGE_QUALITY_FACTUAL, factual_slots, judge_quality_factual.decide),
-            "multihop": Judging(tasks.JUDGE_QUALITY_MULTIHOP, multihop_slots, judge_quality_multihop.decide),
+            "factual": Judging(tasks.JUDGE_QUALITY_FACTUAL, factual_slots, tasks.decide_quality),
+            "multihop": Judging(tasks.JUDGE_QUALITY_MULTIHOP, multihop_slots, tasks.decide_quality),
         },
     ),
 )
-_ADDED: tuple[Judge, ...] = tuple(load_plugins("fdarx.judges").values())
-JUDGES: tuple[Judge, ...] = (*_BUILT_IN, *_ADDED)
-"""In the order in which questions pass them; judges of other packages (entry point group fdarx.judges) come last.
 
-Source: FDARxBench, figure of retention; §B.4, stage 2.
-"""
-for _judge in _ADDED:
-    JUDGE_TASKS.update({how.task.name: how.task for how in _judge.by_type.values()})
+
+@cache
+def judges() -> tuple[Judge, ...]:
+    """Return the judges in the order in which questions pass them.
+
+    Those of other packages (entry point group fdarx.judges) come last; they are imported by the first call, which
+    raises PluginError for one that cannot be used. Source: FDARxBench, figure of retention; §B.4, stage 2.
+    """
+    return (*_BUILT_IN, *load_plugins("fdarx.judges").values())
+
+
+@cache
+def judge_tasks() -> dict[str, Task[Any]]:
+    """Return the tasks of all judges by name."""
+    return {how.task.name: how.task for judge in judges() for how in judge.by_type.values()}
+
+
+@cache
+def guided_tasks() -> frozenset[str]:
+    """Return the names of the judges' tasks whose prompts include criteria; no rule can apply to the others."""
+    return frozenset(name for name, task in judge_tasks().items() if task.prompt.has_criteria)

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from itertools import chain, islice, zip_longest
 from typing import Any
 
-from fdarx_core.baseline.multihop import passage_facts, topics
 from fdarx_core.generation.library import role_of, section_pair_library
+from fdarx_core.generation.multihop import passage_facts, topics
 from fdarx_core.generation.refusal import refusal_questions
 from fdarx_core.generation.tasks import GENERATE_FACTUAL, GENERATE_MULTIHOP, REPHRASE_REFUSAL
 from fdarx_core.labels.loinc import topic_of

@@ -8,12 +8,12 @@ from functools import partial
 from hashlib import sha256
 from typing import Any, TypeVar
 
-from fdarx_core.filters.judges import JUDGES, Judge
+from fdarx_core.filters.judges import Judge, judges
 from fdarx_core.generation.contexts import GenerationConfig
 from fdarx_core.labels import BadDocument, Identity, Selection, Source, identify, read_source, select
 from fdarx_core.llm import AskingStopped, ModelConfig, ResponseStore
 from fdarx_core.pipeline.asking import ClientPool
-from fdarx_core.pipeline.build_steps import STAGES, LabelState, Roles, baseline, build_steps, check_accounts, total
+from fdarx_core.pipeline.build_steps import LabelState, Roles, baseline, build_steps, check_accounts, stages, total
 from fdarx_core.pipeline.executor import Work
 from fdarx_core.pipeline.job import PipelineJob, check_inputs
 from fdarx_core.pipeline.planning import Planned
@@ -46,7 +46,7 @@ class BuildSpec:
     roles: Roles = field(default_factory=Roles)
     max_requests: int | None = None
     max_cost: float | None = None
-    judges: Sequence[Judge] = JUDGES
+    judges: Sequence[Judge] = field(default_factory=judges)
 
 
 @dataclass(slots=True)
@@ -147,7 +147,8 @@ class Build(PipelineJob):
 
     def _show(self, counts: Sequence[StageCount], labels: int) -> None:
         done = next((count.rows_in for count in counts if count.stage == "passages"), 0)
-        made = next((count.rows_out for count in counts if count.stage == STAGES[-1]), None)
+        last = stages()[-1]
+        made = next((count.rows_out for count in counts if count.stage == last), None)
         rejected = sum(count.rejected for count in counts)
         self.progress("build", done, labels, "" if made is None else f"{made:,} questions, {rejected:,} rejects")
 

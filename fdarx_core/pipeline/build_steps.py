@@ -8,7 +8,8 @@ from functools import partial
 from itertools import pairwise
 
 from fdarx_core.filters import Evidence, drop_duplicates, first_failure
-from fdarx_core.filters.judges import JUDGE_RULES_VERSION, JUDGE_TASKS, JUDGES, Judge
+from fdarx_core.filters.judges import Judge, judge_tasks, judges
+from fdarx_core.filters.tasks import JUDGE_RULES_VERSION
 from fdarx_core.generation.candidates import highlight_candidates, parse_candidates
 from fdarx_core.generation.contexts import Context, GenerationConfig, label_text, make_contexts
 from fdarx_core.generation.tasks import REPHRASE_REFUSAL, RULES_VERSION, TASKS
@@ -18,8 +19,10 @@ from fdarx_core.llm.model_config import ModelConfig
 from fdarx_core.pipeline.steps import Address, AskStep, Exchange, Step
 from fdarx_core.records import Label, Passage, QuestionAnswer, Reject, Request, StageCount, Verdict
 
-STAGES = ("passages", "contexts", "generate", "rules", "duplicates", *(judge.stage for judge in JUDGES))
-"""The names under which the rows of a label are accounted for, in order."""
+
+def stages() -> tuple[str, ...]:
+    """Return the names under which the rows of a label are accounted for, in order."""
+    return ("passages", "contexts", "generate", "rules", "duplicates", *(judge.stage for judge in judges()))
 
 
 class AccountingError(Exception):
@@ -88,7 +91,7 @@ def check_accounts(stages: Sequence[StageCount]) -> None:
 
 def baseline() -> Baseline:
     """Return the built-in rules for all tasks of a build."""
-    return Baseline({**TASKS, **JUDGE_TASKS}, f"{RULES_VERSION} {JUDGE_RULES_VERSION}")
+    return Baseline({**TASKS, **judge_tasks()}, f"{RULES_VERSION} {JUDGE_RULES_VERSION}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,14 +115,17 @@ class Roles:
 
 
 def build_steps(
-    amounts: GenerationConfig, roles: Roles | None = None, judges: Sequence[Judge] = JUDGES
+    amounts: GenerationConfig, roles: Roles | None = None, judged_by: Sequence[Judge] | None = None
 ) -> list[Step[LabelState]]:
-    """Return the steps of a build in order, from the source of a label to its questions. Source: FDARxBench §3.2."""
+    """Return the steps of a build in order, from the source of a label to its questions. Source: FDARxBench §3.2.
+
+    `judged_by` are the judges, by default `judges()`.
+    """
     roles = roles or Roles()
     writers = dict.fromkeys(TASKS, roles.address(roles.generator))
     writers[REPHRASE_REFUSAL.name] = roles.address(roles.rephraser)
     judge = roles.address(roles.judge)
-    judged = [judge_step(one, judge) for one in judges]
+    judged = [judge_step(one, judge) for one in (judges() if judged_by is None else judged_by)]
     return [parse, partial(chunk, amounts), generate(writers), filter_by_rules, filter_duplicates, *judged]
 
 

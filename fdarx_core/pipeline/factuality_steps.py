@@ -10,7 +10,7 @@ from itertools import groupby
 from typing import Literal, ParamSpec, TypeVar
 
 from fdarx_core.baseline.claims import claims_of
-from fdarx_core.baseline.entailment import RuleEngine
+from fdarx_core.baseline.refusals import declines
 from fdarx_core.baseline.tokens import contains_name, normalize_words
 from fdarx_core.evaluation.similarity import open_similarity, similarity_name
 from fdarx_core.factuality.claims import (
@@ -28,7 +28,6 @@ from fdarx_core.factuality.evidence.sources import REFERENCE_SOURCE as STAND_IN
 from fdarx_core.factuality.safety import SafetyFlagger
 from fdarx_core.factuality.scores import (
     NO_CLAIMS,
-    THRESHOLD,
     PairToJudge,
     Weights,
     gold_pairs,
@@ -53,6 +52,7 @@ from fdarx_core.records import (
 )
 from fdarx_core.report.factuality_page import ScoringMethod
 from fdarx_core.retrieval.models import ModelDirectories
+from fdarx_core.verify import THRESHOLD, open_engine
 from fdarx_core.verify.engine import Judgement, TextPair, Unjudged
 from fdarx_core.verify.language_model import JUDGE_CLAIM, judge_asked, read_judged
 
@@ -380,7 +380,7 @@ async def judge_by_model(engine: str, main: bool, states: Sequence[AnswerState],
 def judge_by_rules(engine: str, main: bool, state: AnswerState) -> None:
     """Pairs → judgements, by rules."""
     asked = state.pairs_to_judge(engine, main=main)
-    found = (_guarded(RuleEngine().judge, [one.pair]) for one in asked)
+    found = (_guarded(open_engine("rules").judge, [one.pair]) for one in asked)
     state.pairs[engine] = _filled(asked, [Unjudged(one) if isinstance(one, str) else one[0] for one in found])
 
 

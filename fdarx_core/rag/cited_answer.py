@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from fdarx_core.evaluation.replies import declines, without_thoughts
+from fdarx_core.baseline.refusals import declines
+from fdarx_core.evaluation.replies import without_thoughts
 
 NOTHING_FOUND = "No passage was found for this question."
 """The answer where there is no context."""

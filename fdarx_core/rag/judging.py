@@ -8,24 +8,19 @@ a free paraphrase.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from functools import lru_cache
-from itertools import pairwise
 from typing import Any
 
 from fdarx_core.baseline.sentences import split_sentences
-from fdarx_core.baseline.stems import sentence_terms, term_weight, terms
+from fdarx_core.baseline.stems import term_weight, terms
 from fdarx_core.baseline.tokens import words_of
 from fdarx_core.llm import Reply, Task, Unparsable, source_digest
 from fdarx_core.rag.metrics import context_precision, context_recall
 from fdarx_core.rag.search import TaskCall
 from fdarx_core.records import RagQuestion, RagScore, Response
+from fdarx_core.verify import TextPair, verify
 
-LEAST_COVERED = 0.6
-"""Share of a statement's terms, by weight, that two neighbouring sentences must have, its numbers all included."""
-LEAST_NEW = 0.5
-"""The same for the terms that the question does not have: repeating the question is no answer."""
 LEAST_WEIGHT = 3
 """Weight of a statement's terms below which it says too little to be checked: "Yes.", a number, a heading."""
 
@@ -51,58 +46,34 @@ class ReferenceStatementsReply(Reply):
     verdicts: list[StatementVerdict]
 
 
-def find_support(statement: str, text: str, question: str) -> str:
-    """Return the first one or two sentences of the text that support the statement, "" where none do."""
-    wanted = terms(statement)
-    new = wanted - terms(question)
-    passages = _sentences_and_pairs(text)
-    return next((shown for shown, present in passages if _covers(wanted, present) and _adds(new, present)), "")
-
-
 def checkable_statements(reference: str) -> list[str]:
     """Return the reference's sentences that say enough to be checked; the whole reference where none does."""
     found = [one for one in split_sentences(reference) if term_weight(terms(one)) >= LEAST_WEIGHT]
     return found or [reference]
 
 
-def _covers(wanted: frozenset[str], present: frozenset[str]) -> bool:
-    missing = wanted - present
-    if any(term[0].isdigit() for term in missing):
-        return False
-    return bool(wanted) and term_weight(missing) <= (1 - LEAST_COVERED) * term_weight(wanted)
-
-
-def _adds(new: frozenset[str], present: frozenset[str]) -> bool:
-    return term_weight(new & present) >= LEAST_NEW * term_weight(new)
-
-
-@lru_cache(maxsize=256)
-def _sentences_and_pairs(text: str) -> tuple[tuple[str, frozenset[str]], ...]:
-    """Return each sentence, then each pair of neighbours, with its terms."""
-    found = sentence_terms(text)
-    pairs = [(f"{one} {other}", first | second) for (one, first), (other, second) in pairwise(found)]
-    return (*found, *pairs)
-
-
 def judge_useful_by_rules(slots: Mapping[str, Any]) -> UsefulContextReply:
     """Call a context useful where it supports a statement of the reference."""
-    question, context = str(slots["question"]), str(slots["context"])
-    found = (find_support(one, context, question) for one in checkable_statements(str(slots["reference"])))
-    support = next(filter(None, found), "")
+    context, statements = str(slots["context"]), checkable_statements(str(slots["reference"]))
+    support = _support(((context, statement) for statement in statements), str(slots["question"]))
     reason = support or "No two sentences hold a statement of the reference."
     return UsefulContextReply(reason=reason, useful=bool(support))
 
 
 def judge_statements_by_rules(slots: Mapping[str, Any]) -> ReferenceStatementsReply:
     """Attribute a statement to the contexts where one of them supports it."""
-    question, contexts = str(slots["question"]), [str(text) for text in slots["contexts"]]
     verdicts = []
     for number, statement in enumerate(slots["statements"], 1):
-        found = (find_support(str(statement), text, question) for text in contexts)
-        support = next(filter(None, found), "")
+        support = _support(((str(text), str(statement)) for text in slots["contexts"]), str(slots["question"]))
         reason = support or "No two sentences hold it."
         verdicts.append(StatementVerdict(statement=number, reason=reason, attributed=bool(support)))
     return ReferenceStatementsReply(verdicts=verdicts)
+
+
+def _support(pairs: Iterable[tuple[str, str]], question: str) -> str:
+    """Return the sentences of the first text that support their statement, "" where none does."""
+    found = verify([TextPair(*pair, question=question) for pair in pairs], "rules:attribution")
+    return next((one.reason for one in found if one.verdict == "supported"), "")
 
 
 JUDGE_USEFUL_CONTEXT = Task.load("judge_useful_context", UsefulContextReply, judge_useful_by_rules)
@@ -112,7 +83,7 @@ JUDGE_REFERENCE_STATEMENTS = Task.load(
 )
 """Which statements of the reference answer the contexts support. Source: Ragas, context recall."""
 JUDGE_TASKS: dict[str, Task[Any]] = {task.name: task for task in (JUDGE_USEFUL_CONTEXT, JUDGE_REFERENCE_STATEMENTS)}
-JUDGE_RULES_VERSION = source_digest("fdarx_core.rag.judging", "fdarx_core.baseline")
+JUDGE_RULES_VERSION = source_digest("fdarx_core.rag.judging", "fdarx_core.baseline", "fdarx_core.verify")
 """The state of the rules by which the baseline answers these tasks: `Baseline(JUDGE_TASKS, JUDGE_RULES_VERSION)`."""
 
 

@@ -64,5 +64,5 @@ RAG_TASKS: dict[str, Task[Any]] = {
     **JUDGE_TASKS,
 }
 """All tasks of answering questions and of judging answers, by name."""
-RAG_RULES_VERSION = source_digest("fdarx_core.baseline", "fdarx_core.rag.judging")
+RAG_RULES_VERSION = source_digest("fdarx_core.baseline", "fdarx_core.rag.judging", "fdarx_core.verify")
 """The state of the baseline's rules: `Baseline(RAG_TASKS, RAG_RULES_VERSION)`."""

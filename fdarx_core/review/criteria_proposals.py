@@ -15,8 +15,8 @@ from typing import Any, Literal
 import yaml
 from pydantic import ValidationError
 
-from fdarx_core.filters.criteria import GUIDED, judges_by
-from fdarx_core.filters.judges import JUDGES
+from fdarx_core.filters.criteria import judges_by
+from fdarx_core.filters.judges import guided_tasks, judges
 from fdarx_core.llm import Criteria, PromptError, Reply, Task
 from fdarx_core.llm.prompts import Criterion, validation_message
 from fdarx_core.records.benchmark import ReviewItem
@@ -83,8 +83,8 @@ class DisagreementGroup:
 def guiding_task(item: ReviewItem) -> str:
     """Return the task whose criteria the judge of an item followed, "" for a judge without criteria."""
     stage = REVIEW_TASKS[item.task].stage
-    judging = next((judge.by_type.get(item.type) for judge in JUDGES if judge.stage == stage), None)
-    return judging.task.name if judging and judging.task.name in GUIDED else ""
+    judging = next((judge.by_type.get(item.type) for judge in judges() if judge.stage == stage), None)
+    return judging.task.name if judging and judging.task.name in guided_tasks() else ""
 
 
 def _ruling_task(item: ReviewItem) -> str:
@@ -136,7 +136,7 @@ def proposal_slots(annotated: Sequence[AnnotatedItem], criteria: Criteria) -> di
             counts.setdefault((one.item.task, judge), []).append(people == one.item.decision)
     return {
         "rules": [rule.model_dump() for rule in criteria.rules],
-        "readers": sorted(GUIDED),
+        "readers": sorted(guided_tasks()),
         "standing": [
             {"task": task, "judge": judge, "judged": len(same), "agreed": sum(same)}
             for (task, judge), same in sorted(counts.items())
@@ -236,8 +236,9 @@ def _apply(rules: dict[str, Criterion], change: CriterionChange, where: str) -> 
     if change.action == "remove":
         del rules[change.id]
         return
-    if unread := sorted(set(change.applies_to) - GUIDED):
-        raise ProposalError(f"{where}: applies_to names {unread}; tasks that read criteria are {sorted(GUIDED)}")
+    guided = guided_tasks()
+    if unread := sorted(set(change.applies_to) - guided):
+        raise ProposalError(f"{where}: applies_to names {unread}; tasks that read criteria are {sorted(guided)}")
     text = " ".join(change.text.split())
     if len(text) > MAX_RULE_CHARS:
         raise ProposalError(f"{where}: the rule has {len(text)} characters; shorten it to {MAX_RULE_CHARS} at most")

@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from fdarx_core.evaluation.gold import gold_indices
-from fdarx_core.filters.judges import JUDGES, Judge
+from fdarx_core.filters.judges import Judge, judges
 from fdarx_core.records import Grade, Label, Passage, Prediction, QuestionAnswer, Verdict, content_id
 from fdarx_core.records.benchmark import ReviewItem
 from fdarx_core.review.sampling import (
@@ -22,8 +22,6 @@ from fdarx_core.review.sampling import (
 )
 from fdarx_core.review.tasks import GRADE_TASK, REVIEW_TASKS, TASKS_BY_JOB, ReviewTask
 from fdarx_core.storage import RunDirectory, StorageError, read_where
-
-_JUDGES = {judge.stage: judge for judge in JUDGES}
 
 
 @dataclass(frozen=True, slots=True)
@@ -227,7 +225,7 @@ def _item(task: ReviewTask, subject: str, question: QuestionAnswer, stratum: Str
 def _judged_item(
     task: ReviewTask, unit: SampleUnit, stratum: Stratum, judged: JudgeInput, verdict: Verdict
 ) -> ReviewItem:
-    slots = judged.slots(_JUDGES[task.stage])
+    slots = judged.slots(next(judge for judge in judges() if judge.stage == task.stage))
     if "context_a" in slots:
         passages = [(slots["section_a"], slots["context_a"]), (slots["section_b"], slots["context_b"])]
     else:

@@ -12,12 +12,14 @@ import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from types import ModuleType
-from typing import Literal, NamedTuple
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
-from fdarx_core.verify.engine import Inference, Judgement, TextPair, Unjudged, VerificationEngine
+from fdarx_core.verify.engine import THRESHOLD, Inference, Judgement, TextPair, Unjudged, VerificationEngine
 
-THRESHOLD = 0.7
-"""Probability from which a class decides. Source: FAS §3.2, Table 5."""
+if TYPE_CHECKING:
+    from fdarx_core.llm import Model
+
+_CROSS_ENCODER, _LANGUAGE_MODEL = "cross-encoder:", "language-model:"
 
 
 class Probabilities(NamedTuple):
@@ -30,13 +32,13 @@ class Probabilities(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What an engine says of one pair.
+    """The verdict of an engine on one pair.
 
     Attributes:
         verdict: the class whose probability reaches the threshold; undecided where none does or the engine failed.
         probabilities: None where the engine could not judge the pair.
         span: (start, end) of the part of the text that decides; None unless supported or contradicted.
-        reason: what the engine saw, or why it could not judge.
+        reason: what the engine found, or why it could not judge.
         engine: the engine's name.
     """
 
@@ -48,32 +50,59 @@ class Verdict:
 
 
 def verify(
-    pairs: Sequence[tuple[str, str]], engine: str | VerificationEngine = "rules", *, threshold: float = THRESHOLD
+    pairs: Sequence[tuple[str, str] | TextPair],
+    engine: str | Model | VerificationEngine = "rules",
+    *,
+    threshold: float = THRESHOLD,
 ) -> list[Verdict]:
-    """Return a verdict for each (text, statement) pair, in order.
+    """Return a verdict for each pair, in order.
 
     Args:
-        engine: `rules` (no model, imports neither Ray nor torch), the directory or hub name of an NLI cross-encoder,
-            or any `VerificationEngine`.
+        pairs: (text, statement), or `TextPair` with what else is known of them.
+        engine: the name of an engine as `open_engine` takes it, a `fdarx.Model`, or any `VerificationEngine`.
         threshold: the probability from which a class decides.
 
     Raises:
         ModelMissing: for a name that is no NLI cross-encoder.
+        ModelsError: for a language model without an address.
     """
-    judge = open_engine(engine) if isinstance(engine, str) else engine
-    judgements = judge.judge([TextPair(text, statement) for text, statement in pairs])
+    judge = open_engine(engine)
+    judgements = judge.judge([one if isinstance(one, TextPair) else TextPair(*one) for one in pairs])
     return [_verdict(one, judge.name, threshold) for one in judgements]
 
 
-def open_engine(name: str) -> VerificationEngine:
-    """Return the engine of a name, as `verify` takes it."""
-    if name == "rules":
-        from fdarx_core.baseline.entailment import RuleEngine
+def open_engine(engine: str | Model | VerificationEngine) -> VerificationEngine:
+    """Return an engine by its name.
 
-        return RuleEngine()
+    Args:
+        engine: `rules`, which needs no model and imports neither Ray nor torch (or one of the rules for one task, such
+            as `rules:grading`, see `fdarx_core.verify.rules`); `cross-encoder:MODEL` or `MODEL`, the directory or hub
+            name of an NLI cross-encoder; `language-model:ID@BASE_URL`, a language model on a server that needs no key.
+            A `fdarx.Model` is a language model too. An engine is returned as it is.
+    """
+    if not isinstance(engine, str):
+        if hasattr(engine, "judge"):
+            return engine
+        from fdarx_core.verify.language_model import LanguageModel
+
+        return LanguageModel(engine)
+    if engine.split(":")[0] == "rules":
+        from fdarx_core.verify.rules import ENGINES
+
+        if engine not in ENGINES:
+            raise ValueError(f"there is no engine {engine!r}; engines by rules are {', '.join(ENGINES)}")
+        return ENGINES[engine]
+    if engine.startswith(_LANGUAGE_MODEL):
+        from fdarx_core.llm import Model
+        from fdarx_core.verify.language_model import LanguageModel
+
+        model, _, base_url = engine.removeprefix(_LANGUAGE_MODEL).rpartition("@")
+        if not model:
+            raise ValueError(f"{engine!r} names no server; write {_LANGUAGE_MODEL}ID@http://HOST:PORT/v1")
+        return LanguageModel(Model(model, base_url=base_url))
     from fdarx_core.verify.cross_encoder import CrossEncoder
 
-    return CrossEncoder(name)
+    return CrossEncoder(engine.removeprefix(_CROSS_ENCODER))
 
 
 def _verdict(judgement: Judgement, engine: str, threshold: float) -> Verdict:
@@ -91,14 +120,7 @@ def _verdict(judgement: Judgement, engine: str, threshold: float) -> Verdict:
 class _CallableModule(ModuleType):
     """Importing any submodule binds the package to `fdarx_core.verify`; calling that must still verify."""
 
-    def __call__(
-        self,
-        pairs: Sequence[tuple[str, str]],
-        engine: str | VerificationEngine = "rules",
-        *,
-        threshold: float = THRESHOLD,
-    ) -> list[Verdict]:
-        return verify(pairs, engine, threshold=threshold)
+    __call__ = staticmethod(verify)
 
 
 sys.modules[__name__].__class__ = _CallableModule

@@ -1,4 +1,4 @@
-"""What is asked of whoever judges entailment, and what comes back."""
+"""Verification engines: the pairs that they are given, the judgements that they return, and their interface."""
 
 from __future__ import annotations
 
@@ -6,22 +6,35 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+THRESHOLD = 0.7
+"""Probability from which a class decides. Source: FAS §3.2, Table 5."""
+
 
 @dataclass(frozen=True, slots=True)
 class TextPair:
-    """A passage and a claim that it may entail or contradict; `drug` is the name of the drug in question, "" for none.
+    """A text (`premise`) that may entail or contradict a statement (`hypothesis`).
 
-    The claim is never cut; a passage that is too long for a model is read in windows.
+    The statement is never cut; a text that is too long for a model is read in windows. The other fields are optional,
+    and an engine that cannot use them ignores them.
+
+    Attributes:
+        drug: the name of the drug that both speak of.
+        question: the question that the statement answers.
+        heading: the titles above the text.
+        beside: a second text, which may support the rest of the statement.
     """
 
     premise: str
     hypothesis: str
     drug: str = ""
+    question: str = ""
+    heading: str = ""
+    beside: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class Inference:
-    """Probabilities that sum to 1, and the window `premise[start:end]` that they rest on. `reason`: what was seen."""
+    """Probabilities of the three NLI classes, which sum to 1, the part `premise[start:end]` they rest on, a reason."""
 
     entailment: float
     neutral: float
@@ -33,7 +46,7 @@ class Inference:
 
 @dataclass(frozen=True, slots=True)
 class Unjudged:
-    """No judgement of a pair: `reason` is `NAME: what was wrong with this one`, the name fixed, to count by."""
+    """No judgement of a pair. `reason` is `NAME: detail`, where NAME is fixed, to count by."""
 
     reason: str
 
@@ -42,11 +55,11 @@ Judgement = Inference | Unjudged
 
 
 class VerificationEngine(Protocol):
-    """Judges pairs by itself; an LLM is asked by a task instead (`factuality.tasks.judge_claim`)."""
+    """Judges whether texts support or contradict statements."""
 
     @property
     def name(self) -> str: ...
 
     def judge(self, pairs: Sequence[TextPair]) -> Sequence[Judgement]:
-        """One a pair, in their order; the same for a pair whatever it is judged together with."""
+        """Return one judgement for each pair, in order; it does not depend on the other pairs."""
         ...

@@ -15,8 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from benchmarks.marked_claims import CLASSES, MARKED, MarkedClaim, confusion, figures, marked_claims, verdict
-from fdarx_core.baseline.entailment import RuleEngine
-from fdarx_core.factuality.scores import THRESHOLD
+from fdarx_core.verify import THRESHOLD, open_engine
 from fdarx_core.verify.engine import Inference, TextPair
 from tests.conftest import REPOSITORY
 
@@ -95,7 +94,7 @@ NEUTRAL = [
     ("", "Quorvelin may cause drowsiness."),
     (PASSAGE, ""),
 ]
-ENGINE = RuleEngine()
+ENGINE = open_engine("rules")
 
 WORDS = """patients dose tablets renal impairment hepatic increase decrease no not avoid contraindicated severe mild
 children adults women should may with without food headache nausea daily twice CYP3A4 plasma placebo: | - . , ; (5.2)
@@ -107,7 +106,9 @@ UNITS = st.sampled_from(("mg", "mcg", "mL", "weeks", "%", "mg/kg", "hours", "tab
 
 
 def judged(premise: str, hypothesis: str, drug: str = DRUG) -> Inference:
-    return ENGINE.judge([TextPair(premise, hypothesis, drug)])[0]
+    [found] = ENGINE.judge([TextPair(premise, hypothesis, drug)])
+    assert isinstance(found, Inference)
+    return found
 
 
 def likeliest(found: Inference) -> str:
@@ -218,15 +219,14 @@ def test_a_pair_is_judged_alike_whatever_it_is_judged_with(texts: list[tuple[str
 
 
 JUDGE = """
-from fdarx_core.verify.engine import TextPair
-from fdarx_core.baseline.entailment import RuleEngine
+from fdarx_core.verify import TextPair, open_engine
 from fdarx_core.baseline.sentences import split_sentences
 from fdarx_core.labels import parse_document
 from tests.conftest import EXAMPLES
 _, passages = parse_document(sorted(EXAMPLES.glob("*.xml"))[0].read_bytes())
 texts = [passage.text for passage in passages[:12]]
 claims = [sentence for text in texts for sentence in split_sentences(text)]
-print(RuleEngine().judge([TextPair(premise, claim) for premise in texts for claim in claims]))
+print(open_engine("rules").judge([TextPair(premise, claim) for premise in texts for claim in claims]))
 """
 
 
@@ -265,7 +265,7 @@ def test_no_claim_is_copied_from_its_passage(claims: list[MarkedClaim]) -> None:
 
 
 def test_every_class_is_told_well_enough(claims: list[MarkedClaim]) -> None:
-    judged = RuleEngine().judge([one.pair for one in claims])
+    judged = ENGINE.judge([one.pair for one in claims])
     counts = confusion([one.mark for one in claims], [verdict(one) for one in judged])
     found = {name: figures(counts, name) for name in CLASSES}
     assert all(one.precision >= LEAST_PRECISION and one.recall >= LEAST_RECALL for one in found.values()), found

@@ -194,7 +194,7 @@ CASES = [
 
 
 def graded(question: str, gold: str, predicted: str, drug: str = "Quorvelin") -> tuple[str, str, str]:
-    return grade({"question": question, "gold": gold, "predicted": predicted, "drug": drug})
+    return grade(drug, question, gold, predicted)
 
 
 @pytest.mark.parametrize(("question", "gold", "predicted", "expected"), CASES)

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fdarx_core.filters.judges import JUDGE_TASKS
+from fdarx_core.filters.judges import judge_tasks
 from fdarx_core.labels.loinc import (
     ADVERSE,
     CONTRAINDICATIONS,
@@ -46,7 +46,7 @@ def judged(stage: str, question: QuestionAnswer) -> tuple[str, str]:
     ],
 )
 def test_topic(question: str, code: str, expected: str) -> None:
-    reply = JUDGE_TASKS["judge_relevance"].baseline(
+    reply = judge_tasks()["judge_relevance"].baseline(
         {
             "drug": "Velorin",
             "question": question,

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fdarx_core.baseline.multihop import link_rules, multihop_questions
 from fdarx_core.baseline.numbers import number_strings
 from fdarx_core.baseline.statements import statements
+from fdarx_core.generation.multihop import link_rules, multihop_questions
 
 CODES = ["34068-7", "43678-2", "43682-4", "34070-3", "43685-7", "34073-7", "34088-5", "34084-4", "34076-0", "", "x"]
 FRAGMENTS = [

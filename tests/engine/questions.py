@@ -7,7 +7,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from fdarx_core.filters.judges import JUDGES
+from fdarx_core.filters.judges import judges
 from fdarx_core.generation.candidates import parse_candidates
 from fdarx_core.generation.contexts import Context, GenerationConfig, make_contexts
 from fdarx_core.generation.tasks import RULES_VERSION, TASKS
@@ -26,7 +26,7 @@ def asked_of(file: Path, endpoint: str, sampling: Mapping[str, Any]) -> list[Req
     pieces = make_contexts(label, passages, AMOUNTS)
     requests = [TASKS[piece.task].request(piece.slots, endpoint=endpoint, sampling=sampling) for piece in pieces]
     made = [question for piece in pieces for question in _made(piece, label, passages)]
-    for judge in JUDGES:
+    for judge in judges():
         for kind in ("factual", "multihop", "refusal"):
             for question in islice((one for one in made if one.type == kind), JUDGED):
                 if task := judge.task(question):

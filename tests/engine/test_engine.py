@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from fdarx_core.filters.judges import JUDGE_TASKS
+from fdarx_core.filters.judges import judge_tasks
 from fdarx_core.generation.tasks import GENERATE_FACTUAL, TASKS
 from fdarx_core.llm import Asker, EndpointStopped, HttpEndpoint, ModelConfig, ResponseStore, Task, Unparsable
 from fdarx_core.records import Request, Response
@@ -23,7 +23,7 @@ from tests.engine.server import CONTEXT, MODEL
 
 pytestmark = [pytest.mark.engine, pytest.mark.timeout(1800)]
 
-ALL_TASKS: dict[str, Task[Any]] = {**TASKS, **JUDGE_TASKS}
+ALL_TASKS: dict[str, Task[Any]] = {**TASKS, **judge_tasks()}
 MOST = 1024
 """Tokens of a reply."""
 LABELS = sorted(EXAMPLES.glob("*tablets.xml"))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from fdarx_core.filters.judges import JUDGES, Judge
+from fdarx_core.filters.judges import Judge, judges
 from fdarx_core.records import NO_ANSWER, Label, Passage, QuestionAnswer, Response, Verdict
 
 _TEXTS = (
@@ -89,7 +89,7 @@ QUESTIONS = {one.type: one for one in (FACTUAL, MULTIHOP, REFUSAL)}
 
 
 def judge(stage: str) -> Judge:
-    return next(one for one in JUDGES if one.stage == stage)
+    return next(one for one in judges() if one.stage == stage)
 
 
 def slots(stage: str, question: QuestionAnswer) -> dict[str, Any]:

@@ -10,10 +10,9 @@ from pathlib import Path
 from tests.conftest import REPOSITORY
 
 MODULE = """
-from fdarx_core.filters.decision import Decision
 from fdarx_core.filters.judges import Judge, Judging
 from fdarx_core.filters.shown import factual_slots
-from fdarx_core.filters.tasks import JUDGE_SUPPORT_FACTUAL
+from fdarx_core.filters.tasks import JUDGE_SUPPORT_FACTUAL, Decision
 
 def decide(reply):
     return Decision("" if reply.supported else "not_in_dosage")
@@ -28,7 +27,12 @@ def test_a_judge_of_another_package_comes_after_the_built_in_ones(tmp_path: Path
     info.mkdir()
     (info / "METADATA").write_text("Metadata-Version: 2.1\nName: dosage-judge\nVersion: 1.0\n")
     (info / "entry_points.txt").write_text("[fdarx.judges]\ndosage = dosage_judge:JUDGE\n")
-    code = "from fdarx_core.filters.judges import JUDGES; print([judge.stage for judge in JUDGES])"
+    code = """
+import sys
+from fdarx_core.filters.judges import judges
+assert "dosage_judge" not in sys.modules
+print([judge.stage for judge in judges()])
+"""
     path = os.pathsep.join((str(tmp_path), str(REPOSITORY)))
     found = subprocess.run(
         [sys.executable, "-c", code],

@@ -7,20 +7,19 @@ from typing import Any
 import orjson
 import pytest
 
-from fdarx_core.filters.judges import JUDGE_TASKS, JUDGES
-from fdarx_core.filters.quotes import is_quoted
+from fdarx_core.filters.judges import is_quoted, judge_tasks, judges
 from fdarx_core.labels.loinc import TOPICS
 from fdarx_core.records import NO_ANSWER
 from tests.filters.judged import LABEL, PASSAGES, QUESTIONS
 
-ALL = sorted(JUDGE_TASKS)
+ALL = sorted(judge_tasks())
 CASES: dict[str, dict[str, Any]] = {
     task.name: one.slots(question, LABEL, PASSAGES)
-    for one in JUDGES
+    for one in judges()
     for question in QUESTIONS.values()
     if (task := one.task(question))
 }
-EXAMPLES = [(name, example) for name in ALL for example in JUDGE_TASKS[name].prompt.examples]
+EXAMPLES = [(name, example) for name in ALL for example in judge_tasks()[name].prompt.examples]
 
 
 def texts(value: Any) -> list[str]:
@@ -36,7 +35,7 @@ def test_every_task_serves_a_judge() -> None:
 
 @pytest.mark.parametrize("name", ALL)
 def test_the_model_sees_every_slot(name: str) -> None:
-    message = JUDGE_TASKS[name].request(CASES[name], endpoint="small").messages[-1]["content"]
+    message = judge_tasks()[name].request(CASES[name], endpoint="small").messages[-1]["content"]
     for value in CASES[name].values():
         assert all(text in message for text in texts(value))
 
@@ -45,7 +44,7 @@ def test_the_model_sees_every_slot(name: str) -> None:
 def test_the_beginning_is_the_same_for_all(name: str) -> None:
     """Servers reuse the computation of a shared beginning, so all but the last message must not vary."""
     one, two = (
-        JUDGE_TASKS[name].request(CASES[name] | {"question": asked}, endpoint="small") for asked in ("Why?", "How?")
+        judge_tasks()[name].request(CASES[name] | {"question": asked}, endpoint="small") for asked in ("Why?", "How?")
     )
     assert one.messages[:-1] == two.messages[:-1]
     assert one.messages[-1] != two.messages[-1]
@@ -54,7 +53,7 @@ def test_the_beginning_is_the_same_for_all(name: str) -> None:
 @pytest.mark.parametrize("name", ALL)
 def test_schema_takes_no_other_fields_and_needs_all(name: str) -> None:
     """What servers ask of a strict response_format."""
-    schema = JUDGE_TASKS[name].request(CASES[name], endpoint="small").schema
+    schema = judge_tasks()[name].request(CASES[name], endpoint="small").schema
     for part in [schema, *schema.get("$defs", {}).values()]:
         assert part["additionalProperties"] is False
         assert sorted(part["required"]) == sorted(part["properties"])
@@ -62,12 +61,12 @@ def test_schema_takes_no_other_fields_and_needs_all(name: str) -> None:
 
 @pytest.mark.parametrize("name", ALL)
 def test_no_judge_is_told_the_refusal_marker(name: str) -> None:
-    messages = JUDGE_TASKS[name].request(CASES[name], endpoint="small").messages
+    messages = judge_tasks()[name].request(CASES[name], endpoint="small").messages
     assert not any(NO_ANSWER in message["content"] for message in messages)
 
 
 def test_relevance_offers_the_nine_topics_and_none() -> None:
-    task = JUDGE_TASKS["judge_relevance"]
+    task = judge_tasks()["judge_relevance"]
     request = task.request(CASES["judge_relevance"], endpoint="small")
     assert set(request.schema["properties"]["category"]["enum"]) == {*TOPICS, "None / Irrelevant"}
     assert all(topic in request.messages[0]["content"] for topic in TOPICS)
@@ -75,7 +74,7 @@ def test_relevance_offers_the_nine_topics_and_none() -> None:
 
 @pytest.mark.parametrize("name", [name for name in ALL if "quality" in name])
 def test_every_flag_is_explained(name: str) -> None:
-    request = JUDGE_TASKS[name].request(CASES[name], endpoint="small")
+    request = judge_tasks()[name].request(CASES[name], endpoint="small")
     flags = request.schema["properties"]["flags"]["items"]["enum"]
     assert len(flags) == 5
     assert all(f'"{flag}"' in request.messages[0]["content"] for flag in flags)
@@ -83,7 +82,7 @@ def test_every_flag_is_explained(name: str) -> None:
 
 @pytest.mark.parametrize("name", ALL)
 def test_examples_show_more_than_one_outcome(name: str) -> None:
-    replies = {orjson.dumps(example.reply) for example in JUDGE_TASKS[name].prompt.examples}
+    replies = {orjson.dumps(example.reply) for example in judge_tasks()[name].prompt.examples}
     assert len(replies) >= 2
 
 

@@ -10,8 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fdarx_core.filters.judges import JUDGE_RULES_VERSION, JUDGE_TASKS, JUDGES
+from fdarx_core.filters.judges import judge_tasks, judges
 from fdarx_core.filters.shown import NEAREST_PASSAGES, nearest
+from fdarx_core.filters.tasks import JUDGE_RULES_VERSION
 from fdarx_core.llm import Baseline, ask
 from fdarx_core.records import QuestionAnswer, Verdict, from_table, to_table
 from tests.filters.judged import FACTUAL, LABEL, MULTIHOP, PASSAGES, QUESTIONS, REFUSAL, judge, slots, verdict
@@ -34,11 +35,11 @@ def outcome(stage: str, question: QuestionAnswer, reply: dict[str, Any]) -> tupl
 
 
 def test_order_is_that_of_the_paper() -> None:
-    assert [one.stage for one in JUDGES] == ["relevance", "support", "quality"]
+    assert [one.stage for one in judges()] == ["relevance", "support", "quality"]
 
 
 def test_every_type_is_judged_but_refusals_for_quality() -> None:
-    unjudged = [(one.stage, kind) for one in JUDGES for kind, row in QUESTIONS.items() if one.task(row) is None]
+    unjudged = [(one.stage, kind) for one in judges() for kind, row in QUESTIONS.items() if one.task(row) is None]
     assert unjudged == [("quality", "refusal")]
 
 
@@ -149,7 +150,7 @@ def test_verdicts_travel_through_arrow() -> None:
 
 @given(st.text())
 def test_no_reply_raises(text: str) -> None:
-    for one in JUDGES:
+    for one in judges():
         for question in QUESTIONS.values():
             if one.task(question):
                 assert verdict(one.stage, question, text).outcome == "unscored"
@@ -181,8 +182,8 @@ def test_of_a_long_label_the_nearest_passages_are_shown_in_document_order() -> N
 
 
 def test_the_baseline_endpoint_judges() -> None:
-    endpoint = Baseline(JUDGE_TASKS, JUDGE_RULES_VERSION)
-    for one in JUDGES:
+    endpoint = Baseline(judge_tasks(), JUDGE_RULES_VERSION)
+    for one in judges():
         for question in QUESTIONS.values():
             if task := one.task(question):
                 shown = one.slots(question, LABEL, PASSAGES)

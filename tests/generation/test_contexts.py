@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fdarx_core.baseline.multihop import multihop_questions
 from fdarx_core.generation.contexts import choose_passage_pairs
 from fdarx_core.generation.library import RefusalLibrary, refusal_library, role_of, section_pair_library
+from fdarx_core.generation.multihop import multihop_questions
 from fdarx_core.generation.refusal import refusal_questions, rephrase
 from fdarx_core.records import Passage
 

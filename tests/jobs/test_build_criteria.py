@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 from pydantic import ValidationError
 
-from fdarx_core.filters.criteria import GUIDED, judges_by
-from fdarx_core.filters.judges import JUDGES
+from fdarx_core.filters.criteria import judges_by
+from fdarx_core.filters.judges import Judge, guided_tasks, judges
 from fdarx_core.generation.contexts import GenerationConfig
 from fdarx_core.llm import Criteria, PromptError
 from fdarx_core.llm.prompts import Criterion
-from fdarx_core.pipeline.build_steps import STAGES, LabelState, build_steps
+from fdarx_core.pipeline.build_steps import LabelState, build_steps, stages
 from fdarx_core.pipeline.steps import AskStep
 from fdarx_core.records import QuestionAnswer
 from fdarx_core.review.criteria import run_criteria
@@ -31,13 +32,13 @@ def with_rule(*applies_to: str) -> Criteria:
     return Criteria(purpose=OURS.purpose, rules=[*OURS.rules, rule])
 
 
-def requests(judges: Any, question: QuestionAnswer) -> dict[str, tuple[str, str]]:
+def requests(judged_by: Sequence[Judge], question: QuestionAnswer) -> dict[str, tuple[str, str]]:
     """Key and system message by task, of all that a build's judges would ask about a question."""
     state = LabelState(identity=None, label=LABEL, passages=PASSAGES, questions=[question])  # type: ignore[arg-type]
     steps = [
         step
-        for step in build_steps(GenerationConfig(), judges=judges)
-        if isinstance(step, AskStep) and step.name in STAGES[-3:]
+        for step in build_steps(GenerationConfig(), judged_by=judged_by)
+        if isinstance(step, AskStep) and step.name in stages()[-3:]
     ]
     asked = [one for step in steps for one in step.requests(state)]
     return {one.task: (one.key, one.messages[0]["content"]) for one in asked}
@@ -45,7 +46,7 @@ def requests(judges: Any, question: QuestionAnswer) -> dict[str, tuple[str, str]
 
 @pytest.mark.parametrize("kind", sorted(QUESTIONS))
 def test_only_tasks_that_read_the_rule_are_asked_anew(kind: str) -> None:
-    before = requests(JUDGES, QUESTIONS[kind])
+    before = requests(judges(), QUESTIONS[kind])
     after = requests(judges_by(with_rule("judge_relevance"), "ours.yaml"), QUESTIONS[kind])
     assert {task for task in before if before[task] != after[task]} == {"judge_relevance"}
     assert before["judge_relevance"][0] != after["judge_relevance"][0]
@@ -54,7 +55,7 @@ def test_only_tasks_that_read_the_rule_are_asked_anew(kind: str) -> None:
 
 def test_the_same_criteria_ask_the_same() -> None:
     for question in QUESTIONS.values():
-        assert requests(judges_by(OURS, "ours.yaml"), question) == requests(JUDGES, question)
+        assert requests(judges_by(OURS, "ours.yaml"), question) == requests(judges(), question)
 
 
 @pytest.mark.parametrize(
@@ -74,7 +75,7 @@ def test_criteria_that_no_judge_reads_or_that_leave_one_bare(criteria: Criteria,
 
 
 def test_which_judges_read_criteria() -> None:
-    assert {"judge_relevance", "judge_quality_factual", "judge_quality_multihop"} == GUIDED
+    assert {"judge_relevance", "judge_quality_factual", "judge_quality_multihop"} == guided_tasks()
 
 
 def config(**options: Any) -> BuildConfig:
@@ -83,9 +84,9 @@ def config(**options: Any) -> BuildConfig:
 
 def test_a_build_is_another_by_other_criteria_and_the_same_without(tmp_path: Path) -> None:
     file = tmp_path / "ours.yaml"
-    file.write_text(criteria_yaml(with_rule(*GUIDED)))
+    file.write_text(criteria_yaml(with_rule(*guided_tasks())))
     given, plain = config(criteria=str(file)), config()
-    assert plain.judges() is JUDGES and "criteria" not in plain.identity(plain.roles())
+    assert plain.judges() is judges() and "criteria" not in plain.identity(plain.roles())
     one = given.identity(given.roles())["criteria"]
     file.write_text(criteria_yaml(with_rule("judge_relevance")))
     assert given.identity(given.roles())["criteria"] != one

@@ -10,12 +10,12 @@ import pytest
 from fdarx_core.generation.contexts import GenerationConfig
 from fdarx_core.labels import Identity, Selection, Source, find_sources, identify, read_source, select
 from fdarx_core.pipeline.build_steps import (
-    STAGES,
     AccountingError,
     LabelState,
     baseline,
     build_steps,
     check_accounts,
+    stages,
     total,
 )
 from fdarx_core.pipeline.steps import run_steps
@@ -42,10 +42,10 @@ def examples() -> list[LabelState]:
 def test_every_stage_accounts_for_every_row(examples: list[LabelState]) -> None:
     counts = total(count for state in examples for count in state.counts)
     check_accounts(counts)
-    assert [count.stage for count in counts] == list(STAGES)
+    assert [count.stage for count in counts] == list(stages())
     rejected = sum(count.rejected for count in counts)
     assert rejected == sum(len(state.rejects) for state in examples) > 0
-    assert all(reject.reason and reject.stage in STAGES for state in examples for reject in state.rejects)
+    assert all(reject.reason and reject.stage in stages() for state in examples for reject in state.rejects)
 
 
 def test_all_types_are_made_of_every_label(examples: list[LabelState]) -> None:

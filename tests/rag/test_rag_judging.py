@@ -15,7 +15,6 @@ from fdarx_core.rag.judging import (
     JUDGE_TASKS,
     apply_verdicts,
     context_calls,
-    find_support,
     precision_calls,
     read_statements,
     read_useful,
@@ -23,6 +22,7 @@ from fdarx_core.rag.judging import (
     split_statements,
 )
 from fdarx_core.records import RagQuestion, RagScore, Response
+from fdarx_core.verify import TextPair, verify
 
 QUESTION = RagQuestion(
     "q", "How many batches of a tablet go into a stability study?",
@@ -80,6 +80,12 @@ def test_the_baseline_judges_by_what_stands_close_together() -> None:
     assert (less.attributed, less.context_recall) == (1, 0.5)
 
 
+def support(statement: str, text: str) -> str:
+    [found] = verify([TextPair(text, statement)], "rules:attribution")
+    assert (found.verdict == "supported") == bool(found.reason)
+    return found.reason
+
+
 @pytest.mark.parametrize(
     ("statement", "text"),
     [
@@ -93,12 +99,12 @@ def test_the_baseline_judges_by_what_stands_close_together() -> None:
     ],
 )
 def test_the_baseline_does_not_find_what_is_not_there(statement: str, text: str) -> None:
-    assert find_support(statement, text, "") == ""
+    assert support(statement, text) == ""
 
 
 @given(st.text(alphabet="abc 12.\n", max_size=40), st.text(alphabet="abc 12.\n", max_size=40))
 def test_what_the_baseline_quotes_stands_in_the_text(statement: str, text: str) -> None:
-    assert set(find_support(statement, text, "").split()) <= set(text.split())
+    assert set(support(statement, text).split()) <= set(text.split())
 
 
 def test_the_baseline_endpoint_answers_these_tasks() -> None:

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fdarx_core.filters.criteria import GUIDED
+from fdarx_core.filters.judges import guided_tasks
 from fdarx_core.llm import Criteria
 from fdarx_core.llm.prompts import Criterion
 from fdarx_core.records.benchmark import Annotation, ReviewItem
@@ -156,7 +156,7 @@ def test_a_proposer_is_shown_what_criteria_bear_on() -> None:
     asked = PROPOSE_CRITERIA.request(slots, endpoint="small").messages[-1]["content"]
     assert "Is it scored?" in asked and "Reviewer: It matters." in asked and not {"safe?", "barred?"} & {*asked.split()}
     assert "the same on 0 of 1 items" in asked
-    assert all(name in asked for name in GUIDED)
+    assert all(name in asked for name in guided_tasks())
 
 
 def test_rules_word_no_criteria() -> None:

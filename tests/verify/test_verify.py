@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import pytest
 
-from fdarx_core.verify import TextPair, Unjudged, verify
+from fdarx_core.llm import Model
+from fdarx_core.verify import TextPair, Unjudged, open_engine, verify
 from fdarx_core.verify.engine import Inference, Judgement
+from tests.llm.loopback_server import LoopbackServer, text_of
 
 TEXT = "Warfarin is contraindicated in pregnancy. The maximum dose is 10 mg once daily."
 
@@ -43,6 +47,62 @@ def test_an_engine_that_is_unsure_or_fails_is_undecided() -> None:
     unsure, failed = verify([("a", "b"), ("c", "d")], engine=_Engine())
     assert (unsure.verdict, failed.verdict) == ("undecided", "undecided")
     assert failed.probabilities is None and failed.reason.startswith("out_of_memory")
+
+
+def test_the_rules_for_one_task_are_engines_too() -> None:
+    assert open_engine("rules").name == "baseline"
+    [mentioned] = verify([(TEXT, "pregnancy")], "rules:mention")
+    assert mentioned.verdict == "supported" and mentioned.reason == "Warfarin is contraindicated in pregnancy."
+    with pytest.raises(ValueError, match="rules:grading"):
+        open_engine("rules:unknown")
+
+
+@pytest.mark.parametrize(
+    ("said", "verdict", "fault"),
+    [
+        ("The maximum dose is 10 mg.", "supported", ""),
+        ("The maximum dose is 20 mg.", "contradicted", "number_contradicted"),
+        ("The maximum dose is written there in words.", "unsupported", "number_missing"),
+        ("I do not know.", "undecided", "abstained"),
+    ],
+)
+def test_an_answer_is_graded_by_the_reference_answer(said: str, verdict: str, fault: str) -> None:
+    pair = TextPair("The maximum dose is 10 mg.", said, question="What is the highest dose of Warfarin a day?")
+    [found] = verify([pair], "rules:grading")
+    assert (found.verdict, found.reason.partition(":")[0] if fault else "") == (verdict, fault)
+
+
+def test_a_language_model_is_asked_once_about_each_statement() -> None:
+    with LoopbackServer() as server:
+        server.answer = _judge
+        pairs = [
+            (TEXT, "It is safe."),
+            ("Warfarin is safe.", "It is safe."),
+            (TEXT, "It is free."),
+            (TEXT, "It is safe."),
+        ]
+        address = f"language-model:tiny@{server.openai_url}"
+        by_name = verify(pairs, address)
+        with Model("tiny", base_url=server.openai_url) as model:
+            assert verify(pairs, model) == by_name
+    assert [one.verdict for one in by_name] == ["contradicted", "supported", "undecided", "contradicted"]
+    assert by_name[1].span == (0, len("Warfarin is safe.")) and by_name[1].engine == "tiny"
+    assert by_name[2].reason.startswith("wrong_passages: ") and len(server.calls) == 4
+    with pytest.raises(ValueError, match="names no server"):
+        open_engine("language-model:tiny")
+
+
+def _judge(body: Mapping[str, Any]) -> str:
+    shown = text_of(body["messages"][-1])
+    if "It is free." in shown:
+        return '{"verdicts": []}'
+    first = {"passage": 1, "reason": "r", "verdict": "contradicted"}
+    return json.dumps({"verdicts": [first, {"passage": 2, "reason": "r", "verdict": "supported"}]})
+
+
+def test_the_built_in_rules_answer_as_a_model_too() -> None:
+    pairs = [(TEXT, "The maximum dose is 10 mg once daily."), (TEXT, "The maximum dose is 20 mg once daily.")]
+    assert [one.verdict for one in verify(pairs, Model("baseline"))] == ["supported", "contradicted"]
 
 
 @pytest.mark.parametrize(
