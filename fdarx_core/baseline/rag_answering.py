@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from difflib import SequenceMatcher
 from functools import lru_cache
+from math import fsum
 from typing import Any
 
 from fdarx_core.baseline.answering import (
@@ -369,9 +370,9 @@ def relevance(slots: Mapping[str, Any]) -> tuple[int, str]:
     )
     together = max((_sum(weights, one.terms & asked) for one in said.statements), default=0.0)
     share = (1 - _TOGETHER) * _sum(weights, anywhere) + _TOGETHER * together
-    score = 1 + round(9 * share / (sum(weights.values()) or 1))
+    score = 1 + round(9 * share / (fsum(weights.values()) or 1))
     return score, f"{len(anywhere)} of the question's {len(asked)} words stand in it."
 
 
 def _sum(weights: Mapping[str, float], found: set[str] | frozenset[str]) -> float:
-    return sum(weights[term] for term in sorted(found))
+    return fsum(weights[term] for term in found)  # exact, so that the order of a set does not change a score

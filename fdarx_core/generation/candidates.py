@@ -7,12 +7,12 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from fdarx_core.baseline.factual import factual_questions
 from fdarx_core.baseline.numbers import number_strings
-from fdarx_core.baseline.passage_reader import MAX_ANSWER, running_title, telling_topic
 from fdarx_core.baseline.tokens import decapitalise, question_words, strip_references
 from fdarx_core.generation.contexts import Context
+from fdarx_core.generation.factual import factual_questions
 from fdarx_core.generation.library import MAX_QUESTION, HeadingTemplates, highlight_templates
+from fdarx_core.generation.passage_reader import MAX_ANSWER, running_title, telling_topic
 from fdarx_core.generation.tasks import GENERATE_MULTIHOP, REPHRASE_REFUSAL, TASKS
 from fdarx_core.labels.loinc import topic_of
 from fdarx_core.llm import Unparsable

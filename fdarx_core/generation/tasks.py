@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Literal, cast
 
-from fdarx_core.baseline.factual import factual_questions
+from fdarx_core.generation.factual import factual_questions
 from fdarx_core.generation.multihop import multihop_questions
 from fdarx_core.generation.refusal import rephrase
 from fdarx_core.llm import Reply, Task, source_digest

@@ -8,11 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fdarx_core.baseline.factual import factual_questions
 from fdarx_core.baseline.numbers import number_strings
-from fdarx_core.baseline.passage_reader import PassageOutline
 from fdarx_core.baseline.sentences import split_sentences
 from fdarx_core.baseline.tokens import clean_label_text
+from fdarx_core.generation.factual import factual_questions
+from fdarx_core.generation.passage_reader import PassageOutline
 
 
 def ask(context: str, code: str = "34090-1", title: str = "", drug: str = "Zelvarin", k: int = 3) -> list[Any]:

@@ -7,9 +7,9 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from fdarx_core.baseline import rules_clinical, rules_pharmacology, rules_product
 from fdarx_core.baseline.numbers import number_strings
-from fdarx_core.baseline.passage_reader import (
+from fdarx_core.baseline.tokens import clean_label_text, decapitalise, plain_case, with_full_stop
+from fdarx_core.generation.passage_reader import (
     MAX_ANSWER,
     PassageOutline,
     QuestionBlock,
@@ -20,22 +20,7 @@ from fdarx_core.baseline.passage_reader import (
     sentence_context,
     sound,
 )
-from fdarx_core.baseline.question_rules import QuestionCandidate, QuestionRule, apply_rule, opening_statement
-from fdarx_core.baseline.tokens import clean_label_text, decapitalise, plain_case, with_full_stop
-
-RULES: tuple[QuestionRule, ...] = (
-    *rules_product.DOSE_RULES,
-    *rules_product.PRODUCT_RULES,
-    *rules_pharmacology.PHARMACOKINETIC_RULES,
-    *rules_pharmacology.PHARMACOLOGY_RULES,
-    *rules_clinical.USE_RULES,
-    *rules_clinical.RISK_RULES,
-    *rules_product.INTERACTION_RULES,
-    *rules_clinical.ADVICE_RULES,
-    *rules_pharmacology.STUDY_RULES,
-    *rules_product.PATIENT_RULES,
-)
-
+from fdarx_core.generation.question_rules import QuestionCandidate, apply_rule, opening_statement, question_rules
 
 _IMPACT = re.compile(r"^(?:clinical (?:impact|effect|implication)s?|(?:clinical )?effects?|clinical comment.*)$", re.I)
 _INTERVENTION = re.compile(
@@ -86,7 +71,7 @@ def package_candidates(context: str, drug: str) -> Iterator[QuestionCandidate]:
     for order, (name, line) in enumerate(sizes):
         if seen[name] == 1 and len(line) <= 300:
             core = f"What NDC does the {drug} label give for the {min(strengths)} strength in {name}"
-            yield QuestionCandidate(f"{core}?", with_full_stop(line), "numeric", 2.0, 3000 + order, "package")
+            yield QuestionCandidate(f"{core}?", with_full_stop(line), "numeric", 2.0, 3000 + order)
 
 
 def _interaction(row: TableRow, drug: str) -> Iterator[QuestionCandidate]:
@@ -100,7 +85,7 @@ def _interaction(row: TableRow, drug: str) -> Iterator[QuestionCandidate]:
         core = f"What does the {drug} label recommend to manage concomitant use with {partner}"
     else:
         return
-    yield QuestionCandidate(ask(core, drug), with_full_stop(text), "factual", 2.9, 1000 + row.order, "interaction")
+    yield QuestionCandidate(ask(core, drug), with_full_stop(text), "factual", 2.9, 1000 + row.order)
 
 
 def _values(row: TableRow, drug: str, code: str) -> Iterator[QuestionCandidate]:
@@ -122,9 +107,7 @@ def _values(row: TableRow, drug: str, code: str) -> Iterator[QuestionCandidate]:
         core = f"What frequencies does the adverse reactions table of the {drug} label give for {what}"
     else:
         return
-    yield QuestionCandidate(
-        f"{core}?", with_full_stop(f"{row.header}: {answer}"), "numeric", 1.8, 1000 + row.order, "table_row"
-    )
+    yield QuestionCandidate(f"{core}?", with_full_stop(f"{row.header}: {answer}"), "numeric", 1.8, 1000 + row.order)
 
 
 def _own_question(block: QuestionBlock, drug: str) -> Iterator[QuestionCandidate]:
@@ -147,9 +130,7 @@ def _own_question(block: QuestionBlock, drug: str) -> Iterator[QuestionCandidate
         or " | " in answer
     ):
         return
-    yield QuestionCandidate(
-        ask(question, drug), with_full_stop(answer), "factual", 2.4, 2000 + block.order, "own_question"
-    )
+    yield QuestionCandidate(ask(question, drug), with_full_stop(answer), "factual", 2.4, 2000 + block.order)
 
 
 def _systems(units: list[SentenceUnit], drug: str) -> Iterator[QuestionCandidate]:
@@ -162,9 +143,7 @@ def _systems(units: list[SentenceUnit], drug: str) -> Iterator[QuestionCandidate
             and ("," in found["list"] or ";" in found["list"])
         ):
             core = f"Which {_reactions(found['system'])} does the {drug} label list"
-            yield QuestionCandidate(
-                f"{core}?", with_full_stop(found["list"].replace("*", "")), "list", 2.2, unit.order, "system"
-            )
+            yield QuestionCandidate(f"{core}?", with_full_stop(found["list"].replace("*", "")), "list", 2.2, unit.order)
 
 
 def _joined(unit: SentenceUnit) -> str:
@@ -208,7 +187,7 @@ def _from_sentences(
         scene = sentence_context(unit, drug, title, code, about_drug)
         if scene is None:
             continue
-        for rule in RULES:
+        for rule in question_rules():
             if candidate := apply_rule(rule, scene):
                 yield candidate
 
