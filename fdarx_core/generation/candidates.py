@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -11,7 +11,7 @@ from fdarx_core.baseline.numbers import number_strings
 from fdarx_core.baseline.tokens import decapitalise, question_words, strip_references
 from fdarx_core.generation.contexts import Context
 from fdarx_core.generation.factual import factual_questions
-from fdarx_core.generation.library import MAX_QUESTION, HeadingTemplates, highlight_templates
+from fdarx_core.generation.library import MAX_QUESTION, load_library
 from fdarx_core.generation.passage_reader import MAX_ANSWER, running_title, telling_topic
 from fdarx_core.generation.tasks import GENERATE_MULTIHOP, REPHRASE_REFUSAL, TASKS
 from fdarx_core.labels.loinc import topic_of
@@ -109,7 +109,7 @@ def highlight_candidates(label: Label, passages: Sequence[Passage]) -> list[Ques
     by_index = {passage.doc_chunk_index: passage for passage in passages}
     questions: dict[str, QuestionAnswer] = {}
     for code, group in by_code.items():
-        if templates := highlight_templates().get(code):
+        if templates := load_library("highlights")["headings"].get(code):
             for question, answer, template in _drafts(label, group, templates):
                 if (
                     question not in questions
@@ -118,7 +118,7 @@ def highlight_candidates(label: Label, passages: Sequence[Passage]) -> list[Ques
                 ):
                     questions[question] = _question(
                         label, question, answer, [by_index[index] for index, _ in evidence],
-                        type="factual", answer_kind="factual", source="highlights", category=templates.category,
+                        type="factual", answer_kind="factual", source="highlights", category=templates["category"],
                         template=template, gold_has_answer=[has_answer for _, has_answer in evidence],
                     )  # fmt: skip
     return list(questions.values())
@@ -185,18 +185,18 @@ def _topic(one: Highlight, text: str, group: str, titles: dict[str, str]) -> str
 
 
 def _drafts(
-    label: Label, group: list[HighlightStatement], templates: HeadingTemplates
+    label: Label, group: list[HighlightStatement], templates: Mapping[str, Any]
 ) -> Iterator[tuple[str, str, str]]:
     """Yield (question, answer, template) for the statements of one heading; the template is "" where a rule asks."""
     code, drug = group[0].code, label.drug_name
     whole = " ".join(one.text for one in group)
     asked_whole = _MIN_ANSWER <= len(whole) <= MAX_ANSWER and (len(group) > 1 or not group[0].topic)
     if asked_whole:
-        template = _pick(templates.whole, label.set_id, code, whole)
+        template = _pick(templates["whole"], label.set_id, code, whole)
         yield template.format(drug=drug), whole, template
     for one in group:
         if one.topic:
-            template = _pick(templates.topic, label.set_id, code, one.topic)
+            template = _pick(templates["topic"], label.set_id, code, one.topic)
             topic = decapitalise(running_title(one.topic, drug), keep=drug)
             yield template.format(drug=drug, topic=topic), one.text, template
         elif not asked_whole:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from itertools import chain, islice, zip_longest
 from typing import Any
 
-from fdarx_core.generation.library import role_of, section_pair_library
+from fdarx_core.generation.library import role_of, section_pairs
 from fdarx_core.generation.multihop import passage_facts, topics
 from fdarx_core.generation.refusal import refusal_questions
 from fdarx_core.generation.tasks import GENERATE_FACTUAL, GENERATE_MULTIHOP, REPHRASE_REFUSAL
@@ -120,7 +120,7 @@ def choose_passage_pairs(passages: Sequence[Passage], seed: int, count: int) -> 
     fill up, since a model may see a link that the rules miss. The order is by hashes of seed, set id and indices.
     """
     by_role = _shuffled_groups(((role, one) for one in passages if (role := role_of(one.core_code))), seed)
-    pairs = [pair for pair in section_pair_library().pairs if pair.a in by_role and pair.b in by_role]
+    pairs = [pair for pair in section_pairs() if pair.a in by_role and pair.b in by_role]
     pairs.sort(key=lambda pair: content_id(str(seed), passages[0].set_id, pair.a, pair.b))
     facts = {p.doc_chunk_index: passage_facts(p.text, p.core_code) for group in by_role.values() for p in group}
 

@@ -3,66 +3,41 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from itertools import chain, islice, product
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
-
 from fdarx_core.baseline.statements import Dose, DoseFacts, dose_facts, statements
-from fdarx_core.baseline.tokens import question_words
-from fdarx_core.generation.library import load_library, role_of, roles
+from fdarx_core.baseline.tokens import question_words, tokenize
+from fdarx_core.generation.library import load_library, role_of
 from fdarx_core.records import content_id
-
-_WORD = re.compile(r"[^\W_]+")
 
 PhraseHits = dict[str, dict[str, int]]
 """List -> thing -> how many other things of that list come before it."""
 
 
-class PhraseMatcher:
-    """Phrases of several lists, all looked for in one pass over a text's words."""
-
-    def __init__(self, lists: Mapping[str, Mapping[str, Sequence[str]]]) -> None:
-        self._phrases: dict[str, list[tuple[tuple[str, ...], str, str]]] = {}
-        for name, things in lists.items():
-            for thing, wordings in things.items():
-                for wording in wordings:
-                    phrase = tuple(wording.split())
-                    self._phrases.setdefault(phrase[0], []).append((phrase, name, thing))
-        for entries in self._phrases.values():
-            entries.sort(key=lambda entry: -len(entry[0]))
-
-    def find(self, lowered: str) -> PhraseHits:
-        """The things that a lower-case text names, by list; of overlapping phrases of a list, the first and longest."""
-        words = _WORD.findall(lowered)
-        found: PhraseHits = {}
-        ends: dict[str, int] = {}
-        for position, word in enumerate(words):
-            entries = self._phrases.get(word)
-            if entries is None and word[-1] == "s":
-                entries = self._phrases.get(word[:-1])
-            if entries:
-                _match(entries, words, position, found, ends)
-        return found
+Phrases = dict[str, list[tuple[tuple[str, ...], str, str]]]
+"""First word -> phrases that begin with it, longest first, each with its list and its thing."""
 
 
-def _match(
-    entries: list[tuple[tuple[str, ...], str, str]],
-    words: list[str],
-    position: int,
-    found: PhraseHits,
-    ends: dict[str, int],
-) -> None:
-    """Add what begins at a position, longest first, unless a longer phrase of its list covers the position already."""
-    for phrase, name, thing in entries:
-        end = position + len(phrase)
-        if ends.get(name, 0) <= position and _same(words[position:end], phrase):
-            things = found.setdefault(name, {})
-            things.setdefault(thing, len(things))
-            ends[name] = end
+def find_phrases(phrases: Phrases, lowered: str) -> PhraseHits:
+    """Return the things that a lower-case text names; of overlapping phrases of a list, the first and longest."""
+    words = tokenize(lowered, "phrase")
+    found: PhraseHits = {}
+    ends: dict[str, int] = {}
+    for position, word in enumerate(words):
+        entries = phrases.get(word)
+        if entries is None and word[-1] == "s":
+            entries = phrases.get(word[:-1])
+        for phrase, name, thing in entries or ():
+            end = position + len(phrase)
+            if ends.get(name, 0) <= position and _same(words[position:end], phrase):
+                things = found.setdefault(name, {})
+                things.setdefault(thing, len(things))
+                ends[name] = end
+    return found
 
 
 def _same(words: list[str], phrase: tuple[str, ...]) -> bool:
@@ -77,55 +52,6 @@ _TRIED = 4
 _ALIKE = 0.7
 
 
-class _SideRow(BaseModel):
-    model_config = ConfigDict(extra="forbid")
-
-    roles: list[str]
-    all: list[str]
-    none: list[str] = Field(default_factory=list)
-    focus: int = 2
-
-
-class _RuleRow(BaseModel):
-    model_config = ConfigDict(extra="forbid")
-
-    name: str
-    key: str
-    a: _SideRow
-    b: _SideRow
-    ask: list[str]
-    tell: str = "{a} {b}"
-
-
-class LinkLibrary(BaseModel):
-    """`multihop.yaml`, checked: every rule's roles, lexicon, named patterns and question slots exist."""
-
-    model_config = ConfigDict(extra="forbid")
-
-    lexicons: dict[str, dict[str, list[str]]]
-    words: dict[str, str]
-    rules: list[_RuleRow]
-
-    @model_validator(mode="after")
-    def _names_exist(self) -> LinkLibrary:
-        for rule in self.rules:
-            if unknown := set(rule.a.roles + rule.b.roles) - roles():
-                raise ValueError(f"multihop.yaml: rule {rule.name} names unknown section roles {sorted(unknown)}")
-            if rule.key and rule.key not in self.lexicons:
-                raise ValueError(f"multihop.yaml: rule {rule.name} names unknown lexicon {rule.key!r}")
-            if any("{drug}" not in ask or ("{key}" in ask) != bool(rule.key) for ask in rule.ask):
-                raise ValueError(
-                    f"multihop.yaml: rule {rule.name}: a question needs {{drug}}, and {{key}} if it has one"
-                )
-        return self
-
-    def pattern(self, text: str) -> re.Pattern[str]:
-        """A pattern with its named pieces put in."""
-        while _NAMED.search(text):
-            text = _NAMED.sub(lambda found: self.words[found.group(1)], text)
-        return re.compile(text)
-
-
 @dataclass(frozen=True, slots=True)
 class LinkSide:
     """What a sentence must be to serve one side of a rule; its thing must be among the first `focus` it names."""
@@ -134,10 +60,6 @@ class LinkSide:
     all: tuple[re.Pattern[str], ...]
     none: tuple[re.Pattern[str], ...]
     focus: int
-
-    def accepts(self, occurs: Callable[[re.Pattern[str]], bool]) -> bool:
-        """Whether all patterns occur in a sentence and none of the forbidden ones."""
-        return all(map(occurs, self.all)) and not any(map(occurs, self.none))
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,7 +70,7 @@ class LinkRule:
     name: str
     key: str
     sides: tuple[LinkSide, LinkSide]
-    ask: tuple[str, ...]
+    ask: Sequence[str]
     tell: str
 
 
@@ -166,54 +88,44 @@ class PassageFacts:
     doses: DoseFacts | None
 
 
-@dataclass(frozen=True, slots=True)
-class Link:
-    """A rule that two passages satisfy, with its sides' sentences."""
-
-    rule: LinkRule
-    thing: str
-    sentences: tuple[str, str]
+Link = tuple[LinkRule, str, tuple[str, str]]
+"""A rule that two passages satisfy, the thing that they share, and the sentences of its sides."""
 
 
 @cache
-def _library() -> LinkLibrary:
-    return LinkLibrary.model_validate(load_library("multihop"))
-
-
-@cache
-def _lexicon() -> PhraseMatcher:
-    return PhraseMatcher(_library().lexicons)
+def _lexicon() -> Phrases:
+    phrases: Phrases = {}
+    for name, things in load_library("multihop")["lexicons"].items():
+        for thing, wordings in things.items():
+            for phrase in (tuple(wording.split()) for wording in wordings):
+                phrases.setdefault(phrase[0], []).append((phrase, name, thing))
+    for entries in phrases.values():
+        entries.sort(key=lambda entry: -len(entry[0]))
+    return phrases
 
 
 @cache
 def link_rules() -> tuple[LinkRule, ...]:
-    """The rules of `multihop.yaml`, best first."""
-    library = _library()
+    """Return the rules of `multihop.yaml`, best first."""
+    library = load_library("multihop")
 
-    def side(row: _SideRow) -> LinkSide:
-        wanted, forbidden = (tuple(map(library.pattern, listed)) for listed in (row.all, row.none))
-        return LinkSide(frozenset(row.roles), wanted, forbidden, row.focus)
+    def pattern(text: str) -> re.Pattern[str]:
+        while _NAMED.search(text):
+            text = _NAMED.sub(lambda found: library["words"][found[1]], text)
+        return re.compile(text)
 
-    return tuple(
-        LinkRule(rank, row.name, row.key, (side(row.a), side(row.b)), tuple(row.ask), row.tell)
-        for rank, row in enumerate(library.rules)
-    )
+    def side(roles: list[str], all: list[str], none: Sequence[str] = (), focus: int = 2) -> LinkSide:
+        return LinkSide(frozenset(roles), tuple(map(pattern, all)), tuple(map(pattern, none)), focus)
+
+    def rule(rank: int, a: Any, b: Any, tell: str = "{a} {b}", **row: Any) -> LinkRule:
+        return LinkRule(rank, sides=(side(**a), side(**b)), tell=tell, **row)
+
+    return tuple(rule(rank, **row) for rank, row in enumerate(library["rules"]))
 
 
 @cache
 def _sides_of_role(role: str) -> tuple[tuple[LinkRule, int], ...]:
     return tuple((rule, i) for rule in link_rules() for i, side in enumerate(rule.sides) if role in side.roles)
-
-
-class _Occurs(dict[re.Pattern[str], bool]):
-    """Which patterns occur in a sentence: each is searched for once, though many rules share it."""
-
-    def __init__(self, lowered: str) -> None:
-        self._lowered = lowered
-
-    def __missing__(self, pattern: re.Pattern[str]) -> bool:
-        found = self[pattern] = pattern.search(self._lowered) is not None
-        return found
 
 
 def passage_facts(text: str, code: str) -> PassageFacts:
@@ -229,12 +141,17 @@ def passage_facts(text: str, code: str) -> PassageFacts:
 
 
 def _sockets(lowered: str, role: str) -> Iterator[tuple[LinkKey, int]]:
-    named, occurs = _lexicon().find(lowered), _Occurs(lowered).__getitem__
+    named = find_phrases(_lexicon(), lowered)
+
+    @cache  # many rules share a pattern
+    def occurs(pattern: re.Pattern[str]) -> bool:
+        return pattern.search(lowered) is not None
+
     for rule, i in _sides_of_role(role):
         side = rule.sides[i]
         things = named.get(rule.key, {}) if rule.key else {"": 0}
         focused = [thing for thing, place in things.items() if place < side.focus]
-        if focused and side.accepts(occurs):
+        if focused and all(map(occurs, side.all)) and not any(map(occurs, side.none)):
             yield from (((rule.rank, thing, i), things[thing]) for thing in focused)
 
 
@@ -247,7 +164,7 @@ def find_links(a: PassageFacts, b: PassageFacts) -> list[Link]:
         rank, thing, side = socket
         own, other = a.sockets[socket], b.sockets[rank, thing, 1 - side]
         if pair := _compatible(*((own, other) if side == 0 else (other, own))):
-            found.append(Link(link_rules()[rank], thing, pair))
+            found.append((link_rules()[rank], thing, pair))
     return found
 
 
@@ -330,17 +247,14 @@ def multihop_questions(slots: Mapping[str, Any]) -> list[tuple[str, str]]:
 def topics(a: PassageFacts, b: PassageFacts) -> list[tuple[str, str]]:
     """What the questions on two passages would be about, best first: a kind of question and the thing asked about."""
     computed = [("dose", question) for question, _ in dose_questions("", a, b)]
-    return computed + [(link.rule.name, link.thing) for link in find_links(a, b)]
+    return computed + [(rule.name, thing) for rule, thing, _ in find_links(a, b)]
 
 
 def _link_questions(drug: str, linked: Iterable[Link]) -> Iterator[tuple[str, str]]:
-    for link in linked:
-        if link.thing and _names_itself(drug, link.thing):
-            continue
-        asks = link.rule.ask
-        ask = asks[int(content_id(drug, *link.sentences), 16) % len(asks)]
-        first, second = link.sentences
-        yield ask.format(drug=drug, key=link.thing), link.rule.tell.format(a=first, b=second)
+    for rule, thing, (first, second) in linked:
+        if not thing or not _names_itself(drug, thing):
+            ask = rule.ask[int(content_id(drug, first, second), 16) % len(rule.ask)]
+            yield ask.format(drug=drug, key=thing), rule.tell.format(a=first, b=second)
 
 
 def _names_itself(drug: str, thing: str) -> bool:

@@ -10,7 +10,7 @@ from functools import cache
 from typing import Any
 
 from fdarx_core.baseline.tokens import decapitalise
-from fdarx_core.generation.library import MAX_QUESTION, RefusalTemplate, refusal_library
+from fdarx_core.generation.library import MAX_QUESTION, RefusalTemplate, refusal_entities, refusal_templates
 from fdarx_core.records import content_id
 
 _NOT_WORD = re.compile(r"\W+")
@@ -45,7 +45,7 @@ def refusal_questions(label_text: str, drug: str, set_id: str, seed: int, count:
         count: the number of questions.
     """
     texts, key = _searchable(f"{label_text}\n{drug}"), f"{seed}\x1f{set_id}"
-    absent = {kind: _absent_entities(kind, texts, key) for kind in refusal_library().entities}
+    absent = {kind: _absent_entities(kind, texts, key) for kind in refusal_entities()}
     drafts: list[RefusalDraft] = []
     for template in _templates_in_turn(key):
         if len(drafts) >= count:
@@ -58,14 +58,14 @@ def refusal_questions(label_text: str, drug: str, set_id: str, seed: int, count:
 
 
 def _absent_entities(kind: str, texts: tuple[str, str], key: str) -> Iterator[str]:
-    for entity in sorted(refusal_library().entities[kind], key=lambda entity: content_id(key, entity)):
+    for entity in sorted(refusal_entities()[kind], key=lambda entity: content_id(key, entity)):
         if not any(probe in text for text in texts for probe in _probes(kind, entity)):
             yield entity
 
 
 def _templates_in_turn(key: str) -> list[RefusalTemplate]:
     """Return all templates in rounds with one of each category, so that any number of them covers many topics."""
-    digests = {template: content_id(key, template.text) for template in refusal_library().templates}
+    digests = {template: content_id(key, template.text) for template in refusal_templates()}
     rounds: dict[str, int] = {}
     order: dict[RefusalTemplate, tuple[int, str]] = {}
     for template in sorted(digests, key=digests.__getitem__):
@@ -90,7 +90,7 @@ def _unaccented(text: str) -> str:
 
 @cache
 def _probes(kind: str, entity: str) -> tuple[str, ...]:
-    wordings = [entity, *refusal_library().entities[kind][entity]]
+    wordings = [entity, *refusal_entities()[kind][entity]]
     return tuple(dict.fromkeys(probe for wording in wordings for probe in _wording_probes(wording)))
 
 
@@ -129,4 +129,4 @@ def rephrase(slots: Mapping[str, Any]) -> str:
 
 @cache
 def _wordings_by_text() -> dict[str, tuple[str, ...]]:
-    return {template.text: template.also for template in refusal_library().templates}
+    return {template.text: template.also for template in refusal_templates()}

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fdarx_core.generation.contexts import choose_passage_pairs
-from fdarx_core.generation.library import RefusalLibrary, refusal_library, role_of, section_pair_library
+from fdarx_core.generation.library import load_library, refusal_entities, refusal_templates, role_of, section_pairs
 from fdarx_core.generation.multihop import multihop_questions
 from fdarx_core.generation.refusal import refusal_questions, rephrase
 from fdarx_core.records import Passage
@@ -29,14 +29,13 @@ CATEGORIES = {
     "Use in Specific Populations",
     "Pharmacokinetics",
 }
-ENTITIES = [(kind, entity) for kind, listed in refusal_library().entities.items() for entity in listed]
+ENTITIES = [(kind, entity) for kind, listed in refusal_entities().items() for entity in listed]
 
 
 def test_the_library_is_large_and_covers_all_topics() -> None:
-    library = refusal_library()
     assert len(ENTITIES) >= 400
-    assert len(library.templates) >= 30
-    assert {template.category for template in library.templates} == CATEGORIES
+    assert len(refusal_templates()) >= 30
+    assert {template.category for template in refusal_templates()} == CATEGORIES
     assert len({entity for _, entity in ENTITIES}) == len(ENTITIES)
 
 
@@ -90,7 +89,7 @@ def test_any_text_gives_absent_entities_again_and_again(
         assert drug in draft.question
 
 
-@given(st.sampled_from(ENTITIES), st.text(min_size=1, max_size=60), st.sampled_from(refusal_library().templates))
+@given(st.sampled_from(ENTITIES), st.text(min_size=1, max_size=60), st.sampled_from(refusal_templates()))
 def test_rephrasing_keeps_drug_and_entity(pair: tuple[str, str], drug: str, template: object) -> None:
     text = template.text.format(drug=drug, entity=pair[1])  # type: ignore[attr-defined]
     again = rephrase({"drug": drug, "entity": pair[1], "question": text})
@@ -101,7 +100,7 @@ def test_rephrasing_keeps_drug_and_entity(pair: tuple[str, str], drug: str, temp
 
 
 def test_rephrasing_gives_other_words() -> None:
-    for template in refusal_library().templates:
+    for template in refusal_templates():
         question = template.text.format(drug="Quorvelin", entity="malaria")
         assert rephrase({"drug": "Quorvelin", "entity": "malaria", "question": question}) != question
 
@@ -110,11 +109,6 @@ def test_rephrasing_gives_other_words() -> None:
 def test_rephrasing_a_question_of_no_template_keeps_its_words(question: str) -> None:
     again = rephrase({"drug": "Quorvelin", "entity": "malaria", "question": question})
     assert question[1:] in again
-
-
-def test_a_library_with_a_kind_that_no_template_asks_about_is_refused() -> None:
-    with pytest.raises(ValueError, match="kinds with entities but no template"):
-        RefusalLibrary.model_validate({"entities": {"drug": {"x": []}}, "templates": []})
 
 
 SECTIONS = {
@@ -145,18 +139,18 @@ def _indices(pairs: list[tuple[Passage, Passage]]) -> list[tuple[int, int]]:
 
 
 def test_the_table_gives_reasons_for_each_pair_and_covers_both_label_formats() -> None:
-    library = section_pair_library()
-    assert len(library.pairs) >= 20
-    assert all(pair.why and pair.links and pair.a != pair.b for pair in library.pairs)
-    codes = {code for listed in library.sections.values() for code in listed}
+    sections = load_library("section_pairs")["sections"]
+    assert len(section_pairs()) >= 20
+    assert all(pair.why and pair.links and pair.a != pair.b for pair in section_pairs())
+    codes = {code for listed in sections.values() for code in listed}
     assert all(re.fullmatch(r"\d{4,5}-\d", code) for code in codes)
-    paired = {role for pair in library.pairs for role in (pair.a, pair.b)}
+    paired = {role for pair in section_pairs() for role in (pair.a, pair.b)}
     needed = {"34068-7", "43685-7", "34071-1", "43682-4", "34090-1"}
-    assert needed <= {code for role in paired for code in library.sections[role]}
+    assert needed <= {code for role in paired for code in sections[role]}
 
 
 def test_each_pair_joins_two_sections_of_the_table() -> None:
-    allowed = {(pair.a, pair.b) for pair in section_pair_library().pairs}
+    allowed = {(pair.a, pair.b) for pair in section_pairs()}
     chosen = choose_passage_pairs(_passages(), seed=0, count=50)
     assert chosen
     assert all((role_of(a.core_code), role_of(b.core_code)) in allowed for a, b in chosen)

@@ -11,11 +11,9 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from pydantic import ValidationError
 
 from fdarx_core.baseline.numbers import number_strings
 from fdarx_core.generation.candidates import highlight_candidates
-from fdarx_core.generation.library import HeadingTemplates, highlight_templates
 from fdarx_core.labels import parse_document
 from fdarx_core.records import Highlight, Label, Passage, QuestionAnswer, Section
 
@@ -111,12 +109,6 @@ def test_the_wording_varies_with_the_label_and_not_with_the_run() -> None:
     assert by_label == [
         only(highlight_candidates(make_label([statement], f"set-{n}"), BODY)).question for n in range(20)
     ]
-
-
-def test_the_library_covers_the_headings_and_is_checked() -> None:
-    assert len(highlight_templates()) == 9
-    with pytest.raises(ValidationError, match="must hold"):
-        HeadingTemplates.model_validate({"category": "Contraindications", "whole": ["Why?"], "topic": ["{topic}?"]})
 
 
 @given(st.lists(st.builds(warning, st.text(max_size=120), st.text(max_size=20), st.just(["5.2"])), max_size=6))
