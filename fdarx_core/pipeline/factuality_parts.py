@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import ClassVar
 
-from fdarx_core.evaluation.replies import declines
+from fdarx_core.baseline.refusals import declines
 from fdarx_core.llm import TRANSIENT, source_digest
 from fdarx_core.pipeline.factuality_steps import AnswerState, FactualitySpec
 from fdarx_core.pipeline.part_files import PartFiles

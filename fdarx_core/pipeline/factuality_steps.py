@@ -10,7 +10,6 @@ from itertools import groupby
 from typing import Literal, ParamSpec, TypeVar
 
 from fdarx_core.baseline.claims import claims_of
-from fdarx_core.baseline.refusals import declines
 from fdarx_core.baseline.tokens import contains_name, normalize_words
 from fdarx_core.evaluation.similarity import open_similarity, similarity_name
 from fdarx_core.factuality.claims import (
