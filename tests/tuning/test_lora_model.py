@@ -89,7 +89,10 @@ def test_a_directory_without_a_tokenizer(tmp_path: Path) -> None:
     ("template", "told"),
     [
         (None, "no chat template"),
-        ("{{ messages | length }}{% for one in messages %}{{ one.content }}{% endfor %}", "changes a prompt once it is answered"),
+        (
+            "{{ messages | length }}{% for one in messages %}{{ one.content }}{% endfor %}",
+            "changes a prompt once it is answered",
+        ),
     ],
 )
 def test_templates_that_cannot_be_used(
