@@ -14,10 +14,9 @@ from ray.serve.handle import DeploymentHandle
 
 from fdarx_core.rag.flow import POSTPROCESSORS
 from fdarx_core.rag.search import Role, SearchQuery, TaskCall
-from fdarx_core.records import Response, SearchHit
+from fdarx_core.records import Chunk, Response, SearchHit
 from fdarx_core.retrieval.index import ChunkFilter
-from serving.http import ChunkContext, Overloaded, ServedCorpus, Unavailable
-from serving.retriever import SearchResult
+from serving.http import Overloaded, ServedCorpus, Unavailable
 
 ATTEMPTS = 3
 INDEX, MODEL, RERANKER = "the index", "the model", "the reranker"
@@ -72,28 +71,26 @@ def _unavailable(part: str, error: Exception) -> Unavailable:
     return Unavailable(part, f"{type(error).__name__}: a replica died")  # Ray's own message has many lines
 
 
-class DeploymentHandles:
-    """The methods of the other deployments, looked up once: a handle creates a new object at every access."""
+class RayServeBackend:
+    """Corpora and models of the other deployments. `open` starts to poll the retriever for newer versions."""
 
     def __init__(
         self,
         retriever: DeploymentHandle[Any],
         model: DeploymentHandle[Any],
         reranker: DeploymentHandle[Any] | None,
+        answerer: str,
+        budget: int | None,
     ) -> None:
-        self.corpora, self.search, self.matches = retriever.corpora, retriever.search, retriever.matches
-        self.names, self.passage = retriever.names, retriever.passage
+        """`answerer` is the name of the model that writes the answers, and `budget` the characters of passages that fit
+        into its prompt (None: any number)."""
+        self.answerer, self.budget = answerer, budget
+        self.postprocessors = [name for name in POSTPROCESSORS if name != "rerank" or reranker]
+        # methods are looked up once, since a handle creates a new object at every access
+        self.search, self._corpora_method = retriever.search, retriever.corpora
+        self._matches, self._names, self._passage = retriever.matches, retriever.names, retriever.passage
         self.ask, self.stream = model.ask, model.options(method_name="stream", stream=True)
         self.score = None if reranker is None else reranker.score
-
-
-class RayServeBackend:
-    """Corpora and models of the other deployments. `open` starts to poll the retriever for newer versions."""
-
-    def __init__(self, handles: DeploymentHandles, answerer: str, budget: int | None) -> None:
-        self._handles = handles
-        self.answerer, self.budget = answerer, budget
-        self.postprocessors = [name for name in POSTPROCESSORS if name != "rerank" or handles.score]
         self._corpora: dict[str, ServedCorpus] = {}
 
     async def open(self) -> None:
@@ -105,18 +102,18 @@ class RayServeBackend:
         return self._corpora
 
     def tools(self, corpus: str, retriever: str) -> RequestTools:
-        return RequestTools(self._handles, corpus, retriever)
+        return RequestTools(self, corpus, retriever)
 
-    async def matches(self, corpus: str, only: ChunkFilter) -> bool:
-        matches: bool = await call(self._handles.matches, corpus, only, part=INDEX)
+    async def matches(self, corpus: str, filter: ChunkFilter) -> bool:
+        matches: bool = await call(self._matches, corpus, filter, part=INDEX)
         return matches
 
     async def names(self, corpus: str, prefix: str, limit: int) -> list[str]:
-        names: list[str] = await call(self._handles.names, corpus, prefix, limit, part=INDEX)
+        names: list[str] = await call(self._names, corpus, prefix, limit, part=INDEX)
         return names
 
-    async def passage(self, corpus: str, chunk_id: str) -> ChunkContext | None:
-        passage: ChunkContext | None = await call(self._handles.passage, corpus, chunk_id, part=INDEX)
+    async def passage(self, corpus: str, chunk_id: str) -> tuple[Chunk, list[Chunk]] | None:
+        passage: tuple[Chunk, list[Chunk]] | None = await call(self._passage, corpus, chunk_id, part=INDEX)
         return passage
 
     async def ready(self) -> Mapping[str, str]:
@@ -130,7 +127,7 @@ class RayServeBackend:
         return {}
 
     async def _refresh(self) -> None:
-        corpora: list[ServedCorpus] = await call(self._handles.corpora, part=INDEX)
+        corpora: list[ServedCorpus] = await call(self._corpora_method, part=INDEX)
         self._corpora = {corpus.name: corpus for corpus in corpora}
 
     async def _keep_refreshing(self) -> None:
@@ -146,28 +143,28 @@ class RayServeBackend:
 class RequestTools:
     """Search, models and reranker for one request. `version` is that of the index that answered the last search."""
 
-    handles: DeploymentHandles
+    backend: RayServeBackend
     corpus: str
     retriever: str
     version: str = ""
 
-    async def ask(self, role: Role, asks: Sequence[TaskCall]) -> list[Response]:
-        calls = [(task.name, slots) for task, slots in asks]
-        responses: list[Response] = await call(self.handles.ask, role, calls, part=MODEL)
+    async def ask(self, role: Role, calls: Sequence[TaskCall]) -> list[Response]:
+        asked = [(task.name, slots) for task, slots in calls]
+        responses: list[Response] = await call(self.backend.ask, role, asked, part=MODEL)
         return responses
 
-    def stream(self, role: Role, ask: TaskCall) -> AsyncGenerator[str | Response, None]:
-        task, slots = ask
-        return call_streaming(self.handles.stream, role, task.name, slots, part=MODEL)
+    def stream(self, role: Role, task_call: TaskCall) -> AsyncGenerator[str | Response, None]:
+        task, slots = task_call
+        return call_streaming(self.backend.stream, role, task.name, slots, part=MODEL)
 
-    async def search(self, searches: Sequence[SearchQuery], only: ChunkFilter, k: int) -> list[list[SearchHit]]:
-        arguments: tuple[Any, ...] = (self.corpus, searches, only, k, self.retriever)
-        result: SearchResult = await call(self.handles.search, *arguments, part=INDEX)
-        self.version = result.version
-        return result.hits
+    async def search(self, queries: Sequence[SearchQuery], filter: ChunkFilter, k: int) -> list[list[SearchHit]]:
+        hits: list[list[SearchHit]]
+        arguments: tuple[Any, ...] = (self.corpus, queries, filter, k, self.retriever)
+        self.version, hits = await call(self.backend.search, *arguments, part=INDEX)
+        return hits
 
     async def rerank(self, question: str, texts: Sequence[str]) -> list[float]:
-        if self.handles.score is None:
+        if self.backend.score is None:
             raise Unavailable(RERANKER, "the service was started without one")
-        scores: list[float] = await call(self.handles.score, question, texts, part=RERANKER)
+        scores: list[float] = await call(self.backend.score, question, texts, part=RERANKER)
         return scores

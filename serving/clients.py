@@ -1,4 +1,8 @@
-"""Clients for the models that the service asks: a model on a server, or the built-in baseline."""
+"""Clients for the models that the service asks: a model on a server, or the built-in baseline.
+
+Both have `ask`, which returns the Response, and `stream`, which yields the pieces of the reply's text and at the end
+the Response. A failing model never raises: its response has the reason.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +10,6 @@ import asyncio
 import time
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
-from typing import Protocol
 
 from fdarx_core.llm import TRANSIENT, AskingStopped, Baseline, HttpEndpoint, ModelConfig, response_to
 from fdarx_core.rag.search import TaskCall
@@ -17,16 +20,6 @@ PAUSE_S = 3.0
 """Seconds for which a model that has stopped answering is not asked again."""
 
 _INTERACTIVE_LIMITS = {"max_tries": 2, "max_wait_s": 5.0}
-
-
-class ModelClient(Protocol):
-    """A model. A failing model never raises: its response has the reason."""
-
-    async def ask(self, call: TaskCall) -> Response: ...
-
-    def stream(self, call: TaskCall) -> AsyncGenerator[str | Response, None]:
-        """Yield the pieces of the reply's text, and at the end the complete Response."""
-        ...
 
 
 class BaselineClient:

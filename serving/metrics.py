@@ -2,72 +2,45 @@
 
 from __future__ import annotations
 
-from ray.serve.metrics import Counter, Gauge, Histogram
+from functools import cache
+from typing import Any
 
-from fdarx_core.retrieval.index.manifest import version_number
-from serving.http.backend import Rejection, ServedCorpus
+from ray.serve.metrics import Counter, Gauge, Histogram
 
 _SECONDS = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0]
 
-
-class RayRequestMetrics:
-    """Requests of the HTTP service."""
-
-    def __init__(self) -> None:
-        self._requests = _counter("fdarx_requests", "Finished requests.", "path", "status")
-        self._seconds = Histogram("fdarx_request_seconds", "Duration of requests.", _SECONDS, ("path",))
-        self._phases = Histogram("fdarx_phase_seconds", "Duration of phases of a request.", _SECONDS, ("phase",))
-        self._in_flight = Gauge("fdarx_in_flight", "Requests being processed.")
-        self._degraded = _counter("fdarx_degraded", "Answers given without a part of the service.", "reason")
-        self._rejected = _counter("fdarx_rejected", "Requests rejected before processing.", "why")
-
-    def request(self, route: str, status: int, seconds: float) -> None:
-        self._requests.inc(tags={"path": route, "status": str(status)})
-        self._seconds.observe(seconds, tags={"path": route})
-
-    def phase(self, phase: str, seconds: float) -> None:
-        self._phases.observe(seconds, tags={"phase": phase})
-
-    def in_flight(self, requests: int) -> None:
-        self._in_flight.set(requests)
-
-    def degraded(self, reason: str) -> None:
-        self._degraded.inc(tags={"reason": reason})
-
-    def rejected(self, why: Rejection) -> None:
-        self._rejected.inc(tags={"why": why})
+METRICS: dict[str, tuple[type[Counter | Gauge | Histogram], str, tuple[str, ...]]] = {
+    "fdarx_requests": (Counter, "Finished requests.", ("path", "status")),
+    "fdarx_request_seconds": (Histogram, "Duration of requests.", ("path",)),
+    "fdarx_phase_seconds": (Histogram, "Duration of phases of a request.", ("phase",)),
+    "fdarx_in_flight": (Gauge, "Requests being processed.", ()),
+    "fdarx_degraded": (Counter, "Answers given without a part of the service.", ("reason",)),
+    "fdarx_rejected": (Counter, "Requests rejected before processing.", ("why",)),
+    "fdarx_index_version": (Gauge, "Number of the index version in use; versions count from 1.", ("corpus",)),
+    "fdarx_index_chunks": (Gauge, "Chunks in the index.", ("corpus",)),
+    "fdarx_index_reloads": (Counter, "Newer versions loaded or refused.", ("corpus", "outcome")),
+    # Counters instead of a histogram of batch sizes, because Ray's histograms only estimate sums.
+    "fdarx_rerank_calls": (Counter, "Calls of the reranker's model.", ()),
+    "fdarx_rerank_requests": (Counter, "Requests scored in these calls.", ()),
+    "fdarx_rerank_pairs": (Counter, "Pairs of question and text scored in these calls.", ()),
+}
+"""Kind, description and labels of each metric, by name. Ray Serve adds labels for application and replica."""
 
 
-class IndexMetrics:
-    """The version of each corpus that a replica serves; versions count from 1."""
-
-    def __init__(self) -> None:
-        self._version = Gauge("fdarx_index_version", "Number of the index version in use.", ("corpus",))
-        self._chunks = Gauge("fdarx_index_chunks", "Chunks in the index.", ("corpus",))
-        self._reloads = _counter("fdarx_index_reloads", "Newer versions loaded or refused.", "corpus", "outcome")
-
-    def serves(self, corpus: ServedCorpus) -> None:
-        self._version.set(version_number(corpus.version), tags={"corpus": corpus.name})
-        self._chunks.set(corpus.chunks, tags={"corpus": corpus.name})
-
-    def reloaded(self, corpus: ServedCorpus, *, refused: bool) -> None:
-        self._reloads.inc(tags={"corpus": corpus.name, "outcome": "refused" if refused else "loaded"})
-        self.serves(corpus)
+def record(name: str, value: float = 1, **labels: str) -> None:
+    """Record a value of a metric in this replica: add to a counter, set a gauge, or observe a duration in seconds."""
+    metric = metric_of(name)
+    if isinstance(metric, Counter):
+        metric.inc(value, labels)
+    elif isinstance(metric, Gauge):
+        metric.set(value, labels)
+    else:
+        metric.observe(value, labels)
 
 
-class RerankMetrics:
-    """Batch sizes of the reranker. They are counters because Ray's histograms only estimate sums."""
-
-    def __init__(self) -> None:
-        self._calls = _counter("fdarx_rerank_calls", "Calls of the reranker's model.")
-        self._requests = _counter("fdarx_rerank_requests", "Requests scored in these calls.")
-        self._pairs = _counter("fdarx_rerank_pairs", "Pairs of question and text scored in these calls.")
-
-    def batch(self, requests: int, pairs: int) -> None:
-        self._calls.inc()
-        self._requests.inc(requests)
-        self._pairs.inc(pairs)
-
-
-def _counter(name: str, description: str, *tags: str) -> Counter:
-    return Counter(name, description, tags)  # type: ignore[arg-type]  # declared as one string, but takes a tuple
+@cache
+def metric_of(name: str) -> Counter | Gauge | Histogram:
+    """Return the metric of that name, created at its first use, since Ray reads the replica's name at that moment."""
+    kind, description, labels = METRICS[name]
+    tag_keys: Any = labels  # which Ray declares as a tuple of one
+    return Histogram(name, description, _SECONDS, tag_keys) if kind is Histogram else kind(name, description, tag_keys)

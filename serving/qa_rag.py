@@ -21,12 +21,12 @@ from fdarx_core.rag.search import Role
 from fdarx_core.rag.tasks import RAG_TASKS
 from fdarx_core.records import Response
 from fdarx_core.retrieval.encoders import BgeReranker
-from serving.backend import DeploymentHandles, RayServeBackend
+from serving.backend import RayServeBackend
 from serving.batching import DynamicBatcher
-from serving.clients import BaselineClient, HttpModelClient, ModelClient
+from serving.clients import BaselineClient, HttpModelClient
 from serving.config import ServiceConfig, ServiceSettings
 from serving.http import configure_request_log, make_app
-from serving.metrics import RayRequestMetrics, RerankMetrics
+from serving.metrics import record
 from serving.retriever import RetrieverDeployment
 
 MAX_PAIRS_PER_CALL = 384
@@ -102,15 +102,14 @@ class Ingress:
         model: DeploymentHandle[Any],
         reranker: DeploymentHandle[Any] | None = None,
     ) -> None:
-        """`settings` are fields of `ServiceSettings`, `answerer` is the name of the model that writes the answers, and
-        `budget` the characters of passages that fit into its prompt (None: any number)."""
+        """`settings` are fields of `ServiceSettings`; the others as for `RayServeBackend`."""
         self._settings = ServiceSettings.model_validate(settings)
-        self._backend = RayServeBackend(DeploymentHandles(retriever, model, reranker), answerer, budget)
+        self._backend = RayServeBackend(retriever, model, reranker, answerer, budget)
         configure_request_log(Path(log_file).open("a", encoding="utf-8") if log_file else sys.stderr)  # noqa: SIM115
 
     async def __serve_build_asgi_app__(self) -> ASGIApp:
         await self._backend.open()
-        return make_app(self._backend, self._settings, RayRequestMetrics())
+        return make_app(self._backend, self._settings, record)
 
 
 class ModelDeployment:
@@ -122,7 +121,7 @@ class ModelDeployment:
         Raises ValueError where the API key of a model is not in this replica's environment.
         """
         configs = [ModelConfig.model_validate(fields) for fields in models]
-        clients: dict[str, ModelClient] = {
+        clients: dict[str, BaselineClient | HttpModelClient] = {
             config.name: HttpModelClient(config) for config in configs if config.name in roles.values()
         }
         clients[Baseline.name] = BaselineClient()
@@ -148,7 +147,6 @@ class RerankerDeployment:
 
     def __init__(self, directory: str) -> None:
         self._model = BgeReranker(directory)
-        self._metrics = RerankMetrics()
         self._score = DynamicBatcher(self._score_batch, MAX_PAIRS_PER_CALL, lambda request: len(request[1]))
 
     async def score(self, question: str, texts: Sequence[str]) -> list[float]:
@@ -157,6 +155,8 @@ class RerankerDeployment:
 
     def _score_batch(self, requests: Sequence[RerankRequest]) -> list[list[float]]:
         pairs = [(question, text) for question, texts in requests for text in texts]
-        self._metrics.batch(len(requests), len(pairs))
+        record("fdarx_rerank_calls")
+        record("fdarx_rerank_requests", len(requests))
+        record("fdarx_rerank_pairs", len(pairs))
         scores = iter(self._model.score(pairs))
         return [[next(scores) for _ in texts] for _, texts in requests]

@@ -17,14 +17,15 @@ import numpy.typing as npt
 import orjson
 
 from fdarx_core.rag.search import SearchQuery, available_retrievers, encode_queries, search_index
-from fdarx_core.records import SearchHit
+from fdarx_core.records import Chunk, SearchHit
 from fdarx_core.retrieval.encoders import SentenceEncoder, Vectors
 from fdarx_core.retrieval.index import ChunkFilter, IndexDamaged, IndexReader
+from fdarx_core.retrieval.index.manifest import version_number
 from fdarx_core.retrieval.index.segments import POINTER, read_bytes
 from fdarx_core.retrieval.models import ModelDirectories, ModelMissing
 from fdarx_core.storage import Location, StorageError
 from serving.batching import DynamicBatcher
-from serving.http.backend import ChunkContext, ServedCorpus
+from serving.http.backend import ServedCorpus
 
 _LOGGER = logging.getLogger("ray.serve")
 _MAX_ENCODED_PER_CALL = 64
@@ -117,56 +118,47 @@ def _current_version(place: Location) -> str:
         raise IndexDamaged(file, f"can't be read: {error!r}") from error
 
 
-@dataclass(slots=True)
-class SearchResult:
-    """Hits for each query, and the version of the index that they come from."""
-
-    version: str
-    hits: list[list[SearchHit]]
-
-
 class RetrieverDeployment:
     """Searches the corpora. A request is served from one version, which its result names."""
 
     def __init__(self, places: Mapping[str, str], cosine_model: str | None, poll_s: float) -> None:
         """Open the indexes at `places`, by corpus name, and check every `poll_s` seconds for newer versions."""
-        from serving.metrics import IndexMetrics
-
         self._corpora = CorpusStore(places, cosine_model)
         if any(one.index.needs_vectors(name) for one in self._corpora.all() for name in one.corpus.retrievers):
             self._corpora.encode([SearchQuery("", 1, is_question=True)])  # load the model before the first request
         self._encode = DynamicBatcher(self._encode_batch, _MAX_ENCODED_PER_CALL)
-        self._metrics = IndexMetrics()
         for loaded in self._corpora.all():
-            self._metrics.serves(loaded.corpus)
+            _record_version(loaded)
         self._polling = asyncio.get_running_loop().create_task(self._poll(poll_s))
 
     async def search(
-        self, corpus: str, queries: Sequence[SearchQuery], only: ChunkFilter, k: int, retriever: str
-    ) -> SearchResult:
-        """Return the k best chunks for each query. Raises ValueError for a retriever that the corpus lacks."""
+        self, corpus: str, queries: Sequence[SearchQuery], filter: ChunkFilter, k: int, retriever: str
+    ) -> tuple[str, list[list[SearchHit]]]:
+        """Return the version of the index, and from it the k best chunks for each query.
+
+        Raises ValueError for a retriever that the corpus lacks.
+        """
         index = self._corpora[corpus].index
         if retriever == "bm25":  # takes one or two milliseconds, as much as starting a thread for it would
-            return SearchResult(index.version, search_index(index, queries, only, k, retriever, None))
+            return index.version, search_index(index, queries, filter, k, retriever, None)
         vectors = None
         if index.needs_vectors(retriever):
             vectors = np.stack(await asyncio.gather(*(self._encode(query) for query in queries)))
-        hits = await asyncio.to_thread(search_index, index, queries, only, k, retriever, vectors)
-        return SearchResult(index.version, hits)
+        return index.version, await asyncio.to_thread(search_index, index, queries, filter, k, retriever, vectors)
 
     async def corpora(self) -> list[ServedCorpus]:
         return [loaded.corpus for loaded in self._corpora.all()]
 
-    async def matches(self, corpus: str, only: ChunkFilter) -> bool:
-        return bool(self._corpora[corpus].index.matching(only).any())
+    async def matches(self, corpus: str, filter: ChunkFilter) -> bool:
+        return bool(self._corpora[corpus].index.matching(filter).any())
 
     async def names(self, corpus: str, prefix: str, limit: int) -> list[str]:
         return self._corpora[corpus].index.names(prefix, limit)
 
-    async def passage(self, corpus: str, chunk_id: str) -> ChunkContext | None:
+    async def passage(self, corpus: str, chunk_id: str) -> tuple[Chunk, list[Chunk]] | None:
         index = self._corpora[corpus].index
         position = index.find(chunk_id)
-        return None if position is None else ChunkContext(index.chunk(position), index.around(position))
+        return None if position is None else (index.chunk(position), index.around(position))
 
     def _encode_batch(self, queries: Sequence[SearchQuery]) -> list[npt.NDArray[np.float32]]:
         return list(self._corpora.encode(queries))
@@ -175,5 +167,15 @@ class RetrieverDeployment:
         while True:
             await asyncio.sleep(poll_s)
             for loaded in await asyncio.to_thread(self._corpora.reload):
-                self._metrics.reloaded(loaded.corpus, refused=bool(loaded.refused))
+                _record_version(loaded, reloaded=True)
                 _LOGGER.log(logging.ERROR if loaded.refused else logging.INFO, loaded.status)
+
+
+def _record_version(loaded: LoadedCorpus, *, reloaded: bool = False) -> None:
+    from serving.metrics import record
+
+    corpus = loaded.corpus
+    if reloaded:
+        record("fdarx_index_reloads", corpus=corpus.name, outcome="refused" if loaded.refused else "loaded")
+    record("fdarx_index_version", version_number(corpus.version), corpus=corpus.name)
+    record("fdarx_index_chunks", corpus.chunks, corpus=corpus.name)

@@ -7,14 +7,14 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import AsyncGenerator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from fdarx_core.llm import ModelConfig, Unparsable
 from fdarx_core.rag.cited_answer import NOTHING_FOUND, CitedAnswer, parse_cited_answer
-from fdarx_core.rag.search import RagBackend, SearchQuery, StreamingRagBackend, TaskCall, pool_candidates
+from fdarx_core.rag.search import RagBackend, Role, SearchQuery, TaskCall, pool_candidates
 from fdarx_core.rag.strategies import Strategy
 from fdarx_core.rag.tasks import ANSWER_WITH_CITATIONS, SCORE_CHUNK
 from fdarx_core.records import Response, SearchHit
@@ -113,25 +113,30 @@ async def answer_question(question: str, result: RetrievalResult, backend: RagBa
     if not result.contexts:
         return _refusal()
     start = time.monotonic()
-    [response] = await backend.ask("answerer", [answer_call(question, result)])
+    [response] = await backend.ask("answerer", [_answer_call(question, result)])
     return _parse_reply(response, result, time.monotonic() - start)
 
 
 async def stream_answer(
-    question: str, result: RetrievalResult, backend: StreamingRagBackend
+    question: str,
+    result: RetrievalResult,
+    stream: Callable[[Role, TaskCall], AsyncGenerator[str | Response, None]],
 ) -> AsyncGenerator[str | RagReply, None]:
-    """Yield the answer's text piece by piece, then the whole reply; outer white space of both may differ."""
+    """Yield the answer's text piece by piece, then the whole reply; outer white space of both may differ.
+
+    `stream` asks the model that plays a role; it yields the text of the reply, and at the end the whole response.
+    """
     if not result.contexts:
         yield NOTHING_FOUND
         yield _refusal()
         return
     start = time.monotonic()
-    async with aclosing(backend.stream("answerer", answer_call(question, result))) as pieces:
+    async with aclosing(stream("answerer", _answer_call(question, result))) as pieces:
         async for piece in pieces:
             yield piece if isinstance(piece, str) else _parse_reply(piece, result, time.monotonic() - start)
 
 
-def answer_call(question: str, result: RetrievalResult) -> TaskCall:
+def _answer_call(question: str, result: RetrievalResult) -> TaskCall:
     """Return the task that asks for the answer, with its slots."""
     return ANSWER_WITH_CITATIONS, {"question": question, "contexts": result.prompt_contexts}
 

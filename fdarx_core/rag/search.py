@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal, Protocol, TypeAlias
@@ -55,14 +55,6 @@ class RagBackend(Protocol):
 
     async def rerank(self, question: str, texts: Sequence[str]) -> list[float]:
         """Return how well each text answers the question; higher is better."""
-        ...
-
-
-class StreamingRagBackend(RagBackend, Protocol):
-    """A backend that can stream a reply, as a service does."""
-
-    def stream(self, role: Role, call: TaskCall) -> AsyncGenerator[str | Response, None]:
-        """Yield the text of the reply piece by piece, and at the end the whole response."""
         ...
 
 

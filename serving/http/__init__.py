@@ -5,9 +5,8 @@ from serving.http.access import ApiKeysError, add_key
 from serving.http.app import make_app
 from serving.http.backend import (
     BackendTools,
-    ChunkContext,
     Overloaded,
-    RequestMetrics,
+    Record,
     ServedCorpus,
     ServiceBackend,
     Unavailable,
@@ -17,9 +16,8 @@ from serving.http.logs import configure_request_log
 __all__ = [
     "ApiKeysError",
     "BackendTools",
-    "ChunkContext",
     "Overloaded",
-    "RequestMetrics",
+    "Record",
     "ServedCorpus",
     "ServiceBackend",
     "ServiceSettings",

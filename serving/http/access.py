@@ -1,4 +1,4 @@
-"""Who may send requests and how many: API keys, rate limits per client, and a limit of concurrent requests."""
+"""API keys, rate limits per client, and a limit of concurrent requests."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import re
 import secrets
 import time
 from collections import OrderedDict, deque
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
@@ -45,7 +45,7 @@ def load_keys(file: Path) -> dict[str, str]:
 
 
 def name_of_key(key: bytes, hashes: Mapping[str, str]) -> str | None:
-    """Return the name of a key, None where it is unknown. Takes the same time for a wrong key as for a right one."""
+    """Return the name of a key, None where it is unknown. The time that this takes does not depend on the key."""
     digest, found = hashlib.sha256(key).hexdigest(), None
     for name, known in hashes.items():
         if hmac.compare_digest(known, digest):
@@ -53,11 +53,11 @@ def name_of_key(key: bytes, hashes: Mapping[str, str]) -> str | None:
     return found
 
 
-def key_of_request(headers: Iterable[tuple[bytes, bytes]]) -> bytes:
+def key_of_request(headers: Mapping[str, str]) -> bytes:
     """Return the key in `Authorization: Bearer KEY` or `X-API-Key: KEY`, empty where there is none."""
-    first = dict(reversed([*headers]))
-    scheme, _, key = first.get(b"authorization", b"").partition(b" ")
-    return key.strip() if scheme.lower() == b"bearer" else first.get(b"x-api-key", b"").strip()
+    scheme, _, key = headers.get("authorization", "").partition(" ")
+    found = key if scheme.lower() == "bearer" else headers.get("x-api-key", "")
+    return found.strip().encode("latin-1")
 
 
 def add_key(file: Path, name: str) -> str:
@@ -96,10 +96,6 @@ class ClientRateLimiter:
         return 0.0 if granted else (1 - tokens) / self._per_second
 
 
-class CapacityExceeded(Exception):
-    """All places are taken, and the queue is full or the wait was too long."""
-
-
 class ConcurrencyLimiter:
     """A limit of concurrent requests, with a bounded queue. `on_change` gets the number of requests in progress."""
 
@@ -108,15 +104,13 @@ class ConcurrencyLimiter:
         self._active = 0
         self._queue: deque[asyncio.Future[None]] = deque()
 
-    async def acquire(self) -> None:
-        """Take a place, to be given back by `release`. Raises CapacityExceeded."""
-        if self._active < self._limit:
-            self._active += 1
-            self._on_change(self._active)
-        elif len(self._queue) >= self._max_waiting:
-            raise CapacityExceeded
-        else:
-            await self._wait()
+    async def acquire(self) -> bool:
+        """Take a place, to be given back by `release`; return False if the queue is full or the wait was too long."""
+        if self._active >= self._limit:
+            return len(self._queue) < self._max_waiting and await self._wait()
+        self._active += 1
+        self._on_change(self._active)
+        return True
 
     def release(self) -> None:
         """Pass the place to the request that has waited longest."""
@@ -126,7 +120,7 @@ class ConcurrencyLimiter:
             self._active -= 1
             self._on_change(self._active)
 
-    async def _wait(self) -> None:
+    async def _wait(self) -> bool:
         turn = asyncio.get_running_loop().create_future()
         self._queue.append(turn)
         try:
@@ -138,5 +132,4 @@ class ConcurrencyLimiter:
         finally:
             if not turn.done():
                 self._queue.remove(turn)
-        if not turn.done():
-            raise CapacityExceeded
+        return turn.done()

@@ -15,7 +15,7 @@ from starlette.responses import Response
 
 from serving.config import ServiceSettings
 from serving.http.answering import AnswerService
-from serving.http.backend import RequestMetrics, ServiceBackend
+from serving.http.backend import Record, ServiceBackend
 from serving.http.chat import chat_routes
 from serving.http.middleware import AdmissionMiddleware, RequestMiddleware
 from serving.http.responses import ApiError, add_error_handlers, json_reply
@@ -25,18 +25,16 @@ _TEMPLATE = Path(__file__).with_name("docs.html.j2")
 _DOCS_CSS = Path(__file__).with_name("docs.css")
 PAGE = Path(__file__).parent.parent / "page"
 _DESCRIPTION = (
-    "Answers to questions about FDA drug labels and regulatory guidelines, with citations of the passages they rest on."
+    "Answers to questions about FDA drug labels and regulatory guidelines, with citations of the supporting passages."
     " Not for clinical use: check every answer against its passages."
 )
 _SECURITY = {
     "Bearer": {"type": "http", "scheme": "bearer"},
     "X-API-Key": {"type": "apiKey", "in": "header", "name": "X-API-Key"},
 }
-_FASTAPI_ERRORS = ("HTTPValidationError", "ValidationError")
-"""FastAPI's own schemas of errors, which this service does not use."""
 
 
-def make_app(backend: ServiceBackend, settings: ServiceSettings, metrics: RequestMetrics) -> FastAPI:
+def make_app(backend: ServiceBackend, settings: ServiceSettings, record: Record) -> FastAPI:
     """Build the application.
 
     Raises ApiKeysError where the keys file can't be used, ValueError where the default post-processing is missing.
@@ -44,8 +42,8 @@ def make_app(backend: ServiceBackend, settings: ServiceSettings, metrics: Reques
     if settings.postprocess not in backend.postprocessors:
         available = ", ".join(backend.postprocessors)
         raise ValueError(f"postprocess is {settings.postprocess!r}; available are {available}")
-    app = _DocumentedApp(settings)
-    answers = AnswerService(backend, settings, metrics)
+    app = FastAPI(title="FDARx", version="1", description=_DESCRIPTION, openapi_url=None, docs_url=None, redoc_url=None)
+    answers = AnswerService(backend, settings, record)
     for router in (
         answer_routes(answers),
         chat_routes(backend, answers),
@@ -56,40 +54,30 @@ def make_app(backend: ServiceBackend, settings: ServiceSettings, metrics: Reques
     ):
         app.include_router(router)
     add_error_handlers(app)
-    app.add_middleware(AdmissionMiddleware, settings=settings, metrics=metrics)
+    _complete_document(app.openapi(), settings)
+    app.add_middleware(AdmissionMiddleware, settings=settings, record=record)
     paths = frozenset(app.openapi()["paths"])
-    app.add_middleware(RequestMiddleware, metrics=metrics, paths=paths, log_questions=settings.log_questions)
+    app.add_middleware(RequestMiddleware, record=record, paths=paths, log_questions=settings.log_questions)
     return app
 
 
-class _DocumentedApp(FastAPI):
-    """FastAPI with an OpenAPI document that states this server's limits, keys and error format."""
-
-    def __init__(self, settings: ServiceSettings) -> None:
-        super().__init__(
-            title="FDARx", version="1", description=_DESCRIPTION, openapi_url=None, docs_url=None, redoc_url=None
-        )
-        self._settings = settings
-
-    def openapi(self) -> dict[str, Any]:
-        if self.openapi_schema is None:
-            document = super().openapi()
-            schemas = document["components"]["schemas"]
-            for name in _FASTAPI_ERRORS:
-                schemas.pop(name, None)
-            document["paths"]["/v1/chat/completions"]["post"]["responses"].pop("422", None)
-            for name in ("SearchRequest", "AnswerRequest"):
-                schemas[name]["properties"]["question"]["maxLength"] = self._settings.longest_question
-            if self._settings.keys_file:
-                document["components"]["securitySchemes"] = _SECURITY
-                for path, methods in document["paths"].items():
-                    for route in methods.values() if path.startswith("/v1/") else ():
-                        route["security"] = [{name: []} for name in _SECURITY]
-        return super().openapi()
+def _complete_document(document: dict[str, Any], settings: ServiceSettings) -> None:
+    """State this server's limits, keys and error format in the OpenAPI document, which FastAPI makes once."""
+    schemas = document["components"]["schemas"]
+    for name in ("HTTPValidationError", "ValidationError"):  # FastAPI's own errors, which this service does not use
+        schemas.pop(name, None)
+    document["paths"]["/v1/chat/completions"]["post"]["responses"].pop("422", None)
+    for name in ("SearchRequest", "AnswerRequest"):
+        schemas[name]["properties"]["question"]["maxLength"] = settings.longest_question
+    if settings.keys_file:
+        document["components"]["securitySchemes"] = _SECURITY
+        for path, methods in document["paths"].items():
+            for route in methods.values() if path.startswith("/v1/") else ():
+                route["security"] = [{name: []} for name in _SECURITY]
 
 
 def _documentation_routes(app: FastAPI) -> APIRouter:
-    """GET /docs and /openapi.json. The page loads nothing from other hosts."""
+    """Return the routes GET /docs and /openapi.json. The page loads nothing from other hosts."""
     router = APIRouter(include_in_schema=False)
     page = cache(lambda: _rendered(app.openapi()))
 
@@ -105,7 +93,7 @@ def _documentation_routes(app: FastAPI) -> APIRouter:
 
 
 def _page_routes() -> APIRouter:
-    """GET / and GET /static/NAME: the web page's files, read once and revalidated by browsers."""
+    """Return the routes GET / and GET /static/NAME for the web page's files, which browsers revalidate."""
     router = APIRouter(include_in_schema=False)
     paths = [*(path for path in sorted(PAGE.iterdir()) if path.is_file()), _DOCS_CSS]
     files = {path.name: (path.read_bytes(), _media_type(path)) for path in paths}
@@ -137,7 +125,10 @@ def _rendered(document: Mapping[str, Any]) -> str:
     template = environment.from_string(_TEMPLATE.read_text(encoding="utf-8"))
     schemas = document["components"]["schemas"]
     return template.render(
-        info=document["info"], routes=list(_routes(document["paths"])), schemas=list(_schemas(schemas))
+        info=document["info"],
+        types=[*schemas],
+        routes=list(_routes(document["paths"])),
+        schemas=list(_schemas(schemas)),
     )
 
 

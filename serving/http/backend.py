@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, Protocol
 
-from fdarx_core.rag.search import StreamingRagBackend
-from fdarx_core.records import Chunk
+from fdarx_core.rag.search import RagBackend, Role, TaskCall
+from fdarx_core.records import Chunk, Response
 from fdarx_core.retrieval.index import ChunkFilter
+
+Record = Callable[..., None]
+"""Records a value of a metric, as `serving.metrics.record` does: record(name, value, **labels). It is called in the
+event loop, several times per request, and must not block."""
 
 
 class Unavailable(Exception):
@@ -25,9 +29,9 @@ class Overloaded(Unavailable):
 
 @dataclass(frozen=True, slots=True)
 class ServedCorpus:
-    """An index in use. Its name contains no "/", since chat clients name a model as CORPUS/STRATEGY."""
+    """An index in use, and the retrievers that can search it."""
 
-    name: str
+    name: str  # without "/", since chat clients name a model as CORPUS/STRATEGY
     version: str
     kind: Literal["labels", "documents"]
     chunks: int
@@ -35,15 +39,7 @@ class ServedCorpus:
     retrievers: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class ChunkContext:
-    """A chunk, and the chunks of its section in order, itself included; without sections, its neighbours."""
-
-    chunk: Chunk
-    around: list[Chunk]
-
-
-class BackendTools(StreamingRagBackend, Protocol):
+class BackendTools(RagBackend, Protocol):
     """Search, models and reranker for one request. Search and reranking raise Unavailable or Overloaded.
 
     A model that is down gives a Response with a reason, or raises AskingStopped, Failure or Unavailable; one that is
@@ -55,24 +51,26 @@ class BackendTools(StreamingRagBackend, Protocol):
         """Version of the index that answered the last search; "" before the first."""
         ...
 
+    def stream(self, role: Role, call: TaskCall) -> AsyncGenerator[str | Response, None]:
+        """Yield the text of a reply piece by piece, and at the end the complete Response."""
+        ...
+
 
 class ServiceBackend(Protocol):
-    """What the HTTP service is built on. Its methods are called in the event loop, for many requests concurrently."""
+    """Corpora and models behind the HTTP service. Methods are called in the event loop, concurrently.
+
+    Attributes:
+        answerer: name of the model that writes the answers.
+        budget: characters of passages that fit into the answering model's prompt; None: any number.
+        postprocessors: the available ones of `none`, `rerank` and `score`.
+    """
 
     @property
-    def answerer(self) -> str:
-        """Name of the model that writes the answers."""
-        ...
-
+    def answerer(self) -> str: ...
     @property
-    def budget(self) -> int | None:
-        """Characters of passages that fit into the answering model's prompt; None: any number."""
-        ...
-
+    def budget(self) -> int | None: ...
     @property
-    def postprocessors(self) -> Sequence[str]:
-        """The available ones of `none`, `rerank` and `score`."""
-        ...
+    def postprocessors(self) -> Sequence[str]: ...
 
     def corpora(self) -> Mapping[str, ServedCorpus]:
         """Return the corpora by name, as of the last update; the first is the default."""
@@ -82,7 +80,7 @@ class ServiceBackend(Protocol):
         """Return the tools for one request."""
         ...
 
-    async def matches(self, corpus: str, only: ChunkFilter) -> bool:
+    async def matches(self, corpus: str, filter: ChunkFilter) -> bool:
         """Return whether any chunk passes the filter."""
         ...
 
@@ -90,37 +88,13 @@ class ServiceBackend(Protocol):
         """Return names of drugs or documents that begin with, or contain, the prefix."""
         ...
 
-    async def passage(self, corpus: str, chunk_id: str) -> ChunkContext | None:
-        """Return a chunk with its context, None where the index has no such chunk."""
+    async def passage(self, corpus: str, chunk_id: str) -> tuple[Chunk, list[Chunk]] | None:
+        """Return a chunk, and the chunks of its section in order, itself included; without sections, its neighbors.
+
+        None where the index has no such chunk.
+        """
         ...
 
     async def ready(self) -> Mapping[str, str]:
         """Return the parts that are not ready, with the reason; empty where all are."""
-        ...
-
-
-Rejection = Literal["key", "rate", "concurrency"]
-
-
-class RequestMetrics(Protocol):
-    """Metrics of requests. The methods are called in the event loop, several times per request, and must not block."""
-
-    def request(self, route: str, status: int, seconds: float) -> None:
-        """A request ended. `route` is a template like /v1/passages/{chunk_id}; 499: client closed."""
-        ...
-
-    def phase(self, phase: str, seconds: float) -> None:
-        """Duration of rewrite, search, postprocess or answer."""
-        ...
-
-    def in_flight(self, requests: int) -> None:
-        """Number of requests in progress."""
-        ...
-
-    def degraded(self, reason: str) -> None:
-        """An answer was given without a part of the service. `reason` is a fixed name."""
-        ...
-
-    def rejected(self, why: Rejection) -> None:
-        """A request was rejected before processing."""
         ...

@@ -7,7 +7,7 @@ from collections.abc import AsyncGenerator
 from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Request
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 from starlette.responses import Response
 
 from fdarx_core.rag.strategies import STRATEGIES
@@ -15,17 +15,10 @@ from serving.http.answering import AnswerService, RetrievedRequest
 from serving.http.backend import ServiceBackend
 from serving.http.logs import request_log
 from serving.http.responses import ApiError, EventStream, json_reply, sse_data, unknown_name_error, validation_error
-from serving.http.schemas import (
-    IndexVersion,
-    PlainText,
-    RetrievedPassage,
-    SearchOptions,
-    Timings,
-    TokenUsage,
-    error_responses,
-)
+from serving.http.schemas import PlainText, SearchOptions, error_responses
 
-_MAX_MESSAGES = 2000
+_DETAILS = ("id", "refused", "degraded", "passages", "citations", "searches", "timings_ms", "index")
+_CREATED = int(time.time())
 
 
 class TextPart(BaseModel):
@@ -44,6 +37,10 @@ class ChatMessage(BaseModel):
 
     role: Literal["system", "developer", "user", "assistant", "tool", "function"]
     content: str | list[dict[str, Any]] | None = None
+
+
+_CONTENT: TypeAdapter[str | list[TextPart]] = TypeAdapter(PlainText | list[TextPart])
+"""Content of the message that is answered: a text, or a list of text parts."""
 
 
 class StreamOptions(BaseModel):
@@ -66,7 +63,7 @@ class ChatRequest(BaseModel):
     model_config = ConfigDict(strict=True)
 
     model: str = Field(max_length=1100, description="CORPUS/STRATEGY or CORPUS, as GET /v1/models lists them.")
-    messages: list[ChatMessage] = Field(min_length=1, max_length=_MAX_MESSAGES)
+    messages: list[ChatMessage] = Field(min_length=1, max_length=2000)
     stream: bool | None = None
     stream_options: StreamOptions | None = None
     n: Annotated[int, Field(ge=1, le=1, description="There is always one answer.")] | None = None
@@ -76,62 +73,18 @@ class ChatRequest(BaseModel):
     fdarx: SearchOptions | None = Field(None, description="Options of POST /v1/answers.")
 
 
-class UserContent(BaseModel):
-    """Content of the message that is answered: a text, or a list of text parts."""
-
-    model_config = ConfigDict(strict=True)
-
-    content: PlainText | list[TextPart]
-
-    @property
-    def text(self) -> str:
-        return self.content if isinstance(self.content, str) else "\n".join(part.text for part in self.content)
-
-
-class AnswerDetails(BaseModel):
-    """Fields of an AnswerReply beside the answer."""
-
-    id: str
-    refused: bool
-    degraded: str | None
-    passages: list[RetrievedPassage]
-    citations: list[int]
-    searches: list[str]
-    timings_ms: Timings
-    index: IndexVersion
-
-
-class AssistantMessage(BaseModel):
-    """The answer."""
-
-    role: Literal["assistant"]
-    content: str
-
-
-class ChatChoice(BaseModel):
-    """The one answer."""
-
-    index: Literal[0]
-    message: AssistantMessage
-    finish_reason: Literal["stop"]
-
-
-class ChatUsage(TokenUsage):
-    """Tokens of all models asked."""
-
-    total_tokens: int
-
-
 class ChatReply(BaseModel):
-    """A chat.completion, with citations in `fdarx`."""
+    """A chat.completion, with citations in `fdarx`. Source: OpenAI API reference, Chat."""
 
     id: str
     object: Literal["chat.completion"]
     created: int
     model: str
-    choices: list[ChatChoice]
-    usage: ChatUsage
-    fdarx: AnswerDetails
+    choices: list[dict[str, Any]] = Field(
+        description="One choice: index 0, message {role: assistant, content} with the answer, finish_reason stop."
+    )
+    usage: dict[str, int] = Field(description="prompt_tokens, completion_tokens and total_tokens of all models asked.")
+    fdarx: dict[str, Any] = Field(description=f"Fields of an AnswerReply: {', '.join(_DETAILS)}.")
 
 
 class ModelInfo(BaseModel):
@@ -150,12 +103,8 @@ class ModelsReply(BaseModel):
     data: list[ModelInfo]
 
 
-_DETAILS = tuple(AnswerDetails.model_fields)
-_CREATED = int(time.time())
-
-
 def chat_routes(backend: ServiceBackend, service: AnswerService) -> APIRouter:
-    """POST /v1/chat/completions and GET /v1/models."""
+    """Return the routes POST /v1/chat/completions and GET /v1/models."""
     router = APIRouter(prefix="/v1", tags=["Chat"])
     streamed = {"content": {"text/event-stream": {"schema": {"type": "string"}}}}
     completion = {"model": ChatReply, "description": "The answer.", **streamed}
@@ -234,11 +183,12 @@ def _question(messages: list[ChatMessage]) -> str:
     if place is None:
         raise ApiError(422, "No message has the role user; the last such message is the question.", param="messages")
     try:
-        return UserContent(content=messages[place].content).text  # type: ignore[arg-type]  # checked here
+        content = _CONTENT.validate_python(messages[place].content, strict=True)
     except ValidationError as error:
-        fault = validation_error([{**detail, "loc": ("body", *detail["loc"])} for detail in error.errors()])
+        fault = validation_error([{**detail, "loc": ("body", "content", *detail["loc"])} for detail in error.errors()])
         message = f"messages[{place}]: only text can be asked; {fault.message}"
         raise ApiError(422, message, param=f"messages[{place}].content", code="invalid") from None
+    return content if isinstance(content, str) else "\n".join(part.text for part in content)
 
 
 def _chunk(head: dict[str, Any], delta: dict[str, Any], finish: str | None = None) -> bytes:
@@ -267,6 +217,6 @@ def _model(name: str) -> dict[str, Any]:
 
 
 def _unknown_model(given: str, known: list[str]) -> ApiError:
-    error = unknown_name_error("model", given, known, param="model", status=404)
-    error.code = "model_not_found"
+    error = unknown_name_error(given, known, param="model")
+    error.status, error.code = 404, "model_not_found"
     return error

@@ -66,20 +66,20 @@ class ApiError(Exception):
         return Response(orjson.dumps(self.body), self.status, self.headers, media_type="application/json")
 
 
-def unknown_name_error(what: str, given: str, known: Sequence[str], *, param: str, status: int = 422) -> ApiError:
-    """An error for an unknown name, which lists the known ones."""
+def unknown_name_error(given: str, known: Sequence[str], *, param: str) -> ApiError:
+    """Return the error for an unknown name, which lists the known ones."""
     names = ", ".join(known) or "none"
-    return ApiError(status, f"There is no {what} {given[:60]!r}; there is: {names}.", param=param, code="unknown")
+    return ApiError(422, f"There is no {param} {given[:60]!r}; there is: {names}.", param=param, code="unknown")
 
 
 def busy_error(why: str, seconds: float = 1.0, status: int = 503) -> ApiError:
-    """An error for a request that may succeed later, with a Retry-After header."""
+    """Return the error for a request that may succeed later, with a Retry-After header."""
     wait = max(1, math.ceil(seconds))
     return ApiError(status, f"{why} Try again in {wait} s.", code="busy", headers={"Retry-After": str(wait)})
 
 
 def unavailable_error(error: Unavailable) -> ApiError:
-    """What the client is told when a part of the service is down; the cause is only logged."""
+    """Return the error for a part of the service that is down; its cause is only logged."""
     if isinstance(error, Overloaded):
         return busy_error(f"{error.part.capitalize()} is overloaded.")
     reply = busy_error(f"{error.part.capitalize()} can't be reached.", 5)
@@ -88,7 +88,7 @@ def unavailable_error(error: Unavailable) -> ApiError:
 
 
 def validation_error(details: Sequence[Mapping[str, Any]]) -> ApiError:
-    """Pydantic's errors, in the terms of the request."""
+    """Return the error for a request that pydantic rejects, from the details of pydantic's errors."""
     faults = [(_field(detail["loc"]), _validation_message(detail)) for detail in details]
     message = "; ".join(f"{field}: {fault}" if field else fault for field, fault in faults[:_MAX_DETAILS])
     more = f" (and {len(faults) - _MAX_DETAILS} more)" if len(faults) > _MAX_DETAILS else ""
@@ -96,7 +96,7 @@ def validation_error(details: Sequence[Mapping[str, Any]]) -> ApiError:
 
 
 def add_error_handlers(app: FastAPI) -> None:
-    """Reply to all exceptions of routes and router in the one format."""
+    """Make the application reply to all exceptions of routes and router in the format of ApiError."""
     app.add_exception_handler(ApiError, _reply_api_error)
     app.add_exception_handler(Unavailable, _reply_unavailable)
     app.add_exception_handler(RequestValidationError, _reply_validation)

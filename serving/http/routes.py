@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from dataclasses import asdict
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 from fastapi import APIRouter, Path, Query, Request
 from pydantic import BaseModel, Field
@@ -21,7 +21,6 @@ from serving.http.schemas import (
     AnswerReply,
     AnswerRequest,
     CorporaReply,
-    NamesReply,
     PassageReply,
     SearchReply,
     SearchRequest,
@@ -36,12 +35,6 @@ _ChunkId = Annotated[ShortText, Path(description="The `chunk_id` of a retrieved 
 _DEFAULTS = ("strategy", "postprocess", "retriever", "k", "candidates", "longest_question")
 
 
-class HealthReply(BaseModel):
-    """The process answers."""
-
-    status: Literal["ok"]
-
-
 class ReadinessReply(BaseModel):
     """Whether questions can be answered."""
 
@@ -50,7 +43,7 @@ class ReadinessReply(BaseModel):
 
 
 def answer_routes(service: AnswerService) -> APIRouter:
-    """POST /v1/answers and POST /v1/search."""
+    """Return the routes POST /v1/answers and POST /v1/search."""
     router = APIRouter(prefix="/v1", tags=["Questions"])
     streamed = {"content": {"text/event-stream": {"schema": {"type": "string"}}}}
     answers = {200: {"model": AnswerReply, "description": "The answer.", **streamed}} | error_responses(404)
@@ -83,10 +76,10 @@ async def _events(service: AnswerService, retrieved: RetrievedRequest) -> AsyncG
 
 
 def lookup_routes(backend: ServiceBackend, settings: ServiceSettings) -> APIRouter:
-    """GET /v1/corpora, /v1/names and /v1/passages: what a client needs to build requests and to show citations."""
+    """Return the routes GET /v1/corpora, /v1/names and /v1/passages, for building requests and showing citations."""
     router = APIRouter(prefix="/v1", tags=["Corpora"])
 
-    def responses(model: type[BaseModel], *errors: int) -> dict[int | str, dict[str, Any]]:
+    def responses(model: Any, *errors: int) -> dict[int | str, dict[str, Any]]:
         return {200: {"model": model}} | error_responses(*errors)
 
     @router.get("/corpora", responses=responses(CorporaReply), response_class=Response)
@@ -105,7 +98,7 @@ def lookup_routes(backend: ServiceBackend, settings: ServiceSettings) -> APIRout
             }
         )
 
-    @router.get("/names", responses=responses(NamesReply), response_class=Response)
+    @router.get("/names", responses=responses(dict[str, list[str]]), response_class=Response)
     async def names(request: Request, corpus: _Corpus = None, prefix: _Prefix = "", limit: _Limit = 10) -> Response:
         """Complete the name of a drug or document."""
         name = request_log(request.scope).corpus = select_corpus(corpus, backend).name
@@ -119,34 +112,35 @@ def lookup_routes(backend: ServiceBackend, settings: ServiceSettings) -> APIRout
         if found is None:
             message = f"There is no passage {chunk_id[:60]!r} in {name!r}; a newer index may have others: search again."
             raise ApiError(404, message, param="chunk_id", code="no_passage")
-        around = [
+        chunk, around = found
+        neighbors = [
             {
-                "chunk_id": chunk.id,
-                "title": chunk.title,
-                "section": chunk.section,
-                "text": chunk.text,
-                "here": chunk.id == found.chunk.id,
+                "chunk_id": one.id,
+                "title": one.title,
+                "section": one.section,
+                "text": one.text,
+                "here": one.id == chunk.id,
             }
-            for chunk in found.around
+            for one in around
         ]
-        return json_reply({"chunk": asdict(found.chunk), "around": around})
+        return json_reply({"chunk": asdict(chunk), "around": neighbors})
 
     return router
 
 
 def health_routes(backend: ServiceBackend) -> APIRouter:
-    """GET /healthz and GET /readyz, open without a key, for load balancers and supervisors."""
+    """Return the routes GET /healthz and GET /readyz, which need no key, for load balancers and supervisors."""
     router = APIRouter(tags=["Health"])
     readiness: dict[int | str, dict[str, Any]] = {status: {"model": ReadinessReply} for status in (200, 503)}
 
-    @router.get("/healthz", responses={200: {"model": HealthReply}}, response_class=Response)
+    @router.get("/healthz", responses={200: {"model": dict[str, str]}}, response_class=Response)
     async def healthz() -> Response:
-        """200 while this process answers at all."""
+        """Reply 200 while this process runs."""
         return json_reply({"status": "ok"})
 
     @router.get("/readyz", responses=readiness, response_class=Response)
     async def readyz() -> Response:
-        """200 while questions can be answered, else 503 with what is missing."""
+        """Reply 200 while questions can be answered, otherwise 503 with the missing parts."""
         missing = dict(await backend.ready())
         return json_reply({"ready": not missing, "missing": missing}, 503 if missing else 200)
 

@@ -14,7 +14,7 @@ import ray
 from ray.dashboard.modules.reporter.reporter_agent import METRICS_GAUGES
 
 from fdarx_core.pipeline.metrics import COUNTERS, GAUGES
-from serving.metrics import IndexMetrics, RayRequestMetrics, RerankMetrics
+from serving.metrics import METRICS, metric_of
 from tests.conftest import REPOSITORY
 
 DASHBOARD: dict[str, Any] = json.loads((REPOSITORY / "cluster" / "grafana" / "fdarx.json").read_text())
@@ -46,10 +46,8 @@ def ours() -> dict[str, set[str]]:
     known = {f"ray_{name}_total": set(tags) for name, (_, tags) in COUNTERS.items()}
     known |= {f"ray_{name}": {"run", "model"} for name in GAUGES}
     suffixes = {"Counter": "_total", "Gauge": "", "Histogram": "_bucket"}
-    for meter in (RayRequestMetrics(), IndexMetrics(), RerankMetrics()):
-        for metric in vars(meter).values():
-            name = f"ray_{metric.info['name']}{suffixes[type(metric).__name__]}"
-            known[name] = set(metric.info["tag_keys"])
+    for name, (kind, _, _) in METRICS.items():
+        known[f"ray_{name}{suffixes[kind.__name__]}"] = set(metric_of(name).info["tag_keys"])
     return known
 
 

@@ -119,8 +119,8 @@ def test_in_the_service(place: str) -> None:
         [corpus] = await deployment.corpora()
         assert "last_first" in corpus.retrievers
         query = SearchQuery("What is the dose?", 2, is_question=True)
-        result = await deployment.search("labels", [query], ChunkFilter(), 2, "last_first")
-        return [hit.text for hit in result.hits[0]]
+        _, [hits] = await deployment.search("labels", [query], ChunkFilter(), 2, "last_first")
+        return [hit.text for hit in hits]
 
     assert asyncio.run(search()) == ["two tablets", "fever"]
 

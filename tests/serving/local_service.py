@@ -23,8 +23,7 @@ from fdarx_core.rag.search import Role, SearchQuery, TaskCall, search_index
 from fdarx_core.rag.tasks import RAG_RULES_VERSION, RAG_TASKS
 from fdarx_core.records import Chunk, Request, Response, SearchHit
 from fdarx_core.retrieval.index import ChunkFilter, IndexReader, IndexStore
-from serving.http import BackendTools, ChunkContext, ServedCorpus, ServiceSettings, Unavailable, make_app
-from serving.http.backend import Rejection
+from serving.http import BackendTools, ServedCorpus, ServiceSettings, Unavailable, make_app
 
 HTML = "<script>alert('x')</script> & <b>bold</b>"
 _LABELS = (
@@ -118,16 +117,16 @@ class LocalBackend:
     def tools(self, corpus: str, retriever: str) -> BackendTools:
         return _Tools(self, opened(corpus), retriever)
 
-    async def matches(self, corpus: str, only: ChunkFilter) -> bool:
-        return bool(opened(corpus).matching(only).any())
+    async def matches(self, corpus: str, filter: ChunkFilter) -> bool:
+        return bool(opened(corpus).matching(filter).any())
 
     async def names(self, corpus: str, prefix: str, limit: int) -> list[str]:
         return opened(corpus).names(prefix, limit)
 
-    async def passage(self, corpus: str, chunk_id: str) -> ChunkContext | None:
+    async def passage(self, corpus: str, chunk_id: str) -> tuple[Chunk, list[Chunk]] | None:
         index = opened(corpus)
         position = index.find(chunk_id)
-        return None if position is None else ChunkContext(index.chunk(position), index.around(position))
+        return None if position is None else (index.chunk(position), index.around(position))
 
     async def ready(self) -> Mapping[str, str]:
         return self.missing
@@ -138,25 +137,25 @@ class _Tools:
         self._world, self._index, self._retriever = world, index, retriever
         self.version = ""
 
-    async def ask(self, role: Role, asks: Sequence[TaskCall]) -> list[Response]:
+    async def ask(self, role: Role, calls: Sequence[TaskCall]) -> list[Response]:
         async with self._counted(role):
             await asyncio.sleep(self._world.hold)
             model = self._world.model
-            requests = [task.request(slots, endpoint=model.name, sampling=model.sampling) for task, slots in asks]
+            requests = [task.request(slots, endpoint=model.name, sampling=model.sampling) for task, slots in calls]
             return list(await asyncio.gather(*map(model.ask, requests)))
 
-    async def stream(self, role: Role, ask: TaskCall) -> AsyncGenerator[str | Response, None]:
-        [response] = await self.ask(role, [ask])
+    async def stream(self, role: Role, call: TaskCall) -> AsyncGenerator[str | Response, None]:
+        [response] = await self.ask(role, [call])
         for place in range(0, len(response.text), 7):
             yield response.text[place : place + 7]
             await asyncio.sleep(0)
         yield response
 
-    async def search(self, searches: Sequence[SearchQuery], only: ChunkFilter, k: int) -> list[list[SearchHit]]:
+    async def search(self, queries: Sequence[SearchQuery], filter: ChunkFilter, k: int) -> list[list[SearchHit]]:
         if self._world.search_fault:
             raise self._world.search_fault
         self.version = self._index.version
-        return search_index(self._index, searches, only, k, self._retriever, None)
+        return search_index(self._index, queries, filter, k, self._retriever, None)
 
     async def rerank(self, question: str, texts: Sequence[str]) -> list[float]:
         raise Unavailable("the reranker")
@@ -180,7 +179,7 @@ class _Counted:
 
 @dataclass
 class CountingMetrics:
-    """What the app told."""
+    """Counts the metrics that the application records."""
 
     requests: Counter[tuple[str, int]] = field(default_factory=Counter)
     phases: Counter[str] = field(default_factory=Counter)
@@ -189,21 +188,21 @@ class CountingMetrics:
     most_in_flight: int = 0
     now_in_flight: int = 0
 
-    def request(self, route: str, status: int, seconds: float) -> None:
-        self.requests[route, status] += 1
-
-    def phase(self, phase: str, seconds: float) -> None:
-        self.phases[phase] += 1
-
-    def in_flight(self, requests: int) -> None:
-        self.now_in_flight = requests
-        self.most_in_flight = max(self.most_in_flight, requests)
-
-    def degraded(self, reason: str) -> None:
-        self.reasons[reason] += 1
-
-    def rejected(self, why: Rejection) -> None:
-        self.rejections[why] += 1
+    def __call__(self, name: str, value: float = 1, **labels: str) -> None:
+        match name:
+            case "fdarx_requests":
+                self.requests[labels["path"], int(labels["status"])] += 1
+            case "fdarx_phase_seconds":
+                self.phases[labels["phase"]] += 1
+            case "fdarx_in_flight":
+                self.now_in_flight = int(value)
+                self.most_in_flight = max(self.most_in_flight, self.now_in_flight)
+            case "fdarx_degraded":
+                self.reasons[labels["reason"]] += 1
+            case "fdarx_rejected":
+                self.rejections[labels["why"]] += 1
+            case _:
+                assert name == "fdarx_request_seconds" and value >= 0
 
 
 @dataclass
