@@ -18,17 +18,17 @@ MORE = (5_000, 50_000)
 BEGIN, END = "<!-- sizing -->", "<!-- /sizing -->"
 _NOTES = """
 Build: one model writes, rephrases and judges, with the default amounts. Answers: one model in four settings, BM25,
-{context:,} tokens of context. Grades: the same model judges them. Counted for {labels} labels by `python -m
-benchmarks.sizing`, with the functions behind `--plan`; scaled for more, ± half the 95 % interval for other labels of
-the same kind. What labels ask in the same words is asked once; of more labels more repeat each other, so that the
-scaled counts are rather too high. Shared: tokens with which the prompt before begins as well. GPU-hours: cards ×
-hours, from `throughput` in `serving/models/` (`python -m benchmarks.throughput` says where it comes from), with a
-prefix cache and, in brackets, without one.
+{context:,} tokens of context. Grades: the same model judges the answers. `python -m benchmarks.sizing` counts requests
+and tokens for {labels} labels with the functions behind `--plan`, and scales them to more labels; ± is half the 95 %
+interval for other labels of the same kind. Identical requests are sent once, and larger sets have more of them, so
+that the scaled counts are upper estimates. Shared: tokens at the beginning of a prompt that the previous prompt has
+too. GPU-hours: GPUs × hours, from `throughput` in `serving/models/` (measured by `python -m benchmarks.throughput`),
+with a prefix cache and, in brackets, without one.
 
-Tokens are four characters each: on label text 3 % more than Llama 3's tokenizer counts, 2 % fewer than Qwen's, 1 %
-more than Mistral's; on questions and replies 10 to 16 % more. Tokens out are the built-in rules' replies: each 100
-tokens more a reply, as reasoning takes, add {least} to {most} GPU-hours to the three kinds of work on {labels}
-labels.
+A token is counted as four characters: on label text, 3 % more tokens than Llama 3's tokenizer counts, 2 % fewer than
+Qwen's and 1 % more than Mistral's; on questions and replies, 10 to 16 % more. Tokens out are those of the built-in
+rules' replies. Replies that are 100 tokens longer, as with reasoning, add {least} to {most} GPU-hours to the three
+kinds of work on {labels} labels.
 """
 
 
@@ -67,7 +67,7 @@ def table(loads: Sequence[Load], models: Sequence[ServedModel]) -> str:
     """Two Markdown tables, and what they rest on."""
     sizes = (loads[0].labels, *MORE)
     lines = [
-        "| labels | work | requests | tokens in | of them shared | tokens out | ± |",
+        "| labels | work | requests | tokens in | shared | tokens out | ± |",
         "|--:|---|--:|--:|--:|--:|--:|",
     ]
     lines += [_tokens(load, labels) for labels in sizes for load in loads]
@@ -85,7 +85,7 @@ def _tokens(load: Load, labels: int) -> str:
 
 def _hours_head(sizes: Sequence[int]) -> list[str]:
     named = " | ".join(f"{labels:,} labels" for labels in sizes)
-    return [f"| model | cards | work | {named} |", "|---|--:|---" + "|--:" * len(sizes) + "|"]
+    return [f"| model | GPUs | work | {named} |", "|---|--:|---" + "|--:" * len(sizes) + "|"]
 
 
 def _hours(load: Load, model: ServedModel, sizes: Sequence[int]) -> str:
