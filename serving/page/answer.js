@@ -1,5 +1,4 @@
-// One question with what came of it. What is on the page already stays in place while the rest arrives: a reader's
-// focus may be on it.
+// A question with its answer. While the answer arrives, existing elements stay in place, because they may have the focus.
 import { button, counted, element, number, sectionWords } from "./dom.js";
 import { linkOf } from "./form.js";
 import { answerNotice, errorHeading, errorNotice, stoppedNotice } from "./notices.js";
@@ -37,7 +36,7 @@ export class Entry {
     this.corpus = ask.corpus ?? "";
     /** @type {Passage[]} */
     this.passages = [];
-    /** What came of the answer, and how many of its characters stand on the page. */
+    /** The text received so far, and the number of its characters on the page. */
     this.received = "";
     this.shown = 0;
     this.outcome = element("span", "outcome");
@@ -57,12 +56,12 @@ export class Entry {
   asked() {
     const { filter, strategy, k } = this.ask;
     const only = Object.values(filter ?? {}).map((value) => `only ${value}`);
-    const way = strategy && `strategy: ${this.acts.strategyTitle(strategy)}`;
-    const told = [this.corpus, ...only, way, k && `up to ${counted(k, "passage")}`];
-    return element("p", "soft small asked", told.filter(Boolean).join(" · "));
+    const title = strategy && `strategy: ${this.acts.strategyTitle(strategy)}`;
+    const parts = [this.corpus, ...only, title, k && `up to ${counted(k, "passage")}`];
+    return element("p", "soft small asked", parts.filter(Boolean).join(" · "));
   }
 
-  /** Ready for the first or another try. */
+  /** Prepares for the first or another attempt. */
   reset() {
     this.passages = [];
     this.received = "";
@@ -113,7 +112,7 @@ export class Entry {
     this.grow(this.received);
   }
 
-  /** Add what is new of a growing text; a citation that has only begun waits for its end. @param {string} text */
+  /** Shows the new part of a growing text, up to an incomplete citation. @param {string} text */
   grow(text) {
     const open = text.lastIndexOf("[");
     const begun = open >= this.shown && text.length - open < LONGEST_CITATION && !text.includes("]", open);
@@ -122,7 +121,7 @@ export class Entry {
     this.shown = end;
   }
 
-  /** Text as nodes, each number in brackets that names a passage a button. @param {string} text */
+  /** Returns text as nodes, with a button for each citation of a passage. @param {string} text */
   cited(text) {
     const nodes = [];
     let from = 0;
@@ -155,7 +154,7 @@ export class Entry {
     else this.state("answered", `${cited} cited`);
   }
 
-  /** @param {string} text the whole answer, where it is not what came piece by piece */
+  /** @param {string} text the whole answer, which may differ from the pieces received */
   showText(text) {
     if (text === this.received) {
       this.text.append(...this.cited(text.slice(this.shown)));
@@ -181,24 +180,24 @@ export class Entry {
     return [this.ask.question, text, lines.join("\n")].filter(Boolean).join("\n\n");
   }
 
-  /** What was searched for, where it was more than the question. @param {Answer} answer */
+  /** Returns the texts of the searches, if they are not only the question. @param {Answer} answer */
   searches(answer) {
     if (answer.searches.every((text) => text === this.ask.question)) return [];
     const list = element("ul", "", ...answer.searches.map((text) => element("li", "", text)));
-    return [element("details", "searches small", element("summary", "", "What was searched for"), list)];
+    return [element("details", "searches small", element("summary", "", "Texts of the searches"), list)];
   }
 
-  /** Who made the answer, of what, in what time. @param {Answer} answer */
+  /** Returns the model, index, retriever, times and tokens of the answer. @param {Answer} answer */
   made({ model, index, retriever, postprocess, timings_ms, usage }) {
     const parts = ["rewrite", "search", "postprocess", "answer"].filter((part) => timings_ms[part] > 0);
     const times = parts.map((part) => `${part} ${seconds(timings_ms[part])}`).join(", ");
     const tokens = usage.prompt_tokens + usage.completion_tokens;
-    const told = [
-      model && `Model ${model}`, `index ${index.corpus}, version ${index.version}`, `found by ${retriever}`,
-      postprocess && postprocess !== "none" && `chosen by ${postprocess}`,
+    const facts = [
+      model && `Model ${model}`, `index ${index.corpus}, version ${index.version}`, `retriever ${retriever}`,
+      postprocess && postprocess !== "none" && `post-processing ${postprocess}`,
       `${seconds(timings_ms.total)}${times && ` (${times})`}`, tokens && `${number(tokens)} tokens`,
     ];
-    return element("p", "soft small made", told.filter(Boolean).join(" · "));
+    return element("p", "soft small made", facts.filter(Boolean).join(" · "));
   }
 
   /** @param {ServiceError} error */
@@ -213,7 +212,7 @@ export class Entry {
   }
 }
 
-/** Copy, and say so on the button. Without a clipboard (plain HTTP), offer the text to be copied by hand.
+/** Copies text and confirms it on the button. Without a clipboard (plain HTTP), shows the text to copy by hand.
  * @param {HTMLButtonElement} from @param {string} text */
 async function copy(from, text) {
   const words = from.textContent;
@@ -223,7 +222,7 @@ async function copy(from, text) {
     setTimeout(() => { from.textContent = words; }, 2000);
   } catch {
     const field = /** @type {HTMLTextAreaElement} */ (element("textarea", "by-hand", text));
-    Object.assign(field, { readOnly: true, ariaLabel: "To be copied by hand" });
+    Object.assign(field, { readOnly: true, ariaLabel: "Copy this text by hand" });
     from.after(field);
     field.select();
   }

@@ -1,7 +1,7 @@
-// Whatever comes from the server enters the page through `element`, as text: it is never read as markup.
+// Text from the server enters the page only through `element`, which never reads it as markup.
 
 /**
- * A new element with a class and children; a string becomes text.
+ * Returns a new element with a class and children; a string becomes text.
  * @param {string} tag
  * @param {string} [name]
  * @param {...(Node | string | null)} children
@@ -31,8 +31,8 @@ export const byId = (id) => document.getElementById(id);
 /** @param {number} value */
 export const number = (value) => value.toLocaleString("en");
 
-/** A count with its noun. @param {number} count @param {string} one @param {string} [many] */
+/** Returns a count with its noun. @param {number} count @param {string} one @param {string} [many] */
 export const counted = (count, one, many = `${one}s`) => `${number(count)} ${count === 1 ? one : many}`;
 
-/** "A > B" as it is read. @param {string} path */
+/** Returns "A > B" for readers. @param {string} path */
 export const sectionWords = (path) => path.split(" > ").join(" › ");

@@ -1,4 +1,4 @@
-// The question form, and the link that fills it.
+// The question form, and links to a question.
 import { byId, counted, element, number } from "./dom.js";
 import { Names } from "./names.js";
 import { names } from "./service.js";
@@ -9,15 +9,15 @@ const SET_ID = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i;
 const K = 6;
 
 /**
- * What readers call it, and what it does. The server's titles are those of the comparison's tables.
+ * Title and description of each strategy for readers; the server's titles are those of tables.
  * @type {Record<string, [string, string]>}
  */
 const STRATEGIES = {
-  question: ["Question", "Your question, as it stands. No model is asked before the search."],
-  hypothetical_answer: ["Hypothetical answer", "A model drafts an answer; passages like the draft are found."],
-  qa_rag: ["Question and hypothetical answer", "Half of the passages are found by your question, half by a draft."],
-  hyde: ["HyDE", "A model writes a passage that could hold the answer; passages like it are found."],
-  multiquery: ["Multiquery", "A model words your question in three more ways; each wording finds passages."],
+  question: ["Question", "The search uses your question. No model is asked before the search."],
+  hypothetical_answer: ["Hypothetical answer", "A model writes a draft of the answer, and the search uses the draft."],
+  qa_rag: ["Question and hypothetical answer", "Half of the passages are found with your question, half with a draft of the answer."],
+  hyde: ["HyDE", "A model writes a passage that could contain the answer, and the search uses it."],
+  multiquery: ["Multiquery", "A model rephrases your question three times, and the search uses all four questions."],
 };
 
 export class Form {
@@ -77,8 +77,8 @@ export class Form {
   }
 
   showOptions() {
-    const most = counted(Number(this.k.value), "passage");
-    byId("options-now").textContent = `${this.titleOf(this.strategyName)}, up to ${most}`;
+    const passages = counted(Number(this.k.value), "passage");
+    byId("options-now").textContent = `${this.titleOf(this.strategyName)}, up to ${passages}`;
   }
 
   get chosen() {
@@ -89,13 +89,13 @@ export class Form {
     const corpus = this.chosen;
     if (!corpus) return;
     const labels = corpus.kind === "labels";
-    byId("only-label").textContent = labels ? "Only this drug, or this set id" : "Only this document";
+    byId("only-label").textContent = labels ? "Only this drug or set id" : "Only this document";
     this.names.input.placeholder = labels ? "all drugs" : "all documents";
     const texts = counted(corpus.documents, labels ? "label" : "document");
     byId("corpus-about").textContent = `Corpus ${corpus.name}: ${counted(corpus.chunks, "passage")} of ${texts}.`;
   }
 
-  /** Say what is wrong with a field, or with "" that nothing is. @param {string} field @param {string} message */
+  /** Shows an error at a field; "" removes it. @param {string} field @param {string} message */
   complain(field, message) {
     byId(`${field}-problem`).textContent = message;
     byId(field).setAttribute("aria-invalid", String(Boolean(message)));
@@ -105,21 +105,21 @@ export class Form {
   }
 
   submit() {
-    const wrong = this.wrong();
-    if (wrong) this.complain(...wrong);
+    const error = this.error();
+    if (error) this.complain(...error);
     else this.send(this.read());
   }
 
-  /** A field that is wrong, and how. @returns {[string, string] | null} */
-  wrong() {
+  /** Returns the first field with an error, and the message. @returns {[string, string] | null} */
+  error() {
     const { length } = this.question.value.trim();
     const longest = this.offer.defaults.longest_question ?? Infinity;
     if (!length) return ["question", "Type a question first."];
-    const much = `The question has ${number(length)} characters; ${number(longest)} are the most.`;
-    if (length > longest) return ["question", much];
+    const tooLong = `The question has ${number(length)} characters; the maximum is ${number(longest)}.`;
+    if (length > longest) return ["question", tooLong];
     const k = this.k.valueAsNumber;
-    const most = Number(this.k.max);
-    return Number.isInteger(k) && k >= 1 && k <= most ? null : ["k", `Give a whole number from 1 to ${most}.`];
+    const max = Number(this.k.max);
+    return Number.isInteger(k) && k >= 1 && k <= max ? null : ["k", `Enter a whole number from 1 to ${max}.`];
   }
 
   /** @returns {Ask} */
@@ -147,14 +147,14 @@ export class Form {
   }
 }
 
-/** The page's address with the question behind "#", which browsers keep to themselves. @param {Ask} ask */
+/** Returns the page's address with the question after "#", which browsers do not send to servers. @param {Ask} ask */
 export function linkOf(ask) {
   const { question, filter, ...rest } = ask;
   const parts = Object.entries({ q: question, ...rest, ...filter }).map(([name, value]) => [name, String(value)]);
   return `${location.origin}${location.pathname}#${new URLSearchParams(parts)}`;
 }
 
-/** What the address asks, null where it asks nothing. @returns {Ask | null} */
+/** Returns the question in the page's address, null if it has none. @returns {Ask | null} */
 export function linked() {
   const parts = new URLSearchParams(location.hash.slice(1));
   const question = parts.get("q")?.trim();

@@ -1,4 +1,4 @@
-// The key is kept for this tab alone: not in a cookie, not in localStorage, not in a link.
+// The key is stored for this tab only: not in a cookie, in localStorage or in a link.
 import { byId } from "./dom.js";
 
 const PLACE = "fdarx-key";
@@ -13,8 +13,8 @@ function showForget() {
 }
 
 /**
- * Ask for a key, once for all requests that wait for it. False where the reader would not give one.
- * @param {boolean} wrong whether a key was given and not taken
+ * Asks for a key, once for all requests that wait for it. Returns false if the reader cancels.
+ * @param {boolean} wrong whether the server has rejected a key
  */
 export function askForKey(wrong) {
   asking ??= prompt(wrong).finally(() => { asking = null; });
@@ -25,7 +25,7 @@ export function askForKey(wrong) {
 function prompt(wrong) {
   const dialog = byId("key-dialog");
   byId("key").value = "";
-  byId("key-problem").textContent = wrong ? "The server did not take this key. Check it, and type it again." : "";
+  byId("key-problem").textContent = wrong ? "The server did not accept this key. Check it, and type it again." : "";
   dialog.returnValue = "";
   dialog.showModal();
   return new Promise((resolve) => {

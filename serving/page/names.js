@@ -1,4 +1,4 @@
-// A text field that proposes names, after the ARIA pattern of a combobox with a list.
+// A text field with suggestions of names: the ARIA pattern of a combobox with a listbox.
 import { byId, element } from "./dom.js";
 
 const PAUSE_MS = 150;
@@ -17,7 +17,7 @@ export class Names {
     this.input.addEventListener("keydown", (event) => this.pressed(event));
     this.input.addEventListener("blur", () => this.close());
     this.clear.addEventListener("click", () => { this.set(""); this.input.focus(); });
-    // Without this a press on a name would take the focus first, and the list would be gone before the click.
+    // Otherwise, a press on a name would move the focus, and the list would close before the click.
     this.list.addEventListener("mousedown", (event) => event.preventDefault());
   }
 
@@ -40,7 +40,7 @@ export class Names {
 
   async look() {
     this.request = new AbortController();
-    // The field works without proposals, and asking says what is wrong with the server.
+    // The field works without suggestions; errors of the server are shown when a question is sent.
     const found = await this.suggest(this.value, this.request.signal).catch(() => []);
     if (!this.request.signal.aborted && document.activeElement === this.input) this.open(found);
   }
@@ -74,7 +74,7 @@ export class Names {
     this.choose(-1);
   }
 
-  /** @param {number} at -1 chooses none */
+  /** @param {number} at -1 selects none */
   choose(at) {
     this.active = at;
     [...this.list.children].forEach((one, place) => one.setAttribute("aria-selected", String(place === at)));

@@ -1,32 +1,32 @@
-// Plain words for what is not an answer.
+// Messages for errors and incomplete answers.
 import { button, element } from "./dom.js";
 
 /** @typedef {import("./service.js").ServiceError} ServiceError @typedef {import("./service.js").Answer} Answer */
 
-/** @type {Record<string, [string, string]>} what happened, and what to do where the server does not say */
+/** @type {Record<string, [string, string]>} heading, and advice if the server gives none */
 const ERRORS = {
-  unreachable: ["The server cannot be reached.", "Check the connection, and that the service runs."],
-  broken: ["The answer broke off.", "The connection ended before the answer was complete."],
-  401: ["The server wants a key.", "Try again, and give the key that you were given for this service."],
-  404: ["Nothing was found to answer from.", "Ask without the filter, or check its spelling."],
-  413: ["The question is too long for the server.", "Shorten it."],
-  422: ["The server cannot take this question.", "Change the question or the options."],
-  429: ["Too many questions in a short time.", "The server takes the next one after a pause."],
+  unreachable: ["The server cannot be reached.", "Check the connection, and whether the service is running."],
+  broken: ["The answer is incomplete.", "The connection ended before the answer was complete."],
+  401: ["The server requires a key.", "Try again, and enter your key for this service."],
+  404: ["No passage matches the filter.", "Remove the filter, or check its spelling."],
+  413: ["The question is too long for the server.", "Shorten the question."],
+  422: ["The server rejects this question.", "Change the question or the options."],
+  429: ["Too many questions in a short time.", "The server accepts the next question after a pause."],
   503: ["The service is busy, or is still starting.", "Try again in a moment."],
   504: ["The answer took too long.", "Try again, or choose fewer passages."],
 };
 
-/** @type {Record<string, string>} by the step that the server had to do without */
+/** @type {Record<string, string>} by the name of the step that failed */
 const WITHOUT = {
-  hypothetical_answer: "The model drafted no answer to search with.",
-  hyde_passage: "The model wrote no passage to search with.",
-  more_questions: "The model did not word the question in other ways to search with.",
-  score_chunk: "The model did not score every passage, so that their order is less sure.",
+  hypothetical_answer: "The model wrote no draft of the answer for the search.",
+  hyde_passage: "The model wrote no passage for the search.",
+  more_questions: "The model did not rephrase the question for the search.",
+  score_chunk: "The model did not score every passage, so their order is less reliable.",
 };
 
-export const NO_ANSWER = "The model gave no answer. These are the passages found.";
-export const REFUSED = "The passages found do not hold the answer.";
-const LESS = "A step before the answer failed, so the answer rests on less.";
+export const NO_ANSWER = "The model gave no answer. These passages were found.";
+export const REFUSED = "The passages found do not answer the question.";
+const LESS = "A step before the answer failed, so the answer may be less reliable.";
 
 /** @param {string} kind @param {string} heading @param {...(Node | string | null)} rest */
 function notice(kind, heading, ...rest) {
@@ -37,7 +37,7 @@ function notice(kind, heading, ...rest) {
 const paragraph = (text) => (text ? element("p", "", text) : null);
 
 /**
- * A "Try again" that counts down while the server asks to wait.
+ * Returns a button "Try again" that counts down the seconds for which the server asks to wait.
  * @param {number | null} wait seconds @param {() => void} again
  */
 function tryAgain(wait, again) {
@@ -67,12 +67,12 @@ export function stoppedNotice(again) {
   return notice("stopped", "Stopped.", button("Ask again", "", again));
 }
 
-/** What must be said of an answer beside its text, if anything. @param {Answer} answer */
+/** Returns the notice for an incomplete or refused answer, null for others. @param {Answer} answer */
 export function answerNotice(answer) {
   if (answer.degraded !== null) {
     const heading = answer.answer ? LESS : NO_ANSWER;
-    const told = answer.degraded.split("; ").map((step) => paragraph(WITHOUT[step.split(":")[0]] ?? ""));
-    return notice("degraded", heading, ...told, element("p", "soft small", `Reason: ${answer.degraded}`));
+    const steps = answer.degraded.split("; ").map((step) => paragraph(WITHOUT[step.split(":")[0]] ?? ""));
+    return notice("degraded", heading, ...steps, element("p", "soft small", `Reason: ${answer.degraded}`));
   }
   return answer.refused ? notice("refused", REFUSED) : null;
 }

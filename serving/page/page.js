@@ -1,4 +1,4 @@
-// The page: asks what the server offers, then the reader's questions, one at a time.
+// The page: loads the server's options, then sends the reader's questions, one at a time.
 import { Entry } from "./answer.js";
 import { byId } from "./dom.js";
 import { Form, linked, linkOf } from "./form.js";
@@ -17,7 +17,7 @@ const acts = { open: (...args) => panel.open(...args), again, strategyTitle: (na
 /** @type {AbortController | null} */
 let running = null;
 
-/** For those who hear the page: said once, not with every piece of an answer. @param {string} words */
+/** Announces text to screen readers; not called for every piece of an answer. @param {string} words */
 function say(words) {
   byId("status").textContent = words;
 }
@@ -26,7 +26,7 @@ function say(words) {
 function setRunning(now) {
   running = now;
   send.textContent = now ? "Stop" : "Ask";
-  // As a plain button it keeps the focus, and Enter in a field does not stop the answer.
+  // As a plain button, it keeps the focus, and Enter in a field does not stop the answer.
   send.type = now ? "button" : "submit";
 }
 
@@ -38,7 +38,7 @@ function sayDone({ answer: text, refused, degraded }) {
 
 /** @param {Ask} asked */
 function ask(asked) {
-  if (running) return say("An answer is still arriving. Stop it first.");
+  if (running) return say("An answer is still being received. Stop it first.");
   byId("empty").hidden = true;
   for (const one of document.querySelectorAll(".entry > details")) /** @type {HTMLDetailsElement} */ (one).open = false;
   const entry = new Entry(asked, acts);
@@ -50,7 +50,7 @@ function ask(asked) {
 
 /** @param {Entry} entry */
 function again(entry) {
-  if (running) return say("An answer is still arriving. Stop it first.");
+  if (running) return say("An answer is still being received. Stop it first.");
   return run(entry);
 }
 
@@ -110,7 +110,7 @@ async function start() {
 
 send.disabled = true;
 send.addEventListener("click", (event) => {
-  // The second click of a double click would stop what the first began.
+  // The second click of a double click must not stop the answer that the first has started.
   if (!running || event.detail > 1) return;
   event.preventDefault();
   running.abort();

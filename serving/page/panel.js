@@ -1,15 +1,15 @@
-// A passage in its section: a panel beside the answer on wide screens, over the page on narrow ones.
+// A panel with a passage in its section: beside the answer on wide screens, over the page on narrow ones.
 import { byId, element, sectionWords } from "./dom.js";
 import { scores, sourceOf } from "./answer.js";
 import { around, isStop } from "./service.js";
 
-/** @typedef {import("./service.js").Passage} Passage @typedef {import("./service.js").Neighbour} Neighbour */
+/** @typedef {import("./service.js").Passage} Passage @typedef {import("./service.js").Neighbor} Neighbor */
 
 const WIDE = window.matchMedia("(min-width: 60rem)");
 const LEAST_OVERLAP = 20;
 
 /**
- * How many characters end one text and begin the next: chunks of a document overlap.
+ * Returns how many characters at the end of one text begin the next one: chunks of a document overlap.
  * @param {string} a @param {string} b
  */
 function overlap(a, b) {
@@ -19,7 +19,7 @@ function overlap(a, b) {
   return 0;
 }
 
-/** The neighbours without what they share with the text nearer to the passage. @param {Neighbour[]} found */
+/** Removes from neighbors what they share with the text nearer to the passage. @param {Neighbor[]} found */
 function withoutRepeats(found) {
   const here = found.findIndex((one) => one.here);
   return found.map((one, at) => {
@@ -57,7 +57,7 @@ export class Panel {
     this.opener = null;
   }
 
-  /** Close, and leave the focus where it is. */
+  /** Closes the panel without moving the focus. */
   dismiss() {
     this.opener?.removeAttribute("aria-expanded");
     this.opener = null;
@@ -94,14 +94,14 @@ export class Panel {
     } catch (error) {
       if (isStop(error)) return;
       const reason = error instanceof Error && error.message ? ` ${error.message}` : "";
-      this.body.append(element("p", "soft small", `What stands around this passage could not be read.${reason}`));
+      this.body.append(element("p", "soft small", `The text around this passage could not be loaded.${reason}`));
     }
     this.body.removeAttribute("aria-busy");
   }
 
   /**
-   * @param {Pick<Neighbour, "section" | "text" | "here">[]} texts
-   * @param {string} section the one that the head names
+   * @param {Pick<Neighbor, "section" | "text" | "here">[]} texts
+   * @param {string} section the section in the panel's head
    */
   show(texts, section) {
     this.body.replaceChildren(...texts.flatMap((one) => {

@@ -1,4 +1,4 @@
-// What the server is asked, and what it says. Addresses are relative: the service may stand under a prefix.
+// Requests to the server and its replies. Addresses are relative, because the service may have a path prefix.
 import { askForKey, storedKey } from "./key.js";
 
 /**
@@ -12,13 +12,13 @@ import { askForKey, storedKey } from "./key.js";
  *   usage: {prompt_tokens: number, completion_tokens: number}}} Answer
  * @typedef {{name: string, version: string, chunks: number, documents: number, kind: "labels" | "documents"}} Corpus
  * @typedef {{corpora: Corpus[], strategies: {name: string, title: string}[], defaults: Record<string, any>}} Offer
- * @typedef {{chunk_id: string, title: string, section: string, text: string, here: boolean}} Neighbour
- * @typedef {{passages: (answer: Answer) => void, delta: (text: string) => void}} Hearer
+ * @typedef {{chunk_id: string, title: string, section: string, text: string, here: boolean}} Neighbor
+ * @typedef {{passages: (answer: Answer) => void, delta: (text: string) => void}} Listener
  */
 
 /** `kind` is the HTTP status, "unreachable" where none came, "broken" where the answer's stream did not end well. */
 export class ServiceError extends Error {
-  /** @param {string} kind @param {string} message @param {number | null} [wait] seconds until another try */
+  /** @param {string} kind @param {string} message @param {number | null} [wait] seconds until the next attempt */
   constructor(kind, message, wait = null) {
     super(message);
     this.kind = kind;
@@ -29,7 +29,7 @@ export class ServiceError extends Error {
 /** @param {unknown} error */
 export const isStop = (error) => error instanceof DOMException && error.name === "AbortError";
 
-/** @param {any} body the service's error, or FastAPI's */
+/** @param {any} body an error of the service, or of FastAPI */
 function messageOf(body) {
   if (body?.error?.message) return String(body.error.message);
   return typeof body?.detail === "string" ? body.detail : "";
@@ -69,7 +69,7 @@ async function call(path, options = {}) {
 export const offered = async () => (await call("v1/corpora")).json();
 
 /**
- * @param {string} corpus "" for the server's first
+ * @param {string} corpus "" for the default corpus
  * @param {string} prefix @param {AbortSignal} signal @returns {Promise<string[]>}
  */
 export async function names(corpus, prefix, signal) {
@@ -77,13 +77,13 @@ export async function names(corpus, prefix, signal) {
   return (await (await call(`v1/names?${query}`, { signal })).json()).names;
 }
 
-/** @param {string} id @param {string} corpus @param {AbortSignal} signal @returns {Promise<Neighbour[]>} */
+/** @param {string} id @param {string} corpus @param {AbortSignal} signal @returns {Promise<Neighbor[]>} */
 export async function around(id, corpus, signal) {
   const query = new URLSearchParams({ corpus });
   return (await (await call(`v1/passages/${encodeURIComponent(id)}?${query}`, { signal })).json()).around;
 }
 
-/** @param {string} block one event's lines */
+/** @param {string} block the lines of one event */
 function eventOf(block) {
   let event = "message";
   const data = [];
@@ -108,11 +108,11 @@ async function* events(body) {
   }
 }
 
-/** @param {Response} response @param {Hearer} hearer @returns {Promise<Answer>} */
-async function listen(response, hearer) {
+/** @param {Response} response @param {Listener} listener @returns {Promise<Answer>} */
+async function listen(response, listener) {
   for await (const { event, data } of events(/** @type {any} */ (response.body))) {
-    if (event === "passages") hearer.passages(JSON.parse(data));
-    if (event === "delta") hearer.delta(JSON.parse(data).text);
+    if (event === "passages") listener.passages(JSON.parse(data));
+    if (event === "delta") listener.delta(JSON.parse(data).text);
     if (event === "done") return JSON.parse(data);
     if (event === "error") throw new ServiceError("broken", messageOf(JSON.parse(data)));
   }
@@ -120,15 +120,15 @@ async function listen(response, hearer) {
 }
 
 /**
- * Ask, and hear of the passages and of each piece of the answer as they come.
- * @param {Ask} ask @param {AbortSignal} signal @param {Hearer} hearer
+ * Sends a question; the listener receives the passages and each piece of the answer.
+ * @param {Ask} ask @param {AbortSignal} signal @param {Listener} listener
  */
-export async function answer(ask, signal, hearer) {
+export async function answer(ask, signal, listener) {
   const headers = { "Content-Type": "application/json", Accept: "text/event-stream" };
   const body = JSON.stringify({ ...ask, stream: true });
   const response = await call("v1/answers", { method: "POST", headers, signal, body });
   try {
-    return await listen(response, hearer);
+    return await listen(response, listener);
   } catch (error) {
     if (isStop(error) || error instanceof ServiceError) throw error;
     throw new ServiceError("broken", "");

@@ -59,7 +59,7 @@ def test_the_page_and_the_real_http_side_understand_each_other(context: BrowserC
         expect(page.locator("#panel-body")).to_contain_text("If a dose of velocimab is missed")
         page.fill("#only", "Nosuch")
         ask(page, state="failed")
-        expect(page.locator(".notice.error")).to_contain_text("Nothing was found to answer from.")
+        expect(page.locator(".notice.error")).to_contain_text("No passage matches the filter.")
 
 
 def test_beside_an_open_passage_another_citation_can_be_chosen(page: Page) -> None:
@@ -112,7 +112,7 @@ def test_documents_are_chosen_by_title(context: BrowserContext, server: PageServ
     ask(page)
     sent = {"question": QUESTION, "corpus": "guidelines", "filter": {"title": "Stability Testing"}}
     assert server.asked == [{**sent, "strategy": "qa_rag", "k": 3, "stream": True}]
-    page.get_by_text("What was searched for").click()
+    page.get_by_text("Texts of the searches").click()
     expect(page.locator(".searches li")).to_have_count(2)
 
 
@@ -178,7 +178,7 @@ def test_without_a_clipboard_the_link_is_there_to_be_copied(page: Page) -> None:
     page.evaluate("Object.defineProperty(navigator, 'clipboard', { value: undefined })")
     ask(page)
     page.get_by_role("button", name="Copy link").click()
-    expect(page.get_by_label("To be copied by hand")).to_have_value(re.compile("#q=What"))
+    expect(page.get_by_label("Copy this text by hand")).to_have_value(re.compile("#q=What"))
 
 
 def test_earlier_questions_stay_newest_first(page: Page) -> None:

@@ -30,7 +30,7 @@ def test_stop_ends_the_answer_here_and_on_the_server(page: Page, server: PageSer
     page.get_by_role("button", name="Ask").click()
     expect(page.locator(".answer")).to_contain_text("The rec")
     page.press("#question", "Enter")
-    expect(page.get_by_role("status")).to_have_text("An answer is still arriving. Stop it first.")
+    expect(page.get_by_role("status")).to_have_text("An answer is still being received. Stop it first.")
     page.get_by_role("button", name="Stop").click()
     expect(page.locator("article")).to_have_attribute("data-state", "stopped")
     expect(page.locator(".answer")).to_contain_text("The rec")
@@ -52,7 +52,7 @@ def test_a_key_is_asked_for_once_and_kept_in_the_tab_alone(context: BrowserConte
     key = page.get_by_label("Key", exact=True)
     key.fill("wrong-key")
     key.press("Enter")
-    expect(page.locator("#key-problem")).to_contain_text("did not take this key")
+    expect(page.locator("#key-problem")).to_contain_text("did not accept this key")
     key.fill("right-key")
     page.get_by_role("button", name="Continue").click()
     ask(page)
@@ -61,15 +61,15 @@ def test_a_key_is_asked_for_once_and_kept_in_the_tab_alone(context: BrowserConte
     page.get_by_role("button", name="Forget the key").click()
     page.press("#question", "Enter")
     page.get_by_role("button", name="Cancel").click()
-    expect(page.locator(".notice").first).to_contain_text("The server wants a key.")
+    expect(page.locator(".notice").first).to_contain_text("The server requires a key.")
 
 
 @pytest.mark.parametrize(
     ("status", "message", "told"),
     [
-        (404, "No label has the drug 'Nosuch'.", "Nothing was found to answer from."),
+        (404, "No label has the drug 'Nosuch'.", "No passage matches the filter."),
         (413, "The question has 100,000 characters; 4,000 are the most.", "The question is too long"),
-        (422, "k: at most 24.", "The server cannot take this question."),
+        (422, "k: at most 24.", "The server rejects this question."),
         (500, "", "The server failed (500)."),
         (503, "The index is being loaded.", "The service is busy, or is still starting."),
         (504, "No answer in 30 s.", "The answer took too long."),
@@ -111,7 +111,7 @@ def test_a_network_that_is_down_is_told(context: BrowserContext, page: Page) -> 
 def test_a_stream_that_breaks_is_no_whole_answer(page: Page, server: PageServer, play: dict[str, Any]) -> None:
     server.plays(**play)
     ask(page, state="failed")
-    expect(page.locator(".notice.error")).to_contain_text("The answer broke off.")
+    expect(page.locator(".notice.error")).to_contain_text("The answer is incomplete.")
     expect(page.locator(".notice.error")).to_contain_text(play.get("stream_error", "before the answer was complete"))
     expect(page.locator(".passages li")).to_have_count(4)
     server.plays(break_after=None, stream_error="")
@@ -138,15 +138,15 @@ def test_a_service_that_is_down_at_first_can_be_tried_again(context: BrowserCont
 def test_a_refusal_and_a_degraded_answer_look_different(page: Page, server: PageServer) -> None:
     server.plays(answer=REFUSAL, refused=True)
     ask(page, state="refused")
-    expect(page.locator(".notice.refused")).to_have_text("The passages found do not hold the answer.")
+    expect(page.locator(".notice.refused")).to_have_text("The passages found do not answer the question.")
     expect(page.locator(".answer")).to_have_text(REFUSAL)
     server.plays(answer="", refused=False, degraded="answer: failed_request")
     ask(page, state="degraded")
-    expect(page.locator(".notice.degraded")).to_contain_text("The model gave no answer. These are the passages found.")
+    expect(page.locator(".notice.degraded")).to_contain_text("The model gave no answer. These passages were found.")
     expect(page.locator("article").first.locator(".passages li")).to_have_count(4)
     server.plays(answer=ANSWER, degraded="hyde_passage: failed_request")
     ask(page, state="degraded")
-    expect(page.locator(".notice").first).to_contain_text("The model wrote no passage to search with.")
+    expect(page.locator(".notice").first).to_contain_text("The model wrote no passage for the search.")
     expect(page.locator(".answer").first).to_contain_text("10 mg")
 
 
@@ -157,12 +157,12 @@ def test_what_is_wrong_with_the_form_is_said_at_its_field(page: Page, server: Pa
     expect(page.locator("#question")).to_be_focused()
     page.fill("#question", "x" * 4001)
     page.press("#question", "Enter")
-    expect(page.locator("#question-problem")).to_have_text("The question has 4,001 characters; 4,000 are the most.")
+    expect(page.locator("#question-problem")).to_have_text("The question has 4,001 characters; the maximum is 4,000.")
     page.fill("#question", QUESTION)
     expect(page.locator("#question-problem")).to_be_empty()
     page.locator("#options > summary").click()
     for wrong in ("0", "25", "2.5", ""):
         page.fill("#k", wrong)
         page.press("#question", "Enter")
-        expect(page.locator("#k-problem")).to_have_text("Give a whole number from 1 to 24.")
+        expect(page.locator("#k-problem")).to_have_text("Enter a whole number from 1 to 24.")
     assert server.asked == []
