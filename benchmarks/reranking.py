@@ -1,12 +1,12 @@
-"""Reranking many requests at once: through the reranker's deployment, together and one after another.
+"""Throughput of the reranker's deployment: concurrent requests compared with sequential requests.
 
     python -m benchmarks.reranking [--model DIRECTORY] [--requests 16]
 
-The deployment runs on Ray Serve here; a request is a question with its 24 candidates, as QA-RAG has it. One after
-another, each request is a call of the model; together, requests that wait share calls. The floor is one plain call of
-the model with all pairs, without Serve. Without a model's directory, one of random weights is made, so small that what
-a call costs beside the model's arithmetic shows; a larger one gains less on a CPU, more on a GPU. Exits 1 where
-together scores less than 1.3 times as many pairs a second.
+The deployment runs on Ray Serve; a request is a question with 24 candidates, as in QA-RAG. Sequential requests take one
+call of the model each; concurrent requests share calls. The floor is one call of the model with all pairs, without
+Serve. Without --model, the model has random weights and is so small that the overhead of a call is measurable; a
+larger model gains less on a CPU, and more on a GPU. Exits 1 if concurrent requests do not score at least 1.3 times as
+many pairs a second.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from fdarx_core.retrieval.encoders import BgeReranker
+from fdarx_core.retrieval.encoders import Reranker, bge_reranker
 from serving.config import SERVE_VARIABLES
 from tests.retrieval import tiny_rerankers
 from tests.serving.counted_reranker import Counted
@@ -38,7 +38,7 @@ Asked = tuple[str, list[str]]
 
 
 def requests(count: int) -> list[Asked]:
-    """Questions and candidates; one differs from the next."""
+    """Return distinct questions with their candidates."""
     sentences = tiny_rerankers.sentences()
     return [
         (sentences[number % len(sentences)], tiny_rerankers.passages(CANDIDATES, SENTENCES, seed=number))
@@ -48,7 +48,7 @@ def requests(count: int) -> list[Asked]:
 
 @contextmanager
 def deployed(directory: str) -> Iterator[Any]:
-    """A handle of the deployment, as `fdarx serve` runs it."""
+    """Deploy the reranker as `fdarx serve` does; yield its handle."""
     os.environ.update({"RAY_USAGE_STATS_ENABLED": "0", **SERVE_VARIABLES, **os.environ})
     import ray
     from ray import serve
@@ -63,18 +63,18 @@ def deployed(directory: str) -> Iterator[Any]:
         ray.shutdown()
 
 
-async def one_by_one(handle: Any, asked: list[Asked]) -> None:
+async def sequential(handle: Any, asked: list[Asked]) -> None:
     for one in asked:
         await handle.score.remote(*one)
 
 
-async def together(handle: Any, asked: list[Asked]) -> None:
+async def concurrent(handle: Any, asked: list[Asked]) -> None:
     await asyncio.gather(*(handle.score.remote(*one) for one in asked))
 
 
-async def floor(model: BgeReranker, asked: list[Asked]) -> None:
-    """One call with all pairs."""
-    await asyncio.to_thread(model.score, [(question, text) for question, texts in asked for text in texts])
+async def floor(rerank: Reranker, asked: list[Asked]) -> None:
+    """Score all pairs in one call."""
+    await asyncio.to_thread(rerank, [(question, text) for question, texts in asked for text in texts])
 
 
 async def seconds(way: Any, *arguments: Any) -> float:
@@ -83,15 +83,15 @@ async def seconds(way: Any, *arguments: Any) -> float:
     return time.perf_counter() - start
 
 
-async def measure(handle: Any, model: BgeReranker, asked: list[Asked]) -> float:
-    """The median over rounds of one after another over together; the first round warms up."""
+async def measure(handle: Any, rerank: Reranker, asked: list[Asked]) -> float:
+    """Return the median over rounds of sequential ÷ concurrent time; the first round is a warm-up."""
     pairs, ratios = sum(len(texts) for _, texts in asked), []
     for number in range(ROUNDS + 1):
-        alone, before = await seconds(one_by_one, handle, asked), len(await handle.calls.remote())
-        shared, calls = await seconds(together, handle, asked), len(await handle.calls.remote()) - before
-        least = await seconds(floor, model, asked)
+        alone, before = await seconds(sequential, handle, asked), len(await handle.calls.remote())
+        shared, calls = await seconds(concurrent, handle, asked), len(await handle.calls.remote()) - before
+        least = await seconds(floor, rerank, asked)
         rates = [pairs / taken for taken in (alone, shared, least)]
-        line = "pairs/s: one after another {:5.0f}   together {:5.0f} in {} calls   floor {:5.0f}   ratio {:.2f}"
+        line = "pairs/s: sequential {:5.0f}   concurrent {:5.0f} in {} calls   floor {:5.0f}   ratio {:.2f}"
         if number:
             ratios.append(alone / shared)
             print(" ", line.format(*rates[:2], calls, rates[2], ratios[-1]))
@@ -99,7 +99,7 @@ async def measure(handle: Any, model: BgeReranker, asked: list[Asked]) -> float:
 
 
 def main() -> int:
-    """Print rounds and the ratio; exit 1 where it falls short."""
+    """Print rounds and the ratio; return 1 if it is too low."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--model", help="directory of a BGE reranker")
     parser.add_argument("--requests", type=int, default=16)
@@ -109,8 +109,8 @@ def main() -> int:
         directory = options.model or tiny_rerankers.cross_encoder("bert", Path(folder), _SIZES)
         print(f"{len(asked)} requests of {CANDIDATES} pairs, {'' if options.model else 'random weights, '}{_SIZES}")
         with deployed(directory) as handle:
-            ratio = asyncio.run(measure(handle, BgeReranker(directory), asked))
-    print(f"together over one after another, median: {ratio:.2f} (at least {LEAST})")
+            ratio = asyncio.run(measure(handle, bge_reranker(directory), asked))
+    print(f"concurrent ÷ sequential throughput, median: {ratio:.2f} (at least {LEAST})")
     return int(ratio < LEAST)
 
 

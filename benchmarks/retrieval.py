@@ -1,12 +1,12 @@
-"""BM25 within each label over all its questions: ours against the plain rank-bm25 loop, and whether they agree.
+"""CPU time of BM25 within each label, compared with rank-bm25, and whether both rank alike.
 
     python -m benchmarks.retrieval [--run RUN]
 
-Without a finished build run, one of the real labels of $FDARX_DATA is made first. Both read the same texts by the
-same words, index once a label and keep the ten best passages of every question; rank-bm25 scores them all and sorts
-stably, so that ties go to the lowest index. Each goes through all labels in turn; what counts are CPU seconds, words,
-index and questions together. bm25s, where installed, is shown beside; its formula is another, so its rankings are too.
-Exits 1 below a ratio of 5, or where one top 10 differs.
+Without --run, a run is built from the real labels of $FDARX_DATA first. Both libraries get the same texts and words,
+make one index per label, and keep the ten best passages of every question. rank-bm25 scores all passages, which are
+then sorted stably, so that among equal scores the lowest position is first. The ratio is that of the CPU seconds for
+tokenizing, indexing and ranking over all labels. bm25s is shown as well if it is installed; it has another formula, and
+so other rankings. Exits 1 if the ratio is below 5, or if a top 10 differs.
 """
 
 from __future__ import annotations
@@ -42,27 +42,27 @@ Engine = Callable[[Sequence[str], Sequence[str]], Tops]
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """One label: what of its passages is searched, and its questions."""
+    """The search texts of a label's passages, and its questions."""
 
     texts: list[str]
     questions: list[str]
 
 
 def ours(texts: Sequence[str], questions: Sequence[str]) -> Tops:
-    """The retriever `bm25`."""
+    """Rank with the retriever `bm25`."""
     found = get_retriever("bm25").rank(Queries(questions), Collection(texts), K)
     return [[position for position, _ in ranked] for ranked in found]
 
 
 def plain(texts: Sequence[str], questions: Sequence[str]) -> Tops:
-    """rank-bm25 as its documentation shows it."""
+    """Rank with rank-bm25, as in its documentation."""
     index = BM25Okapi([tokenize(text) for text in texts])
     scores = (index.get_scores(tokenize(question)) for question in questions)
     return [np.argsort(-row, kind="stable")[:K].tolist() for row in scores]
 
 
 def bm25s(texts: Sequence[str], questions: Sequence[str]) -> Tops:
-    """bm25s at its defaults, from the same words."""
+    """Rank with bm25s and its defaults, on the same words."""
     index = import_module("bm25s").BM25()
     index.index([tokenize(text) for text in texts], show_progress=False)
     asked = [tokenize(question) for question in questions]
@@ -74,7 +74,7 @@ ENGINES: list[Engine] = [plain, ours, *([bm25s] if find_spec("bm25s") else [])]
 
 
 def asked_labels(run: str) -> Iterator[Asked]:
-    """The run's labels that have questions."""
+    """Yield the labels of the run that have questions."""
     for rows in read_labels(RunDirectory.open(run)):
         if rows.questions:
             texts = [passage_search_text(passage) for passage in rows.passages.values()]
@@ -82,11 +82,11 @@ def asked_labels(run: str) -> Iterator[Asked]:
 
 
 def run_round(labels: Sequence[Asked]) -> tuple[dict[Engine, float], dict[Engine, Tops]]:
-    """CPU seconds and rankings of every engine: each goes through all labels, as it would in an evaluation."""
+    """Return CPU seconds and rankings of every engine, each over all labels."""
     seconds: dict[Engine, float] = {}
     tops: dict[Engine, Tops] = {}
     for engine in ENGINES:
-        gc.collect()  # what one engine leaves behind is not the next one's to clear
+        gc.collect()  # so that an engine does not pay for the garbage of another
         start = process_time()
         tops[engine] = [found for label in labels for found in engine(label.texts, label.questions)]
         seconds[engine] = process_time() - start
@@ -94,27 +94,18 @@ def run_round(labels: Sequence[Asked]) -> tuple[dict[Engine, float], dict[Engine
 
 
 def load(run: str | None) -> list[Asked]:
-    """The labels of the run, or of one that is built now."""
+    """Return the labels of the run, or of one that is built now."""
     if run is not None:
         return list(asked_labels(run))
     data = os.environ.get("FDARX_DATA", "../shared/data")
     with tempfile.TemporaryDirectory() as folder:
-        cli.main(
-            [
-                "build",
-                "--labels",
-                f"{data}/spl/dm_spl_release_human_rx.zip",
-                "--sample",
-                "700",
-                "--out",
-                f"{folder}/run",
-            ]
-        )
+        labels = f"{data}/spl/dm_spl_release_human_rx.zip"
+        cli.main(["build", "--labels", labels, "--sample", "700", "--out", f"{folder}/run"])
         return list(asked_labels(f"{folder}/run"))
 
 
 def main() -> int:
-    """Print rounds, the ratio and the agreement; exit 1 where either falls short."""
+    """Print rounds, ratio and agreement; return 1 if either is too low."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--run", help="run directory of a finished build")
     labels = load(parser.parse_args().run)
@@ -127,7 +118,7 @@ def main() -> int:
         times = "   ".join(f"{engine.__name__} {seconds[engine]:.2f} s" for engine in ENGINES)
         print(f"  {times}   ratio {ratios[-1]:.2f}")
     ratio = median(ratios)
-    print(f"plain rank-bm25 over ours, median: {ratio:.2f} (at least {LEAST}); ours {count / seconds[ours]:.0f} q/s")
+    print(f"rank-bm25 ÷ ours, CPU time, median: {ratio:.2f} (at least {LEAST}); ours {count / seconds[ours]:.0f} q/s")
     equal = {engine: np.mean([a == b for a, b in zip(tops[engine], tops[plain], strict=True)]) for engine in ENGINES}
     for engine in ENGINES[1:]:
         print(f"same ordered top {K} as rank-bm25: {engine.__name__} {equal[engine]:.2%} of questions")

@@ -1,14 +1,14 @@
-"""The service under load, beside the model that it asks, and beside the way QA-RAG's published code answers.
+"""The service under load, compared with its model alone, and with the method of QA-RAG's published code.
 
     python -m benchmarks.service [--index INDEX] [--seconds 8]
 
-Without an index, one of the real guidelines of $FDARX_DATA is made first, or of the examples. The service runs as
-`fdarx serve` starts it, with BM25 and its own defaults: once with `baseline`, once with a model on a server that
-answers after 300 ms (tests/llm/loopback_server.py). Clients ask distinct questions, each the next when it has its
-reply; they and all servers share this machine's cores, and what the clients take of these is shown. The model's own
-latency is what the same clients see who send it prompts of the same size. benchmarks/service_seed.py answers the same
-questions with the same model from an index that it reads from disk each time. Exits 1 where anything but 200 and 503
-comes, or where at 16 clients the service adds more than 25 ms (p50) to the model's own latency.
+Without --index, an index of the real guidelines of $FDARX_DATA, or of the examples, is made first. `fdarx serve` runs
+the service with BM25 and its defaults: once with `baseline`, once with a model on a server that replies after 300 ms
+(tests/llm/loopback_server.py). Each client sends its next question when it has received a reply; all questions differ.
+Clients and servers share this machine's cores, and the CPU time of the clients is printed. The model's own latency is
+measured with the same clients, which send it prompts of the same size. benchmarks/service_seed.py answers the same
+questions with the same model, but reads the index from disk for every question. Exits 1 if a status is neither 200 nor
+503, or if at 16 clients the service adds more than 25 ms (p50) to the model's own latency.
 """
 
 from __future__ import annotations
@@ -37,13 +37,13 @@ LATENCY_S = 0.3
 MOST_ADDED_MS = 25.0
 _CONTEXTS = 6
 _ECHO_CHARACTERS = 50_000
-"""About a reply with its six guideline chunks."""
+"""Approximate size of a reply with six guideline chunks."""
 
 _ANSWER = "The guideline says so [1]."
 
 
 def questions() -> list[str]:
-    """Real ones, or those of the examples; in an order that the seed gives."""
+    """Return the real questions, or those of the examples, in a random order that a seed fixes."""
     real = _data("faq.jsonl")
     lines = (real if real.is_file() else REPOSITORY / "examples" / "questions.jsonl").read_bytes().splitlines()
     asked = [str(orjson.loads(line)["question"]) for line in lines]
@@ -52,7 +52,7 @@ def questions() -> list[str]:
 
 
 def made_index(folder: str) -> str:
-    """An index of the real guidelines, or of the examples; BM25 alone."""
+    """Make an index of the real guidelines, or of the examples, for BM25 only; return its folder."""
     real = _data("chunks.jsonl")
     documents = real if real.is_file() else REPOSITORY / "examples" / "guidelines"
     cli.main(["index", "--documents", str(documents), "--words-only", "--out", f"{folder}/guidelines"])
@@ -64,12 +64,12 @@ def _data(name: str) -> Path:
 
 
 def bodies(asked: list[str]) -> Iterator[bytes]:
-    """What the service and the stand-in are sent."""
+    """Return the bodies of the requests to the service and to the published method."""
     return cycle([orjson.dumps({"question": question}) for question in asked])
 
 
 def prompts(asked: list[str], index: IndexReader) -> Iterator[bytes]:
-    """What the model is sent without the service: the question and the chunks that BM25 finds for it."""
+    """Return the bodies of requests to the model alone: a question and the chunks that BM25 finds for it."""
     found = index.search(asked[:200], _CONTEXTS, retriever="bm25", filter=ChunkFilter())
     texts = [[chunk.text for chunk in index.chunks([position for position, _ in best])] for best in found]
     content = ["\n\n".join([question, *contexts]) for question, contexts in zip(asked, texts, strict=False)]
@@ -77,8 +77,8 @@ def prompts(asked: list[str], index: IndexReader) -> Iterator[bytes]:
 
 
 @contextmanager
-def stand_in(folder: Path, index: IndexReader, llm: str) -> Iterator[str]:
-    """The address of the stand-in for the published code, over the same chunks."""
+def published_method(folder: Path, index: IndexReader, llm: str) -> Iterator[str]:
+    """Run the published method over the same chunks; yield its address."""
     from benchmarks import service_seed
 
     service_seed.write(folder, [{"title": one.title, "text": one.text} for one in index.chunks(range(len(index)))])
@@ -87,21 +87,21 @@ def stand_in(folder: Path, index: IndexReader, llm: str) -> Iterator[str]:
         assert process.stdout
         try:
             port, _, encoder = process.stdout.readline().strip().partition(" ")
-            print(f"the published code's way: index read for every query, {encoder} loaded once, {LATENCY_S:g} s model")
+            print(f"published method: index read for every query, {encoder} loaded once, {LATENCY_S:g} s model")
             yield f"http://127.0.0.1:{port}"
         finally:
             process.terminate()
 
 
 def with_baseline(place: str, asked: list[str], folder: Path, seconds: float) -> list[Level]:
-    """The service alone: rules answer."""
+    """Measure the service with the built-in rules."""
     with running(folder, "--index", place) as service:
         print("service, baseline")
         return list(levels(f"{service.url}/v1/answers", bodies(asked), CLIENTS, seconds).values())
 
 
 def with_model(place: str, asked: list[str], folder: Path, seconds: float) -> bool:
-    """The model alone, the service with it, the stand-in with it; whether the service keeps to its bounds."""
+    """Measure the model alone, the service and the published method; return whether the service meets its bounds."""
     index = IndexReader.open(place)
     with server(LATENCY_S, "--text", _ANSWER) as llm:
         print(f"the model itself, {LATENCY_S:g} s")
@@ -111,7 +111,7 @@ def with_model(place: str, asked: list[str], folder: Path, seconds: float) -> bo
         with running(folder, "--index", place, "--models", str(models), "--answerer", "stub") as service:
             print(f"service, {LATENCY_S:g} s model")
             ours = levels(f"{service.url}/v1/answers", bodies(asked), CLIENTS, seconds)
-        with stand_in(folder, index, f"{llm}/v1") as seed:
+        with published_method(folder, index, f"{llm}/v1") as seed:
             theirs = levels(seed, bodies(asked), FEW, seconds)
     added = {clients: ours[clients].ms(0.5) - own[clients].ms(0.5) for clients in FEW}
     for clients in FEW:
@@ -128,13 +128,13 @@ def _compare(ours: Level, theirs: Level, own: Level) -> None:
     ratio, rate = theirs.ms(0.5) / ours.ms(0.5), ours.rate / theirs.rate
     added = [level.ms(0.5) - own.ms(0.5) for level in (theirs, ours)]
     print(
-        f"{ours.clients} clients: the published way over the service, p50: {ratio:.2f}; answers a second, service over "
-        f"it: {rate:.2f}; added to the model's {own.ms(0.5):.0f} ms: {added[0]:.1f} against {added[1]:.1f} ms"
+        f"{ours.clients} clients: latency of published method ÷ service, p50: {ratio:.2f}; answers a second, service ÷ "
+        f"published: {rate:.2f}; added to the model's {own.ms(0.5):.0f} ms: {added[0]:.1f} and {added[1]:.1f} ms"
     )
 
 
 def client_cost(asked: list[str], seconds: float) -> None:
-    """What the clients take by themselves."""
+    """Measure the clients against an endpoint that does nothing."""
     with server(0.0, "--text", "x" * _ECHO_CHARACTERS) as bare:
         print(f"clients against a bare endpoint, replies of {_ECHO_CHARACTERS:,} characters at once")
         bodies_ = (orjson.dumps({"messages": [{"role": "user", "content": question}]}) for question in cycle(asked))
@@ -148,8 +148,10 @@ def main() -> int:
     parser.add_argument("--seconds", type=float, default=8.0, help="for each number of clients")
     options = parser.parse_args()
     asked = questions()
-    print(f"{os.cpu_count()} cores, {len(asked)} questions; of each level: answers a second, latencies, statuses,")
-    print("  and the CPU time that the clients themselves take for a request")
+    print(
+        f"{os.cpu_count()} cores, {len(asked)} questions; per number of clients: answers a second, latencies, statuses,"
+    )
+    print("  and the CPU time of the clients per request")
     with tempfile.TemporaryDirectory() as folder:
         place = options.index or made_index(folder)
         client_cost(asked, options.seconds / 2)

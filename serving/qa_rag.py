@@ -20,7 +20,7 @@ from fdarx_core.rag.flow import context_budget
 from fdarx_core.rag.search import Role
 from fdarx_core.rag.tasks import RAG_TASKS
 from fdarx_core.records import Response
-from fdarx_core.retrieval.encoders import BgeReranker
+from fdarx_core.retrieval.encoders import bge_reranker
 from serving.backend import RayServeBackend
 from serving.batching import DynamicBatcher
 from serving.clients import BaselineClient, HttpModelClient
@@ -146,7 +146,7 @@ class RerankerDeployment:
     """A cross-encoder that scores the candidates of several requests in one call."""
 
     def __init__(self, directory: str) -> None:
-        self._model = BgeReranker(directory)
+        self._rerank = bge_reranker(directory)
         self._score = DynamicBatcher(self._score_batch, MAX_PAIRS_PER_CALL, lambda request: len(request[1]))
 
     async def score(self, question: str, texts: Sequence[str]) -> list[float]:
@@ -158,5 +158,5 @@ class RerankerDeployment:
         record("fdarx_rerank_calls")
         record("fdarx_rerank_requests", len(requests))
         record("fdarx_rerank_pairs", len(pairs))
-        scores = iter(self._model.score(pairs))
+        scores = iter(self._rerank(pairs))
         return [[next(scores) for _ in texts] for _, texts in requests]

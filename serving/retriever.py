@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 import orjson
 
-from fdarx_core.rag.search import SearchQuery, available_retrievers, encode_queries, search_index
+from fdarx_core.rag.search import SearchQuery, available_retrievers, encode_queries, index_encoder, search_index
 from fdarx_core.records import Chunk, SearchHit
 from fdarx_core.retrieval.encoders import SentenceEncoder, Vectors
 from fdarx_core.retrieval.index import ChunkFilter, IndexDamaged, IndexReader
@@ -104,9 +104,9 @@ class CorpusStore:
     @cached_property
     def _encoder(self) -> SentenceEncoder:
         """The embedding model, with the instruction for questions of the first index that has vectors."""
-        encoders = (loaded.index.manifest.encoder for loaded in self.all())
-        instruction = next((info.instruction for info in encoders if info is not None), None)
-        return SentenceEncoder(self._directories.of("cosine"), instruction=instruction)
+        indexes = [loaded.index for loaded in self.all()]
+        dense = [index for index in indexes if index.manifest.encoder is not None]
+        return index_encoder((dense or indexes)[0], self._directories)
 
 
 def _current_version(place: Location) -> str:

@@ -17,11 +17,11 @@ from fdarx_core.llm import TRANSIENT, Baseline, ModelConfig, source_digest
 from fdarx_core.pipeline.asking import ClientPool
 from fdarx_core.pipeline.part_files import PartFiles
 from fdarx_core.pipeline.steps import Address, Part, ResourceStep, Step, StepContext
+from fdarx_core.rag.cited_answer import CitedAnswer
 from fdarx_core.rag.flow import (
     CANDIDATES,
     CONTEXTS,
     RagConfig,
-    RagReply,
     RetrievalResult,
     answer_question,
     context_budget,
@@ -30,7 +30,7 @@ from fdarx_core.rag.flow import (
 from fdarx_core.rag.judging import apply_verdicts as with_verdicts
 from fdarx_core.rag.judging import context_calls
 from fdarx_core.rag.metrics import title_rank
-from fdarx_core.rag.search import Role, SearchQuery, TaskCall, encode_queries, search_index
+from fdarx_core.rag.search import Role, SearchQuery, TaskCall, encode_queries, index_encoder, search_index
 from fdarx_core.rag.strategies import ABLATIONS, STRATEGIES
 from fdarx_core.rag.tasks import RAG_RULES_VERSION, RAG_TASKS
 from fdarx_core.records import RagAnswer, RagQuestion, RagScore, Reject, Response, SearchHit, TitleRank
@@ -198,10 +198,7 @@ class IndexSearcher:
         index = IndexReader.open(spec.place, version=spec.version)
         encoder = None
         if any(index.needs_vectors(name) for name in spec.retrievers):
-            encoder = SentenceEncoder(
-                spec.directories.of("cosine"),
-                instruction=index.manifest.encoder.instruction if index.manifest.encoder else None,
-            )
+            encoder = index_encoder(index, spec.directories)
             index.check_encoder(encoder.info)
         self._index, self._encoder = index, encoder
 
@@ -217,11 +214,11 @@ class Reranker:
     """Holds a cross-encoder."""
 
     def __init__(self, spec: RagSpec) -> None:
-        self._reranker = load_reranker(spec.directories)
+        self._score = load_reranker(spec.directories)
 
     def score(self, pairs: Sequence[tuple[str, str]]) -> Timed:
         start = time.perf_counter()
-        return self._reranker.score(pairs), time.perf_counter() - start
+        return self._score(pairs), time.perf_counter() - start
 
 
 class SharedResults:
@@ -327,7 +324,7 @@ def answer_row(
     question: RagQuestion,
     variant: tuple[str, str],
     found: RetrievalResult,
-    reply: RagReply,
+    reply: CitedAnswer,
     tools: JobTools,
 ) -> RagAnswer:
     """Its times are those of the models and of the work itself, without waiting; what a step asks goes out together."""
@@ -343,9 +340,9 @@ def answer_row(
         candidate_titles=[one.chunk.title for one in found.candidates],
         contexts=[one.chunk.id for one in found.contexts],
         context_texts=[one.chunk.text for one in found.contexts],
-        answer=reply.read.text,
-        citations=reply.read.citations,
-        outcome="failed" if reply.reason else "refused" if reply.read.refused else "answered",
+        answer=reply.text,
+        citations=reply.citations,
+        outcome="failed" if reply.reason else "refused" if reply.refused else "answered",
         reason="; ".join(filter(None, [reply.reason, *found.missing])),
         requests=len(asked),
         prompt_tokens=sum(one.prompt_tokens for one in asked),

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from fdarx_core.baseline.refusals import declines
 from fdarx_core.evaluation.replies import without_thoughts
+from fdarx_core.records import Response
 
 NOTHING_FOUND = "No passage was found for this question."
 """The answer where there is no context."""
@@ -24,19 +25,25 @@ _CITED_RANGE = re.compile(_RANGE, re.IGNORECASE)
 
 @dataclass(frozen=True, slots=True)
 class CitedAnswer:
-    """A parsed answer.
+    """An answer, parsed from the reply of a model.
 
     Attributes:
         text: the answer, with each citation of a context as [n].
         citations: the numbers of the contexts cited, each once, in the order of first mention.
         refused: whether it says that the contexts hold no answer, and gives none.
         unknown: the numbers cited that no context has.
+        reason: why there is no answer; "" where there is one.
+        response: the reply; None where no model was asked.
+        seconds: the time that the model took.
     """
 
     text: str
     citations: list[int]
-    refused: bool
-    unknown: list[int]
+    refused: bool = False
+    unknown: list[int] = field(default_factory=list)
+    reason: str = ""
+    response: Response | None = None
+    seconds: float = 0.0
 
 
 def parse_cited_answer(text: str, contexts: int) -> CitedAnswer:

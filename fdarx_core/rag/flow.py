@@ -26,6 +26,7 @@ POSTPROCESSORS: dict[str, str] = {"rerank": "Reranker", "score": "Scoring agent"
 """How candidates are ordered, with its title in tables: by a cross-encoder, by a model's scores from 1 to 10, or as
 they were pooled. Source: QA-RAG §2.4."""
 
+_PHASES = ("rewrite", "search", "postprocess")
 _CHARACTERS_PER_TOKEN = 4
 _PROMPT_TOKENS = 2_000
 """An upper bound for instructions, examples and the question."""
@@ -78,37 +79,27 @@ class RetrievalResult:
     scored: list[Response] = field(default_factory=list)
 
 
-@dataclass(slots=True)
-class RagReply:
-    """A parsed answer. `reason` says why there is none; `response` is None where no model was asked."""
-
-    read: CitedAnswer
-    reason: str
-    response: Response | None
-    seconds: float
-
-
 async def retrieve_contexts(question: str, config: RagConfig, backend: RagBackend) -> RetrievalResult:
     """Retrieve the contexts for a question. Raises what the backend raises."""
-    clock = _PhaseClock()
+    times = [time.monotonic()]
     rewritten, replies, missing = await _write_queries(question, config.strategy, backend)
     searches = config.strategy.searches(question, replies, config.candidates)
-    clock.end("rewrite")
+    times.append(time.monotonic())
     # deeper than each share: hits that several queries find fill one place, and each query continues down its list
     hits = await backend.search(searches, config.filter, config.candidates + config.contexts)
     candidates = pool_candidates(hits, [search.share for search in searches])
-    clock.end("search")
+    times.append(time.monotonic())
     contexts, scored = await _postprocess(question, candidates, config, backend, missing)
-    clock.end("postprocess")
+    times.append(time.monotonic())
+    seconds = {phase: end - start for phase, start, end in zip(_PHASES, times, times[1:], strict=False)}
     prompt = number_contexts(contexts)
     if config.budget is not None:
         prompt = fit_contexts(prompt, config.budget)
-    return RetrievalResult(
-        searches, candidates, contexts[: len(prompt)], prompt, missing, clock.seconds, rewritten, scored
-    )
+    shown = contexts[: len(prompt)]
+    return RetrievalResult(searches, candidates, shown, prompt, missing, seconds, rewritten, scored)
 
 
-async def answer_question(question: str, result: RetrievalResult, backend: RagBackend) -> RagReply:
+async def answer_question(question: str, result: RetrievalResult, backend: RagBackend) -> CitedAnswer:
     """Answer a question from retrieved contexts; without contexts the answer is a refusal, and no model is asked."""
     if not result.contexts:
         return _refusal()
@@ -121,8 +112,8 @@ async def stream_answer(
     question: str,
     result: RetrievalResult,
     stream: Callable[[Role, TaskCall], AsyncGenerator[str | Response, None]],
-) -> AsyncGenerator[str | RagReply, None]:
-    """Yield the answer's text piece by piece, then the whole reply; outer white space of both may differ.
+) -> AsyncGenerator[str | CitedAnswer, None]:
+    """Yield the answer's text piece by piece, then the parsed answer; outer white space of both may differ.
 
     `stream` asks the model that plays a role; it yields the text of the reply, and at the end the whole response.
     """
@@ -237,26 +228,15 @@ async def _postprocess(
     return order_by_score(candidates, scores, config.contexts), responses
 
 
-def _parse_reply(response: Response, result: RetrievalResult, seconds: float) -> RagReply:
+def _parse_reply(response: Response, result: RetrievalResult, seconds: float) -> CitedAnswer:
     try:
         text = ANSWER_WITH_CITATIONS.parse(response)
     except Unparsable as error:
-        return RagReply(CitedAnswer("", [], False, []), f"{error.reason}: {error.detail}", response, seconds)
-    read = parse_cited_answer(text, len(result.contexts))
-    return RagReply(read, "" if read.text else "empty_reply: nothing but thoughts", response, seconds)
+        return CitedAnswer("", [], reason=f"{error.reason}: {error.detail}", response=response, seconds=seconds)
+    answer = parse_cited_answer(text, len(result.contexts))
+    reason = "" if answer.text else "empty_reply: nothing but thoughts"
+    return replace(answer, reason=reason, response=response, seconds=seconds)
 
 
-def _refusal() -> RagReply:
-    return RagReply(CitedAnswer(NOTHING_FOUND, [], True, []), "", None, 0.0)
-
-
-class _PhaseClock:
-    """Measures the seconds of each phase."""
-
-    def __init__(self) -> None:
-        self.seconds: dict[str, float] = {}
-        self._since = time.monotonic()
-
-    def end(self, phase: str) -> None:
-        now = time.monotonic()
-        self.seconds[phase], self._since = now - self._since, now
+def _refusal() -> CitedAnswer:
+    return CitedAnswer(NOTHING_FOUND, [], refused=True)

@@ -21,7 +21,15 @@ from fdarx_core.rag.flow import (
     context_budget,
     retrieve_contexts,
 )
-from fdarx_core.rag.search import Role, SearchQuery, TaskCall, available_retrievers, encode_queries, search_index
+from fdarx_core.rag.search import (
+    Role,
+    SearchQuery,
+    TaskCall,
+    available_retrievers,
+    encode_queries,
+    index_encoder,
+    search_index,
+)
 from fdarx_core.rag.strategies import ABLATIONS, STRATEGIES
 from fdarx_core.records import Response, SearchHit
 from fdarx_core.retrieval.encoders import Reranker, SentenceEncoder, Vectors
@@ -194,8 +202,8 @@ class Index:
         if reply.reason:
             reason, _, detail = reply.reason.partition(": ")
             raise Unparsable(reason, detail)
-        cited = [result.contexts[number - 1] for number in reply.read.citations]
-        return Answer(reply.read.text, cited, result.contexts, reply.read.refused, backend.model.name)
+        cited = [result.contexts[number - 1] for number in reply.citations]
+        return Answer(reply.text, cited, result.contexts, reply.refused, backend.model.name)
 
     def _retriever(self, retriever: str | Retriever | None) -> Retriever:
         if retriever is None:
@@ -213,8 +221,7 @@ class Index:
 
     @cached_property
     def _encoder(self) -> SentenceEncoder:
-        info = self.reader.manifest.encoder
-        return SentenceEncoder(self._directories.of("cosine"), instruction=info.instruction if info else None)
+        return index_encoder(self.reader, self._directories)
 
 
 @dataclass(frozen=True, slots=True)
@@ -232,7 +239,7 @@ class _LocalBackend:
         return self.index.search_many(queries, filter, k, self.retriever)
 
     async def rerank(self, question: str, texts: Sequence[str]) -> list[float]:
-        return self.index.reranker.score([(question, text) for text in texts])
+        return self.index.reranker([(question, text) for text in texts])
 
 
 def _run(work: Coroutine[Any, Any, T]) -> T:

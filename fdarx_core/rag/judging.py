@@ -143,17 +143,6 @@ def split_statements(reference: str) -> list[str]:
     return [one for one in split_sentences(reference) if words_of(one)]
 
 
-def read_useful(responses: Sequence[Response]) -> list[bool | None]:
-    """Return the verdict on each context; None where the judge gave none."""
-    verdicts: list[bool | None] = []
-    for response in responses:
-        try:
-            verdicts.append(JUDGE_USEFUL_CONTEXT.parse(response).useful)
-        except Unparsable:
-            verdicts.append(None)
-    return verdicts
-
-
 def read_statements(statements: int, response: Response) -> list[bool]:
     """Return for each of the statements whether it was attributed to the contexts.
 

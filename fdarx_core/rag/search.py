@@ -144,53 +144,48 @@ def pool_candidates(found: Sequence[Sequence[SearchHit]], shares: Sequence[int])
 
     Raises ValueError where `found` and `shares` differ in length.
     """
-    pool = _CandidatePool(found)
-    due = {query: share for query, (_, share) in enumerate(zip(found, shares, strict=True))}
-    candidates = list(pool.take_turns(due))
-    missing = sum(shares) - len(candidates)
-    return candidates + list(pool.take_turns(dict.fromkeys(due, sum(shares)), missing))
+    hits = [iter(one) for one in found]
+    ids: set[str] = set()
+    texts: dict[tuple[str, ...], list[str]] = {}
 
-
-class _CandidatePool:
-    """The hits of each query that have not been taken, and the ids and texts of those that have."""
-
-    def __init__(self, found: Sequence[Sequence[SearchHit]]) -> None:
-        self._hits = [iter(hits) for hits in found]
-        self._ids: set[str] = set()
-        self._texts: dict[tuple[str, ...], list[str]] = {}
-
-    def take_turns(self, due: dict[int, int], limit: int | None = None) -> Iterator[SearchHit]:
-        """Yield one hit of each query in turn, until each has contributed what is due or run dry, up to `limit`."""
-        due = {query: share for query, share in due.items() if share > 0}
-        count = 0
-        while due:
-            for query in list(due):
-                if count == limit:
-                    return
-                hit = self._next(query)
-                due[query] = 0 if hit is None else due[query] - 1
-                if not due[query]:
-                    del due[query]
-                if hit is not None:
-                    count += 1
-                    yield replace(hit, search=query)
-
-    def _next(self, query: int) -> SearchHit | None:
-        for hit in self._hits[query]:
-            if hit.chunk.id not in self._ids and self._is_new(hit.chunk.text):
-                self._ids.add(hit.chunk.id)
-                return hit
+    def next_new(query: int) -> SearchHit | None:
+        """Take the query's hits from its list up to one that is not in the pool."""
+        for hit in hits[query]:
+            if hit.chunk.id not in ids and _add_if_new(hit.chunk.text, texts):
+                ids.add(hit.chunk.id)
+                return replace(hit, search=query)
         return None
 
-    def _is_new(self, text: str) -> bool:
-        """Compare with the texts that were taken; only texts that begin and end alike are compared as a whole."""
-        ends = (
-            *text.split(None, _COMPARED_WORDS)[:_COMPARED_WORDS],
-            *text.rsplit(None, _COMPARED_WORDS)[-_COMPARED_WORDS:],
-        )
-        alike = self._texts.setdefault(ends, [])
-        words = text.split() if alike else []
-        if any(words == other.split() for other in alike):
-            return False
-        alike.append(text)
-        return True
+    def take_turns(due: dict[int, int], limit: int) -> Iterator[SearchHit]:
+        """Yield one hit of each query in turn, until each has contributed what is due or has no more."""
+        while due and limit:
+            for query in list(due):
+                hit = next_new(query) if limit else None
+                due[query] -= 1
+                if hit is None or not due[query]:
+                    del due[query]
+                if hit is not None:
+                    limit -= 1
+                    yield hit
+
+    due = {query: share for query, (_, share) in enumerate(zip(found, shares, strict=True)) if share > 0}
+    total = sum(shares)
+    candidates = list(take_turns(due, total))
+    return candidates + list(take_turns(dict.fromkeys(range(len(found)), total), total - len(candidates)))
+
+
+def _add_if_new(text: str, texts: dict[tuple[str, ...], list[str]]) -> bool:
+    """Return whether no added text has the same words; only texts that begin and end alike are compared as a whole."""
+    count = _COMPARED_WORDS
+    alike = texts.setdefault((*text.split(None, count)[:count], *text.rsplit(None, count)[-count:]), [])
+    words = text.split() if alike else []
+    if any(words == other.split() for other in alike):
+        return False
+    alike.append(text)
+    return True
+
+
+def index_encoder(index: IndexReader, directories: ModelDirectories) -> SentenceEncoder:
+    """Load the embedding model of an index, with its instruction for questions. Raises ModelMissing."""
+    info = index.manifest.encoder
+    return SentenceEncoder(directories.of("cosine"), instruction=info.instruction if info else None)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
@@ -178,23 +178,23 @@ class ContrieverEncoder:
             return (states.sum(dim=1) / mask.sum(dim=1)).float().cpu().numpy()
 
 
-class Reranker(Protocol):
-    """Scores how well passages answer their questions; higher is better."""
-
-    def score(self, pairs: Sequence[tuple[str, str]]) -> list[float]:
-        """Return a score for each pair (question, passage)."""
+Reranker = Callable[[Sequence[tuple[str, str]]], list[float]]
+"""Scores how well passages answer their questions, from pairs (question, passage); higher is better."""
 
 
-class BgeReranker:
-    """A BGE cross-encoder from a local directory, by FlagEmbedding; scores are logits, in half precision on a GPU."""
+def bge_reranker(directory: str, *, batch: int = RERANK_BATCH, max_tokens: int = 512) -> Reranker:
+    """Load a BGE cross-encoder from a local directory, by FlagEmbedding.
 
-    def __init__(self, directory: str, *, batch: int = RERANK_BATCH, max_tokens: int = 512) -> None:
-        library = load_module("FlagEmbedding", "the reranker")
-        where = device()
-        self._model = library.FlagReranker(
-            directory, use_fp16=where != "cpu", devices=where, batch_size=batch, max_length=max_tokens
-        )
+    Its scores are logits, computed in half precision on a GPU. Passages are cut so that a pair has `max_tokens` tokens
+    at most.
+    """
+    library = load_module("FlagEmbedding", "the reranker")
+    where = device()
+    model = library.FlagReranker(
+        directory, use_fp16=where != "cpu", devices=where, batch_size=batch, max_length=max_tokens
+    )
 
-    def score(self, pairs: Sequence[tuple[str, str]]) -> list[float]:
-        """Return a score for each pair (question, passage); passages are cut so that both fit into `max_tokens`."""
-        return [float(score) for score in self._model.compute_score(list(pairs))] if pairs else []
+    def score(pairs: Sequence[tuple[str, str]]) -> list[float]:
+        return [float(one) for one in model.compute_score(list(pairs))] if pairs else []
+
+    return score

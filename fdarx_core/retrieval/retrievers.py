@@ -14,7 +14,7 @@ from typing import Protocol, cast
 
 from fdarx_core.plugins import Registry
 from fdarx_core.records import Passage
-from fdarx_core.retrieval.encoders import BgeReranker, ContrieverEncoder, Encoder, Reranker, SentenceEncoder, Vectors
+from fdarx_core.retrieval.encoders import ContrieverEncoder, Encoder, Reranker, SentenceEncoder, Vectors, bge_reranker
 from fdarx_core.retrieval.lexical import Bm25Index, InvertedIndex, Mask, RankedList, TfidfIndex, batches, top_k
 from fdarx_core.retrieval.models import ModelDirectories, ModelName, check_installed
 
@@ -195,7 +195,7 @@ class RerankedRetriever:
             for query, ranked in zip(queries.texts, rankings, strict=True)
             for position, _ in ranked
         ]
-        scores = iter(self.reranker.score(pairs))
+        scores = iter(self.reranker(pairs))
         rescored = [[(position, next(scores)) for position, _ in ranked] for ranked in rankings]
         return [sorted(ranked, key=lambda item: -item[1])[:k] for ranked in rescored]
 
@@ -259,4 +259,4 @@ def load_encoder(name: str, directories: ModelDirectories) -> Encoder:
 
 def load_reranker(directories: ModelDirectories) -> Reranker:
     """Load the BGE cross-encoder. Raises `ModelMissing` as `load_encoder` does."""
-    return BgeReranker(directories.of("reranker"))
+    return bge_reranker(directories.of("reranker"))

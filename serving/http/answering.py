@@ -11,7 +11,8 @@ from typing import Any, TypeVar
 
 from fdarx_core.llm import AskingStopped, response_to
 from fdarx_core.llm.failures import Failure
-from fdarx_core.rag.flow import RagConfig, RagReply, RetrievalResult, answer_question, retrieve_contexts, stream_answer
+from fdarx_core.rag.cited_answer import CitedAnswer
+from fdarx_core.rag.flow import RagConfig, RetrievalResult, answer_question, retrieve_contexts, stream_answer
 from fdarx_core.rag.search import Role, TaskCall
 from fdarx_core.rag.strategies import STRATEGIES
 from fdarx_core.records import Response, SearchHit
@@ -135,21 +136,21 @@ class AnswerService:
         filter = replace(filter, any_drug=given.any_drug)
         return retriever, RagConfig(strategy, postprocess, candidates, k, backend.budget, filter)
 
-    def _finish(self, retrieved: RetrievedRequest, reply: RagReply) -> dict[str, Any]:
+    def _finish(self, retrieved: RetrievedRequest, reply: CitedAnswer) -> dict[str, Any]:
         """Return the AnswerReply."""
-        pending, log, read = retrieved.reply, retrieved.log, reply.read
+        pending, log = retrieved.reply, retrieved.log
         took = {"answer": _ms(reply.seconds), "total": _ms(time.monotonic() - retrieved.started)}
         usage = _usage(retrieved.result, reply.response)
         pending |= {
-            "answer": read.text,
-            "refused": read.refused,
-            "citations": read.citations,
+            "answer": reply.text,
+            "refused": reply.refused,
+            "citations": reply.citations,
             "degraded": degraded_parts(retrieved.result, reply),
-            "passages": [passage | {"cited": passage["n"] in read.citations} for passage in pending["passages"]],
+            "passages": [passage | {"cited": passage["n"] in reply.citations} for passage in pending["passages"]],
             "timings_ms": pending["timings_ms"] | took,
             "usage": usage,
         }
-        log.citations, log.refused = len(read.citations), read.refused
+        log.citations, log.refused = len(reply.citations), reply.refused
         log.prompt_tokens, log.completion_tokens = usage["prompt_tokens"], usage["completion_tokens"]
         self._record("fdarx_phase_seconds", reply.seconds, phase="answer")
         self._record_degraded(retrieved)
@@ -231,7 +232,7 @@ def _failed_response(call: TaskCall, error: Exception) -> Response:
     return response_to(task.request(slots, endpoint="model"), str(error), reason=reason)
 
 
-def degraded_parts(result: RetrievalResult, reply: RagReply | None) -> str | None:
+def degraded_parts(result: RetrievalResult, reply: CitedAnswer | None) -> str | None:
     """Return the parts that failed, by fixed names, or None; the servers' own messages are not shown to clients."""
     missing = dict.fromkeys(_first_parts(line, 2) for line in result.missing)
     if reply and reply.reason:

@@ -92,7 +92,7 @@ def test_the_rerankers_order_is_the_models(compared: tuple[Path, str, str], made
     for row in reranked[:6]:
         places = [opened.find(chunk) for chunk in row.candidates]
         texts = [opened.chunk(place).text for place in places if place is not None]
-        scores = np.array(reranker.score([(asked[row.question_id], text) for text in texts]))
+        scores = np.array(reranker([(asked[row.question_id], text) for text in texts]))
         best = np.sort(scores)[::-1][: len(row.contexts)]
         kept = [scores[row.candidates.index(chunk)] for chunk in row.contexts]
         np.testing.assert_allclose(kept, best, atol=1e-4)

@@ -17,7 +17,6 @@ from fdarx_core.rag.judging import (
     context_calls,
     precision_calls,
     read_statements,
-    read_useful,
     recall_calls,
     split_statements,
 )
@@ -114,7 +113,6 @@ def test_the_baseline_endpoint_answers_these_tasks() -> None:
 
 def test_a_failed_judge_is_no_verdict() -> None:
     bad = reply("no JSON at all")
-    assert read_useful([useful(True), bad, useful(False)]) == [True, None, False]
     score = apply_verdicts(SCORE, QUESTION, CONTEXTS, [useful(True), bad, useful(False), verdicts(True, False)])
     assert score.context_precision is None and score.useful == []
     assert score.context_recall == 0.5

@@ -84,9 +84,8 @@ def test_in_evaluate(tmp_path: Path) -> None:
 
 @pytest.mark.usefixtures("packages")
 def test_in_an_index_and_with_a_reranker(place: str) -> None:
-    class Shortest:
-        def score(self, pairs: Sequence[tuple[str, str]]) -> list[float]:
-            return [-float(len(text)) for _, text in pairs]
+    def shortest_first(pairs: Sequence[tuple[str, str]]) -> list[float]:
+        return [-float(len(text)) for _, text in pairs]
 
     index = fdarx.Index.open(place)
     assert index.retrievers == ("bm25", "tfidf", "last_first")
@@ -96,7 +95,7 @@ def test_in_an_index_and_with_a_reranker(place: str) -> None:
         "pain",
     ]
     assert index.answer("How many tablets of Mirapan are taken?", retriever="last_first").contexts[0].set_id == "s2"
-    [ranked] = get_retriever("last_first+rerank", Shortest()).rank(
+    [ranked] = get_retriever("last_first+rerank", shortest_first).rank(
         Queries(["dose"]), Collection(["a long passage", "short", "shorter"]), 2
     )
     assert [position for position, _ in ranked] == [1, 2]

@@ -26,7 +26,6 @@ from fdarx_core.retrieval.index import (
 from fdarx_core.retrieval.index import store as store_module
 from fdarx_core.retrieval.index.manifest import FileInfo
 from fdarx_core.retrieval.index.segments import write_file
-from fdarx_core.retrieval.index.vectors import SearchLimits
 from fdarx_core.storage import Location, StorageError
 from fdarx_core.storage.run_lock import folder_lock
 from tests.retrieval.index_chunks import ENCODER, document, embed, label
@@ -35,8 +34,9 @@ FIRST = [*document("a", ["renal dose", "liver"]), *document("b", ["heart failure
 
 
 def add(store: IndexStore, chunks: list[Chunk], chunking: dict[str, int] | None = None) -> Manifest:
-    """As a build does: only what is missing is embedded and written."""
-    new = store.missing(chunks, ENCODER)
+    """Add documents as a build does: only missing chunks are embedded and written."""
+    base = store.current()
+    new = base.missing(chunks, ENCODER) if base else chunks
     names = [store.write_segment(new, embed(new), ENCODER)] if new else []
     return store.commit(names, given={chunk.document_id: chunk.source for chunk in chunks}, chunking=chunking)
 
@@ -52,12 +52,11 @@ def texts(index: IndexReader) -> list[str]:
 def test_adding_a_document_writes_its_chunks_alone(tmp_path: Path) -> None:
     store = IndexStore(str(tmp_path))
     assert store.current() is None
-    assert store.missing(FIRST, ENCODER) == FIRST
     first = add(store, FIRST)
     assert (first.chunks, first.documents, first.encoder, first.parent) == (3, 2, ENCODER, "")
     before = files(tmp_path)
     more = document("c", ["skin", "eye"])
-    assert store.missing([*FIRST, *more], ENCODER) == more
+    assert first.missing([*FIRST, *more], ENCODER) == more
     second = add(store, [*FIRST, *more])
     assert second.version.startswith("0002-")
     assert second.parent == first.version
@@ -228,7 +227,8 @@ def test_another_encoder_is_refused_unless_all_is_given_again(tmp_path: Path) ->
         store.commit([name])
     with pytest.raises(IndexConflict, match="no embedding model"):
         store.commit([store.write_segment(more)])
-    assert store.missing(FIRST, other) == FIRST
+    base = store.current()
+    assert base and base.missing(FIRST, other) == FIRST
     assert store.commit([store.write_segment(FIRST, embed(FIRST), other)]).encoder == other
 
 
@@ -265,7 +265,7 @@ CHUNKS = [chunk for at in range(50) for chunk in document(f"d{at}", [f"text {at}
 
 @pytest.fixture
 def manifest(tmp_path: Path) -> Manifest:
-    store = IndexStore(str(tmp_path), limits=SearchLimits(10, 1000))
+    store = IndexStore(str(tmp_path), limits=(10, 1000))
     return store.commit([store.write_segment(CHUNKS, embed(CHUNKS), ENCODER)])
 
 

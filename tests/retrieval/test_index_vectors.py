@@ -11,12 +11,12 @@ import pytest
 from fdarx_core.records import Chunk
 from fdarx_core.retrieval.encoders import Vectors
 from fdarx_core.retrieval.index import ChunkFilter, EncoderInfo, IndexReader, IndexStore, Manifest
-from fdarx_core.retrieval.index.vectors import SearchLimits, VectorIndex, choose_kind, make_faiss_index
+from fdarx_core.retrieval.index.vectors import VectorIndex, choose_kind, make_faiss_index
 from fdarx_core.retrieval.lexical import RankedList
 from tests.retrieval.index_chunks import document
 
 ENCODER = EncoderInfo("clusters", "c0", 16)
-LIMITS = {"hnsw": SearchLimits(500, 100_000), "ivf": SearchLimits(500, 1000)}
+LIMITS = {"hnsw": (500, 100_000), "ivf": (500, 1000)}
 
 
 def clustered(count: int, seed: int) -> Vectors:

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from fdarx_core.retrieval import Collection, ModelDirectories, Queries, get_retriever, load_encoder, load_reranker
-from fdarx_core.retrieval.encoders import BgeReranker, ContrieverEncoder, SentenceEncoder
+from fdarx_core.retrieval.encoders import ContrieverEncoder, Reranker, SentenceEncoder, bge_reranker
 from tests.retrieval import tiny_models, tiny_rerankers
 
 torch = pytest.importorskip("torch")
@@ -74,8 +74,8 @@ def test_the_reranker_scores_as_the_cross_encoder_does(cross_encoder: str) -> No
     model = transformers.AutoModelForSequenceClassification.from_pretrained(cross_encoder).eval()
     with torch.no_grad():
         expected = [model(**tokenizer(*pair, return_tensors="pt")).logits.item() for pair in pairs]
-    assert reranker.score(pairs) == pytest.approx(expected, abs=1e-5)
-    assert reranker.score([]) == []
+    assert reranker(pairs) == pytest.approx(expected, abs=1e-5)
+    assert reranker([]) == []
     [ranked] = get_retriever("bm25+rerank", reranker).rank(Queries(["renal dose"]), Collection(TEXTS[:3]), 3)
     assert [position for position, _ in ranked] == sorted(range(3), key=lambda position: -expected[position])
 
@@ -179,8 +179,8 @@ def directory(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathF
 
 
 @pytest.fixture(scope="module")
-def ours(directory: str) -> BgeReranker:
-    return BgeReranker(directory)
+def ours(directory: str) -> Reranker:
+    return bge_reranker(directory)
 
 
 @pytest.fixture(scope="module")
@@ -197,14 +197,14 @@ def tokens(peer: Any, *texts: str) -> int:
     return len(peer.tokenizer(*texts)["input_ids"])
 
 
-def test_scores_and_order_are_the_cross_encoders(ours: BgeReranker, peer: Any) -> None:
+def test_scores_and_order_are_the_cross_encoders(ours: Reranker, peer: Any) -> None:
     """The CrossEncoder says the logit's sigmoid unless told otherwise; the order is the same."""
     texts = tiny_rerankers.passages(60, 60)
     cut = sum(tokens(peer, QUESTIONS[0], text) > tiny_rerankers.LONGEST for text in texts)
     assert 20 < cut < 55
     for question in QUESTIONS:
         pairs = [(question, text) for text in texts]
-        scores, expected = np.array(ours.score(pairs)), logits(peer, pairs)
+        scores, expected = np.array(ours(pairs)), logits(peer, pairs)
         np.testing.assert_allclose(scores, expected, atol=EXACT)
         np.testing.assert_allclose(1 / (1 + np.exp(-scores)), peer.predict(pairs), atol=EXACT)
         assert np.std(expected) > 1000 * EXACT
@@ -217,17 +217,17 @@ def in_order(scores: np.ndarray, expected: np.ndarray) -> bool:
     return bool((fallen <= 2 * EXACT).all())
 
 
-def test_texts_are_cut_at_512_tokens_question_and_marks_included(ours: BgeReranker, peer: Any) -> None:
+def test_texts_are_cut_at_512_tokens_question_and_marks_included(ours: Reranker, peer: Any) -> None:
     """Words that follow the last token read change nothing; in place of the last ones read, they do."""
     question, end = QUESTIONS[0], " " + tiny_rerankers.sentences()[0]
     fitting = " a" * (tiny_rerankers.LONGEST - tokens(peer, question, "a") + 1)
     assert tokens(peer, question, fitting) == tiny_rerankers.LONGEST
-    full, beyond, inside = ours.score([(question, text) for text in (fitting, fitting + end, fitting[:-8] + end)])
+    full, beyond, inside = ours([(question, text) for text in (fitting, fitting + end, fitting[:-8] + end)])
     assert beyond == pytest.approx(full, abs=EXACT)
     assert abs(inside - full) > 10 * EXACT
 
 
-def test_a_long_question_leaves_a_quarter_to_the_passage(ours: BgeReranker, peer: Any) -> None:
+def test_a_long_question_leaves_a_quarter_to_the_passage(ours: Reranker, peer: Any) -> None:
     """Here the libraries differ: the CrossEncoder cuts whichever of the two is longer."""
     question, [passage] = " ".join(QUESTIONS[:1] * 60), tiny_rerankers.passages(1, 60, seed=2)
     read = peer.tokenizer(question, add_special_tokens=False, truncation=True, max_length=384)["input_ids"]
@@ -235,5 +235,5 @@ def test_a_long_question_leaves_a_quarter_to_the_passage(ours: BgeReranker, peer
     cut = peer.tokenizer.decode(read)
     only_passage = {"text": {"truncation": "only_second", "max_length": 512, "padding": True}}
     [expected] = logits(peer, [(cut, passage)], processing_kwargs=only_passage)
-    assert ours.score([(question, passage)]) == pytest.approx([expected], abs=EXACT)
+    assert ours([(question, passage)]) == pytest.approx([expected], abs=EXACT)
     assert abs(logits(peer, [(question, passage)])[0] - expected) > 10 * EXACT

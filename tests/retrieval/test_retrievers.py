@@ -139,28 +139,23 @@ queries = st.lists(st.sampled_from(WORDS), max_size=3)
 BM25 = get_retriever("bm25")
 
 
-class Shortest:
-    """Prefers short passages, and says how many pairs it was asked for."""
-
-    asked = 0
-
-    def score(self, pairs: Sequence[tuple[str, str]]) -> list[float]:
-        self.asked += len(pairs)
-        return [-float(len(tokenize(passage))) for _, passage in pairs]
-
-
-class Indifferent:
-    def score(self, pairs: Sequence[tuple[str, str]]) -> list[float]:
-        return [0.5] * len(pairs)
+def equal_scores(pairs: Sequence[tuple[str, str]]) -> list[float]:
+    return [0.5] * len(pairs)
 
 
 @given(texts, queries, st.integers(0, 14), st.integers(1, 14))
 def test_the_inner_best_stand_in_the_rerankers_order(texts: list[str], asked: list[str], k: int, depth: int) -> None:
-    shortest = Shortest()
+    scored = 0
+
+    def shortest_first(pairs: Sequence[tuple[str, str]]) -> list[float]:
+        nonlocal scored
+        scored += len(pairs)
+        return [-float(len(tokenize(passage))) for _, passage in pairs]
+
     collection, questions = Collection(texts), Queries(asked)
-    found = RerankedRetriever(BM25, shortest, depth).rank(questions, collection, k)
+    found = RerankedRetriever(BM25, shortest_first, depth).rank(questions, collection, k)
     inner = BM25.rank(questions, collection, max(k, depth))
-    assert shortest.asked == sum(map(len, inner))
+    assert scored == sum(map(len, inner))
     for ranked, before in zip(found, inner, strict=True):
         lengths = {position: len(tokenize(texts[position])) for position, _ in before}
         assert [position for position, _ in ranked] == sorted(lengths, key=lengths.__getitem__)[:k]
@@ -170,7 +165,7 @@ def test_the_inner_best_stand_in_the_rerankers_order(texts: list[str], asked: li
 @given(texts, queries)
 def test_equal_scores_leave_the_inner_order(texts: list[str], asked: list[str]) -> None:
     collection, questions = Collection(texts), Queries(asked)
-    found = RerankedRetriever(BM25, Indifferent()).rank(questions, collection, 10)
+    found = RerankedRetriever(BM25, equal_scores).rank(questions, collection, 10)
     before = BM25.rank(questions, collection, 10)
     assert [[position for position, _ in ranked] for ranked in found] == [
         [position for position, _ in ranked] for ranked in before
@@ -178,7 +173,7 @@ def test_equal_scores_leave_the_inner_order(texts: list[str], asked: list[str]) 
 
 
 def test_by_name() -> None:
-    reranked = get_retriever("cosine+rerank", Indifferent())
+    reranked = get_retriever("cosine+rerank", equal_scores)
     assert reranked.name == "cosine+rerank"
     assert reranked.encoders == {"cosine"}
     with pytest.raises(ValueError, match=r"cosine\+rerank needs a reranker; give --reranker-model"):

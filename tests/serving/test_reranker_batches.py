@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from fdarx_core.retrieval.encoders import BgeReranker
+from fdarx_core.retrieval.encoders import bge_reranker
 from tests.conftest import REPOSITORY
 from tests.retrieval import tiny_rerankers
 from tests.serving.counted_reranker import Counted
@@ -56,6 +56,6 @@ def test_requests_share_calls_and_each_gets_its_own_scores(handle: Any, director
     calls = handle.calls.remote().result()
     assert sum(calls) == sum(len(texts) for _, texts in asked)
     assert len(calls) <= REQUESTS / 2
-    alone = BgeReranker(directory)
+    alone = bge_reranker(directory)
     for (question, texts), scores in zip(asked, scored, strict=True):
-        assert scores == pytest.approx(alone.score([(question, text) for text in texts]), abs=1e-5)
+        assert scores == pytest.approx(alone([(question, text) for text in texts]), abs=1e-5)

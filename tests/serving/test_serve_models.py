@@ -14,7 +14,7 @@ import aiohttp
 import pytest
 
 from fdarx_core.records import Chunk
-from fdarx_core.retrieval.encoders import BgeReranker, SentenceEncoder
+from fdarx_core.retrieval.encoders import SentenceEncoder, bge_reranker
 from fdarx_core.retrieval.index import IndexStore
 from jobs import cli
 from tests.retrieval import tiny_models
@@ -95,7 +95,7 @@ def test_vectors_find_the_nearest(service: Service, cosine_model: str) -> None:
 def test_reranker_scores_as_alone(service: Service, reranker_model: str) -> None:
     [reply] = search(service, {"postprocess": "rerank"})
     texts = [passage["text"] for passage in reply["passages"]]
-    alone = BgeReranker(reranker_model).score([(QUESTION, text) for text in texts])
+    alone = bge_reranker(reranker_model)([(QUESTION, text) for text in texts])
     assert [passage["rerank"] for passage in reply["passages"]] == pytest.approx(alone, abs=1e-4)
     assert alone == sorted(alone, reverse=True)
 

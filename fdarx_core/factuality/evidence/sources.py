@@ -15,7 +15,14 @@ from typing import Any, Protocol
 
 from fdarx_core.baseline.rag_answering import key_words
 from fdarx_core.baseline.stems import is_stop_word
-from fdarx_core.rag.search import SearchQuery, available_retrievers, encode_queries, pool_candidates, search_index
+from fdarx_core.rag.search import (
+    SearchQuery,
+    available_retrievers,
+    encode_queries,
+    index_encoder,
+    pool_candidates,
+    search_index,
+)
 from fdarx_core.records import CheckedAnswer, Chunk, Evidence, Passage, Reject, content_id
 from fdarx_core.retrieval.encoders import Encoder, SentenceEncoder
 from fdarx_core.retrieval.index import ChunkFilter, IndexReader
@@ -337,8 +344,7 @@ class IndexEvidence:
 
     @cached_property
     def _encoder(self) -> SentenceEncoder:
-        info = self._index.manifest.encoder
-        return SentenceEncoder(self._directories.of("cosine"), instruction=info.instruction if info else None)
+        return index_encoder(self._index, self._directories)
 
 
 def _evidence_of_chunk(chunk: Chunk) -> Evidence:

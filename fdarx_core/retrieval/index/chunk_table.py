@@ -124,7 +124,7 @@ class NameMatcher:
 
 
 class ChunkTable:
-    """All chunks of one version of an index; a position is a row's number."""
+    """All chunks of one version of an index. The position of a chunk is its row's number."""
 
     def __init__(self, chunks: pa.Table) -> None:
         self._chunks = chunks.combine_chunks()
@@ -135,7 +135,7 @@ class ChunkTable:
         ordered = self._document.codes[self._in_order]
         self._starts = np.searchsorted(ordered, np.arange(len(self._document.distinct) + 1))
         self._names = _names(self._chunks)
-        self.drugs = NameMatcher(self._drug.distinct)
+        self._drugs = NameMatcher(self._drug.distinct)
 
     def __len__(self) -> int:
         return int(self._chunks.num_rows)
@@ -163,14 +163,22 @@ class ChunkTable:
     def chunks(self, positions: Sequence[int] | np.ndarray) -> list[Chunk]:
         return list(from_table(self._chunks.take(pa.array(positions, pa.int64())), Chunk))
 
+    def chunk(self, position: int) -> Chunk:
+        [chunk] = self.chunks([position])
+        return chunk
+
+    def drugs_named(self, text: str) -> tuple[str, ...]:
+        """Return the drugs of labels in this index that a text names."""
+        return self._drugs.find(text)
+
     def find(self, chunk_id: str) -> int | None:
-        """Return the position of the first chunk with that id."""
+        """Return the position of the first chunk with that id, None where there is none."""
         position = pc.index(self._chunks["id"], pa.scalar(chunk_id, pa.string())).as_py()
         return None if position < 0 else int(position)
 
     def around(self, position: int) -> list[Chunk]:
-        """Return a chunk and its surroundings; see `IndexReader.around`."""
-        [here] = self.chunks([position])
+        """Return the chunk and its surroundings, in order: its section of a label, its neighbors in a document."""
+        here = self.chunk(position)
         code = self._document.codes[position]
         rows = self._in_order[self._starts[code] : self._starts[code + 1]]
         if here.set_id:
@@ -179,7 +187,10 @@ class ChunkTable:
         return self.chunks(rows[max(0, at - 1) : at + 2])
 
     def names(self, prefix: str, limit: int) -> list[str]:
-        """Return names that begin with or contain the prefix; see `IndexReader.names`."""
+        """Return names of drugs (labels) and titles (other documents) that begin with the prefix, then that contain it.
+
+        Case and white space are ignored; each group is in alphabetical order.
+        """
         wanted = normalize_name(prefix)
         starting = [name for key, name in self._names if key.startswith(wanted)]
         containing = [name for key, name in self._names if wanted in key[1:] and not key.startswith(wanted)]

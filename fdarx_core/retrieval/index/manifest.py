@@ -10,6 +10,7 @@ from itertools import groupby
 from typing import Any
 
 import orjson
+from pydantic import TypeAdapter
 
 from fdarx_core.records import Chunk
 from fdarx_core.retrieval.encoders import EncoderInfo
@@ -186,27 +187,16 @@ def digest(data: bytes | memoryview) -> str:
 
 def parse_manifest(data: bytes) -> Manifest:
     """Parse the JSON of `Manifest.data`. Raises ValueError for anything else."""
-    try:
-        found = orjson.loads(data)
-        if found.pop("format") != FORMAT:
-            raise ValueError("it has another format; update fdarx")
-        segments = tuple(parse_segment(one) for one in found.pop("segments"))
-        entries = {id: DocumentEntry(**one) for id, one in found.pop("entries").items()}
-        approximate = found.pop("approximate")
-        if approximate is not None:
-            approximate = ApproximateIndex(approximate["kind"], approximate["exact"], FileInfo(**approximate["file"]))
-        return Manifest(segments, entries, approximate=approximate, **found)
-    except (KeyError, TypeError, AttributeError) as error:
-        raise ValueError(f"it is not one that fdarx wrote ({error!r})") from error
+    found = orjson.loads(data)
+    if not isinstance(found, dict) or found.get("format") != FORMAT:
+        raise ValueError("it has another format; update fdarx, or build the index again")
+    return _MANIFEST.validate_python(found)
 
 
-def parse_segment(found: Mapping[str, Any]) -> Segment:
-    """Return the segment of a parsed JSON object."""
-    vectors, encoder = found["vectors"], found["encoder"]
-    return Segment(
-        name=found["name"],
-        rows=found["rows"],
-        chunks=FileInfo(**found["chunks"]),
-        vectors=vectors and FileInfo(**vectors),
-        encoder=encoder and EncoderInfo(**encoder),
-    )
+def parse_segment(found: Mapping[str, Any]) -> tuple[Segment, dict[str, DocumentEntry]]:
+    """Parse `segment` and `entries` of a segment's JSON. Raises ValueError for anything else."""
+    return _SEGMENT.validate_python((found["segment"], found["entries"]))
+
+
+_MANIFEST = TypeAdapter(Manifest)
+_SEGMENT = TypeAdapter(tuple[Segment, dict[str, DocumentEntry]])

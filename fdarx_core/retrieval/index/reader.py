@@ -37,8 +37,8 @@ _NO_FAISS = (
 class _IndexCollection(Collection):
     """The chunks of an index, as retrievers see them: FAISS finds the nearest vectors."""
 
-    def __init__(self, table: ChunkTable, vector_index: VectorIndex | None) -> None:
-        super().__init__(table.texts(), matching_only=True)
+    def __init__(self, texts: Sequence[str], vector_index: VectorIndex | None) -> None:
+        super().__init__(texts, matching_only=True)
         self._vector_index = vector_index
 
     def nearest(self, encoder: str, queries: Vectors, k: int, allowed: Mask | None = None) -> list[RankedList]:
@@ -48,20 +48,20 @@ class _IndexCollection(Collection):
         return self._vector_index.search(queries, k, allowed)
 
 
-class IndexReader:
-    """One version of an index; it never changes, and threads may share it.
+class IndexReader(ChunkTable):
+    """One version of an index: its chunks, which retrievers search. It never changes, and threads may share it.
 
     Attributes:
         retrievers: the names of the retrievers that can search it.
         notice: why some retrievers are missing and what to do about it, else "".
     """
 
-    def __init__(self, manifest: Manifest, table: ChunkTable, vector_index: VectorIndex | None) -> None:
+    def __init__(self, manifest: Manifest, chunks: pa.Table, vector_index: VectorIndex | None) -> None:
+        super().__init__(chunks)
         self.manifest = manifest
         self.version = manifest.version
         self.notice = "" if vector_index else _NO_VECTORS if manifest.encoder is None else _NO_FAISS
-        self._table = table
-        self._collection = _IndexCollection(table, vector_index)
+        self._collection = _IndexCollection(self.texts(), vector_index)
         _ = self._collection.bm25  # built before threads share the reader
         self._retrievers = _usable_retrievers(frozenset({INDEX_ENCODER}) if vector_index else frozenset())
         self.retrievers = tuple(self._retrievers)
@@ -81,12 +81,9 @@ class IndexReader:
         dense = manifest.encoder is not None and load_faiss() is not None
         exact = dense and manifest.approximate is None
         rows = list(read_rows(place, manifest, vectors=exact))
-        table = ChunkTable(pa.concat_tables([chunks for chunks, _ in rows] or [arrow_schema(Chunk).empty_table()]))
+        chunks = pa.concat_tables([chunks for chunks, _ in rows] or [arrow_schema(Chunk).empty_table()])
         vectors = [part for _, part in rows if part is not None]
-        return cls(manifest, table, _vector_index(place, manifest, vectors) if dense else None)
-
-    def __len__(self) -> int:
-        return len(self._table)
+        return cls(manifest, chunks, _vector_index(place, manifest, vectors) if dense else None)
 
     def check_encoder(self, encoder: EncoderInfo) -> None:
         """Raise `IndexConflict` where the vectors of an encoder cannot be compared with those of the index."""
@@ -128,36 +125,6 @@ class IndexReader:
     def needs_vectors(self, retriever: str) -> bool:
         """Return whether a retriever needs the vectors of what is searched for."""
         return retriever in self._retrievers and bool(self._retrievers[retriever].encoders)
-
-    def chunks(self, positions: Sequence[int]) -> list[Chunk]:
-        return self._table.chunks(positions)
-
-    def chunk(self, position: int) -> Chunk:
-        [chunk] = self.chunks([position])
-        return chunk
-
-    def find(self, chunk_id: str) -> int | None:
-        """Return the position of the first chunk with that id, None where there is none."""
-        return self._table.find(chunk_id)
-
-    def around(self, position: int) -> list[Chunk]:
-        """Return the chunk and its surroundings, in order: its section of a label, its neighbours in a document."""
-        return self._table.around(position)
-
-    def matching(self, filter: ChunkFilter) -> Mask:
-        """Return which chunks pass the filter, shape (chunks,)."""
-        return self._table.matching(filter)
-
-    def drugs_named(self, text: str) -> tuple[str, ...]:
-        """Return the drugs of labels in this index that a text names."""
-        return self._table.drugs.find(text)
-
-    def names(self, prefix: str, limit: int) -> list[str]:
-        """Return names of drugs (labels) and titles (other documents) that begin with the prefix, then that contain it.
-
-        Case and white space are ignored; each group is in alphabetical order.
-        """
-        return self._table.names(prefix, limit)
 
     def _retriever(self, name: str) -> Retriever:
         if name not in self._retrievers:

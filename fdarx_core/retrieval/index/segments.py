@@ -148,8 +148,8 @@ def read_segment(place: Location, name: str) -> SegmentListing:
     file = place / f"segments/{name}/segment.json"
     try:
         found = orjson.loads(read_bytes(file))
-        return parse_segment(found["segment"]), {id: DocumentEntry(**one) for id, one in found["entries"].items()}
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        return parse_segment(found)
+    except (ValueError, KeyError, TypeError) as error:
         raise IndexDamaged(file, f"can't be read: {error!r}") from error
 
 

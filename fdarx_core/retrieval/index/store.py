@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime, timezone
 from typing import Any
@@ -22,7 +22,7 @@ from fdarx_core.retrieval.index.manifest import (
     version_number,
 )
 from fdarx_core.retrieval.index.segments import SegmentListing
-from fdarx_core.retrieval.index.vectors import DEFAULT_LIMITS, SearchLimits, build_approximate_index
+from fdarx_core.retrieval.index.vectors import MAX_EXACT, MAX_GRAPH, build_approximate_index
 from fdarx_core.storage import Location
 from fdarx_core.storage.run_lock import folder_lock
 
@@ -42,7 +42,13 @@ class IndexStore:
     from reading the pointer to replacing it.
     """
 
-    def __init__(self, place: str | Location, *, limits: SearchLimits = DEFAULT_LIMITS, settle: float = SETTLE) -> None:
+    def __init__(
+        self,
+        place: str | Location,
+        *,
+        limits: tuple[int, int] = (MAX_EXACT, MAX_GRAPH),
+        settle: float = SETTLE,
+    ) -> None:
         self.place = place if isinstance(place, Location) else Location(place)
         self._limits = limits
         self._settle = settle
@@ -51,14 +57,6 @@ class IndexStore:
         """Return the current version, None where there is no index yet. Raises `IndexDamaged`."""
         version = segments.read_pointer(self.place)
         return segments.read_manifest(self.place, version) if version else None
-
-    def missing(self, chunks: Iterable[Chunk], encoder: EncoderInfo | None = None) -> list[Chunk]:
-        """Return the chunks of those documents that the current version lacks; see `Manifest.missing`.
-
-        To check many documents, call `current().missing`, which reads the manifest once.
-        """
-        base = self.current()
-        return list(chunks) if base is None else base.missing(chunks, encoder)
 
     def write_segment(
         self, chunks: Sequence[Chunk], vectors: Vectors | None = None, encoder: EncoderInfo | None = None

@@ -1,10 +1,9 @@
-"""Nearest-neighbour search over vectors with FAISS, exact and approximate."""
+"""Nearest-neighbor search over vectors with FAISS, exact and approximate."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from importlib import import_module
 from threading import Lock
 from typing import Any, Literal
@@ -19,7 +18,7 @@ from fdarx_core.storage import Location
 
 VectorIndexKind = Literal["exact", "hnsw", "ivf"]
 
-NEIGHBOURS = 32
+NEIGHBORS = 32
 """Links of each vector in an HNSW graph (M)."""
 _EF_CONSTRUCTION = 200
 _VECTORS_PER_CELL = 39
@@ -34,27 +33,19 @@ _TIE_TOLERANCE = 1e-5
 _DEEPEST_ON_GPU = 2048
 
 
-@dataclass(frozen=True, slots=True)
-class SearchLimits:
-    """The numbers of vectors up to which search is exact, and up to which it uses a graph.
+MAX_EXACT, MAX_GRAPH = 1_000_000, 20_000_000
+"""Numbers of vectors up to which search is exact, and up to which it uses a graph.
 
-    Exact search of a million vectors of 384 numbers reads 1.5 GB, about a tenth of a second on a core. A graph (HNSW)
-    finds as much in a thousandth of that time, but takes 300 bytes more for each vector, and hours to build beyond tens
-    of millions. Cells (IVF) take hardly any more space and find slightly less.
-    """
-
-    exact: int = 1_000_000
-    graph: int = 20_000_000
+Exact search of a million vectors of 384 numbers reads 1.5 GB, about a tenth of a second on a core. A graph (HNSW) finds
+as much in a thousandth of that time, but takes 300 bytes more for each vector, and hours to build beyond tens of
+millions. Cells (IVF) take hardly any more space and find slightly less.
+"""
 
 
-DEFAULT_LIMITS = SearchLimits()
-
-
-def choose_kind(vectors: int, limits: SearchLimits = DEFAULT_LIMITS) -> VectorIndexKind:
-    """Return the kind of index for a number of vectors."""
-    if vectors <= limits.exact:
-        return "exact"
-    return "hnsw" if vectors <= limits.graph else "ivf"
+def choose_kind(vectors: int, limits: tuple[int, int] = (MAX_EXACT, MAX_GRAPH)) -> VectorIndexKind:
+    """Return the kind of index for a number of vectors, with `limits` in place of (MAX_EXACT, MAX_GRAPH)."""
+    exact, graph = limits
+    return "exact" if vectors <= exact else "hnsw" if vectors <= graph else "ivf"
 
 
 def load_faiss() -> Any:
@@ -71,7 +62,7 @@ def make_faiss_index(kind: VectorIndexKind, parts: Sequence[Vectors], dimensions
     if kind == "exact":
         index = faiss.IndexFlatIP(dimensions)
     elif kind == "hnsw":
-        index = faiss.IndexHNSWFlat(dimensions, NEIGHBOURS, faiss.METRIC_INNER_PRODUCT)
+        index = faiss.IndexHNSWFlat(dimensions, NEIGHBORS, faiss.METRIC_INNER_PRODUCT)
         index.hnsw.efConstruction = _EF_CONSTRUCTION
     else:
         index = _trained_ivf(faiss, parts, dimensions)
@@ -90,7 +81,7 @@ def _trained_ivf(faiss: Any, parts: Sequence[Vectors], dimensions: int) -> Any:
     return index
 
 
-def build_approximate_index(place: Location, manifest: Manifest, limits: SearchLimits) -> ApproximateIndex | None:
+def build_approximate_index(place: Location, manifest: Manifest, limits: tuple[int, int]) -> ApproximateIndex | None:
     """Build and save the approximate index of a version, which all readers of the version load.
 
     Returns None where the vectors are few enough for exact search, or FAISS is not installed.
@@ -101,7 +92,7 @@ def build_approximate_index(place: Location, manifest: Manifest, limits: SearchL
         return None
     parts = [part for _, part in read_rows(place, manifest, vectors=True) if part is not None]
     data = faiss.serialize_index(make_faiss_index(kind, parts, manifest.encoder.dimensions)).tobytes()
-    return ApproximateIndex(kind, limits.exact, write_file(place, f"approximate/{digest(data)[:16]}.faiss", data))
+    return ApproximateIndex(kind, limits[0], write_file(place, f"approximate/{digest(data)[:16]}.faiss", data))
 
 
 def load_approximate_index(place: Location, saved: ApproximateIndex) -> Any:
@@ -118,7 +109,7 @@ class VectorIndex:
     where an approximate search finds fewer rows than it should.
     """
 
-    def __init__(self, index: Any, exact: int = DEFAULT_LIMITS.exact) -> None:
+    def __init__(self, index: Any, exact: int = MAX_EXACT) -> None:
         self._faiss = load_faiss()
         self._owner = index  # downcasting gives a view that does not keep the index alive
         self._index = self._flat = self._faiss.downcast_index(index)
