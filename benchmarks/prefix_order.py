@@ -142,7 +142,7 @@ def served(task: Task, folder: Path, replicas: int) -> Iterator[tuple[ModelConfi
     fields = {"engine": engine, "cache_gib": 1, "replicas": replicas, "concurrent": CONCURRENT, "ask": _ASK}
     file = described(folder / "small.yaml", task.weights, **fields)
     with serving(task.python, [file], folder) as up:
-        yield load_served(file).asked_at(up.address), up
+        yield load_served(file).client_config(up.address), up
 
 
 def behind_serve(task: Task, folder: Path, replicas: int) -> bool:

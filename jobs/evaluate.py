@@ -183,7 +183,7 @@ class EvaluateConfig(MeasuringConfig):
         running = load_all(self.models)
         if taken := sorted(running.keys() & served.keys()):
             raise ModelsError(f"--deploy: {taken[0]} is also the name of a model in --models; give one of them another")
-        return {**running, **{name: model.asked_at(_NOWHERE) for name, model in served.items()}}
+        return {**running, **{name: model.client_config(_NOWHERE) for name, model in served.items()}}
 
     def _answerers(self, models: dict[str, ModelConfig]) -> list[str]:
         there = [Baseline.name] * (Baseline.name in self.models) + list(models)

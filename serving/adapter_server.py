@@ -1,17 +1,16 @@
-"""Ray's server of a model, with adapters of a folder on a disk or on S3. Imports Ray's LLM modules, and so vLLM.
+"""Ray's LLM server with adapters from a folder on disk or on S3. Imports Ray's LLM modules, and so vLLM.
 
-Ray's own loader takes object storage alone, and keeps all adapters of one name in one place of a machine, whichever
-model they are for. With it, requests that come together each load the adapter that they ask for, and some then fail.
+Ray's own loader only supports object storage, and keeps all adapters of one name in the same directory of a machine,
+even for different models. If requests for an adapter arrive together, each of them loads it, and some fail.
 """
 
 from __future__ import annotations
 
 import asyncio
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
+from typing import Any, cast
 
 from fastapi import HTTPException
 from ray.serve.llm import LLMConfig, LoraConfig
@@ -22,7 +21,7 @@ from serving.adapters import AdapterError, fetch_adapter
 
 
 class AdapterFolder(LoraConfig):
-    """`folder` holds the adapters, of ranks up to `rank`. Ray's own path stays empty: it would look there by itself."""
+    """`folder` has the adapters, with ranks up to `rank`. Ray's own path stays empty, since Ray would load from it."""
 
     folder: str
     rank: int
@@ -30,47 +29,46 @@ class AdapterFolder(LoraConfig):
 
 @dataclass(frozen=True, slots=True)
 class LoadedAdapter:
-    """An adapter that the engine has, by the names that Ray gives what its loaders return."""
+    """A loaded adapter, with the fields that Ray expects from a loader."""
 
     model_id: str
     local_path: str
 
 
 class AdapterServer(LLMServer):
-    """As Ray's; its `lora_config` is an AdapterFolder, from which FolderLoader loads."""
+    """Ray's server of a model, whose `lora_config` is an AdapterFolder. It is its own loader of adapters."""
 
-    async def __init__(self, llm_config: LLMConfig) -> None:  # type: ignore[misc]  # Ray awaits it, as its own
-        held: Any = llm_config.lora_config
-        self.copies = TemporaryDirectory(prefix="fdarx-adapters-")
-        loader: Any = partial(FolderLoader, self, held)
-        await super().__init__(llm_config, model_downloader=loader)
+    async def __init__(self, llm_config: LLMConfig) -> None:  # type: ignore[misc]  # Ray awaits it
+        self._folder: Any = llm_config.lora_config
+        self._copies = TemporaryDirectory(prefix="fdarx-adapters-")
+
+        def loader(**_download_limits: Any) -> Any:
+            return self
+
+        await super().__init__(llm_config, model_downloader=cast(Any, loader))
 
     async def __del__(self) -> None:
-        """Ray Serve awaits it when the replica goes, and then kills the process."""
-        self.copies.cleanup()
+        """Ray Serve awaits this before it stops the replica's process."""
+        self._copies.cleanup()
         await super().__del__()
 
-
-class FolderLoader:
-    """Ray Serve calls it for one adapter at a time, and for those alone that are not loaded."""
-
-    def __init__(self, server: AdapterServer, held: AdapterFolder, **_limits_of_downloads: Any) -> None:
-        self._server, self._held = server, held
-
     async def load_model_from_config(self, lora_model_id: str, llm_config: LLMConfig) -> LoadedAdapter:
-        """Raises HTTPException, whose detail reaches whoever asked."""
+        """Load an adapter into the engine. Ray Serve calls this for one adapter at a time, if it is not loaded yet.
+
+        Raises HTTPException, whose detail is sent to the client.
+        """
         base, _, name = lora_model_id.partition(":")
         try:
             adapter = LoadedAdapter(lora_model_id, str(await asyncio.to_thread(self._read, name)))
-            engine: Any = self._server.engine
+            engine: Any = self.engine
             await engine.resolve_lora(adapter)
         except AdapterError as error:
             raise HTTPException(error.status, f"{base}: {error.reason}") from None
         except StorageError as error:
             raise HTTPException(503, f"{base}: adapter {name}: {error}") from None
-        except ValueError as error:  # what vLLM says of weights that are not for this model
+        except ValueError as error:  # vLLM raises it for weights of another model
             raise HTTPException(400, f"{base}: adapter {name}: {error}") from None
         return adapter
 
     def _read(self, name: str) -> Path:
-        return fetch_adapter(Location(self._held.folder), name, self._held.rank, Path(self._server.copies.name))
+        return fetch_adapter(Location(self._folder.folder), name, self._folder.rank, Path(self._copies.name))

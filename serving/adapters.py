@@ -1,4 +1,4 @@
-"""LoRA adapters in a folder, on a disk or on S3: which there are, and one of them where an engine can read it."""
+"""LoRA adapters in a folder, on disk or on S3: checks, and copies that an engine can read."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from typing import Any
 from fdarx_core.storage import Location
 
 CONFIG = "adapter_config.json"
-"""What PEFT calls it; a folder that holds it is an adapter."""
+"""PEFT's name of an adapter's configuration; a folder with this file is an adapter."""
 
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]*")
 
 
 class AdapterError(Exception):
-    """Why an adapter can't be had, and what to do, on one line. `status` is HTTP's: 404 there is none, 400 unfit."""
+    """An adapter that can't be loaded; the message has the remedy. `status` is HTTP's: 404 unknown, 400 unsuitable."""
 
     def __init__(self, status: int, reason: str) -> None:
         super().__init__(reason)
@@ -24,29 +24,29 @@ class AdapterError(Exception):
 
 
 def adapter_folder_fault(folder: str) -> str | None:
-    """What is wrong with a local folder of adapters, on one line; None where it can be one, or is not local."""
+    """Return what is wrong with a local folder of adapters, on one line; None for remote folders and valid ones."""
     place = Location(folder)
     if place.is_remote:
         return None
     if not place.is_dir():
-        return f"{place} is no directory on this machine; every machine, this one included, must have it there"
+        return f"{place} is not a directory on this machine; it must exist on every machine, including this one"
     if (place / CONFIG).exists():
         return f"{place} is itself an adapter; give {place.parent}, and ask for {place.name}"
     return None
 
 
-def fetch_adapter(folder: Location, name: str, largest: int, copies: Path) -> Path:
-    """The local directory of the adapter `name` of `folder`, whose rank is at most `largest`.
+def fetch_adapter(folder: Location, name: str, max_rank: int, copies: Path) -> Path:
+    """Return the local directory of the adapter `name` of `folder`, whose rank is at most `max_rank`.
 
-    One that is on S3 is copied to `copies`/`name`. Raises AdapterError, and StorageError where S3 can't be reached.
+    An adapter on S3 is copied to `copies`/`name`. Raises AdapterError, and StorageError where S3 can't be reached.
     """
     place = folder / name
     if not _NAME.fullmatch(name) or not (place / CONFIG).exists():
-        raise AdapterError(404, f"there is no adapter {name!r} in {folder}, which holds {_adapter_names(folder)}")
+        raise AdapterError(404, f"there is no adapter {name!r} in {folder}; it has {_adapter_names(folder)}")
     rank = _config(place).get("r")
     if not isinstance(rank, int):
-        raise AdapterError(400, f"{place / CONFIG} names no LoRA rank; save the adapter there as PEFT does")
-    if rank > largest:
+        raise AdapterError(400, f"{place / CONFIG} has no LoRA rank; save the adapter with PEFT")
+    if rank > max_rank:
         raise AdapterError(400, f"adapter {name} has rank {rank}; set adapters.rank of the served model to {rank}")
     if not place.is_remote:
         return Path(str(place))

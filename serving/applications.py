@@ -1,4 +1,4 @@
-"""Ray Serve applications of one evaluation: start, state, errors, and removal even when the process is killed."""
+"""Ray Serve applications of one evaluation: start, state, errors, and removal even if the process is killed."""
 
 from __future__ import annotations
 
@@ -27,37 +27,39 @@ from serving.packing import ClusterNode
 
 HEARTBEAT_S = 3.0
 WATCHDOG_TIMEOUT_S = 30.0
-_GONE_WITHIN_S = 150.0
+_DELETED_WITHIN_S = 150.0
 _NAMESPACE = "fdarx"
 
 
 class Watchdog:
-    """Actor that deletes the applications whose names begin with `mark` when heartbeats stop, and with `serve_too` also
-    shuts Serve down if no other application is left."""
+    """Actor that deletes the applications whose names begin with `prefix` when heartbeats stop.
 
-    def __init__(self, mark: str, serve_too: bool, patience_s: float) -> None:
-        self._mark, self._serve_too, self._patience_s = mark, serve_too, patience_s
-        self._heard = time.monotonic()
+    With `shut_down`, it also shuts Serve down if no other application is left.
+    """
+
+    def __init__(self, prefix: str, shut_down: bool, timeout_s: float) -> None:
+        self._prefix, self._shut_down, self._timeout_s = prefix, shut_down, timeout_s
+        self._last_beat = time.monotonic()
         threading.Thread(target=self._watch, daemon=True).start()
 
     def beat(self) -> None:
-        self._heard = time.monotonic()
+        self._last_beat = time.monotonic()
 
     def _watch(self) -> None:
-        while time.monotonic() - self._heard < self._patience_s:
+        while time.monotonic() - self._last_beat < self._timeout_s:
             time.sleep(1)
         try:
-            delete_applications(self._mark, self._serve_too)
+            delete_applications(self._prefix, self._shut_down)
         finally:
             ray.kill(ray.get_runtime_context().current_actor)
 
 
 @contextmanager
-def watchdog(mark: str, serve_too: bool) -> Iterator[None]:
+def watchdog(prefix: str, shut_down: bool) -> Iterator[None]:
     """Send heartbeats to a watchdog actor while the block runs; delete the applications at its end."""
-    made: Any = ray.remote(Watchdog)
-    lasting = {"lifetime": "detached", "namespace": _NAMESPACE, "name": f"{mark}watchdog", "max_restarts": -1}
-    actor = made.options(num_cpus=0, **lasting).remote(mark, serve_too, WATCHDOG_TIMEOUT_S)
+    actor_class: Any = ray.remote(Watchdog)
+    detached = {"lifetime": "detached", "namespace": _NAMESPACE, "name": f"{prefix}watchdog", "max_restarts": -1}
+    actor = actor_class.options(num_cpus=0, **detached).remote(prefix, shut_down, WATCHDOG_TIMEOUT_S)
     ended = threading.Event()
 
     def beat() -> None:
@@ -69,116 +71,111 @@ def watchdog(mark: str, serve_too: bool) -> Iterator[None]:
     try:
         yield
     finally:
-        delete_applications(mark, serve_too)
+        delete_applications(prefix, shut_down)
         ended.set()
         ray.kill(actor)
 
 
-def delete_applications(mark: str, serve_too: bool) -> None:
-    """Delete the applications whose names begin with `mark`, and wait, within a time limit, until they are gone."""
-    until = time.monotonic() + _GONE_WITHIN_S
-    asked: set[str] = set()
-    while (names := set(serve.status().applications)) and time.monotonic() < until:
-        ours = {name for name in names if name.startswith(mark)}
-        for name in ours - asked:
-            serve.delete(name, _blocking=False)
-        asked |= ours
-        if not ours:
+def delete_applications(prefix: str, shut_down: bool) -> None:
+    """Delete the applications whose names begin with `prefix`, and wait, up to a time limit, until they are gone."""
+    end = time.monotonic() + _DELETED_WITHIN_S
+    deleted: set[str] = set()
+    while own := {name for name in serve.status().applications if name.startswith(prefix)}:
+        if time.monotonic() > end:
             break
+        for name in own - deleted:
+            serve.delete(name, _blocking=False)
+        deleted |= own
         time.sleep(0.2)
-    if serve_too and not serve.status().applications:
-        with redirect_stdout(StringIO()), redirect_stderr(StringIO()):  # Ray tells of what ends as it should
+    if shut_down and not serve.status().applications:
+        with redirect_stdout(StringIO()), redirect_stderr(StringIO()):  # Ray logs a normal end
             serve.shutdown()  # type: ignore[no-untyped-call]
 
 
-_ANSWERS_WITHIN_S = 5.0
-_READS_WITHIN_S = 20.0
+_REPLY_WITHIN_S = 5.0
+_READ_WITHIN_S = 20.0
 
 
 @dataclass(frozen=True, slots=True)
 class ApplicationState:
-    """State of an application. `placed`: all of its replicas have been scheduled."""
+    """State of an application. `placed`: all of its replicas have been scheduled. `error`: "" if there is none."""
 
     status: str
     placed: bool
-    trouble: str
+    error: str
 
 
 @dataclass(frozen=True, slots=True)
 class ServeApplications:
-    """Applications of one evaluation. `mark` is their prefix in names and routes, `address` that of Serve's proxy."""
+    """Applications of one evaluation. `name` is their prefix in names and routes, `address` that of Serve's proxy."""
 
-    mark: str
+    name: str
     address: str
 
     @property
     def root(self) -> str:
-        """The address under which each model has its name."""
-        return f"{self.address}/{self.mark}"
+        """The address of all models; NAME is appended for each."""
+        return f"{self.address}/{self.name}"
 
     def deploy(self, name: str, application: serve.Application) -> None:
-        """Returns at once; what becomes of it is `seen`."""
-        target = serve.RunTarget(application, self._named(name), f"/{self.mark}/{name}")
+        """Start an application without waiting; `states` has its state."""
+        target = serve.RunTarget(application, f"{self.name}-{name}", f"/{self.name}/{name}")
         serve.run_many([target], wait_for_ingress_deployment_creation=False, wait_for_applications_running=False)
 
     def delete(self, name: str) -> None:
-        """Returns at once; it is gone when `seen` has it no more."""
-        serve.delete(self._named(name), _blocking=False)
+        """Delete an application without waiting; `states` does not have it when it is gone."""
+        serve.delete(f"{self.name}-{name}", _blocking=False)
 
-    def seen(self) -> dict[str, ApplicationState]:
+    def states(self) -> dict[str, ApplicationState]:
         """Return the state of each application, by name."""
-        client: Any = _get_global_client()
-        found = ServeInstanceDetails(**client.get_serve_details()).applications
-        ours = self._named("")
-        return {
-            name.removeprefix(ours): _application_state(told) for name, told in found.items() if name.startswith(ours)
-        }
+        return {name: _application_state(details) for name, details in self._details().items()}
 
     def engine_error(self, name: str) -> str:
-        """What stopped the engine of one that can't start, "" where its log does not say.
+        """Return the error that stopped the engine of an application, "" where the log has none.
 
-        The engine has processes of its own, and its replica knows no more than that they have ended.
+        The engine runs in processes of its own, and its replica only knows that they have ended.
         """
-        client: Any = _get_global_client()
-        told = ServeInstanceDetails(**client.get_serve_details()).applications.get(self._named(name))
-        deployments = told.deployments.values() if told else ()
+        details = self._details().get(name)
+        deployments = details.deployments.values() if details else ()
         for replica in (one for each in deployments for one in (*each.recent_dead_replicas, *each.replicas)):
-            there = NodeAffinitySchedulingStrategy(str(replica.node_id), soft=False)
+            node = NodeAffinitySchedulingStrategy(str(replica.node_id), soft=False)
             with suppress(ray.exceptions.RayError):
-                read = _LOGGED_BY.options(scheduling_strategy=there).remote(replica.worker_id)
-                if said := ray.get(read, timeout=_READS_WITHIN_S):
-                    return str(said)
+                read = _LOGGED_BY.options(scheduling_strategy=node).remote(replica.worker_id)
+                if error := ray.get(read, timeout=_READ_WITHIN_S):
+                    return str(error)
         return ""
 
     def answers(self, name: str) -> bool:
         """Return whether the application answers a request."""
         try:
-            with urllib.request.urlopen(f"{self.root}/{name}/v1/models", timeout=_ANSWERS_WITHIN_S):
+            with urllib.request.urlopen(f"{self.root}/{name}/v1/models", timeout=_REPLY_WITHIN_S):
                 return True
         except (urllib.error.URLError, OSError):
             return False
 
-    def _named(self, name: str) -> str:
-        return f"{self.mark}-{name}"
+    def _details(self) -> dict[str, ApplicationDetails]:
+        client: Any = _get_global_client()
+        found, prefix = ServeInstanceDetails(**client.get_serve_details()).applications, f"{self.name}-"
+        return {name.removeprefix(prefix): one for name, one in found.items() if name.startswith(prefix)}
 
 
 @contextmanager
 def serve_applications(*, alone: bool) -> Iterator[ServeApplications]:
-    """Room for a sweep's applications; all are taken down at the end, or soon after this process's death.
+    """Manage the applications of a sweep; all are deleted at the end of the block, or soon after this process dies.
 
-    Starts Serve where it does not run, and then ends it. `alone`: Ray was started by this process, for this machine,
-    and ends with it, Serve included. Raises ModelsError where Serve runs and can't be asked from here.
+    Serve is started if it does not run, and then also shut down. `alone`: this process has started Ray for this
+    machine, so that Ray and Serve end with it. Raises ModelsError where Serve runs but can't be reached from here.
     """
-    logging.getLogger("ray.serve").setLevel(logging.CRITICAL)  # it tells the terminal of what is as it should be
+    logging.getLogger("ray.serve").setLevel(logging.CRITICAL)  # otherwise it writes routine messages to the terminal
     client: Any = _get_global_client(raise_if_no_controller_running=False)
-    mark = f"fdarx-{uuid4().hex[:8]}"
+    name = f"fdarx-{uuid4().hex[:8]}"
     address = _start_serve(alone) if client is None else _serve_address(client)
-    with watchdog(f"{mark}-", serve_too=client is None and not alone):
-        yield ServeApplications(mark, address)
+    with watchdog(f"{name}-", shut_down=client is None and not alone):
+        yield ServeApplications(name, address)
 
 
 def cluster_nodes() -> list[ClusterNode]:
-    """Return the present machines of the cluster."""
+    """Return the machines of the cluster."""
     return [_node(one["Resources"]) for one in _alive()]
 
 
@@ -194,16 +191,16 @@ def _head() -> Any:
 
 
 def _alive() -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = ray.nodes()  # type: ignore[no-untyped-call]
-    return [one for one in found if one["Alive"]]
+    nodes: list[dict[str, Any]] = ray.nodes()  # type: ignore[no-untyped-call]
+    return [node for node in nodes if node["Alive"]]
 
 
 def _start_serve(alone: bool) -> str:
-    """Serve, listening on the head node alone: one address for all machines, whichever has replicas."""
+    """Start Serve, and return its address, which is on the head node, whichever nodes have replicas."""
     head = _head()
     host = "127.0.0.1" if alone else head["NodeManagerAddress"]
-    there = NodeAffinitySchedulingStrategy(head["NodeID"], soft=False)
-    port = ray.get(_FREE_PORT.options(scheduling_strategy=there).remote(host))
+    on_head = NodeAffinitySchedulingStrategy(head["NodeID"], soft=False)
+    port = ray.get(_FREE_PORT.options(scheduling_strategy=on_head).remote(host))
     serve.start(
         proxy_location="HeadOnly",
         http_options={"host": host, "port": port},
@@ -213,14 +210,14 @@ def _start_serve(alone: bool) -> str:
 
 
 def _serve_address(client: Any) -> str:
-    """Where a Serve that others have started can be asked."""
-    options, place = client.http_config, client.get_serve_details()["proxy_location"]
-    if place == "Disabled" or options.host is None:
-        raise ModelsError("--deploy: Ray Serve runs on this cluster without HTTP; start it with HTTP, or end it")
+    """Return the address of a Serve that was already running."""
+    options, location = client.http_config, client.get_serve_details()["proxy_location"]
+    if location == "Disabled" or options.host is None:
+        raise ModelsError("--deploy: Ray Serve runs on this cluster without HTTP; start it with HTTP, or shut it down")
     if options.host in ("127.0.0.1", "localhost", "::1") and len(_alive()) > 1:
         raise ModelsError(
-            f"--deploy: Ray Serve runs on this cluster and listens on {options.host} alone, which other machines can't "
-            "reach; start it with host 0.0.0.0, or end it"
+            f"--deploy: Ray Serve runs on this cluster and listens only on {options.host}, which other machines can't "
+            "reach; start it with host 0.0.0.0, or shut it down"
         )
     everywhere = options.host in ("0.0.0.0", "::", "")
     return f"http://{_head()['NodeManagerAddress'] if everywhere else options.host}:{options.port}"
@@ -237,17 +234,17 @@ _FREE_PORT: Any = ray.remote(num_cpus=0)(_free_port)
 
 
 def _logged_by(worker: str) -> str:
-    """The first error that a worker's processes logged on this machine."""
+    """Return the first error in the logs of a worker's processes on this machine."""
     node: Any = ray._private.worker.global_worker.node
     logs = Path(node.get_logs_dir_path())
     texts = (file.read_text(errors="replace") for file in sorted(logs.glob(f"worker-{worker}-*.*")))
-    return next((said for text in texts if (said := first_logged_error(text))), "")
+    return next((error for text in texts if (error := first_logged_error(text))), "")
 
 
 _LOGGED_BY: Any = ray.remote(num_cpus=0)(_logged_by)
 
 
-def _application_state(told: ApplicationDetails) -> ApplicationState:
-    replicas = [replica for one in told.deployments.values() for replica in one.replicas]
+def _application_state(details: ApplicationDetails) -> ApplicationState:
+    replicas = [replica for one in details.deployments.values() for replica in one.replicas]
     placed = bool(replicas) and all(replica.node_id for replica in replicas)
-    return ApplicationState(told.status.value, placed, failed_deployment(told.deployments)[1])
+    return ApplicationState(details.status.value, placed, failed_deployment(details.deployments)[1])

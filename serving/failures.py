@@ -14,19 +14,20 @@ _LOGGED = re.compile(r"ERROR [\d-]+ [\d:]+ \[[^\]]+\] ((?:\w+\.)*\w*(?:Error|Exc
 
 
 def failed_deployment(deployments: Mapping[str, Any]) -> tuple[str, str]:
-    """The deployment that can't start, and the error of its replica, or Serve's word on it; empty where all is well.
+    """Return the name of the deployment that can't start, and the error of its replica or Serve's message.
 
-    `deployments` as in `serve.status().applications[NAME].deployments`, each with a status and a message.
+    Both are empty where no deployment fails. `deployments` are those of an application in `serve.status()`, each with a
+    status and a message.
     """
-    troubled = [(name, one) for name, one in deployments.items() if one.message.strip()]
-    if not troubled:
+    failing = [(name, one) for name, one in deployments.items() if one.message.strip()]
+    if not failing:
         return "", ""
-    name, worst = min(troubled, key=lambda item: item[1].status != "DEPLOY_FAILED")
+    name, worst = min(failing, key=lambda item: item[1].status != "DEPLOY_FAILED")
     return name, last_error(worst.message)
 
 
 def last_error(message: str) -> str:
-    """The error that a traceback ends with, or the last line of what is no traceback; in one line, cut where long."""
+    """Return the error at the end of a traceback, or the last line of another message, on one line, truncated."""
     lines = [line for line in message.splitlines() if line.strip()]
     frames = [position for position, line in enumerate(lines) if _FRAME.match(line)]
     if not frames:
@@ -36,6 +37,6 @@ def last_error(message: str) -> str:
 
 
 def first_logged_error(log: str) -> str:
-    """The first error in a log of vLLM's processes, of which the rest are consequences; "" where there is none."""
+    """Return the first error in a log of vLLM's processes, "" where there is none; later errors are consequences."""
     found = _LOGGED.search(log)
     return found[1].strip()[:_LONG] if found else ""

@@ -1,4 +1,4 @@
-"""Models that a sweep brings up on Ray Serve for as long as it asks them, as many at once as there is room for."""
+"""Deploys the models of a sweep on Ray Serve while they are needed, as many at once as fit on the cluster."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import math
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Literal
 
 from ray import serve
@@ -14,9 +14,9 @@ from ray import serve
 from fdarx_core.llm import ModelConfig, ModelsError
 from serving.applications import ApplicationState, ServeApplications, cluster_nodes, serve_applications
 from serving.packing import ClusterNode, ResourceRequest, select_to_start, why_never_fits
-from serving.served_model import FRONT_CPUS, ServedModel
+from serving.served_model import INGRESS_CPUS, ServedModel
 
-_LOOK_EVERY_S = 0.5
+_POLL_S = 0.5
 
 Build = Callable[[ServedModel], serve.Application]
 LogLine = Callable[[str], None]
@@ -25,13 +25,13 @@ LogLine = Callable[[str], None]
 
 def resource_request(model: ServedModel) -> ResourceRequest:
     """Return the resources that a model needs when it starts."""
-    cards = 0 if model.device == "cpu" else model.tensor_parallel
-    return ResourceRequest(model.name, cards, model.cpus + FRONT_CPUS, model.smallest, model.accelerator)
+    gpus = 0 if model.device == "cpu" else model.tensor_parallel
+    return ResourceRequest(model.name, gpus, model.cpus + INGRESS_CPUS, model.min_replicas, model.accelerator)
 
 
 @dataclass(slots=True)
 class Deployment:
-    """State of one model. `since` is when it began to start, on the monotonic clock."""
+    """State of one model. `since` is the start of its deployment, on the monotonic clock."""
 
     model: ServedModel
     phase: Literal["waiting", "starting", "ready", "leaving", "gone"] = "waiting"
@@ -39,151 +39,156 @@ class Deployment:
     failure: str = ""
 
     @property
-    def up(self) -> bool:
+    def occupies(self) -> bool:
         """Whether it occupies resources."""
         return self.phase in ("starting", "ready", "leaving")
 
 
-@dataclass(slots=True)
 class ServeFleet:
-    """A `Fleet` of the sweep. `judge` is started first and stays, if it is one of the models. `gpus` bounds how many
-    are used, those counted that an autoscaling cluster will add; None: those that are there. `own_cpus` are left to the
-    sweep's own tasks, which would wait for ever if models held all. `alone`: as in `applications`.
-    """
+    """The `ModelFleet` of a sweep (see `fdarx_core.pipeline.evaluation`) on Ray Serve."""
 
-    models: Sequence[ServedModel]
-    judge: str
-    build: Build
-    tell: LogLine
-    gpus: int | None = None
-    own_cpus: int = 1
-    alone: bool = False
-    _berths: dict[str, Deployment] = field(default_factory=dict)
-    _held: ExitStack = field(default_factory=ExitStack)
-    _apps: ServeApplications | None = None
-    _looked: float = 0.0
-    _wanted: set[str] = field(default_factory=set)
+    def __init__(
+        self,
+        models: Sequence[ServedModel],
+        judge: str,
+        build: Build,
+        log: LogLine,
+        gpus: int | None = None,
+        own_cpus: int = 1,
+        alone: bool = False,
+    ) -> None:
+        """Deploy nothing yet.
 
-    def __post_init__(self) -> None:
-        self._berths = {model.name: Deployment(model) for model in self.models}
+        Args:
+            models: the models.
+            judge: the name of the judge; if it is one of the models, it is started first and stays.
+            build: makes the application of a model.
+            log: is called with lines for the log.
+            gpus: maximum number of GPUs, including those that an autoscaling cluster will add; None: those present.
+            own_cpus: CPUs reserved for the sweep's own tasks, which could not run if models occupied all.
+            alone: as for `serve_applications`.
+        """
+        self._deployments = {model.name: Deployment(model) for model in models}
+        self._judge, self._build, self._log = judge, build, log
+        self._gpus, self._own_cpus, self._alone = gpus, own_cpus, alone
+        self._stack = ExitStack()
+        self._applications: ServeApplications | None = None
+        self._polled, self._wanted = 0.0, set[str]()
 
     def __enter__(self) -> ServeFleet:
         return self
 
     def __exit__(self, *error: object) -> None:
-        if up := [name for name, berth in self._berths.items() if berth.phase in ("starting", "ready")]:
-            self.tell(f"taking down {', '.join(up)}")
-        self._held.close()
+        if up := [name for name, one in self._deployments.items() if one.phase in ("starting", "ready")]:
+            self._log(f"removing {', '.join(up)}")
+        self._stack.close()
 
     def located(self, models: Mapping[str, ModelConfig]) -> dict[str, ModelConfig]:
-        """Raises ModelsError where Serve runs and can't be used."""
+        """Return the models with the addresses of the deployed ones. Raises ModelsError if Serve can't be used."""
         root = self._open().root
-        ours = {name: berth.model.asked_at(root) for name, berth in self._berths.items() if name in models}
-        return {**models, **ours}
+        own = {name: one.model.client_config(root) for name, one in self._deployments.items() if name in models}
+        return {**models, **own}
 
     def ready(self, name: str) -> bool:
-        return name not in self._berths or self._berths[name].phase == "ready"
+        return name not in self._deployments or self._deployments[name].phase == "ready"
 
     def failed(self, name: str) -> str:
-        return self._berths[name].failure if name in self._berths else ""
+        return self._deployments[name].failure if name in self._deployments else ""
 
     def state(self) -> str:
         now = time.monotonic()
         starting = [
-            f"{name} starting, {now - berth.since:.0f} s of {berth.model.start_within_s:,.0f}"
-            for name, berth in self._berths.items()
-            if berth.phase == "starting"
+            f"{name} starting, {now - one.since:.0f} s of {one.model.start_within_s:,.0f}"
+            for name, one in self._deployments.items()
+            if one.phase == "starting"
         ]
-        waiting = [name for name in self._wanted if (berth := self._berths.get(name)) and berth.phase == "waiting"]
-        return ", ".join([*starting, *([f"{len(waiting)} waiting for room"] if waiting else [])])
+        waiting = [name for name in self._wanted if (one := self._deployments.get(name)) and one.phase == "waiting"]
+        return ", ".join([*starting, *([f"{len(waiting)} waiting for resources"] if waiting else [])])
 
     def tend(self, wanted: Collection[str]) -> None:
+        """Update the states, remove models that are not wanted any more, and start wanted ones that fit."""
         now = time.monotonic()
-        if now - self._looked < _LOOK_EVERY_S and self._wanted == set(wanted):
+        if now - self._polled < _POLL_S and self._wanted == set(wanted):
             return
-        self._looked, self._wanted = now, set(wanted)
-        seen = self._open().seen()
-        for name, berth in self._berths.items():
-            self._see(berth, seen.get(name), now)
-            if name not in wanted and berth.phase in ("starting", "ready"):
-                self._dismiss(berth)
-        self._start([berth for name, berth in self._berths.items() if name in wanted and berth.phase == "waiting"], now)
+        self._polled, self._wanted = now, set(wanted)
+        states = self._open().states()
+        for name, deployment in self._deployments.items():
+            self._update(deployment, states.get(name), now)
+            if name not in wanted and deployment.phase in ("starting", "ready"):
+                self._remove(deployment)
+        self._start([one for name, one in self._deployments.items() if name in wanted and one.phase == "waiting"], now)
 
     def _open(self) -> ServeApplications:
-        if self._apps is None:
-            self._apps = self._held.enter_context(serve_applications(alone=self.alone))
-        return self._apps
+        if self._applications is None:
+            self._applications = self._stack.enter_context(serve_applications(alone=self._alone))
+        return self._applications
 
-    def _see(self, berth: Deployment, seen: ApplicationState | None, now: float) -> None:
-        """What has become of it since it was last looked at."""
-        if berth.phase == "leaving" and seen is None:
-            berth.phase = "gone"
-        elif berth.up and seen is None:
-            berth.phase = "gone"
-            self._fail(berth, "somebody else has taken it down")
-        elif berth.phase == "starting" and seen is not None:
-            self._see_starting(berth, seen, now)
+    def _update(self, deployment: Deployment, state: ApplicationState | None, now: float) -> None:
+        if deployment.phase == "leaving" and state is None:
+            deployment.phase = "gone"
+        elif deployment.occupies and state is None:
+            deployment.phase = "gone"
+            self._fail(deployment, "another process has removed it")
+        elif deployment.phase == "starting" and state is not None:
+            self._update_starting(deployment, state, now)
 
-    def _see_starting(self, berth: Deployment, seen: ApplicationState, now: float) -> None:
-        if not seen.placed and self._others(berth):
-            berth.since = now  # it waits for room that others hold
-        if seen.status == "RUNNING" and self._open().answers(berth.model.name):
-            berth.phase = "ready"
-            self.tell(f"{berth.model.name} is ready, {now - berth.since:.0f} s after it was started")
-        elif seen.status == "DEPLOY_FAILED":
-            why = self._open().engine_error(berth.model.name) or seen.trouble
-            self._fail(berth, why or "Ray Serve does not say why; see its logs")
-        elif now - berth.since > berth.model.start_within_s:
-            why = seen.trouble or ("it has not answered" if seen.placed else "the cluster has not found room for it")
-            self._fail(berth, f"after {berth.model.start_within_s:,.0f} s (start_within_s) {why}")
+    def _update_starting(self, deployment: Deployment, state: ApplicationState, now: float) -> None:
+        model = deployment.model
+        others = (one for one in self._deployments.values() if one is not deployment)
+        if not state.placed and any(one.phase in ("ready", "leaving") for one in others):
+            deployment.since = now  # it waits for resources that others occupy
+        if state.status == "RUNNING" and self._open().answers(model.name):
+            deployment.phase = "ready"
+            self._log(f"{model.name} is ready after {now - deployment.since:.0f} s")
+        elif state.status == "DEPLOY_FAILED":
+            reason = self._open().engine_error(model.name) or state.error
+            self._fail(deployment, reason or "Ray Serve gives no reason; see its logs")
+        elif now - deployment.since > model.start_within_s:
+            reason = "it does not answer" if state.placed else "the cluster has no resources for it"
+            self._fail(deployment, f"after {model.start_within_s:,.0f} s (start_within_s): {state.error or reason}")
 
-    def _others(self, berth: Deployment) -> bool:
-        return any(other.up and other.phase != "starting" for other in self._berths.values() if other is not berth)
+    def _fail(self, deployment: Deployment, reason: str) -> None:
+        deployment.failure = f"{deployment.model.name} can't be served: {reason}"
+        self._log(deployment.failure)
+        if deployment.occupies:
+            self._remove(deployment)
 
-    def _fail(self, berth: Deployment, why: str) -> None:
-        berth.failure = f"{berth.model.name} can't be served: {why}"
-        self.tell(berth.failure)
-        if berth.up:
-            self._dismiss(berth)
-
-    def _dismiss(self, berth: Deployment) -> None:
-        self._open().delete(berth.model.name)
-        if not berth.failure:
-            self.tell(f"{berth.model.name} is taken down")
-        berth.phase = "leaving"
+    def _remove(self, deployment: Deployment) -> None:
+        self._open().delete(deployment.model.name)
+        if not deployment.failure:
+            self._log(f"{deployment.model.name} is removed")
+        deployment.phase = "leaving"
 
     def _start(self, waiting: Sequence[Deployment], now: float) -> None:
-        """Those that there is room for; those that there will never be room for have failed."""
+        """Start the waiting models that fit now; those that can never fit fail."""
         if not waiting:
             return
-        room = self._room()
-        for berth in waiting:
-            self._check_room(room, berth)
-        wants = [resource_request(berth.model) for berth in waiting if not berth.failure]
-        up = [resource_request(berth.model) for berth in self._berths.values() if berth.up]
-        for want in select_to_start(room, up, wants, self.judge):
-            self._deploy(self._berths[want.name], now)
+        nodes = self._nodes()
+        judge = self._deployments.get(self._judge)
+        for one in waiting:
+            beside = resource_request(judge.model) if judge is not None and judge is not one else None
+            if reason := why_never_fits(nodes, resource_request(one.model), beside):
+                one.phase = "gone"
+                self._fail(one, reason)
+        requests = [resource_request(one.model) for one in waiting if not one.failure]
+        running = [resource_request(one.model) for one in self._deployments.values() if one.occupies]
+        for request in select_to_start(nodes, running, requests, self._judge):
+            self._deploy(self._deployments[request.name], now)
 
-    def _deploy(self, berth: Deployment, now: float) -> None:
-        berth.phase, berth.since = "starting", now
-        self.tell(f"starting {berth.model.name}")
+    def _deploy(self, deployment: Deployment, now: float) -> None:
+        model = deployment.model
+        deployment.phase, deployment.since = "starting", now
+        self._log(f"starting {model.name}")
         try:
-            self._open().deploy(berth.model.name, self.build(berth.model))
-        except Exception as error:  # whatever is wrong with one model, the others go on
-            berth.phase = "gone"
+            self._open().deploy(model.name, self._build(model))
+        except Exception as error:  # an error of one model does not stop the others
+            deployment.phase = "gone"
             kind = "" if isinstance(error, ModelsError) else f"{type(error).__name__}: "
-            self._fail(berth, kind + " ".join(str(error).split()))
+            self._fail(deployment, kind + " ".join(str(error).split()))
 
-    def _check_room(self, room: Sequence[ClusterNode], berth: Deployment) -> None:
-        judge = self._berths.get(self.judge)
-        stays = resource_request(judge.model) if judge is not None and judge is not berth else None
-        if why := why_never_fits(room, resource_request(berth.model), stays):
-            berth.phase = "gone"
-            self._fail(berth, why)
-
-    def _room(self) -> list[ClusterNode]:
+    def _nodes(self) -> list[ClusterNode]:
         """Return the resources that models may use."""
-        if self.gpus is not None:
-            return [ClusterNode(self.gpus, math.inf, None)]
+        if self._gpus is not None:
+            return [ClusterNode(self._gpus, math.inf, None)]
         first, *rest = sorted(cluster_nodes(), key=lambda node: node.cpus, reverse=True)
-        return [ClusterNode(first.gpus, first.cpus - self.own_cpus, first.accelerators), *rest]
+        return [ClusterNode(first.gpus, first.cpus - self._own_cpus, first.accelerators), *rest]

@@ -1,6 +1,6 @@
-"""Whether a served model fits its cards, and how many labels its cache holds: `python -m serving.memory FILE…`.
+"""Estimates the memory of a served model, and how many labels its cache holds: `python -m serving.memory FILE…`.
 
-Worked out from what the file states, before a card is paid for; the engine's own figure stands in its log.
+The estimate needs only the file; the engine's own measurement is in its log.
 """
 
 from __future__ import annotations
@@ -12,29 +12,34 @@ from dataclasses import dataclass
 from math import ceil
 
 from fdarx_core.llm import ModelsError
-from serving.served_model import ModelSize, ServedModel, load_served
+from serving.served_model import ServedModel, load_served
 
 GIB = 2**30
 RESERVE_GIB = 3.0
-"""Of a card, for activations, CUDA graphs and libraries. vLLM measures it at start: 1 to 3 GiB at 2,048 to 8,192 tokens
-a step."""
+"""GiB of a GPU for activations, CUDA graphs and libraries. vLLM measures 1 to 3 GiB at 2,048 to 8,192 tokens a step."""
 DEFAULT_BLOCK_TOKENS = 16
-"""Tokens that vLLM allots cache for at once, where `engine` has no block_size."""
+"""Tokens per block of vLLM's cache, where `engine` has no block_size."""
 LABEL_TOKENS = 15_000
-"""Of a full label as models are shown it: 14,600 in the median and 14,700 on average over 699 labels at 4 characters a
-token; 24,400 at the 95th percentile, 164,600 at most."""
+"""Tokens of a full label in prompts: over 699 labels, at 4 characters a token, the median is 14,600, the mean 14,700,
+the 95th percentile 24,400 and the maximum 164,600."""
 QUESTIONS = 24
-"""On one label, in the published benchmark: 17,000 on 700."""
+"""Questions per label in the published benchmark, which has 17,000 questions on 700 labels."""
 
 
 @dataclass(frozen=True)
 class MemoryEstimate:
-    """Of one card in GiB, or on cpu of a replica: `card` is what the engine takes, the next three are its parts.
+    """Memory in GiB of one GPU, or on cpu of a replica.
 
-    `token_bytes` is a token's share of the cache on one card; `tokens` is what the cache of a replica holds.
+    Attributes:
+        total: what the engine takes: weights, reserve and cache.
+        weights: the model's weights.
+        reserve: activations, CUDA graphs and libraries.
+        cache: the key-value cache.
+        token_bytes: bytes of a cached token on one GPU.
+        tokens: tokens that the cache of a replica holds.
     """
 
-    card: float
+    total: float
     weights: float
     reserve: float
     cache: float
@@ -43,83 +48,76 @@ class MemoryEstimate:
 
 
 def estimate_memory(model: ServedModel) -> MemoryEstimate:
-    """Raises ModelsError, which says what is missing or by how much the model does not fit."""
-    where, size = f"model {model.name}", model.size
+    """Raises ModelsError where a field is missing, or the model does not fit."""
+    where, size, gpus = f"model {model.name}", model.size, model.tensor_parallel
     if size is None:
-        raise ModelsError(f"{where}: size: nothing can be worked out without it; give parameters, layers ...")
-    weights = size.parameters * 1e9 * size.weight_bytes / model.tensor_parallel / GIB
-    token_bytes = _token_bytes(size, model.tensor_parallel)
+        raise ModelsError(f"{where}: size: the estimate needs it; give parameters, layers ...")
+    weights = size.parameters * 1e9 * size.weight_bytes / gpus / GIB
+    # a key and a value for each layer and head; a GPU has at least one head
+    token_bytes = 2 * size.layers * max(1.0, size.kv_heads / gpus) * size.head_dim * size.kv_bytes
     if model.device == "cpu":
         if model.cache_gib is None:
-            raise ModelsError(f"{where}: cache_gib: say how much the cache may take; memory on cpu is shared")
-        card, reserve, cache = weights + model.cache_gib, 0.0, model.cache_gib
+            raise ModelsError(f"{where}: cache_gib: give the size of the cache; memory on cpu is shared")
+        total, reserve, cache = weights + model.cache_gib, 0.0, model.cache_gib
     elif model.card_gib is None:
-        raise ModelsError(f"{where}: card_gib: nothing can be worked out without the memory of a card; give it")
+        raise ModelsError(f"{where}: card_gib: the estimate needs the memory of a GPU; give it")
     else:
-        card, reserve = model.card_gib * model.gpu_memory, RESERVE_GIB
-        left = card - weights - reserve
+        total, reserve = model.card_gib * model.gpu_memory, RESERVE_GIB
+        left = total - weights - reserve
         cache = left if model.cache_gib is None else model.cache_gib
         if cache > model.card_gib - weights - reserve or left <= 0:
-            raise ModelsError(_too_large(model, weights))
+            raise ModelsError(_too_large(model, model.card_gib, weights))
     block = int(model.engine.get("block_size", DEFAULT_BLOCK_TOKENS))
     tokens = int(cache * GIB / token_bytes) // block * block
     if tokens < model.context_length:
         raise ModelsError(
-            f"{where}: context_length: the cache of {cache:.1f} GiB a card holds {tokens:,} tokens, fewer than "
-            f"{model.context_length:,}; raise tensor_parallel or gpu_memory, or shorten it"
+            f"{where}: context_length: the cache of {cache:.1f} GiB per GPU holds {tokens:,} tokens, fewer than "
+            f"{model.context_length:,}; raise tensor_parallel or gpu_memory, or lower context_length"
         )
-    return MemoryEstimate(card, weights, reserve, cache, token_bytes, tokens)
+    return MemoryEstimate(total, weights, reserve, cache, token_bytes, tokens)
 
 
-def _token_bytes(size: ModelSize, cards: int) -> float:
-    """Of one cached token on one card: a key and a value a layer and head; a card holds one head at least."""
-    return 2 * size.layers * max(1.0, size.kv_heads / cards) * size.head_dim * size.kv_bytes
-
-
-def _too_large(model: ServedModel, weights: float) -> str:
-    assert model.card_gib
-    cache = "" if model.cache_gib is None else f" and {model.cache_gib:.1f} of cache"
-    room = f"{model.card_gib * model.gpu_memory:.1f} ({model.gpu_memory:.0%} of {model.card_gib:g})"
+def _too_large(model: ServedModel, card_gib: float, weights: float) -> str:
+    cache = "" if model.cache_gib is None else f", and {model.cache_gib:.1f} GiB of cache,"
+    gpus = "1 GPU" if model.tensor_parallel == 1 else f"{model.tensor_parallel} GPUs"
     return (
-        f"model {model.name}: tensor_parallel: {weights:.1f} GiB of weights a card, {RESERVE_GIB:.1f} beside them"
-        f"{cache} do not fit into {room}; spread it over more than {_cards(model.tensor_parallel)}, or quantize it"
+        f"model {model.name}: tensor_parallel: {weights:.1f} GiB of weights per GPU, with {RESERVE_GIB:.1f} GiB for "
+        f"activations and libraries{cache} do not fit into {card_gib * model.gpu_memory:.1f} GiB "
+        f"({model.gpu_memory:.0%} of {card_gib:g}); use more than {gpus}, or a quantized model"
     )
 
 
-def _cards(number: int) -> str:
-    return "1 card" if number == 1 else f"{number} cards"
-
-
 def describe_memory(model: ServedModel, label_tokens: int = LABEL_TOKENS) -> list[str]:
-    """The sums in words, as they stand in the comments of `serving/models/`. Raises ModelsError as `work_out` does."""
+    """Return the estimate as lines of text, as in the comments of `serving/models/`. Raises as `estimate_memory`."""
     memory = estimate_memory(model)
-    where = f"a card ({model.gpu_memory:.0%} of {model.card_gib:g} GiB)" if memory.reserve else "of memory"
-    reserve = f" + {memory.reserve:.1f} beside them" if memory.reserve else ""
+    where = f"of a GPU ({model.gpu_memory:.0%} of {model.card_gib:g} GiB)" if memory.reserve else "of memory"
+    reserve = f" + {memory.reserve:.1f} activations and libraries" if memory.reserve else ""
     labels, contexts = memory.tokens / label_tokens, memory.tokens / model.context_length
-    at_work = min(model.concurrent, ceil(model.concurrent / QUESTIONS) + 1)
+    concurrent_labels = min(model.concurrent, ceil(model.concurrent / QUESTIONS) + 1)
     return [
-        f"{memory.card:.1f} GiB {where}: {memory.weights:.1f} weights{reserve} + {memory.cache:.1f} cache",
-        f"cache of a replica: {memory.tokens:,} tokens, at {memory.token_bytes / 1024:g} KiB a token and card",
-        f"it holds {labels:.1f} labels of {label_tokens:,} tokens, {contexts:.1f} contexts of {model.context_length:,}",
-        f"{model.concurrent} sequences at once, label by label: {at_work} labels",
+        f"{memory.total:.1f} GiB {where}: {memory.weights:.1f} weights{reserve} + {memory.cache:.1f} cache",
+        f"cache of a replica: {memory.tokens:,} tokens, {memory.token_bytes / 1024:g} KiB per token and GPU",
+        f"the cache holds {labels:.1f} labels of {label_tokens:,} tokens, or {contexts:.1f} contexts of "
+        f"{model.context_length:,} tokens",
+        f"{model.concurrent} concurrent sequences, ordered by label: {concurrent_labels} labels at a time",
     ]
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Prints the sums of each file; 2 where one does not fit."""
-    parser = argparse.ArgumentParser(prog="python -m serving.memory", description="Does a served model fit its cards?")
+    """Print the estimate of each file; return 2 if a model does not fit."""
+    parser = argparse.ArgumentParser(prog="python -m serving.memory", description="Does a served model fit its GPUs?")
     parser.add_argument("files", nargs="+", metavar="FILE", help="served models, as in serving/models/")
     parser.add_argument("--label-tokens", type=int, default=LABEL_TOKENS, help="tokens of one full label")
     options = parser.parse_args(arguments)
-    worst = 0
+    status = 0
     for file in options.files:
         try:
             model = load_served(file)
             print(f"{model.name}\n  " + "\n  ".join(describe_memory(model, options.label_tokens)))
         except ModelsError as error:
             print(error, file=sys.stderr)
-            worst = 2
-    return worst
+            status = 2
+    return status
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
-"""A model's Ray Serve application: vLLM behind OpenAI's API, by `ray.serve.llm`, out of a `ServedModel`.
+"""The Ray Serve application of a `ServedModel`: vLLM with OpenAI's API, by `ray.serve.llm`.
 
-Ray and vLLM are imported where they are used: `import serving.models` needs neither.
+Ray and vLLM are imported where they are used, so that `import serving.models` needs neither.
 """
 
 from __future__ import annotations
@@ -15,35 +15,36 @@ from pydantic import ValidationError
 from fdarx_core.llm import ModelsError
 from fdarx_core.llm.prompts import validation_message
 from serving.adapters import adapter_folder_fault
-from serving.served_model import FRONT_CPUS, Adapters, Autoscaling, ServedModel, load_served, missing_model_files
+from serving.served_model import INGRESS_CPUS, Autoscaling, ServedModel, load_served, missing_model_files
 
 if TYPE_CHECKING:
     from ray.serve.deployment import Application
 
 MAX_START_ATTEMPTS = 2
-"""Failed starts of a model's replicas, all together, after which it counts as failed. Serve's own 20 would load a large
-model for hours; the second try is for what passes, as a card that another process is just leaving."""
+"""Failed starts of a model's replicas, in total, after which the model has failed. Serve's default of 20 would load a
+large model for hours; the second attempt is for temporary errors, such as a GPU that another process still occupies."""
 
 HEALTH_EVERY_S, HEALTH_WITHIN_S = 10.0, 60.0
-"""An engine that reads many long prompts answers late; one that is dead never does."""
+"""The timeout is long because an engine that computes many long prompts replies late."""
 
 DRAIN_S = 120.0
-"""A replica that is to go ends the replies it is at."""
+"""Seconds in which a replica that is being removed may finish its replies."""
 
 PREFIX_TREE_CHARACTERS = 20_000_000
-"""Of prompts that the router remembers a replica: several times what a replica's cache holds, and some 20 MB."""
+"""Characters of prompts that the router stores per replica: several times the cache of a replica, and about 20 MB."""
 
 PREFIX_MATCH_RATE = 0.95
-"""Share of a prompt that another must begin with, to follow it: two questions on one label share more than 0.96 of it,
-closed-book questions 0.75, grading prompts 0.92. At Ray's 0.1 all of those would stay where the first of them went."""
+"""Common share of two prompts above which they go to the same replica. Two questions on one label share more than 0.96,
+closed-book questions 0.75, and grading prompts 0.92. With Ray's default, 0.1, all of them would go to one replica."""
 
 IMBALANCE_BATCHES = 1.5
-"""Batches that a replica may be ahead of the idlest before even a label's questions leave it. Of the prompt tokens of
-real labels, ten questions each on two replicas, 0.12 to 0.13 are then computed; at one batch 0.14 to 0.15."""
+"""Batches by which a replica may be ahead of the least busy one before questions on its labels go elsewhere. With 1.5,
+0.12 to 0.13 of the prompt tokens of real labels are computed (ten questions per label, two replicas); with 1, 0.14 to
+0.15."""
 
 
 def app(arguments: Mapping[str, Any]) -> Application:
-    """The application of `{"model": ...}`, a served model's file or its fields: what a Serve config's `args` hold.
+    """Build the application from the `args` of a Serve config: {"model": ...}, a served model's file or its fields.
 
     Raises ModelsError.
     """
@@ -59,9 +60,9 @@ def app(arguments: Mapping[str, Any]) -> Application:
 
 
 def build(model: ServedModel) -> Application:
-    """The application; it belongs under the name and route of the model (`/NAME`), beside those of other models.
+    """Build the application, which is to be deployed with the name and the route (`/NAME`) of the model.
 
-    Raises ModelsError where vLLM is not installed, or what can be known without a cluster speaks against the model.
+    Raises ModelsError where vLLM is not installed, or the model can't be served as configured.
     """
     if model.is_directory and (fault := missing_model_files(model.model)):
         raise ModelsError(f"model {model.name}: model: {fault}")
@@ -82,32 +83,28 @@ def build(model: ServedModel) -> Application:
 
 
 def _config(model: ServedModel) -> dict[str, Any]:
-    """Fields of Ray's LLMConfig."""
-    card = {"CPU": model.cpus} if model.device == "cpu" else {"GPU": 1, "CPU": model.cpus / model.tensor_parallel}
-    fields = {
+    """Return the fields of Ray's LLMConfig."""
+    bundle = {"CPU": model.cpus} if model.device == "cpu" else {"GPU": 1, "CPU": model.cpus / model.tensor_parallel}
+    fields: dict[str, Any] = {
         "model_loading_config": {"model_id": model.served_id, "model_source": model.model},
         "accelerator_type": model.accelerator,
         "accelerator_config": {"kind": model.device},
-        # between machines, tensor parallelism would wait for the network at every layer
-        "placement_group_config": {"bundle_per_worker": card, "strategy": "STRICT_PACK"},
+        # on several machines, tensor parallelism would wait for the network at every layer
+        "placement_group_config": {"bundle_per_worker": bundle, "strategy": "STRICT_PACK"},
         "engine_kwargs": engine_arguments(model),
         "deployment_config": _deployment(model),
-        "runtime_env": {"env_vars": {**_inherited(), **_variables(model)}},
+        "runtime_env": {"env_vars": {**_job_variables(), **_variables(model)}},
     }
-    if model.adapters:
-        fields |= _adapters(model.adapters)
+    if adapters := model.adapters:
+        from serving.adapter_server import AdapterFolder, AdapterServer
+
+        folder = AdapterFolder(folder=adapters.path, rank=adapters.rank, max_num_adapters_per_replica=adapters.most)
+        fields |= {"lora_config": folder, "server_cls": AdapterServer}
     return fields
 
 
-def _adapters(adapters: Adapters) -> dict[str, Any]:
-    from serving.adapter_server import AdapterFolder, AdapterServer
-
-    held = AdapterFolder(folder=adapters.path, rank=adapters.rank, max_num_adapters_per_replica=adapters.most)
-    return {"lora_config": held, "server_cls": AdapterServer}
-
-
 def engine_arguments(model: ServedModel) -> dict[str, Any]:
-    """vLLM's arguments, by its names."""
+    """Return the arguments of vLLM, by its names."""
     arguments: dict[str, Any] = {
         "tensor_parallel_size": model.tensor_parallel,
         "max_model_len": model.context_length,
@@ -120,8 +117,8 @@ def engine_arguments(model: ServedModel) -> dict[str, Any]:
     if model.cache_gib is not None:
         arguments["kv_cache_memory_bytes"] = int(model.cache_gib * 2**30)
     if model.device == "cpu":
-        # a prompt that is read in pieces ends the engine, if it is to be answered at random from a seed: vLLM takes
-        # back what it drew between the pieces, which PyTorch's generators for CPUs can't
+        # With chunked prefill and a sampling seed, the engine stops: vLLM resets the random generator between the
+        # chunks, which PyTorch's generators for CPUs do not support.
         arguments |= {"enable_chunked_prefill": False, "max_num_batched_tokens": model.context_length}
     if model.adapters:
         arguments |= {
@@ -139,33 +136,27 @@ def _deployment(model: ServedModel) -> dict[str, Any]:
         "health_check_period_s": HEALTH_EVERY_S,
         "health_check_timeout_s": HEALTH_WITHIN_S,
         "graceful_shutdown_timeout_s": DRAIN_S,
-        "ray_actor_options": {"num_cpus": 0},  # the bundle of its first card has them
-        **_replicas(model),
+        "ray_actor_options": {"num_cpus": 0},  # the placement group's first bundle has the CPUs
     }
-    if model.prefix_affinity and model.largest > 1:
+    if isinstance(model.replicas, Autoscaling):
+        options["autoscaling_config"] = {
+            "min_replicas": model.replicas.min,
+            "max_replicas": model.replicas.max,
+            "target_ongoing_requests": model.replicas.ongoing,
+        }
+    else:
+        options["num_replicas"] = model.replicas
+    if model.prefix_affinity and model.max_replicas > 1:
         options["request_router_config"] = _prefix_router(model)
     return options
 
 
-def _replicas(model: ServedModel) -> dict[str, Any]:
-    if not isinstance(model.replicas, Autoscaling):
-        return {"num_replicas": model.replicas}
-    scaling = model.replicas
-    return {
-        "autoscaling_config": {
-            "min_replicas": scaling.min,
-            "max_replicas": scaling.max,
-            "target_ongoing_requests": scaling.ongoing,
-        }
-    }
-
-
 def _prefix_router(model: ServedModel) -> Any:
-    """Where two prompts are alike enough they go to one replica, unless it is that far ahead; others are spread."""
+    """Return a router that sends similar prompts to one replica, unless it is too far ahead, and spreads the others."""
     from ray.serve.config import RequestRouterConfig
     from ray.serve.llm.request_router import PrefixCacheAffinityRouter
 
-    router: Any = PrefixCacheAffinityRouter  # Ray declares the field for what it makes of the class
+    router: Any = PrefixCacheAffinityRouter  # Ray declares another type for the field
     return RequestRouterConfig(
         request_router_class=router,
         request_router_kwargs={
@@ -183,18 +174,18 @@ def _variables(model: ServedModel) -> dict[str, str]:
     return {"RAYLLM_ENGINE_START_TIMEOUT_S": start, "VLLM_ENGINE_READY_TIMEOUT_S": start, **model.variables}
 
 
-def _inherited() -> dict[str, str]:
-    """Those of the job: a deployment's own would replace them all, and with them where Python finds this project."""
+def _job_variables() -> dict[str, str]:
+    """Return the job's environment variables, such as PYTHONPATH, which a deployment's own would replace."""
     import ray
 
     return dict(ray.get_runtime_context().runtime_env.get("env_vars", {}))
 
 
 def _ingress(model: ServedModel) -> dict[str, Any]:
-    """One a replica; it waits as long as who asks does."""
-    waits = math.ceil(model.asked_at("http://localhost").timeout_s)
-    variables = {**_inherited(), "RAY_SERVE_LLM_ROUTER_HTTP_TIMEOUT": str(waits)}
+    """Return the options of the ingress: one replica per model replica, with the timeout of the clients."""
+    timeout = math.ceil(model.client_config("http://localhost").timeout_s)
+    variables = {**_job_variables(), "RAY_SERVE_LLM_ROUTER_HTTP_TIMEOUT": str(timeout)}
     return {
-        "num_replicas": model.smallest,
-        "ray_actor_options": {"num_cpus": FRONT_CPUS, "runtime_env": {"env_vars": variables}},
+        "num_replicas": model.min_replicas,
+        "ray_actor_options": {"num_cpus": INGRESS_CPUS, "runtime_env": {"env_vars": variables}},
     }

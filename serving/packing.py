@@ -1,8 +1,8 @@
-"""Which models fit beside each other on a cluster's nodes. Plain arithmetic; Ray places them in the end.
+"""Which models fit together on the nodes of a cluster, by their GPUs and CPUs; Ray places them in the end.
 
-A replica is taken to sit on one node, as tensor parallelism over a network is too slow to be wanted. Models are laid on
-nodes largest replica first, each where it first fits. Where Ray has spread small ones more widely than that, a large
-one waits for its cards until they come free.
+A replica occupies one node, because tensor parallelism over a network is too slow. Models are placed largest replica
+first, each on the first node where it fits. Where Ray has spread small models over more nodes, a large model waits
+until its GPUs are free.
 """
 
 from __future__ import annotations
@@ -26,6 +26,12 @@ class ResourceRequest:
         """Sort key: GPUs and CPUs of a replica, then of all replicas."""
         return (self.gpus, self.cpus, self.gpus * self.replicas, self.cpus * self.replicas)
 
+    def __str__(self) -> str:
+        kind = f" ({self.accelerator})" if self.accelerator else ""
+        gpus = f"{self.gpus} GPU{'s' if self.gpus > 1 else ''}{kind} on one node"
+        each = gpus if self.gpus else f"{self.cpus:g} CPU{'s' if self.cpus > 1 else ''}"
+        return each if self.replicas == 1 else f"{self.replicas} times {each}"
+
 
 @dataclass(frozen=True, slots=True)
 class ClusterNode:
@@ -36,71 +42,61 @@ class ClusterNode:
     accelerators: frozenset[str] | None = frozenset()
     """Types of its GPUs; None means any type."""
 
-    def takes(self, want: ResourceRequest) -> bool:
+    def fits(self, request: ResourceRequest) -> bool:
         """Return whether a replica fits."""
-        kind = want.accelerator is None or self.accelerators is None or want.accelerator in self.accelerators
-        return kind and self.gpus >= want.gpus and self.cpus >= want.cpus
+        kind = request.accelerator is None or self.accelerators is None or request.accelerator in self.accelerators
+        return kind and self.gpus >= request.gpus and self.cpus >= request.cpus
 
-    def less(self, want: ResourceRequest) -> ClusterNode:
-        """Return what remains beside a replica."""
-        return ClusterNode(self.gpus - want.gpus, self.cpus - want.cpus, self.accelerators)
+    def without(self, request: ResourceRequest) -> ClusterNode:
+        """Return the resources that a replica leaves."""
+        return ClusterNode(self.gpus - request.gpus, self.cpus - request.cpus, self.accelerators)
 
 
-def all_fit(nodes: Sequence[ClusterNode], wants: Collection[ResourceRequest]) -> bool:
+def all_fit(nodes: Sequence[ClusterNode], requests: Collection[ResourceRequest]) -> bool:
     """Return whether all requests fit at once."""
-    left = sorted(nodes, key=lambda node: (node.gpus, node.cpus))  # the smallest that will do, so that large ones stay
-    for want in sorted(wants, key=lambda one: one.size, reverse=True):
-        for _ in range(want.replicas):
-            place = next((index for index, node in enumerate(left) if node.takes(want)), None)
+    free = sorted(nodes, key=lambda node: (node.gpus, node.cpus))  # smallest first, to keep large nodes free
+    for request in sorted(requests, key=lambda one: one.size, reverse=True):
+        for _ in range(request.replicas):
+            place = next((index for index, node in enumerate(free) if node.fits(request)), None)
             if place is None:
                 return False
-            left[place] = left[place].less(want)
+            free[place] = free[place].without(request)
     return True
 
 
 def select_to_start(
-    nodes: Sequence[ClusterNode], up: Sequence[ResourceRequest], waiting: Sequence[ResourceRequest], first: str = ""
+    nodes: Sequence[ClusterNode],
+    running: Sequence[ResourceRequest],
+    waiting: Sequence[ResourceRequest],
+    first: str = "",
 ) -> list[ResourceRequest]:
-    """Those of the waiting that fit beside what is up, and beside each other: `first`, then the largest."""
+    """Return the waiting requests that fit beside the running ones: the one named `first`, then the largest."""
     chosen: list[ResourceRequest] = []
-    for want in sorted(waiting, key=lambda one: (one.name == first, one.size), reverse=True):
-        if all_fit(nodes, [*up, *chosen, want]):
-            chosen.append(want)
-        elif want.name == first:
-            break  # what starts instead of it would be in its way
+    for request in sorted(waiting, key=lambda one: (one.name == first, one.size), reverse=True):
+        if all_fit(nodes, [*running, *chosen, request]):
+            chosen.append(request)
+        elif request.name == first:
+            break  # others would take its place
     return chosen
 
 
-def why_never_fits(nodes: Sequence[ClusterNode], want: ResourceRequest, beside: ResourceRequest | None = None) -> str:
-    """Why it will never fit, beside another that stays where one is given, or ""; with what to do."""
-    stays = [] if beside is None else [beside]
-    if all_fit(nodes, [*stays, want]):
+def why_never_fits(nodes: Sequence[ClusterNode], request: ResourceRequest, judge: ResourceRequest | None = None) -> str:
+    """Return the reason, with a remedy, why a request can't fit even beside the judge alone; "" where it fits."""
+    if all_fit(nodes, [request] if judge is None else [judge, request]):
         return ""
-    kept = (
-        f" beside {beside.name}, which stays up as the judge" if beside is not None and all_fit(nodes, [want]) else ""
-    )
-    if not want.gpus:
+    beside = f" beside {judge.name}, which stays deployed as the judge" if judge and all_fit(nodes, [request]) else ""
+    if not request.gpus:
         return (
-            f"it wants {_cpus(want)}{kept}, and of the cluster's {sum(node.cpus for node in nodes):g} left to models "
-            "that is too much; lower its cpus or replicas, or add machines (--cpus on this one)"
+            f"it needs {request}{beside}, and models can use {sum(node.cpus for node in nodes):g} CPUs of the cluster; "
+            "lower its cpus or replicas, or add machines (--cpus on this machine)"
         )
-    cards = [node.gpus for node in nodes]
-    if not any(cards):
-        return f"it wants {_gpus(want)}, and the cluster has no GPU; use a model with device: cpu, or add --gpus N" + (
-            " where the cluster adds machines when they are wanted"
+    if not any(node.gpus for node in nodes):
+        return (
+            f"it needs {request}, and the cluster has no GPU; use a model with device: cpu, or add --gpus N if the "
+            "cluster adds machines on demand"
         )
+    gpus = ", ".join(str(count) for count in sorted((node.gpus for node in nodes), reverse=True))
     return (
-        f"it wants {_gpus(want)}{kept}, and the cluster's nodes have {', '.join(map(str, sorted(cards, reverse=True)))}"
-        "; lower tensor_parallel or replicas, or give --gpus N where the cluster adds machines when they are wanted"
+        f"it needs {request}{beside}, and the cluster's nodes have {gpus}; lower tensor_parallel or replicas, or add "
+        "--gpus N if the cluster adds machines on demand"
     )
-
-
-def _gpus(want: ResourceRequest) -> str:
-    kind = f" ({want.accelerator})" if want.accelerator else ""
-    each = f"{want.gpus} GPU{'s' if want.gpus > 1 else ''}{kind} on one node"
-    return each if want.replicas == 1 else f"{want.replicas} times {each}"
-
-
-def _cpus(want: ResourceRequest) -> str:
-    each = f"{want.cpus:g} CPU{'s' if want.cpus > 1 else ''}"
-    return each if want.replicas == 1 else f"{want.replicas} times {each}"

@@ -1,4 +1,4 @@
-"""A model to be served: one YAML mapping per file, validated before a cluster is asked for. Imports no Ray."""
+"""Configuration of a served model: one YAML mapping per file, validated without a cluster. Imports no Ray."""
 
 from __future__ import annotations
 
@@ -14,33 +14,33 @@ from fdarx_core.llm.prompts import validation_message
 
 
 class ModelSize(BaseModel):
-    """A decoder's dimensions, as its config.json has them."""
+    """Dimensions of a decoder, as in its config.json."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    parameters: float = Field(gt=0, description="All weights, in thousand millions (B).")
+    parameters: float = Field(gt=0, description="Number of weights in billions.")
     layers: int = Field(ge=1, description="num_hidden_layers.")
     kv_heads: int = Field(ge=1, description="num_key_value_heads.")
     head_dim: int = Field(ge=1, description="head_dim; where absent, hidden_size over num_attention_heads.")
-    weight_bytes: float = Field(2, gt=0, description="Bytes a weight: 2 in bfloat16, 1 in fp8.")
-    kv_bytes: float = Field(2, gt=0, description="Bytes a cached value: 2, or 1 where engine says kv_cache_dtype fp8.")
+    weight_bytes: float = Field(2, gt=0, description="Bytes per weight: 2 in bfloat16, 1 in fp8.")
+    kv_bytes: float = Field(2, gt=0, description="Bytes per cached value: 2, or 1 if engine has kv_cache_dtype fp8.")
 
 
 class Throughput(BaseModel):
-    """What one replica does with a full batch."""
+    """Throughput of one replica with a full batch."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    prefill: float = Field(gt=0, description="Prompt tokens read a second, those from the cache not counted.")
-    decode: float = Field(gt=0, description="Reply tokens written a second, all sequences together.")
-    source: str = Field(min_length=1, description="Where the two figures come from.")
+    prefill: float = Field(gt=0, description="Prompt tokens per second, without those read from the cache.")
+    decode: float = Field(gt=0, description="Reply tokens per second, over all sequences.")
+    source: str = Field(min_length=1, description="How the two numbers were measured.")
 
 
-_OF_THE_SERVER = ("name", "kind", "model", "base_url", "context_length")
-"""Fields of `ModelConfig` that follow from what is served, and so can't be under `ask`."""
+_DERIVED = ("name", "kind", "model", "base_url", "context_length")
+"""Fields of `ModelConfig` that follow from the served model, and so can't be under `ask`."""
 
-FRONT_CPUS = 0.1
-"""Of the process that takes a replica's HTTP requests."""
+INGRESS_CPUS = 0.1
+"""CPUs of the process that receives a replica's HTTP requests."""
 
 _FIELD_OF = {
     "model": "model",
@@ -56,27 +56,29 @@ _FIELD_OF = {
     "max_lora_rank": "adapters",
 }
 _NEVER = {
-    "trust_remote_code": "code that comes with a model is never run; use a model that vLLM knows",
-    "worker_cls": "it names code to run",
-    "worker_extension_cls": "it names code to run",
-    "distributed_executor_backend": "Ray Serve decides it",
+    "trust_remote_code": "code that comes with a model is never executed; use a model that vLLM supports",
+    "worker_cls": "it names code to execute",
+    "worker_extension_cls": "it names code to execute",
+    "distributed_executor_backend": "Ray Serve chooses it",
     "enable_prompt_tokens_details": "it is always on, as usage counts cached tokens",
-    "pipeline_parallel_size": "a replica spans the cards of tensor_parallel alone",
+    "pipeline_parallel_size": "a replica uses only the GPUs of tensor_parallel",
     "data_parallel_size": "use replicas",
 }
 
 
 class Autoscaling(BaseModel):
-    """Replicas that come and go with the requests at them."""
+    """A number of replicas that follows the number of requests."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    min: int = Field(ge=1, description="Replicas that stay; their cards are taken as long as the model is up.")
-    max: int = Field(ge=1, description="The most. More share the load; each one must first load the weights.")
+    min: int = Field(ge=1, description="Minimum number of replicas, which keep their GPUs while the model is deployed.")
+    max: int = Field(
+        ge=1, description="Maximum number of replicas. More share the load; each must first load the weights."
+    )
     ongoing: float = Field(
         gt=0,
-        description="Requests at a replica, waiting ones included, above which another comes. Near `concurrent`: "
-        "replicas are full before another is paid for; lower: answers come sooner.",
+        description="Requests per replica, including waiting ones, above which a replica is added. With a value near "
+        "`concurrent`, replicas are full before another is added; with a lower value, replies are faster.",
     )
 
     @model_validator(mode="after")
@@ -87,169 +89,168 @@ class Autoscaling(BaseModel):
 
 
 class Adapters(BaseModel):
-    """LoRA adapters; one is asked for as MODEL:ADAPTER, and loaded by the replica that first needs it."""
+    """LoRA adapters. Requests name one as MODEL:ADAPTER; a replica loads it at the first request for it."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     path: str = Field(
         pattern=r"^(s3://.|\.{0,2}/).*",
-        description="Where they are, s3://BUCKET/FOLDER or a local directory (begin it with / or ./): each a folder "
-        "under it that bears the adapter's name. A directory must be at the same place on every machine.",
+        description="Folder of the adapters, s3://BUCKET/FOLDER or a local directory (beginning with / or ./). Each "
+        "adapter is a folder in it, named as the adapter. A directory must be at the same path on every machine.",
     )
-    most: int = Field(4, ge=1, description="Adapters held by a replica at once; more cost memory, fewer are reloaded.")
-    rank: int = Field(16, ge=1, description="The largest rank among them; memory is set aside for it.")
+    most: int = Field(
+        4,
+        ge=1,
+        description="Adapters that a replica keeps loaded. More take more memory; fewer are reloaded more often.",
+    )
+    rank: int = Field(16, ge=1, description="Largest rank of the adapters; the engine reserves memory for it.")
 
 
 class ServedModel(BaseModel):
-    """One model, as vLLM is to serve it behind Ray Serve: application NAME, OpenAI's API at /NAME/v1."""
+    """A model served by vLLM on Ray Serve: application NAME, with OpenAI's API at /NAME/v1."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     name: str = Field(
         pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$",
-        description="What runs call it, and its place on the server. Part of each request's key: under another name "
-        "all is asked again.",
+        description="Name of the model in runs, and its route on the server. It is part of each request's key: with "
+        "another name, all requests are sent again.",
     )
     model: str = Field(
         min_length=1,
-        description="A Hugging Face id, s3://BUCKET/FOLDER, or a local directory (begin it with / or ./). A directory "
-        "must be at the same place on every machine.",
+        description="Hugging Face id, s3://BUCKET/FOLDER, or local directory (beginning with / or ./). A directory must"
+        " be at the same path on every machine.",
     )
-    device: Literal["gpu", "cpu"] = Field("gpu", description="cpu needs vLLM's CPU build; it is for trying things out.")
+    device: Literal["gpu", "cpu"] = Field("gpu", description="cpu needs vLLM's CPU build, and is slow.")
     accelerator: str | None = Field(
         None,
-        description="The card's type as Ray names it (A100, H100, L4 ...). None: any card of the cluster, which on a "
-        "mixed one may be too small.",
+        description="Ray's name of the GPU type (A100, H100, L4 ...). None: any GPU of the cluster, which may be too "
+        "small if the cluster has several types.",
     )
     tensor_parallel: int = Field(
         1,
         ge=1,
-        description="Cards that one replica spans. More hold larger models and answer sooner, but as several replicas "
-        "they answer more in all. Must divide the attention heads; the cards of a replica are those of one machine.",
+        description="GPUs per replica, on one machine. More GPUs hold larger models and reply faster, but as separate "
+        "replicas they have a higher throughput. Must divide the number of attention heads.",
     )
     replicas: int | Autoscaling = Field(
-        1, description="Copies of the model, or `min`, `max` and `ongoing`. Copies multiply throughput and cards alike."
+        1, description="Number of replicas, or `min`, `max` and `ongoing`. Replicas multiply both throughput and GPUs."
     )
     context_length: int = Field(
         ge=1,
-        description="Tokens of prompt and reply together. Longer takes whole labels; a sequence may fill that much of "
-        "the cache, so fewer run at once.",
+        description="Maximum tokens of prompt and reply together. With a higher value, longer labels fit; but a "
+        "sequence may take more of the cache, so that fewer sequences fit into it.",
     )
     concurrent: int = Field(
         32,
         ge=1,
-        description="Sequences that a replica works on at once. More is faster until the cache is full; then the "
-        "engine stops some and computes them again.",
+        description="Sequences that a replica processes concurrently. A higher value raises the throughput until the "
+        "cache is full; then the engine preempts sequences and computes them again.",
     )
     gpu_memory: float = Field(
         0.9,
         gt=0,
         lt=1,
-        description="Share of a card's memory that the engine takes. More is more cache, and less room.",
+        description="Share of a GPU's memory that the engine uses. A higher value gives a larger cache, and leaves "
+        "less memory to other processes.",
     )
     card_gib: float | None = Field(
-        None, gt=0, description="Memory of one card in GiB, to work out what fits. None: nothing is worked out."
+        None, gt=0, description="Memory of one GPU in GiB, for the memory estimate. None: no estimate."
     )
     cache_gib: float | None = Field(
         None,
         gt=0,
-        description="Cache of a card in GiB. None: what gpu_memory leaves; on cpu say it, as memory there is shared.",
+        description="Cache per GPU in GiB. None: the rest of gpu_memory. Required for an estimate on cpu, where memory "
+        "is shared.",
     )
     prefix_caching: bool = Field(
-        True, description="Keep what prompts begin with: the questions on one label then read it once."
+        True, description="Cache the beginnings of prompts, so that a label is computed once for all its questions."
     )
     prefix_affinity: bool = Field(
         True,
-        description="With several replicas, send prompts that begin alike to the same one. Without it, each replica "
-        "reads each label. Off for prompts that share nothing: load is then spread more evenly.",
+        description="With several replicas, send prompts with the same beginning to the same replica; otherwise each "
+        "replica computes each label. Switch it off for prompts without common beginnings, to balance the load better.",
     )
-    adapters: Adapters | None = Field(None, description="LoRA adapters on top of the model. They take memory.")
+    adapters: Adapters | None = Field(None, description="LoRA adapters of the model. They take memory.")
     engine: dict[str, Any] = Field(
         default_factory=dict,
-        description="Further engine arguments by vLLM's names (dtype, quantization, revision, hf_overrides ...).",
+        description="Other engine arguments, with vLLM's names (dtype, quantization, revision, hf_overrides ...).",
     )
     variables: dict[str, str] = Field(
         default_factory=dict,
-        description="Environment variables of the replicas, as OMP_NUM_THREADS. No secrets: Serve shows them.",
+        description="Environment variables of the replicas (OMP_NUM_THREADS ...). No secrets: Serve shows them.",
     )
     cpus: float = Field(
-        1, ge=0, description="CPUs that Ray sets aside for a replica. On cpu the engine computes on them."
+        1, ge=0, description="CPUs that Ray reserves for a replica. On cpu, the engine computes on them."
     )
     start_within_s: float = Field(
         1800,
         gt=0,
-        description="Seconds within which a replica must be up: weights fetched and loaded, graphs captured. Too few "
-        "give up on large models, many wait long for one that will never start.",
+        description="Seconds that the start of a replica may take, with download and loading of the weights and "
+        "capture of CUDA graphs. With a low value, large models fail; with a high value, failures are found late.",
     )
-    size: ModelSize | None = Field(None, description="The model's dimensions, to work out what fits.")
-    throughput: Throughput | None = Field(None, description="What a replica does a second, to work out GPU-hours.")
+    size: ModelSize | None = Field(None, description="Dimensions of the model, for the memory estimate.")
+    throughput: Throughput | None = Field(None, description="Throughput of a replica, for the estimate of GPU-hours.")
     ask: dict[str, Any] = Field(
         default_factory=dict,
-        description="How it is asked: fields of a models file (sampling, max_tokens, max_in_flight, tokenizer ...).",
+        description="Options of requests: fields of a models file (sampling, max_tokens, max_in_flight, ...).",
     )
 
     @model_validator(mode="after")
-    def _fits_together(self) -> ServedModel:
+    def _check(self) -> ServedModel:
         if self.name == Baseline.name:
-            raise ValueError(f"name: {self.name} stands for the built-in rules; give another")
+            raise ValueError(f"name: {self.name} is the name of the built-in rules; choose another")
         if isinstance(self.replicas, int) and self.replicas < 1:
             raise ValueError("replicas: at least 1")
         if self.device == "cpu" and (self.accelerator or self.tensor_parallel > 1):
             raise ValueError("device: cpu takes no accelerator and no tensor_parallel; leave them out")
-        self._check_engine()
-        self._check_ask()
-        return self
-
-    def _check_engine(self) -> None:
         for key in self.engine:
             if key in _FIELD_OF:
                 raise ValueError(f"engine: {key} has a field of its own; use {_FIELD_OF[key]}")
             if key in _NEVER:
                 raise ValueError(f"engine: {key} can't be set: {_NEVER[key]}")
-
-    def _check_ask(self) -> None:
-        for key in _OF_THE_SERVER:
+        for key in _DERIVED:
             if key in self.ask:
-                raise ValueError(f"ask: {key} follows from what is served; leave it out")
+                raise ValueError(f"ask: {key} follows from the served model; leave it out")
         try:
-            self.asked_at("http://localhost:8000")
+            self.client_config("http://localhost:8000")
         except ValidationError as error:
             raise ValueError(f"ask: {validation_message(error)}") from None
+        return self
 
     @property
     def is_directory(self) -> bool:
-        """Whether `model` is a local directory, by how it begins."""
+        """Whether `model` is a local directory, which begins with / or ./."""
         return _is_directory(self.model)
 
     @property
     def served_id(self) -> str:
-        """What the server calls it, which is in each request's key: a Hugging Face id as it is, of a place its end."""
-        place = self.is_directory or "://" in self.model
-        return self.model.rstrip("/").rsplit("/", 1)[-1] if place else self.model
+        """The model's id on the server, which is part of each request's key: the Hugging Face id, or the last part of a
+        directory or folder."""
+        is_path = self.is_directory or "://" in self.model
+        return self.model.rstrip("/").rsplit("/", 1)[-1] if is_path else self.model
 
     @property
-    def smallest(self) -> int:
-        """Replicas that are there from the start."""
+    def min_replicas(self) -> int:
         return self.replicas.min if isinstance(self.replicas, Autoscaling) else self.replicas
 
     @property
-    def largest(self) -> int:
-        """The most replicas at once."""
+    def max_replicas(self) -> int:
         return self.replicas.max if isinstance(self.replicas, Autoscaling) else self.replicas
 
     @property
     def gpus(self) -> int:
-        """Cards that the smallest number of replicas takes; 0 on cpu."""
-        return 0 if self.device == "cpu" else self.tensor_parallel * self.smallest
+        """GPUs of the minimum number of replicas; 0 on cpu."""
+        return 0 if self.device == "cpu" else self.tensor_parallel * self.min_replicas
 
-    def asked_at(self, address: str) -> ModelConfig:
-        """How to ask it where Serve's HTTP proxy is at `address` (http://HOST:PORT).
+    def client_config(self, address: str) -> ModelConfig:
+        """Return the configuration for clients, where Serve's HTTP proxy is at `address` (http://HOST:PORT).
 
-        As many requests are in flight as all replicas work on, unless `ask` says otherwise.
+        As many requests are in flight as all replicas process concurrently, unless `ask` has another number.
         """
         return ModelConfig.model_validate(
             {
-                "max_in_flight": self.concurrent * self.largest,
+                "max_in_flight": self.concurrent * self.max_replicas,
                 **self.ask,
                 "name": self.name,
                 "kind": "openai",
@@ -261,13 +262,13 @@ class ServedModel(BaseModel):
 
 
 def load_served(path: str | os.PathLike[str]) -> ServedModel:
-    """The served model of a YAML file; relative directories are taken from the file's own.
+    """Read a served model from a YAML file; relative directories are relative to the file's directory.
 
-    Raises ModelsError, which names file, field and remedy.
+    Raises ModelsError with file, field and remedy.
     """
     fields = read_yaml(path, "a YAML file that describes one served model")
     if not isinstance(fields, dict):
-        raise ModelsError(f"{path}: holds no mapping; begin it with 'name: ...' and 'model: ...'")
+        raise ModelsError(f"{path}: has no mapping; begin it with 'name: ...' and 'model: ...'")
     try:
         model = ServedModel.model_validate(fields)
     except ValidationError as error:
@@ -275,18 +276,18 @@ def load_served(path: str | os.PathLike[str]) -> ServedModel:
         raise ModelsError(f"{path}: {validation_message(error)}; the fields are {known}") from None
     changes: dict[str, Any] = {"model": _resolved(Path(path).parent, model.model)}
     if model.adapters:
-        place = _resolved(Path(path).parent, model.adapters.path)
-        changes["adapters"] = model.adapters.model_copy(update={"path": place})
+        folder = _resolved(Path(path).parent, model.adapters.path)
+        changes["adapters"] = model.adapters.model_copy(update={"path": folder})
     return model.model_copy(update=changes)
 
 
-def _is_directory(place: str) -> bool:
-    return place.startswith(("/", "./", "../"))
+def _is_directory(location: str) -> bool:
+    return location.startswith(("/", "./", "../"))
 
 
-def _resolved(folder: Path, place: str) -> str:
-    """The place, which lies beside `folder`'s files where it is a relative directory."""
-    return os.path.normpath((folder / place).absolute()) if _is_directory(place) else place
+def _resolved(folder: Path, location: str) -> str:
+    """Return the absolute path of a directory that may be relative to `folder`; other locations stay unchanged."""
+    return os.path.normpath((folder / location).absolute()) if _is_directory(location) else location
 
 
 _WEIGHTS = ("*.safetensors", "*.bin", "*.pt", "*.gguf")
@@ -295,12 +296,12 @@ _TOKENIZERS = ("tokenizer.json", "tokenizer.model", "tekken.json", "vocab.json",
 
 
 def missing_model_files(directory: str) -> str | None:
-    """What is missing there and what to do, on one line; None where a model can be."""
+    """Return the part of a model that the directory lacks, with the remedy, on one line; None where it lacks none."""
     folder = Path(directory)
     if not folder.is_dir():
-        return f"{directory} is no directory on this machine; every machine, this one included, must have it there"
-    wanted = {"configuration": _CONFIGS, "tokenizer": _TOKENIZERS, "weights": _WEIGHTS}
-    for what, patterns in wanted.items():
+        return f"{directory} is not a directory on this machine; it must exist on every machine, including this one"
+    parts = {"configuration": _CONFIGS, "tokenizer": _TOKENIZERS, "weights": _WEIGHTS}
+    for part, patterns in parts.items():
         if not any(next(folder.glob(pattern), None) for pattern in patterns):
-            return f"{directory} has no {what} ({', '.join(patterns)}); save the whole model there, tokenizer included"
+            return f"{directory} has no {part} ({', '.join(patterns)}); save the whole model with its tokenizer there"
     return None

@@ -75,7 +75,7 @@ def _asked(arguments: dict[str, Any], models: dict[str, ServedModel]) -> Iterato
     for one in service.models:
         if one.base_url and one.base_url.startswith(_HERE):
             model = models.get(one.base_url.removeprefix(f"{_HERE}/").split("/")[0])
-            if model is None or _where(one) != _where(model.asked_at(_HERE)):
+            if model is None or _where(one) != _where(model.client_config(_HERE)):
                 yield f"asks {one.model} at {one.base_url}, where it is not"
 
 

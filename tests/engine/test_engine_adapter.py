@@ -81,7 +81,7 @@ def adapted(tiny: Tiny, adapter: Path, bucket: Location, tmp_path_factory: pytes
     asked = {"max_tokens": 48, "sampling": {"temperature": 0.0, "min_tokens": 12}, "max_tries": 1}
     file = described(folder / "small.yaml", tiny.model, adapters={"path": str(place)}, ask=asked)
     with _or_skip(), serving(tiny.python, [file], folder) as up:
-        yield Adapted(load_served(file).asked_at(up.address), place)
+        yield Adapted(load_served(file).client_config(up.address), place)
 
 
 def first_tokens(model: ModelConfig) -> dict[str, float]:
@@ -137,7 +137,7 @@ def test_many_may_be_the_first_to_ask_and_answers_are_kept_apart(adapted: Adapte
 def test_an_adapter_that_is_not_there_stops_asking_at_once(adapted: Adapted) -> None:
     with pytest.raises(EndpointStopped) as raised:
         hypothetical(adapted.tuned("absent"))
-    told = f"404: .*there is no adapter 'absent' in {adapted.folder}, which holds adapter, again, unfit"
+    told = f"404: .*there is no adapter 'absent' in {adapted.folder}; it has adapter, again, unfit"
     assert re.search(told, str(raised.value)), raised.value
 
 

@@ -32,7 +32,7 @@ def asked(model: ModelConfig, *contexts: str) -> list[Response]:
 
 
 def test_replies_fit_their_schema(served: Served) -> None:
-    model = served.model.asked_at(served.up.address)
+    model = served.model.client_config(served.up.address)
     responses = asked(model, *[f"The starting dosage is {number} mg once daily." for number in range(8)])
     assert {response.finish_reason for response in responses} <= {"stop", "length"}
     reasons = [why_none(response) for response in responses]
@@ -42,7 +42,7 @@ def test_replies_fit_their_schema(served: Served) -> None:
 
 def test_prompts_that_begin_alike_are_read_from_the_cache(served: Served) -> None:
     """Longer ones than vLLM reads at once by default, answered from a seed, which on a CPU ended the engine."""
-    model, name = served.model.asked_at(served.up.address).model_copy(update={"max_tokens": 4}), "tiny"
+    model, name = served.model.client_config(served.up.address).model_copy(update={"max_tokens": 4}), "tiny"
     label = " ".join(f"Section {number}: store at room temperature." for number in range(200))
     before = {counter: served.up.counted(counter, name) for counter in ("prefix_cache_queries", "prefix_cache_hits")}
     first, second = asked(model, label, label + " Protect from light.")
@@ -56,7 +56,7 @@ def test_prompts_that_begin_alike_are_read_from_the_cache(served: Served) -> Non
 
 
 def test_what_it_does_not_serve_is_refused(served: Served) -> None:
-    model = served.model.asked_at(served.up.address).model_copy(update={"model": "another"})
+    model = served.model.client_config(served.up.address).model_copy(update={"model": "another"})
     with pytest.raises(EndpointStopped, match=r"404.*another"):
         asked(model, "The starting dosage is 5 mg.")
 

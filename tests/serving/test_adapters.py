@@ -48,14 +48,14 @@ def test_one_on_s3_is_copied_and_read_anew_each_time(bucket: Location, tmp_path:
         found = fetch_adapter(bucket / "runs/tuned", "adapter", 16, tmp_path)
         assert (found, (found / "adapter_model.safetensors").read_bytes()) == (tmp_path / "adapter", WEIGHTS)
         assert json.loads((found / CONFIG).read_text()) == {"r": rank}
-    with pytest.raises(AdapterError, match=r"no adapter 'other' in s3://.*/runs/tuned, which holds adapter$"):
+    with pytest.raises(AdapterError, match=r"no adapter 'other' in s3://.*/runs/tuned; it has adapter$"):
         fetch_adapter(bucket / "runs/tuned", "other", 16, tmp_path)
 
 
 @pytest.mark.parametrize(
     ("name", "status", "says"),
     [
-        ("absent", 404, r"there is no adapter 'absent' in .*, which holds adapter, garbled, rankless, wide"),
+        ("absent", 404, r"there is no adapter 'absent' in .*; it has adapter, garbled, rankless, wide"),
         ("report", 404, r"there is no adapter 'report'"),
         ("", 404, r"there is no adapter ''"),
         ("../tuned/adapter", 404, r"there is no adapter '\.\./tuned/adapter'"),
@@ -73,7 +73,7 @@ def test_what_can_not_be_had_is_explained(folder: Location, tmp_path: Path, name
 
 
 def test_a_folder_that_holds_none_says_so(tmp_path: Path) -> None:
-    with pytest.raises(AdapterError, match=r"which holds none \(no folder with adapter_config.json\)"):
+    with pytest.raises(AdapterError, match=r"it has none \(no folder with adapter_config.json\)"):
         fetch_adapter(Location(tmp_path), "adapter", 16, tmp_path)
 
 

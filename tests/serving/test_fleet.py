@@ -111,7 +111,7 @@ def test_two_models_are_asked_and_those_that_cannot_start_are_explained(
     assert found["engine"].reason == "engine can't be served: weights.HeaderError: cut short"
     assert found["unbuildable"].reason == "unbuildable can't be served: model unbuildable: nothing is known of it"
     assert "4 GPUs on one node, and the cluster has no GPU" in found["cards"].reason
-    assert "small is ready" in said(tmp_path) and "small is taken down" in said(tmp_path)
+    assert "small is ready" in said(tmp_path) and "small is removed" in said(tmp_path)
     assert lasting() == []
 
 
@@ -123,7 +123,7 @@ def test_an_interrupted_sweep_takes_its_models_down_and_leaves_others_alone(
     try:
         serve.run(build(load_served(served_file(tmp_path, "theirs"))), name="theirs", route_prefix="/theirs")
         interrupted = job("--deploy", *served(tmp_path, "small"), *served(tmp_path, "slow", engine={"fault": "slow"}))
-        until(lambda: "small is taken down" in said(tmp_path), "small has answered")
+        until(lambda: "small is removed" in said(tmp_path), "small has answered")
         until(lambda: any("slow" in name for name in serve.status().applications), "slow is starting")
         interrupted.send_signal(signal.SIGTERM)
         assert interrupted.wait(WITHIN_S) == 130, said(tmp_path)
@@ -157,7 +157,7 @@ def test_models_take_turns_where_there_is_no_room_for_both(address: str, tmp_pat
     one, other = (load_served(file) for file in served(tmp_path, "one", "other", cpus=2.5))
     with ServeFleet([one, other], "", build, lambda line: None) as fleet:
         tended(fleet, "one", lambda: fleet.ready("one"), also="other")
-        assert not fleet.ready("other") and "1 waiting for room" in fleet.state()
+        assert not fleet.ready("other") and "1 waiting for resources" in fleet.state()
         tended(fleet, "other", lambda: fleet.ready("other"))
         assert not fleet.ready("one")
 
@@ -177,9 +177,9 @@ def test_a_serve_that_cannot_be_asked_is_told_of(address: str, tmp_path: Path) -
     try:
         with (
             ServeFleet([small], "", build, lambda line: None) as fleet,
-            pytest.raises(ModelsError, match=r"listens on 127\.0\.0\.1 alone"),
+            pytest.raises(ModelsError, match=r"listens only on 127\.0\.0\.1"),
         ):
-            fleet.located({"small": small.asked_at("http://nowhere")})
+            fleet.located({"small": small.client_config("http://nowhere")})
     finally:
         serve.shutdown()  # type: ignore[no-untyped-call]
 

@@ -102,4 +102,4 @@ def test_what_can_never_fit_is_told_with_a_remedy() -> None:
     assert "nodes have 2, 2" in why_never_fits([ClusterNode(2, 8), ClusterNode(2, 8)], ResourceRequest("four", 4))
     assert "CPUs" in why_never_fits([ClusterNode(0, 1)], ResourceRequest("heavy", 0, 2))
     beside = why_never_fits([ClusterNode(2, 8)], ResourceRequest("two", 2), ResourceRequest("strong", 1))
-    assert "beside strong, which stays up as the judge" in beside and "--gpus" in beside
+    assert "beside strong, which stays deployed as the judge" in beside and "--gpus" in beside

@@ -42,11 +42,11 @@ def written(folder: Path, text: str) -> Path:
 
 def test_how_it_is_asked_follows_from_how_it_is_served() -> None:
     model = served(replicas=3, concurrent=16, ask={"sampling": {"temperature": 0}, "max_tokens": 200})
-    asked = model.asked_at("http://head:8000/")
+    asked = model.client_config("http://head:8000/")
     assert (asked.name, asked.kind, asked.model) == ("small", "openai", "org/small")
     assert (asked.base_url, asked.context_length, asked.max_in_flight) == ("http://head:8000/small/v1", 4096, 48)
     assert (asked.sampling, asked.max_tokens) == ({"temperature": 0}, 200)
-    assert served(ask={"max_in_flight": 7}).asked_at("http://head:8000").max_in_flight == 7
+    assert served(ask={"max_in_flight": 7}).client_config("http://head:8000").max_in_flight == 7
 
 
 @pytest.mark.parametrize(
@@ -54,7 +54,7 @@ def test_how_it_is_asked_follows_from_how_it_is_served() -> None:
     [("org/small", "org/small"), ("gpt2", "gpt2"), ("/models/tiny/", "tiny"), ("s3://bucket/models/tiny", "tiny")],
 )
 def test_a_place_is_known_by_its_end(model: str, on_the_server: str) -> None:
-    assert served(model=model).asked_at("http://head:8000").model == on_the_server
+    assert served(model=model).client_config("http://head:8000").model == on_the_server
 
 
 def test_cards_that_it_takes() -> None:
@@ -83,7 +83,7 @@ def test_what_is_no_directory_stays_as_it_is(tmp_path: Path) -> None:
     ("changes", "says"),
     [
         ({"name": "a b"}, "name: String should match"),
-        ({"name": "baseline"}, "baseline stands for the built-in rules"),
+        ({"name": "baseline"}, "baseline is the name of the built-in rules"),
         ({"context_length": None}, "context_length: Input should be a valid integer"),
         ({"gpus": 2}, "gpus: Extra inputs are not permitted; the fields are name, model, device"),
         ({"replicas": 0}, "replicas: at least 1"),
@@ -94,7 +94,7 @@ def test_what_is_no_directory_stays_as_it_is(tmp_path: Path) -> None:
         ({"engine": {"trust_remote_code": True}}, "trust_remote_code can't be set: code that comes with a model"),
         ({"adapters": {"path": "runs/tuned"}}, "adapters.path: String should match"),
         ({"adapters": {"path": "gs://bucket/tuned"}}, "adapters.path: String should match"),
-        ({"ask": {"base_url": "http://x"}}, "ask: base_url follows from what is served"),
+        ({"ask": {"base_url": "http://x"}}, "ask: base_url follows from the served model"),
         ({"ask": {"max_token": 5}}, "ask: max_token: Extra inputs are not permitted"),
     ],
 )
@@ -110,7 +110,7 @@ def test_what_is_wrong_is_said_with_file_and_field(tmp_path: Path, changes: dict
 
 @pytest.mark.parametrize(
     ("text", "says"),
-    [("- a list", "holds no mapping; begin it with 'name: ...'"), ("{", "not YAML: see line 1"), ("", "no mapping")],
+    [("- a list", "has no mapping; begin it with 'name: ...'"), ("{", "not YAML: see line 1"), ("", "no mapping")],
 )
 def test_no_mapping(tmp_path: Path, text: str, says: str) -> None:
     with pytest.raises(ModelsError, match=says):
@@ -126,9 +126,9 @@ def test_no_file(tmp_path: Path) -> None:
     ("without", "says"),
     [
         ("config.json", "has no configuration"),
-        ("tokenizer.json", r"has no tokenizer \(tokenizer.json, .*\); save the whole model there, tokenizer included"),
+        ("tokenizer.json", r"has no tokenizer \(tokenizer.json, .*\); save the whole model with its tokenizer there"),
         ("model.safetensors", "has no weights"),
-        ("", "is no directory on this machine"),
+        ("", "is not a directory on this machine"),
     ],
 )
 def test_a_directory_that_lacks_something_is_refused_before_anything_is_deployed(
@@ -204,18 +204,18 @@ def test_more_cards_never_hold_less(cards: int, memory_gib: float, context: int)
         (
             "llama-3.3-70b-a100",
             {"tensor_parallel": 1},
-            "131.4 GiB of weights a card, 3.0 beside them do not fit into 71.2",
+            "131.4 GiB of weights per GPU, with 3.0 GiB for activations and libraries do not fit into 71.2",
         ),
         (
             "llama-3.3-70b-a100",
             {"tensor_parallel": 2},
-            "context_length: the cache of 2.5 GiB a card holds 16,272 tokens",
+            "context_length: the cache of 2.5 GiB per GPU holds 16,272 tokens",
         ),
-        ("qwen3-32b-a100", {"tensor_parallel": 1}, "context_length: the cache of 7.2 GiB a card holds"),
-        ("llama-3.1-8b-a100", {"card_gib": None}, "card_gib: nothing can be worked out"),
-        ("llama-3.1-8b-a100", {"size": None}, "size: nothing can be worked out"),
-        ("llama-3.1-8b-a100", {"cache_gib": 70}, "3.0 beside them and 70.0 of cache do not fit"),
-        ("cpu", {"cache_gib": None}, "cache_gib: say how much the cache may take"),
+        ("qwen3-32b-a100", {"tensor_parallel": 1}, "context_length: the cache of 7.2 GiB per GPU holds"),
+        ("llama-3.1-8b-a100", {"card_gib": None}, "card_gib: the estimate needs"),
+        ("llama-3.1-8b-a100", {"size": None}, "size: the estimate needs"),
+        ("llama-3.1-8b-a100", {"cache_gib": 70}, "and 70.0 GiB of cache, do not fit"),
+        ("cpu", {"cache_gib": None}, "cache_gib: give the size of the cache"),
     ],
 )
 def test_what_does_not_fit_is_refused_on_one_line(
