@@ -12,7 +12,6 @@ to 429s, or takes more than 1.3 times the window without them plus a second.
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import json
 import subprocess
@@ -29,6 +28,7 @@ from typing import Any
 import aiohttp
 import orjson
 
+from benchmarks import command_line
 from fdarx_core.generation.tasks import GENERATE_FACTUAL
 from fdarx_core.llm import Asker, HttpEndpoint, ModelConfig, ResponseStore
 from fdarx_core.records import Request
@@ -209,7 +209,7 @@ def refused(requests: int = 2000) -> bool:
 
 def main() -> int:
     """Print the ratios; exit 1 where one is missed."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser = command_line(__doc__)
     parser.add_argument("--waves", type=int, default=60, help="times 128 requests; fewer are quicker and noisier")
     options = parser.parse_args()
     held = [window(options.waves)]

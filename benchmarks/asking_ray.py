@@ -8,13 +8,13 @@ Ray's start and the flow's are given apart. `benchmarks.asking` measures the sam
 
 from __future__ import annotations
 
-import argparse
 import sys
 import tempfile
 import time
 from collections.abc import Sequence
 from functools import partial
 
+from benchmarks import command_line
 from fdarx_core.generation.tasks import GENERATE_FACTUAL
 from fdarx_core.llm import ResponseStore
 from fdarx_core.llm.model_config import ModelConfig
@@ -50,7 +50,7 @@ def check_all_answered(set_id: str, exchanges: Sequence[Exchange]) -> None:
 
 def main() -> int:
     """Print the ratio; exit 1 when the window is more than 1.05 times the ideal or an answer is missing."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser = command_line(__doc__)
     parser.add_argument("--requests", type=int, default=7680)
     parser.add_argument("--in-flight", type=int, default=128)
     parser.add_argument("--latency", type=float, default=0.5)

@@ -1,35 +1,36 @@
-"""Whether calibrated accuracies hold the true one as often as they say, where the judge's own errors are known.
+"""The coverage of calibrated accuracies: how often their intervals contain the true accuracy, in a simulation.
 
     python -m benchmarks.calibration [--repeats 500] [--labels 150] [--answers 5000] [--seed 8]
 
-Answers are right as often as `accuracy` says; a judge finds those right that are so as often as `sensitivity` says, and
-those wrong that are so as often as `specificity` says. People see some of them, drawn by chance from all, or (strata)
-half from what the judge found right and half from the rest. Intervals are at 95 %: the judge's own over all answers,
-people's labels alone, both together. Then active sampling on answers of two types, on one of which the judge errs more
-often: a third of the labels by chance and the rest where they tell most, against as many all by chance.
-Exits 1 where a corrected interval holds the true accuracy less than 93 or more than 97 times in 100, the judge's own
-interval holds it in half of the repeats or more, or the wrong interval is the narrower one.
+Answers are correct with the rate `accuracy`. A judge accepts correct answers with the rate `sensitivity` and rejects
+wrong ones with the rate `specificity`. People label a simple random sample, or a stratified sample with one half among
+accepted answers. The 95 % intervals are those of the judge alone over all answers, of people's labels alone, and of
+both together. The second table is for active sampling on two types of questions, on one of which the judge errs more
+often: a third of the labels is random, the rest is drawn actively; as many random labels are the comparison.
+Exits 1 where a calibrated interval contains the true accuracy in less than 93 % or more than 97 % of the repeats, that
+of the judge alone contains it in half of the repeats or more, or the interval that should be narrower is not.
 """
 
 from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import numpy as np
 
+from benchmarks import command_line
 from fdarx_core.evaluation.metrics import Codes, Numbers
 from fdarx_core.review.active_sampling import AnswerPool, inclusion_probabilities, pareto_sample
 from fdarx_core.review.prediction_powered import CalibratedEstimate, LabelingRound, calibrated_share, people_share
 
-LEAST, MOST = 0.93, 0.97
+MIN_COVERAGE, MAX_COVERAGE = 0.93, 0.97
 
 
-class Judge(NamedTuple):
-    """How often answers are right, and how often a judge says so of right ones, and the contrary of wrong ones."""
+class JudgeRates(NamedTuple):
+    """The share of correct answers, and the shares of these that a judge accepts and of wrong answers it rejects."""
 
     accuracy: float
     sensitivity: float
@@ -37,167 +38,168 @@ class Judge(NamedTuple):
 
 
 JUDGES = (
-    Judge(0.30, 0.85, 0.90),
-    Judge(0.50, 0.75, 0.85),
-    Judge(0.50, 0.90, 0.80),
-    Judge(0.60, 0.97, 0.80),
-    Judge(0.70, 0.90, 0.70),
-    Judge(0.85, 0.95, 0.50),
+    JudgeRates(0.30, 0.85, 0.90),
+    JudgeRates(0.50, 0.75, 0.85),
+    JudgeRates(0.50, 0.90, 0.80),
+    JudgeRates(0.60, 0.97, 0.80),
+    JudgeRates(0.70, 0.90, 0.70),
+    JudgeRates(0.85, 0.95, 0.50),
 )
-LUCKY = Judge(0.85, 0.95, 0.72)
-"""Its errors one way and the other cancel on these answers, so its own figure is right; nobody could know."""
+UNBIASED = JudgeRates(0.85, 0.95, 0.72)
+"""The two kinds of errors of this judge cancel on these answers, so its mean is right by chance."""
 TYPES = (
-    ((0.65, Judge(0.80, 0.98, 0.95)), (0.35, Judge(0.55, 0.85, 0.60))),
-    ((0.65, Judge(0.80, 0.95, 0.97)), (0.35, Judge(0.60, 0.70, 0.90))),
-    ((0.70, Judge(0.80, 0.99, 0.97)), (0.30, Judge(0.50, 0.80, 0.60))),
+    ((0.65, JudgeRates(0.80, 0.98, 0.95)), (0.35, JudgeRates(0.55, 0.85, 0.60))),
+    ((0.65, JudgeRates(0.80, 0.95, 0.97)), (0.35, JudgeRates(0.60, 0.70, 0.90))),
+    ((0.70, JudgeRates(0.80, 0.99, 0.97)), (0.30, JudgeRates(0.50, 0.80, 0.60))),
 )
-"""Shares of the answers, and the judge on each: one that is too lenient on the second type, too strict, both."""
+"""Shares of two types, and the judge on each: too lenient on the second type, too strict, and both."""
 
 
 @dataclass(slots=True)
-class Tally:
-    """Of one way to an interval: in which share of repeats it held the truth, and its mean width."""
+class IntervalTally:
+    """The intervals of one method: whether each contains the truth, and its width."""
 
-    held: list[bool] = field(default_factory=list)
+    hits: list[bool] = field(default_factory=list)
     widths: list[float] = field(default_factory=list)
 
     def add(self, truth: float, low: float, high: float) -> None:
-        self.held.append(low <= truth <= high)
+        self.hits.append(low <= truth <= high)
         self.widths.append(high - low)
 
     @property
-    def holds(self) -> float:
-        return float(np.mean(self.held))
+    def coverage(self) -> float:
+        return float(np.mean(self.hits))
 
     @property
     def width(self) -> float:
         return float(np.mean(self.widths))
 
     @property
-    def holds_well(self) -> bool:
-        return LEAST <= self.holds <= MOST
+    def is_calibrated(self) -> bool:
+        return MIN_COVERAGE <= self.coverage <= MAX_COVERAGE
 
     def __str__(self) -> str:
-        return f"{self.holds:9.3f}{self.width:8.3f}"
+        return f"{self.coverage:9.3f}{self.width:8.3f}"
 
 
 @dataclass(frozen=True, slots=True)
-class World:
-    """Answers by what people would say of them, by the judge's verdict, and by type."""
+class SimulatedAnswers:
+    """The verdicts of people and of the judge on each answer, and its type of question."""
 
     people: Numbers
     judge: Numbers
-    kind: Codes
+    type: Codes
 
-    @classmethod
-    def of(cls, dice: np.random.Generator, answers: int, parts: tuple[tuple[float, Judge], ...]) -> World:
-        kind = np.searchsorted(np.cumsum([share for share, _ in parts])[:-1], dice.random(answers))
-        rates = np.array([judge for _, judge in parts])[kind]
-        people = dice.random(answers) < rates[:, 0]
-        judge = dice.random(answers) < np.where(people, rates[:, 1], 1 - rates[:, 2])
-        return cls(people.astype(np.float64), judge.astype(np.float64), kind.astype(np.int64))
-
-    def seen(self, rows: Codes, chance: Numbers) -> LabelingRound:
-        return LabelingRound(rows, self.people[rows], chance[rows])
+    def label(self, rows: Codes, chances: Numbers) -> LabelingRound:
+        return LabelingRound(rows, self.people[rows], chances[rows])
 
 
-Draw = Callable[[np.random.Generator, World, int], list[LabelingRound]]
+def simulate(random: np.random.Generator, answers: int, parts: Sequence[tuple[float, JudgeRates]]) -> SimulatedAnswers:
+    """Draw answers of types with these shares, and a judge with these rates on each type."""
+    type_ = np.searchsorted(np.cumsum([share for share, _ in parts])[:-1], random.random(answers))
+    rates = np.array([judge for _, judge in parts])[type_]
+    people = random.random(answers) < rates[:, 0]
+    judge = random.random(answers) < np.where(people, rates[:, 1], 1 - rates[:, 2])
+    return SimulatedAnswers(people.astype(np.float64), judge.astype(np.float64), type_.astype(np.int64))
 
 
-def by_chance(dice: np.random.Generator, world: World, labels: int) -> list[LabelingRound]:
-    """All with the same chance."""
-    rows = len(world.people)
-    return [world.seen(dice.choice(rows, labels, replace=False), np.full(rows, labels / rows))]
+Draw = Callable[[np.random.Generator, SimulatedAnswers, int], list[LabelingRound]]
 
 
-def in_strata(dice: np.random.Generator, world: World, labels: int) -> list[LabelingRound]:
-    """As many of what the judge found right as of the rest."""
+def draw_at_random(random: np.random.Generator, answers: SimulatedAnswers, labels: int) -> list[LabelingRound]:
+    """Draw a simple random sample."""
+    rows = len(answers.people)
+    return [answers.label(random.choice(rows, labels, replace=False), np.full(rows, labels / rows))]
+
+
+def draw_by_verdict(random: np.random.Generator, answers: SimulatedAnswers, labels: int) -> list[LabelingRound]:
+    """Draw one half of the sample among the answers that the judge accepts."""
     found: list[Codes] = []
-    chance = np.zeros(len(world.judge))
+    chances = np.zeros(len(answers.judge))
     for verdict in (0.0, 1.0):
-        stratum = np.flatnonzero(world.judge == verdict)
-        found.append(dice.choice(stratum, labels // 2, replace=False))
-        chance[stratum] = labels // 2 / len(stratum)
-    return [world.seen(np.concatenate(found), chance)]
+        stratum = np.flatnonzero(answers.judge == verdict)
+        found.append(random.choice(stratum, labels // 2, replace=False))
+        chances[stratum] = labels // 2 / len(stratum)
+    return [answers.label(np.concatenate(found), chances)]
 
 
-def actively(dice: np.random.Generator, world: World, labels: int) -> list[LabelingRound]:
-    """A third by chance, then the rest where what people said of these makes it seem to tell most."""
-    rounds, more = by_chance(dice, world, labels // 3), labels - labels // 3
-    verdict = world.judge.astype(np.int64)
-    chance = inclusion_probabilities(
-        AnswerPool(np.zeros_like(verdict), verdict + 2 * world.kind, verdict), rounds, more
-    )
-    return [*rounds, world.seen(pareto_sample(chance, dice.random(len(chance)), more), chance)]
+def draw_actively(random: np.random.Generator, answers: SimulatedAnswers, labels: int) -> list[LabelingRound]:
+    """Draw a third at random, and the rest by active sampling."""
+    rounds, more = draw_at_random(random, answers, labels // 3), labels - labels // 3
+    verdict = answers.judge.astype(np.int64)
+    pool = AnswerPool(np.zeros_like(verdict), verdict + 2 * answers.type, verdict)
+    chances = inclusion_probabilities(pool, rounds, more)
+    return [*rounds, answers.label(pareto_sample(chances, random.random(len(chances)), more), chances)]
 
 
-def main(arguments: list[str]) -> int:
-    """Print the tables; 1 where they don't show what they must."""
-    parser = argparse.ArgumentParser(description="how often calibrated accuracies hold the true one, and their widths")
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Print the tables."""
+    parser = command_line(__doc__)
     parser.add_argument("--repeats", type=int, default=500)
-    parser.add_argument("--labels", type=int, default=150, help="that people give in each repeat")
+    parser.add_argument("--labels", type=int, default=150, help="labels of people in each repeat")
     parser.add_argument("--answers", type=int, default=5000)
     parser.add_argument("--seed", type=int, default=8)
-    chosen = parser.parse_args(arguments)
-    dice = np.random.default_rng(chosen.seed)
-    print(
-        f"{chosen.repeats} repeats, {chosen.labels} labels of {chosen.answers:,}; share that held the truth, mean width"
-    )
-    return int(not all([corrects(dice, chosen), active_is_narrower(dice, chosen)]))
+    options = parser.parse_args(arguments)
+    random = np.random.default_rng(options.seed)
+    counts = f"{options.repeats} repeats, {options.labels} labels of {options.answers:,}"
+    print(f"{counts}; share of intervals that contain the truth, mean width")
+    return int(not all([check_calibration(random, options), check_active(random, options)]))
 
 
-def corrects(dice: np.random.Generator, chosen: argparse.Namespace) -> bool:
-    """Prints the first table."""
+def check_calibration(random: np.random.Generator, options: argparse.Namespace) -> bool:
+    """Print the first table; return whether it shows what it must."""
     print(f"\n{'accuracy sensitivity specificity  sample':46}{'judge alone':>17}{'people alone':>17}{'both':>17}")
     good = True
-    for judge in (*JUDGES, LUCKY):
-        raw, found = repeated(dice, chosen, {"by chance": by_chance, "strata": in_strata}, ((1.0, judge),))
-        good &= raw.holds < 0.5 or judge is LUCKY
+    draws: dict[str, Draw] = {"random": draw_at_random, "strata": draw_by_verdict}
+    for judge in (*JUDGES, UNBIASED):
+        alone, found = repeat(random, options, draws, ((1.0, judge),))
+        good &= alone.coverage < 0.5 or judge is UNBIASED
         for name, (people, both) in found.items():
-            print(f"{judge[0]:8.2f}{judge[1]:12.2f}{judge[2]:12.2f}  {name:12}{raw}{people}{both}")
-            good &= both.holds_well and both.width < people.width
+            print(f"{judge[0]:8.2f}{judge[1]:12.2f}{judge[2]:12.2f}  {name:12}{alone}{people}{both}")
+            good &= both.is_calibrated and both.width < people.width
     return good
 
 
-def active_is_narrower(dice: np.random.Generator, chosen: argparse.Namespace) -> bool:
-    """Prints the second table."""
-    print(f"\n{'two types of questions, the judge is':46}{'both, by chance':>17}{'both, active':>17}")
+def check_active(random: np.random.Generator, options: argparse.Namespace) -> bool:
+    """Print the second table; return whether active sampling gives narrower intervals."""
+    print(f"\n{'two types of questions, the judge is':46}{'both, random':>17}{'both, active':>17}")
     good = True
+    draws: dict[str, Draw] = {"random": draw_at_random, "active": draw_actively}
     for name, parts in zip(("too lenient", "too strict", "both"), TYPES, strict=True):
-        _, found = repeated(dice, chosen, {"by chance": by_chance, "active": actively}, parts)
-        chance, active = (both for _, both in found.values())
-        print(f"{f'{name} on the second':46}{chance}{active}")
-        good &= active.holds_well and chance.holds_well and active.width < chance.width
+        _, found = repeat(random, options, draws, parts)
+        at_random, active = (both for _, both in found.values())
+        print(f"{f'{name} on the second':46}{at_random}{active}")
+        good &= active.is_calibrated and at_random.is_calibrated and active.width < at_random.width
     return good
 
 
-def repeated(
-    dice: np.random.Generator,
-    chosen: argparse.Namespace,
+def repeat(
+    random: np.random.Generator,
+    options: argparse.Namespace,
     draws: Mapping[str, Draw],
-    parts: tuple[tuple[float, Judge], ...],
-) -> tuple[Tally, dict[str, tuple[Tally, Tally]]]:
-    """The judge alone, then people alone and both by way of drawing."""
-    raw, found = Tally(), {name: (Tally(), Tally()) for name in draws}
-    for _ in range(chosen.repeats):
-        world = World.of(dice, chosen.answers, parts)
-        truth, mean = float(world.people.mean()), float(world.judge.mean())
-        reach = 1.96 * (mean * (1 - mean) / chosen.answers) ** 0.5
-        raw.add(truth, mean - reach, mean + reach)
+    parts: Sequence[tuple[float, JudgeRates]],
+) -> tuple[IntervalTally, dict[str, tuple[IntervalTally, IntervalTally]]]:
+    """Return the tally of the judge alone, and those of people alone and of both for each way to draw labels."""
+    alone, found = IntervalTally(), {name: (IntervalTally(), IntervalTally()) for name in draws}
+    for _ in range(options.repeats):
+        answers = simulate(random, options.answers, parts)
+        truth, mean = float(answers.people.mean()), float(answers.judge.mean())
+        reach = 1.96 * (mean * (1 - mean) / options.answers) ** 0.5
+        alone.add(truth, mean - reach, mean + reach)
         for name, draw in draws.items():
-            rounds = draw(dice, world, chosen.labels)
+            rounds = draw(random, answers, options.labels)
             people, both = found[name]
-            people.add(truth, *bounds(people_share(chosen.answers, rounds)))
-            both.add(truth, *bounds(calibrated_share(world.judge, rounds)))
-    return raw, found
+            people.add(truth, *bounds(people_share(options.answers, rounds)))
+            both.add(truth, *bounds(calibrated_share(answers.judge, rounds)))
+    return alone, found
 
 
-def bounds(found: CalibratedEstimate) -> tuple[float, float]:
-    """Of an estimate that has an interval. Raises ValueError for one without."""
-    if found.low is None or found.high is None:
-        raise ValueError(f"no interval: {found.by} ({found.labels}); give more --labels")
-    return found.low, found.high
+def bounds(estimate: CalibratedEstimate) -> tuple[float, float]:
+    """Return the interval of an estimate. Raises ValueError where it has none."""
+    if estimate.low is None or estimate.high is None:
+        raise ValueError(f"no interval: {estimate.by} ({estimate.labels}); give more --labels")
+    return estimate.low, estimate.high
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(main())

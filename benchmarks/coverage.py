@@ -10,13 +10,13 @@ in fewer than 90 %.
 
 from __future__ import annotations
 
-import argparse
 import sys
 from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
 
+from benchmarks import command_line
 from fdarx_core.evaluation.bootstrap import MetricSlice, estimate
 from fdarx_core.evaluation.metrics import SCORE_METRICS, Codes, Numbers, ScoreColumns
 
@@ -105,7 +105,7 @@ def coverage(datasets: int, labels: int, resamples: int, seed: int = 0) -> Cover
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser = command_line(__doc__)
     parser.add_argument("--datasets", type=int, default=500)
     parser.add_argument("--labels", type=int, default=100)
     parser.add_argument("--resamples", type=int, default=2000)

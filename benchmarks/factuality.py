@@ -12,8 +12,6 @@ claims a second as the padded way on labels' passages, or results differ.
 
 from __future__ import annotations
 
-import argparse
-import json
 import os
 import sys
 import tempfile
@@ -22,6 +20,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from statistics import median
 
+from benchmarks import DATA, PRESCRIPTION_LABELS, command_line, json_lines
 from fdarx_core.baseline.claims import claims_of
 from fdarx_core.labels import find_sources, parse_document, read_source
 from fdarx_core.records import CheckedAnswer, Reject
@@ -45,23 +44,22 @@ Row = tuple[float, float, float]
 Way = Callable[[Sequence[TextPair]], list[Row]]
 
 
-def claims(data: Path, wanted: int) -> list[str]:
-    """So many, evenly from all answers."""
-    rows = [json.loads(line) for name in ANSWERS for line in (data / name).open(encoding="utf-8")]
+def claims(wanted: int) -> list[str]:
+    """Return so many claims, evenly from all answers."""
+    rows = [row for name in ANSWERS for row in json_lines(DATA / name)]
     answers = [CheckedAnswer(str(at), str(at), row["question"], row["answer"], "m") for at, row in enumerate(rows)]
     found = [claim.resolved for answer in answers for claim in claims_of(answer)]
     return found[:: max(1, len(found) // wanted)][:wanted]
 
 
-def abstracts(data: Path) -> list[str]:
-    """The text of each, its sections one after another."""
-    lines = (data / "pubmedqa" / "labelled.jsonl").open(encoding="utf-8")
-    return ["\n".join(json.loads(line)["CONTEXTS"]) for line in lines]
+def abstracts() -> list[str]:
+    """Return the texts of the abstracts."""
+    return ["\n".join(row["CONTEXTS"]) for row in json_lines(DATA / "pubmedqa" / "labelled.jsonl")]
 
 
-def label_passages(data: Path) -> list[str]:
-    """Those of the first labels."""
-    sources = find_sources([str(data / "spl" / "dm_spl_release_human_rx.zip")]).sources[:LABELS]
+def label_passages() -> list[str]:
+    """Return the passages of the first labels."""
+    sources = find_sources([str(PRESCRIPTION_LABELS)]).sources[:LABELS]
     read = [one for source in sources for one in read_source(source)]
     return [passage.text for one in read if not isinstance(one, Reject) for passage in parse_document(one[1])[1]]
 
@@ -157,13 +155,12 @@ def main() -> int:
     """Print claims a second and ratios; exit 1 where the one that is promised falls short."""
     import torch
 
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser = command_line(__doc__)
     parser.add_argument("--model", help="directory of an NLI model")
     parser.add_argument("--claims", type=int, default=16)
     options = parser.parse_args()
     torch.set_num_threads(1)
-    data = Path(os.environ.get("FDARX_DATA", Path(__file__).parents[2] / "shared" / "data"))
-    texts, evidence = claims(data, options.claims), {"labels": label_passages(data), "abstracts": abstracts(data)}
+    texts, evidence = claims(options.claims), {"labels": label_passages(), "abstracts": abstracts()}
     ratios = {}
     with tempfile.TemporaryDirectory() as folder:
         known = [*texts, *(text for passages in evidence.values() for text in passages)]

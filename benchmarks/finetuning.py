@@ -1,18 +1,17 @@
-"""Whether a model learns from question-answer pairs, and that neither a kill nor a second worker changes how.
+"""Fine-tuning learns, does not depend on interruptions and the number of workers, and packing is faster than padding.
 
     python -m benchmarks.finetuning [--pairs FILE]
 
-A small Llama of random weights, with a tokenizer made of the pairs, is tuned by `fdarx finetune`: undisturbed; killed
-with SIGKILL at about a third, and then by the same command again; by two workers. Only the adapter learns, so that the
-loss is bound by the random head. Then one core trains on packed sequences and, by turns, on the same pairs in batches
-that are padded to their longest, as a plain loop does. Without a file, the official FDA answers of $FDARX_DATA. Exits 1
-where the training or the validation loss falls by less than 0.5 nats a token, or takes less than 40 steps, or the
-killed run or the two workers end at another step or on another curve, or packed training is the slower.
+A small Llama with random weights is tuned by `fdarx finetune` three times: without interruption; killed with SIGKILL
+after about a third, then continued by the same command; with two workers. Only the adapter is trained, so the random
+head bounds the loss. Then one core trains on packed sequences and, alternately, on the same pairs in padded batches.
+The default pairs are the official FDA answers of $FDARX_DATA. Exits 1 where the training or validation loss falls by
+less than 0.5 nats a token, there are less than 40 steps, the second or third run has another number of steps or
+another curve, or packed training is not faster.
 """
 
 from __future__ import annotations
 
-import argparse
 import os
 import random
 import signal
@@ -23,8 +22,9 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from statistics import median
-from typing import Any, NamedTuple
+from typing import Any
 
+from benchmarks import DATA, REPOSITORY, command_line, cpu_seconds
 from fdarx_core.storage import RunDirectory, read_records
 from fdarx_core.tuning.encoding import (
     IGNORE_INDEX,
@@ -36,69 +36,67 @@ from fdarx_core.tuning.encoding import (
 )
 from fdarx_core.tuning.pairs import TrainingPair, read_pairs
 from fdarx_core.tuning.training import LoraModel, LossPoint, TrainingConfig
-from tests.conftest import REPOSITORY
 from tests.tuning.made_pairs import chat_model
 
 PAIRS, BATCH, ROUNDS = 20, 4, 3
+MIN_FALL = 0.5
+MIN_STEPS = 40
+MAX_KILLED, MAX_WORKERS = 1e-4, 1e-3
+"""The largest difference between two curves, in nats a token. Two workers add the same numbers in another order."""
+SMALL = {"hidden": 128, "vocabulary": 512}
+WIDE = {"hidden": 768, "vocabulary": 2048}
+"""The model for speed. In a small model, attention takes a larger share of the time than in any model in use."""
+LENGTH, WIDE_LENGTH, EVERY = 2048, 1024, 10
+OPTIONS = f"--length {LENGTH} --batch 4 --rate 0.01 --epochs 1 --evaluate-every {EVERY} --patience 99 --cpus 2"
+QUICK = "--max-tokens 4 --resamples 200"
+"""The test part is answered too, but its figures are not used here."""
 
 
-class Speeds(NamedTuple):
-    """Tokens of pairs, padding not among them, that a core trains on in a second, in sequences and in padded batches;
-    and the share of padding in the latter, of room left in the former."""
+def check_packing(model: str, pairs: Sequence[TrainingPair]) -> bool:
+    """Train both ways alternately, with the same adapter and optimizer; return whether packed training is faster."""
+    rows = encode_pairs(random.Random(3).sample([*pairs], PAIRS), ChatEncoder(model), WIDE_LENGTH)[0]
+    tuned = LoraModel(model, TrainingConfig(), device_name="cpu")
+    tuned.torch.set_num_threads(1)
+    optimizer = tuned.torch.optim.AdamW(tuned.parameters, lr=1e-4)
 
-    packed: float
-    padded: float
-    padding: float
-    room: float
+    def train(losses: Iterator[Any]) -> None:
+        for loss in losses:
+            loss.backward()
+            tuned.torch.nn.utils.clip_grad_norm_(tuned.parameters, 1.0)
+            optimizer.step()
+            optimizer.zero_grad()
 
-    @property
-    def ratio(self) -> float:
-        return self.packed / self.padded
-
-
-def speeds(model: str, pairs: Sequence[TrainingPair], length: int) -> Speeds:
-    """Both ways by turns over the same pairs, with the same adapter and optimizer."""
-    rows = encode_pairs(random.Random(3).sample([*pairs], PAIRS), ChatEncoder(model), length)[0]
-    training = Training(model)
-    ways = (lambda: training.packed(rows, length), lambda: training.padded(rows))
-    times = [[_seconds(way) for way in ways] for _ in range(ROUNDS)]
+    ways: list[Callable[[], None]] = [
+        lambda: train(_packed_losses(tuned, rows)),
+        lambda: train(_padded_losses(tuned, rows)),
+    ]
+    times = [[cpu_seconds(way) for way in ways] for _ in range(ROUNDS)]
     tokens = sum(len(row.tokens) for row in rows)
-    ours, theirs = (tokens / median(column) for column in zip(*times, strict=True))
+    packed, padded = (tokens / median(column) for column in zip(*times, strict=True))
     filled = sum(max(len(row.tokens) for row in batch) * len(batch) for batch in _batches(rows))
-    return Speeds(ours, theirs, 1 - tokens / filled, 1 - tokens / (length * len(pack_pairs(rows, length))))
+    unused = 1 - tokens / (WIDE_LENGTH * len(pack_pairs(rows, WIDE_LENGTH)))
+    print(f"padding {1 - tokens / filled:.0%} of padded batches, room left in packed sequences {unused:.0%}")
+    print(f"tokens a second of one core: packed {packed:,.0f}, padded {padded:,.0f}: {packed / padded:.2f} times")
+    return bool(packed > padded)
 
 
-class Training:
-    """An adapter on a model, and steps on it."""
+def _packed_losses(tuned: LoraModel, rows: Sequence[EncodedPair]) -> Iterator[Any]:
+    """Yield the losses of packed sequences, as in `fdarx finetune`."""
+    for sequence in pack_pairs(rows, WIDE_LENGTH):
+        yield tuned.loss(sequence) / sequence.answer_tokens
 
-    def __init__(self, model: str) -> None:
-        self._tuned = LoraModel(model, TrainingConfig(), device_name="cpu")
-        self._torch = self._tuned.torch
-        self._torch.set_num_threads(1)
-        self._optimizer = self._torch.optim.AdamW(self._tuned.parameters, lr=1e-4)
 
-    def packed(self, rows: Sequence[EncodedPair], length: int) -> None:
-        """As `fdarx finetune` does, a step a sequence."""
-        for sequence in pack_pairs(rows, length):
-            self._step(self._tuned.loss(sequence) / sequence.answer_tokens)
-
-    def padded(self, rows: Sequence[EncodedPair]) -> None:
-        """A step a batch, in the order of the rows; the model itself makes the loss of the labels."""
-        self._tuned.model.train()
-        for batch in _batches(rows):
-            width = max(len(row.tokens) for row in batch)
-            tokens = [row.tokens + [0] * (width - len(row.tokens)) for row in batch]
-            mask = [[1] * len(row.tokens) + [0] * (width - len(row.tokens)) for row in batch]
-            labels = [concatenate_pairs([row]).labels + [IGNORE_INDEX] * (width - len(row.tokens)) for row in batch]
-            told = {"input_ids": tokens, "attention_mask": mask, "labels": labels}
-            made = self._tuned.model(**{name: self._torch.tensor(rows) for name, rows in told.items()})
-            self._step(made.loss)
-
-    def _step(self, loss: Any) -> None:
-        loss.backward()
-        self._torch.nn.utils.clip_grad_norm_(self._tuned.parameters, 1.0)
-        self._optimizer.step()
-        self._optimizer.zero_grad()
+def _padded_losses(tuned: LoraModel, rows: Sequence[EncodedPair]) -> Iterator[Any]:
+    """Yield the losses of batches that are padded to their longest pair, as transformers computes them."""
+    tuned.model.train()
+    for batch in _batches(rows):
+        width = max(len(row.tokens) for row in batch)
+        inputs = {
+            "input_ids": [row.tokens + [0] * (width - len(row.tokens)) for row in batch],
+            "attention_mask": [[1] * len(row.tokens) + [0] * (width - len(row.tokens)) for row in batch],
+            "labels": [concatenate_pairs([row]).labels + [IGNORE_INDEX] * (width - len(row.tokens)) for row in batch],
+        }
+        yield tuned.model(**{name: tuned.torch.tensor(values) for name, values in inputs.items()}).loss
 
 
 def _batches(rows: Sequence[EncodedPair]) -> Iterator[Sequence[EncodedPair]]:
@@ -106,126 +104,82 @@ def _batches(rows: Sequence[EncodedPair]) -> Iterator[Sequence[EncodedPair]]:
         yield rows[start : start + BATCH]
 
 
-def _seconds(way: Callable[[], None]) -> float:
-    start = time.process_time()
-    way()
-    return time.process_time() - start
+def finetune(command: Sequence[str], out: Path, *options: str) -> list[LossPoint]:
+    """Run the command to its end and return the loss curve."""
+    start = time.monotonic()
+    line = [*command, "--out", str(out), *options]
+    done = subprocess.run(line, cwd=REPOSITORY, capture_output=True, text=True)
+    if done.returncode:
+        sys.exit(done.stderr)
+    curve = list(read_records(RunDirectory.open(str(out)).file("curve.parquet"), LossPoint))
+    print(f"{out.name}: {len(curve)} steps, {time.monotonic() - start:.0f} s", flush=True)
+    return curve
 
 
-LEAST_FALL = 0.5
-LEAST_STEPS = 40
-MOST_KILLED, MOST_WORKERS = 1e-4, 1e-3
-"""Nats a token that two curves may lie apart. Two workers add the same numbers in another order."""
-SMALL = {"hidden": 128, "vocabulary": 512}
-WIDE = {"hidden": 768, "vocabulary": 2048}
-"""For speed: of a small model's time, attention takes a larger share than of any that is used, and the head a smaller
-one."""
-LENGTH, WIDE_LENGTH, EVERY = 2048, 1024, 10
-OPTIONS = f"--length {LENGTH} --batch 4 --rate 0.01 --epochs 1 --evaluate-every {EVERY} --patience 99 --cpus 2"
-QUICK = "--max-tokens 4 --resamples 200"
-"""The test part is answered too, but not what is looked at here."""
+def finetune_killed(command: Sequence[str], out: Path, after: int) -> list[LossPoint]:
+    """Kill the run and its processes after a checkpoint of this step or a later one, then run it to its end."""
+    line = [*command, "--out", str(out)]
+    process = subprocess.Popen(line, cwd=REPOSITORY, stderr=subprocess.DEVNULL, start_new_session=True)
+    while process.poll() is None and _last_checkpoint(out) < after:
+        time.sleep(0.05)
+    if process.poll() is not None:
+        sys.exit(f"{out.name}: the run ended before it could be killed")
+    os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
+    print(f"{out.name}: killed, last checkpoint at step {_last_checkpoint(out)}", flush=True)
+    return finetune(command, out)
 
 
-class Runs:
-    """`fdarx finetune` on the same pairs and model, again and again."""
-
-    def __init__(self, folder: Path, pairs: str, model: str) -> None:
-        self._folder = folder
-        self._told = ["--questions", pairs, "--model", model, *f"{OPTIONS} {QUICK}".split()]
-
-    def undisturbed(self, name: str, *more: str) -> list[LossPoint]:
-        """Its curve."""
-        start = time.monotonic()
-        done = subprocess.run(self._line(name, *more), cwd=REPOSITORY, capture_output=True, text=True)
-        if done.returncode:
-            sys.exit(done.stderr)
-        curve = self._curve(name)
-        print(f"{name}: {len(curve)} steps, {time.monotonic() - start:.0f} s", flush=True)
-        return curve
-
-    def killed(self, name: str, after: int) -> list[LossPoint]:
-        """As if undisturbed, but killed with all that it started once it wrote a checkpoint of that step or a later."""
-        process = subprocess.Popen(self._line(name), cwd=REPOSITORY, stderr=subprocess.DEVNULL, start_new_session=True)
-        while process.poll() is None and self._written(name) < after:
-            time.sleep(0.05)
-        if process.poll() is not None:
-            sys.exit(f"{name}: the run ended before it could be killed")
-        os.killpg(process.pid, signal.SIGKILL)
-        process.wait()
-        print(f"{name}: killed, last checkpoint at step {self._written(name)}", flush=True)
-        return self.undisturbed(name)
-
-    def _line(self, name: str, *more: str) -> list[str]:
-        return [sys.executable, "-m", "jobs.finetune_answerer", *self._told, "--out", str(self._folder / name), *more]
-
-    def _curve(self, name: str) -> list[LossPoint]:
-        return list(read_records(RunDirectory.open(str(self._folder / name)).file("curve.parquet"), LossPoint))
-
-    def _written(self, name: str) -> int:
-        files = (self._folder / name / "checkpoints").glob("step-*.pt")
-        return max((int(one.stem.removeprefix("step-")) for one in files), default=0)
+def _last_checkpoint(out: Path) -> int:
+    files = (out / "checkpoints").glob("step-*.pt")
+    return max((int(one.stem.removeprefix("step-")) for one in files), default=0)
 
 
-def learns(curve: Sequence[LossPoint]) -> bool:
-    """Whether both losses fall as they should."""
-    looks = _looks(curve)
-    falls = [values[0] - values[-1] for values in ([one.loss for one in curve], looks)]
-    print(f"training loss every {EVERY} steps: {_listed([one.loss for one in curve[EVERY - 1 :: EVERY]])}")
-    print(f"validation loss then: {_listed(looks)}")
-    print(f"fall of the training loss {falls[0]:.2f}, of the validation loss {falls[1]:.2f} (at least {LEAST_FALL})")
-    return min(falls) >= LEAST_FALL and len(curve) >= LEAST_STEPS
+def check_learning(curve: Sequence[LossPoint]) -> bool:
+    """Return whether training and validation loss fall enough."""
+    losses, validation = [one.loss for one in curve], _validation_losses(curve)
+    falls = [values[0] - values[-1] for values in (losses, validation)]
+    print(f"training loss every {EVERY} steps: {', '.join(f'{one:.2f}' for one in losses[EVERY - 1 :: EVERY])}")
+    print(f"validation loss then: {', '.join(f'{one:.2f}' for one in validation)}")
+    print(f"fall of the training loss {falls[0]:.2f}, of the validation loss {falls[1]:.2f} (at least {MIN_FALL})")
+    return min(falls) >= MIN_FALL and len(curve) >= MIN_STEPS
 
 
-def same(what: str, curve: Sequence[LossPoint], other: Sequence[LossPoint], most: float) -> bool:
-    """Whether a curve is the other, over all steps."""
-    apart = max(abs(one - two) for one, two in zip(_losses(curve), _losses(other), strict=False))
-    print(f"{what}: {len(other)} of {len(curve)} steps, curves at most {apart:.1e} nats apart (at most {most:.0e})")
-    return len(curve) == len(other) and apart <= most
+def check_equal(name: str, curve: Sequence[LossPoint], other: Sequence[LossPoint], limit: float) -> bool:
+    """Return whether two curves are equal up to the limit, with equal numbers of steps."""
+    one, two = ([point.loss for point in points] + _validation_losses(points) for points in (curve, other))
+    difference = max(abs(first - second) for first, second in zip(one, two, strict=False))
+    print(f"{name}: {len(other)} of {len(curve)} steps, curves differ by {difference:.1e} nats (at most {limit:.0e})")
+    return len(curve) == len(other) and difference <= limit
 
 
-def _losses(curve: Sequence[LossPoint]) -> list[float]:
-    return [one.loss for one in curve] + _looks(curve)
-
-
-def _looks(curve: Sequence[LossPoint]) -> list[float]:
+def _validation_losses(curve: Sequence[LossPoint]) -> list[float]:
     return [one.validation_loss for one in curve if one.validation_loss is not None]
 
 
-def _listed(values: Sequence[float]) -> str:
-    return ", ".join(f"{one:.2f}" for one in values)
-
-
-def packs(model: str, pairs: Sequence[TrainingPair]) -> bool:
-    """Whether packed training is the faster."""
-    told = speeds(model, pairs, WIDE_LENGTH)
-    print(f"padding {told.padding:.0%} of padded batches, room left in packed sequences {told.room:.0%}")
-    print(f"tokens a second of one core: packed {told.packed:,.0f}, padded {told.padded:,.0f}: {told.ratio:.2f} times")
-    return told.ratio > 1
-
-
-def _pairs_file() -> str:
-    data = Path(os.environ.get("FDARX_DATA", REPOSITORY.parent / "shared" / "data"))
-    return str(data / "guidelines" / "faq.jsonl")
-
-
 def main() -> int:
-    """Print curves, distances and the ratio; exit 1 where a claim fails."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--pairs", default=_pairs_file(), help="as `fdarx finetune --questions` takes them")
+    """Print curves, differences and the ratio."""
+    parser = command_line(__doc__)
+    faq = str(DATA / "guidelines" / "faq.jsonl")
+    parser.add_argument("--pairs", default=faq, help="as `fdarx finetune --questions` takes them")
     place: str = parser.parse_args().pairs
     pairs, left_out = read_pairs(place)
     texts = [f"{one.question}\n{one.answer}" for one in pairs]
     print(f"{len(pairs)} pairs, {len(left_out)} rows left out")
-    with tempfile.TemporaryDirectory() as folder:
-        small = chat_model(Path(folder) / "small", texts, **SMALL)
-        wide = chat_model(Path(folder) / "wide", texts, **WIDE)
-        runs = Runs(Path(folder), place, small)
-        curve = runs.undisturbed("undisturbed")
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        small = chat_model(folder / "small", texts, **SMALL)
+        wide = chat_model(folder / "wide", texts, **WIDE)
+        options = ["--questions", place, "--model", small, *f"{OPTIONS} {QUICK}".split()]
+        command = [sys.executable, "-m", "jobs.finetune_answerer", *options]
+        curve = finetune(command, folder / "undisturbed")
+        killed = finetune_killed(command, folder / "killed", len(curve) // 3)
+        two_workers = finetune(command, folder / "two workers", "--workers", "2")
         claims = [
-            learns(curve),
-            same("killed and resumed", curve, runs.killed("killed", len(curve) // 3), MOST_KILLED),
-            same("two workers", curve, runs.undisturbed("two workers", "--workers", "2"), MOST_WORKERS),
-            packs(wide, pairs),
+            check_learning(curve),
+            check_equal("killed and resumed", curve, killed, MAX_KILLED),
+            check_equal("two workers", curve, two_workers, MAX_WORKERS),
+            check_packing(wide, pairs),
         ]
     return int(not all(claims))
 

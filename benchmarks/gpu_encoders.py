@@ -22,6 +22,8 @@ import torch
 from torch import nn
 from torch.nn.functional import scaled_dot_product_attention
 
+from benchmarks import command_line
+
 MATRIX = {"cuda": 8192, "cpu": 2048}
 """The side of the matrices for the ceiling."""
 LEAST_S = 1.0
@@ -161,7 +163,7 @@ def _rates(model: Any, work: Work, tokens: int, batch: int, most: float, device:
 def main() -> int:
     """Measure what the command line names."""
     cuda = torch.cuda.is_available()
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser = command_line(__doc__)
     parser.add_argument("work", choices=WORK)
     parser.add_argument("--device", choices=("cuda", "cpu"), default="cuda" if cuda else "cpu")
     parser.add_argument("--batches", type=int, nargs="+", default=[1, 8, 32, 128, 512] if cuda else [1, 8, 32])

@@ -9,23 +9,20 @@ built-in rules, or an NLI model of transformers in a directory. The labels are f
 
 from __future__ import annotations
 
-import argparse
-import json
-import os
 import sys
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from benchmarks import PRESCRIPTION_LABELS, REPOSITORY, command_line, json_lines
 from fdarx_core.factuality.scores import CONTRADICTED, SUPPORTED, UNSCORED, UNSUPPORTED
 from fdarx_core.labels import find_sources, parse_document, read_source
 from fdarx_core.records import Label, Passage, Reject
 from fdarx_core.verify import THRESHOLD, open_engine
 from fdarx_core.verify.engine import Inference, Judgement, TextPair
 
-MARKED = Path(__file__).parent.parent / "tests" / "factuality" / "marked_claims.jsonl"
-RELEASE = "spl/dm_spl_release_human_rx.zip"
+MARKED = REPOSITORY / "tests" / "factuality" / "marked_claims.jsonl"
 CLASSES = (SUPPORTED, CONTRADICTED, UNSUPPORTED)
 
 
@@ -49,7 +46,7 @@ class ClassFigures:
 
 def marked_claims(release: Path) -> list[MarkedClaim]:
     """The claims marked by hand beside their passages, which are read from a bulk release of prescription labels."""
-    rows = [json.loads(line) for line in MARKED.read_text(encoding="utf-8").splitlines()]
+    rows = json_lines(MARKED)
     labels = labels_of(release, {row["set_id"] for row in rows})
     found = []
     for row in rows:
@@ -91,15 +88,15 @@ def figures(counts: Counter[tuple[str, str]], name: str) -> ClassFigures:
     return ClassFigures(right / max(said, 1), right / max(marked, 1), 2 * right / max(said + marked, 1))
 
 
-def main(arguments: list[str]) -> int:
+def main() -> int:
     """Print the table, and with --show each claim that was told wrongly."""
-    parser = argparse.ArgumentParser(description="precision and recall on claims marked by hand")
+    parser = command_line(__doc__)
     parser.add_argument("--entailment", metavar="DIRECTORY", help="an NLI model of transformers; the rules if left out")
     parser.add_argument("--threshold", type=float, default=THRESHOLD)
     parser.add_argument("--show", action="store_true", help="the claims told wrongly, with what was seen")
-    chosen = parser.parse_args(arguments)
+    chosen = parser.parse_args()
     engine = open_engine(chosen.entailment or "rules")
-    claims = marked_claims(Path(os.environ.get("FDARX_DATA", "../shared/data")) / RELEASE)
+    claims = marked_claims(PRESCRIPTION_LABELS)
     judged = engine.judge([one.pair for one in claims])
     verdicts = [verdict(one, chosen.threshold) for one in judged]
     _print_table(engine.name, confusion([one.mark for one in claims], verdicts))
@@ -121,4 +118,4 @@ def _print_table(engine: str, counts: Counter[tuple[str, str]]) -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(main())

@@ -1,4 +1,4 @@
-"""Does any damaged file crash the parser or hang it? Real labels, mutated at random, each through `parse_document`.
+"""The parser on damaged files: real labels, mutated at random, each through `parse_document`.
 
     python -m benchmarks.mutate [--count N] [--seed S] [PATH …]
 
@@ -7,7 +7,6 @@ Two processes. Every file must end as a label or as a refusal with a reason, wit
 
 from __future__ import annotations
 
-import argparse
 import faulthandler
 import random
 import sys
@@ -19,8 +18,8 @@ from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 from time import perf_counter
 
+from benchmarks import command_line, read_documents
 from benchmarks.mutations import MUTATIONS, damage_archive
-from benchmarks.parse import read_all
 from fdarx_core.labels import BadDocument, find_sources, parse_document, read_source
 from fdarx_core.records import Reject
 
@@ -31,14 +30,14 @@ _documents: list[bytes] = []
 
 
 def outcome_of(data: bytes, zipped: bool = False) -> str:
-    """What becomes of one file: `PARSED`, the reason of its refusal, or `CRASHED` and the last line of the stack."""
+    """Return `PARSED`, the reason of the refusal, or `CRASHED` and the end of the stack."""
     try:
         if zipped:
             return _outcome_of_archive(data)
         parse_document(data)
     except BadDocument as bad:
         return bad.reason
-    except Exception:  # a crash is what is looked for
+    except Exception:  # this script looks for crashes
         return f"{CRASHED} {' '.join(traceback.format_exc().split()[-25:])}"
     return PARSED
 
@@ -57,7 +56,7 @@ def _outcome_of_archive(data: bytes) -> str:
 
 
 def cases(documents: list[bytes], seed: int, numbers: range) -> Iterator[tuple[str, str, float]]:
-    """For each number the mutation's name, the outcome and its seconds. A case depends on seed and number alone."""
+    """Yield the mutation, the outcome and the seconds of each numbered case, which depends on seed and number alone."""
     for number in numbers:
         dice = random.Random(f"{seed}:{number}")
         mutation = MUTATIONS[number % len(MUTATIONS)]
@@ -71,20 +70,20 @@ def cases(documents: list[bytes], seed: int, numbers: range) -> Iterator[tuple[s
 
 
 def _start_worker(paths: list[str]) -> None:
-    _documents.extend(read_all(paths))
+    _documents.extend(read_documents(paths))
 
 
 def _run(seed: int, numbers: range) -> list[tuple[str, str, float]]:
     return list(cases(_documents, seed, numbers))
 
 
-def main(arguments: list[str]) -> int:
-    """Print how many files of each mutation ended how; exit 1 after a crash or a file over `LIMIT`."""
-    options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+def main() -> int:
+    """Print the outcomes of each mutation."""
+    options = command_line(__doc__)
     options.add_argument("--count", type=int, default=10_000)
     options.add_argument("--seed", type=int, default=0)
     options.add_argument("paths", nargs="*", metavar="PATH")
-    given = options.parse_args(arguments)
+    given = options.parse_args()
     chunks = [range(start, min(start + 50, given.count)) for start in range(0, given.count, 50)]
     with ProcessPoolExecutor(2, initializer=_start_worker, initargs=(given.paths,)) as pool:
         ended = [case for chunk in pool.map(_run, [given.seed] * len(chunks), chunks) for case in chunk]
@@ -99,4 +98,4 @@ def main(arguments: list[str]) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(main())

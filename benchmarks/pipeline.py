@@ -9,7 +9,6 @@ that shared pages count once) for the labels and for eight copies under other se
 
 from __future__ import annotations
 
-import argparse
 import io
 import os
 import sys
@@ -21,6 +20,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from types import TracebackType
 
+from benchmarks import PRESCRIPTION_LABELS, command_line
 from fdarx_core.labels import find_sources, read_source
 from fdarx_core.llm import ResponseStore
 from fdarx_core.pipeline.build import Build, BuildSpec
@@ -114,9 +114,8 @@ def copies(path: str, folder: Path) -> str:
 
 def main() -> int:
     """Print the ratios; exit 1 where Ray takes more than 0.70 of the time, or memory grows with the labels."""
-    data = os.environ.get("FDARX_DATA", "../shared/data")
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--labels", default=f"{data}/spl/dm_spl_release_human_rx.zip")
+    parser = command_line(__doc__)
+    parser.add_argument("--labels", default=str(PRESCRIPTION_LABELS))
     parser.add_argument("--cpus", type=int, default=2)
     parser.add_argument(
         "--memory", action="store_true", help="also measure memory with eight times the labels; minutes"

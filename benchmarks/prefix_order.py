@@ -1,15 +1,15 @@
-"""What the order of requests saves: full-label questions as a sweep orders them, and at random, to a real engine.
+"""The prompt tokens and the time that the order of requests saves: by label as in an evaluation, and at random.
 
     python -m benchmarks.prefix_order [--run BUILD] [--labels 24] [--replicas 1 2]
 
-Labels and questions are those of a real build (made of $FDARX_DATA where none is given), ten questions a label, whose
-text is cut at 16,000 characters, as FDARxBench's code does. The model is small, with random weights, on vLLM for CPU,
-but large enough that reading prompts is most of its work, as with real ones; its cache holds a sixth of the labels. A
-bare engine, asked one label after the other, is the reference. Ray Serve, with one replica and with two behind the
-router by prefix, is asked three times: by `fdarx evaluate`, and by its asking path alone in that order and at random,
-so that these two differ in nothing else. Tokens are those of the replies' usage, held against the engines' own
-counters. Exits 1 where our order computes more than 0.12 of the prompt tokens it sends (two replicas: 0.15), takes more
-than a quarter of the time of random order, or usage is not what the engines count.
+The labels and questions are those of a real build (without --run, one is made from $FDARX_DATA), ten questions a label,
+whose text is cut at 16,000 characters as in FDARxBench's code. The engine is vLLM for CPU with a small model of random
+weights, for which reading prompts is most of the work, as it is for real models. Its cache has room for a sixth of the
+labels. The reference is a bare engine that is asked one label after the other. Ray Serve, with one replica and with two
+behind the router by prefix, is asked three times: by `fdarx evaluate`, and by its client alone in the same order and at
+random. Tokens are those of the usage in replies, compared with the counters of the engines. Exits 1 where our order
+computes more than 0.12 of the prompt tokens (two replicas: 0.15), takes more than a quarter of the time of random
+order, or usage and counters differ.
 """
 
 from __future__ import annotations
@@ -30,6 +30,7 @@ from pathlib import Path
 
 import yaml
 
+from benchmarks import command_line
 from benchmarks.prefix_questions import by_label, chosen, made_build
 from fdarx_core.evaluation.settings import FULL_LABEL
 from fdarx_core.llm import Asker, HttpEndpoint, ModelConfig
@@ -52,8 +53,8 @@ _ASK = {"sampling": {"temperature": 0.0}, "max_tokens": _REPLY_TOKENS}
 
 
 @dataclass(frozen=True)
-class Asked:
-    """What one way of asking came to."""
+class Measurement:
+    """The prompt tokens that were sent and found in a cache, and the seconds, of all requests in one order."""
 
     name: str
     sent: int
@@ -62,7 +63,7 @@ class Asked:
 
     @property
     def computed(self) -> float:
-        """Share of the prompt tokens that no cache held."""
+        """The share of the prompt tokens that were in no cache."""
         return 1 - self.cached / self.sent
 
     def __str__(self) -> str:
@@ -70,8 +71,8 @@ class Asked:
 
 
 @dataclass(frozen=True)
-class Task:
-    """What is asked of every system."""
+class Workload:
+    """The questions, the model, and the size of its cache."""
 
     benchmark: Path
     label_chars: int
@@ -84,8 +85,8 @@ class Task:
         return by_label(self.benchmark, model, self.label_chars)
 
 
-async def answered(name: str, model: ModelConfig, batches: Sequence[Sequence[Request]]) -> Asked:
-    """Each batch at once, when the one before it is answered."""
+async def measure(name: str, model: ModelConfig, batches: Sequence[Sequence[Request]]) -> Measurement:
+    """Send each batch at once, after the replies to the batch before."""
     asker = Asker({model.name: HttpEndpoint(model)})
     start = time.perf_counter()
     try:
@@ -95,66 +96,62 @@ async def answered(name: str, model: ModelConfig, batches: Sequence[Sequence[Req
     seconds = time.perf_counter() - start
     if failed := [response for response in replies if response.reason]:
         raise RuntimeError(f"{len(failed)} requests failed: {failed[0].reason}: {failed[0].text}")
-    return Asked(name, sum(one.prompt_tokens for one in replies), sum(one.cached_tokens for one in replies), seconds)
+    return Measurement(
+        name, sum(one.prompt_tokens for one in replies), sum(one.cached_tokens for one in replies), seconds
+    )
 
 
-def in_order(name: str, model: ModelConfig, task: Task, seed: int | None = None) -> Asked:
-    """All at once, in the order of a sweep, or in one that the seed gives."""
-    requests = [request for label in task.requests(model) for request in label]
+def in_order(name: str, model: ModelConfig, workload: Workload, seed: int | None = None) -> Measurement:
+    """Send all requests at once, in the order of an evaluation, or in a random order by the seed."""
+    requests = [request for label in workload.requests(model) for request in label]
     if seed is not None:
         random.Random(seed).shuffle(requests)
-    return asyncio.run(answered(name, model, [requests]))
+    return asyncio.run(measure(name, model, [requests]))
 
 
-def swept(name: str, model: ModelConfig, task: Task, folder: Path) -> Asked:
-    """`fdarx evaluate`, as a user types it."""
+def swept(name: str, model: ModelConfig, workload: Workload, folder: Path) -> Measurement:
+    """Run `fdarx evaluate`."""
     models, out = folder / "models.yaml", folder / "run"
     models.write_text(yaml.safe_dump([model.model_dump(mode="json", exclude_unset=True)]))
-    what = ["--benchmark", task.benchmark, "--models", models, "--settings", FULL_LABEL]
-    how = ["--label-chars", task.label_chars, "--resamples", 100, "--cpus", 2, "--out", out]
+    what = ["--benchmark", workload.benchmark, "--models", models, "--settings", FULL_LABEL]
+    how = ["--label-chars", workload.label_chars, "--resamples", 100, "--cpus", 2, "--out", out]
     command = [sys.executable, "-m", "jobs.evaluate", *map(str, (*what, *how))]
     subprocess.run(command, cwd=REPOSITORY, check=True, stdout=subprocess.DEVNULL)
     info = json.loads((out / "run.json").read_text())
     [row] = [one for one in info["asked"] if one["endpoint"] == model.name]
     if row["failed"]:
         raise RuntimeError(f"{row['failed']} requests failed; see {out}")
-    return Asked(name, row["prompt_tokens"], row["cached_tokens"], info["timings"]["sit"])
+    return Measurement(name, row["prompt_tokens"], row["cached_tokens"], info["timings"]["answer"])
 
 
-def reference(task: Task, folder: Path) -> Asked:
-    """The bare engine, label by label."""
-    with running(task.python, task.weights, folder / "engine.log", task.cached_tokens) as address:
-        model = ModelConfig(
-            name="bare",
-            model=MODEL,
-            base_url=f"{address}/v1",
-            max_in_flight=CONCURRENT,
-            **_ASK,
-        )
-        return asyncio.run(answered("bare engine, label by label", model, task.requests(model)))
+def reference(workload: Workload, folder: Path) -> Measurement:
+    """Ask a bare engine, label by label."""
+    with running(workload.python, workload.weights, folder / "engine.log", workload.cached_tokens) as address:
+        model = ModelConfig(name="bare", model=MODEL, base_url=f"{address}/v1", max_in_flight=CONCURRENT, **_ASK)
+        return asyncio.run(measure("bare engine, label by label", model, workload.requests(model)))
 
 
 @contextmanager
-def served(task: Task, folder: Path, replicas: int) -> Iterator[tuple[ModelConfig, Up]]:
-    """So many replicas behind Ray Serve, each with a cache for a sixth of the labels."""
+def served(workload: Workload, folder: Path, replicas: int) -> Iterator[tuple[ModelConfig, Up]]:
+    """Serve the model with so many replicas."""
     engine = {"dtype": "float32", "enforce_eager": True, "block_size": BLOCK}
-    engine["num_gpu_blocks_override"] = task.cached_tokens // BLOCK
+    engine["num_gpu_blocks_override"] = workload.cached_tokens // BLOCK
     fields = {"engine": engine, "cache_gib": 1, "replicas": replicas, "concurrent": CONCURRENT, "ask": _ASK}
-    file = described(folder / "small.yaml", task.weights, **fields)
-    with serving(task.python, [file], folder) as up:
+    file = described(folder / "small.yaml", workload.weights, **fields)
+    with serving(workload.python, [file], folder) as up:
         yield load_served(file).client_config(up.address), up
 
 
-def behind_serve(task: Task, folder: Path, replicas: int) -> bool:
-    """Prints what each way came to; whether our order keeps to its bounds and usage is what the engines count."""
+def behind_serve(workload: Workload, folder: Path, replicas: int) -> bool:
+    """Print the measurements; return whether our order keeps its bounds and usage equals the engines' counters."""
     folder.mkdir()
     noun = f"Serve, {replicas} replica{'s' * (replicas > 1)}"
-    with served(task, folder, replicas) as (model, up):
-        ways = [in_order(f"{noun}, our order", model, task)]
+    with served(workload, folder, replicas) as (model, up):
+        ways = [in_order(f"{noun}, our order", model, workload)]
         print(ways[-1], flush=True)
-        ways.append(in_order(f"{noun}, at random", model, task, task.seed))
+        ways.append(in_order(f"{noun}, at random", model, workload, workload.seed))
         print(ways[-1], flush=True)
-        ways.append(swept(f"{noun}, fdarx evaluate", model, task, folder))
+        ways.append(swept(f"{noun}, fdarx evaluate", model, workload, folder))
         print(ways[-1], flush=True)
         sent, cached = sum(one.sent for one in ways), sum(one.cached for one in ways)
         queried = up.await_count("prefix_cache_queries", model.model, sent)
@@ -167,8 +164,8 @@ def behind_serve(task: Task, folder: Path, replicas: int) -> bool:
     return computed <= MOST_COMPUTED[replicas] and speedup >= LEAST_SPEEDUP and (queried, hits) == (sent, cached)
 
 
-def prepared(options: argparse.Namespace, folder: Path) -> Task:
-    """The questions, the model, and how large its cache is to be."""
+def prepare(options: argparse.Namespace, folder: Path) -> Workload:
+    """Make the questions and the model, and compute the size of its cache."""
     build = Path(options.run) if options.run else made_build(folder, options.labels)
     benchmark = chosen(build, folder / "benchmark", options.labels, QUESTIONS)
     python = installed()
@@ -181,12 +178,12 @@ def prepared(options: argparse.Namespace, folder: Path) -> Task:
     print(f"{len(labels)} labels of {tokens / len(labels):,.0f} tokens each, {QUESTIONS} questions a label; ", end="")
     cached = max(CONTEXT + 2 * BLOCK, int(tokens * CACHED_SHARE))  # the engine keeps a block for itself
     print(f"a cache for {cached:,} tokens a replica, {CONCURRENT} requests in flight for each", flush=True)
-    return Task(benchmark, options.label_chars, python, weights, cached, options.seed)
+    return Workload(benchmark, options.label_chars, python, weights, cached, options.seed)
 
 
 def main() -> int:
-    """Print the ratios; exit 1 where one is missed."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    """Print the ratios."""
+    parser = command_line(__doc__)
     parser.add_argument("--run", help="a finished build; without it one is made of the real labels")
     parser.add_argument("--labels", type=int, default=24)
     parser.add_argument("--label-chars", type=int, default=16_000)
@@ -196,10 +193,10 @@ def main() -> int:
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         os.environ.update(HOME=name, RAY_AUTH_MODE="disabled", RAY_USAGE_STATS_ENABLED="0")
-        task = prepared(options, folder)
-        print(reference(task, folder), flush=True)
-        held = [behind_serve(task, folder / f"serve{replicas}", replicas) for replicas in options.replicas]
-    return int(not all(held))
+        workload = prepare(options, folder)
+        print(reference(workload, folder), flush=True)
+        kept = [behind_serve(workload, folder / f"serve{replicas}", replicas) for replicas in options.replicas]
+    return int(not all(kept))
 
 
 if __name__ == "__main__":

@@ -1,15 +1,15 @@
-"""Full-label questions of a real build: so many labels with so many questions each, as a benchmark and as requests."""
+"""Full-label questions of a real build, as a benchmark and as requests."""
 
 from __future__ import annotations
 
 import json
-import os
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from itertools import islice
 from pathlib import Path
 from typing import Any
 
+from benchmarks import PRESCRIPTION_LABELS, json_lines
 from fdarx_core.evaluation.figures import CellKey
 from fdarx_core.evaluation.settings import FULL_LABEL, TokenBudget
 from fdarx_core.llm import ModelConfig
@@ -20,26 +20,24 @@ from fdarx_core.storage.benchmark_reader import read_benchmark
 from jobs import cli
 
 _SPARE = 1.5
-"""Labels built for each that is wanted: not all have questions enough."""
+"""Labels that are built for each label wanted: not all have enough questions."""
 
 
 def made_build(folder: Path, labels: int) -> Path:
-    """A build of so many of the real labels at FDARX_DATA. Raises FileNotFoundError where they are absent."""
-    data = Path(os.environ.get("FDARX_DATA", "../shared/data"))
-    archive = data / "spl" / "dm_spl_release_human_rx.zip"
-    if not archive.is_file():
-        raise FileNotFoundError(f"no real labels at {archive}; set FDARX_DATA, or give a build by --run")
-    sample = str(int(labels * _SPARE))
-    cli.main(["build", "--labels", str(archive), "--sample", sample, "--cpus", "2", "--out", str(folder / "build")])
+    """Build questions on so many real labels. Raises FileNotFoundError without the real data."""
+    if not PRESCRIPTION_LABELS.is_file():
+        raise FileNotFoundError(f"no real labels at {PRESCRIPTION_LABELS}; set FDARX_DATA, or give a build by --run")
+    options = f"--sample {int(labels * _SPARE)} --cpus 2 --out {folder}/build"
+    cli.main(["build", "--labels", str(PRESCRIPTION_LABELS), *options.split()])
     return folder / "build"
 
 
 def chosen(build: Path, folder: Path, labels: int, questions: int) -> Path:
-    """A benchmark in the published format of the build's first labels that have questions enough."""
+    """Write a benchmark in the published format: the first labels of the build with enough questions."""
     asked = defaultdict[str, list[Mapping[str, Any]]](list)
-    for row in _rows(build / "benchmark" / "qa.jsonl"):
+    for row in json_lines(build / "benchmark" / "qa.jsonl"):
         asked[row["set_id"]].append(row)
-    enough = (row for row in _rows(build / "benchmark" / "labels.jsonl") if len(asked[row["set_id"]]) >= questions)
+    enough = (row for row in json_lines(build / "benchmark" / "labels.jsonl") if len(asked[row["set_id"]]) >= questions)
     folder.mkdir()
     with (folder / "labels.jsonl").open("w") as texts, (folder / "qa.jsonl").open("w") as rows:
         for label in islice(enough, labels):
@@ -55,8 +53,3 @@ def by_label(benchmark: Path, model: ModelConfig, label_chars: int) -> list[list
     cell = CellKey(model.name, FULL_LABEL, "")
     labels = read_benchmark(str(benchmark)).items()
     return [step.requests(EvalSample(one, {}, {}, {}, {cell: one.questions})) for one in labels]
-
-
-def _rows(file: Path) -> Iterator[dict[str, Any]]:
-    with file.open(encoding="utf-8") as lines:
-        yield from map(json.loads, lines)

@@ -11,7 +11,6 @@ many pairs a second.
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import os
 import sys
@@ -23,6 +22,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
+from benchmarks import command_line
 from fdarx_core.retrieval.encoders import Reranker, bge_reranker
 from serving.config import SERVE_VARIABLES
 from tests.retrieval import tiny_rerankers
@@ -100,7 +100,7 @@ async def measure(handle: Any, rerank: Reranker, asked: list[Asked]) -> float:
 
 def main() -> int:
     """Print rounds and the ratio; return 1 if it is too low."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser = command_line(__doc__)
     parser.add_argument("--model", help="directory of a BGE reranker")
     parser.add_argument("--requests", type=int, default=16)
     options = parser.parse_args()

@@ -11,9 +11,7 @@ so other rankings. Exits 1 if the ratio is below 5, or if a top 10 differs.
 
 from __future__ import annotations
 
-import argparse
 import gc
-import os
 import sys
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
@@ -26,6 +24,7 @@ from time import process_time
 import numpy as np
 from rank_bm25 import BM25Okapi
 
+from benchmarks import PRESCRIPTION_LABELS, command_line
 from fdarx_core.retrieval import Collection, Queries, get_retriever, passage_search_text
 from fdarx_core.retrieval.lexical import tokenize
 from fdarx_core.storage import RunDirectory
@@ -97,16 +96,14 @@ def load(run: str | None) -> list[Asked]:
     """Return the labels of the run, or of one that is built now."""
     if run is not None:
         return list(asked_labels(run))
-    data = os.environ.get("FDARX_DATA", "../shared/data")
     with tempfile.TemporaryDirectory() as folder:
-        labels = f"{data}/spl/dm_spl_release_human_rx.zip"
-        cli.main(["build", "--labels", labels, "--sample", "700", "--out", f"{folder}/run"])
+        cli.main(["build", "--labels", str(PRESCRIPTION_LABELS), *f"--sample 700 --out {folder}/run".split()])
         return list(asked_labels(f"{folder}/run"))
 
 
 def main() -> int:
     """Print rounds, ratio and agreement; return 1 if either is too low."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser = command_line(__doc__)
     parser.add_argument("--run", help="run directory of a finished build")
     labels = load(parser.parse_args().run)
     count = sum(len(label.questions) for label in labels)

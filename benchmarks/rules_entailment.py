@@ -11,17 +11,12 @@ Exits 1 where fewer than 3,000 pairs a second are judged again.
 
 from __future__ import annotations
 
-import argparse
-import json
-import os
 import sys
-import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from pathlib import Path
-from typing import Any
 
-from benchmarks.marked_claims import CLASSES, MARKED, RELEASE, labels_of, verdict
+from benchmarks import DATA, PRESCRIPTION_LABELS, command_line, cpu_seconds, json_lines
+from benchmarks.marked_claims import CLASSES, MARKED, labels_of, verdict
 from fdarx_core.baseline.sentences import split_sentences
 from fdarx_core.verify import open_engine
 from fdarx_core.verify.engine import TextPair
@@ -32,23 +27,18 @@ FAR = 7
 ENGINE = open_engine("rules")
 
 
-def rows(path: Path) -> list[dict[str, Any]]:
-    """Of a file in JSON lines."""
-    return [json.loads(line) for line in path.open(encoding="utf-8")]
-
-
-def conclusions(data: Path, step: int) -> Iterator[TextPair]:
+def conclusions(step: int) -> Iterator[TextPair]:
     """The sentences of each conclusion with the abstract that stands so many rows on."""
-    found = rows(data / "pubmedqa" / "labelled.jsonl")
+    found = json_lines(DATA / "pubmedqa" / "labelled.jsonl")
     for number, row in enumerate(found):
         abstract = "\n".join(found[(number + step) % len(found)]["CONTEXTS"])
         yield from (TextPair(abstract, sentence) for sentence in split_sentences(row["LONG_ANSWER"]))
 
 
-def statements(data: Path, field: str, step: int) -> Iterator[TextPair]:
+def statements(field: str, step: int) -> Iterator[TextPair]:
     """The statements of a question with the reference answer that stands so many rows on."""
     for name in ("kqa_golden_test", "live_qa_test"):
-        found = rows(data / "medlfqa" / f"{name}.jsonl")
+        found = json_lines(DATA / "medlfqa" / f"{name}.jsonl")
         for number, row in enumerate(found):
             answer = found[(number + step) % len(found)]["Free_form_answer"]
             yield from (TextPair(answer, one) for one in row.get(field) or ())
@@ -61,39 +51,30 @@ def shares(name: str, pairs: Sequence[TextPair]) -> str:
     return f"{name:46}{len(pairs):8}{told}"
 
 
-def seconds(pairs: Sequence[TextPair]) -> float:
-    """Of one core, to judge all."""
-    start = time.process_time()
-    ENGINE.judge(pairs)
-    return time.process_time() - start
-
-
-def main(arguments: list[str]) -> int:
+def main() -> int:
     """Print the shares and the rates."""
-    parser = argparse.ArgumentParser(description="entailment by rules: shares by where pairs come from, and speed")
+    parser = command_line(__doc__)
     parser.add_argument("--passages", type=int, default=800, help="of the marked claims' labels, to measure the speed")
-    chosen = parser.parse_args(arguments)
-    data = Path(os.environ.get("FDARX_DATA", "../shared/data"))
+    chosen = parser.parse_args()
     print(f"{'':46}{'pairs':>8}" + "".join(f"{one:>14}" for one in CLASSES))
-    print(shares("PubMedQA conclusion, its own abstract", list(conclusions(data, 0))))
-    print(shares("PubMedQA conclusion, another abstract", list(conclusions(data, FAR))))
+    print(shares("PubMedQA conclusion, its own abstract", list(conclusions(0))))
+    print(shares("PubMedQA conclusion, another abstract", list(conclusions(FAR))))
     for field in ("Must_have", "Nice_to_have"):
-        print(shares(f"MedLFQA {field}, its own reference answer", list(statements(data, field, 0))))
-        print(shares(f"MedLFQA {field}, another reference answer", list(statements(data, field, FAR))))
-    return _speed(data, chosen.passages)
+        print(shares(f"MedLFQA {field}, its own reference answer", list(statements(field, 0))))
+        print(shares(f"MedLFQA {field}, another reference answer", list(statements(field, FAR))))
+    return _speed(chosen.passages)
 
 
-def _speed(data: Path, wanted: int) -> int:
-    found = labels_of(data / RELEASE, {row["set_id"] for row in rows(MARKED)})
+def _speed(wanted: int) -> int:
+    marked = json_lines(MARKED)
+    found = labels_of(PRESCRIPTION_LABELS, {row["set_id"] for row in marked})
     passages = [(label, one) for label, held in found.values() for one in held][:wanted]
-    claims = {
-        label.set_id: [row["claim"] for row in rows(MARKED) if row["set_id"] == label.set_id] for label, _ in passages
-    }
+    claims = {label.set_id: [row["claim"] for row in marked if row["set_id"] == label.set_id] for label, _ in passages}
     pairs = [TextPair(one.text, claim, label.drug_name) for label, one in passages for claim in claims[label.set_id]]
-    first, again = len(pairs) / seconds(pairs), len(pairs) / seconds(pairs)
+    first, again = (len(pairs) / cpu_seconds(lambda: ENGINE.judge(pairs)) for _ in range(2))
     print(f"{len(pairs)} pairs, {len(passages)} passages: {first:,.0f} a second first, {again:,.0f} again ({LEAST})")
     return int(again < LEAST)
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(main())

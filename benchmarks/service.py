@@ -13,7 +13,6 @@ questions with the same model, but reads the index from disk for every question.
 
 from __future__ import annotations
 
-import argparse
 import os
 import random
 import subprocess
@@ -26,6 +25,7 @@ from pathlib import Path
 
 import orjson
 
+from benchmarks import DATA, command_line
 from benchmarks.asking import server
 from benchmarks.service_load import Level, levels
 from fdarx_core.retrieval.index import ChunkFilter, IndexReader
@@ -60,7 +60,7 @@ def made_index(folder: str) -> str:
 
 
 def _data(name: str) -> Path:
-    return Path(os.environ.get("FDARX_DATA", REPOSITORY.parent / "shared" / "data")) / "guidelines" / name
+    return DATA / "guidelines" / name
 
 
 def bodies(asked: list[str]) -> Iterator[bytes]:
@@ -143,7 +143,7 @@ def client_cost(asked: list[str], seconds: float) -> None:
 
 def main() -> int:
     """Print levels and ratios; exit 1 where a bound is missed."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser = command_line(__doc__)
     parser.add_argument("--index", help="folder of an index")
     parser.add_argument("--seconds", type=float, default=8.0, help="for each number of clients")
     options = parser.parse_args()

@@ -10,7 +10,6 @@ Source: the repository that QA-RAG names, `get_context` of its document retrieve
 
 from __future__ import annotations
 
-import argparse
 import json
 import pickle
 import urllib.request
@@ -22,6 +21,8 @@ from typing import Any
 import faiss
 import numpy as np
 import numpy.typing as npt
+
+from benchmarks import command_line
 
 K = 6
 _DIMENSIONS = 384
@@ -99,7 +100,7 @@ class Server(ThreadingHTTPServer):
 
 def main() -> None:
     """Serve until killed; prints the port and the encoder's name."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser = command_line(__doc__)
     parser.add_argument("--folder", type=Path, required=True)
     parser.add_argument("--llm", required=True)
     options = parser.parse_args()

@@ -11,8 +11,6 @@ the table replaces what stands between `<!-- sizing -->` and `<!-- /sizing -->` 
 
 from __future__ import annotations
 
-import argparse
-import os
 import sys
 import tempfile
 from collections import Counter
@@ -21,6 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from benchmarks import PRESCRIPTION_LABELS, command_line
 from benchmarks.sizing_table import CONTEXT, Load, table, written
 from fdarx_core.evaluation.settings import SETTINGS
 from fdarx_core.labels import Selection, find_sources
@@ -127,9 +126,8 @@ def silent(*_: Any) -> None:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Print the table; 1 where the build asked other than planned."""
-    data = os.environ.get("FDARX_DATA", "../shared/data")
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--labels", default=f"{data}/spl/dm_spl_release_human_rx.zip")
+    parser = command_line(__doc__)
+    parser.add_argument("--labels", default=str(PRESCRIPTION_LABELS))
     parser.add_argument("--sample", type=int, default=SAMPLE)
     parser.add_argument("--models", nargs="*", type=Path, default=sorted(Path("serving/models").glob("*-a100.yaml")))
     parser.add_argument("--write", type=Path, help="the file whose table to replace")

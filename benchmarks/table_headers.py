@@ -1,11 +1,10 @@
-"""Does every value stand with its column header? 200 random body cells of tables that have a thead.
+"""The share of table cells whose line in a passage has their column headers: 200 random cells of tables with a thead.
 
     python -m benchmarks.table_headers [--show] [PATH …]
 
-The grid is laid out here from the raw XML, by code that shares nothing with the parser. A cell is right when a line
-of its section's passages holds its lowest column header, a colon and its text, with every upper header earlier in the
-line. A header over the whole width is the table's title: it must stand in the same section, on a line of its own.
-Exits 1 when a cell is not right.
+The grid is built from the raw XML by code that shares nothing with the parser. A cell is right when a line of a
+passage has its lowest column header, a colon and its text, with all upper headers earlier in the line. A header over
+the whole width is the table's title, which must be a line of its own. Exits 1 when a cell is not right.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ from dataclasses import dataclass
 
 from lxml import etree
 
-from benchmarks.parse import read_all
+from benchmarks import command_line, read_documents
 from fdarx_core.labels import parse_document
 
 SAMPLE, SEED = 200, 0
@@ -28,7 +27,7 @@ _OTHER = re.compile(r"[^a-z0-9.<>%:^\[\]]+")
 
 @dataclass(frozen=True, slots=True)
 class Example:
-    """One body cell outside the first column, as patterns: its text, titles above the table, headers from the top."""
+    """A body cell outside the first column, as patterns: its text, the table's titles, its headers from the top."""
 
     document: int
     text: str
@@ -37,7 +36,7 @@ class Example:
 
 
 def examples_of(data: bytes, document: int) -> Iterator[Example]:
-    """Every filled body cell right of the first column in tables with a thead, whose column has a header."""
+    """Yield the cells with text, outside the first column, whose column has a header, in tables with a thead."""
     for table in etree.fromstring(data).iterfind(".//h:table[h:thead]", _NS):
         if table.xpath("ancestor::h:excerpt", namespaces=_NS):
             continue
@@ -55,7 +54,7 @@ def examples_of(data: bytes, document: int) -> Iterator[Example]:
 
 
 def _grid(rows: list[etree._Element]) -> list[dict[int, tuple[etree._Element, int]]]:
-    """For each row, the cell that covers each column, and how many columns it covers."""
+    """Return for each row the cell that covers each column, and the number of columns that it covers."""
     grid: list[dict[int, tuple[etree._Element, int]]] = [{} for _ in rows]
     for index, row in enumerate(rows):
         column = 0
@@ -73,7 +72,7 @@ def _is_group(row: dict[int, tuple[etree._Element, int]]) -> bool:
 
 
 def _pattern(element: etree._Element) -> str:
-    """What finds the element's text in a squashed line, whichever way its marks are written there."""
+    """Return a pattern of the element's text in a squashed line, for all ways to write its superscripts."""
     name = etree.QName(element).localname
     if name in ("footnote", "footnoteRef"):
         return r"(?:\[\d+\])?"
@@ -84,12 +83,12 @@ def _pattern(element: etree._Element) -> str:
 
 
 def squash(text: str) -> str:
-    """Letters and figures alone, so that no choice of white space can matter."""
+    """Return the text without white space and most punctuation, in lower case."""
     return _OTHER.sub("", text.lower())
 
 
 def is_right(example: Example, lines: list[str]) -> bool:
-    """Whether one line has the value right after its lowest header, the upper ones before, and the titles stand."""
+    """Return whether a line has the value after its lowest header, with the upper headers before, and the titles."""
     *upper, leaf = example.headers
     if not all(any(re.fullmatch(title + ":?", line) for line in lines) for title in example.titles):
         return False
@@ -98,9 +97,13 @@ def is_right(example: Example, lines: list[str]) -> bool:
     return any(all(re.search(text, start) for text in upper) for start in before)
 
 
-def main(arguments: list[str]) -> int:
-    """Print the share of right cells, and with --show each of them; exit 1 when one is wrong."""
-    documents = read_all([argument for argument in arguments if argument != "--show"])
+def main() -> int:
+    """Print the share of right cells, and with --show each cell."""
+    parser = command_line(__doc__)
+    parser.add_argument("--show", action="store_true", help="print each cell with its headers")
+    parser.add_argument("paths", nargs="*", metavar="PATH")
+    options = parser.parse_args()
+    documents = read_documents(options.paths)
     pool = [example for number, data in enumerate(documents) for example in examples_of(data, number)]
     sample = random.Random(SEED).sample(pool, min(SAMPLE, len(pool)))
     wrong = []
@@ -109,7 +112,7 @@ def main(arguments: list[str]) -> int:
         lines = [squash(line) for passage in passages for line in passage.text.split("\n")]
         if not is_right(example, lines):
             wrong.append(example)
-        if "--show" in arguments:
+        if options.show:
             print(example.headers, "→", example.text, "" if example not in wrong else "WRONG")
     share = 1 - len(wrong) / max(len(sample), 1)
     print(f"{len(sample)} cells of {len(pool)} in tables with a thead: {share:.1%} right")
@@ -119,4 +122,4 @@ def main(arguments: list[str]) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(main())

@@ -11,12 +11,12 @@ and the two figures for `throughput` in each FILE (serving/models/*.yaml). Exits
 
 from __future__ import annotations
 
-import argparse
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from benchmarks import command_line
 from serving.served_model import ModelSize, load_served
 
 PEAK = 312e12
@@ -123,7 +123,7 @@ def derived(path: Path) -> tuple[str, float, float]:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Print both; 1 where a published figure is missed by more than a third."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser = command_line(__doc__)
     parser.add_argument("files", nargs="*", type=Path, help="served models, to print their throughput")
     for one in PUBLISHED:
         ours = one.replica.total(one.prompt, one.reply, one.sequences)

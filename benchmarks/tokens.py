@@ -10,7 +10,6 @@ characters a token over all of them, from the 5th to the 95th in a hundred, and 
 
 from __future__ import annotations
 
-import argparse
 import base64
 import json
 import sys
@@ -20,6 +19,7 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any
 
+from benchmarks import command_line
 from fdarx_core.evaluation.settings import FULL_LABEL, prompt_context
 from fdarx_core.llm.model_config import CHARACTERS_PER_TOKEN, TokenCounter
 from fdarx_core.records import Passage, QuestionAnswer
@@ -95,7 +95,7 @@ def _files(given: Iterable[str]) -> Iterator[tuple[str, Path]]:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Print a line a tokenizer and kind of text."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser = command_line(__doc__)
     parser.add_argument("run")
     parser.add_argument("tokenizers", nargs="*", metavar="NAME=FILE")
     options = parser.parse_args(arguments)

@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
+from benchmarks import read_documents
 from benchmarks.fidelity import Fidelity, measure
 from benchmarks.mutate import CRASHED, cases
-from benchmarks.parse import read_all
 from fdarx_core.labels import BadDocument, MissingInput, parse_document, parse_label, read_labels
 from fdarx_core.records import Label
 from tests.conftest import EXAMPLES
@@ -203,7 +203,7 @@ def test_no_text_is_lost_in_the_examples(path: Path) -> None:
 
 def test_no_text_is_lost_in_real_labels(real_labels: Path) -> None:
     total, lost = Fidelity(), Counter[str]()
-    for data in read_all([str(real_labels)])[::20]:
+    for data in read_documents([str(real_labels)])[::20]:
         measure(data, total, lost)
     assert total.found >= 0.999, lost.most_common(10)
     assert total.growth <= 1.05

@@ -37,10 +37,10 @@ from tests.review.synthetic_reviews import item, unit
 BITS = st.integers(0, 2**32 - 1)
 
 
-def world(
+def simulate(
     seed: int, rows: int, labels: int, *, right: float = 0.7, errs: float = 0.2
 ) -> tuple[Numbers, Numbers, LabelingRound]:
-    """The judge's and people's verdicts on all rows, and a sample by chance."""
+    """Draw the verdicts of the judge and of people on all rows, and a random sample."""
     dice = np.random.default_rng(seed)
     people = (dice.random(rows) < right).astype(np.float64)
     judge = np.where(dice.random(rows) < errs, 1 - people, people)
@@ -60,7 +60,7 @@ def published(judge: Numbers, one: LabelingRound) -> tuple[float, float]:
 
 @pytest.mark.parametrize("seed", range(5))
 def test_the_published_estimator_gives_the_same(seed: int) -> None:
-    judge, _, one = world(seed, rows=900, labels=60)
+    judge, _, one = simulate(seed, rows=900, labels=60)
     found = calibrated_share(judge, [one])
     value, tuning = published(judge, one)
     assert found.value == pytest.approx(value)
@@ -70,7 +70,7 @@ def test_the_published_estimator_gives_the_same(seed: int) -> None:
 
 
 def test_the_standard_error_of_people_alone_is_the_textbook_one() -> None:
-    _, _, one = world(3, rows=400, labels=80)
+    _, _, one = simulate(3, rows=400, labels=80)
     value, error = LabeledSample.of(np.zeros(400), [one]).estimate(0.0)
     assert value == pytest.approx(fmean(one.people.tolist()))
     assert error == pytest.approx(math.sqrt((1 - 80 / 400) * variance(one.people.tolist()) / 80))
@@ -95,7 +95,7 @@ def test_a_later_round_speaks_of_the_rest_alone() -> None:
 
 
 def test_a_round_that_saw_all_the_rest_leaves_no_doubt() -> None:
-    judge, people, one = world(2, rows=60, labels=20)
+    judge, people, one = simulate(2, rows=60, labels=20)
     rest = np.setdiff1d(np.arange(60), one.rows)
     found = calibrated_share(judge, [one, LabelingRound(rest, people[rest], np.ones(40))])
     assert found.value == pytest.approx(people.mean())
@@ -104,7 +104,7 @@ def test_a_round_that_saw_all_the_rest_leaves_no_doubt() -> None:
 
 @given(seed=BITS, labels=st.integers(MIN_LABELS, 60), right=st.floats(0, 1), errs=st.floats(0, 1))
 def test_bounds_lie_around_the_value_and_within_0_and_1(seed: int, labels: int, right: float, errs: float) -> None:
-    judge, _, one = world(seed, rows=80, labels=labels, right=right, errs=errs)
+    judge, _, one = simulate(seed, rows=80, labels=labels, right=right, errs=errs)
     found = calibrated_share(judge, [one])
     assert found.value is not None and found.low is not None and found.high is not None
     assert 0 <= found.low <= found.value <= found.high <= 1
@@ -113,7 +113,7 @@ def test_bounds_lie_around_the_value_and_within_0_and_1(seed: int, labels: int, 
 
 @given(seed=BITS, labels=st.integers(MIN_LABELS, 60), right=st.floats(0.05, 0.95))
 def test_a_judge_that_is_always_right_is_believed(seed: int, labels: int, right: float) -> None:
-    judge, people, one = world(seed, rows=80, labels=labels, right=right, errs=0)
+    judge, people, one = simulate(seed, rows=80, labels=labels, right=right, errs=0)
     found = calibrated_share(judge, [one])
     if found.by == JUDGE_AND_PEOPLE:
         assert found.value == pytest.approx(people.mean())
@@ -123,7 +123,7 @@ def test_a_judge_that_is_always_right_is_believed(seed: int, labels: int, right:
 
 @given(seed=BITS, labels=st.integers(MIN_LABELS, 60), said=st.floats(0, 1))
 def test_a_judge_that_says_the_same_of_all_counts_for_nothing(seed: int, labels: int, said: float) -> None:
-    _, _, one = world(seed, rows=80, labels=labels)
+    _, _, one = simulate(seed, rows=80, labels=labels)
     found = calibrated_share(np.full(80, said), [one])
     assert found.by == PEOPLE_ALONE
     assert found.tuning == 0
@@ -134,7 +134,7 @@ def test_a_judge_that_says_the_same_of_all_counts_for_nothing(seed: int, labels:
 
 @given(seed=BITS)
 def test_a_judge_that_is_always_wrong_is_as_good_as_one_that_is_right(seed: int) -> None:
-    judge, _, one = world(seed, rows=80, labels=40)
+    judge, _, one = simulate(seed, rows=80, labels=40)
     found, turned = calibrated_share(judge, [one]), calibrated_share(1 - judge, [one])
     assert turned.value == pytest.approx(found.value)
     assert turned.width == pytest.approx(found.width)
@@ -143,39 +143,39 @@ def test_a_judge_that_is_always_wrong_is_as_good_as_one_that_is_right(seed: int)
 
 @given(seed=BITS)
 def test_nothing_is_left_to_chance_where_people_saw_all(seed: int) -> None:
-    judge, people, one = world(seed, rows=30, labels=30)
+    judge, people, one = simulate(seed, rows=30, labels=30)
     found = calibrated_share(judge, [one])
     assert found.value == pytest.approx(people.mean())
     assert found.width == 0
 
 
 def test_too_few_labels_make_no_figure() -> None:
-    judge, _, one = world(1, rows=80, labels=MIN_LABELS - 1)
+    judge, _, one = simulate(1, rows=80, labels=MIN_LABELS - 1)
     found = calibrated_share(judge, [one])
     assert (found.value, found.low, found.high, found.by, found.labels) == (None, None, None, TOO_FEW, MIN_LABELS - 1)
     assert calibrated_share(judge, []).by == TOO_FEW
 
 
 def test_rounds_without_labels_change_nothing() -> None:
-    judge, _, one = world(1, rows=80, labels=40)
+    judge, _, one = simulate(1, rows=80, labels=40)
     empty = LabelingRound(np.zeros(0, dtype=np.int64), np.zeros(0), np.zeros(0))
     assert calibrated_share(judge, [empty, one, empty]) == calibrated_share(judge, [one])
 
 
 def test_a_wider_level_makes_a_wider_interval() -> None:
-    judge, _, one = world(1, rows=800, labels=40)
+    judge, _, one = simulate(1, rows=800, labels=40)
     assert calibrated_share(judge, [one], level=0.8).width < calibrated_share(judge, [one]).width
 
 
 def test_a_row_in_two_rounds_is_refused() -> None:
-    judge, _, one = world(1, rows=80, labels=40)
+    judge, _, one = simulate(1, rows=80, labels=40)
     with pytest.raises(ValueError, match=r"labell?ed twice"):
         calibrated_share(judge, [one, one])
 
 
 @pytest.mark.parametrize("chance", [0.0, -0.1, 1.1])
 def test_a_chance_out_of_range_is_refused(chance: float) -> None:
-    judge, _, one = world(1, rows=80, labels=40)
+    judge, _, one = simulate(1, rows=80, labels=40)
     chances = np.array([chance, *one.chances[1:]])
     with pytest.raises(ValueError, match="above 0 and at most 1"):
         calibrated_share(judge, [LabelingRound(one.rows, one.people, chances)])
