@@ -15,7 +15,7 @@ from typing import Any
 from uuid import uuid4
 
 from fdarx_core.storage import Location
-from jobs import stop
+from jobs import STOPPED, stop
 
 
 @contextmanager
@@ -120,13 +120,41 @@ _MISSED = 3
 _TOKEN = "RAY_AUTH_MODE=token and, in RAY_AUTH_TOKEN or ~/.ray/auth_token, the token that the cluster was started with"
 
 
+def start_ray(final: tuple[type[Exception], ...] = (), **options: Any) -> None:
+    """Call `ray.init`, a second time where the first failed, since a busy machine may start Ray too slowly.
+
+    Ends the program with one line and exit code 3 where the second fails as well. Raises the `final` errors, which no
+    second attempt mends.
+    """
+    import ray
+
+    reason = ""
+    for last in (False, True):
+        try:
+            ray.init(**options)
+            return
+        except (*final, ray.exceptions.AuthenticationError):
+            raise
+        except Exception as error:
+            reason = " ".join(str(error).split()) or type(error).__name__
+            ray.shutdown()
+            if not last:
+                print(f"Ray did not start, trying once more: {reason}", file=sys.stderr, flush=True)
+    print(
+        f"error: Ray did not start in two attempts: {reason}; free some memory and CPUs, then run the same command "
+        "again",
+        file=sys.stderr,
+    )
+    raise SystemExit(STOPPED)
+
+
 def join_cluster(address: str, **options: Any) -> None:
-    """`ray.init` there; the job ends with one line where the cluster can't be reached or does not let it in."""
+    """Join the cluster at an address. Ends the job with one line where it can't be reached or refuses this job."""
     import ray
 
     _check_address(address)
     try:
-        ray.init(address=address, **options)
+        start_ray((ConnectionError, RuntimeError, ValueError), address=address, **options)
     except ray.exceptions.AuthenticationError:
         stop(f"the cluster at RAY_ADDRESS {address} asks for a token; set {_TOKEN}")
     except (ConnectionError, RuntimeError, ValueError) as error:
@@ -222,8 +250,7 @@ def ray_session(
 
 
 def _start(cpus: int | None, for_models: int) -> None:
-    import ray
-    import ray.data
+    import ray.data  # noqa: F401 (it sets the levels of its loggers)
 
     for name in _CHATTY:
         logging.getLogger(name).setLevel(logging.CRITICAL)
@@ -232,7 +259,7 @@ def _start(cpus: int | None, for_models: int) -> None:
         if address:
             join_cluster(address, logging_level=logging.WARNING, log_to_driver=not for_models)
             return
-        ray.init(
+        start_ray(
             address="local",
             num_cpus=(cpus or os.cpu_count() or 1) + for_models if for_models else cpus,
             include_dashboard=False,

@@ -27,6 +27,7 @@ from fdarx_core.retrieval.models import ModelDirectories, ModelMissing, check_in
 from fdarx_core.storage import StorageError
 from jobs import stop
 from jobs.options import RolesConfig, check_roles, load_all
+from jobs.ray_session import start_ray
 from serving.config import SERVE_VARIABLES, ServiceConfig, ServiceSettings
 from serving.failures import failed_deployment
 from serving.http.access import ApiKeysError, add_key, load_keys
@@ -135,7 +136,7 @@ def serving(service: ServiceConfig, host: str, port: int, metrics_port: int | No
     _quiet()
     ended = threading.Event()
     try:
-        _start(ray, service, host, port, metrics_port)
+        _start(service, host, port, metrics_port)
         for number in (signal.SIGINT, signal.SIGTERM):
             signal.signal(number, lambda *_: ended.set())
         yield ended
@@ -147,13 +148,13 @@ def serving(service: ServiceConfig, host: str, port: int, metrics_port: int | No
             ray.shutdown()
 
 
-def _start(ray: Any, service: ServiceConfig, host: str, port: int, metrics_port: int | None) -> None:
+def _start(service: ServiceConfig, host: str, port: int, metrics_port: int | None) -> None:
     from ray import serve
     from ray.serve.schema import LoggingConfig
 
     from serving.qa_rag import build
 
-    ray.init(
+    start_ray(
         address="local",
         include_dashboard=False,
         object_store_memory=_OBJECT_STORE,
