@@ -167,7 +167,6 @@ def _listed(one: str) -> list[str]:
 
 _PHASES = {
     "identify": "files identified",
-    "plan": "parts planned",
     "build": "labels built",
     "publish": "writing the benchmark and the report",
 }
@@ -185,10 +184,13 @@ def _run(config: BuildConfig) -> int:
     from fdarx_core.labels import find_sources
     from fdarx_core.pipeline.build import BuildSpec
     from fdarx_core.storage import RunDirectory
+    from jobs.progress import busy
     from jobs.session import is_done, print_json, versions
 
+    with busy("looking for labels", quiet=config.quiet):
+        inputs = find_sources(config.labels)
     spec = BuildSpec(
-        find_sources(config.labels),
+        inputs,
         config.selection(),
         config.amounts(),
         config.roles(),

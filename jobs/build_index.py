@@ -9,7 +9,7 @@ from typing import Annotated
 from cyclopts import Parameter
 from pydantic import Field, model_validator
 
-from fdarx_core.documents import is_benchmark
+from fdarx_core.documents import is_benchmark, read_documents
 from fdarx_core.pipeline.executor import ExecutorName
 from fdarx_core.pipeline.indexing import Embedding, Indexed, Indexing
 from fdarx_core.records import Reject
@@ -17,6 +17,7 @@ from fdarx_core.retrieval.models import ModelDirectories, ModelMissing, check_in
 from fdarx_core.storage import Location, StorageError, write_records
 from jobs import INTERRUPTED, stop
 from jobs.options import RunningConfig
+from jobs.progress import busy
 from jobs.session import print_json, session
 
 _WHY_SHOWN = 5
@@ -93,6 +94,8 @@ def _index(config: IndexConfig) -> int:
     place = Location(config.out)
     place.check_writable()
     embedding = config.embedding()
+    with busy("looking for documents", quiet=config.quiet):
+        documents = read_documents(sources) if sources else ()
     # Only embedding is work for others than this process.
     read = [embedding.directory] if embedding else []
     executor_name: ExecutorName = config.executor if embedding else "local"
@@ -106,7 +109,7 @@ def _index(config: IndexConfig) -> int:
             lambda documents, embedded: progress("index", documents, 0, f"{embedded:,} new chunks written"),
             config.rebuild,
         )
-        done = indexing.run(sources, runs, config.remove)
+        done = indexing.run(documents, runs, config.remove)
     if config.as_json:
         print_json({"index": str(place), "documents": done.documents, "chunks": done.chunks, "embedded": done.embedded})
     else:

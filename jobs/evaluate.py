@@ -30,6 +30,7 @@ from fdarx_core.storage.predictions import read_predictions
 from jobs import STOPPED
 from jobs.deploying import Served, cpus_for, fleet_of, load_deployed
 from jobs.options import PRESENTATION, MeasuringConfig, at_commas, load_all, unknown_model
+from jobs.progress import busy
 from jobs.session import carried_out, exit_code, is_done, print_json, session, versions
 
 _NOT_RESULTS = {
@@ -197,10 +198,8 @@ class EvaluateConfig(MeasuringConfig):
 _PHASES = {
     "intake": "labels read",
     "retrieve": "parts searched",
-    "plan": "parts planned",
     "answer": "parts answered and graded",
     "bert_scores": "parts scored by BERTScore",
-    "publish": "computing figures and intervals",
 }
 
 
@@ -214,7 +213,8 @@ def _evaluate(config: EvaluateConfig) -> int:
     deployed = load_deployed(config.deploy, to_ask=not config.plan)
     spec = config.spec(given, deployed)
     served = {name: model for name, model in deployed.items() if name in spec.used}
-    benchmark = read_benchmark(config.benchmark)
+    with busy("reading the benchmark", quiet=config.quiet):
+        benchmark = read_benchmark(config.benchmark)
     benchmark.rejects.extend(rejects)
     run = RunDirectory.begin(config.out, job="evaluate", config=config.identity(spec), versions=versions())
     check_benchmark(run, benchmark.about["digest"], given)

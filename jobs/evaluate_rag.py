@@ -23,6 +23,7 @@ from fdarx_core.retrieval.index import IndexReader
 from fdarx_core.retrieval.models import ModelDirectories, ModelMissing, check_installed
 from fdarx_core.storage import Location, RunDirectory
 from jobs.options import PRESENTATION, MeasuringConfig, RolesConfig, at_commas, check_roles, load_all
+from jobs.progress import busy
 from jobs.session import carried_out, end_code, exit_code, is_done, print_json, session, versions
 
 _HOW = {"out", "cpus", "executor", "models", "reuse", "max_requests", "max_cost", "plan"}
@@ -162,7 +163,7 @@ def _known(given: list[str], known: Sequence[str], what: str) -> list[str]:
     return given
 
 
-_PHASES = {"plan": "parts planned", "answer": "parts answered and judged", "publish": "computing figures and intervals"}
+_PHASES = {"answer": "parts answered and judged"}
 
 
 def evaluate_rag(*, config: Annotated[EvaluateRagConfig, Parameter(name="*")]) -> int:
@@ -173,7 +174,8 @@ def evaluate_rag(*, config: Annotated[EvaluateRagConfig, Parameter(name="*")]) -
 def _compare(config: EvaluateRagConfig) -> int:
     questions, rejects = read_questions(config.questions, strip_title=config.strip_title)
     chosen = sorted(questions, key=lambda one: content_id(str(config.seed), one.id))[: config.sample]
-    index = IndexReader.open(config.index, version=config.index_version)
+    with busy("reading the index", quiet=config.quiet):
+        index = IndexReader.open(config.index, version=config.index_version)
     spec = config.spec(index)
     lost = sum(bool(one.title) for one in chosen)
     chosen = keep_indexed_titles(chosen, index)

@@ -196,6 +196,7 @@ def fetch(*, config: Annotated[FetchConfig, Parameter(name="*")]) -> int:
 async def _fetch(config: FetchConfig, place: Location, progress: ProgressLine) -> FetchResult:
     site = Site(config.base_url)
     async with DailyMedClient(site, _agent(config), config.rate, config.connections, config.timeout) as client:
+        progress("list", 0, 0)
         fetcher = Fetcher(client, place, config.half_there(), progress)
         await fetcher.run(config.wish())
     return fetcher.result

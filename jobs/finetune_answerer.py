@@ -25,6 +25,7 @@ from fdarx_core.tuning.pairs import PARTS, TrainingPair, read_pairs, split_pairs
 from fdarx_core.tuning.training import TrainingConfig
 from jobs import STOPPED
 from jobs.options import PRESENTATION, BertscoreConfig, ComputingConfig
+from jobs.progress import busy
 from jobs.session import exit_code, is_done, print_json, session, versions
 
 _HOW = {"out", "cpus", "workers", "model", "questions"}
@@ -112,7 +113,7 @@ def _check_model(directory: Path) -> None:
         raise ModelMissing(f"--model: {directory} holds no weights ({' or '.join(_WEIGHTS)})")
 
 
-_PHASES = {"train": "steps", "examine": "answering the test part", "publish": "computing figures and intervals"}
+_PHASES = {"train": "steps", "examine": "answering the test part"}
 
 
 def finetune(*, config: Annotated[FinetuneConfig, Parameter(name="*")]) -> int:
@@ -122,7 +123,8 @@ def finetune(*, config: Annotated[FinetuneConfig, Parameter(name="*")]) -> int:
 
 def _tune(config: FinetuneConfig) -> int:
     tuning = config.tuning()
-    pairs, encoded, rejects = _prepared(config, tuning)
+    with busy("reading the pairs", quiet=config.quiet):
+        pairs, encoded, rejects = _prepared(config, tuning)
     run = RunDirectory.begin(
         config.out,
         job="finetune_answerer",

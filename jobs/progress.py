@@ -18,6 +18,27 @@ _LOG_EVERY_S = 10.0
 _POLL_S = 0.5
 
 
+_PHASES = {
+    "ray": "starting Ray",
+    "plan": "parts planned",
+    "rxnav": "asking RxNav for ingredients",
+    "contraindications": "parts of labels read for contraindications",
+    "publish": "computing figures and intervals",
+}
+"""The names of phases that several jobs have."""
+
+
+@contextmanager
+def busy(text: str, *, quiet: bool) -> Iterator[None]:
+    """Show in a terminal that something of unknown length is done while the block runs."""
+    console = Console(stderr=True)
+    if quiet or not console.is_terminal:
+        yield
+    else:
+        with console.status(text):
+            yield
+
+
 class ProgressLine:
     """Shows phase, done of total, a note, the state of asking, rate and time left on standard error.
 
@@ -25,7 +46,7 @@ class ProgressLine:
     """
 
     def __init__(self, phases: Mapping[str, str], asking: str = "", *, quiet: bool = False) -> None:
-        self._phases, self._asking_phase, self._quiet = phases, asking, quiet
+        self._phases, self._asking_phase, self._quiet = _PHASES | dict(phases), asking, quiet
         self._console = Console(stderr=True)
         self._bar: Progress | None = None
         self._task: TaskID | None = None

@@ -128,12 +128,13 @@ def start_ray(final: tuple[type[Exception], ...] = (), **options: Any) -> None:
     """
     import ray
 
+    final = (*final, ray.exceptions.AuthenticationError)
     reason = ""
     for last in (False, True):
         try:
             ray.init(**options)
             return
-        except (*final, ray.exceptions.AuthenticationError):
+        except final:
             raise
         except Exception as error:
             reason = " ".join(str(error).split()) or type(error).__name__

@@ -6,21 +6,24 @@ import json
 import re
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
+from functools import partial
 from typing import Annotated, Any
 
 from cyclopts import Parameter
 from pydantic import Field, field_validator, model_validator
 
 from fdarx_core.evaluation.tables import ResultTable, table_text
-from fdarx_core.llm import AskingStopped, Baseline, HttpEndpoint, ModelConfig, ModelsError, load_models
+from fdarx_core.llm import AskingStopped, Baseline, ModelConfig, ModelsError, load_models
+from fdarx_core.pipeline.rejudging import judge_twice, propose_changes
 from fdarx_core.records.benchmark import Annotation
 from fdarx_core.report.review_pages import agreement_page, annotator_page
 from fdarx_core.review.active_sampling import draw_next
 from fdarx_core.review.agreement import Agreement, measure_agreement, table_3, table_4, table_5
 from fdarx_core.review.agreement_metrics import collect_votes
 from fdarx_core.review.calibration import calibrated_tables
-from fdarx_core.review.criteria import ReviewCriteria
+from fdarx_core.review.criteria import CriteriaTrial, ReviewCriteria, compare_criteria
+from fdarx_core.review.criteria_proposals import apply_changes
 from fdarx_core.review.importing import AnnotationError, import_annotations
 from fdarx_core.review.items import SampleConfig, draw_sample
 from fdarx_core.review.review_set import Review, open_review, write_review
@@ -29,7 +32,8 @@ from fdarx_core.review.tasks import REVIEW_TASKS
 from fdarx_core.storage import Location, RunDirectory, StorageError
 from jobs import STOPPED, stop
 from jobs.options import PRESENTATION, JobConfig, at_commas, unknown_model
-from jobs.session import versions
+from jobs.progress import busy
+from jobs.session import asking_session, versions
 
 _AGREEMENT = "agreement"
 """What `fdarx review report` calls its page."""
@@ -99,7 +103,8 @@ def sample(run: str, *, config: Annotated[ReviewSampleConfig, Parameter(name="*"
         A finished run of `fdarx build` or `fdarx evaluate`.
     """
     try:
-        drawn = _draw(run, config)
+        with busy("drawing the sample", quiet=config.quiet):
+            drawn = _draw(run, config)
     except (StorageError, ValueError) as error:
         stop(str(error))
     _tell(drawn)
@@ -176,8 +181,9 @@ def report(review: str, *, config: Annotated[ReviewReportConfig | None, Paramete
         annotations = opened.annotations()
         if not annotations:
             stop(f"{opened.root} has no annotations; take in what annotators saved with `fdarx review import`")
-        found = _measured(opened, annotations, config)
-        _write(opened, found, _calibrated(opened, config))
+        with busy("computing figures and intervals", quiet=config.quiet):
+            found, calibrated = _measured(opened, annotations, config), _calibrated(opened, config)
+        _write(opened, found, calibrated)
     except StorageError as error:
         stop(str(error))
     return 0
@@ -221,6 +227,9 @@ def _as_data(review: Review, found: Agreement, calibrated: Sequence[ResultTable]
     return {"review": review.digest, **how, **rows, "calibrated": [asdict(one) for one in calibrated]}
 
 
+_PHASES = {"propose": "asking for changes", "judge": "parts of the items judged"}
+
+
 class ReviewCriteriaConfig(JobConfig):
     """Options of `fdarx review criteria`."""
 
@@ -251,11 +260,11 @@ class ReviewCriteriaConfig(JobConfig):
             raise ValueError("--table and --proposer: give one, either the table or a model proposes the change")
         return self
 
-    def endpoint(self, name: str, role: str, models: Mapping[str, ModelConfig]) -> HttpEndpoint | None:
-        """None for the built-in rules. Raises ModelsError for a name that is no model's."""
+    def model(self, name: str, role: str, models: Mapping[str, ModelConfig]) -> ModelConfig | None:
+        """Return None for the built-in rules. Raises ModelsError for an unknown name."""
         if name != Baseline.name and name not in models:
             raise ModelsError(f"--{role} {name}: {unknown_model(models)}")
-        return None if name == Baseline.name else HttpEndpoint(models[name])
+        return models.get(name)
 
 
 def criteria(review: str, *, config: Annotated[ReviewCriteriaConfig | None, Parameter(name="*")] = None) -> int:
@@ -278,22 +287,33 @@ def criteria(review: str, *, config: Annotated[ReviewCriteriaConfig | None, Para
 
 def _propose(review: str, config: ReviewCriteriaConfig) -> int:
     models = load_models(config.models) if config.models else {}
-    proposer = config.endpoint(config.proposer, "proposer", models)
-    judge = config.endpoint(config.judge, "judge", models)
+    proposer = config.model(config.proposer, "proposer", models)
+    judge = config.model(config.judge, "judge", models)
     work = _opened(review, config)
     place = config.table or work.write_table()
     print(f"table  {place}, of {len(work.learned)} items; {len(work.held_out)} others are held out")
-    if config.table:
-        changes = work.filled_in(Location(config.table))
-    elif proposer:
-        changes = work.proposed_by(proposer)
-    else:
-        print("The built-in rules word no criteria: fill the table in and give it with --table, or name a --proposer.")
-        return 0
-    if not changes:
-        print("No change is proposed.")
-        return 0
-    print(work.write_trial(config.table or config.proposer, changes, judge, resamples=config.resamples), end="")
+    with asking_session(config, _PHASES) as (progress, executor):
+        if config.table:
+            changes = work.filled_in(Location(config.table))
+        elif proposer:
+            progress("propose", 0, 1)
+            changes = propose_changes(work, proposer, executor)
+        else:
+            print(
+                "The built-in rules word no criteria: fill the table in and give it with --table, or name a --proposer."
+            )
+            return 0
+        if not changes:
+            print("No change is proposed.")
+            return 0
+        trial = CriteriaTrial(config.table or config.proposer, changes, apply_changes(work.criteria, changes))
+        if judge is not None:
+            items, sent = judge_twice(work, trial.proposed, judge, executor, partial(progress, "judge"))
+            progress("publish", 0, 1)
+            compared = compare_criteria(items, seed=config.seed, resamples=config.resamples)
+            trial = replace(trial, judge=judge.name, items=items, comparisons=compared, sent=sent)
+        text = work.write_trial(trial)
+    print(text, end="")
     if judge is None:
         print("Not measured: the built-in rules read no criteria. Name a model with --judge.")
     print(f"\nTo accept it: fdarx review criteria {review} --accept FILE")

@@ -31,6 +31,7 @@ from fdarx_core.storage.checked_answers import AnswerSummary, CheckedAnswers, Go
 from fdarx_core.verify import THRESHOLD
 from fdarx_core.verify.nli_model import check_nli, name_of
 from jobs.options import PRESENTATION, MeasuringConfig, at_commas, load_all, unknown_model
+from jobs.progress import busy
 from jobs.session import carried_out, end_code, exit_code, is_done, print_json, session, versions
 
 _HOW = {
@@ -233,10 +234,7 @@ def _years(given: str) -> tuple[int, int]:
 
 _PHASES = {
     "intake": "reading the answers",
-    "plan": "parts planned",
-    "contraindications": "parts of labels read for contraindications",
     "check": "parts checked",
-    "publish": "computing figures and intervals",
 }
 
 
@@ -247,10 +245,11 @@ def factuality(*, config: Annotated[ScoreFactualityConfig, Parameter(name="*")])
 
 def _score(config: ScoreFactualityConfig) -> int:
     spec = config.spec()
-    source = config.source(spec)
-    gold = read_gold(config.gold)
-    answers = open_answers(config.predictions, gold)
-    summary = answers.summary()
+    with busy("reading the answers and the evidence", quiet=config.quiet):
+        source = config.source(spec)
+        gold = read_gold(config.gold)
+        answers = open_answers(config.predictions, gold)
+        summary = answers.summary()
     chosen = summary.chosen(config.sample, config.seed)
     identity = config.identity(spec, source, summary)
     run = RunDirectory.begin(config.out, job="score_factuality", config=identity, versions=versions())

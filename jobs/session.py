@@ -20,7 +20,7 @@ from fdarx_core.retrieval.models import ModelMissing
 from fdarx_core.storage import RunDirectory, StorageError
 from fdarx_core.storage.errors import Unreachable
 from jobs import INTERRUPTED, STOPPED, stop
-from jobs.options import ComputingConfig
+from jobs.options import ComputingConfig, JobConfig
 from jobs.progress import ProgressLine
 from jobs.ray_session import as_ctrl_c, ray_session
 
@@ -93,6 +93,24 @@ def ending(run: RunDirectory) -> Iterator[None]:
         run.release()
 
 
+@contextmanager
+def asking_session(config: JobConfig, phases: Mapping[str, str]) -> Iterator[tuple[ProgressLine, Executor]]:
+    """Return the progress and an executor in this process, for a job that asks a little and writes no run.
+
+    However the block ends, what is in flight is stored.
+    """
+    from fdarx_core.pipeline.local import LocalExecutor
+
+    executor = LocalExecutor()
+    line = ProgressLine(phases, "judge", quiet=config.quiet)
+    with as_ctrl_c(), line as progress, progress.watching(executor.asking):
+        try:
+            yield progress, executor
+        except KeyboardInterrupt:
+            _await_in_flight(executor)
+            raise
+
+
 def run_stoppable(job: PipelineJob, progress: ProgressLine) -> None:
     """Run a job to its end. However else it ends, what is in flight is stored and `run.json` says how it ended.
 
@@ -113,10 +131,15 @@ def _interrupt(job: PipelineJob) -> None:
     """The status is written first: `ray job stop` kills the job three seconds after it has asked it to end."""
     job.executor.stop_asking()
     job.run.stop("interrupted")
-    if job.executor.asking() is not None:
+    _await_in_flight(job.executor)
+
+
+def _await_in_flight(executor: Executor) -> None:
+    executor.stop_asking()
+    if executor.asking() is not None:
         print("\nnothing more is asked; waiting for what is in flight, Ctrl-C gives it up", file=sys.stderr)
         with suppress(KeyboardInterrupt):
-            job.executor.await_stopped()
+            executor.await_stopped()
 
 
 _WRONG: tuple[type[Exception], ...] = (StorageError, ModelsError, ModelMissing)
@@ -183,6 +206,7 @@ def session(
             yield progress, LocalExecutor()
             return
         written = [run.root] if run else []
+        progress("ray", 0, 1)
         with ray_session(config.cpus, for_models=for_models, written=written, read=read):
             from fdarx_core.pipeline.ray_executor import RayExecutor
 

@@ -141,6 +141,7 @@ class FactualityEvaluation(PartedJob):
         """Return what RxNav says of drugs by other names; nothing where it is not to be asked."""
         if not (self.spec.rxnav and self.spec.safety):
             return RxNormIngredients()
+        self.progress("rxnav", 0, 1, "")
         build = open_build(self.spec.safety)
         labels = (label for part in build.parts("labels") for label in read_records(part, Label))
         names = unknown_names((one for part in numbers for one in self.parts.answers(part)), DrugNameIndex(labels))

@@ -6,9 +6,9 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from fdarx_core.documents import chunk_document, read_documents, read_label_chunks
+from fdarx_core.documents import chunk_document, read_label_chunks
 from fdarx_core.pipeline.executor import Executor
-from fdarx_core.records import Chunk, Reject
+from fdarx_core.records import Chunk, Document, Reject
 from fdarx_core.retrieval.encoders import EncoderInfo, SentenceEncoder
 from fdarx_core.retrieval.index import IndexConflict, IndexStore, Manifest
 from fdarx_core.retrieval.index.chunk_table import chunk_search_text
@@ -61,27 +61,28 @@ class Indexing:
     tell: Tell
     rebuild: bool = False
 
-    def run(self, sources: Sequence[str], runs: Sequence[str], remove: Sequence[str] = ()) -> Indexed:
-        """Index the documents at `sources` and the labels of `runs`; drop those whose id or source is listed.
+    def run(self, given: Iterable[Document | Reject], runs: Sequence[str], remove: Sequence[str] = ()) -> Indexed:
+        """Index the given documents and the labels of `runs`; drop those whose id or source is listed.
 
         `rebuild` drops all that is not given. Raises StorageError for a place that can't be read or written,
         IndexConflict, before anything is embedded, where the index was made with another model or other chunks.
         """
         store, done = IndexStore(self.place), Indexed()
+        self.tell(0, 0)
         loaded = self.embedding.load() if self.embedding else None
         encoder, done.reads = (loaded.info, loaded.max_tokens) if loaded else (None, 0)
         base = store.current()
         if base is not None and not self.rebuild:
             self._check(base, encoder)
-        given: dict[str, str] = {}
-        documents = self._documents(sources, runs, done)
+        indexed: dict[str, str] = {}
+        documents = self._documents(given, runs, done)
         segments: list[str] = []
-        for name, size in self._written(self._segments(base, encoder, documents, given, done)):
+        for name, size in self._written(self._segments(base, encoder, documents, indexed, done)):
             segments.append(name)
             done.embedded += size
             self.tell(done.documents, done.embedded)
-        dropped = _dropped(base, given, remove, self.rebuild)
-        done.manifest = store.commit(segments, given=given, remove=dropped, chunking=self._chunking)
+        dropped = _dropped(base, indexed, remove, self.rebuild)
+        done.manifest = store.commit(segments, given=indexed, remove=dropped, chunking=self._chunking)
         return done
 
     def _check(self, base: Manifest, encoder: EncoderInfo | None) -> None:
@@ -96,11 +97,13 @@ class Indexing:
     def _chunking(self) -> dict[str, Any]:
         return {"size": self.chunk_size, "overlap": self.overlap}
 
-    def _documents(self, sources: Sequence[str], runs: Sequence[str], done: Indexed) -> Iterator[list[Chunk]]:
+    def _documents(
+        self, given: Iterable[Document | Reject], runs: Sequence[str], done: Indexed
+    ) -> Iterator[list[Chunk]]:
         """The chunks of each document; what can't be read becomes a reject."""
         for run in runs:
             yield from read_label_chunks(run)
-        for one in read_documents(sources) if sources else ():
+        for one in given:
             if isinstance(one, Reject):
                 done.rejects.append(one)
             else:

@@ -69,6 +69,7 @@ class PipelineJob(ABC):
 
     def plan_work(self, work: Work, parts: int) -> Iterator[list[Planned]]:
         """Plan some work, with progress."""
+        self.progress("plan", 0, parts, "")
         for done, part in enumerate(self.executor.plan(work), 1):
             self.progress("plan", done, parts, "")
             yield part

@@ -12,7 +12,6 @@ A new proposal replaces an earlier one; annotations and items are never changed.
 
 from __future__ import annotations
 
-import asyncio
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -25,29 +24,23 @@ import pyarrow as pa
 from fdarx_core.evaluation.bootstrap import FEW_LABELS, Estimate, MetricSlice, contrast, estimate
 from fdarx_core.evaluation.metrics import ScoreColumns
 from fdarx_core.evaluation.tables import IntervalValue, ResultTable, TableColumn, table_text
-from fdarx_core.filters.criteria import KEPT_AS, judges_by, read_criteria
-from fdarx_core.filters.judges import Judge
-from fdarx_core.llm import Asker, Criteria, HttpEndpoint, ResponseStore, Unparsable
-from fdarx_core.records import Request, Response
+from fdarx_core.filters.criteria import KEPT_AS, read_criteria
+from fdarx_core.llm import Criteria, ResponseStore
 from fdarx_core.records.benchmark import ReviewItem
 from fdarx_core.review.agreement import TASK_NAMES
 from fdarx_core.review.agreement_metrics import WEIGHT, AnnotatedItem, consensus, pair_metrics
 from fdarx_core.review.criteria_proposals import (
-    PROPOSE_CRITERIA,
     PROPOSED_FILE,
     CriterionChange,
     ProposalError,
-    apply_changes,
     criteria_diff,
     criteria_yaml,
     group_disagreements,
     groups_csv,
     guiding_task,
     is_filled_in,
-    proposal_slots,
     read_changes,
 )
-from fdarx_core.review.items import JudgeInput, read_judge_inputs, verdict_value
 from fdarx_core.review.review_set import Review
 from fdarx_core.review.tasks import REVIEW_TASKS, Scale, task_scales
 from fdarx_core.storage import Location, RunDirectory, StorageError
@@ -160,40 +153,13 @@ class ReviewCriteria:
             )
         return read_changes(text, str(table))
 
-    def proposed_by(self, endpoint: HttpEndpoint) -> list[CriterionChange]:
-        """Ask a model for changes; none where it finds nothing general.
+    def measured_items(self) -> list[AnnotatedItem]:
+        """Return the held-out items that a judge with criteria decides and on which people have a majority."""
+        return [one for one in self.held_out if guiding_task(one.item) and consensus(one.values)]
 
-        Raises ProposalError for a reply that can't be used, and AskingStopped.
-        """
-        slots = proposal_slots(self.learned, self.criteria)
-        if not slots["groups"]:
-            raise ProposalError(
-                "nothing to propose from: no rejection or remark, outside what is held out, bears on criteria"
-            )
-        request = PROPOSE_CRITERIA.request(slots, endpoint=endpoint.name, sampling=endpoint.sampling)
-        [response], _ = ask_once([request], endpoint, self._store())
-        try:
-            return PROPOSE_CRITERIA.parse(response).changes
-        except Unparsable as error:
-            raise ProposalError(
-                f"the reply of {endpoint.name} can't be used, {error.reason}: {error.detail}"
-            ) from error
-
-    def write_trial(
-        self, proposer: str, changes: Sequence[CriterionChange], judge: HttpEndpoint | None, *, resamples: int
-    ) -> str:
-        """Apply the changes, try them where there is a judge, write the files; return the text of criteria.txt.
-
-        Raises ProposalError where the changes can't be made; an earlier proposal is kept then.
-        """
-        new = apply_changes(self.criteria, changes)
-        trial = CriteriaTrial(proposer, changes, new)
-        if judge is not None:
-            items = [one for one in self.held_out if guiding_task(one.item) and consensus(one.values)]
-            judged, sent = judge_twice(self.run, items, (self.criteria, new), judge, self._store())
-            comparisons = compare_criteria(judged, seed=self.seed, resamples=resamples)
-            trial = CriteriaTrial(proposer, changes, new, judge.name, judged, comparisons, sent)
-        root, text = self.review.root, "\n".join(_lines(trial)) + "\n"
+    def write_trial(self, trial: CriteriaTrial) -> str:
+        """Write the files of a trial; return the text of criteria.txt."""
+        new, root, text = trial.proposed, self.review.root, "\n".join(_lines(trial)) + "\n"
         (root / PROPOSED_FILE).write_text(criteria_yaml(new))
         (root / DIFF_FILE).write_text(criteria_diff(self.criteria, new))
         (root / TEXT_FILE).write_text(text)
@@ -207,7 +173,9 @@ class ReviewCriteria:
         (root / DATA_FILE).write_text(json.dumps(data, ensure_ascii=False, indent=1) + "\n")
         return text
 
-    def _store(self) -> ResponseStore:
+    @property
+    def store(self) -> ResponseStore:
+        """The responses of the proposer and of the judge."""
         return ResponseStore(self.review.root / "responses")
 
     @staticmethod
@@ -251,88 +219,6 @@ def split_held_out(
         digest = blake2b(f"{seed}\x1f{words}".encode(), digest_size=8).digest()
         (held_out if int.from_bytes(digest, "big") / 2**64 < share else learned).append(one)
     return learned, held_out
-
-
-def judge_twice(
-    run: RunDirectory,
-    held_out: Sequence[AnnotatedItem],
-    criteria: tuple[Criteria, Criteria],
-    endpoint: HttpEndpoint,
-    store: ResponseStore,
-) -> tuple[list[RejudgedItem], int]:
-    """Judge each item by the old and by the new criteria; return the items and how many requests were sent.
-
-    Responses of the run and of earlier trials are read back, and a prompt that is the same by both is asked once.
-    """
-    inputs = _find_judge_inputs(run, [one.item for one in held_out])
-    runners = [JudgeRunner(judges_by(one, PROPOSED_FILE), endpoint) for one in criteria]
-    asked = [(runner, one.item, inputs[one.item.subject]) for runner in runners for one in held_out]
-    requests = [runner.request(item, given) for runner, item, given in asked]
-    responses, sent = ask_once(requests, endpoint, store, ResponseStore(run.file("responses")))
-    decisions = [
-        runner.decision(item, given, request, response)
-        for (runner, item, given), request, response in zip(asked, requests, responses, strict=True)
-    ]
-    pairs = zip(held_out, decisions[: len(held_out)], decisions[len(held_out) :], strict=True)
-    return [RejudgedItem(one.item, consensus(one.values), old, new, why) for one, (old, _), (new, why) in pairs], sent
-
-
-def _find_judge_inputs(run: RunDirectory, items: Sequence[ReviewItem]) -> dict[str, JudgeInput]:
-    wanted = {item.subject for item in items}
-    inputs: dict[str, JudgeInput] = {}
-    for part in run.parts("candidates") if wanted else []:
-        inputs |= read_judge_inputs(run, part.name, wanted)
-    if missing := sorted(wanted - inputs.keys()):
-        raise StorageError(f"{run.root} has no question {missing[0]} of the review; give the run that was reviewed")
-    return inputs
-
-
-@dataclass(frozen=True, slots=True)
-class JudgeRunner:
-    """The judges of a build by certain criteria, and the endpoint that they ask."""
-
-    judges: Sequence[Judge]
-    endpoint: HttpEndpoint
-
-    def request(self, item: ReviewItem, given: JudgeInput) -> Request:
-        """Return the request to the judge of an item. Raises KeyError for an item without a judge of a build."""
-        judge = self._judge(item)
-        task = judge.by_type[given.question.type].task
-        return task.request(given.slots(judge), endpoint=self.endpoint.name, sampling=self.endpoint.sampling)
-
-    def decision(self, item: ReviewItem, given: JudgeInput, request: Request, response: Response) -> tuple[str, str]:
-        """Return the judge's decision as a value of the item's task, "" for none, and the reason."""
-        verdict = self._judge(item).read(given.question, request.slots, response)
-        if verdict.outcome == "unscored":
-            return "", f"{verdict.reason}: {verdict.detail}"
-        return verdict_value(REVIEW_TASKS[item.task], verdict), verdict.detail or verdict.reason
-
-    def _judge(self, item: ReviewItem) -> Judge:
-        return {judge.stage: judge for judge in self.judges}[REVIEW_TASKS[item.task].stage]
-
-
-def ask_once(
-    requests: Sequence[Request], endpoint: HttpEndpoint, store: ResponseStore, known: ResponseStore | None = None
-) -> tuple[list[Response], int]:
-    """Return a response to each request, and how many requests were sent: those in neither store.
-
-    Responses from `known` (the run's own) are copied into `store`, as are new ones. Raises AskingStopped, and
-    StorageError where responses can't be stored.
-    """
-
-    async def ask() -> tuple[list[Response], int]:
-        asker = Asker({endpoint.name: endpoint}, store)
-        try:
-            responses = await asker.ask(requests)
-            await asker.flush()
-            return responses, asker.sent
-        finally:
-            await asker.close()
-
-    if known is not None:
-        missing = {request.key for request in requests} - store.index().keys()
-        store.put(known.get(missing).values())
-    return asyncio.run(ask())
 
 
 def compare_criteria(items: Sequence[RejudgedItem], *, seed: int, resamples: int) -> list[CriteriaComparison]:

@@ -176,7 +176,7 @@ def test_a_malformed_proposal_is_refused_with_the_reason(
 ) -> None:
     model.reply = reply
     with pytest.raises(SystemExit) as stopped:
-        cli.main(["review", "criteria", *by_model])
+        cli.main(["review", "criteria", *by_model, "--quiet"])
     error = capsys.readouterr().err
     assert stopped.value.code == 2 and said in error and error.count("\n") == 1
     assert not (review / "criteria.proposed.yaml").exists() and not model.relevance

@@ -77,6 +77,7 @@ class FineTuning:
         kind = "GPU" if cluster_has("GPU") else "CPU"
         if self.tuning.workers > cluster_has(kind):
             raise ValueError(f"--workers {self.tuning.workers} wants a {kind} each, and there are {cluster_has(kind)}")
+        self.progress("train", 0, 0, "loading the model")
         gauge: Any = ray.remote(Gauge)
         shown = gauge.options(num_cpus=0, label_selector=beside_driver()).remote()
         failed: list[BaseException] = []
