@@ -17,7 +17,7 @@ import numpy as np
 import pyarrow as pa
 
 from benchmarks import command_line
-from fdarx_core.evaluation.bootstrap import MetricSlice, estimate
+from fdarx_core.evaluation.bootstrap import estimate
 from fdarx_core.evaluation.metrics import SCORE_METRICS, Codes, Numbers, ScoreColumns
 
 METRICS = ("accuracy", "refusal_f1")
@@ -85,7 +85,7 @@ def held(table: pa.Table, seed: int, resamples: int) -> list[bool]:
     """For each metric, whether its interval holds the true value."""
     columns = ScoreColumns(table)
     everywhere = np.ones(columns.rows, dtype=np.bool_)
-    slices = [MetricSlice(SCORE_METRICS[name], everywhere) for name in METRICS]
+    slices = [(SCORE_METRICS[name], everywhere) for name in METRICS]
     estimates = estimate(columns, slices, seed=seed, resamples=resamples)
     return [
         one.low is not None and one.high is not None and one.low <= truth <= one.high

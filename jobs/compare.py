@@ -1,16 +1,15 @@
-"""Evaluations side by side: their tables in one, and the differences between their models with intervals."""
+"""Compare evaluations: their tables in one, and the differences between their models with intervals."""
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from dataclasses import replace
 
 from fdarx_core.evaluation.paper_tables import added_metrics_table, table_1, table_2
 from fdarx_core.evaluation.tables import table_text
 from fdarx_core.pipeline.evaluation_results import compare_runs
-from fdarx_core.records import Comparison, Figure
-from fdarx_core.report.evaluation_page import build_comparison_page, row_name, run_names
+from fdarx_core.records import Difference, Figure
+from fdarx_core.report.evaluation_page import build_comparison_page, named_figure, run_names
 from fdarx_core.storage import Location, RunDirectory, StorageError, read_records
 from jobs import stop
 
@@ -58,9 +57,9 @@ def _evaluation(address: str) -> RunDirectory:
     return run
 
 
-def _tell(runs: Sequence[RunDirectory], names: Sequence[str], compared: Sequence[Comparison]) -> None:
+def _tell(runs: Sequence[RunDirectory], names: Sequence[str], compared: Sequence[Difference]) -> None:
     figures = [
-        _named(name, one)
+        named_figure(name, one)
         for run, name in zip(runs, names, strict=True)
         for one in read_records(run.file("metrics.parquet"), Figure)
     ]
@@ -70,17 +69,10 @@ def _tell(runs: Sequence[RunDirectory], names: Sequence[str], compared: Sequence
             print(f"\n{table_text(grid)}")
     if not compared:
         print("\nThe runs share no questions, so no differences: are they of the same benchmark?")
-    for one in sorted(compared, key=lambda row: row.p_holm)[:_SHOWN]:
-        cell = " · ".join(filter(None, (one.setting_a, one.retriever_a)))
-        interval = f"{one.difference:+.3f} [{one.low:+.3f}, {one.high:+.3f}], p {one.p_holm:.4f} (Holm)"
-        print(f"{one.metric}, {one.group}, {cell}: {one.model_a} − {one.model_b} {interval}")
-
-
-def _named(run: str, one: Figure) -> Figure:
-    """Rows go by model; those of retrieval alone have none, and go by retriever."""
-    if one.model:
-        return replace(one, model=row_name(run, one.model))
-    return replace(one, retriever=row_name(run, one.retriever))
+    for one in sorted(compared, key=lambda row: row.p_holm or 0)[:_SHOWN]:
+        cell = " · ".join(filter(None, (one.first["setting"], one.first["retriever"])))
+        interval = f"{one.value:+.3f} [{one.low:+.3f}, {one.high:+.3f}], p {one.p_holm:.4f} (Holm)"
+        print(f"{one.metric}, {one.keys['group']}, {cell}: {one.first['model']} − {one.second['model']} {interval}")
 
 
 if __name__ == "__main__":

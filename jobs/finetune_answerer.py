@@ -12,15 +12,16 @@ from typing import Annotated, Any
 from cyclopts import Parameter
 from pydantic import Field
 
+from fdarx_core.pipeline.tuning.results import stored_changes
 from fdarx_core.pipeline.tuning.run import FineTuning, TrainingFailed
 from fdarx_core.pipeline.tuning.what import Tuning
 from fdarx_core.rag.tasks import HYPOTHETICAL_ANSWER
 from fdarx_core.records import Reject, content_id
 from fdarx_core.retrieval.encoders import fingerprint
 from fdarx_core.retrieval.models import ModelDirectories, ModelMissing, check_installed
-from fdarx_core.storage import RunDirectory, read_records
+from fdarx_core.storage import RunDirectory
 from fdarx_core.tuning.encoding import ChatEncoder, EncodedPair, encode_parts
-from fdarx_core.tuning.evaluation import MEASURES, TuningFigure
+from fdarx_core.tuning.evaluation import MEASURES
 from fdarx_core.tuning.pairs import PARTS, TrainingPair, read_pairs, split_pairs
 from fdarx_core.tuning.training import TrainingConfig
 from jobs import STOPPED
@@ -166,10 +167,10 @@ def _tell(run: RunDirectory, config: FinetuneConfig) -> int:
         return 0
     info = run.info()
     print(f"\n{info['steps']:,} steps; lowest validation loss {info['validation_loss']:.3f} at {info['best_step']:,}")
-    for one in read_records(run.file("figures.parquet"), TuningFigure):
+    for measure, base, tuned, one in stored_changes(run):
         interval = "" if one.low is None else f" [{one.low:+.3f}, {one.high:+.3f}]"
-        difference = f"{one.difference:+.3f}{interval}"
-        print(f"{MEASURES[one.measure]:<22} base {one.base:.3f}  tuned {one.tuned:.3f}  difference {difference}")
+        difference = f"{one.value:+.3f}{interval}"
+        print(f"{MEASURES[measure]:<22} base {base.value:.3f}  tuned {tuned.value:.3f}  difference {difference}")
     print(f"\nadapter  {run.file('adapter')}\nreport   {run.file('report.html')}")
     return 0
 

@@ -223,7 +223,8 @@ def _write(review: Review, found: Agreement, calibrated: Sequence[ResultTable]) 
 def _as_data(review: Review, found: Agreement, calibrated: Sequence[ResultTable]) -> dict[str, Any]:
     """All but items and votes, which stand in the review's own files."""
     how = {name: getattr(found, name) for name in ("blind", "weighted", "seed", "informed")}
-    rows = {name: [asdict(one) for one in getattr(found, name)] for name in ("tallies", "figures", "confusions")}
+    rows = {name: [asdict(one) for one in getattr(found, name)] for name in ("tallies", "confusions")}
+    rows["figures"] = [one.to_row() for one in found.figures]
     return {"review": review.digest, **how, **rows, "calibrated": [asdict(one) for one in calibrated]}
 
 

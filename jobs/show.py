@@ -1,12 +1,20 @@
-"""Print all that a run knows of one question: of a build its context, the raw responses and each verdict; of an
-evaluation what each model said in each setting, and how it was graded."""
+"""Print everything that a run has on one question.
+
+Of a build: its context, the raw responses and each verdict. Of an evaluation: the answer of each model in each setting
+and its grade.
+"""
 
 from __future__ import annotations
 
 import sys
 
-from fdarx_core.report.evaluation_page import find_question_answers, question_answers_text
-from fdarx_core.report.traces import UnknownQuestion, find_trace, trace_text
+from fdarx_core.report.traces import (
+    UnknownQuestion,
+    find_question_answers,
+    find_trace,
+    question_answers_text,
+    trace_text,
+)
 from fdarx_core.storage import RunDirectory, StorageError
 from jobs import stop
 

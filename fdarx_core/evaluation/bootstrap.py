@@ -3,14 +3,15 @@
 Questions on one label are not independent. Labels are therefore drawn with replacement, each with all its questions
 (the cluster bootstrap). With fewer labels than `FEW_LABELS` the intervals are too narrow: `benchmarks.coverage` finds
 that they contain the true value 87 times in 100 with 10 labels, 90 with 20 and 94 with 100. The p value of a paired
-difference is of a permutation test that swaps the results of two cells label by label; 1 is added to both counts, so
-that it is never 0. Sources: Efron and Tibshirani 1993, §13.3; Davison and Hinkley 1997, §3.8; Phipson and Smyth 2010;
+difference comes from a permutation test that swaps the results of two cells label by label; 1 is added to both counts,
+so that p is never 0. Sources: Efron and Tibshirani 1993, §13.3; Davison and Hinkley 1997, §3.8; Phipson and Smyth 2010;
 Holm 1979.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -20,41 +21,23 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from fdarx_core.evaluation.metrics import Codes, Mask, Metric, Numbers, ScoreColumns, metric_components
+from fdarx_core.records import Difference, Estimate
 
 RESAMPLES = 2000
 LEVEL = 0.95
 FEW_LABELS = 40
 _CELLS = 2**23
-"""Cells of a matrix of draws that is held at once: 64 MB."""
+"""Cells of the largest matrix of draws in memory: 64 MB."""
 
 
-@dataclass(frozen=True, slots=True)
-class MetricSlice:
-    """One metric over the rows of one group; `rows` marks them among the columns' rows."""
-
-    aggregate: Metric
-    rows: Mask
-
-
-@dataclass(frozen=True, slots=True)
-class Estimate:
-    """A metric's value with its interval; None where it has no meaning, no interval where it rests on one label.
-
-    `rows` and `labels` count what it rests on, `unscored` the rows that it is about but that could not be measured.
-    """
-
-    value: float | None
-    low: float | None
-    high: float | None
-    rows: int
-    labels: int
-    unscored: int
+MetricSlice = tuple[Metric, Mask]
+"""A metric, and a mask of the rows over which it is computed."""
 
 
 def estimate(
     columns: ScoreColumns, slices: Sequence[MetricSlice], *, seed: int, resamples: int = RESAMPLES
 ) -> list[Estimate]:
-    """Each slice's value and 95 % interval, in their order. All slices see the same samples of labels."""
+    """Return the value and the 95 % interval of each slice. All slices use the same samples of labels."""
     if not slices:
         return []
     parts = _parts(columns, slices)
@@ -65,9 +48,10 @@ def estimate(
 def contrast(
     columns: ScoreColumns, pairs: Sequence[tuple[MetricSlice, MetricSlice]], *, seed: int, resamples: int = RESAMPLES
 ) -> list[Estimate]:
-    """Each pair's first slice less its second, with the 95 % interval: both see the same samples of labels.
+    """Return the value of each pair's first slice minus that of its second, with the 95 % interval.
 
-    `rows`, `labels` and `unscored` are of both together. The slices may share rows, labels, or nothing.
+    Both slices use the same samples of labels; they may share rows, labels, or nothing. `rows`, `clusters` and
+    `unscored` count those of both slices together.
     """
     if not pairs:
         return []
@@ -81,16 +65,17 @@ def contrast(
 
 
 def _parts(columns: ScoreColumns, slices: Sequence[MetricSlice]) -> list[_Part]:
-    aggregates = {one.aggregate.name: one.aggregate for one in slices}
-    measured = {name: metric_components(aggregate, columns) for name, aggregate in aggregates.items()}
-    return [_Part.of(columns, one, *measured[one.aggregate.name]) for one in slices]
+    measured = {name: metric_components(one, columns) for name, one in {one.name: one for one, _ in slices}.items()}
+    return [_Part.of(columns, one, *measured[one[0].name]) for one in slices]
 
 
 def _samples(parts: Sequence[_Part], labels: int, resamples: int, seed: int) -> Numbers:
-    """Each part's value in each sample of labels, shape (resamples, parts)."""
+    """Return the value of each part in each sample of labels, shape (resamples, parts)."""
     sums = [part.sums for part in parts]
     blocks = [times_each(weights, sums) for weights in weight_blocks(labels, resamples, seed)]
-    return np.column_stack([part.combine(np.concatenate(drawn)) for part, *drawn in zip(parts, *blocks, strict=True)])
+    return np.column_stack(
+        [part.metric.combine(np.concatenate(drawn)) for part, *drawn in zip(parts, *blocks, strict=True)]
+    )
 
 
 def _less(columns: ScoreColumns, first: _Part, second: _Part, low: float, high: float) -> Estimate:
@@ -105,9 +90,9 @@ def _less(columns: ScoreColumns, first: _Part, second: _Part, low: float, high: 
 
 @dataclass(frozen=True, slots=True)
 class _Part:
-    """A slice summed: `sums` has a row a label and a column a component; `here` marks the rows that they are of."""
+    """The sums of a slice, one row for each label and one column for each component; `here` marks the summed rows."""
 
-    slice: MetricSlice
+    metric: Metric
     here: Mask
     sums: Numbers
     rows: int
@@ -116,40 +101,38 @@ class _Part:
 
     @classmethod
     def of(cls, columns: ScoreColumns, one: MetricSlice, over: Mask, rests_on: Mask, components: Numbers) -> _Part:
-        here = rests_on & one.rows
+        metric, rows = one
+        here = rests_on & rows
         label_of = columns.label_of[here]
         sums = sums_by_label(components[here], label_of, len(columns.labels))
         labels = np.count_nonzero(np.bincount(label_of, minlength=1))
-        unscored = np.count_nonzero(over & one.rows) - len(label_of)
-        return cls(one, here, sums, len(label_of), int(labels), int(unscored))
-
-    def combine(self, sums: Numbers) -> Numbers:
-        return self.slice.aggregate.combine(sums)
+        unscored = np.count_nonzero(over & rows) - len(label_of)
+        return cls(metric, here, sums, len(label_of), int(labels), int(unscored))
 
     def estimate(self, low: float, high: float) -> Estimate:
-        value = or_none(float(self.combine(self.sums.sum(axis=0))))
+        value = or_none(float(self.metric.combine(self.sums.sum(axis=0))))
         bounded = value is not None and self.labels > 1
         bounds = (or_none(low), or_none(high)) if bounded else (None, None)
         return Estimate(value, *bounds, self.rows, self.labels, self.unscored)
 
 
 def sums_by_label(components: Numbers, label_of: Codes, labels: int) -> Numbers:
-    """Components (rows, k) summed within each label, shape (labels, k)."""
+    """Return the components (rows, k) summed within each label, shape (labels, k)."""
     columns = [np.bincount(label_of, weights=column, minlength=labels) for column in components.T]
     return np.column_stack(columns)
 
 
 def times_each(matrix: Numbers, blocks: Sequence[Numbers]) -> list[Numbers]:
-    """`matrix` (n, labels) times each block (labels, k), in one product: the large matrix is read once."""
+    """Return `matrix` (n, labels) times each block (labels, k). One product reads the large matrix once."""
     ends = np.cumsum([block.shape[1] for block in blocks])[:-1]
     return np.split(matrix @ np.column_stack(blocks), ends, axis=1)
 
 
 @lru_cache(maxsize=4)
 def label_weights(labels: int, resamples: int, seed: int) -> Numbers:
-    """How often each label is drawn in each sample, shape (resamples, labels); every row sums to `labels`.
+    """Return how often each label is drawn in each sample, shape (resamples, labels); every row sums to `labels`.
 
-    Cells with as many labels share the samples, so that their figures move together.
+    Cells with the same number of labels share the samples, so that their figures move together.
     """
     weights = _times_drawn(_dice(labels, seed), labels, resamples)
     weights.flags.writeable = False
@@ -157,7 +140,7 @@ def label_weights(labels: int, resamples: int, seed: int) -> Numbers:
 
 
 def weight_blocks(labels: int, resamples: int, seed: int) -> Iterator[Numbers]:
-    """The rows of `label_weights` in their order, in blocks that fit in memory with any number of labels."""
+    """Yield the rows of `label_weights` in order, in blocks that fit in memory whatever the number of labels is."""
     if resamples * labels <= _CELLS:
         yield label_weights(labels, resamples, seed)
         return
@@ -176,7 +159,7 @@ def _times_drawn(dice: np.random.Generator, labels: int, resamples: int) -> Numb
 
 
 def percentile_interval(samples: Numbers, level: float = LEVEL) -> tuple[Numbers, Numbers]:
-    """The central interval of each column of samples (resamples, m), leaving out NaN; NaN where nothing is left."""
+    """Return the central interval of each column of samples (resamples, m), without NaN; NaN where nothing is left."""
     ordered = np.sort(samples, axis=0)  # NaN goes last
     last = np.count_nonzero(~np.isnan(samples), axis=0) - 1
     return _at(ordered, last * (1 - level) / 2), _at(ordered, last * (1 + level) / 2)
@@ -196,9 +179,9 @@ def or_none(value: float) -> float | None:
 
 
 def holm(p_values: Sequence[float]) -> list[float]:
-    """Adjusted p values in the order given: the family-wise error stays below a level if those below it are believed.
+    """Return p values adjusted for their number, in the given order, so that they bound the family-wise error.
 
-    The smallest of m is multiplied by m, the next by m - 1 and so on; none falls below a smaller one's, none exceeds 1.
+    The smallest of m is multiplied by m, the next by m - 1 and so on; none falls below a smaller one, none exceeds 1.
     """
     adjusted = [0.0] * len(p_values)
     highest = 0.0
@@ -213,22 +196,10 @@ _TIE = 1e-12
 """Differences that lie closer together than this are equal but for rounding."""
 
 
-@dataclass(frozen=True, slots=True)
-class PairedDifference:
-    """The first cell's value less the second's with its 95 % interval, and the two-sided p value."""
-
-    value: float
-    low: float
-    high: float
-    p: float
-    rows: int
-    labels: int
-
-
 class PairedRows:
-    """A cell's rows, with each metric's components worked out once for all comparisons.
+    """The rows of a cell; the components of each metric are computed once for all comparisons.
 
-    Raises ValueError if a question stands twice in the table: it could not be paired.
+    Raises ValueError if a question occurs twice in the table, because it could not be paired.
     """
 
     def __init__(self, table: pa.Table) -> None:
@@ -237,10 +208,10 @@ class PairedRows:
         self._counted: dict[str, tuple[Mask, Numbers]] = {}
         for one in pc.value_counts(self.questions).to_pylist():
             if one["counts"] > 1:
-                raise ValueError(f"question {one['values']} stands {one['counts']} times in a cell, 1 is allowed")
+                raise ValueError(f"question {one['values']} occurs {one['counts']} times in a cell, 1 is allowed")
 
     def counted(self, aggregate: Metric) -> tuple[Mask, Numbers]:
-        """The rows that the metric rests on, and the components of all."""
+        """Return the mask of the rows that the metric rests on, and the components of all rows."""
         if aggregate.name not in self._counted:
             self._counted[aggregate.name] = metric_components(aggregate, self.columns)[1:]
         return self._counted[aggregate.name]
@@ -254,25 +225,31 @@ def paired_differences(
     seed: int,
     resamples: int = RESAMPLES,
     flips: int = FLIPS,
-) -> list[PairedDifference | None]:
-    """The difference in each slice (rows of `first`), on the questions that are measured in both cells.
+) -> list[Difference | None]:
+    """Return the difference in each slice (masks of `first`), on the questions that are measured in both cells.
 
-    None where these lie on fewer than two labels, or where the metric has no meaning on them.
+    A difference is None where these questions are of fewer than two labels, or where the metric has no meaning on them.
     """
-    shared = _Shared.of(first, second)
-    if shared.labels < 2 or not slices:
+    found = pc.fill_null(pc.index_in(first.questions, value_set=second.questions), -1).to_numpy()
+    shared = np.flatnonzero(found >= 0)
+    names, label_of = np.unique(first.columns.label_of[shared], return_inverse=True)
+    labels = len(names)
+    if labels < 2 or not slices:
         return [None] * len(slices)
-    pairs = [_Pair.of(first, second, shared, one) for one in slices]
-    weights = label_weights(shared.labels, resamples, seed)
+    pairs = [
+        _Pair.of(first, second, (shared, found[shared].astype(np.int64)), (label_of.astype(np.int64), labels), one)
+        for one in slices
+    ]
+    weights = label_weights(labels, resamples, seed)
     ones = times_each(weights, [pair.first for pair in pairs])
     others = times_each(weights, [pair.second for pair in pairs])
-    moved = times_each(label_swaps(shared.labels, flips, seed), [pair.second - pair.first for pair in pairs])
+    moved = times_each(label_swaps(labels, flips, seed), [pair.second - pair.first for pair in pairs])
     return [pair.difference(*drawn) for pair, *drawn in zip(pairs, ones, others, moved, strict=True)]
 
 
 @lru_cache(maxsize=4)
 def label_swaps(labels: int, flips: int, seed: int) -> Numbers:
-    """For each permutation 1 for every label whose results are swapped, else 0; shape (flips, labels)."""
+    """Return the permutations, shape (flips, labels): 1 for every label whose results are swapped, else 0."""
     dice = np.random.default_rng([seed, labels, flips])
     swaps = dice.integers(0, 2, (flips, labels)).astype(np.float64)
     swaps.flags.writeable = False
@@ -280,54 +257,54 @@ def label_swaps(labels: int, flips: int, seed: int) -> Numbers:
 
 
 @dataclass(frozen=True, slots=True)
-class _Shared:
-    """The questions of both cells: their rows in each, and their labels numbered in the order of set ids."""
-
-    first: Codes
-    second: Codes
-    label_of: Codes
-    labels: int
-
-    @classmethod
-    def of(cls, first: PairedRows, second: PairedRows) -> _Shared:
-        found = pc.fill_null(pc.index_in(first.questions, value_set=second.questions), -1).to_numpy()
-        rows = np.flatnonzero(found >= 0)
-        names, label_of = np.unique(first.columns.label_of[rows], return_inverse=True)
-        return cls(rows, found[rows].astype(np.int64), label_of.astype(np.int64), len(names))
-
-
-@dataclass(frozen=True, slots=True)
 class _Pair:
-    """One metric's sums by label (labels, k) in both cells, over the rows that are measured in both."""
+    """The sums of one metric by label (labels, k) in both cells, over the rows that are measured in both."""
 
-    aggregate: Metric
+    metric: Metric
     first: Numbers
     second: Numbers
     rows: int
     labels: int
 
     @classmethod
-    def of(cls, first: PairedRows, second: PairedRows, shared: _Shared, one: MetricSlice) -> _Pair:
-        in_first, of_first = first.counted(one.aggregate)
-        in_second, of_second = second.counted(one.aggregate)
-        here = in_first[shared.first] & in_second[shared.second] & one.rows[shared.first]
-        label_of = shared.label_of[here]
-        sums_first = sums_by_label(of_first[shared.first[here]], label_of, shared.labels)
-        sums_second = sums_by_label(of_second[shared.second[here]], label_of, shared.labels)
-        return cls(one.aggregate, sums_first, sums_second, len(label_of), len(np.unique(label_of)))
+    def of(
+        cls,
+        first: PairedRows,
+        second: PairedRows,
+        shared: tuple[Codes, Codes],
+        labels: tuple[Codes, int],
+        one: MetricSlice,
+    ) -> _Pair:
+        """`shared` gives the rows of the common questions in each cell; `labels` their label numbers and how many."""
+        (metric, mask), (label_of, number) = one, labels
+        counted = [(cell.counted(metric), at) for cell, at in ((first, shared[0]), (second, shared[1]))]
+        here = mask[shared[0]] & np.logical_and.reduce([rests_on[at] for (rests_on, _), at in counted])
+        ours, theirs = (sums_by_label(values[at[here]], label_of[here], number) for (_, values), at in counted)
+        return cls(metric, ours, theirs, int(here.sum()), len(np.unique(label_of[here])))
 
-    def difference(self, firsts: Numbers, seconds: Numbers, moved: Numbers) -> PairedDifference | None:
-        """From both cells' sums in samples of labels, and what swapping labels adds to the first's sums."""
-        value = float(self._differ(self.first.sum(axis=0), self.second.sum(axis=0)))
+    def difference(self, firsts: Numbers, seconds: Numbers, moved: Numbers) -> Difference | None:
+        """Return the difference from the sums in the samples of labels; `moved` is what each permutation adds."""
+        totals = self.first.sum(axis=0), self.second.sum(axis=0)
+        value = float(self._differ(*totals))
         if self.labels < 2 or np.isnan(value):
             return None
         low, high = percentile_interval(self._differ(firsts, seconds)[:, None])
-        return PairedDifference(value, float(low[0]), float(high[0]), self._p(value, moved), self.rows, self.labels)
-
-    def _p(self, value: float, moved: Numbers) -> float:
-        permuted = self._differ(self.first.sum(axis=0) + moved, self.second.sum(axis=0) - moved)
+        permuted = self._differ(totals[0] + moved, totals[1] - moved)
         permuted = permuted[~np.isnan(permuted)]
-        return float((1 + np.count_nonzero(np.abs(permuted) >= abs(value) - _TIE)) / (1 + len(permuted)))
+        p = float((1 + np.count_nonzero(np.abs(permuted) >= abs(value) - _TIE)) / (1 + len(permuted)))
+        return Difference(value, float(low[0]), float(high[0]), self.rows, self.labels, metric=self.metric.name, p=p)
 
     def _differ(self, first: Numbers, second: Numbers) -> Numbers:
-        return np.asarray(self.aggregate.combine(first) - self.aggregate.combine(second))
+        return np.asarray(self.metric.combine(first) - self.metric.combine(second))
+
+
+def with_holm(found: Iterable[Difference], family: Sequence[str] = ()) -> list[Difference]:
+    """Return the differences with p_holm, corrected for those of the same metric and of the same keys `family`."""
+    families: dict[str, list[Difference]] = defaultdict(list)
+    kept = list(found)
+    for one in kept:
+        families[", ".join([one.metric, *(one.keys[name] for name in family)])].append(one)
+    for members in families.values():
+        for one, adjusted in zip(members, holm([one.p or 0.0 for one in members]), strict=True):
+            one.p_holm = adjusted
+    return kept

@@ -1,6 +1,6 @@
-"""Spearman's rank correlation with an interval by bootstrap over clusters, ranks and ties worked out in every sample.
+"""Spearman's rank correlation with an interval by bootstrap over clusters; every sample has its own ranks and ties.
 
-Rows are weighted by how often their cluster is drawn, so a sample takes sums along a sorted order, not a sort.
+Rows are weighted by how often their cluster is drawn, so a sample needs sums along a sorted order instead of a sort.
 Source: Spearman 1904 (ties share their mean rank); Efron and Tibshirani 1993, §13.3.
 """
 
@@ -15,50 +15,35 @@ import numpy as np
 
 from fdarx_core.evaluation.bootstrap import or_none, percentile_interval, weight_blocks
 from fdarx_core.evaluation.metrics import Codes, Mask, Numbers
+from fdarx_core.records import Estimate
 
 _CELLS = 2**17
-"""Weights that are worked on at once: they stay in a processor's cache."""
+"""Weights that are processed together, so that they stay in the cache of a processor."""
 
 
-@dataclass(frozen=True, slots=True)
-class RankCorrelation:
-    """ρ, or a difference of two, and its 95 % interval, over `rows` rows of `clusters` clusters.
-
-    None where one side has no two different values; no interval where all rows are of one cluster.
-    """
-
-    value: float | None
-    low: float | None
-    high: float | None
-    rows: int
-    clusters: int
-
-
-@dataclass(frozen=True, slots=True)
-class CorrelationContrast:
-    """Two measures to be compared: ρ of the first less ρ of the second, over the rows that both have."""
-
-    first: Numbers
-    second: Numbers
+Contrast = tuple[Numbers, Numbers]
+"""Two measures to compare: ρ of the first minus ρ of the second, over the rows that have both."""
 
 
 def spearman(
-    measures: Sequence[Numbers | CorrelationContrast],
+    measures: Sequence[Numbers | Contrast],
     other: Numbers,
     clusters: Sequence[str],
     *,
     seed: int,
     resamples: int,
-) -> list[RankCorrelation]:
-    """How each measure's ranks go with those of `other`, or how two measures differ in that; NaN rows are left out.
+) -> list[Estimate]:
+    """Return ρ of each measure with `other`, or the difference of two measures in ρ; NaN rows are left out.
 
-    All are arrays of one value a row, `clusters` names each row's. All see the same samples of clusters.
+    All arrays have one value for each row; `clusters` names the cluster of each row. All use the same samples of
+    clusters. An estimate is None where one side has no two different values, and has no interval where all rows are in
+    one cluster.
     """
     names, codes = np.unique(np.asarray(clusters, dtype=np.str_), return_inverse=True)
     columns = _Columns(other)
     asked = [columns.add(measure) for measure in measures]
     if not len(names) or not asked:
-        return [RankCorrelation(None, None, None, 0, 0) for _ in asked]
+        return [Estimate(None) for _ in asked]
     ones = columns.rhos(np.ones((1, len(codes))))[0]
     blocks = [columns.rhos(weights) for weights in _row_weights(codes.astype(np.int64), len(names), resamples, seed)]
     samples = np.concatenate(blocks)
@@ -69,20 +54,20 @@ def spearman(
     ]
 
 
-def _related(value: float, bounds: tuple[float, float], codes: Codes) -> RankCorrelation:
+def _related(value: float, bounds: tuple[float, float], codes: Codes) -> Estimate:
     clusters = len(np.unique(codes))
     low, high = (or_none(bound) for bound in bounds) if clusters > 1 and not np.isnan(value) else (None, None)
-    return RankCorrelation(or_none(value), low, high, len(codes), clusters)
+    return Estimate(or_none(value), low, high, len(codes), clusters)
 
 
 def _value(rhos: Numbers, at: tuple[int, ...]) -> Numbers:
-    """The column that was asked for, or the difference of two."""
+    """Return one column, or the difference of two."""
     first = rhos[..., at[0]]
     return np.asarray(first if len(at) == 1 else first - rhos[..., at[1]])
 
 
 def _row_weights(cluster_of: Codes, clusters: int, resamples: int, seed: int) -> Iterator[Numbers]:
-    """How often each row is drawn, shape (some, rows), a few samples at a time."""
+    """Yield how often each row is drawn, shape (some, rows), a few samples at a time."""
     step = max(1, _CELLS // len(cluster_of))
     for block in weight_blocks(clusters, resamples, seed):
         for start in range(0, len(block), step):
@@ -90,7 +75,7 @@ def _row_weights(cluster_of: Codes, clusters: int, resamples: int, seed: int) ->
 
 
 class _Columns:
-    """The distinct columns that are correlated with `other`; those with the same rows share its ranks."""
+    """The distinct columns to correlate with `other`; columns with the same rows share the ranks of `other`."""
 
     def __init__(self, other: Numbers) -> None:
         self._other = other
@@ -98,11 +83,11 @@ class _Columns:
         self.masks: list[Mask] = []
         self._known: dict[bytes, int] = {}
 
-    def add(self, measure: Numbers | CorrelationContrast) -> tuple[int, ...]:
-        """Where the columns of a measure stand."""
-        if isinstance(measure, CorrelationContrast):
-            here = ~np.isnan(measure.first) & ~np.isnan(measure.second)
-            return self._column(measure.first, here), self._column(measure.second, here)
+    def add(self, measure: Numbers | Contrast) -> tuple[int, ...]:
+        """Return the positions of the columns of a measure."""
+        if isinstance(measure, tuple):
+            here = ~np.isnan(measure[0]) & ~np.isnan(measure[1])
+            return self._column(measure[0], here), self._column(measure[1], here)
         return (self._column(measure, ~np.isnan(measure)),)
 
     def _column(self, values: Numbers, here: Mask) -> int:
@@ -116,7 +101,7 @@ class _Columns:
         return self._known[key]
 
     def rhos(self, weights: Numbers) -> Numbers:
-        """ρ of every column in every sample, shape (samples, columns); NaN where it has no meaning."""
+        """Return ρ of every column in every sample, shape (samples, columns); NaN where it has no meaning."""
         found = np.full((len(weights), len(self._values)), np.nan)
         for here, other, columns in self._ranked:
             mine = weights if here.all() else weights[:, here]
@@ -130,7 +115,7 @@ class _Columns:
 
     @cached_property
     def _ranked(self) -> list[tuple[Mask, _Ranks, dict[int, _Ranks]]]:
-        """Which rows, the ranks of `other` in them, and those of each column that has these rows."""
+        """Each set of rows with the ranks of `other` in them, and the ranks of each column that has these rows."""
         groups: dict[bytes, list[int]] = defaultdict(list)
         for at, here in enumerate(self.masks):
             if here.any():
@@ -144,7 +129,7 @@ class _Columns:
 
 @dataclass(frozen=True, slots=True)
 class _Ranks:
-    """A column in its order: `starts` of each run of equal values in it, and the run that each row is in."""
+    """A column in sorted order: the `starts` of its runs of equal values, and the run of each row."""
 
     order: Codes
     starts: Codes
@@ -156,7 +141,7 @@ class _Ranks:
         return cls(np.argsort(run_of, kind="stable"), np.cumsum(lengths) - lengths, run_of)
 
     def centred(self, weights: Numbers, totals: Numbers) -> tuple[Numbers, Numbers]:
-        """Mean ranks less their mean, shape (samples, rows), and the sum of their squares over the rows drawn."""
+        """Return mean ranks minus their mean, shape (samples, rows), and the sum of their squares over drawn rows."""
         times = np.take(weights, self.order, axis=1)
         if len(self.starts) < len(self.order):
             times = np.add.reduceat(times, self.starts, axis=1)

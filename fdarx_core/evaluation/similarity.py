@@ -19,14 +19,14 @@ from fdarx_core.records import CheckedAnswer
 from fdarx_core.retrieval.encoders import SentenceEncoder
 
 _UNBOUNDED = 10**6
-"""Tokenizers whose directory gives no longest text say 10^30, which no tokenizer can cut at."""
+"""Tokenizers whose directory has no maximal length give 10^30, at which no tokenizer can cut."""
 
 
 class SemanticScorer:
     """BERTScore by bert-score, from a model in a local directory; not rescaled, without idf weights.
 
-    `layers` is how many of the model's layers are used: None takes the number that bert-score's authors chose for a
-    model of the directory's name. Raises `ImportError` without the extra, `ValueError` for a directory it can't use.
+    `layers` is the number of layers to use; None takes the number that the authors of bert-score chose for a model with
+    the name of the directory. Raises `ImportError` without the extra, `ValueError` for a directory that is no model.
     """
 
     def __init__(
@@ -42,11 +42,11 @@ class SemanticScorer:
         _bound(self._scorer._tokenizer, config)
 
     def scores(self, predictions: Sequence[str], references: Sequence[str]) -> list[float]:
-        """F1, position by position; 1 is the same text, 0 is given where either text is blank."""
+        """Return F1 for each pair; 1 means the same text, 0 that one text is blank."""
         return [f1 for _, _, f1 in self.measures(predictions, references)]
 
     def measures(self, predictions: Sequence[str], references: Sequence[str]) -> list[tuple[float, float, float]]:
-        """Precision, recall and F1, position by position, as `scores`."""
+        """Return precision, recall and F1 for each pair, as `scores` does."""
         pairs = list(zip(predictions, references, strict=True))
         told = [number for number, pair in enumerate(pairs) if all(text.strip() for text in pair)]
         found = [(0.0, 0.0, 0.0)] * len(pairs)
@@ -60,7 +60,7 @@ class SemanticScorer:
 
 
 def check_model(directory: str, layers: int | None) -> None:
-    """Whether a scorer could be made, without loading the model. Raises as `SemanticScorer` does."""
+    """Check that a scorer could be created, without loading the model. Raises as `SemanticScorer` does."""
     if find_spec("bert_score") is None:
         raise ImportError("BERTScore needs the extra: pip install 'fdarx[models]'")
     _layers(layers, str(Path(directory).absolute()), _config(directory))
@@ -95,66 +95,85 @@ def _usual_layers(name: str) -> int:
 
 
 def _bound(tokenizer: Any, config: dict[str, Any]) -> None:
-    """Long texts are cut at what the model can read; two positions fewer, for models that count from 2."""
+    """Set the length at which texts are cut; two positions fewer, because some models count from 2."""
     if tokenizer.model_max_length > _UNBOUNDED and "max_position_embeddings" in config:
         tokenizer.model_max_length = config["max_position_embeddings"] - 2
 
 
+class AnswerSimilarity:
+    """Similarity of answers and references by BERTScore, by the cosine of sentence embeddings, or by both.
+
+    `bertscore` and `encoder` are model directories, None for no model; `layers` is as in `SemanticScorer`. Raises as
+    that and `SentenceEncoder` do.
+    """
+
+    def __init__(self, bertscore: str | None, layers: int | None, encoder: str | None) -> None:
+        self._scorer = SemanticScorer(bertscore, layers=layers) if bertscore else None
+        self._encoder = SentenceEncoder(encoder) if encoder else None
+
+    def measure(self, answers: Sequence[str], references: Sequence[str]) -> list[dict[str, Any]]:
+        """Return for each pair bert_precision, bert_recall and bert_f1, and embedding_similarity, if it has the model.
+
+        All are 0 where the answer is blank.
+        """
+        found: list[dict[str, Any]] = [{} for _ in answers]
+        if self._scorer and answers:
+            names = ("bert_precision", "bert_recall", "bert_f1")
+            for row, values in zip(found, self._scorer.measures(answers, references), strict=True):
+                row.update(zip(names, values, strict=True))
+        if self._encoder and answers:
+            cosines = np.einsum("nd,nd->n", self._encoder.encode(answers), self._encoder.encode(references))
+            for row, answer, cosine in zip(found, answers, cosines, strict=True):
+                row["embedding_similarity"] = float(cosine) if answer.strip() else 0.0
+        return found
+
+
 Measure = Callable[[Sequence[str], Sequence[str]], Sequence[float]]
-"""From answers and references, position by position, how near they are."""
+"""Returns the similarity of each answer and its reference."""
 TOKEN_F1 = "token F1"
 
 
 @dataclass(frozen=True, slots=True)
 class Similarity:
-    """A measure and its name, for tables."""
+    """A measure of similarity and its name in tables."""
 
     name: str
     measure: Measure
 
     def of(self, answers: Sequence[CheckedAnswer]) -> list[float | None]:
-        """Each answer's nearness to its nearest reference, in 0 to 1.
+        """Return the similarity of each answer to its most similar reference, in 0 to 1.
 
-        None without references and for an answer that failed. Values below 0 (opposite vectors) are taken as 0; nothing
-        else is rescaled.
+        None without references and for an answer that failed. Values below 0 (opposite vectors) become 0; values are
+        not rescaled otherwise.
         """
-        told = [
+        pairs = [
             (at, reference) for at, one in enumerate(answers) if one.outcome != "failed" for reference in one.references
         ]
-        values = self.measure([answers[at].answer for at, _ in told], [reference for _, reference in told])
+        values = self.measure([answers[at].answer for at, _ in pairs], [reference for _, reference in pairs])
         best: list[float | None] = [None] * len(answers)
-        for (at, _), value in zip(told, values, strict=True):
+        for (at, _), value in zip(pairs, values, strict=True):
             best[at] = max(best[at] or 0.0, min(1.0, float(value)))
         return best
 
 
 def similarity_name(bertscore: str | None, encoder: str | None) -> str:
-    """What `open_similarity` would measure by, told without loading a model."""
+    """Return the name of the measure of `open_similarity`, without loading a model."""
     if bertscore:
-        return f"BERTScore ({_called(bertscore)})"
-    return f"embedding cosine ({_called(encoder)})" if encoder else TOKEN_F1
+        return f"BERTScore ({_model_name(bertscore)})"
+    return f"embedding cosine ({_model_name(encoder)})" if encoder else TOKEN_F1
 
 
 def open_similarity(bertscore: str | None, layers: int | None, encoder: str | None) -> Similarity:
-    """BERTScore by a model directory, else the cosine by a sentence encoder's directory, else the F1 of shared words.
+    """Return the F1 of BERTScore if there is a model, else the cosine of an encoder, else the F1 of common words.
 
-    `layers` is as in `SemanticScorer`. Raises as that and `SentenceEncoder` do.
+    The arguments and errors are those of `AnswerSimilarity`.
     """
-    return Similarity(similarity_name(bertscore, encoder), _measure(bertscore, layers, encoder))
-
-
-def _measure(bertscore: str | None, layers: int | None, encoder: str | None) -> Measure:
-    if bertscore:
-        return SemanticScorer(bertscore, layers=layers).scores
-    return _cosine(SentenceEncoder(encoder)) if encoder else _token_f1
-
-
-def _cosine(encoder: SentenceEncoder) -> Measure:
-    def measure(answers: Sequence[str], references: Sequence[str]) -> list[float]:
-        cosines = np.einsum("nd,nd->n", encoder.encode(answers), encoder.encode(references))
-        return [float(cosine) for cosine in cosines]
-
-    return measure
+    name = similarity_name(bertscore, encoder)
+    if name == TOKEN_F1:
+        return Similarity(name, _token_f1)
+    models = AnswerSimilarity(bertscore, layers, None if bertscore else encoder)
+    field = "bert_f1" if bertscore else "embedding_similarity"
+    return Similarity(name, lambda answers, references: [one[field] for one in models.measure(answers, references)])
 
 
 def _token_f1(answers: Sequence[str], references: Sequence[str]) -> list[float]:
@@ -162,8 +181,8 @@ def _token_f1(answers: Sequence[str], references: Sequence[str]) -> list[float]:
     return [token_f1(answer, [reference]) or 0.0 for answer, reference in pairs]
 
 
-def _called(directory: str) -> str:
-    """The directory's name, or of one that is named model its package's, as MiniLM's is."""
+def _model_name(directory: str) -> str:
+    """Return the name of a directory; that of its package if the directory is called model, as for MiniLM."""
     path = Path(directory).resolve()
     return _BUNDLED.get(path.parent.name, path.parent.name) if path.name == "model" else path.name
 

@@ -1,74 +1,103 @@
-"""A table of figures as data, and as text for a terminal."""
+"""Tables of figures: built from figures by their keys, and printed as text in a terminal."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from textwrap import wrap
 
+from fdarx_core.evaluation.bootstrap import FEW_LABELS
+from fdarx_core.records import Estimate
+
 MISSING = "–"
 
-
-@dataclass(frozen=True, slots=True)
-class IntervalValue:
-    """One value with its 95 % interval, None where there is none."""
-
-    value: float
-    low: float | None = None
-    high: float | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class TableColumn:
-    """`group` is the upper header that neighbouring columns of the same group share."""
-
-    group: str
-    name: str
+Column = tuple[str, str]
+"""The upper header, which neighboring columns share, and the header of the column itself."""
 
 
 @dataclass(slots=True)
 class ResultTable:
-    """A table: `rows` are a name and an entry for each column, None where a cell is missing.
+    """A table: `rows` have a name and an entry for each column, None where there is no value.
 
-    `stub` is the header over the rows' names.
+    `stub` is the header of the rows' names.
     """
 
     title: str
     stub: str
-    columns: list[TableColumn]
-    rows: list[tuple[str, list[IntervalValue | None]]]
+    columns: list[Column]
+    rows: list[tuple[str, list[Estimate | None]]]
     notes: list[str] = field(default_factory=list)
 
     def header_groups(self) -> list[tuple[str, int]]:
-        """Each upper header and the number of columns under it, from the left."""
+        """Return each upper header and the number of columns under it, from the left."""
         return [(group, stop - start) for group, start, stop in _spans(self.columns)]
 
 
-Form = Callable[[IntervalValue], str]
+def build_table(
+    title: str,
+    stub: str,
+    columns: Sequence[tuple[str, str, Hashable]],
+    cells: Iterable[tuple[str, Hashable, Estimate]],
+    clusters: str = "",
+) -> ResultTable:
+    """Arrange estimates in a table. Columns without any value are left out.
+
+    Args:
+        title: the title of the table.
+        stub: the header of the rows' names.
+        columns: upper header, header and key of each column.
+        cells: name of the row, key of the column, and the estimate; rows are in the order of their first cells.
+        clusters: what the bootstrap drew, in the plural, for a note on the intervals; "" for no note.
+    """
+    keys = {key for *_, key in columns}
+    found = [(row, key, one) for row, key, one in cells if key in keys]
+    filled = {(row, key): one for row, key, one in found if one.value is not None}
+    used = {key for _, key in filled}
+    kept = [column for column in columns if column[2] in used]
+    names = dict.fromkeys(row for row, *_ in found) if kept else {}
+    return ResultTable(
+        title,
+        stub,
+        [(group, name) for group, name, _ in kept],
+        [(row, [filled.get((row, key)) for *_, key in kept]) for row in names],
+        [interval_note(filled.values(), clusters)] if clusters else [],
+    )
 
 
-def with_bounds(entry: IntervalValue) -> str:
+def interval_note(estimates: Iterable[Estimate], clusters: str) -> str:
+    """Return the note on how the intervals were made, or why there are none; `clusters` names clusters in plural."""
+    number = max((one.clusters for one in estimates), default=0)
+    if number < 2:
+        return f"No intervals: they need two {clusters} at least."
+    few = f" With fewer than {FEW_LABELS} they are too narrow." if number < FEW_LABELS else ""
+    return f"Intervals: 95 %, bootstrap over {clusters} (up to {number:,}).{few}"
+
+
+Form = Callable[[Estimate], str]
+
+
+def with_bounds(entry: Estimate) -> str:
     """`0.53 [0.50, 0.56]`, the value alone where it has no interval."""
     bounds = "" if entry.low is None or entry.high is None else f" [{_figure(entry.low)}, {_figure(entry.high)}]"
     return f"{_figure(entry.value)}{bounds}"
 
 
-def with_margin(entry: IntervalValue) -> str:
+def with_margin(entry: Estimate) -> str:
     """`0.53 ±0.03`: the larger of the two distances to a bound, so that the interval is never shown too narrow."""
-    if entry.low is None or entry.high is None:
+    if entry.value is None or entry.low is None or entry.high is None:
         return _figure(entry.value)
     return f"{_figure(entry.value)} ±{max(entry.high - entry.value, entry.value - entry.low):.2f}"
 
 
-def _figure(value: float) -> str:
-    return f"{round(value, 2) + 0.0:.2f}"  # no -0.00
+def _figure(value: float | None) -> str:
+    return MISSING if value is None else f"{round(value, 2) + 0.0:.2f}"  # no -0.00
 
 
 def table_text(grid: ResultTable, width: int = 100) -> str:
-    """The table in lines of at most `width` characters, wherever one group of columns alone fits.
+    """Return the table in lines of at most `width` characters, where each group of columns fits into that.
 
-    Groups of columns that don't fit beside each other follow below, with the rows' names again. Bounds are written out
-    where that takes no more room downwards than a margin.
+    Groups of columns that do not fit beside each other follow below, with the rows' names again. Intervals are printed
+    as bounds where that needs no more lines than margins do.
     """
     bounds, margins = _laid_out(grid, with_bounds, width), _laid_out(grid, with_margin, width)
     blocks = bounds if len(bounds) <= len(margins) and _widest(bounds) <= width else margins
@@ -78,16 +107,16 @@ def table_text(grid: ResultTable, width: int = 100) -> str:
     return "\n".join([*wrap(grid.title, width), "", body, *([""] if notes else []), *notes])
 
 
-def _spans(columns: list[TableColumn]) -> Iterator[tuple[str, int, int]]:
+def _spans(columns: Sequence[Column]) -> Iterator[tuple[str, int, int]]:
     start = 0
     for stop in range(1, len(columns) + 1):
-        if stop == len(columns) or columns[stop].group != columns[start].group:
-            yield columns[start].group, start, stop
+        if stop == len(columns) or columns[stop][0] != columns[start][0]:
+            yield columns[start][0], start, stop
             start = stop
 
 
 def _laid_out(grid: ResultTable, form: Form, width: int) -> list[list[str]]:
-    """The table's lines in blocks: whole groups of columns beside each other, as many as fit."""
+    """Return the lines of the table in blocks: as many whole groups of columns beside each other as fit."""
     blocks: list[list[int]] = []
     for _, start, stop in _spans(grid.columns):
         group = list(range(start, stop))
@@ -104,8 +133,8 @@ def _widest(blocks: list[list[str]]) -> int:
 
 def _block(grid: ResultTable, columns: list[int], form: Form) -> list[str]:
     names = [grid.stub, *(name for name, _ in grid.rows)]
-    cells = [[_cell(entries[at], form) for _, entries in grid.rows] for at in columns]
-    texts = [[grid.columns[at].name, *column] for at, column in zip(columns, cells, strict=True)]
+    cells = [[form(entries[at] or Estimate(None)) for _, entries in grid.rows] for at in columns]
+    texts = [[grid.columns[at][1], *column] for at, column in zip(columns, cells, strict=True)]
     widths = _widths(grid, columns, texts)
     stub = max(map(len, names))
     upper = [
@@ -118,12 +147,8 @@ def _block(grid: ResultTable, columns: list[int], form: Form) -> list[str]:
     return [head, rule, lines[0].rstrip(), rule, *(line.rstrip() for line in lines[1:])]
 
 
-def _cell(entry: IntervalValue | None, form: Form) -> str:
-    return MISSING if entry is None else form(entry)
-
-
 def _widths(grid: ResultTable, columns: list[int], texts: list[list[str]]) -> list[int]:
-    """Each column as wide as its widest text; the last of a group wider where the upper header needs it."""
+    """Return the width of each column: its widest text; the last of a group is wider if the upper header needs it."""
     widths = [max(map(len, column)) for column in texts]
     for group, start, stop in _spans([grid.columns[at] for at in columns]):
         taken = sum(widths[start:stop]) + 2 * (stop - start - 1)
@@ -132,6 +157,6 @@ def _widths(grid: ResultTable, columns: list[int], texts: list[list[str]]) -> li
 
 
 def _padded(texts: list[list[str]], widths: list[int]) -> list[list[str]]:
-    """Row by row, each text at its column's width."""
+    """Return the texts row by row, padded to the widths of their columns."""
     columns = [[text.ljust(width) for text in column] for column, width in zip(texts, widths, strict=True)]
     return [list(row) for row in zip(*columns, strict=True)]

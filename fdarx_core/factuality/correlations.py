@@ -1,7 +1,7 @@
 """Rank correlation of each metric with gold factuality, and FAS under ablations and other thresholds.
 
-Ablations read the judged pairs again: no pair is judged anew, and all claims are decided at once by the rule of
-`scores.verdict_of`. Intervals are by bootstrap over clusters within each group of answers. Source: FAS §5.3, §5.5,
+Ablations use the stored verdicts on pairs, so that no pair is judged again; all claims are decided at once by the rule
+of `scores.verdict_of`. Intervals are by bootstrap over clusters within each group of answers. Source: FAS §5.3, §5.5,
 Tables 4 and 5.
 """
 
@@ -15,17 +15,17 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from fdarx_core.evaluation.metrics import Codes, Mask, Numbers
-from fdarx_core.evaluation.rank_correlation import CorrelationContrast, RankCorrelation, spearman
-from fdarx_core.factuality.figures import ALL, RESAMPLES, FactualityDifference, FactualityRows, cluster_of
+from fdarx_core.evaluation.rank_correlation import spearman
+from fdarx_core.factuality.figures import ALL, RESAMPLES, FactualityRows, cluster_of
 from fdarx_core.factuality.scores import fact_aligned_score
-from fdarx_core.records import Correlation
+from fdarx_core.records import Difference, Figure
 
 FULL, SINGLE, NO_RETRIEVAL = "full", "single", "no_retrieval"
 
 
 @dataclass(frozen=True, slots=True)
 class AblationConfig:
-    """Which pairs decide: those of a kind, down to a rank, by an engine. `name` is as in `Correlation`."""
+    """The pairs that decide: those of a kind, down to a rank, by an engine. `name` is the key configuration."""
 
     name: str
     kind: str
@@ -34,10 +34,7 @@ class AblationConfig:
 
 
 def configurations(rows: FactualityRows) -> list[AblationConfig]:
-    """The whole, its ablations and every other engine, of those that were judged; the whole goes first.
-
-    Source: FAS Table 4.
-    """
+    """Return the full configuration, its ablations and every other engine, if they were judged. Source: FAS Table 4."""
     others = [name for name in pc.unique(rows.pairs["engine"]).to_pylist() if name != rows.engine]
     wanted = [
         AblationConfig(FULL, "evidence", rows.k, rows.engine),
@@ -49,7 +46,7 @@ def configurations(rows: FactualityRows) -> list[AblationConfig]:
 
 
 class AblationScores:
-    """The claims of a configuration, each with its surest pair, whatever the threshold is."""
+    """The highest probabilities of each claim in a configuration, from which the verdict at any threshold follows."""
 
     def __init__(self, rows: FactualityRows, configuration: AblationConfig) -> None:
         self._rows = rows
@@ -67,12 +64,12 @@ class AblationScores:
         self._lacking = np.bincount(claim_of, np.isnan(entailment), len(claims.dictionary)) > 0
 
     def fas(self, threshold: float) -> Numbers:
-        """FAS of each score's answer, in their order; NaN where a term that has a weight can't be had."""
+        """Return FAS of each answer, in the order of the scores; NaN where a term with a weight is missing."""
         similarity = np.array([_or_nan(score.similarity) for score in self._rows.scores])
         return fact_aligned_score(self._rows.weights, similarity, *self.shares(threshold))
 
     def shares(self, threshold: float) -> tuple[Numbers, Numbers]:
-        """Support and Contra of each score's answer; NaN where no claim has a verdict.
+        """Return Support and Contra of each answer; NaN where no claim has a verdict.
 
         A claim without any passage is unsupported.
         """
@@ -86,7 +83,7 @@ class AblationScores:
             return self._count(supported) / told, self._count(decided & ~supported) / told
 
     def _count(self, claims: Mask) -> Numbers:
-        """How many of the marked claims each answer has; claims of answers without a score are in none."""
+        """Return the number of marked claims of each answer that has a score."""
         here = self._answer_of[claims & (self._answer_of >= 0)]
         return np.bincount(here, minlength=len(self._rows.scores)).astype(np.float64)
 
@@ -102,12 +99,12 @@ def _is(pairs: pa.Table, name: str, value: str) -> Mask:
 
 
 def _floats(column: pa.ChunkedArray) -> Numbers:
-    """NaN where there is no judgement."""
+    """Return the column as floats, NaN where there is no judgment."""
     return np.asarray(column.to_numpy(), dtype=np.float64)
 
 
 def _highest(values: Numbers, claim_of: Codes, claims: int) -> Numbers:
-    """Of each claim's pairs that were judged; -1 where none was."""
+    """Return the highest value among the judged pairs of each claim; -1 where none was judged."""
     found = np.full(claims, -1.0)
     np.fmax.at(found, claim_of, values)
     return found
@@ -118,151 +115,90 @@ def _or_nan(value: float | None) -> float:
 
 
 def column_of(rows: FactualityRows, field: str) -> Numbers:
-    """A field of all scores, NaN where one has no value."""
+    """Return a field of all scores, NaN where a score has no value."""
     values: Sequence[float | None] = [getattr(score, field) for score in rows.scores]
     return np.array([_or_nan(value) for value in values], dtype=np.float64)
 
 
 GOLDS = ("gold", "gold_claims")
 RELATED = ("fas", "support", "contra", "similarity", "rouge_1", "rouge_2", "rouge_l", "bleu_4")
-"""The fields whose ranks are held against gold factuality."""
+"""The fields that are correlated with gold factuality."""
 THRESHOLDS = (0.5, 0.6, 0.7, 0.8, 0.9)
 """Source: FAS Table 5."""
 SPEARMAN = "spearman"
 """The metric of differences between correlations."""
 
+Measured = tuple[dict[str, str], Numbers]
+"""The keys metric, configuration and threshold, and a value for each answer."""
+
+
+def threshold_name(threshold: float) -> str:
+    """Return a threshold as the key of a figure."""
+    return f"{threshold:.12g}"
+
 
 def correlations(
     rows: FactualityRows, *, seed: int, resamples: int = RESAMPLES
-) -> tuple[list[Correlation], list[FactualityDifference]]:
-    """Of every metric by dataset, question type and model; of FAS also for each configuration and threshold.
+) -> tuple[list[Figure], list[Difference]]:
+    """Return Spearman's ρ of the metrics with gold factuality over answers, and differences of ρ.
 
-    Configurations and thresholds are for all answers and by dataset, with their differences from the whole at the run's
-    own threshold, and those of FAS from other metrics, on the answers that both can score. Groups without gold are left
-    out.
+    A figure is ρ of its metric; its keys are gold (gold or gold_claims), configuration (full, single, no_retrieval or
+    the name of another engine), threshold (of the verdicts), dataset, type and model. Every metric is correlated by
+    dataset, question type and model; FAS for each configuration and threshold too, over all answers and by dataset.
+    Differences are of FAS from the full configuration at the threshold of the run, and of FAS from other metrics, on
+    the answers that both can score. Groups without gold are left out.
     """
-    metrics = _metrics(rows)
-    variants = _variants(rows)
-    changes = [*_against(metrics), *_changes(rows, variants)]
-    found: list[Correlation] = []
-    changed: list[FactualityDifference] = []
+    names = {field: name for name, field in rows.fields.items()}
+    own = threshold_name(rows.threshold)
+    metrics: list[Measured] = [
+        ({"metric": names[field], "configuration": FULL, "threshold": own}, column_of(rows, field)) for field in RELATED
+    ]
+    whole, *variants = _variants(rows)
+    changes = [("metric", metrics[0], one) for one in metrics[1:] if not one[0]["metric"].startswith("contra")]
+    changes += [("threshold" if one[0]["configuration"] == FULL else "configuration", one, whole) for one in variants]
+    clusters = np.array([cluster_of(score) for score in rows.scores])
+    found: list[Figure] = []
+    changed: list[Difference] = []
     for gold in GOLDS:
-        for group in _groups(rows, gold):
-            asked = ([*metrics, *variants[1:]], changes) if group.whole else (metrics, [])
-            more, less = group.related(*asked, seed, resamples)
-            found, changed = found + more, changed + less
+        values = column_of(rows, gold)
+        for group, here in _groups(rows, ~np.isnan(values)):
+            everyone = group["type"] == group["model"] == ALL
+            measured, compared = ([*metrics, *variants], changes) if everyone else (metrics, [])
+            columns = [column[here] for _, column in measured]
+            contrasts = [(one[here], other[here]) for _, (_, one), (_, other) in compared]
+            related = spearman(
+                [*columns, *contrasts], values[here], clusters[here].tolist(), seed=seed, resamples=resamples
+            )
+            for (keys, _), one in zip(measured, related, strict=False):
+                if one.rows:
+                    named = {name: value for name, value in keys.items() if name != "metric"}
+                    found.append(Figure.of(keys["metric"], {"gold": gold, **named, **group}, one))
+            for (varied, (first, _), (second, _)), one in zip(compared, related[len(columns) :], strict=True):
+                if one.value is not None:
+                    sides = {"first": {varied: first[varied]}, "second": {varied: second[varied]}}
+                    changed.append(Difference.of(SPEARMAN, {"gold": gold, **group}, one, **sides))
     return found, changed
 
 
-@dataclass(frozen=True, slots=True)
-class _Measure:
-    """A metric of all answers, as a configuration and a threshold give it."""
-
-    metric: str
-    configuration: str
-    threshold: float
-    values: Numbers
-
-    @property
-    def variant(self) -> tuple[str, float]:
-        return self.configuration, self.threshold
-
-
-@dataclass(frozen=True, slots=True)
-class _Change:
-    """A measure less another, which differ in `varied`, and what they are called there."""
-
-    varied: str
-    of: str
-    against: str
-    first: _Measure
-    second: _Measure
-
-
-def _metrics(rows: FactualityRows) -> list[_Measure]:
-    """FAS first."""
-    names = {field: name for name, field in rows.fields.items()}
-    return [_Measure(names[field], FULL, rows.threshold, column_of(rows, field)) for field in RELATED]
-
-
-def _variants(rows: FactualityRows) -> list[_Measure]:
-    """FAS of the whole at the run's threshold first, then of other configurations, then at other thresholds."""
+def _variants(rows: FactualityRows) -> list[Measured]:
+    """Return FAS of the full configuration, then of other configurations, then at other thresholds."""
     readings = {one.name: AblationScores(rows, one) for one in configurations(rows)}
     wanted = [(name, rows.threshold) for name in readings]
     wanted += [(FULL, threshold) for threshold in THRESHOLDS if not np.isclose(threshold, rows.threshold)]
-    return [_Measure("fas", name, threshold, readings[name].fas(threshold)) for name, threshold in wanted]
-
-
-def _against(metrics: Sequence[_Measure]) -> list[_Change]:
-    """FAS less every other metric that should rise with gold."""
-    fas, *others = metrics
     return [
-        _Change("metric", fas.metric, one.metric, fas, one) for one in others if not one.metric.startswith("contra")
+        ({"metric": "fas", "configuration": name, "threshold": threshold_name(at)}, readings[name].fas(at))
+        for name, at in wanted
     ]
 
 
-def _changes(rows: FactualityRows, variants: Sequence[_Measure]) -> list[_Change]:
-    whole, *others = variants
-    return [
-        _Change("configuration", one.configuration, FULL, one, whole)
-        if one.configuration != FULL
-        else _Change("threshold", f"{one.threshold:g}", f"{rows.threshold:g}", one, whole)
-        for one in others
-    ]
-
-
-def _groups(rows: FactualityRows, gold: str) -> Iterator[_Group]:
-    """All answers, then those of each dataset, question type and model, where there is gold."""
-    values = column_of(rows, gold)
-    has_gold = ~np.isnan(values)
-    named = {name: np.array([getattr(score, name) for score in rows.scores]) for name in ("dataset", "type", "model")}
-    clusters = np.array([cluster_of(score) for score in rows.scores])
-    by = [{}, *({name: str(value)} for name, column in named.items() for value in np.unique(column[has_gold]) if value)]
-    for names in by:
-        here = has_gold.copy()
-        for name, value in names.items():
-            here &= named[name] == value
-        if here.any():
-            yield _Group(
-                gold, names.get("dataset", ALL), names.get("type", ALL), names.get("model", ALL), here, values[here],
-                clusters[here].tolist(), whole=set(names) <= {"dataset"},
-            )  # fmt: skip
-
-
-@dataclass(frozen=True, slots=True)
-class _Group:
-    gold: str
-    dataset: str
-    type: str
-    model: str
-    here: Mask
-    values: Numbers
-    clusters: Sequence[str]
-    whole: bool
-
-    def related(
-        self, measures: Sequence[_Measure], changes: Sequence[_Change], seed: int, resamples: int
-    ) -> tuple[list[Correlation], list[FactualityDifference]]:
-        """What can be said of each measure and each change, all by the same samples."""
-        columns = [one.values[self.here] for one in measures]
-        contrasts = [CorrelationContrast(one.first.values[self.here], one.second.values[self.here]) for one in changes]
-        found = spearman([*columns, *contrasts], self.values, self.clusters, seed=seed, resamples=resamples)
-        told = list(zip(changes, found[len(columns) :], strict=True))
-        deltas = {one.first.variant: change.value for one, change in told if one.varied != "metric"}
-        return (
-            [self._correlation(one, related, deltas.get(one.variant))
-             for one, related in zip(measures, found, strict=False) if related.rows],
-            [self._difference(one, change) for one, change in told if change.value is not None],
-        )  # fmt: skip
-
-    def _correlation(self, one: _Measure, related: RankCorrelation, delta: float | None) -> Correlation:
-        return Correlation(
-            one.metric, self.gold, one.configuration, one.threshold, self.dataset, self.type, self.model,
-            related.value, related.low, related.high, delta, related.rows, related.clusters,
-        )  # fmt: skip
-
-    def _difference(self, one: _Change, change: RankCorrelation) -> FactualityDifference:
-        return FactualityDifference(
-            SPEARMAN, one.varied, one.of, one.against, self.model, "", self.dataset, self.type, self.gold,
-            change.value or 0.0, change.low, change.high, change.rows, change.clusters,
-        )  # fmt: skip
+def _groups(rows: FactualityRows, has_gold: Mask) -> Iterator[tuple[dict[str, str], Mask]]:
+    """Yield all answers, then those of each dataset, question type and model, where there is gold."""
+    if not has_gold.any():
+        return
+    every = dict.fromkeys(("dataset", "type", "model"), ALL)
+    yield every, has_gold
+    for key in every:
+        column = np.array([getattr(score, key) for score in rows.scores])
+        for name in np.unique(column[has_gold]):
+            if name:
+                yield {**every, key: str(name)}, has_gold & (column == name)

@@ -1,4 +1,4 @@
-"""From the scores of all parts to the figures, comparisons and cells of a run."""
+"""The figures, comparisons and cells of an evaluation from the scores of its parts."""
 
 from __future__ import annotations
 
@@ -21,24 +21,24 @@ from fdarx_core.evaluation.figures import (
     retrieval_figures,
 )
 from fdarx_core.pipeline.evaluation_models import with_bert_scores
-from fdarx_core.records import Comparison, Figure, RetrievalScore, Score, SettingProgress, arrow_schema
+from fdarx_core.records import Difference, Figure, RetrievalScore, Score, SettingProgress, arrow_schema
 from fdarx_core.report.evaluation_page import row_name
 from fdarx_core.storage import RunDirectory, read_records, read_table, write_records
 
 
 @dataclass(frozen=True, slots=True)
 class Results:
-    """All figures of a run."""
+    """The figures, comparisons and cells of a run."""
 
     figures: list[Figure]
-    comparisons: list[Comparison]
+    comparisons: list[Difference]
     cells: list[SettingProgress]
 
 
 def results_of(
     run: RunDirectory, cells: Sequence[SettingProgress], retrievers: Sequence[str], *, seed: int, resamples: int
 ) -> Results:
-    """Figures of what the run's parts hold; `cells` say what was due and how far it came."""
+    """Return the figures of the parts of a run; `cells` are the cells with their status and the questions due."""
     scores: dict[CellKey, pa.Table] = {
         CellKey(one.model, one.setting, one.retriever): table
         for one in cells
@@ -50,7 +50,7 @@ def results_of(
         if (table := _table(run, f"retrieval_scores/{name}", RetrievalScore)).num_rows
     }
     made: list[Figure] = []
-    compared: list[Comparison] = []
+    compared: list[Difference] = []
     if scores:
         edges = length_edges(
             pa.concat_tables(table.select(["set_id", "label_characters"]) for table in scores.values())
@@ -64,10 +64,10 @@ def results_of(
     return Results(made, compared, filled_cells(cells, scores))
 
 
-def compare_runs(runs: Sequence[RunDirectory], names: Sequence[str], *, seed: int, resamples: int) -> list[Comparison]:
-    """Cells of different runs that differ in nothing but run and model, on the questions that both have.
+def compare_runs(runs: Sequence[RunDirectory], names: Sequence[str], *, seed: int, resamples: int) -> list[Difference]:
+    """Compare cells of different runs in the same setting, on the questions that both have.
 
-    `names` are what the runs are called; each model goes by `row_name`. Raises StorageError where a run has no cells.
+    `names` are the names of the runs; each model is called by `row_name`. Raises StorageError where a run has no cells.
     """
     cells: dict[CellKey, pa.Table] = {}
     run_of: dict[str, str] = {}
@@ -86,15 +86,15 @@ def compare_runs(runs: Sequence[RunDirectory], names: Sequence[str], *, seed: in
 
 
 def write_results(run: RunDirectory, results: Results) -> None:
-    """As Parquet, and the figures by question type once more as JSON for people and scripts."""
+    """Write the results as Parquet, and the figures by question type as metrics.json too."""
     write_records(run.file("metrics.parquet"), results.figures, Figure)
-    write_records(run.file("comparisons.parquet"), results.comparisons, Comparison)
+    write_records(run.file("comparisons.parquet"), results.comparisons, Difference)
     write_records(run.file("cells.parquet"), results.cells, SettingProgress)
     run.file("metrics.json").write_bytes(orjson.dumps(figures_by_cell(results.figures), option=orjson.OPT_INDENT_2))
 
 
 def merge_cells(parts: Iterable[Sequence[SettingProgress]], wanted: Sequence[CellKey]) -> list[SettingProgress]:
-    """The cells of a model over its parts: done where every part is, with the commonest of the reasons that count."""
+    """Merge the cells of the parts of a model: done where every part is done, with the most frequent reason."""
     sums: dict[CellKey, SettingProgress] = {key: SettingProgress(*key, status="done") for key in wanted}
     reasons: dict[CellKey, Counter[str]] = {key: Counter() for key in wanted}
     for part in parts:
@@ -118,18 +118,18 @@ def _scores(run: RunDirectory, cell: SettingProgress) -> pa.Table | None:
 
 
 def _table(run: RunDirectory, kind: str, record: type) -> pa.Table:
+    """Return the rows of all parts; a column that an earlier version did not write is null."""
     schema = arrow_schema(record)
-    tables = [read_table(place, schema.names) for place in run.parts(kind)]
-    return pa.concat_tables(tables) if tables else schema.empty_table()
+    tables = [read_table(place) for place in run.parts(kind)]
+    return pa.concat_tables([schema.empty_table(), *tables], promote_options="default").select(schema.names)
 
 
 def figures_by_cell(rows: Sequence[Figure]) -> list[dict[str, Any]]:
-    """One entry a cell, with value, low, high and rows of each metric by type."""
-    cells: dict[tuple[str, str, str], dict[str, Any]] = {}
+    """Return an entry for each cell: value, low, high and rows of each metric by question type."""
+    cells: dict[CellKey, dict[str, Any]] = {}
     for row in rows:
-        if row.group_by == "type":
+        if row.keys["group_by"] == "type":
+            key = CellKey(*(row.keys[name] for name in CellKey._fields))
             metrics: Mapping[str, Any] = {"value": row.value, "low": row.low, "high": row.high, "rows": row.rows}
-            cell = cells.setdefault((row.model, row.setting, row.retriever), {})
-            cell.setdefault(row.metric, {})[row.group] = metrics
-    names = ("model", "setting", "retriever")
-    return [{**dict(zip(names, key, strict=True)), "metrics": metrics} for key, metrics in cells.items()]
+            cells.setdefault(key, {}).setdefault(row.metric, {})[row.keys["group"]] = metrics
+    return [{**key._asdict(), "metrics": metrics} for key, metrics in cells.items()]

@@ -1,9 +1,10 @@
-"""A scoring's figures, its tables and its report, from the rows that the parts hold and what `run.json` says."""
+"""The figures, tables and report of a factuality run from the rows of its parts and from run.json."""
 
 from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, TypeVar
 
 import orjson
@@ -11,68 +12,67 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from fdarx_core.evaluation.tables import ResultTable
-from fdarx_core.factuality.figures import FactualityDifference, FactualityRows
+from fdarx_core.factuality.figures import FactualityRows
 from fdarx_core.factuality.scores import Weights
 from fdarx_core.factuality.tables import Summary, metrics_json, summarise, tables
 from fdarx_core.pipeline.factuality_parts import FactualityParts
 from fdarx_core.records import (
     Claim,
     ClaimVerdict,
-    Correlation,
-    FactualityFigure,
+    Difference,
     FactualityScore,
+    Figure,
     PairVerdict,
     SafetyFlag,
     arrow_schema,
 )
-from fdarx_core.report.factuality_page import FactualityResults, ScoredAnswer, ScoringMethod, factuality_page
+from fdarx_core.report.answer_viewer import FactualityResults, ScoredAnswer, ScoringMethod
+from fdarx_core.report.factuality_page import factuality_page
 from fdarx_core.storage import RunDirectory, read_records, read_table, write_records
 
 _OF_PAIRS = ["answer_id", "claim_id", "kind", "rank", "engine", "entailment", "contradiction"]
-"""Columns that ablations are made from."""
+"""Columns that ablations need."""
 
 Row = TypeVar("Row", Claim, ClaimVerdict, PairVerdict, SafetyFlag)
 
 
 def publish(run: RunDirectory, info: Mapping[str, Any], *, seed: int, resamples: int) -> None:
-    """Write figures, correlations and differences as Parquet, metrics.json and `report.html`.
+    """Write figures, correlations and differences as Parquet, metrics.json and report.html.
 
-    `info` is what run.json will say. What is held grows by a score an answer, and by the numbers of the pairs of those
-    answers that have gold.
+    `info` is the content of the finished run.json. Memory grows with the scores, and with the pairs of the answers that
+    have gold.
     """
     rows = _rows(run, info)
     summary = summarise(rows, seed=seed, resamples=resamples)
-    write_records(run.file("figures.parquet"), summary.figures, FactualityFigure)
-    write_records(run.file("correlations.parquet"), summary.correlations, Correlation)
-    write_records(run.file("differences.parquet"), summary.differences, FactualityDifference)
-    run.file("metrics.json").write_bytes(orjson.dumps(summary.metrics, option=orjson.OPT_INDENT_2))
+    write_records(run.file("figures.parquet"), summary.figures, Figure)
+    write_records(run.file("correlations.parquet"), summary.correlations, Figure)
+    write_records(run.file("differences.parquet"), summary.differences, Difference)
+    metrics = metrics_json(rows, summary)
+    run.file("metrics.json").write_bytes(orjson.dumps(metrics, option=orjson.OPT_INDENT_2))
     run.file("report.html").write_text(_page(run, info, summary))
 
 
 def tables_of(run: RunDirectory) -> list[ResultTable]:
-    """The tables of a run that is published."""
+    """Return the tables of a published run."""
     return _published(run).grids
 
 
 def build_factuality_report(run: RunDirectory) -> str:
-    """The page of a run that is published, made anew from its figures."""
+    """Return the page of a published run, built from its figures."""
     return _page(run, run.info(), _published(run))
 
 
 def method_of(info: Mapping[str, Any]) -> ScoringMethod:
-    """How answers were scored, from run.json."""
+    """Return how answers were scored, from run.json."""
     method = info["method"]
     return ScoringMethod(**{**method, "weights": Weights(**method["weights"])})
 
 
 def _published(run: RunDirectory) -> Summary:
-    means = list(read_records(run.file("figures.parquet"), FactualityFigure))
-    related = list(read_records(run.file("correlations.parquet"), Correlation))
-    differ = list(read_records(run.file("differences.parquet"), FactualityDifference))
-    rows = _rows(run, run.info())
-    return Summary(
-        means, differ, related, tables(means, related, differ, rows), metrics_json(rows, means, differ, related)
-    )
+    means: list[Figure] = list(read_records(run.file("figures.parquet"), Figure))
+    related: list[Figure] = list(read_records(run.file("correlations.parquet"), Figure))
+    differ: list[Difference] = list(read_records(run.file("differences.parquet"), Difference))
+    return Summary(means, differ, related, tables(means, related, differ, _no_rows(run.info())))
 
 
 def _page(run: RunDirectory, info: Mapping[str, Any], summary: Summary) -> str:
@@ -89,7 +89,7 @@ def _page(run: RunDirectory, info: Mapping[str, Any], summary: Summary) -> str:
 
 
 def _rows(run: RunDirectory, info: Mapping[str, Any]) -> FactualityRows:
-    parts, method = FactualityParts(run), method_of(info)
+    parts = FactualityParts(run)
     scores: list[FactualityScore] = []
     flags: list[SafetyFlag] = []
     pairs = [pa.schema([arrow_schema(PairVerdict).field(name) for name in _OF_PAIRS]).empty_table()]
@@ -100,10 +100,16 @@ def _rows(run: RunDirectory, info: Mapping[str, Any]) -> FactualityRows:
         if with_gold := [row.answer_id for row in made.scores if row.gold is not None or row.gold_claims is not None]:
             table = read_table(run.part("pairs", number), _OF_PAIRS)
             pairs.append(table.filter(pc.is_in(table["answer_id"], pa.array(with_gold))))
+    return replace(
+        _no_rows(info), scores=scores, pairs=pa.concat_tables(pairs), flags=flags if info["safety"] else None
+    )
+
+
+def _no_rows(info: Mapping[str, Any]) -> FactualityRows:
+    """Return the method of a run without any answer."""
+    method = method_of(info)
     return FactualityRows(
-        scores=scores,
-        pairs=pa.concat_tables(pairs),
-        flags=flags if info["safety"] else None,
+        [],
         engine=method.entailment,
         similarity=method.similarity,
         weights=method.weights,
@@ -113,7 +119,7 @@ def _rows(run: RunDirectory, info: Mapping[str, Any]) -> FactualityRows:
 
 
 def _examined(parts: FactualityParts, numbers: Sequence[int]) -> Iterator[ScoredAnswer]:
-    """Each answer that has a score, a part at a time."""
+    """Yield the answers that have a score, part by part."""
     for made in map(parts.scored, numbers):
         scores = {row.answer_id: row for row in made.scores}
         claims, verdicts = _by_answer(made.claims), _by_answer(made.verdicts)

@@ -49,7 +49,7 @@ from fdarx_core.records import (
     Request,
     SafetyFlag,
 )
-from fdarx_core.report.factuality_page import ScoringMethod
+from fdarx_core.report.answer_viewer import ScoringMethod
 from fdarx_core.retrieval.models import ModelDirectories
 from fdarx_core.verify import THRESHOLD, open_engine
 from fdarx_core.verify.engine import Judgement, TextPair, Unjudged

@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
 from typing import Any
 
 import orjson
 
 from fdarx_core.evaluation.tables import ResultTable
 from fdarx_core.pipeline.rag_steps import RagParts, RagSpec
-from fdarx_core.rag import tables
 from fdarx_core.rag.figures import differences, figures, title_figures
 from fdarx_core.rag.flow import POSTPROCESSORS
 from fdarx_core.rag.metrics import summarize_usage
 from fdarx_core.rag.strategies import ABLATIONS, STRATEGIES
-from fdarx_core.rag.tables import ComparisonNames
-from fdarx_core.records import RagAnswer, RagDifference, RagFigure, RagScore, RagUsage, TitleRank
+from fdarx_core.rag.tables import ComparisonNames, paper_tables, usage_table
+from fdarx_core.records import Difference, Figure, RagAnswer, RagScore, RagUsage, TitleRank
 from fdarx_core.report.rag_page import RagResults, rag_page
 from fdarx_core.storage import RunDirectory, read_records, write_records
 
@@ -43,27 +41,25 @@ def publish(
     scores = parts.read_all("scores", numbers, RagScore)
     results = RagResults(
         info=info,
-        what=compared(spec),
+        names=compared(spec),
         questions=[one for number in numbers for one in parts.questions(number)],
         figures=figures(scores, seed=seed, resamples=resamples),
         differences=differences(scores, seed=seed, resamples=resamples),
         usages=summarize_usage(answers),
         by_retriever=title_figures(parts.read_all("title_ranks", numbers, TitleRank), seed=seed, resamples=resamples),
     )
-    write_records(run.file("figures.parquet"), [*results.figures, *results.by_retriever], RagFigure)
-    write_records(run.file("differences.parquet"), results.differences, RagDifference)
+    write_records(run.file("figures.parquet"), [*results.figures, *results.by_retriever], Figure)
+    write_records(run.file("differences.parquet"), results.differences, Difference)
     write_records(run.file("usage.parquet"), results.usages, RagUsage)
-    told = [asdict(figure) for figure in results.figures]
-    run.file("metrics.json").write_bytes(orjson.dumps(told, option=orjson.OPT_INDENT_2))
+    rows = [figure.to_row() for figure in results.figures]
+    run.file("metrics.json").write_bytes(orjson.dumps(rows, option=orjson.OPT_INDENT_2))
     run.file("report.html").write_text(rag_page(results, answers, scores))
 
 
-def tables_of(run: RunDirectory, what: ComparisonNames) -> list[ResultTable]:
-    """The paper's tables, those that have any figure, and what the answers took."""
-    found: list[RagFigure] = list(read_records(run.file("figures.parquet"), RagFigure))
-    by_way = [one for one in found if one.postprocess]
-    by_retriever = [one for one in found if not one.postprocess]
-    grids = [make(by_way, what) for make in (tables.table_2, tables.table_3, tables.table_4, tables.table_5)]
-    grids += [tables.documents_table(by_way, what), tables.retrievers_table(by_retriever)]
+def tables_of(run: RunDirectory, names: ComparisonNames) -> list[ResultTable]:
+    """Return the tables of the paper, if they have a value, and the usage of the answers."""
+    found: list[Figure] = list(read_records(run.file("figures.parquet"), Figure))
+    by_strategy, by_retriever = ([one for one in found if bool(one.keys["postprocess"]) == given] for given in (1, 0))
     usages: list[RagUsage] = list(read_records(run.file("usage.parquet"), RagUsage))
-    return [grid for grid in [*grids, tables.usage_table(usages, what)] if grid.rows and grid.columns]
+    tables = [*paper_tables(by_strategy, by_retriever, names).values(), usage_table(usages, names)]
+    return [table for table in tables if table.rows]

@@ -9,10 +9,8 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, ClassVar, TypeVar
 
-import numpy as np
-
 from fdarx_core.evaluation.overlap import token_f1
-from fdarx_core.evaluation.similarity import SemanticScorer
+from fdarx_core.evaluation.similarity import AnswerSimilarity
 from fdarx_core.llm import TRANSIENT, Baseline, ModelConfig, source_digest
 from fdarx_core.pipeline.asking import ClientPool
 from fdarx_core.pipeline.part_files import PartFiles
@@ -34,7 +32,6 @@ from fdarx_core.rag.search import Role, SearchQuery, TaskCall, encode_queries, i
 from fdarx_core.rag.strategies import ABLATIONS, STRATEGIES
 from fdarx_core.rag.tasks import RAG_RULES_VERSION, RAG_TASKS
 from fdarx_core.records import RagAnswer, RagQuestion, RagScore, Reject, Response, SearchHit, TitleRank
-from fdarx_core.retrieval.encoders import SentenceEncoder
 from fdarx_core.retrieval.index import ChunkFilter, IndexReader
 from fdarx_core.retrieval.models import ModelDirectories
 from fdarx_core.retrieval.retrievers import load_reranker
@@ -284,39 +281,24 @@ class JobTools:
 
 
 class SimilarityModels:
-    """Holds the models: for BERTScore where one was given, and the encoder where there is one."""
+    """The models for the similarity of answers and references."""
 
     def __init__(self, spec: RagSpec) -> None:
-        self._scorer = SemanticScorer(spec.bertscore, layers=spec.bertscore_layers) if spec.bertscore else None
-        self._encoder = SentenceEncoder(spec.encoder) if spec.encoder else None
+        self._models = AnswerSimilarity(spec.bertscore, spec.bertscore_layers, spec.encoder)
 
     def measure(
         self, rows: Sequence[tuple[RagAnswer, RagScore]], questions: Sequence[RagQuestion]
     ) -> list[tuple[RagAnswer, RagScore]]:
-        """The rows with their similarities: that to the first reference. What failed has none."""
+        """Return the rows with the similarity of each answer to its first reference; a failed answer has none."""
         references = {one.id: one.references[0] for one in questions if one.references}
-        scored = [at for at, (row, _) in enumerate(rows) if row.outcome != "failed" and row.question_id in references]
-        answers = [rows[at][0].answer for at in scored]
-        wanted = [references[rows[at][0].question_id] for at in scored]
+        kept = [at for at, (row, _) in enumerate(rows) if row.outcome != "failed" and row.question_id in references]
+        answers = [rows[at][0].answer for at in kept]
+        found = self._models.measure(answers, [references[rows[at][0].question_id] for at in kept])
         measured = list(rows)
-        for at, score in zip(scored, self._scored([rows[at][1] for at in scored], answers, wanted), strict=True):
-            measured[at] = (rows[at][0], score)
+        for at, values in zip(kept, found, strict=True):
+            answer, score = rows[at]
+            measured[at] = answer, replace(score, **values)
         return measured
-
-    def _scored(self, scores: list[RagScore], answers: list[str], references: list[str]) -> list[RagScore]:
-        if self._scorer and scores:
-            measures = self._scorer.measures(answers, references)
-            scores = [
-                replace(score, bert_precision=precision, bert_recall=recall, bert_f1=f1)
-                for score, (precision, recall, f1) in zip(scores, measures, strict=True)
-            ]
-        if self._encoder and scores:
-            cosines = np.einsum("nd,nd->n", self._encoder.encode(answers), self._encoder.encode(references))
-            scores = [
-                replace(score, embedding_similarity=float(cosine))
-                for score, cosine in zip(scores, cosines, strict=True)
-            ]
-        return scores
 
 
 def answer_row(

@@ -1,15 +1,15 @@
-"""The paper's tables from a comparison's figures, in its layout, with intervals. Source: QA-RAG Tables 2–5."""
+"""The tables of the QA-RAG paper from the figures of a comparison, with intervals. Source: QA-RAG Tables 2–5."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from fdarx_core.evaluation.bootstrap import FEW_LABELS
-from fdarx_core.evaluation.tables import IntervalValue, ResultTable, TableColumn
-from fdarx_core.records import RagFigure, RagUsage
+from fdarx_core.evaluation.tables import ResultTable, build_table
+from fdarx_core.records import Estimate, Figure, RagUsage
 
 BASELINE = "baseline"
+CLUSTERS = "groups of questions on one document"
 CONTEXT = (("Context precision", "context_precision"), ("Context recall", "context_recall"))
 SIMILARITY = (
     ("BERTScore", "precision", "bert_precision"),
@@ -24,14 +24,19 @@ DOCUMENT = (
     ("Recall", "@24", "document_recall_24"),
     ("Rank", "MRR", "document_mrr"),
 )
+_PHASES = {"rewrite": "Rewrite, s", "search": "Search, s", "postprocess": "Rank, s", "answer": "Answer, s",
+           "total": "Total, s"}  # fmt: skip
+
+Columns = Sequence[tuple[str, str, str]]
+"""Upper header, header and metric of each column."""
 
 
 @dataclass(frozen=True, slots=True)
 class ComparisonNames:
-    """What is compared: names and titles in the order in which tables show them; others follow as they are named.
+    """The strategies and post-processors of a comparison, with their titles in the order of the tables.
 
-    `main` is the post-processing of the tables that show one; `ablations` are of Table 5 alone, beside `whole`, the
-    strategy that they are parts of. `judge` is the endpoint that judged contexts, "" for none.
+    `main` is the post-processing of the tables that show one. The `ablations`, which are parts of the strategy `whole`,
+    are in Table 5 alone. `judge` is the endpoint that judged contexts, "" for none.
     """
 
     strategies: Mapping[str, str]
@@ -42,180 +47,169 @@ class ComparisonNames:
     ablations: Sequence[str] = ("question_half", "hypothetical_answer_half")
 
     def title(self, strategy: str) -> str:
+        """Return the title of a strategy."""
         return self.strategies.get(strategy, strategy)
 
-
-@dataclass(frozen=True, slots=True)
-class RagColumn:
-    """A column, and the figures that stand in it."""
-
-    column: TableColumn
-    postprocess: str
-    metric: str
+    def postprocess_title(self, postprocess: str = "") -> str:
+        """Return the title of a post-processing, by default of the main one."""
+        return self.postprocessors.get(postprocess or self.main, postprocess or self.main)
 
 
-def table_2(figures: Sequence[RagFigure], what: ComparisonNames) -> ResultTable:
-    """Context precision and recall of each strategy under each post-processing. Source: QA-RAG Table 2."""
-    used = _ordered(what.postprocessors, (one.postprocess for one in figures))
-    places = [
-        RagColumn(TableColumn(group, what.postprocessors.get(name, name)), name, metric)
-        for group, metric in CONTEXT
-        for name in used
-    ]
-    return _by_strategy("Table 2. Contexts by post-processing", figures, what, places, judged=True)
+_CONTEXTS: Columns = [("Context", name.split()[1], metric) for name, metric in CONTEXT]
 
 
-def table_3(figures: Sequence[RagFigure], what: ComparisonNames) -> ResultTable:
-    """Context precision and recall under the main post-processing. Source: QA-RAG Table 3."""
-    places = [RagColumn(TableColumn("Context", group.split()[1]), what.main, metric) for group, metric in CONTEXT]
-    return _by_strategy(f"Table 3. Contexts, {_main(what)}", figures, what, places, judged=True)
+def table_2(figures: Sequence[Figure], names: ComparisonNames) -> ResultTable:
+    """Return context precision and recall of each strategy and post-processing. Source: QA-RAG Table 2."""
+    kept = _without_ablations(figures, names)
+    used = _ordered(names.postprocessors, (one.keys["postprocess"] for one in kept))
+    columns = [(group, names.postprocess_title(name), (name, metric)) for group, metric in CONTEXT for name in used]
+    table = _table("Table 2. Contexts by post-processing", kept, names, columns)
+    return _with_judge(table, kept, names)
 
 
-def table_4(figures: Sequence[RagFigure], what: ComparisonNames) -> ResultTable:
-    """How near the answers are to the reference answers. Source: QA-RAG Table 4, which has BERTScore alone."""
-    places = [RagColumn(TableColumn(group, name), what.main, metric) for group, name, metric in SIMILARITY]
-    grid = _by_strategy(f"Table 4. Answers and reference answers, {_main(what)}", figures, what, places)
+def table_3(figures: Sequence[Figure], names: ComparisonNames) -> ResultTable:
+    """Return context precision and recall under the main post-processing. Source: QA-RAG Table 3."""
+    kept = _without_ablations(figures, names)
+    return _with_judge(_main_table("Table 3. Contexts", kept, names, _CONTEXTS), _of_main(kept, names), names)
+
+
+def table_4(figures: Sequence[Figure], names: ComparisonNames) -> ResultTable:
+    """Return the similarity of answers and references. Source: QA-RAG Table 4, which has BERTScore alone."""
+    kept = _without_ablations(figures, names)
+    table = _main_table("Table 4. Answers and reference answers", kept, names, SIMILARITY)
     if not any(one.metric == "bert_f1" for one in figures):
-        grid.notes.append("No BERTScore: no weights for it were given.")
-    return grid
+        table.notes.append("No BERTScore: no weights for it were given.")
+    return table
 
 
-def table_5(figures: Sequence[RagFigure], what: ComparisonNames) -> ResultTable:
-    """The parts of QA-RAG alone, with half of the candidates. Source: QA-RAG Table 5."""
-    kept = [one for one in figures if one.strategy in (what.whole, *what.ablations)]
-    places = [RagColumn(TableColumn("Context", group.split()[1]), what.main, metric) for group, metric in CONTEXT]
-    grid = _grid(f"Table 5. Ablations, {_main(what)}", kept, what, places)
-    grid.notes += _about_judging(kept, places, what.judge)
-    return grid
+def table_5(figures: Sequence[Figure], names: ComparisonNames) -> ResultTable:
+    """Return the parts of QA-RAG alone, with half of the candidates. Source: QA-RAG Table 5."""
+    kept = [one for one in figures if one.keys["strategy"] in (names.whole, *names.ablations)]
+    return _with_judge(_main_table("Table 5. Ablations", kept, names, _CONTEXTS), _of_main(kept, names), names)
 
 
-def documents_table(figures: Sequence[RagFigure], what: ComparisonNames) -> ResultTable:
-    """Whether the right document is among the candidates, by strategy. No judge is needed."""
-    places = [RagColumn(TableColumn(group, name), what.main, metric) for group, name, metric in DOCUMENT]
-    return _by_strategy(f"The right document among the candidates, {_main(what)}", figures, what, places)
+def documents_table(figures: Sequence[Figure], names: ComparisonNames) -> ResultTable:
+    """Return how often the right document is among the candidates, by strategy. No judge is needed."""
+    kept = _without_ablations(figures, names)
+    return _main_table("The right document among the candidates", kept, names, DOCUMENT)
 
 
-def retrievers_table(figures: Sequence[RagFigure]) -> ResultTable:
-    """The same for each retriever, asked the question as it stands; `figures` are those of `title_figures`."""
-    places = [RagColumn(TableColumn(group, name), "", metric) for group, name, metric in DOCUMENT]
-    grid = _grid(
-        "The right document among the candidates, by retriever", figures, ComparisonNames({}, {}, "", ""), places
-    )
-    grid.stub = "Retriever"
-    return grid
+def retrievers_table(figures: Sequence[Figure]) -> ResultTable:
+    """Return the same for each retriever with the question as the query; `figures` are those of `title_figures`."""
+    cells = [(one.keys["strategy"], one.metric, one) for one in figures]
+    return build_table("The right document among the candidates, by retriever", "Retriever", DOCUMENT, cells, CLUSTERS)
 
 
-def usage_table(usages: Sequence[RagUsage], what: ComparisonNames) -> ResultTable:
-    """Seconds, requests, tokens and cost of an answer, under the main post-processing; no cost without prices."""
-    priced = any(one.cost for one in usages)
+def paper_tables(
+    figures: Sequence[Figure], by_retriever: Sequence[Figure], names: ComparisonNames
+) -> dict[str, ResultTable]:
+    """Return all these tables by name, if they have a value."""
+    found = {
+        "table-2": table_2(figures, names),
+        "table-3": table_3(figures, names),
+        "table-4": table_4(figures, names),
+        "table-5": table_5(figures, names),
+        "documents": documents_table(figures, names),
+        "retrievers": retrievers_table(by_retriever),
+    }
+    return {name: table for name, table in found.items() if table.rows}
+
+
+def usage_table(usages: Sequence[RagUsage], names: ComparisonNames) -> ResultTable:
+    """Return seconds, requests, tokens and cost of an answer under the main post-processing."""
+    kept = [one for one in usages if one.postprocess == names.main]
     columns = [
-        *(TableColumn(name, share) for name in ("Rewrite, s", "Search, s", "Rank, s", "Answer, s", "Total, s")
-          for share in ("median", "p95")),
-        *(TableColumn("A question", name) for name in ("requests", "1,000 tokens in", "1,000 tokens out")),
-        *([TableColumn("1,000 questions", "USD")] if priced else []),
+        *((title, share, f"{phase}_{at}") for phase, title in _PHASES.items()
+          for share, at in (("median", "p50"), ("p95", "p95"))),
+        *(("A question", name, name) for name in ("requests", "1,000 tokens in", "1,000 tokens out")),
+        *([("1,000 questions", "USD", "USD")] if any(one.cost for one in usages) else []),
     ]  # fmt: skip
-    kept = [one for one in usages if one.postprocess == what.main]
-    names = _row_names([(one.strategy, one.model) for one in kept], what)
-    rows = [(names[one.strategy, one.model], _used(one)[: len(columns)]) for one in kept]
-    order = {name: at for at, name in enumerate(names.values())}
-    rows.sort(key=lambda row: order[row[0]])
-    notes = [f"Of {failed:,} answers that failed no times are counted."] if (failed := _failed(kept)) else []
-    return ResultTable(f"What an answer takes, {_main(what)}", "Strategy", columns, rows, notes)
+    rows = row_names(((one.strategy, one.model) for one in kept), names)
+    by_row = {(one.strategy, one.model): one for one in kept}
+    cells = [(title, key, Estimate(value)) for row, title in rows.items() for key, value in _used(by_row[row]).items()]
+    table = build_table(f"What an answer takes, {_main(names)}", "Strategy", columns, cells)
+    if failed := sum(one.failed for one in kept):
+        table.notes.append(f"Of {failed:,} answers that failed no times are counted.")
+    return table
 
 
-def row_names(figures: Iterable[RagFigure], what: ComparisonNames) -> dict[tuple[str, str], str]:
-    """What tables call each (strategy, model), in the order of the rows; models are named where there are several."""
-    return _row_names([(one.strategy, one.model) for one in figures], what)
+def row_names(keys: Iterable[tuple[str, str]], names: ComparisonNames) -> dict[tuple[str, str], str]:
+    """Return the title of each (strategy, model) in the order of the rows; models are named if there are several."""
+    known = dict.fromkeys(keys)
+    models = list(dict.fromkeys(model for _, model in known))
+    return {
+        (strategy, model): f"{names.title(strategy)} · {model}" if len(models) > 1 else names.title(strategy)
+        for strategy in _ordered(names.strategies, (strategy for strategy, _ in known))
+        for model in models
+        if (strategy, model) in known
+    }
 
 
 def judge_note(judge: str) -> str:
-    """Who judged the contexts."""
+    """Return who judged the contexts."""
     if judge == BASELINE:
         return "Contexts judged by baseline: overlap of words with the reference, no language model."
     return f"Contexts judged by {judge}." if judge else "Contexts not judged."
 
 
-def _by_strategy(
+def _main_table(title: str, figures: Sequence[Figure], names: ComparisonNames, columns: Columns) -> ResultTable:
+    keyed = [(group, name, (names.main, metric)) for group, name, metric in columns]
+    return _table(f"{title}, {_main(names)}", figures, names, keyed)
+
+
+def _table(
     title: str,
-    figures: Sequence[RagFigure],
-    what: ComparisonNames,
-    places: Sequence[RagColumn],
-    *,
-    judged: bool = False,
+    figures: Sequence[Figure],
+    names: ComparisonNames,
+    columns: Sequence[tuple[str, str, tuple[str, str]]],
 ) -> ResultTable:
-    kept = [one for one in figures if one.strategy not in what.ablations]
-    grid = _grid(title, kept, what, places)
-    if judged:
-        grid.notes += _about_judging(kept, places, what.judge)
-    return grid
-
-
-def _grid(title: str, figures: Sequence[RagFigure], what: ComparisonNames, places: Sequence[RagColumn]) -> ResultTable:
-    """Columns without any value are left out."""
-    found = {(one.strategy, one.model, one.postprocess, one.metric): one for one in figures if one.value is not None}
-    filled = [at for at in places if any((at.postprocess, at.metric) == key[2:] for key in found)]
-    kept = {(at.postprocess, at.metric) for at in filled}
-    names = row_names((one for one in figures if (one.postprocess, one.metric) in kept), what)
-    rows = [
-        (name, [_entry(found.get((*key, at.postprocess, at.metric))) for at in filled]) for key, name in names.items()
+    keys = {key for *_, key in columns}
+    kept = [one for one in figures if (one.keys["postprocess"], one.metric) in keys]
+    rows = row_names(((one.keys["strategy"], one.keys["model"]) for one in kept), names)
+    order = {title: at for at, title in enumerate(rows.values())}
+    cells: list[tuple[str, Hashable, Estimate]] = [
+        (rows[one.keys["strategy"], one.keys["model"]], (one.keys["postprocess"], one.metric), one) for one in kept
     ]
-    shown = [one for key, one in found.items() if key[2:] in kept]
-    return ResultTable(title, "Strategy", [at.column for at in filled], rows, _about_intervals(shown))
+    table = build_table(title, "Strategy", columns, sorted(cells, key=lambda cell: order[cell[0]]), CLUSTERS)
+    table.notes.insert(0, f"{max((one.rows for one in kept), default=0):,} questions.")
+    return table
 
 
-def _entry(figure: RagFigure | None) -> IntervalValue | None:
-    return None if figure is None or figure.value is None else IntervalValue(figure.value, figure.low, figure.high)
+def _without_ablations(figures: Sequence[Figure], names: ComparisonNames) -> list[Figure]:
+    return [one for one in figures if one.keys["strategy"] not in names.ablations]
 
 
-def _row_names(keys: Sequence[tuple[str, str]], what: ComparisonNames) -> dict[tuple[str, str], str]:
-    models = list(dict.fromkeys(model for _, model in keys))
-    strategies = _ordered(what.strategies, (strategy for strategy, _ in keys))
-    return {
-        (strategy, model): f"{what.title(strategy)} · {model}" if len(models) > 1 else what.title(strategy)
-        for strategy in strategies
-        for model in models
-        if (strategy, model) in keys
-    }
+def _of_main(figures: Sequence[Figure], names: ComparisonNames) -> list[Figure]:
+    return [one for one in figures if one.keys["postprocess"] == names.main]
+
+
+def _with_judge(table: ResultTable, figures: Iterable[Figure], names: ComparisonNames) -> ResultTable:
+    """Return the table with the judge of the contexts, and the number of values without a verdict."""
+    counted = [one for one in figures if one.metric in {metric for _, metric in CONTEXT}]
+    unscored = sum(one.unscored for one in counted)
+    total = unscored + sum(one.rows for one in counted)
+    table.notes.append(judge_note(names.judge))
+    if unscored:
+        table.notes.append(f"{unscored:,} of {total:,} values have no verdict and are in no mean.")
+    return table
 
 
 def _ordered(known: Mapping[str, str], used: Iterable[str]) -> list[str]:
-    """The used ones of the known in their order, then the others."""
+    """Return the used names: the known ones in their order, then the others."""
     found = dict.fromkeys(used)
     return [name for name in dict.fromkeys((*known, *found)) if name in found]
 
 
-def _main(what: ComparisonNames) -> str:
-    return f"post-processing: {what.postprocessors.get(what.main, what.main).lower()}"
+def _main(names: ComparisonNames) -> str:
+    return f"post-processing: {names.postprocess_title().lower()}"
 
 
-def _about_intervals(figures: Sequence[RagFigure]) -> list[str]:
-    questions, clusters = (max((getattr(one, name) for one in figures), default=0) for name in ("rows", "clusters"))
-    if clusters < 2:
-        return ["No intervals: they need questions on two documents at least."]
-    few = " So few make them too narrow." if clusters < FEW_LABELS else ""
-    return [f"{questions:,} questions. Intervals: 95 %, bootstrap over {clusters:,} groups of questions on one "
-            f"document.{few}"]  # fmt: skip
-
-
-def _about_judging(figures: Sequence[RagFigure], places: Sequence[RagColumn], judge: str) -> list[str]:
-    shown = {(at.postprocess, at.metric) for at in places}
-    counted = [one for one in figures if (one.postprocess, one.metric) in shown]
-    unscored = sum(one.unscored for one in counted)
-    total = unscored + sum(one.rows for one in counted)
-    lacking = f"{unscored:,} of {total:,} values have no verdict and are in no mean."
-    return [judge_note(judge), *([lacking] if unscored else [])]
-
-
-def _used(one: RagUsage) -> list[IntervalValue | None]:
+def _used(one: RagUsage) -> dict[str, float | None]:
     answers = one.answered + one.refused + one.failed
-    times = [
-        getattr(one, f"{phase}_p{share}")
-        for phase in ("rewrite", "search", "postprocess", "answer", "total")
-        for share in (50, 95)
-    ]
-    each = [one.requests / answers, one.prompt_tokens / 1000 / answers, one.completion_tokens / 1000 / answers]
-    return [None if value is None else IntervalValue(value) for value in (*times, *each, 1000 * one.cost / answers)]
-
-
-def _failed(usages: Sequence[RagUsage]) -> int:
-    return sum(one.failed for one in usages)
+    return {
+        **{f"{phase}_{at}": getattr(one, f"{phase}_{at}") for phase in _PHASES for at in ("p50", "p95")},
+        "requests": one.requests / answers,
+        "1,000 tokens in": one.prompt_tokens / 1000 / answers,
+        "1,000 tokens out": one.completion_tokens / 1000 / answers,
+        "USD": 1000 * one.cost / answers,
+    }

@@ -1,4 +1,4 @@
-"""The typed rows that travel, and their Arrow schemas. Every other room stands on this one."""
+"""The typed rows that jobs read and write, and their Arrow schemas. All other packages import this one."""
 
 from fdarx_core.records.arrow import arrow_schema, from_table, to_table
 from fdarx_core.records.benchmark import (
@@ -14,9 +14,7 @@ from fdarx_core.records.benchmark import (
     content_id,
 )
 from fdarx_core.records.evaluation import (
-    Comparison,
     Equivalence,
-    Figure,
     Grade,
     LabelSummary,
     Prediction,
@@ -30,20 +28,17 @@ from fdarx_core.records.factuality import (
     Claim,
     ClaimVerdict,
     Contraindication,
-    Correlation,
     Evidence,
-    FactualityFigure,
     FactualityScore,
     PairVerdict,
     SafetyFlag,
 )
+from fdarx_core.records.figures import Difference, Estimate, Figure
 from fdarx_core.records.labels import Highlight, Label, Passage, Section
 from fdarx_core.records.rag import (
     Chunk,
     Document,
     RagAnswer,
-    RagDifference,
-    RagFigure,
     RagQuestion,
     RagScore,
     RagUsage,
@@ -58,13 +53,12 @@ __all__ = [
     "Chunk",
     "Claim",
     "ClaimVerdict",
-    "Comparison",
     "Contraindication",
-    "Correlation",
+    "Difference",
     "Document",
     "Equivalence",
+    "Estimate",
     "Evidence",
-    "FactualityFigure",
     "FactualityScore",
     "Figure",
     "Grade",
@@ -76,8 +70,6 @@ __all__ = [
     "Prediction",
     "QuestionAnswer",
     "RagAnswer",
-    "RagDifference",
-    "RagFigure",
     "RagQuestion",
     "RagScore",
     "RagUsage",

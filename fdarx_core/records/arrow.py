@@ -49,20 +49,34 @@ def arrow_schema(record: type) -> pa.Schema:
 
 
 def to_table(rows: Iterable[Any], record: type) -> pa.Table:
-    """Records of one class as an Arrow table; an empty iterable gives an empty table with the right columns."""
+    """Return records of one class as an Arrow table; an empty iterable gives an empty table with the right columns.
+
+    A record with `to_row` and `from_row` decides on its columns itself; those that the class lacks hold text.
+    """
     kept = list(rows)
     schema = arrow_schema(record)
+    if hasattr(record, "to_row"):
+        return _keyed_table([row.to_row() for row in kept], schema)
     columns = [pa.array([_plain(getattr(row, name)) for row in kept], schema.field(name).type) for name in schema.names]
     return pa.Table.from_arrays(columns, schema=schema)
 
 
 def from_table(table: pa.Table, record: type[Record]) -> Iterator[Record]:
     """The inverse of `to_table`. Columns the record does not know are ignored; missing ones take their defaults."""
+    if hasattr(record, "from_row"):
+        yield from map(record.from_row, table.to_pylist())  # type: ignore[attr-defined]
+        return
     hints = _hints(record)  # type: ignore[arg-type]
     names = [field.name for field in dataclasses.fields(record) if field.name in table.column_names]  # type: ignore[arg-type]
     nested = [name for name in names if get_origin(hints[name]) in (dict, list)]
     for row in table.select(names).to_pylist():
         yield record(**row | {name: _typed(row[name], hints[name]) for name in nested})
+
+
+def _keyed_table(rows: list[dict[str, Any]], schema: pa.Schema) -> pa.Table:
+    types = {field.name: field.type for field in schema if not pa.types.is_map(field.type)}
+    names = dict.fromkeys((*(name for row in rows for name in row), *types))
+    return pa.table({name: pa.array([row.get(name) for row in rows], types.get(name, pa.string())) for name in names})
 
 
 def _plain(value: Any) -> Any:

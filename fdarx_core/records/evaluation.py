@@ -186,54 +186,6 @@ class RetrievalScore:
 
 
 @dataclass(slots=True)
-class Figure:
-    """One metric of one cell (model, setting, retriever) over one group of questions.
-
-    `group_by` is type, category, section, label_length or numeric, `group` its value; by type, `answerable` is factual
-    and multi-hop together and `all` every question. For retrieval alone `model` is "". `low` and `high` bound the 95 %
-    interval by bootstrap over labels. `rows` is the number that the value rests on, over `labels` labels; `unscored`
-    the number that could not be graded and are in neither. None: nothing to rest on.
-    """
-
-    model: str
-    setting: str
-    retriever: str
-    group_by: str
-    group: str
-    metric: str
-    value: float | None
-    low: float | None
-    high: float | None
-    rows: int
-    labels: int
-    unscored: int = 0
-
-
-@dataclass(slots=True)
-class Comparison:
-    """Two cells on the questions that both have: `difference` is the first's value less the second's.
-
-    `p` is two-sided, `p_holm` corrected for all comparisons of the same metric and group (Holm 1979).
-    """
-
-    metric: str
-    group: str
-    model_a: str
-    setting_a: str
-    retriever_a: str
-    model_b: str
-    setting_b: str
-    retriever_b: str
-    difference: float
-    low: float
-    high: float
-    p: float
-    p_holm: float
-    rows: int
-    labels: int
-
-
-@dataclass(slots=True)
 class SettingProgress:
     """One row of the sweep, and how far it came: `status` is done, incomplete, or skipped.
 

@@ -168,47 +168,6 @@ class TitleRank:
 
 
 @dataclass(slots=True)
-class RagFigure:
-    """One metric's mean over the answers that one strategy, post-processing and model gave.
-
-    `low` and `high` bound the 95 % interval by bootstrap over clusters. `rows` is the number of questions that the
-    value rests on, over `clusters` clusters; `unscored` the number that could not be measured and are in no value.
-    """
-
-    strategy: str
-    postprocess: str
-    model: str
-    metric: str
-    value: float | None
-    low: float | None
-    high: float | None
-    rows: int
-    clusters: int
-    unscored: int = 0
-
-
-@dataclass(slots=True)
-class RagDifference:
-    """A strategy's mean less that of the strategy `against`, on the questions that both have a value for.
-
-    `p` is two-sided, `p_holm` corrected for all comparisons of the same metric (Holm 1979).
-    """
-
-    metric: str
-    strategy: str
-    against: str
-    postprocess: str
-    model: str
-    difference: float
-    low: float
-    high: float
-    p: float
-    p_holm: float
-    rows: int
-    clusters: int
-
-
-@dataclass(slots=True)
 class RagUsage:
     """What the answers of one strategy, post-processing and model took.
 

@@ -1,4 +1,4 @@
-"""The answer viewer of a factuality page: answers, claims and passages as JSON for the page's script."""
+"""The answer viewer of a factuality page: answers, claims and passages as JSON for the script of the page."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ from fdarx_core.report.page_engine import readable
 
 @dataclass(frozen=True, slots=True)
 class VerdictStyle:
-    """`sign` stands before the word wherever there is colour; the colour tells apart with red-green blindness too."""
+    """How a verdict is shown. `sign` precedes the word wherever the color is used, for readers who cannot see it."""
 
     name: str
     sign: str
-    colour: str
+    color: str
     meaning: str
 
 
@@ -40,7 +40,7 @@ VERDICTS: dict[str, VerdictStyle] = {
     "unsupported": VerdictStyle("Unsupported", "?", "#8a8a94", "no passage decides, or none was found"),
     "unscored": VerdictStyle("Unscored", "–", "#b08fb8", "no judgement was reached; in no share"),
 }
-"""In the order in which the page shows them."""
+"""In the order of the page."""
 
 FLAG_NAMES: dict[str, str] = {
     "dose_missing": "Dose asked for and not given",
@@ -59,7 +59,7 @@ EVIDENCE_NAMES: dict[str, str] = {
     "file": "Rows of a file",
     "pubmed": "Abstracts of PubMed",
 }
-"""By the kind of evidence that a run names."""
+"""By the kind of evidence of a run."""
 
 METRIC_NAMES: dict[str, str] = {
     "fas": "FAS",
@@ -95,36 +95,36 @@ BY_RULES = "baseline"
 
 
 def metric_name(metric: str) -> str:
-    """ "Support@5" of support@5; a metric that is not known here by its own name."""
+    """Return the name of a metric, for example "Support@5"; an unknown metric keeps its name."""
     name, at, k = metric.partition("@")
     return f"{METRIC_NAMES.get(name, name)}{at}{k}"
 
 
 def unscored_name(told: str) -> str:
-    """What a score says in `unscored`, `field: reason, reason`, in words."""
+    """Return an entry `field: reason, reason` of `unscored` in words."""
     measure, _, reasons = told.partition(": ")
     return f"{metric_name(measure)}: {', '.join(map(reason_name, reasons.split(', ')))}"
 
 
 def reason_name(reason: str) -> str:
-    """A reason's fixed name in words; what an engine or a server said stays as it is."""
+    """Return the fixed name of a reason in words; messages of an engine or a server are unchanged."""
     if reason in REASONS:
         return REASONS[reason]
     return readable(reason) if reason.replace("_", "").isalnum() and "_" in reason else reason
 
 
 def flag_name(kind: str) -> str:
-    """In words."""
+    """Return the kind of a flag in words."""
     return FLAG_NAMES.get(kind, readable(kind))
 
 
 @dataclass(frozen=True, slots=True)
 class ScoringMethod:
-    """How answers were scored, each part by the name it goes by in the run.
+    """How answers were scored, with the names of the run.
 
-    `claims` is baseline or a model's name, `evidence` the source's name; `entailment` is the engine as
-    `PairVerdict.engine` has it, `compared` the second one of the ablation, "" for none. `similarity` names the measure
-    that is the first term of FAS.
+    `claims` is baseline or the name of a model, `evidence` the name of the source. `entailment` is the engine, as in
+    `PairVerdict.engine`; `compared` is the second engine of the ablation, "" for none. `similarity` is the measure that
+    is the first term of FAS.
     """
 
     claims: str
@@ -139,9 +139,9 @@ class ScoringMethod:
 
 @dataclass(frozen=True, slots=True)
 class ScoredAnswer:
-    """One answer with all that was found of it.
+    """One answer with its claims, verdicts, evidence and flags.
 
-    `pairs` are of any kind and engine; `evidence` holds, by id, at least the passages that those of kind evidence name.
+    `pairs` are of any kind and engine; `evidence` contains, by id, at least the passages of the pairs of kind evidence.
     """
 
     answer: CheckedAnswer
@@ -155,10 +155,10 @@ class ScoredAnswer:
 
 @dataclass(frozen=True, slots=True)
 class FactualityResults:
-    """What a scoring gave. `info` is the run's run.json with what finishing will add (`notes` in it are shown).
+    """The results of a factuality run. `info` is the content of the finished run.json; its `notes` are shown.
 
-    `answers` is gone through once, so it may read a part of the run at a time; a bounded sample of it is kept.
-    `rejects` counts rejected rows by stage and reason, `contraindications` the rows of that table.
+    `answers` is read once, so that it may read the run part by part; a bounded sample is kept. `rejects` counts
+    rejected rows by stage and reason, `contraindications` the rows of that table.
     """
 
     info: Mapping[str, Any]
@@ -170,18 +170,18 @@ class FactualityResults:
 
 
 WHOLE = 1_800
-"""Characters up to which a passage is kept whole."""
+"""Characters up to which a whole passage is shown."""
 AROUND = 250
-"""Characters before and after a window; the cut falls between words."""
+"""Characters before and after a window; cuts are between words."""
 MOST = 1_200
-"""Characters of one window: a window may be the whole passage, and then its beginning says what it is on."""
+"""Characters of one window; of a longer one the beginning is shown."""
 
 Excerpt = tuple[int, str]
-"""Where it starts in the passage, in characters, and its text."""
+"""Its start in the passage, in characters, and its text."""
 
 
 def excerpts_of(text: str, windows: Iterable[tuple[int, int]]) -> list[Excerpt]:
-    """In order and apart from each other; `text[start:start + len(excerpt)]` is each, letter for letter."""
+    """Return separate excerpts in order; each is `text[start : start + len(excerpt)]`."""
     if len(text) <= WHOLE:
         return [(0, text)]
     ranges: list[tuple[int, int]] = []
@@ -199,31 +199,22 @@ def _around(text: str, start: int, end: int) -> tuple[int, int]:
     return text.rfind(" ", 0, low + 1) + 1, len(text) if after < 0 else after
 
 
-@dataclass(frozen=True, slots=True)
-class Piece:
-    """Characters of an answer that the same flags lie over; `flags` are their places in the list of flags."""
-
-    text: str
-    flags: tuple[int, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Span:
-    """A claim's pieces, or those between two claims; `claim` is its place in the list of claims, None between."""
-
-    claim: int | None
-    pieces: list[Piece]
+Piece = tuple[str, tuple[int, ...]]
+"""Characters of an answer that the same flags cover, and the positions of these flags."""
+Span = tuple[int, list[Piece]]
+"""The pieces of a claim, with its position in the list of claims; -1 for text between claims."""
 
 
 def spans_of(answer: str, claims: Sequence[Claim], flags: Sequence[SafetyFlag]) -> list[Span]:
-    """All of the answer, in order. `claims` never overlap, in any order; flags may."""
-    spans, at = [], 0
+    """Return the whole answer as spans, in order. `claims` are in any order and never overlap; flags may overlap."""
+    spans: list[Span] = []
+    at = 0
     for place, claim in sorted(enumerate(claims), key=lambda one: one[1].start):
-        spans.append(Span(None, list(_pieces(answer, at, claim.start, flags))))
-        spans.append(Span(place, list(_pieces(answer, claim.start, claim.end, flags))))
+        spans.append((-1, list(_pieces(answer, at, claim.start, flags))))
+        spans.append((place, list(_pieces(answer, claim.start, claim.end, flags))))
         at = claim.end
-    spans.append(Span(None, list(_pieces(answer, at, len(answer), flags))))
-    return [span for span in spans if span.pieces]
+    spans.append((-1, list(_pieces(answer, at, len(answer), flags))))
+    return [(place, pieces) for place, pieces in spans if pieces]
 
 
 def _pieces(answer: str, start: int, end: int, flags: Sequence[SafetyFlag]) -> Iterator[Piece]:
@@ -231,25 +222,25 @@ def _pieces(answer: str, start: int, end: int, flags: Sequence[SafetyFlag]) -> I
     edges = sorted({start, end, *within})
     for low, high in pairwise(edges):
         over = tuple(place for place, flag in enumerate(flags) if flag.start <= low and high <= flag.end)
-        yield Piece(answer[low:high], over)
+        yield answer[low:high], over
 
 
 Window = tuple[int, int]
 
 
 def weight_of(item: Any) -> int:
-    """Bytes that it takes as JSON in a script element, where each of <, > and & is written with six."""
+    """Return the bytes of an item as JSON in a script element, where each of <, > and & takes six."""
     written = orjson.dumps(item)
     return len(written) + 5 * sum(map(written.count, (b"<", b">", b"&")))
 
 
 def pairs_of(one: ScoredAnswer, method: ScoringMethod) -> list[PairVerdict]:
-    """Of every kind, as the main engine judged them."""
+    """Return the pairs of every kind that the main engine judged."""
     return [pair for pair in one.pairs if pair.engine == method.entailment]
 
 
 def pairs_shown(one: ScoredAnswer, method: ScoringMethod) -> list[PairVerdict]:
-    """The claims of an answer against the k best passages, as the main engine judged them, by rank."""
+    """Return the verdicts of the main engine on the claims with the k best passages, by rank."""
     kept = [pair for pair in pairs_of(one, method) if pair.kind == "evidence" and pair.rank <= method.k]
     return sorted(kept, key=lambda pair: pair.rank)
 
@@ -257,9 +248,9 @@ def pairs_shown(one: ScoredAnswer, method: ScoringMethod) -> list[PairVerdict]:
 def passages_of(
     shown: Sequence[ScoredAnswer], method: ScoringMethod, budget: int
 ) -> tuple[list[list[Any]], dict[str, int]]:
-    """Rows of title, where it stands, length and excerpts (None where the budget is spent), and each id's row.
+    """Return rows of title, source, length and excerpts (None if the budget is spent), and the row of each id.
 
-    Those that decided come first.
+    Passages that decided a verdict come first.
     """
     windows: dict[str, list[Window]] = defaultdict(list)
     found: dict[str, Evidence] = {}
@@ -289,7 +280,7 @@ def _passage(evidence: Evidence, windows: Sequence[Window]) -> list[Any]:
 
 FOR_ANSWERS = 2_200_000
 BUDGET = 4_500_000
-"""Bytes of all texts together; plotly.js takes 4.9 million more of a page."""
+"""Bytes of all texts of a page; plotly.js adds 4.9 million."""
 GOLD_KINDS = ("must_have", "nice_to_have")
 DIGITS = 3
 
@@ -297,9 +288,9 @@ SCORES = ("rouge_1", "rouge_2", "rouge_l", "bleu_4", "gold", "gold_claims")
 
 
 def viewer_payload(picked: Sequence[ScoredAnswer], method: ScoringMethod) -> dict[str, Any]:
-    """What the page's script reads. Answers first, as many as go into the budget, in their order; then passages.
+    """Return the JSON for the script of the page: as many answers as the budget allows, then their passages.
 
-    Of passages those that decided come first; one whose text does not go in is named without it.
+    Passages that decided a verdict come first; a passage that exceeds the budget has no text.
     """
     answers = [(one, item) for one in picked if (item := _item(one, method))]
     kept = list(_within(answers, FOR_ANSWERS))
@@ -338,10 +329,7 @@ def _item(one: ScoredAnswer, method: ScoringMethod) -> dict[str, Any]:
         "id": answer.id, "model": answer.model, "dataset": answer.dataset, "setting": answer.setting,
         "type": answer.type, "question": answer.question, "drug": answer.drug, "set_id": answer.set_id,
         "outcome": answer.outcome,
-        "spans": [
-            [-1 if span.claim is None else span.claim, [[piece.text, piece.flags] for piece in span.pieces]]
-            for span in spans_of(answer.answer, one.claims, one.flags)
-        ],
+        "spans": spans_of(answer.answer, one.claims, one.flags),
         "claims": [
             _claim(claim.text, claim.resolved, verdicts.get(claim.id), pairs[claim.id]) for claim in one.claims
         ],
@@ -355,9 +343,9 @@ def _item(one: ScoredAnswer, method: ScoringMethod) -> dict[str, Any]:
 
 
 def _claim(text: str, resolved: str, verdict: ClaimVerdict | None, pairs: Sequence[PairVerdict]) -> dict[str, Any]:
-    """The pair that decided goes first, then by rank. `resolved` is "" where it is the claim's own text.
+    """Return a claim with its pairs: the one that decided first, then by rank. A claim without verdict is unscored.
 
-    A claim that nobody judged is unscored.
+    `resolved` is "" if it equals the text of the claim.
     """
     ordered = sorted(pairs, key=lambda pair: (not _decides(pair, verdict), pair.rank))
     return {
@@ -383,7 +371,7 @@ def _flag(flag: SafetyFlag) -> list[str]:
 
 
 def _gold(one: ScoredAnswer, method: ScoringMethod) -> Iterator[list[Any]]:
-    """Each gold statement: its kind, text, the answer's verdict on it, that verdict's probability, why."""
+    """Yield kind and text of each gold statement, and verdict, probability and reason for this answer."""
     for pair in pairs_of(one, method):
         if pair.kind in GOLD_KINDS:
             statements = one.answer.must_have if pair.kind == "must_have" else one.answer.nice_to_have

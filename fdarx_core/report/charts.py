@@ -1,6 +1,6 @@
-"""Plotly charts made from plain numbers, for all pages.
+"""Plotly charts of plain numbers and estimates, for all pages.
 
-The colours are legible on light and on dark backgrounds; the page's style sheet sets the colour of text.
+The colors are legible on light and dark backgrounds; the style sheet of the page sets the color of text.
 """
 
 from __future__ import annotations
@@ -14,42 +14,40 @@ from typing import Any
 
 import plotly.graph_objects as go
 
+from fdarx_core.records import Estimate
 from fdarx_core.report.label_placement import Spot, place_labels
+from fdarx_core.report.page_engine import Cell, value_and_interval
 from fdarx_core.report.retention import Flow, Link, Node, label_lines, lay_out
 
-LANE_COLOURS: dict[str, str] = {"": "#5f7f9f", "factual": "#4a80c4", "multihop": "#2f9c80", "refusal": "#d98b33"}
-REJECT_COLOUR = "#a3a3ab"
+TYPE_COLORS: dict[str, str] = {"": "#5f7f9f", "factual": "#4a80c4", "multihop": "#2f9c80", "refusal": "#d98b33"}
+REJECT_COLOR = "#a3a3ab"
 BAR_HEIGHT = 36
 """Pixels for one horizontal bar."""
 NAME_WIDTH = 24
-"""Characters in a line of a bar's name; longer ones are broken, or narrow screens would have no room for bars."""
+"""Characters in a line of a bar's name; longer names are broken into lines."""
 
 
 @dataclass(frozen=True, slots=True)
 class Series:
-    """One colour of a stacked bar chart: a value for each bar."""
+    """One color of a bar chart: a count or an estimate for each bar."""
 
     name: str
-    colour: str
-    values: Sequence[int]
+    color: str
+    values: Sequence[Any]
 
 
-@dataclass(frozen=True, slots=True)
-class Bin:
-    """One bar of a histogram: from `low` up to and without `high`, its count, and its range in words."""
-
-    low: int
-    high: int
-    rows: int
-    name: str
+Bin = tuple[int, int, int, str]
+"""One bar of a histogram: its range from the first number up to but without the second, its count, its name."""
+Point = tuple[str, Estimate, Estimate]
+"""One labeled point of a scatter plot: its name, x and y."""
 
 
 def sankey(flow: Flow) -> go.Figure:
-    """A retention diagram. Links are as wide as their rows; rejects are grey."""
+    """Return a retention diagram. Links are as wide as their rows; rejects are gray."""
     layout = lay_out(flow)
     nodes = {
         "customdata": [escape(node.label) for node in flow.nodes],
-        "color": [_node_colour(node) for node in flow.nodes],
+        "color": [_node_color(node) for node in flow.nodes],
         "x": layout.x,
         "y": layout.y,
         "align": "left",
@@ -62,7 +60,7 @@ def sankey(flow: Flow) -> go.Figure:
         "source": [link.source for link in flow.links],
         "target": [link.target for link in flow.links],
         "value": [link.rows for link in flow.links],
-        "color": [_link_colour(flow, link) for link in flow.links],
+        "color": [_link_color(flow, link) for link in flow.links],
         "hovertemplate": "%{source.customdata} → %{target.customdata}<br>%{value:,}<extra></extra>",
     }
     figure = go.Figure(go.Sankey(node=nodes, link=links, arrangement="fixed"))
@@ -71,15 +69,15 @@ def sankey(flow: Flow) -> go.Figure:
 
 
 def stacked_bars(names: Sequence[str], series: Sequence[Series], unit: str) -> go.Figure:
-    """Horizontal bars, the first name on top, each stacked from one value of every series. The legend is the page's."""
+    """Return horizontal bars, the first name on top, each stacked from one value of every series, without a legend."""
     figure = go.Figure()
     for one in series:
         figure.add_bar(
-            y=["<br>".join(escape(line) for line in wrap(name, NAME_WIDTH)) for name in names],
+            y=_broken(names),
             x=list(one.values),
             name=escape(one.name),
             orientation="h",
-            marker={"color": one.colour, "line": {"width": 0}},
+            marker={"color": one.color, "line": {"width": 0}},
             hovertemplate="%{y}<br>%{x:,} " + unit + "<extra>%{fullData.name}</extra>",
         )
     figure.update_layout(barmode="stack", bargap=0.28, showlegend=False)
@@ -89,25 +87,25 @@ def stacked_bars(names: Sequence[str], series: Sequence[Series], unit: str) -> g
 
 
 def histogram(bins: Sequence[Bin], x_title: str, y_title: str) -> go.Figure:
-    """Bars from counts that are binned already, of one width."""
+    """Return bars of one width from binned counts."""
     bars = go.Bar(
-        x=[one.low for one in bins],
-        y=[one.rows for one in bins],
-        customdata=[one.name for one in bins],
-        width=[one.high - one.low for one in bins],
+        x=[low for low, *_ in bins],
+        y=[rows for _, _, rows, _ in bins],
+        customdata=[name for *_, name in bins],
+        width=[high - low for low, high, *_ in bins],
         offset=0,
-        marker={"color": LANE_COLOURS[""], "line": {"width": 1, "color": "#8888"}},
+        marker={"color": TYPE_COLORS[""], "line": {"width": 1, "color": "#8888"}},
         hovertemplate="%{customdata} " + x_title + "<br>%{y:,} " + y_title + "<extra></extra>",
     )
     figure = go.Figure(bars)
-    edges = [bins[0].low, bins[-1].high] if bins else None
+    edges = [bins[0][0], bins[-1][1]] if bins else None
     figure.update_xaxes(title={"text": x_title}, tickformat=",", tickangle=0, showgrid=False, range=edges)
     figure.update_yaxes(title={"text": y_title}, tickformat=",")
     return styled(figure, 300, {"l": 8, "r": 16, "t": 12, "b": 44})
 
 
 def _label(node: Node, x: float, y: float) -> dict[str, Any]:
-    """To the right of a node. Plotly's own labels of the last column would lie over those of the one before."""
+    """Return a label to the right of a node; plotly draws the last column's labels over those of the one before."""
     text = "<br>".join(escape(line) for line in label_lines(node))
     return {
         "text": text, "x": x, "y": 1 - y, "xref": "paper", "yref": "paper", "align": "left",
@@ -115,19 +113,19 @@ def _label(node: Node, x: float, y: float) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _node_colour(node: Node) -> str:
-    return REJECT_COLOUR if node.kind == "rejected" else LANE_COLOURS.get(node.lane, LANE_COLOURS[""])
+def _node_color(node: Node) -> str:
+    return REJECT_COLOR if node.kind == "rejected" else TYPE_COLORS.get(node.lane, TYPE_COLORS[""])
 
 
-def _link_colour(flow: Flow, link: Link) -> str:
+def _link_color(flow: Flow, link: Link) -> str:
     target = flow.nodes[link.target]
-    colour = _node_colour(target)
-    red, green, blue = (int(colour[at : at + 2], 16) for at in (1, 3, 5))
+    color = _node_color(target)
+    red, green, blue = (int(color[at : at + 2], 16) for at in (1, 3, 5))
     return f"rgba({red},{green},{blue},{0.55 if target.kind == 'rejected' else 0.36})"
 
 
 def styled(figure: go.Figure, height: int, margin: dict[str, int]) -> go.Figure:
-    """The look that all figures share; `height` and `margin` in pixels. The page scrolls past it: no zoom, no drag."""
+    """Apply the common style; `height` and `margin` are in pixels. Charts do not zoom, so that the page scrolls."""
     figure.update_layout(
         template=go.layout.Template(),
         height=height,
@@ -144,12 +142,12 @@ def styled(figure: go.Figure, height: int, margin: dict[str, int]) -> go.Figure:
     return figure
 
 
-COLOURS = ("#4477aa", "#d98b33", "#2f9c80", "#b35a9c", "#7f9f3f", "#c8553d", "#6a6fc4", "#3aa6c9", "#a07850", "#8a8a94")
-"""Told apart with red-green blindness by lightness too, and 3:1 against both papers; beyond ten they repeat."""
+COLORS = ("#4477aa", "#d98b33", "#2f9c80", "#b35a9c", "#7f9f3f", "#c8553d", "#6a6fc4", "#3aa6c9", "#a07850", "#8a8a94")
+"""Distinct by lightness with red-green blindness, contrast 3:1 on both backgrounds; after ten they repeat."""
 SYMBOLS = ("circle", "square", "diamond", "triangle-up", "cross", "x", "star", "hexagon", "triangle-down", "bowtie")
 
 WIDTH = 760
-"""Pixels of a scatter plot, on every screen: only so can its labels be placed beforehand. Narrow ones scroll."""
+"""Pixels of a scatter plot on every screen, because its labels are placed beforehand; narrow screens scroll."""
 HEIGHT = 470
 _MARGIN = {"l": 64, "r": 24, "t": 16, "b": 56}
 _BAR = 17
@@ -157,42 +155,8 @@ _GAP = 20
 
 
 @dataclass(frozen=True, slots=True)
-class Interval:
-    """A value with the ends of its 95 % interval; None where there is nothing to rest on."""
-
-    value: float | None
-    low: float | None = None
-    high: float | None = None
-
-    @property
-    def arms(self) -> tuple[float, float]:
-        """Lengths of the error bar below and above."""
-        if self.value is None or self.low is None or self.high is None:
-            return 0.0, 0.0
-        return max(self.value - self.low, 0.0), max(self.high - self.value, 0.0)
-
-
-@dataclass(frozen=True, slots=True)
-class Bars:
-    """One colour of a grouped bar chart: an interval for each group."""
-
-    name: str
-    colour: str
-    values: Sequence[Interval]
-
-
-@dataclass(frozen=True, slots=True)
-class Point:
-    """One labelled point of a scatter plot."""
-
-    name: str
-    x: Interval
-    y: Interval
-
-
-@dataclass(frozen=True, slots=True)
 class Axis:
-    """It shows what lies between `low` and `high`; a logarithmic one only amounts above 0."""
+    """An axis from `low` to `high`; a logarithmic axis shows only amounts above 0."""
 
     title: str
     low: float
@@ -200,13 +164,13 @@ class Axis:
     log: bool = False
 
     def part(self, value: float) -> float:
-        """Where a value stands, 0 at the axis's start and 1 at its end."""
+        """Return the position of a value: 0 at the start of the axis, 1 at its end."""
         if self.log:
             return (log10(value) - log10(self.low)) / (log10(self.high) - log10(self.low))
         return (value - self.low) / (self.high - self.low)
 
     def layout(self) -> dict[str, Any]:
-        """For plotly's axis."""
+        """Return the options of plotly for the axis."""
         same = {"title": {"text": self.title}, "automargin": False}
         if not self.log:
             return {**same, "type": "linear", "range": [self.low, self.high], "nticks": 8}
@@ -216,29 +180,42 @@ class Axis:
         return {**same, "type": "log", "range": ends, "tickvals": ticks, "ticktext": [f"{tick:,.9g}" for tick in ticks]}
 
 
-def grouped_bars(names: Sequence[str], series: Sequence[Bars], title: str) -> go.Figure:
-    """Horizontal bars from 0 to 1 with their intervals, the first name and the first series on top."""
+def grouped_bars(names: Sequence[str], series: Sequence[Series], title: str, *, broken: bool = False) -> go.Figure:
+    """Return horizontal bars from 0 to 1 with intervals, the first name and the first series on top.
+
+    `broken` breaks long names into lines, so that narrow screens have room for the bars.
+    """
     figure = go.Figure()
     for one in series:
-        arms = [value.arms for value in one.values]
         figure.add_bar(
-            y=[escape(name) for name in names],
+            y=_broken(names) if broken else [escape(name) for name in names],
             x=[value.value for value in one.values],
             name=escape(one.name),
             orientation="h",
-            marker={"color": one.colour, "line": {"width": 0}},
-            error_x={"type": "data", "array": [arm[1] for arm in arms], "arrayminus": [arm[0] for arm in arms],
-                     "thickness": 1.2, "width": 3},
+            marker={"color": one.color, "line": {"width": 0}},
+            error_x={**_arms(one.values), "thickness": 1.2, "width": 3},
             hovertemplate="%{y}<br>%{x:.3f}<extra>%{fullData.name}</extra>",
-        )  # fmt: skip
+        )
     figure.update_layout(barmode="group", bargap=0.25, showlegend=False)
     figure.update_yaxes(autorange="reversed", ticklabelstandoff=8, showgrid=False)
     figure.update_xaxes(title={"text": title}, range=[0, 1], tickangle=0, dtick=0.2, tickformat=".1f")
     return styled(figure, 64 + (_BAR * len(series) + _GAP) * len(names), {"l": 8, "r": 16, "t": 12, "b": 44})
 
 
+def bar_numbers(
+    stub: str, names: Sequence[str], series: Sequence[Series]
+) -> tuple[list[str], list[list[Cell]], list[tuple[str, str]]]:
+    """Return header, rows and legend for the panel of grouped bars."""
+    header = [stub, *(part for one in series for part in (one.name, "95 %"))]
+    rows: list[list[Cell]] = [
+        [name, *(part for one in series for part in value_and_interval(one.values[at]))]
+        for at, name in enumerate(names)
+    ]
+    return header, rows, [(one.name, one.color) for one in series]
+
+
 def scatter(points: Sequence[Point], x: Axis, y: Axis) -> go.Figure:
-    """A point a name with its intervals both ways, each labelled beside it."""
+    """Return labeled points with their intervals in both directions."""
     figure = go.Figure()
     for at, point in enumerate(points):
         figure.add_scatter(**_trace(at, point))
@@ -249,8 +226,8 @@ def scatter(points: Sequence[Point], x: Axis, y: Axis) -> go.Figure:
     return figure
 
 
-def share_axis(title: str, intervals: Sequence[Interval]) -> Axis:
-    """An axis for shares that shows all the intervals with a tenth to spare, within 0 to 1."""
+def share_axis(title: str, intervals: Sequence[Estimate]) -> Axis:
+    """Return an axis within 0 to 1 that shows all intervals and a tenth more."""
     ends = [end for one in intervals for end in (one.value, one.low, one.high) if end is not None]
     low, high = min(ends, default=0.0), max(ends, default=1.0)
     spare = max((high - low) * 0.1, 0.03)
@@ -258,7 +235,7 @@ def share_axis(title: str, intervals: Sequence[Interval]) -> Axis:
 
 
 def amount_axis(title: str, amounts: Sequence[float]) -> Axis:
-    """An axis for amounts above 0; logarithmic where they are more than tenfold apart."""
+    """Return an axis for amounts above 0; logarithmic if the largest is more than ten times the smallest."""
     low, high = min(amounts, default=1.0), max(amounts, default=1.0)
     if low > 0 and high > 10 * low:
         return Axis(title, low / 1.6, high * 1.6, log=True)
@@ -266,66 +243,78 @@ def amount_axis(title: str, amounts: Sequence[float]) -> Axis:
 
 
 def _trace(at: int, point: Point) -> dict[str, Any]:
-    colour = COLOURS[at % len(COLOURS)]
+    color = COLORS[at % len(COLORS)]
+    name, x, y = point
     return {
-        "x": [point.x.value],
-        "y": [point.y.value],
-        "name": escape(point.name),
+        "x": [x.value],
+        "y": [y.value],
+        "name": escape(name),
         "mode": "markers",
         "cliponaxis": False,
-        "marker": {"size": 11, "color": colour, "symbol": SYMBOLS[at % len(SYMBOLS)]},
-        "error_x": _error(point.x, colour),
-        "error_y": _error(point.y, colour),
+        "marker": {"size": 11, "color": color, "symbol": SYMBOLS[at % len(SYMBOLS)]},
+        "error_x": _error(x, color),
+        "error_y": _error(y, color),
         "hovertemplate": "%{x:.4~g}, %{y:.3f}<extra>%{fullData.name}</extra>",
     }
 
 
-def _error(interval: Interval, colour: str) -> dict[str, Any]:
-    below, above = interval.arms
-    shown = bool(below or above)
-    return {"type": "data", "array": [above], "arrayminus": [below], "color": f"{colour}88", "thickness": 1, "width": 0,
-            "visible": shown}  # fmt: skip
+def _error(one: Estimate, color: str) -> dict[str, Any]:
+    arms = _arms([one])
+    shown = any((*arms["array"], *arms["arrayminus"]))
+    return {**arms, "color": f"{color}88", "thickness": 1, "width": 0, "visible": shown}
+
+
+def _arms(values: Sequence[Estimate]) -> dict[str, Any]:
+    """Return the error bars of the values, for plotly."""
+    arms = [
+        (0.0, 0.0) if one.value is None or one.low is None or one.high is None
+        else (max(one.value - one.low, 0.0), max(one.high - one.value, 0.0))
+        for one in values
+    ]  # fmt: skip
+    return {"type": "data", "arrayminus": [below for below, _ in arms], "array": [above for _, above in arms]}
+
+
+def _broken(names: Sequence[str]) -> list[str]:
+    return ["<br>".join(escape(line) for line in wrap(name, NAME_WIDTH)) for name in names]
 
 
 def _annotations(points: Sequence[Point], x: Axis, y: Axis) -> list[dict[str, Any]]:
     size = (WIDTH - _MARGIN["l"] - _MARGIN["r"], HEIGHT - _MARGIN["t"] - _MARGIN["b"])
-    places = [(x.part(point.x.value or 0) * size[0], (1 - y.part(point.y.value or 0)) * size[1]) for point in points]
-    spots = place_labels(places, [point.name for point in points], size)
-    return [_annotation(point, place, spot, size) for point, place, spot in zip(points, places, spots, strict=True)]
+    places = [(x.part(at.value or 0) * size[0], (1 - y.part(up.value or 0)) * size[1]) for _, at, up in points]
+    names = [name for name, *_ in points]
+    spots = place_labels(places, names, size)
+    return [_annotation(name, place, spot, size) for name, place, spot in zip(names, places, spots, strict=True)]
 
 
-def _annotation(point: Point, place: tuple[float, float], spot: Spot, size: tuple[float, float]) -> dict[str, Any]:
-    """In shares of the field, so that it holds for logarithmic axes too; far ones have a line to their point."""
+def _annotation(name: str, place: tuple[float, float], spot: Spot, size: tuple[float, float]) -> dict[str, Any]:
+    """Return a label; its position is a share of the plot. A far label has a line to its point."""
     return {
-        "text": escape(point.name), "font": {"size": 12}, "xref": "x domain", "yref": "y domain",
+        "text": escape(name), "font": {"size": 12}, "xref": "x domain", "yref": "y domain",
         "x": place[0] / size[0], "y": 1 - place[1] / size[1], "ax": spot.dx, "ay": spot.dy,
         "showarrow": True, "arrowhead": 0, "arrowwidth": 1, "borderpad": 0, "standoff": 7,
         "arrowcolor": "#8888" if spot.distance > 0 else "rgba(0,0,0,0)",
     }  # fmt: skip
 
 
-def intervals(names: Sequence[str], series: Sequence[Bars], title: str) -> go.Figure:
-    """A point a name and series with its 95 % interval, from -1 to 1, the first name on top; zero is drawn."""
+def intervals(names: Sequence[str], series: Sequence[Series], title: str) -> go.Figure:
+    """Return a point for each name and series with its 95 % interval, from -1 to 1, the first name on top."""
     figure = go.Figure()
     for at, one in enumerate(series):
         apart = (at - (len(series) - 1) / 2) * 0.24
-        arms = [value.arms for value in one.values]
         figure.add_scatter(
             x=[value.value for value in one.values],
             y=[place + apart for place in range(len(names))],
             name=escape(one.name),
             mode="markers",
-            marker={"size": 10, "color": one.colour, "symbol": SYMBOLS[at]},
-            error_x={"type": "data", "array": [arm[1] for arm in arms], "arrayminus": [arm[0] for arm in arms],
-                     "color": one.colour, "thickness": 2, "width": 4},
+            marker={"size": 10, "color": one.color, "symbol": SYMBOLS[at]},
+            error_x={**_arms(one.values), "color": one.color, "thickness": 2, "width": 4},
             customdata=[escape(name) for name in names],
             hovertemplate="%{customdata}<br>%{x:.3f}<extra>%{fullData.name}</extra>",
-        )  # fmt: skip
-    lines = ["<br>".join(escape(line) for line in wrap(name, NAME_WIDTH)) for name in names]
+        )
     figure.add_vline(x=0, line_width=1, line_color="#8a8a94")
     figure.update_layout(showlegend=False)
     styled(figure, 64 + BAR_HEIGHT * len(names), {"l": 8, "r": 16, "t": 12, "b": 44})
     figure.update_yaxes(
-        tickvals=list(range(len(names))), ticktext=lines, range=[len(names) - 0.5, -0.5], showgrid=False
+        tickvals=list(range(len(names))), ticktext=_broken(names), range=[len(names) - 0.5, -0.5], showgrid=False
     )
     return figure.update_xaxes(title={"text": title}, range=[-1, 1], dtick=0.5, tickformat=".1f", tickangle=0)

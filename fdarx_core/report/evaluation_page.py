@@ -1,68 +1,55 @@
-"""The pages of one evaluation and of several evaluations side by side."""
+"""The page of an evaluation, and the page that compares several evaluations."""
 
 from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from fdarx_core.evaluation.paper_tables import added_metrics_table, table_1, table_2, table_8
-from fdarx_core.evaluation.tables import ResultTable
-from fdarx_core.records import Comparison, Figure
+from fdarx_core.evaluation.tables import MISSING, ResultTable
+from fdarx_core.records import Difference, Figure
 from fdarx_core.report import evaluation_figures
 from fdarx_core.report.evaluation_figures import (
-    MISSING,
     EvaluationTables,
     benchmark_name,
     calibrated_parts,
     read_evaluation_tables,
     subgroups,
 )
-from fdarx_core.report.page_engine import Cell, duration, environment, paper_table, plain_table
-from fdarx_core.report.traces import find_question_answers, question_answers_text
-from fdarx_core.report.wrong_answers import (
-    GROUP_NAMES,
-    KINDS,
-    METRIC_NAMES,
-    NO_VERDICT,
-    STATUS_NAMES,
-    WrongAnswerPayload,
-    WrongAnswers,
-    collect_wrong,
-    plural,
-    read_sources,
-    setting_name,
-)
+from fdarx_core.report.names import GROUP_NAMES, METRIC_NAMES, STATUS_NAMES, setting_name
+from fdarx_core.report.page_engine import Cell, TableBlock, duration, plural, render_page
+from fdarx_core.report.wrong_answer_explanations import read_sources
+from fdarx_core.report.wrong_answers import KINDS, NO_VERDICT, WrongAnswerPayload, collect_wrong
 from fdarx_core.storage import RunDirectory
 
 SIGNIFICANT = 0.05
 """Of p after Holm's correction."""
 
 
-def differences(comparisons: Sequence[Comparison]) -> dict[str, Any]:
-    """What the page's script reads: `level` of significance and `rows`, the surest first.
+def differences(comparisons: Sequence[Difference]) -> dict[str, Any]:
+    """Return the JSON for the script of the page: `level` of significance and `rows`, the most significant first.
 
     A row is metric, questions, A, B, difference, low, high, p, p after Holm, number of questions and of labels.
     """
-    ordered = sorted(comparisons, key=lambda one: (one.p_holm, one.p, -abs(one.difference)))
+    ordered = sorted(comparisons, key=lambda one: (one.p_holm or 0, one.p or 0, -abs(one.value or 0)))
     return {"level": SIGNIFICANT, "rows": [_row(one) for one in ordered]}
 
 
-def _row(one: Comparison) -> list[str | int | float]:
+def _row(one: Difference) -> list[str | int | float]:
     return [
         METRIC_NAMES.get(one.metric, one.metric),
-        GROUP_NAMES.get(one.group, one.group),
-        _named(one.model_a, one.setting_a, one.retriever_a),
-        _named(one.model_b, one.setting_b, one.retriever_b),
-        *(round(value, 5) for value in (one.difference, one.low, one.high, one.p, one.p_holm)),
+        GROUP_NAMES.get(one.keys["group"], one.keys["group"]),
+        *(_named(**side) for side in (one.first, one.second)),
+        *(round(value or 0.0, 5) for value in (one.value, one.low, one.high, one.p, one.p_holm)),
         one.rows,
-        one.labels,
+        one.clusters,
     ]
 
 
 def _named(model: str, setting: str, retriever: str) -> str:
-    """ "model · Full label"; a retriever alone by its name."""
+    """Return the name of a cell, for example "model · Full label"; for retrieval alone that of the retriever."""
     return f"{model} · {setting_name(setting, retriever)}" if model else retriever
 
 
@@ -72,37 +59,29 @@ CELL_HEADER = (
 )  # fmt: skip
 
 
-@dataclass(frozen=True, slots=True)
-class FailedCells:
-    """Settings in which a model's cells are not done, all for one reason."""
-
-    model: str
-    settings: list[str]
-    status: str
-    counts: str
-    reason: str
-
-
-def troubles(sheets: EvaluationTables) -> list[FailedCells]:
-    """Cells that are not done, those of one model that share status and reason together."""
+def troubles(sheets: EvaluationTables) -> list[dict[str, Any]]:
+    """Return the cells that are not done; those of one model with the same status and reason are one entry."""
     groups = defaultdict(list)
     for cell in sheets.cells:
         if cell.status != "done":
             groups[cell.model, cell.status, cell.reason].append(cell)
-    return [
-        FailedCells(
-            model,
-            [setting_name(cell.setting, cell.retriever) for cell in cells],
-            STATUS_NAMES.get(status, status),
-            _counts(sum(cell.failed for cell in cells), sum(cell.due for cell in cells)),
-            reason,
+    found = []
+    for (model, status, reason), cells in groups.items():
+        failed, due = sum(cell.failed for cell in cells), sum(cell.due for cell in cells)
+        found.append(
+            {
+                "model": model,
+                "settings": [setting_name(cell.setting, cell.retriever) for cell in cells],
+                "status": STATUS_NAMES.get(status, status),
+                "counts": f"{failed:,} of {plural(due, 'question')} failed" if failed else "",
+                "reason": reason,
+            }
         )
-        for (model, status, reason), cells in groups.items()
-    ]
+    return found
 
 
 def cell_rows(sheets: EvaluationTables) -> list[list[Cell]]:
-    """The rows below `CELL_HEADER`."""
+    """Return the rows below `CELL_HEADER`."""
     return [
         [
             cell.model, setting_name(cell.setting, cell.retriever), STATUS_NAMES.get(cell.status, cell.status),
@@ -112,20 +91,6 @@ def cell_rows(sheets: EvaluationTables) -> list[list[Cell]]:
         ]
         for cell in sheets.cells
     ]  # fmt: skip
-
-
-def wrong_rows(found: WrongAnswers) -> tuple[list[str], list[list[Cell]]]:
-    """Header and rows of the counts by cell and kind; kinds that never occur are left out."""
-    kinds = [kind for kind in KINDS if any(kind == counted for _, counted in found.counts)]
-    cells: Mapping[tuple[str, str, str], None] = dict.fromkeys(cell for cell, _ in found.counts)
-    rows: list[list[Cell]] = [
-        [cell[0], setting_name(*cell[1:]), *(found.counts[cell, kind] for kind in kinds)] for cell in cells
-    ]
-    return ["Model", "Setting", *(KINDS[kind] for kind in kinds)], rows
-
-
-def _counts(failed: int, due: int) -> str:
-    return f"{failed:,} of {plural(due, 'question')} failed" if failed else ""
 
 
 def _amount(value: float | None) -> str:
@@ -139,128 +104,120 @@ def _share(part: int, whole: int) -> str:
 def build_evaluation_report(
     run: RunDirectory, summary: Mapping[str, Any] | None = None, calibrated: Sequence[ResultTable] = ()
 ) -> str:
-    """The page for an evaluation whose tables and rows are all on disk. Memory is bounded by one part of the run.
+    """Return the page of an evaluation from its stored tables and rows. One part of the run is in memory at a time.
 
-    `summary` is what `RunDirectory.finish` will add to run.json, for a page that is written before it; `calibrated` are
-    the tables that `calibrated_tables` makes of a review.
+    Args:
+        run: the evaluation.
+        summary: what `RunDirectory.finish` will add to run.json, for a page that is written before it.
+        calibrated: the tables that `calibrated_tables` makes of a review.
     """
     sheets = read_evaluation_tables(run, summary)
-    found = collect_wrong(run, sheets.models, sheets.types, sheets.info["config"].get("seed", 0))
-    content = {**_head(sheets), **_results(sheets), **calibrated_parts(calibrated), **_wrong(run, found)}
-    return environment().get_template("evaluation.html.j2").render(content)
-
-
-def _head(sheets: EvaluationTables) -> dict[str, Any]:
     config = sheets.info["config"]
     types = [(kind, GROUP_NAMES.get(kind, kind), rows) for kind, rows in sorted(sheets.questions.items())]
-    return {
-        "info": sheets.info,
-        "took": duration(sheets.info),
-        "benchmark": benchmark_name(sheets.info),
-        "judge": config.get("judge", ""),
-        "labels": sheets.labels,
-        "types": types,
-        "total": len(sheets.types),
-        "models": sheets.models,
-        "troubles": troubles(sheets),
-    }
-
-
-def _results(sheets: EvaluationTables) -> dict[str, Any]:
-    rows, judge = sheets.figures, sheets.info["config"].get("judge", "")
-    tables = [
-        paper_table("table-1", *(table_1(rows, judge=judge, equivalent=same) for same in (False, True))),
-        paper_table("table-2", *(table_2(rows, equivalent=same) for same in (False, True))),
-        paper_table("table-8", table_8(rows)),
-        plain_table("added-metrics", added_metrics_table(rows)),
-    ]
-    figures = [
+    panels = [
         evaluation_figures.by_setting(sheets),
         evaluation_figures.answers_and_citations(sheets),
         evaluation_figures.refusals(sheets),
         evaluation_figures.accuracy_and_cost(sheets),
     ]
-    return {
-        "tables": [one for one in tables if one.strict.grid.columns],
-        "figures": [figure for figure in figures if figure is not None],
-        "subgroups": subgroups(sheets),
-        "differences": differences(sheets.comparisons),
-        "cell_header": CELL_HEADER,
-        "cells": cell_rows(sheets),
-    }
+    tables = [
+        *_paper_tables(sheets.figures, config.get("judge", "")),
+        TableBlock("table-8", table_8(sheets.figures), rivals=True),
+        TableBlock("added-metrics", added_metrics_table(sheets.figures)),
+    ]
+    return render_page(
+        "evaluation.html.j2",
+        info=sheets.info,
+        took=duration(sheets.info),
+        benchmark=benchmark_name(sheets.info),
+        judge=config.get("judge", ""),
+        labels=sheets.labels,
+        types=types,
+        total=len(sheets.types),
+        models=sheets.models,
+        troubles=troubles(sheets),
+        tables=[one for one in tables if one.table.rows],
+        figures=[panel for panel in panels if panel is not None],
+        subgroups=subgroups(sheets),
+        differences=differences(sheets.comparisons),
+        cell_header=CELL_HEADER,
+        cells=cell_rows(sheets),
+        **calibrated_parts(calibrated),
+        **_wrong(run, sheets, config.get("seed", 0)),
+    )
 
 
-def _wrong(run: RunDirectory, found: WrongAnswers) -> dict[str, Any]:
-    dossier = WrongAnswerPayload(read_sources(run, [one.prediction for one in found.picked]))
-    for one in found.picked:
-        dossier.add(one)
-    header, rows = wrong_rows(found)
+def _paper_tables(figures: Sequence[Figure], judge: str) -> list[TableBlock]:
+    """Return Tables 1 and 2, strict and under equivalence."""
+    first, second = ([table_1(figures, judge=judge, equivalent=same), table_2(figures, equivalent=same)]
+                     for same in (False, True))  # fmt: skip
+    made = zip(("table-1", "table-2"), first, second, strict=True)
+    return [TableBlock(name, strict, equivalent, rivals=True) for name, strict, equivalent in made]
+
+
+def _wrong(run: RunDirectory, sheets: EvaluationTables, seed: int) -> dict[str, Any]:
+    """Return the sample of wrong answers, and their counts by cell and kind; kinds that never occur are left out."""
+    counts, picked = collect_wrong(run, sheets.models, sheets.types, seed)
+    made = WrongAnswerPayload(read_sources(run, [one.prediction for one in picked]))
+    for one in picked:
+        made.add(one)
+    kinds = [kind for kind in KINDS if any(kind == counted for _, counted in counts)]
+    cells: Mapping[tuple[str, str, str], None] = dict.fromkeys(cell for cell, _ in counts)
     return {
-        "wrong": dossier.payload,
-        "wrong_total": found.counts.total(),
-        "no_verdict": sum(rows for (_, kind), rows in found.counts.items() if kind in NO_VERDICT),
-        "wrong_header": header,
-        "wrong_rows": rows,
+        "wrong": made.payload,
+        "wrong_total": counts.total(),
+        "no_verdict": sum(rows for (_, kind), rows in counts.items() if kind in NO_VERDICT),
+        "wrong_header": ["Model", "Setting", *(KINDS[kind] for kind in kinds)],
+        "wrong_rows": [[cell[0], setting_name(*cell[1:]), *(counts[cell, kind] for kind in kinds)] for cell in cells],
     }
 
 
 RUN_HEADER = ("Run", "Benchmark", "Judge", "Labels", "Questions", "Seed", "Status")
 
 
-def build_comparison_page(runs: Sequence[RunDirectory], comparisons: Sequence[Comparison] = ()) -> str:
-    """Tables 1 and 2 with the rows of all runs, and the differences between cells of two runs.
+def build_comparison_page(runs: Sequence[RunDirectory], comparisons: Sequence[Difference] = ()) -> str:
+    """Return the page with the rows of all runs in Tables 1 and 2, and the differences between cells of two runs.
 
     In `comparisons` models are named by `row_name`, with the names that `run_names` gives.
     """
     names = run_names(runs)
     sheets = [read_evaluation_tables(run) for run in runs]
-    figures = [one for name, sheet in zip(names, sheets, strict=True) for one in _renamed(name, sheet)]
+    figures = [named_figure(name, one) for name, sheet in zip(names, sheets, strict=True) for one in sheet.figures]
     judge = ", ".join(dict.fromkeys(_option(sheet, "judge") for sheet in sheets))
-    tables = [
-        paper_table("table-1", *(table_1(figures, judge=judge, equivalent=same) for same in (False, True))),
-        paper_table("table-2", *(table_2(figures, equivalent=same) for same in (False, True))),
-    ]
-    return (
-        environment()
-        .get_template("compare.html.j2")
-        .render(
-            names=names,
-            warnings=_warnings(sheets),
-            run_header=RUN_HEADER,
-            runs=[_row_compare(name, sheet) for name, sheet in zip(names, sheets, strict=True)],
-            tables=[one for one in tables if one.strict.grid.columns],
-            differences=differences(comparisons),
-        )
+    return render_page(
+        "compare.html.j2",
+        names=names,
+        warnings=_warnings(sheets),
+        run_header=RUN_HEADER,
+        runs=[_row_compare(name, sheet) for name, sheet in zip(names, sheets, strict=True)],
+        tables=[one for one in _paper_tables(figures, judge) if one.table.rows],
+        differences=differences(comparisons),
     )
 
 
 def run_names(runs: Sequence[RunDirectory]) -> list[str]:
-    """The folders' names, their whole addresses where two are called the same."""
+    """Return the names of the folders; the whole address where two have the same name."""
     names = [run.root.name for run in runs]
     return [name if names.count(name) == 1 else str(run.root) for name, run in zip(names, runs, strict=True)]
 
 
 def row_name(run: str, model: str) -> str:
-    """What a model of a run is called where several runs stand together."""
+    """Return the name of a model of a run where several runs are compared."""
     return f"{run} · {model}"
 
 
-def _renamed(name: str, sheets: EvaluationTables) -> list[Figure]:
-    """Retrieval has no model: there the retriever's name says which run it is."""
-    return [
-        replace(one, model=row_name(name, one.model))
-        if one.model
-        else replace(one, retriever=row_name(name, one.retriever))
-        for one in sheets.figures
-    ]
+def named_figure(run: str, one: Figure) -> Figure:
+    """Return a figure with its model named by `row_name`, or its retriever for retrieval alone, which has no model."""
+    name = "model" if one.keys["model"] else "retriever"
+    return replace(one, keys={**one.keys, name: row_name(run, one.keys[name])})
 
 
 def _warnings(sheets: Sequence[EvaluationTables]) -> list[str]:
     found = []
     if len({frozenset(sheet.types) for sheet in sheets}) > 1:
-        found.append("The runs are not on the same questions: rows of different runs are not on an equal footing.")
+        found.append("The runs are not on the same questions: rows of different runs cannot be compared directly.")
     if len({_option(sheet, "judge") for sheet in sheets}) > 1:
-        found.append("The runs were graded by different judges: their accuracies can't be set against each other.")
+        found.append("The runs were graded by different judges: their accuracies cannot be compared.")
     return found
 
 
@@ -273,21 +230,3 @@ def _row_compare(name: str, sheets: EvaluationTables) -> list[Cell]:
 
 def _option(sheets: EvaluationTables, name: str) -> str:
     return str(sheets.info["config"].get(name, ""))
-
-
-__all__ = [
-    "CELL_HEADER",
-    "RUN_HEADER",
-    "SIGNIFICANT",
-    "FailedCells",
-    "build_comparison_page",
-    "build_evaluation_report",
-    "cell_rows",
-    "differences",
-    "find_question_answers",
-    "question_answers_text",
-    "row_name",
-    "run_names",
-    "troubles",
-    "wrong_rows",
-]

@@ -1,18 +1,16 @@
-"""The page of a factuality run: summary, tables, figures and the answer viewer."""
+"""The page of a factuality run: summary, tables, charts and the answer viewer."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import zip_longest
-from math import isclose
-from typing import Any
 
+from fdarx_core.evaluation.tables import MISSING
 from fdarx_core.factuality.correlations import FULL
 from fdarx_core.factuality.figures import ALL, flag_metric
-from fdarx_core.factuality.tables import CONFIGURATIONS, joined
-from fdarx_core.records import Correlation, FactualityScore
+from fdarx_core.factuality.tables import configuration_name, joined, of_run
+from fdarx_core.records import Estimate, FactualityScore, Figure
 from fdarx_core.report.answer_viewer import (
     BY_RULES,
     EVIDENCE_NAMES,
@@ -27,16 +25,25 @@ from fdarx_core.report.answer_viewer import (
     unscored_name,
     viewer_payload,
 )
-from fdarx_core.report.charts import Bars, Interval, Series, intervals, stacked_bars
-from fdarx_core.report.page_engine import Cell, FigurePanel, duration, environment, readable, show
+from fdarx_core.report.charts import Series, intervals, stacked_bars
+from fdarx_core.report.page_engine import (
+    Cell,
+    FigurePanel,
+    TableBlock,
+    duration,
+    in_turn,
+    plural,
+    readable,
+    render_page,
+    signed,
+)
 from fdarx_core.report.samples import SeededSample
-from fdarx_core.report.wrong_answers import plural
 
 SHOWN = 200
 PER_KIND = 100
-"""Of a model; while answers are gone through, all these are in memory."""
+"""Answers of a model and kind that are kept in memory while all answers are read."""
 KINDS = ("flagged", "contradicted", "unsupported", "supported", "unscored", "no_claims")
-"""What an answer is picked as: by the first of these that holds."""
+"""The kinds of answers; an answer is of the first kind that applies."""
 
 ModelSetting = tuple[str, str]
 """Model and setting."""
@@ -44,10 +51,10 @@ ModelSetting = tuple[str, str]
 
 @dataclass(slots=True)
 class AnswerTally:
-    """All answers of a scoring in counts; models in the order in which they came.
+    """Counts of all answers of a run; models are in the order of the answers.
 
-    `answers` are counted by model and setting, `verdicts` (of claims) by these and the verdict, `reasons` are those of
-    claims without one, `without_fas` those of answers without FAS; `flagged` is answers with a safety flag.
+    `answers` counts by model and setting, `verdicts` counts claims by model and setting and verdict. `reasons` counts
+    why claims have no verdict, `without_fas` why answers have no FAS; `flagged` counts answers with a safety flag.
     """
 
     answers: Counter[ModelSetting] = field(default_factory=Counter)
@@ -64,15 +71,15 @@ class AnswerTally:
 
     @property
     def settings(self) -> list[str]:
-        """Those that have a name."""
+        """The settings that have a name."""
         return list(dict.fromkeys(setting for _, setting in self.answers if setting))
 
     def of_verdict(self, verdict: str) -> int:
-        """Claims of all models."""
+        """Return the claims of all models with a verdict."""
         return sum(rows for (_, one), rows in self.verdicts.items() if one == verdict)
 
     def add(self, one: ScoredAnswer) -> None:
-        """Counts it."""
+        """Count an answer."""
         place = one.answer.model, one.answer.setting
         self.answers[place] += 1
         self.outcomes[one.answer.outcome] += 1
@@ -86,7 +93,7 @@ class AnswerTally:
 
 
 def kind_of(score: FactualityScore) -> str:
-    """A name of `KINDS`: what a reader would most want to see comes first."""
+    """Return the kind of an answer, a name of `KINDS`."""
     found = {
         "flagged": score.flags,
         "contradicted": score.contradicted,
@@ -98,17 +105,17 @@ def kind_of(score: FactualityScore) -> str:
 
 
 def collect(answers: Iterable[ScoredAnswer], seed: int) -> tuple[AnswerTally, list[ScoredAnswer]]:
-    """Goes through the answers once, and keeps up to `SHOWN` of them by a hash of seed and id.
+    """Count all answers in one pass, and pick up to `SHOWN` of them by a hash of seed and id.
 
-    Each model has the same share, within it each kind in turn; in the order of the kinds, flagged ones first.
+    Each model has the same share, filled from each kind in turn. The answers are sorted by kind, flagged ones first.
     """
     tally, picks = AnswerTally(), SeededSample[ScoredAnswer](PER_KIND, seed)
     for one in answers:
         tally.add(one)
         group = _group(one.answer.model, kind_of(one.score))
         picks.offer(group, one.answer.id, lambda one=one: _alone(one))  # type: ignore[misc]
-    shares = [list(_in_turn([picks.of(_group(model, kind)) for kind in KINDS])) for model in tally.models]
-    picked = list(_in_turn(shares))[:SHOWN]
+    shares = [list(in_turn([picks.of(_group(model, kind)) for kind in KINDS])) for model in tally.models]
+    picked = list(in_turn(shares))[:SHOWN]
     return tally, sorted(picked, key=lambda one: KINDS.index(kind_of(one.score)))
 
 
@@ -122,26 +129,19 @@ def _group(model: str, kind: str) -> str:
     return f"{model}\x1f{kind}"
 
 
-def _in_turn(groups: Sequence[Sequence[ScoredAnswer]]) -> Iterator[ScoredAnswer]:
-    """The first of each group, then the second of each, and so on."""
-    for row in zip_longest(*groups):
-        yield from (one for one in row if one is not None)
-
-
-MISSING = "–"
-GOLD_COLOURS = ("#4477aa", "#d98b33")
-Named = tuple[str, Mapping[str, Correlation]]
-"""A row of a figure: its name, and its correlation by the measure of gold."""
+GOLD_COLORS = ("#4477aa", "#d98b33")
+Named = tuple[str, Mapping[str, Figure]]
+"""A row of a chart: its name, and its correlation by the measure of gold."""
 
 
 def shares(tally: AnswerTally) -> FigurePanel | None:
-    """How the claims of each model fared; None where no answer has a claim."""
+    """Return the verdicts on the claims of each model; None if no answer has a claim."""
     kinds = [name for name in VERDICTS if tally.of_verdict(name)]
     places = [place for place in tally.answers if any(tally.verdicts[place, kind] for kind in kinds)]
     if not places:
         return None
     series = [
-        Series(VERDICTS[kind].name, VERDICTS[kind].colour, [tally.verdicts[place, kind] for place in places])
+        Series(VERDICTS[kind].name, VERDICTS[kind].color, [tally.verdicts[place, kind] for place in places])
         for kind in kinds
     ]
     drawn = stacked_bars([joined(*place) for place in places], series, "% of claims").update_layout(barnorm="percent")
@@ -153,14 +153,14 @@ def shares(tally: AnswerTally) -> FigurePanel | None:
         drawn.update_xaxes(range=[0, 100], tickformat=".0f"),
         ["Model", "Answers", "Claims", *(one.name for one in series)],
         [_counted(place, tally, kinds) for place in places],
-        legend=[(f"{VERDICTS[kind].sign} {VERDICTS[kind].name}", VERDICTS[kind].colour) for kind in kinds],
+        legend=[(f"{VERDICTS[kind].sign} {VERDICTS[kind].name}", VERDICTS[kind].color) for kind in kinds],
     )
 
 
-def by_metric(correlations: Sequence[Correlation], method: ScoringMethod) -> FigurePanel | None:
-    """ρ of each metric with gold over all answers; None where there is none."""
-    kept = [one for one in correlations if is_whole(one) and one.configuration == FULL and _near(one, method)]
-    return _exhibit(
+def by_metric(correlations: Sequence[Figure], method: ScoringMethod) -> FigurePanel | None:
+    """Return ρ of each metric with gold over all answers, if any."""
+    kept = [one for one in _of_method(correlations, method) if one.keys["configuration"] == FULL]
+    return _panel(
         "correlations",
         "Rank correlation with gold factuality",
         _rows(kept, lambda one: metric_name(one.metric)),
@@ -169,38 +169,38 @@ def by_metric(correlations: Sequence[Correlation], method: ScoringMethod) -> Fig
     )
 
 
-def by_configuration(correlations: Sequence[Correlation], method: ScoringMethod) -> FigurePanel | None:
-    """ρ of FAS under each ablation; None where there is none but the full one."""
-    kept = [one for one in correlations if one.metric == "fas" and is_whole(one) and _near(one, method)]
-    return _exhibit(
+def by_configuration(correlations: Sequence[Figure], method: ScoringMethod) -> FigurePanel | None:
+    """Return ρ of FAS in each configuration; None if there is only the full one."""
+    kept = [one for one in _of_method(correlations, method) if one.metric == "fas"]
+    return _panel(
         "ablations",
         "FAS with parts taken away",
-        _rows(kept, lambda one: CONFIGURATIONS.get(one.configuration, f"Judged by {one.configuration}")),
+        _rows(kept, lambda one: configuration_name(one.keys["configuration"])),
         "Spearman's ρ of FAS with gold factuality: a single passage a claim; the reference, or the question, in place "
         "of searched passages; another engine of entailment.",
         least=2,
     )
 
 
-def by_threshold(correlations: Sequence[Correlation]) -> FigurePanel | None:
-    """ρ of FAS at each threshold; None where there is but one."""
-    kept = [one for one in correlations if one.metric == "fas" and is_whole(one) and one.configuration == FULL]
-    kept.sort(key=lambda one: one.threshold)
-    return _exhibit(
+def by_threshold(correlations: Sequence[Figure]) -> FigurePanel | None:
+    """Return ρ of FAS at each threshold; None if there is only one."""
+    kept = [one for one in _of_all(correlations) if (one.metric, one.keys["configuration"]) == ("fas", FULL)]
+    kept.sort(key=lambda one: float(one.keys["threshold"]))
+    return _panel(
         "thresholds",
         "FAS at other thresholds",
-        _rows(kept, lambda one: f"{one.threshold:.2g}"),
+        _rows(kept, lambda one: f"{float(one.keys['threshold']):.2g}"),
         "Spearman's ρ of FAS with gold factuality where a verdict takes this probability.",
         least=2,
     )
 
 
-def _exhibit(name: str, title: str, rows: Sequence[Named], note: str, least: int = 1) -> FigurePanel | None:
+def _panel(name: str, title: str, rows: Sequence[Named], note: str, least: int = 1) -> FigurePanel | None:
     golds = [gold for gold in GOLD_NAMES if any(gold in found for _, found in rows)]
     if len(rows) < least or not golds:
         return None
     series = [
-        Bars(GOLD_NAMES[gold], GOLD_COLOURS[at], [_interval(found.get(gold)) for _, found in rows])
+        Series(GOLD_NAMES[gold], GOLD_COLORS[at], [found.get(gold) or Estimate(None) for _, found in rows])
         for at, gold in enumerate(golds)
     ]
     return FigurePanel(
@@ -210,42 +210,34 @@ def _exhibit(name: str, title: str, rows: Sequence[Named], note: str, least: int
         intervals([row for row, _ in rows], series, "Spearman's ρ"),
         ["", *(part for gold in golds for part in (f"ρ, {GOLD_NAMES[gold]}", "95 %", "Answers", "Clusters"))],
         [[row, *(part for gold in golds for part in _written(found.get(gold)))] for row, found in rows],
-        legend=[(one.name, one.colour) for one in series],
+        legend=[(one.name, one.color) for one in series],
     )
 
 
-def _rows(kept: Iterable[Correlation], name: Callable[[Correlation], str]) -> list[Named]:
-    """By name, in the order in which names come; those without a value are left out."""
-    rows: dict[str, dict[str, Correlation]] = {}
+def _rows(kept: Iterable[Figure], name: Callable[[Figure], str]) -> list[Named]:
+    """Return the correlations that have a value by their names, in the order of the names."""
+    rows: dict[str, dict[str, Figure]] = {}
     for one in kept:
-        if one.rho is not None:
-            rows.setdefault(name(one), {})[one.gold] = one
+        if one.value is not None:
+            rows.setdefault(name(one), {})[one.keys["gold"]] = one
     return list(rows.items())
 
 
-def is_whole(one: Correlation) -> bool:
-    """Over all answers, not a part of them."""
-    return (one.dataset, one.type, one.model) == (ALL, ALL, ALL)
+def _of_all(correlations: Iterable[Figure]) -> list[Figure]:
+    """Return the correlations over all answers."""
+    return [one for one in correlations if all(one.keys[name] == ALL for name in ("dataset", "type", "model"))]
 
 
-def _near(one: Correlation, method: ScoringMethod) -> bool:
-    return isclose(one.threshold, method.threshold)
+def _of_method(correlations: Iterable[Figure], method: ScoringMethod) -> list[Figure]:
+    """Return the correlations over all answers at the threshold of the run."""
+    return of_run(_of_all(correlations), method.threshold)
 
 
-def _interval(one: Correlation | None) -> Interval:
-    return Interval(one.rho, one.low, one.high) if one else Interval(None)
-
-
-def _written(one: Correlation | None) -> list[Cell]:
-    if one is None or one.rho is None:
+def _written(one: Figure | None) -> list[Cell]:
+    if one is None or one.value is None:
         return [MISSING] * 4
     ends = MISSING if one.low is None or one.high is None else f"{signed(one.low)} to {signed(one.high)}"
-    return [signed(one.rho), ends, one.rows, one.clusters]
-
-
-def signed(value: float) -> str:
-    """ "+0.12", "−0.12"."""
-    return f"{'+' if value > 0 else '−' if value < 0 else ''}{abs(value):.2f}"
+    return [signed(one.value), ends, one.rows, one.clusters]
 
 
 def _counted(place: ModelSetting, tally: AnswerTally, kinds: Sequence[str]) -> list[Cell]:
@@ -254,7 +246,7 @@ def _counted(place: ModelSetting, tally: AnswerTally, kinds: Sequence[str]) -> l
 
 
 def sentences(results: FactualityResults, tally: AnswerTally) -> list[tuple[str, str]]:
-    """A heading and what is to be said under it."""
+    """Return the headings of the summary and their texts."""
     told = [
         ("Scored", _scored(tally)),
         ("Claims", _claims(results.method, tally)),
@@ -269,12 +261,12 @@ def sentences(results: FactualityResults, tally: AnswerTally) -> list[tuple[str,
 
 
 def looked_for_flags(results: FactualityResults) -> bool:
-    """Whether there were labels to find safety flags by."""
+    """Return whether there were labels for safety checks."""
     return any(one.metric == flag_metric("any") for one in results.summary.figures)
 
 
 def reject_rows(results: FactualityResults) -> list[list[Cell]]:
-    """Stage, reason, rows; most frequent first."""
+    """Return stage, reason and number of the rejected rows, the most frequent first."""
     ordered = sorted(results.rejects.items(), key=lambda item: (-item[1], item[0]))
     return [[readable(stage), readable(reason), rows] for (stage, reason), rows in ordered]
 
@@ -326,30 +318,30 @@ def _fas(method: ScoringMethod, tally: AnswerTally) -> str:
     )
     without = tally.without_fas.total()
     told = f" {plural(without, 'answer has', 'answers have')} none" if without else ""
-    whys = [f"{unscored_name(why).partition(': ')[2]} ({rows:,})" for why, rows in tally.without_fas.most_common(5)]
-    return f"FAS = {formula}.{told}{f': {_joined(whys)}.' if told else ''}"
+    whys = "; ".join(
+        f"{unscored_name(why).partition(': ')[2]} ({rows:,})" for why, rows in tally.without_fas.most_common(5)
+    )
+    return f"FAS = {formula}.{told}{f': {whys}.' if told else ''}"
 
 
 def _against_gold(results: FactualityResults) -> str:
-    threshold = results.method.threshold
-    kept = [one for one in results.summary.correlations if one.configuration == FULL and one.gold == "gold"]
-    kept = [one for one in kept if is_whole(one) and one.rho is not None and isclose(one.threshold, threshold)]
-    found = {one.metric: one for one in kept}
-    told = [f"{metric_name(name)} {_rho(found[name])}" for name in _compared(results.method) if name in found]
+    """Return the correlations with gold that the paper names. Source: FAS §5.3."""
+    found = {
+        one.metric: one
+        for one in _of_method(results.summary.correlations, results.method)
+        if (one.keys["configuration"], one.keys["gold"]) == (FULL, "gold") and one.value is not None
+    }
+    named = ["fas", f"support@{results.method.k}", "rouge_l", "bleu_4"]
+    told = [f"{metric_name(name)} {_rho(found[name])}" for name in named if name in found]
     if not told:
         return ""
     rows = max(one.rows for one in found.values())
-    return f"Spearman's ρ with gold over {plural(rows, 'answer')}: {_joined(told)}."
+    return f"Spearman's ρ with gold over {plural(rows, 'answer')}: {'; '.join(told)}."
 
 
-def _compared(method: ScoringMethod) -> list[str]:
-    """Whose correlation with gold is named. Source: FAS §5.3."""
-    return ["fas", f"support@{method.k}", "rouge_l", "bleu_4"]
-
-
-def _rho(one: Correlation) -> str:
+def _rho(one: Figure) -> str:
     ends = "" if one.low is None or one.high is None else f" [{signed(one.low)}, {signed(one.high)}]"
-    return f"{signed(one.rho or 0.0)}{ends}"
+    return f"{signed(one.value or 0.0)}{ends}"
 
 
 def _safety(results: FactualityResults, tally: AnswerTally) -> str:
@@ -372,75 +364,34 @@ def _left_out(results: FactualityResults, tally: AnswerTally) -> str:
 
 
 def _listed(parts: Sequence[str]) -> str:
-    """ "a, b and c"."""
+    """Return the parts as "a, b and c"."""
     return " and ".join(part for part in (", ".join(parts[:-1]), *parts[-1:]) if part)
 
 
-def _joined(parts: Sequence[str]) -> str:
-    return "; ".join(parts)
-
-
 def factuality_page(results: FactualityResults) -> str:
-    """The page. The answers are gone through once."""
+    """Return the page of a factuality run. The answers are read once."""
     tally, picked = collect(results.answers, int(results.info["config"].get("seed", 0)))
-    shown = viewer_payload(picked, results.method)
-    content = {**_head(results, tally), **_measured(results, tally), "viewer": shown}
-    return environment().get_template("factuality.html.j2").render(content)
-
-
-def _head(results: FactualityResults, tally: AnswerTally) -> dict[str, Any]:
-    return {
-        "info": results.info,
-        "method": results.method,
-        "took": duration(results.info),
-        "total": tally.answers.total(),
-        "models": tally.models,
-        "tiles": [(style, name, tally.of_verdict(name)) for name, style in VERDICTS.items()],
-        "flagged": tally.flagged if looked_for_flags(results) else None,
-        "sentences": sentences(results, tally),
-        "judged_by_rules": results.method.entailment == BY_RULES,
-        "styles": VERDICTS,
-    }
-
-
-def _measured(results: FactualityResults, tally: AnswerTally) -> dict[str, Any]:
     method, correlations = results.method, results.summary.correlations
-    figures = [
+    panels = [
         shares(tally),
         by_metric(correlations, method),
         by_configuration(correlations, method),
         by_threshold(correlations),
     ]
-    tables = [show(grid) for grid in results.summary.grids]
-    return {
-        "tables": [one for one in tables if one.grid.columns and one.grid.rows],
-        "figures": [one for one in figures if one],
-        "rejects": reject_rows(results),
-    }
-
-
-__all__ = [
-    "GOLD_COLOURS",
-    "KINDS",
-    "MISSING",
-    "PER_KIND",
-    "SHOWN",
-    "AnswerTally",
-    "FactualityResults",
-    "ModelSetting",
-    "Named",
-    "ScoredAnswer",
-    "ScoringMethod",
-    "by_configuration",
-    "by_metric",
-    "by_threshold",
-    "collect",
-    "factuality_page",
-    "is_whole",
-    "kind_of",
-    "looked_for_flags",
-    "reject_rows",
-    "sentences",
-    "shares",
-    "signed",
-]
+    return render_page(
+        "factuality.html.j2",
+        info=results.info,
+        method=method,
+        took=duration(results.info),
+        total=tally.answers.total(),
+        models=tally.models,
+        tiles=[(style, name, tally.of_verdict(name)) for name, style in VERDICTS.items()],
+        flagged=tally.flagged if looked_for_flags(results) else None,
+        sentences=sentences(results, tally),
+        judged_by_rules=method.entailment == BY_RULES,
+        styles=VERDICTS,
+        tables=[TableBlock(f"table-{at}", table) for at, table in enumerate(results.summary.grids, 1) if table.rows],
+        figures=[one for one in panels if one],
+        rejects=reject_rows(results),
+        viewer=viewer_payload(picked, method),
+    )

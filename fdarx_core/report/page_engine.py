@@ -1,31 +1,34 @@
-"""The engine of all pages: templates, figure panels and the formatting of numbers, times and names."""
+"""The engine of all pages: templates, charts, tables, and the formatting of numbers, times and names."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime, timezone
 from functools import cache
 from importlib.resources import files
-from typing import Any
+from itertools import zip_longest
+from typing import Any, TypeVar
 
 import plotly.graph_objects as go
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 from plotly.offline import get_plotlyjs
 
-from fdarx_core.evaluation.tables import IntervalValue, ResultTable, TableColumn
+from fdarx_core.evaluation.tables import MISSING, ResultTable
 from fdarx_core.labels.loinc import SECTION_NAMES
+from fdarx_core.records import Estimate
 
 Cell = str | int | float
+Item = TypeVar("Item")
 
 
 @dataclass(frozen=True, slots=True)
 class FigurePanel:
-    """A figure with its title, a sentence on how to read it, and its numbers as a table.
+    """A chart with its title, a note on how to read it, and its numbers as a table.
 
-    `legend` is names with their colours; a `wide` figure scrolls on narrow screens.
+    `legend` has names with their colors; a `wide` chart scrolls on narrow screens.
     """
 
     name: str
@@ -39,43 +42,51 @@ class FigurePanel:
 
 
 @dataclass(frozen=True, slots=True)
-class ShadedTable:
-    """Shares from 0 to 1 as a table whose cells are shaded by them. A row is its heading, a count and its shares."""
+class TableBlock:
+    """A table of a page. `name` is unique in the page.
+
+    `equivalent` is the same table under equivalence. Where the rows are `rivals`, the best value of a column is bold;
+    more is better in every column.
+    """
 
     name: str
-    title: str
-    note: str
-    header: Sequence[str]
-    rows: Sequence[tuple[str, int, Sequence[float]]]
+    table: ResultTable
+    equivalent: ResultTable | None = None
+    rivals: bool = False
 
 
-def render_figure(exhibit: FigurePanel) -> Markup:
-    """A figure's element and script; the page that holds it inlines plotly.js once."""
-    html = exhibit.figure.to_html(
+def render_page(template: str, **content: Any) -> str:
+    """Return a page as HTML. All templates extend page.html.j2 and use the blocks of macros.html.j2."""
+    return _environment().get_template(template).render(content)
+
+
+def render_figure(panel: FigurePanel) -> Markup:
+    """Return the element and the script of a chart; the page contains plotly.js once."""
+    html = panel.figure.to_html(
         full_html=False,
         include_plotlyjs=False,
-        div_id=f"figure-{exhibit.name}",
-        default_height=f"{exhibit.figure.layout.height}px",
+        div_id=f"figure-{panel.name}",
+        default_height=f"{panel.figure.layout.height}px",
         config={"responsive": True, "displayModeBar": False},
     )
     return Markup(html)
 
 
 def readable(reason: str) -> str:
-    """A reason's fixed name as words."""
+    """Return the fixed name of a reason as words."""
     return reason.replace("_", " ")
 
 
 def duration(info: Mapping[str, Any]) -> str:
-    """From the run's start to its end, or to now where run.json has no end yet."""
+    """Return the time from the start of the run to its end, or to now where run.json has no end yet."""
     end = datetime.fromisoformat(info["finished"]) if "finished" in info else datetime.now(timezone.utc)
     seconds = round((end - datetime.fromisoformat(info["started"])).total_seconds())
     return f"{seconds // 60} min {seconds % 60} s"
 
 
 @cache
-def environment() -> Environment:
-    """The pages' templates, with everything escaped that does not say it is HTML."""
+def _environment() -> Environment:
+    """Return the templates of the pages; all text is escaped except Markup."""
     made = Environment(
         loader=PackageLoader("fdarx_core.report"),
         autoescape=True,
@@ -85,7 +96,8 @@ def environment() -> Environment:
     )
     made.globals.update(style=_asset("report.css"), plotly=Markup(get_plotlyjs()), section_names=SECTION_NAMES)
     made.globals.update(asset=_asset)
-    made.filters.update(figure=render_figure, readable=readable, shown=_shown)
+    made.globals.update(best=_best, firsts=_firsts)
+    made.filters.update(figure=render_figure, readable=readable, shown=_shown, decimal=_decimal, plural=plural)
     made.filters.update(number="{:,}".format, percent=_percent, moment=_moment, embedded=_embedded)
     return made
 
@@ -104,7 +116,7 @@ def _percent(share: float) -> str:
 
 
 def _embedded(value: Any) -> Markup:
-    """JSON for a script element, where nothing of it can end the element or begin another."""
+    """Return JSON for a script element, escaped so that no text in it can end the element or begin another."""
     text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
     return Markup(text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026"))
 
@@ -114,86 +126,51 @@ def _shown(value: Any) -> str:
 
 
 DIGITS = 3
-"""Values that look equal on the page are equally good."""
+"""Decimals of the values on a page; values that look equal are equally good."""
 
 
-@dataclass(frozen=True, slots=True)
-class PageTableCell:
-    """`best` of its column; `first` of the columns under one upper header."""
-
-    entry: IntervalValue | None
-    best: bool
-    first: bool
+def _best(table: ResultTable) -> list[float | None]:
+    """Return the highest value of each column as shown; None everywhere for a table of one row."""
+    columns = [[one.value for one in column if one and one.value is not None] for column in _columns(table)]
+    return [round(max(column), DIGITS) if column and len(table.rows) > 1 else None for column in columns]
 
 
-@dataclass(frozen=True, slots=True)
-class PageTable:
-    """A grid as the page shows it. Columns that no row has a value for are left out."""
-
-    grid: ResultTable
-    rows: list[tuple[str, list[PageTableCell]]]
-
-    @property
-    def firsts(self) -> list[bool]:
-        """For each column, whether it is the first under its upper header."""
-        return list(_firsts(self.grid.columns))
+def _columns(table: ResultTable) -> list[tuple[Estimate | None, ...]]:
+    return list(zip(*(entries for _, entries in table.rows), strict=True))
 
 
-@dataclass(frozen=True, slots=True)
-class PaperTable:
-    """A table of the paper, strict and, where that makes a difference, under equivalence."""
-
-    name: str
-    strict: PageTable
-    equivalent: PageTable | None = None
+def _firsts(table: ResultTable) -> list[bool]:
+    """Return for each column whether it is the first under its upper header."""
+    groups = [group for group, _ in table.columns]
+    return [at == 0 or groups[at - 1] != group for at, group in enumerate(groups)]
 
 
-def paper_table(name: str, strict: ResultTable, equivalent: ResultTable | None = None) -> PaperTable:
-    """`name` is unique in the page."""
-    return PaperTable(name, show(strict), show(equivalent) if equivalent else None)
+def _decimal(value: float, digits: int = DIGITS) -> str:
+    return f"{value:.{digits}f}".replace("-", "−")
 
 
-def plain_table(name: str, grid: ResultTable) -> PaperTable:
-    """The same of rows that are no rivals: none is the best."""
-    shown = show(grid)
-    rows = [(row, [replace(cell, best=False) for cell in cells]) for row, cells in shown.rows]
-    return PaperTable(name, PageTable(shown.grid, rows))
+def value_and_interval(one: Estimate | None) -> tuple[str, str]:
+    """Return value and bounds as text: "0.562" and "0.530–0.594"; bounds below 0 as "−0.200 to 0.100"."""
+    if one is None or one.value is None:
+        return MISSING, MISSING
+    if one.low is None or one.high is None:
+        return _decimal(one.value), MISSING
+    between = " to " if one.low < 0 else "–"
+    return _decimal(one.value), f"{_decimal(one.low)}{between}{_decimal(one.high)}"
 
 
-def show(grid: ResultTable) -> PageTable:
-    """More is better in every column; a table of one row has no best."""
-    grid = _filled(grid)
-    tops = [_top([entries[at] for _, entries in grid.rows]) for at in range(len(grid.columns))]
-    firsts = list(_firsts(grid.columns))
-    rows = [
-        (
-            name,
-            [
-                PageTableCell(entry, _is(entry, top), first)
-                for entry, top, first in zip(entries, tops, firsts, strict=True)
-            ],
-        )
-        for name, entries in grid.rows
-    ]
-    return PageTable(grid, rows)
+def signed(value: float, digits: int = 2) -> str:
+    """Return a difference as text: "+0.12", "−0.12"."""
+    return f"{'+' if value > 0 else '−' if value < 0 else ''}{abs(value):.{digits}f}"
 
 
-def _filled(grid: ResultTable) -> ResultTable:
-    kept = [at for at in range(len(grid.columns)) if any(entries[at] for _, entries in grid.rows)]
-    rows = [(name, [entries[at] for at in kept]) for name, entries in grid.rows]
-    return ResultTable(grid.title, grid.stub, [grid.columns[at] for at in kept], rows, grid.notes)
+def plural(number: int, one: str, more: str = "") -> str:
+    """Return a number with its noun: "1 passage", "3 passages"."""
+    return f"{number:,} {one if number == 1 else more or one + 's'}"
 
 
-def _top(entries: Sequence[IntervalValue | None]) -> float | None:
-    return max((round(one.value, DIGITS) for one in entries if one), default=None) if len(entries) > 1 else None
-
-
-def _is(entry: IntervalValue | None, top: float | None) -> bool:
-    return entry is not None and round(entry.value, DIGITS) == top
-
-
-def _firsts(columns: Sequence[TableColumn]) -> Iterator[bool]:
-    before = None
-    for column in columns:
-        yield column.group != before
-        before = column.group
+def in_turn(groups: Iterable[Sequence[Item]]) -> Iterator[Item]:
+    """Yield the first item of each group, then the second of each, and so on."""
+    missing: Any = object()
+    for row in zip_longest(*groups, fillvalue=missing):
+        yield from (item for item in row if item is not missing)

@@ -4,24 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from html import escape
-from textwrap import wrap
 from typing import Any
 
-import plotly.graph_objects as go
-
-from fdarx_core.evaluation.tables import ResultTable
-from fdarx_core.rag import tables
-from fdarx_core.rag.tables import CONTEXT, DOCUMENT, SIMILARITY, ComparisonNames, row_names
-from fdarx_core.records import RagAnswer, RagDifference, RagFigure, RagQuestion, RagScore, RagUsage
-from fdarx_core.report.charts import COLOURS, NAME_WIDTH, Bars, Interval, grouped_bars
-from fdarx_core.report.page_engine import Cell, FigurePanel, PaperTable, duration, environment, paper_table
+from fdarx_core.evaluation.tables import MISSING
+from fdarx_core.rag.tables import (
+    CONTEXT,
+    DOCUMENT,
+    SIMILARITY,
+    ComparisonNames,
+    judge_note,
+    paper_tables,
+    row_names,
+)
+from fdarx_core.records import Difference, Estimate, Figure, RagAnswer, RagQuestion, RagScore, RagUsage
+from fdarx_core.report.charts import COLORS, Series, bar_numbers, grouped_bars
+from fdarx_core.report.page_engine import Cell, FigurePanel, TableBlock, duration, render_page, signed
 from fdarx_core.report.samples import SeededSample
 
-MISSING = "–"
 SIGNIFICANT = 0.05
-"""Of p after Holm's correction."""
-METRICS = [metric for _, metric in CONTEXT]
+"""Threshold of p after Holm's correction."""
 METRIC_NAMES: dict[str, str] = {
     **{metric: name for name, metric in CONTEXT},
     **{metric: f"{group} {name}" for group, name, metric in SIMILARITY},
@@ -36,85 +37,75 @@ USAGE_HEADER = (
 )  # fmt: skip
 
 
-def contexts(figures: Sequence[RagFigure], what: ComparisonNames) -> FigurePanel | None:
-    """Context precision and recall of each strategy under the main post-processing; None where nothing was judged."""
-    kept = [one for one in figures if one.postprocess == what.main and one.strategy not in what.ablations]
-    found = {(one.strategy, one.model, one.metric): one for one in kept}
-    names = row_names((one for one in kept if one.metric in METRICS), what)
-    if not names:
+def contexts(figures: Sequence[Figure], names: ComparisonNames) -> FigurePanel | None:
+    """Return context precision and recall of each strategy under the main post-processing; None without a judge."""
+    found = {
+        (one.keys["strategy"], one.keys["model"], one.metric): one
+        for one in figures
+        if one.keys["postprocess"] == names.main and one.keys["strategy"] not in names.ablations
+    }
+    rows = row_names(
+        ((strategy, model) for strategy, model, metric in found if metric in {metric for _, metric in CONTEXT}), names
+    )
+    if not rows:
         return None
     series = [
-        Bars(name, COLOURS[at], [_interval(found.get((*key, metric))) for key in names])
+        Series(name, COLORS[at], [found.get((*key, metric)) or Estimate(None) for key in rows])
         for at, (name, metric) in enumerate(CONTEXT)
     ]
+    titles = list(rows.values())
     return FigurePanel(
         "contexts",
         "Context precision and recall by strategy",
         "Precision: useful contexts stand first. Recall: share of the reference answer's statements that the contexts "
-        f"bear out. With 95 % intervals; post-processing: {what.postprocessors.get(what.main, what.main).lower()}.",
-        _drawn(list(names.values()), series),
-        ["Strategy", *(part for one in series for part in (one.name, "95 %"))],
-        [
-            [name, *(part for one in series for part in _written(one.values[at]))]
-            for at, name in enumerate(names.values())
-        ],
-        legend=[(one.name, one.colour) for one in series],
+        f"bear out. With 95 % intervals; post-processing: {names.postprocess_title().lower()}.",
+        grouped_bars(titles, series, "mean over questions", broken=True),
+        *bar_numbers("Strategy", titles, series),
     )
 
 
-def _drawn(names: Sequence[str], series: Sequence[Bars]) -> go.Figure:
-    """Bars whose names are broken: narrow screens would have no room for bars."""
-    broken = ["<br>".join(escape(line) for line in wrap(name, NAME_WIDTH)) for name in names]
-    return grouped_bars(names, series, "mean over questions").update_traces(y=broken)
-
-
 def difference_rows(
-    differences: Sequence[RagDifference], what: ComparisonNames
+    differences: Sequence[Difference], names: ComparisonNames
 ) -> tuple[list[list[Cell]], list[list[Cell]]]:
-    """Rows below `DIFFERENCE_HEADER`, the surest first: those under the main post-processing, and the others."""
-    ordered = sorted(differences, key=lambda one: (one.p_holm, one.p, -abs(one.difference)))
-    several = len({one.model for one in differences}) > 1
-    main = [_difference(one, what, several) for one in ordered if one.postprocess == what.main]
-    return main, [_difference(one, what, several) for one in ordered if one.postprocess != what.main]
+    """Return the rows below `DIFFERENCE_HEADER` under the main post-processing, and the others.
+
+    The most significant differences come first.
+    """
+    ordered = sorted(differences, key=lambda one: (one.p_holm or 0, one.p or 0, -abs(one.value or 0)))
+    several = len({one.keys["model"] for one in differences}) > 1
+    rows = [(one.keys["postprocess"] == names.main, _difference(one, names, several)) for one in ordered]
+    return [row for main, row in rows if main], [row for main, row in rows if not main]
 
 
-def usage_rows(usages: Sequence[RagUsage], what: ComparisonNames) -> list[list[Cell]]:
-    """Rows below `USAGE_HEADER`: times are the median and, in brackets, the 95th percentile."""
-    names = row_names([RagFigure(one.strategy, "", one.model, "", None, None, None, 0, 0) for one in usages], what)
-    order = list(names)
+def usage_rows(usages: Sequence[RagUsage], names: ComparisonNames) -> list[list[Cell]]:
+    """Return the rows below `USAGE_HEADER`: times are the median and, in brackets, the 95th percentile."""
+    titles = row_names(((one.strategy, one.model) for one in usages), names)
+    order = list(titles)
     return [
         [
-            names[one.strategy, one.model],
-            what.postprocessors.get(one.postprocess, one.postprocess),
+            titles[one.strategy, one.model],
+            names.postprocess_title(one.postprocess),
             one.answered, one.refused, one.failed,
             *(_times(one, phase) for phase in ("rewrite", "search", "postprocess", "answer", "total")),
             f"{one.requests / max(one.answered + one.refused + one.failed, 1):.1f}",
-            one.prompt_tokens, one.completion_tokens, f"{one.cost:,.2f}" if one.cost else "–",
+            one.prompt_tokens, one.completion_tokens, f"{one.cost:,.2f}" if one.cost else MISSING,
         ]
         for one in sorted(usages, key=lambda one: order.index((one.strategy, one.model)))
     ]  # fmt: skip
 
 
-def _difference(one: RagDifference, what: ComparisonNames, several: bool) -> list[Cell]:
-    model = f" · {one.model}" if several else ""
+def _difference(one: Difference, names: ComparisonNames, several: bool) -> list[Cell]:
+    model = f" · {one.keys['model']}" if several else ""
+    value, low, high = (signed(bound or 0.0, 3) for bound in (one.value, one.low, one.high))
     return [
         METRIC_NAMES.get(one.metric, one.metric),
-        f"{what.title(one.strategy)}{model}",
-        what.postprocessors.get(one.postprocess, one.postprocess),
-        f"{'✓ ' if one.p_holm < SIGNIFICANT else ''}{_signed(one.difference)}",
-        f"{_signed(one.low)} to {_signed(one.high)}",
-        _chance(one.p),
-        _chance(one.p_holm),
+        f"{names.title(one.first['strategy'])}{model}",
+        names.postprocess_title(one.keys["postprocess"]),
+        f"{'✓ ' if (one.p_holm or 0.0) < SIGNIFICANT else ''}{value}",
+        f"{low} to {high}",
+        *("< 0.001" if p is None or p < 0.001 else f"{p:.3f}" for p in (one.p, one.p_holm)),
         one.rows,
     ]
-
-
-def _signed(value: float) -> str:
-    return f"{'+' if value > 0 else '−' if value < 0 else ''}{abs(value):.3f}"
-
-
-def _chance(value: float) -> str:
-    return "< 0.001" if value < 0.001 else f"{value:.3f}"
 
 
 def _times(one: RagUsage, phase: str) -> str:
@@ -122,160 +113,102 @@ def _times(one: RagUsage, phase: str) -> str:
     return MISSING if middle is None else f"{middle:.2f} ({most:.2f})"
 
 
-def _interval(figure: RagFigure | None) -> Interval:
-    return Interval(figure.value, figure.low, figure.high) if figure else Interval(None)
-
-
-def _written(interval: Interval) -> tuple[str, str]:
-    if interval.value is None:
-        return MISSING, MISSING
-    ends = MISSING if interval.low is None else f"{interval.low:.3f}–{interval.high:.3f}"
-    return f"{interval.value:.3f}", ends
-
-
 SAMPLES = 12
 FIRST = 320
 """Characters of a context that are shown."""
-
-
-@dataclass(frozen=True, slots=True)
-class SampleContext:
-    """`useful` is the judge's verdict, None where there is none; `cited` whether the answer cites it."""
-
-    number: int
-    title: str
-    text: str
-    useful: bool | None
-    cited: bool
-
-
-@dataclass(frozen=True, slots=True)
-class SampleAnswer:
-    """What one strategy made of a question."""
-
-    name: str
-    answer: RagAnswer
-    score: RagScore | None
-    contexts: list[SampleContext]
-
-
-@dataclass(frozen=True, slots=True)
-class SampleQuestion:
-    """A question with an answer a strategy and model, under the main post-processing."""
-
-    question: RagQuestion
-    answers: list[SampleAnswer]
 
 
 def pick_samples(
     questions: Sequence[RagQuestion],
     answers: Iterable[RagAnswer],
     scores: Iterable[RagScore],
-    what: ComparisonNames,
+    names: ComparisonNames,
     seed: int,
-) -> list[SampleQuestion]:
-    """Up to `SAMPLES`, in the order of the hash; strategies in the order of the tables."""
+) -> list[dict[str, Any]]:
+    """Return up to `SAMPLES` questions by a hash of seed and id, with the answers under the main post-processing.
+
+    The answers are in the order of the strategies in tables.
+    """
     picks: SeededSample[RagQuestion] = SeededSample(SAMPLES, seed)
-    for one in questions:
-        picks.offer("", one.id, lambda one=one: one)  # type: ignore[misc]
+    for question in questions:
+        picks.offer("", question.id, lambda question=question: question)  # type: ignore[misc]
     picked = {one.id: one for one in picks.of("")}
-    known = {_key(one): one for one in scores if one.question_id in picked and one.postprocess == what.main}
-    kept = [one for one in answers if one.question_id in picked and one.postprocess == what.main]
-    order = list(what.strategies)
+    known = {_key(one): one for one in scores if one.question_id in picked and one.postprocess == names.main}
+    kept = [one for one in answers if one.question_id in picked and one.postprocess == names.main]
+    order = list(names.strategies)
     kept.sort(key=lambda one: order.index(one.strategy) if one.strategy in order else len(order))
     several = len({one.model for one in kept}) > 1
-    return [
-        SampleQuestion(
-            question,
-            [_shown(one, known.get(_key(one)), what, several) for one in kept if one.question_id == question.id],
-        )
-        for question in picked.values()
-    ]
+    shown: dict[str, list[dict[str, Any]]] = {id_: [] for id_ in picked}
+    for one in kept:
+        name, score = names.title(one.strategy), known.get(_key(one))
+        title = f"{name} · {one.model}" if several else name
+        shown[one.question_id].append({"name": title, "answer": one, "score": score, "contexts": _contexts(one, score)})
+    return [{"question": picked[id_], "answers": shown[id_]} for id_ in picked]
 
 
 def _key(row: RagAnswer | RagScore) -> tuple[str, str, str]:
     return row.question_id, row.strategy, row.model
 
 
-def _shown(answer: RagAnswer, score: RagScore | None, what: ComparisonNames, several: bool) -> SampleAnswer:
-    name = what.title(answer.strategy)
-    return SampleAnswer(f"{name} · {answer.model}" if several else name, answer, score, _contexts(answer, score))
-
-
-def _contexts(answer: RagAnswer, score: RagScore | None) -> list[SampleContext]:
+def _contexts(answer: RagAnswer, score: RagScore | None) -> list[dict[str, Any]]:
+    """Return the contexts of an answer; `useful` is the verdict of the judge, None if there is none."""
     titles = dict(zip(answer.candidates, answer.candidate_titles, strict=True))
     verdicts: list[bool | None] = list(score.useful) if score else []
     verdicts += [None] * (len(answer.contexts) - len(verdicts))
+    rows = zip(answer.contexts, answer.context_texts, verdicts, strict=True)
     return [
-        SampleContext(number, titles.get(chunk, chunk), _beginning(text), verdict, number in answer.citations)
-        for number, (chunk, text, verdict) in enumerate(
-            zip(answer.contexts, answer.context_texts, verdicts, strict=True), 1
-        )
+        {
+            "number": number,
+            "title": titles.get(chunk, chunk),
+            "text": _beginning(text),
+            "useful": useful,
+            "cited": number in answer.citations,
+        }
+        for number, (chunk, text, useful) in enumerate(rows, 1)
     ]
 
 
 def _beginning(text: str) -> str:
-    """The first lines, without empty ones, cut between words."""
+    """Return the beginning of a text without empty lines, cut between words."""
     lines = "\n".join(line for line in text.split("\n") if line.strip())
     return lines if len(lines) <= FIRST else f"{lines[:FIRST].rsplit(None, 1)[0]} …"
 
 
 @dataclass(frozen=True, slots=True)
 class RagResults:
-    """What a comparison gave. `by_retriever` are figures of `title_figures`; `info` is the run's run.json."""
+    """The results of a comparison. `by_retriever` are figures of `title_figures`; `info` is run.json."""
 
     info: Mapping[str, Any]
-    what: ComparisonNames
+    names: ComparisonNames
     questions: Sequence[RagQuestion]
-    figures: Sequence[RagFigure]
-    differences: Sequence[RagDifference]
+    figures: Sequence[Figure]
+    differences: Sequence[Difference]
     usages: Sequence[RagUsage]
-    by_retriever: Sequence[RagFigure] = ()
+    by_retriever: Sequence[Figure] = ()
 
 
 def rag_page(results: RagResults, answers: Iterable[RagAnswer], scores: Iterable[RagScore]) -> str:
-    """The page. Answers and scores are gone through once; those of a few sample questions are kept."""
-    samples = pick_samples(results.questions, answers, scores, results.what, _seed(results))
-    return environment().get_template("rag.html.j2").render(_content(results), samples=samples)
-
-
-def _content(results: RagResults) -> dict[str, Any]:
-    info, what = results.info, results.what
-    main, others = difference_rows(results.differences, what)
-    return {
-        "info": info,
-        "took": duration(info),
-        "questions": len(results.questions),
-        "strategies": list(dict.fromkeys(what.title(one.strategy) for one in results.figures)),
-        "models": list(dict.fromkeys(one.model for one in results.figures)),
-        "judge": what.judge,
-        "judged_by": tables.judge_note(what.judge),
-        "failed": sum(one.failed for one in results.usages),
-        "tables": [one for one in map(_shown_page, _grids(results)) if one.strict.grid.columns],
-        "figure": contexts(results.figures, what),
-        "difference_header": DIFFERENCE_HEADER,
-        "differences": main,
-        "other_differences": others,
-        "usage_header": USAGE_HEADER,
-        "usage": usage_rows(results.usages, what),
-    }
-
-
-def _grids(results: RagResults) -> list[tuple[str, ResultTable]]:
-    figures, what = results.figures, results.what
-    return [
-        ("table-2", tables.table_2(figures, what)),
-        ("table-3", tables.table_3(figures, what)),
-        ("table-4", tables.table_4(figures, what)),
-        ("table-5", tables.table_5(figures, what)),
-        ("documents", tables.documents_table(figures, what)),
-        ("retrievers", tables.retrievers_table(results.by_retriever)),
-    ]
-
-
-def _shown_page(named: tuple[str, ResultTable]) -> PaperTable:
-    return paper_table(*named)
-
-
-def _seed(results: RagResults) -> int:
-    return int(results.info["config"].get("seed", 0))
+    """Return the page. Answers and scores are read once; those of a few sample questions are kept."""
+    info, names = results.info, results.names
+    samples = pick_samples(results.questions, answers, scores, names, int(info["config"].get("seed", 0)))
+    main, others = difference_rows(results.differences, names)
+    tables = paper_tables(results.figures, results.by_retriever, names)
+    return render_page(
+        "rag.html.j2",
+        info=info,
+        took=duration(info),
+        questions=len(results.questions),
+        strategies=list(dict.fromkeys(names.title(one.keys["strategy"]) for one in results.figures)),
+        models=list(dict.fromkeys(one.keys["model"] for one in results.figures)),
+        judge=names.judge,
+        judged_by=judge_note(names.judge),
+        failed=sum(one.failed for one in results.usages),
+        tables=[TableBlock(name, table, rivals=True) for name, table in tables.items()],
+        figure=contexts(results.figures, names),
+        difference_header=DIFFERENCE_HEADER,
+        differences=main,
+        other_differences=others,
+        usage_header=USAGE_HEADER,
+        usage=usage_rows(results.usages, names),
+        samples=samples,
+    )

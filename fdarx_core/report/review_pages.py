@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from fdarx_core.baseline.stems import best_sentences, terms
 from fdarx_core.evaluation.tables import ResultTable
 from fdarx_core.records.benchmark import ReviewItem
-from fdarx_core.report.page_engine import Cell, environment, plain_table
-from fdarx_core.report.wrong_answers import GROUP_NAMES
+from fdarx_core.report.names import GROUP_NAMES
+from fdarx_core.report.page_engine import Cell, TableBlock, render_page
 from fdarx_core.review.agreement import (
     TASK_NAMES,
     TIE,
     UNDECIDED,
     Agreement,
-    ConfusionMatrix,
     table_3,
     table_4,
     table_5,
@@ -42,7 +40,7 @@ GUIDES: dict[str, str] = {
 
 SHOWN = "Text that the judge was shown"
 SHOWN_BESIDE: dict[str, str] = {"grade": "What the reference rests on (the judge saw the reference alone)"}
-"""What the text beside an item is, where it is not what the judge was shown."""
+"""The title of the text beside an item, where the judge was not shown that text."""
 
 
 Piece = tuple[str, str]
@@ -50,11 +48,11 @@ Piece = tuple[str, str]
 
 
 def pieces_of(item: ReviewItem) -> list[Piece]:
-    """All of the context, in order.
+    """Return the whole context in order.
 
-    evidence is what a judge was shown, letter for letter; near are those of its sentences that hold most of the
-    answer's words and numbers (the reference's where an answer is graded, the question's where none is expected).
-    They are found by rules, for rejected questions too: the judge's own quotation would tell what it decided.
+    Pieces of kind evidence are the text that the judge was shown. Pieces of kind near are its sentences with most of
+    the words and numbers of the answer (of the reference where an answer is graded, of the question where no answer is
+    expected). Rules find them, for rejected questions too, because the quotation of the judge would show its decision.
     """
     near, pieces, at = _nearest(item), list[Piece](), 0
     for passage in item.evidence:
@@ -82,7 +80,7 @@ def _marked(passage: str, near: Sequence[str]) -> Iterator[Piece]:
 
 
 def annotator_page(info: Mapping[str, Any], items: Sequence[ReviewItem], annotator: str) -> str:
-    """The page; `info` is the review's review.json. The decisions stand in the file, out of sight until asked for."""
+    """Return the page; `info` is review.json. The file contains the decisions, which are hidden until asked for."""
     texts: dict[str, int] = {}
     payload = {
         "review": info["digest"],
@@ -92,7 +90,7 @@ def annotator_page(info: Mapping[str, Any], items: Sequence[ReviewItem], annotat
         "items": [_item(item, texts) for item in items],
         "texts": list(texts),
     }
-    return environment().get_template("review.html.j2").render(info=info, annotator=annotator, payload=payload)
+    return render_page("review.html.j2", info=info, annotator=annotator, payload=payload)
 
 
 def _task(name: str) -> dict[str, Any]:
@@ -106,7 +104,7 @@ def _task(name: str) -> dict[str, Any]:
 
 
 def _item(item: ReviewItem, texts: dict[str, int]) -> dict[str, Any]:
-    """Passages recur from item to item: each text stands once, and `context` names its place."""
+    """Return an item for the page. Each text is stored once in `texts`; `context` has its position."""
     return {
         "id": item.id,
         "task": item.task,
@@ -121,56 +119,23 @@ def _item(item: ReviewItem, texts: dict[str, int]) -> dict[str, Any]:
     }
 
 
-@dataclass(frozen=True, slots=True)
-class ConfusionCell:
-    """The items of one cell of a confusion table; `anchor` is unique in the page."""
-
-    anchor: str
-    people: str
-    judge: str
-    items: list[AnnotatedItem]
-
-    @property
-    def agree(self) -> bool:
-        return self.people == self.judge
-
-
-@dataclass(frozen=True, slots=True)
-class ConfusionTable:
-    """A confusion table whose cells lead to their items; a cell without items is None."""
-
-    name: str
-    title: str
-    columns: list[str]
-    rows: list[tuple[str, list[ConfusionCell | None]]]
-
-    @property
-    def groups(self) -> list[ConfusionCell]:
-        """Those on which judge and people differ first, the largest first."""
-        found = [group for _, cells in self.rows for group in cells if group]
-        return sorted(found, key=lambda one: (one.agree, -len(one.items)))
-
-
 def agreement_page(info: Mapping[str, Any], found: Agreement, calibrated: Sequence[ResultTable] = ()) -> str:
-    """The page. `info` is the review's review.json; tables of `calibrated` accuracy follow the paper's."""
+    """Return the page. `info` is review.json; tables of `calibrated` accuracy follow those of the paper."""
     tables = [table_3(found), table_4(found), table_5(found), *calibrated]
-    return (
-        environment()
-        .get_template("review_report.html.j2")
-        .render(
-            info={name: value for name, value in info.items() if name not in ("strata", "versions")},
-            versions=info.get("versions", {}),
-            strata=[[one["name"], one["size"], one["drawn"]] for one in info.get("strata", ())],
-            found=found,
-            people=_people(found),
-            header=["Task", "Items", "With a vote", "Ties", "No decision", *_people(found)],
-            progress=list(_progress(found)),
-            tables=[plain_table(f"table-{at}", grid) for at, grid in enumerate(tables, 3) if grid.rows],
-            confusions=list(_shown(found)),
-            unvoted=sum(not one.annotations for one in found.voted),
-            tie=TIE,
-            undecided=UNDECIDED,
-        )
+    return render_page(
+        "review_report.html.j2",
+        info={name: value for name, value in info.items() if name not in ("strata", "versions")},
+        versions=info.get("versions", {}),
+        strata=[[one["name"], one["size"], one["drawn"]] for one in info.get("strata", ())],
+        found=found,
+        people=_people(found),
+        header=["Task", "Items", "With a vote", "Ties", "No decision", *_people(found)],
+        progress=list(_progress(found)),
+        tables=[TableBlock(f"table-{at}", table) for at, table in enumerate(tables, 3) if table.rows],
+        confusions=_confusions(found),
+        unvoted=sum(not one.annotations for one in found.voted),
+        tie=TIE,
+        undecided=UNDECIDED,
     )
 
 
@@ -184,22 +149,33 @@ def _progress(found: Agreement) -> Iterator[list[Cell]]:
         yield [TASK_NAMES[one.task], *counts, *(one.votes.get(name, 0) for name in _people(found))]
 
 
-def _shown(found: Agreement) -> Iterator[ConfusionTable]:
+def _confusions(found: Agreement) -> list[dict[str, Any]]:
+    """Return the confusion tables. Each cell with items has an `anchor` that is unique in the page.
+
+    `groups` are these cells: those where judge and people differ first, the largest first.
+    """
     items = {one.item.id: one for one in found.voted}
     several = {one.task for one in found.confusions if sum(one.task == other.task for other in found.confusions) > 1}
+    tables: list[dict[str, Any]] = []
     for at, one in enumerate(found.confusions):
-        title = TASK_NAMES[one.task] + (f", {one.judge or 'no judge'}" if one.task in several else "")
-        yield ConfusionTable(f"confusion-{at}", title, one.columns, list(_rows(one, at, items)))
-
-
-def _rows(
-    table: ConfusionMatrix, at: int, items: Mapping[str, AnnotatedItem]
-) -> Iterator[tuple[str, list[ConfusionCell | None]]]:
-    for down, (people, cells) in enumerate(zip(table.rows, table.cells, strict=True)):
-        yield (
-            people,
-            [
-                ConfusionCell(f"cell-{at}-{down}-{across}", people, judge, [items[one] for one in ids]) if ids else None
-                for across, (judge, ids) in enumerate(zip(table.columns, cells, strict=True))
-            ],
+        rows: list[tuple[str, list[dict[str, Any] | None]]] = [
+            (people, [_cell(f"cell-{at}-{down}-{across}", people, judge, [items[id_] for id_ in ids])
+                      for across, (judge, ids) in enumerate(zip(one.columns, cells, strict=True))])
+            for down, (people, cells) in enumerate(zip(one.rows, one.cells, strict=True))
+        ]  # fmt: skip
+        groups: list[dict[str, Any]] = [one_cell for _, shown in rows for one_cell in shown if one_cell]
+        tables.append(
+            {
+                "name": f"confusion-{at}",
+                "title": TASK_NAMES[one.task] + (f", {one.judge or 'no judge'}" if one.task in several else ""),
+                "columns": one.columns,
+                "rows": rows,
+                "groups": sorted(groups, key=lambda cell: (cell["agree"], -len(cell["voted"]))),
+            }
         )
+    return tables
+
+
+def _cell(anchor: str, people: str, judge: str, items: list[AnnotatedItem]) -> dict[str, Any] | None:
+    made = {"anchor": anchor, "people": people, "judge": judge, "voted": items, "agree": people == judge}
+    return made if items else None

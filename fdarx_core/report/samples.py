@@ -1,10 +1,9 @@
-"""A run read part by part, and seeded samples of its rows."""
+"""Reading a build part by part, and seeded samples of its rows."""
 
 from __future__ import annotations
 
 from bisect import insort
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
 from operator import itemgetter
 from typing import Generic, TypeVar
 
@@ -18,14 +17,14 @@ Item = TypeVar("Item")
 
 
 class SeededSample(Generic[Item]):
-    """The `size` rows of each group whose hash of seed and id is smallest."""
+    """A sample of each group: the `size` rows with the smallest hash of seed and id."""
 
     def __init__(self, size: int, seed: int) -> None:
         self._size, self._seed = size, str(seed)
         self._best: dict[str, list[tuple[str, Item]]] = {}
 
     def offer(self, group: str, row_id: str, make: Callable[[], Item]) -> None:
-        """Consider a row; `make` is called only if it is picked. An id offered twice counts once."""
+        """Consider a row; `make` is called only if it is picked. An id that is offered twice counts once."""
         rank = content_id(self._seed, row_id)
         best = self._best.setdefault(group, [])
         full = len(best) == self._size
@@ -35,7 +34,7 @@ class SeededSample(Generic[Item]):
         del best[self._size :]
 
     def of(self, group: str) -> list[Item]:
-        """What was picked of a group, in the order of the hash."""
+        """Return the sample of a group in the order of the hash."""
         return [item for _, item in self._best.get(group, [])]
 
 
@@ -48,43 +47,25 @@ _COLUMNS: dict[str, pa.Schema] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class RunPart:
-    """The rows that one group of labels left in each folder of the run; a kind without rows is an empty table."""
-
-    labels: pa.Table
-    passages: pa.Table
-    candidates: pa.Table
-    questions: pa.Table
-    rejects: pa.Table
+RunPart = dict[str, pa.Table]
+"""The rows of one group of labels by kind (labels, passages, …); a kind without rows is an empty table."""
 
 
 def read_parts(run: RunDirectory) -> Iterator[RunPart]:
-    """The parts of a run in the order of their names, one in memory at a time, with only the columns a report needs."""
+    """Yield the parts of a run in the order of their names, with the columns that a report needs."""
     found = {kind: {location.name: location for location in run.parts(kind)} for kind in _COLUMNS}
     for name in sorted({name for names in found.values() for name in names}):
-        yield RunPart(**{kind: _read(found[kind].get(name), schema) for kind, schema in _COLUMNS.items()})
+        yield {kind: _read(found[kind].get(name), schema) for kind, schema in _COLUMNS.items()}
 
 
 def _read(location: Location | None, schema: pa.Schema) -> pa.Table:
     return schema.empty_table() if location is None else read_table(location, schema.names)
 
 
-@dataclass(frozen=True, slots=True)
-class Example:
-    """A benchmark question with the text of its gold passages."""
-
-    question: QuestionAnswer
-    passages: list[Passage]
-
-
-@dataclass(frozen=True, slots=True)
-class DroppedExample:
-    """A rejected row; `question` and `answer` are the candidate's, "" where the row was no question yet."""
-
-    reject: Reject
-    question: str
-    answer: str
+Example = tuple[QuestionAnswer, list[Passage]]
+"""A benchmark question with its gold passages."""
+DroppedExample = tuple[Reject, str, str]
+"""A rejected row with question and answer of the candidate, "" where the row was no question yet."""
 
 
 class BuildSamples:
@@ -96,15 +77,15 @@ class BuildSamples:
 
     def add(self, part: RunPart) -> None:
         """Offer the rows of one part."""
-        _offer_all(self._questions, part.questions, ["type"], lambda row: _example(part, row))
-        _offer_all(self._rejects, part.rejects, ["stage", "reason"], lambda row: _dropped(part, row))
+        _offer_all(self._questions, part["questions"], ["type"], lambda row: _example(part, row))
+        _offer_all(self._rejects, part["rejects"], ["stage", "reason"], lambda row: _dropped(part, row))
 
     def questions(self, question_type: str) -> list[Example]:
-        """The picked questions of a type."""
+        """Return the sample of the questions of a type."""
         return self._questions.of(question_type)
 
     def rejects(self, stage: str, reason: str) -> list[DroppedExample]:
-        """The picked rejects of a stage and reason."""
+        """Return the sample of the rejects of a stage and reason."""
         return self._rejects.of(_group((stage, reason)))
 
 
@@ -119,19 +100,19 @@ def _offer_all(picks: SeededSample[Item], table: pa.Table, groups: list[str], ma
 
 
 def _example(part: RunPart, row: int) -> Example:
-    question = next(from_table(part.questions.slice(row, 1), QuestionAnswer))
-    mine = part.passages.filter(
+    question = next(from_table(part["questions"].slice(row, 1), QuestionAnswer))
+    mine = part["passages"].filter(
         pc.and_(
-            pc.equal(part.passages["set_id"], question.set_id),
-            pc.is_in(part.passages["doc_chunk_index"], pa.array(question.gold_passages, pa.int64())),
+            pc.equal(part["passages"]["set_id"], question.set_id),
+            pc.is_in(part["passages"]["doc_chunk_index"], pa.array(question.gold_passages, pa.int64())),
         )
     )
     found = {passage.doc_chunk_index: passage for passage in from_table(mine, Passage)}
-    return Example(question, [found[index] for index in question.gold_passages if index in found])
+    return question, [found[index] for index in question.gold_passages if index in found]
 
 
 def _dropped(part: RunPart, row: int) -> DroppedExample:
-    reject = next(from_table(part.rejects.slice(row, 1), Reject))
-    found = part.candidates.filter(pc.equal(part.candidates["id"], reject.id)).slice(0, 1).to_pylist()
+    reject = next(from_table(part["rejects"].slice(row, 1), Reject))
+    found = part["candidates"].filter(pc.equal(part["candidates"]["id"], reject.id)).slice(0, 1).to_pylist()
     candidate = found[0] if found else {"question": "", "answer": ""}
-    return DroppedExample(reject, candidate["question"], candidate["answer"])
+    return reject, candidate["question"], candidate["answer"]

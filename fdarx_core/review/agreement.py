@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 
 import pyarrow as pa
 
-from fdarx_core.evaluation.bootstrap import FEW_LABELS, RESAMPLES, Estimate, MetricSlice, estimate
+from fdarx_core.evaluation.bootstrap import RESAMPLES, estimate
 from fdarx_core.evaluation.figures import TYPES
 from fdarx_core.evaluation.metrics import Mask, Metric, ScoreColumns
-from fdarx_core.evaluation.tables import IntervalValue, ResultTable, TableColumn
+from fdarx_core.evaluation.tables import ResultTable, build_table, interval_note
+from fdarx_core.records import Estimate, Figure
 from fdarx_core.records.benchmark import Annotation, ReviewItem
 from fdarx_core.review.agreement_metrics import (
     JUDGE,
@@ -54,32 +55,6 @@ _ROUNDING = 1e-9
 
 
 @dataclass(frozen=True, slots=True)
-class AgreementFigure:
-    """A coefficient with its 95 % interval, None where it is undefined, rests on one label or never varies.
-
-    `values` are those of the scale, `positive` is "" where it has none. `judge` and `type` name the items, `all` for
-    any. `between` is consensus or unanimous (people together, the judge as predictor), annotator (one of them, the
-    same), pair (two annotators) or annotators (all); `who` names them. `items` and `labels` count what it rests on;
-    `unscored` counts items that people judged and the judge did not.
-    """
-
-    task: str
-    values: list[str]
-    positive: str
-    judge: str
-    type: str
-    between: str
-    who: str
-    metric: str
-    value: float | None
-    low: float | None
-    high: float | None
-    items: int
-    labels: int
-    unscored: int
-
-
-@dataclass(frozen=True, slots=True)
 class ConfusionMatrix:
     """The ids of items by people's consensus (rows, or `TIE`) and the judge's decision (columns, or `UNDECIDED`).
 
@@ -116,7 +91,7 @@ class Agreement:
     """
 
     voted: list[AnnotatedItem]
-    figures: list[AgreementFigure]
+    figures: list[Figure]
     confusions: list[ConfusionMatrix]
     tallies: list[TaskProgress]
     informed: int
@@ -148,7 +123,7 @@ def measure_agreement(
         ValueError: as `collect_votes` does.
     """
     voted = collect_votes(items, annotations, blind=blind)
-    figures: list[AgreementFigure] = []
+    figures: list[Figure] = []
     matrices: list[ConfusionMatrix] = []
     progress: list[TaskProgress] = []
     for name, task in REVIEW_TASKS.items():
@@ -194,32 +169,37 @@ def confusion_matrices(with_votes: Sequence[AnnotatedItem], scale: Scale) -> lis
 
 def task_figures(
     voted: Sequence[AnnotatedItem], scale: Scale, *, weighted: bool, seed: int, resamples: int
-) -> list[AgreementFigure]:
-    """Return all coefficients of the items of one task, by judge and question type, where there are items."""
+) -> list[Figure]:
+    """Return all coefficients of the items of one task, by judge and question type, where there are items.
+
+    The keys of a figure are task, values and positive (of the scale; positive is "" where it has none), judge and type
+    (of the items, `all` for any), between and who. `between` is consensus or unanimous (people together, the judge as
+    predictor), annotator (one of them, the same), pair (two annotators) or annotators (all); `who` names them. Bounds
+    are None where the value rests on one label or never varies; `unscored` counts items that the judge did not decide.
+    """
     people = sorted({vote.annotator for one in voted for vote in one.annotations})
     columns = ScoreColumns(_item_table(voted, scale, people, weighted))
     named = list(_named_metrics(people, scale))
-    figures: list[AgreementFigure] = []
+    figures: list[Figure] = []
     for judge, type_, rows in _item_groups(columns):
-        slices = [MetricSlice(metric, rows) for *_, metric in named]
+        keys = {
+            "task": scale.task, "values": ", ".join(scale.values), "positive": scale.positive, "judge": judge,
+            "type": type_,
+        }  # fmt: skip
+        slices = [(metric, rows) for *_, metric in named]
         for (between, who, name, _), got in zip(
             named, estimate(columns, slices, seed=seed, resamples=resamples), strict=True
         ):
             if got.rows or got.unscored:
-                figures.append(
-                    AgreementFigure(
-                        scale.task, list(scale.values), scale.positive, judge, type_, between, who, name,
-                        got.value, *_bounds(got), got.rows, got.labels, got.unscored,
-                    )
-                )  # fmt: skip
+                figures.append(Figure.of(name, {**keys, "between": between, "who": who}, _with_bounds(got)))
     return figures
 
 
-def _bounds(got: Estimate) -> tuple[float | None, float | None]:
-    """Return no bounds where all resamples are equal: a few items without an error do not show that there is none."""
+def _with_bounds(got: Estimate) -> Estimate:
+    """Remove the bounds where all resamples are equal: a few items without an error do not show that there is none."""
     if got.low is None or got.high is None or got.high - got.low < _ROUNDING:
-        return None, None
-    return got.low, got.high
+        got.low = got.high = None
+    return got
 
 
 def _named_metrics(people: Sequence[str], scale: Scale) -> Iterator[tuple[str, str, str, Metric]]:
@@ -282,13 +262,13 @@ def _item_groups(columns: ScoreColumns) -> Iterator[tuple[str, str, Mask]]:
 
 def table_3(agreement: Agreement) -> ResultTable:
     """Return the judge against people on relevance and category, all types together. Source: FDARxBench Table 3."""
-    figures = [one for one in agreement.figures if one.task in _OF_QUESTIONS and one.type == ALL]
+    figures = [one for one in agreement.figures if one.keys["task"] in _OF_QUESTIONS and one.keys["type"] == ALL]
     return _judge_table("Table 3. Relevance and category of questions: judge and people", figures, agreement)
 
 
 def table_4(agreement: Agreement) -> ResultTable:
     """Return each judge against people on questions and answers, by question type. Source: FDARxBench Table 4."""
-    figures = [one for one in agreement.figures if one.task not in _OF_QUESTIONS and _in_own_row(one)]
+    figures = [one for one in agreement.figures if one.keys["task"] not in _OF_QUESTIONS and _in_own_row(one)]
     return _judge_table("Table 4. Correctness and quality: judge and people", figures, agreement)
 
 
@@ -299,111 +279,106 @@ def table_5(agreement: Agreement) -> ResultTable:
     """
     judges: dict[str, set[str]] = defaultdict(set)
     for one in agreement.figures:
-        judges[one.task].add(one.judge)
+        judges[one.keys["task"]].add(one.keys["judge"])
     figures = [
-        one for one in agreement.figures if _in_own_row(one) and (one.judge == ALL or len(judges[one.task]) == 1)
+        one
+        for one in agreement.figures
+        if _in_own_row(one) and (one.keys["judge"] == ALL or len(judges[one.keys["task"]]) == 1)
     ]
-    rows: list[tuple[str, list[IntervalValue | None]]] = []
+    cells: list[tuple[str, Hashable, Estimate]] = []
     for name, row in _rows(figures).items():
         if _count(row, "pair"):
-            values: list[IntervalValue | None] = []
-            for _, between, metric in _RANGES:
+            for group, between, metric in _RANGES:
                 known = [one.value for one in _cell(row, between, metric) if one.value is not None]
-                values += [IntervalValue(min(known)), IntervalValue(max(known))] if known else [None, None]
-            rows.append((name, [*values, _entry(row, "annotators", "alpha")]))
-    columns = [TableColumn(group, bound) for group, _, _ in _RANGES for bound in ("low", "high")]
-    return ResultTable(
+                if known:
+                    cells += [
+                        (name, (group, "low"), Estimate(min(known))),
+                        (name, (group, "high"), Estimate(max(known))),
+                    ]
+            cells += [(name, "alpha", one) for one in _cell(row, "annotators", "alpha")]
+    columns = [(group, bound, (group, bound)) for group, _, _ in _RANGES for bound in ("low", "high")]
+    table = build_table(
         "Table 5. Annotators: each against the judge and against each other",
         "Task",
-        [*columns, TableColumn("All", "α")],
-        rows,
-        [
-            "Judge: with one annotator at a time as the reference. Pairs: two annotators, on the items that both "
-            "judged. Low and high are of different people.",
-            "α: Krippendorff's, for nominal values, over all votes.",
-            *_notes(agreement, figures),
-        ],
+        [*columns, ("All", "α", "alpha")],
+        cells,
     )
+    table.notes += [
+        "Judge: with one annotator at a time as the reference. Pairs: two annotators, on the items that both judged. "
+        "Low and high are of different people.",
+        "α: Krippendorff's, for nominal values, over all votes.",
+        *_notes(agreement, figures),
+    ]
+    return table
 
 
-def _judge_table(title: str, figures: Sequence[AgreementFigure], agreement: Agreement) -> ResultTable:
+def _judge_table(title: str, figures: Sequence[Figure], agreement: Agreement) -> ResultTable:
     together = (("Consensus", "consensus"), ("Unanimous", "unanimous"))
-    return ResultTable(
-        title,
-        "Task",
-        [TableColumn(group, name) for group, _ in together for name, _ in _COEFFICIENTS],
-        [
-            (
-                f"{name}, {_count(row, 'consensus')}/{_count(row, 'unanimous')}",
-                [_entry(row, between, metric) for _, between in together for _, metric in _COEFFICIENTS],
-            )
-            for name, row in _rows(figures).items()
-        ],
-        [
-            "The judge predicts, people are the reference. After each name: items with a consensus / items with at "
-            "least two votes, all equal.",
-            *_notes(agreement, figures),
-        ],
-    )
+    cells = [
+        (f"{name}, {_count(row, 'consensus')}/{_count(row, 'unanimous')}", (between, metric), one)
+        for name, row in _rows(figures).items()
+        for _, between in together
+        for _, metric in _COEFFICIENTS
+        for one in _cell(row, between, metric)[:1]
+    ]
+    columns = [(group, name, (between, metric)) for group, between in together for name, metric in _COEFFICIENTS]
+    table = build_table(title, "Task", columns, cells)
+    table.notes += [
+        "The judge predicts, people are the reference. After each name: items with a consensus / items with at least "
+        "two votes, all equal.",
+        *_notes(agreement, figures),
+    ]
+    return table
 
 
-_Row = dict[tuple[str, str], list[AgreementFigure]]
+_Row = dict[tuple[str, str], list[Figure]]
 """The figures of one task, scale, judge and question type, by `between` and metric."""
 
 
-def _rows(figures: Sequence[AgreementFigure]) -> dict[str, _Row]:
+def _rows(figures: Sequence[Figure]) -> dict[str, _Row]:
     """Group the figures into named rows, in their order."""
     rows: dict[str, _Row] = {}
     for one in figures:
-        row = rows.setdefault(_row_name(one, [other for other in figures if other.task == one.task]), {})
-        row.setdefault((one.between, one.metric), []).append(one)
+        of_task = [other.keys for other in figures if other.keys["task"] == one.keys["task"]]
+        row = rows.setdefault(_row_name(one.keys, of_task), {})
+        row.setdefault((one.keys["between"], one.metric), []).append(one)
     return rows
 
 
-def _row_name(one: AgreementFigure, of_task: Sequence[AgreementFigure]) -> str:
+def _row_name(one: Mapping[str, str], of_task: Sequence[Mapping[str, str]]) -> str:
     """Name the task, and the scale, type and judge where there are several; all judges together have no name."""
-    parts = [TASK_NAMES[one.task]]
-    if any(other.positive != one.positive for other in of_task) and not one.positive:
-        parts.append(f"{len(one.values)} values")
-    elif len({other.type for other in of_task}) > 1:
-        parts.append(_TYPE_NAMES.get(one.type, one.type))
-    if one.judge != ALL and len({other.judge for other in of_task}) > 1:
-        parts.append(one.judge)
+    parts = [TASK_NAMES[one["task"]]]
+    if any(other["positive"] != one["positive"] for other in of_task) and not one["positive"]:
+        parts.append(f"{len(one['values'].split(', '))} values")
+    elif len({other["type"] for other in of_task}) > 1:
+        parts.append(_TYPE_NAMES.get(one["type"], one["type"]))
+    if one["judge"] != ALL and len({other["judge"] for other in of_task}) > 1:
+        parts.append(one["judge"])
     return ", ".join(parts)
 
 
-def _cell(row: _Row, between: str, metric: str) -> list[AgreementFigure]:
+def _cell(row: _Row, between: str, metric: str) -> list[Figure]:
     """Return the figures of a cell. In rows of several equal values, the macro F1 stands for the F1."""
     return row.get((between, metric)) or row.get((between, "macro_f1" if metric == "f1" else metric), [])
 
 
 def _count(row: _Row, between: str) -> int:
-    return sum(one.items for one in _cell(row, between, "accuracy"))
+    return sum(one.rows for one in _cell(row, between, "accuracy"))
 
 
-def _entry(row: _Row, between: str, metric: str) -> IntervalValue | None:
-    known = [one for one in _cell(row, between, metric) if one.value is not None]
-    return IntervalValue(known[0].value or 0.0, known[0].low, known[0].high) if known else None
-
-
-def _in_own_row(one: AgreementFigure) -> bool:
+def _in_own_row(one: Figure) -> bool:
     """Return whether a figure is in a row of its own: question types are where the paper's tables have them."""
-    return one.type == ALL or (bool(one.positive) and one.task not in _OF_QUESTIONS)
+    return one.keys["type"] == ALL or (bool(one.keys["positive"]) and one.keys["task"] not in _OF_QUESTIONS)
 
 
-def _notes(agreement: Agreement, figures: Sequence[AgreementFigure]) -> list[str]:
+def _notes(agreement: Agreement, figures: Sequence[Figure]) -> list[str]:
     """Return the notes of a table of these figures: what intervals rest on, and what is in no figure."""
-    tasks = {one.task for one in figures}
+    tasks = {one.keys["task"] for one in figures}
     progress = [one for one in agreement.tallies if one.task in tasks]
     fractions = {one.item.fraction for one in agreement.voted if one.item.task in tasks}
-    labels = max((one.labels for one in figures), default=0)
-    notes = ["No intervals: they need items on two labels at least."]
-    if labels > 1:
-        few = " With so few labels they are too narrow." if labels < FEW_LABELS else ""
-        notes = [
-            f"Intervals: 95 %, bootstrap over labels (up to {labels:,}).{few}",
-            "There is no interval where all resamples are equal, as where nobody differs.",
-        ]
+    notes = [interval_note(figures, "labels")]
+    if any(one.clusters > 1 for one in figures):
+        notes.append("There is no interval where all resamples are equal, as where nobody differs.")
     if any(one.metric == "macro_f1" for one in figures):
         notes.append("The F1 of several equal values is the macro F1.")
     notes += _weight_notes(fractions, agreement.weighted)

@@ -12,8 +12,8 @@ import pyarrow as pa
 from fdarx_core.evaluation.figures import CellKey
 from fdarx_core.evaluation.metrics import Mask, Numbers, ScoreColumns, answerable_questions, graded
 from fdarx_core.evaluation.paper_tables import TYPE_NAMES
-from fdarx_core.evaluation.tables import IntervalValue, ResultTable, TableColumn
-from fdarx_core.records import Figure, Prediction, SettingProgress
+from fdarx_core.evaluation.tables import Column, ResultTable
+from fdarx_core.records import Estimate, Figure, Prediction, SettingProgress
 from fdarx_core.records.benchmark import ReviewItem
 from fdarx_core.review.agreement_metrics import AnnotatedItem, collect_votes, consensus
 from fdarx_core.review.items import shown_answer
@@ -38,9 +38,9 @@ GROUPS = {
     "multihop": ("multi-hop", ("multihop",)),
 }
 """For each group of the evaluation's figures, its name in a title and the types of its questions."""
-_COLUMNS = [
-    *(TableColumn("Accuracy", name) for name in ("judge alone", "calibrated", "people alone")),
-    TableColumn("A label", "is worth"),
+_COLUMNS: list[Column] = [
+    *(("Accuracy", name) for name in ("judge alone", "calibrated", "people alone")),
+    ("A label", "is worth"),
 ]
 _NOTES = (
     "Calibrated: the judge's accuracy, corrected by people's grades of the labeled answers (prediction-powered "
@@ -74,7 +74,7 @@ class CalibratedAccuracy:
     """The accuracy of a cell on a group of questions: by the judge, calibrated, and by people alone."""
 
     name: str
-    judge: IntervalValue
+    judge: Estimate
     calibrated: CalibratedEstimate
     people: CalibratedEstimate
 
@@ -110,9 +110,9 @@ def calibrated_cells(
 ) -> list[CalibratedAccuracy]:
     """Return the accuracies of each cell with answers in the group, and of all cells together where several."""
     judged = {
-        CellKey(one.model, one.setting, one.retriever): one
+        CellKey(*(one.keys[name] for name in CellKey._fields)): one
         for one in figures
-        if (one.metric, one.group_by, one.group) == ("accuracy", "type", group)
+        if (one.metric, one.keys["group_by"], one.keys["group"]) == ("accuracy", "type", group)
     }
     in_group = np.array([answer.type in GROUPS[group][1] for answer in answers], dtype=np.bool_)
     cells = list(dict.fromkeys(answer.cell for answer in answers))
@@ -134,7 +134,7 @@ def _cell_accuracy(
     name: str, judge: Numbers, rounds: Sequence[LabelingRound], figure: Figure | None
 ) -> CalibratedAccuracy:
     bounds = (figure.low, figure.high) if figure else (None, None)
-    by_judge = IntervalValue(float(judge.mean()), *bounds)
+    by_judge = Estimate(float(judge.mean()), *bounds)
     return CalibratedAccuracy(name, by_judge, calibrated_share(judge, rounds), people_share(len(judge), rounds))
 
 
@@ -274,10 +274,10 @@ def restrict_rounds(rounds: Sequence[LabelingRound], rows: Mask) -> list[Labelin
 
 
 def _table(group: str, cells: Sequence[CalibratedAccuracy]) -> ResultTable:
-    rows: list[tuple[str, list[IntervalValue | None]]] = []
+    rows: list[tuple[str, list[Estimate | None]]] = []
     for cell in cells:
         both = cell.calibrated
-        worth = IntervalValue((cell.people.width / both.width) ** 2) if both.value is not None and both.width else None
+        worth = Estimate((cell.people.width / both.width) ** 2) if both.value is not None and both.width else None
         values = [cell.judge, _entry(both), _entry(cell.people), worth]
         rows.append((f"{cell.name} ({both.labels} of {both.rows:,})", values))
     notes = []
@@ -289,5 +289,5 @@ def _table(group: str, cells: Sequence[CalibratedAccuracy]) -> ResultTable:
     return ResultTable(title, "Answers (labeled of all)", list(_COLUMNS), rows, notes)
 
 
-def _entry(estimate: CalibratedEstimate) -> IntervalValue | None:
-    return None if estimate.value is None else IntervalValue(estimate.value, estimate.low, estimate.high)
+def _entry(one: CalibratedEstimate) -> Estimate | None:
+    return None if one.value is None else Estimate(one.value, one.low, one.high)

@@ -21,11 +21,12 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from fdarx_core.evaluation.bootstrap import FEW_LABELS, Estimate, MetricSlice, contrast, estimate
+from fdarx_core.evaluation.bootstrap import FEW_LABELS, contrast, estimate
 from fdarx_core.evaluation.metrics import ScoreColumns
-from fdarx_core.evaluation.tables import IntervalValue, ResultTable, TableColumn, table_text
+from fdarx_core.evaluation.tables import ResultTable, build_table, table_text
 from fdarx_core.filters.criteria import KEPT_AS, read_criteria
 from fdarx_core.llm import Criteria, ResponseStore
+from fdarx_core.records import Estimate
 from fdarx_core.records.benchmark import ReviewItem
 from fdarx_core.review.agreement import TASK_NAMES
 from fdarx_core.review.agreement_metrics import WEIGHT, AnnotatedItem, consensus, pair_metrics
@@ -241,7 +242,7 @@ def _compare_task(
 ) -> list[CriteriaComparison]:
     columns = ScoreColumns(_table(scored, scale))
     rows = np.ones(columns.rows, dtype=np.bool_)
-    old, new = ([MetricSlice(one, rows) for one in pair_metrics(PEOPLE, by, scale).values()] for by in (OLD, NEW))
+    old, new = ([(one, rows) for one in pair_metrics(PEOPLE, by, scale).values()] for by in (OLD, NEW))
     values = estimate(columns, [*old, *new], seed=seed, resamples=resamples)
     differences = contrast(columns, list(zip(new, old, strict=True)), seed=seed, resamples=resamples)
     results = zip(pair_metrics(PEOPLE, NEW, scale), values[: len(old)], values[len(old) :], differences, strict=True)
@@ -316,29 +317,27 @@ def _comparison_table(trial: CriteriaTrial) -> ResultTable:
     tasks = list(dict.fromkeys(one.task for one in trial.comparisons))
     accuracies = [comparisons[task, "accuracy"] for task in tasks]
     notes = [
-        f"{TASK_NAMES[one.task]}: {one.old.rows} items of {one.old.labels} labels"
+        f"{TASK_NAMES[one.task]}: {one.old.rows} items of {one.old.clusters} labels"
         + (f", {one.unscored} more unscored by the old or the new criteria" if one.unscored else "")
         for one in accuracies
     ]
     notes.append("95 % intervals by bootstrap over labels; those of differences are from the same resamples.")
-    if any(one.old.labels < FEW_LABELS for one in accuracies):
+    if any(one.old.clusters < FEW_LABELS for one in accuracies):
         notes.append(f"With fewer than {FEW_LABELS} labels intervals are too narrow.")
-    return ResultTable(
+    table = build_table(
         f"{trial.judge} against people, on items that the proposal did not see",
         "Task",
-        [TableColumn("", _METRIC_NAMES[metric]) for metric in metrics],
+        [("", name, metric) for metric, name in _METRIC_NAMES.items()],
         [
-            (f"{TASK_NAMES[task]}, {name}", [_entry(comparisons.get((task, metric)), part) for metric in metrics])
+            (f"{TASK_NAMES[task]}, {name}", metric, getattr(comparisons[task, metric], part))
             for task in tasks
             for name, part in (("old", "old"), ("new", "new"), ("new − old", "difference"))
+            for metric in metrics
+            if (task, metric) in comparisons
         ],
-        notes,
     )
-
-
-def _entry(one: CriteriaComparison | None, part: str) -> IntervalValue | None:
-    value: Estimate | None = getattr(one, part) if one else None
-    return None if value is None or value.value is None else IntervalValue(value.value, value.low, value.high)
+    table.notes += notes
+    return table
 
 
 def _number(one: Estimate) -> str:

@@ -1,24 +1,27 @@
-"""How near answers come to the reference, before tuning and after it: means, and paired differences with intervals."""
+"""Similarity of answers and references before and after tuning: means, and differences with intervals."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from operator import attrgetter
 
-import numpy as np
-
-from fdarx_core.evaluation.bootstrap import percentile_interval, weight_blocks
+from fdarx_core.evaluation.bootstrap import contrast, estimate
+from fdarx_core.evaluation.measures import Measure, mean_metric, measure_table
+from fdarx_core.evaluation.metrics import ScoreColumns
 from fdarx_core.evaluation.overlap import rouge_l
-from fdarx_core.evaluation.similarity import SemanticScorer
-from fdarx_core.retrieval.encoders import SentenceEncoder
+from fdarx_core.evaluation.similarity import AnswerSimilarity
+from fdarx_core.records import Difference, Figure
 
 BASE, TUNED = "base", "tuned"
 
 
 @dataclass(slots=True)
 class ScoredAnswer:
-    """One model's answer to a question of the test part. `model` is `BASE` or `TUNED`; `loss` is the mean cross-entropy
-    in nats of the reference's tokens. Similarities are None where no model to measure them was given.
+    """The answer of a model to a question of the test part.
+
+    `model` is `BASE` or `TUNED`; `loss` is the mean cross-entropy of the tokens of the reference, in nats. Similarities
+    are None if no model for them was given.
     """
 
     id: str
@@ -43,60 +46,57 @@ MEASURES = {
     "bert_recall": "BERTScore recall",
     "bert_f1": "BERTScore F1",
 }
-"""By the names of `ScoredAnswer`'s fields; of the loss, less is better."""
+"""The measures by the names of the fields of `ScoredAnswer`; of the loss, less is better."""
 
 
-@dataclass(slots=True)
-class TuningFigure:
-    """A measure's mean over the test part for both models, and the difference, tuned less base, with the 95 % interval
-    by bootstrap over groups of alike pairs; the interval is None where there is one group.
-    """
-
-    measure: str
-    base: float
-    tuned: float
-    difference: float
-    low: float | None
-    high: float | None
-    pairs: int
-    groups: int
+Change = tuple[str, Figure, Figure, Difference]
+"""A measure, its means for the base model and for the tuned one, and the difference of tuned from base."""
 
 
 def score_answers(
     rows: Sequence[ScoredAnswer], *, encoder: str | None, bertscore: str | None, layers: int | None
 ) -> list[ScoredAnswer]:
-    """The rows, their similarities filled in by the models of these directories; blank answers have none but 0."""
-    given, wanted = [one.answer for one in rows], [one.reference for one in rows]
-    for one in rows:
-        one.rouge_l = rouge_l(one.answer, one.reference)
-    if encoder:
-        model = SentenceEncoder(encoder)
-        cosines = np.einsum("nd,nd->n", model.encode(given), model.encode(wanted))
-        for one, cosine in zip(rows, cosines, strict=True):
-            one.embedding_similarity = float(cosine) if one.answer.strip() else 0.0
-    if bertscore:
-        found = SemanticScorer(bertscore, layers=layers).measures(given, wanted)
-        for one, (precision, recall, f1) in zip(rows, found, strict=True):
-            one.bert_precision, one.bert_recall, one.bert_f1 = precision, recall, f1
-    return list(rows)
+    """Return the rows with ROUGE-L and the similarities by the models of these directories."""
+    models = AnswerSimilarity(bertscore, layers, encoder)
+    measured = models.measure([one.answer for one in rows], [one.reference for one in rows])
+    return [
+        replace(one, rouge_l=rouge_l(one.answer, one.reference), **found)
+        for one, found in zip(rows, measured, strict=True)
+    ]
 
 
-def tuning_figures(rows: Sequence[ScoredAnswer], *, seed: int, resamples: int) -> list[TuningFigure]:
-    """Of each measure that was taken. Raises ValueError unless both models answered each question once."""
-    base = {one.id: one for one in rows if one.model == BASE}
-    tuned = {one.id: one for one in rows if one.model == TUNED}
-    if base.keys() != tuned.keys() or len(rows) != 2 * len(base):
+def tuning_figures(rows: Sequence[ScoredAnswer], *, seed: int, resamples: int) -> list[Change]:
+    """Return the means of each measure over the test part, with intervals by bootstrap over groups of similar pairs.
+
+    The key of a figure is model. Raises ValueError unless both models answered each question once.
+    """
+    ids = [{one.id for one in rows if one.model == model} for model in (BASE, TUNED)]
+    if ids[0] != ids[1] or len(rows) != 2 * len(ids[0]):
         raise ValueError("the answers of the base model and the tuned one are not to the same questions, each once")
-    taken = [name for name in MEASURES if rows and getattr(rows[0], name) is not None]
-    return [_figure(name, [(base[one], tuned[one]) for one in sorted(base)], seed, resamples) for name in taken]
+    measures: dict[str, Measure] = {
+        name: (name, attrgetter(name)) for name in MEASURES if rows and getattr(rows[0], name) is not None
+    }
+    if not measures:
+        return []
+    table = measure_table(rows, measures, cluster=attrgetter("group"), question=attrgetter("id"), keys=["model"])
+    columns = ScoreColumns(table)
+    models = {model: columns.is_in("model", model) for model in (BASE, TUNED)}
+    slices = [[(mean_metric(name), mask) for mask in models.values()] for name in measures]
+    means = estimate(columns, [one for pair in slices for one in pair], seed=seed, resamples=resamples)
+    differ = contrast(columns, [(tuned, base) for base, tuned in slices], seed=seed, resamples=resamples)
+    sides = {"first": {"model": TUNED}, "second": {"model": BASE}}
+    return [
+        (
+            name,
+            Figure.of(name, {"model": BASE}, base),
+            Figure.of(name, {"model": TUNED}, tuned),
+            Difference.of(name, {}, difference, **sides),
+        )
+        for name, base, tuned, difference in zip(measures, means[::2], means[1::2], differ, strict=True)
+    ]
 
 
-def _figure(name: str, pairs: Sequence[tuple[ScoredAnswer, ScoredAnswer]], seed: int, resamples: int) -> TuningFigure:
-    values = np.array([[getattr(one, name), getattr(other, name)] for one, other in pairs], dtype=np.float64)
-    names, group_of = np.unique([one.group for one, _ in pairs], return_inverse=True)
-    sums = np.column_stack([np.bincount(group_of, weights=values[:, 1] - values[:, 0]), np.bincount(group_of)])
-    drawn = np.concatenate([weights @ sums for weights in weight_blocks(len(names), resamples, seed)])
-    lows, highs = percentile_interval(drawn[:, :1] / drawn[:, 1:])
-    before, after = (float(one) for one in values.mean(axis=0))
-    low, high = (float(lows[0]), float(highs[0])) if len(names) > 1 else (None, None)
-    return TuningFigure(name, before, after, after - before, low, high, len(pairs), len(names))
+def read_changes(figures: Iterable[Figure], differences: Iterable[Difference]) -> list[Change]:
+    """Return the changes whose figures and differences were stored."""
+    means = {(one.metric, one.keys["model"]): one for one in figures}
+    return [(one.metric, means[one.metric, BASE], means[one.metric, TUNED], one) for one in differences]

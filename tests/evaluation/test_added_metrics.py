@@ -48,14 +48,19 @@ def test_an_added_metric_is_in_scores_figures_tables_and_page(other_package: Pat
     scores = [row for part in run.parts("scores") for row in read_records(part, Score)]
     figures = list(read_records(run.file("metrics.parquet"), Figure))
     mine = [one for one in figures if one.metric == "answer_words"]
-    assert {one.group for one in mine} == {"factual", "multihop", "answerable"}
+    assert {one.keys["group"] for one in mine} == {"factual", "multihop", "answerable"}
     assert all(one.value and one.value > 0 and one.rows for one in mine)
     assert all(set(row.extra) <= {"answer_words"} for row in scores)
     cells = {(one["model"], one["setting"], one["retriever"]): one["metrics"] for one in figures_by_cell(figures)}
     for one in mine:
-        assert cells[one.model, one.setting, one.retriever]["answer_words"][one.group]["value"] == one.value
+        assert (
+            cells[one.keys["model"], one.keys["setting"], one.keys["retriever"]]["answer_words"][one.keys["group"]][
+                "value"
+            ]
+            == one.value
+        )
     table = added_metrics_table(figures)
-    assert {column.group.partition(",")[0] for column in table.columns} == {"Words"} and table.rows
+    assert {column[0].partition(",")[0] for column in table.columns} == {"Words"} and table.rows
     assert 'id="added-metrics"' in build_evaluation_report(run)
 
 

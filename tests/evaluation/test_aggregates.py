@@ -28,7 +28,7 @@ def value_of(rows: Sequence[Score], metric: str) -> float:
 
 
 def by_name(found: Sequence[Figure], group: str) -> dict[str, Figure]:
-    return {one.metric: one for one in found if one.group_by == "type" and one.group == group}
+    return {one.metric: one for one in found if one.keys["group_by"] == "type" and one.keys["group"] == group}
 
 
 def scikit(score: Scorer, truth: list[int], called: list[int], nothing: float) -> float:
@@ -202,8 +202,8 @@ def test_what_labels_are_called_does_not_matter(names: list[int], seed: int) -> 
     renamed = [replace(one, set_id=f"other-{names[int(one.set_id[-3:])]}") for one in rows]
     before, after = (figures(table(some), seed=0, resamples=20) for some in (rows, renamed))
     assert [one.value for one in after] == pytest.approx([one.value for one in before], abs=EXACT)
-    assert [(one.rows, one.labels, one.unscored) for one in after] == [
-        (one.rows, one.labels, one.unscored) for one in before
+    assert [(one.rows, one.clusters, one.unscored) for one in after] == [
+        (one.rows, one.clusters, one.unscored) for one in before
     ]
 
 
@@ -213,7 +213,7 @@ def test_every_row_twice_changes_nothing_but_the_counts() -> None:
     for name in ("value", "low", "high"):
         assert [getattr(one, name) for one in twice] == pytest.approx([getattr(one, name) for one in once], abs=EXACT)
     assert [one.rows for one in twice] == [2 * one.rows for one in once]
-    assert [one.labels for one in twice] == [one.labels for one in once]
+    assert [one.clusters for one in twice] == [one.clusters for one in once]
 
 
 def test_rows_of_two_cells_are_refused() -> None:

@@ -10,7 +10,6 @@ from hypothesis.extra import numpy as arrays
 
 from benchmarks.coverage import coverage
 from fdarx_core.evaluation.bootstrap import (
-    MetricSlice,
     contrast,
     estimate,
     label_weights,
@@ -65,12 +64,12 @@ def test_samples_are_the_same_in_blocks_that_fit_in_memory(monkeypatch: pytest.M
 def test_a_contrast_is_the_difference_of_two_slices_in_the_same_samples() -> None:
     columns = ScoreColumns(table(ROWS))
     accuracy = SCORE_METRICS["accuracy"]
-    first, second = (MetricSlice(accuracy, columns.is_in("type", name)) for name in ("factual", "multihop"))
+    first, second = ((accuracy, columns.is_in("type", name)) for name in ("factual", "multihop"))
     (found,) = contrast(columns, [(first, second)], seed=4, resamples=200)
     one, other = estimate(columns, [first, second], seed=4, resamples=200)
     assert one.value is not None and other.value is not None
     assert found.value == pytest.approx(one.value - other.value)
-    assert (found.rows, found.labels) == (one.rows + other.rows, 10)
+    assert (found.rows, found.clusters) == (one.rows + other.rows, 10)
     assert found.value is not None and found.low is not None and found.high is not None
     assert found.low < found.value < found.high
     (nothing,) = contrast(columns, [(first, first)], seed=4, resamples=200)
@@ -81,7 +80,7 @@ def test_an_interval_is_that_of_labels_drawn_one_by_one() -> None:
     columns = ScoreColumns(table(ROWS))
     accuracy = SCORE_METRICS["accuracy"]
     everywhere = np.ones(columns.rows, dtype=np.bool_)
-    (found,) = estimate(columns, [MetricSlice(accuracy, everywhere)], seed=4, resamples=200)
+    (found,) = estimate(columns, [(accuracy, everywhere)], seed=4, resamples=200)
     verdicts = {
         label: [
             one.grade == "correct"
@@ -121,7 +120,7 @@ def test_one_label_has_no_interval() -> None:
 def test_samples_without_a_meaning_are_left_out() -> None:
     """Only 2 of 10 labels have refusal questions: a tenth of the samples draw none of them."""
     rows = [one for one in ROWS if one.type != "refusal" or one.set_id < "label-002"]
-    found = {one.metric: one for one in figures(table(rows), seed=0, resamples=500) if one.group_by == "type"}
+    found = {one.metric: one for one in figures(table(rows), seed=0, resamples=500) if one.keys["group_by"] == "type"}
     assert (label_weights(10, 500, 0)[:, :2].sum(axis=1) == 0).any()
     for name in ("refusal_recall", "hallucination_rate"):
         one = found[name]

@@ -58,13 +58,13 @@ def test_a_third_of_the_labels_is_short_whatever_the_number_of_their_questions()
 def test_edges_of_the_whole_evaluation_hold_for_a_cell_of_few_labels() -> None:
     some = [one for one in ROWS if one.label_characters <= length_edges(table(ROWS))[0]]
     found = figures(table(some), seed=0, resamples=10, edges=length_edges(table(ROWS)))
-    assert {one.group for one in found if one.group_by == "label_length"} == {"short"}
+    assert {one.keys["group"] for one in found if one.keys["group_by"] == "label_length"} == {"short"}
 
 
 def test_subgroups_have_their_own_few_metrics() -> None:
     found = figures(table(ROWS), seed=0, resamples=10)
-    assert {one.metric for one in found if one.group_by != "type"} == set(SUBGROUP_METRICS)
-    assert {one.group for one in found if one.group_by == "numeric"} == {"numeric", "not numeric"}
+    assert {one.metric for one in found if one.keys["group_by"] != "type"} == set(SUBGROUP_METRICS)
+    assert {one.keys["group"] for one in found if one.keys["group_by"] == "numeric"} == {"numeric", "not numeric"}
 
 
 def test_numeric_questions_are_those_with_a_number_in_the_answer() -> None:
@@ -72,5 +72,5 @@ def test_numeric_questions_are_those_with_a_number_in_the_answer() -> None:
     verdicts = [one for one in ROWS if one.type != "refusal" and one.numeric]
     right = sum(one.grade == "correct" for one in verdicts)
     graded = sum(one.grade in ("correct", "incorrect", "not_attempted") for one in verdicts)
-    figure = next(one for one in found if (one.group, one.metric) == ("numeric", "accuracy"))
+    figure = next(one for one in found if (one.keys["group"], one.metric) == ("numeric", "accuracy"))
     assert (figure.value, figure.rows) == (right / graded, graded)

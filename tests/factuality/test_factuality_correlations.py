@@ -13,12 +13,12 @@ from hypothesis import strategies as st
 from scipy.stats import spearmanr
 
 from fdarx_core.factuality.correlations import FULL, NO_RETRIEVAL, SINGLE, AblationScores, configurations, correlations
-from fdarx_core.factuality.figures import FactualityDifference, FactualityRows
+from fdarx_core.factuality.figures import FactualityRows
 from fdarx_core.factuality.scores import score_of, verdicts_of
-from fdarx_core.records import Correlation, FactualityScore, PairVerdict, to_table
+from fdarx_core.records import Difference, FactualityScore, Figure, PairVerdict, to_table
 from tests.factuality.made_rows import ENGINE, OTHER, MadeRows
 
-Found = tuple[list[Correlation], list[FactualityDifference]]
+Found = tuple[list[Figure], list[Difference]]
 
 
 @pytest.fixture(scope="module")
@@ -31,12 +31,10 @@ def found(made: MadeRows) -> Found:
     return correlations(made.rows, seed=1, resamples=300)
 
 
-def only(found: Sequence[Correlation], **wanted: object) -> Correlation:
-    defaults = {"metric": "fas", "gold": "gold", "configuration": FULL, "threshold": 0.7}
+def only(found: Sequence[Figure], **wanted: object) -> Figure:
+    defaults = {"metric": "fas", "gold": "gold", "configuration": FULL, "threshold": "0.7"}
     defaults |= dict.fromkeys(("dataset", "type", "model"), "all")
-    (one,) = [
-        each for each in found if all(getattr(each, name) == value for name, value in (defaults | wanted).items())
-    ]
+    (one,) = [each for each in found if {**each.keys, "metric": each.metric} == defaults | wanted]
     return one
 
 
@@ -112,9 +110,9 @@ def test_a_correlation_is_scipy_s(
     ]
     told = np.array([row for row in rows if None not in row], dtype=np.float64)
     one = only(found[0], metric=metric, gold=gold, **group)
-    assert one.rho == pytest.approx(spearmanr(*told.T).statistic)
-    assert (one.rows, one.delta) == (len(told), None)
-    assert one.low is not None and one.high is not None and one.rho is not None and one.low <= one.rho <= one.high
+    assert one.value == pytest.approx(spearmanr(*told.T).statistic)
+    assert one.rows == len(told)
+    assert one.low is not None and one.high is not None and one.value is not None and one.low <= one.value <= one.high
 
 
 def test_an_ablation_is_compared_on_the_answers_of_both(made: MadeRows, found: Found) -> None:
@@ -123,12 +121,15 @@ def test_an_ablation_is_compared_on_the_answers_of_both(made: MadeRows, found: F
     for name in (SINGLE, NO_RETRIEVAL, OTHER):
         both = ~np.isnan(gold) & ~np.isnan(readings[name]) & ~np.isnan(readings[FULL])
         delta = np.subtract(*(spearmanr(readings[one][both], gold[both]).statistic for one in (name, FULL)))
-        one = only(found[0], configuration=name)
-        assert one.delta == pytest.approx(delta)
-        (change,) = [each for each in found[1] if (each.of, each.gold, each.dataset) == (name, "gold", "all")]
+        (change,) = [
+            each
+            for each in found[1]
+            if (each.first.get("configuration"), each.keys["gold"], each.keys["dataset"]) == (name, "gold", "all")
+        ]
         assert change.value == pytest.approx(delta)
-        assert (change.rows, change.against, change.metric) == (both.sum(), FULL, "spearman")
-        assert change.low is not None and change.high is not None and change.low <= change.value <= change.high
+        assert (change.rows, change.second["configuration"], change.metric) == (both.sum(), FULL, "spearman")
+        assert change.low is not None and change.value is not None and change.high is not None
+        assert change.low <= change.value <= change.high
 
 
 def test_fas_is_compared_with_other_metrics_on_the_answers_of_both(made: MadeRows, found: Found) -> None:
@@ -139,27 +140,37 @@ def test_fas_is_compared_with_other_metrics_on_the_answers_of_both(made: MadeRow
     both = ~np.isnan(fas) & ~np.isnan(gold)
     assert 0 < both.sum() < len(both)
     delta = np.subtract(*(spearmanr(values[both], gold[both]).statistic for values in (fas, overlap)))
-    compared = [one for one in found[1] if (one.varied, one.gold, one.dataset) == ("metric", "gold", "all")]
-    (change,) = [one for one in compared if one.against == "rouge_l"]
-    assert (change.of, change.rows) == ("fas", both.sum())
+    compared = [
+        one for one in found[1] if "metric" in one.first and (one.keys["gold"], one.keys["dataset"]) == ("gold", "all")
+    ]
+    (change,) = [one for one in compared if one.second["metric"] == "rouge_l"]
+    assert (change.first["metric"], change.rows) == ("fas", both.sum())
     assert change.value == pytest.approx(delta)
-    assert {one.against for one in compared} == {
+    assert {one.second["metric"] for one in compared} == {
         "support@5", "similarity", "rouge_1", "rouge_2", "rouge_l", "bleu_4",
     }  # fmt: skip
 
 
 def test_every_threshold_of_the_paper_is_there(made: MadeRows, found: Found) -> None:
-    kept = [one for one in found[0] if (one.metric, one.configuration, one.gold) == ("fas", FULL, "gold")]
-    assert {one.threshold for one in kept if one.dataset == "alpha"} == {0.5, 0.6, 0.7, 0.8, 0.9}
+    kept = [
+        one for one in found[0] if (one.metric, one.keys["configuration"], one.keys["gold"]) == ("fas", FULL, "gold")
+    ]
+    assert {float(one.keys["threshold"]) for one in kept if one.keys["dataset"] == "alpha"} == {
+        0.5, 0.6, 0.7, 0.8, 0.9,
+    }  # fmt: skip
     gold = np.array([np.nan if one.gold is None else one.gold for one in made.scores])
     fas = AblationScores(made.rows, configurations(made.rows)[0]).fas(0.5)
     both = ~np.isnan(gold) & ~np.isnan(fas)
-    assert only(found[0], threshold=0.5).rho == pytest.approx(spearmanr(fas[both], gold[both]).statistic)
-    assert {one.of for one in found[1] if one.varied == "threshold"} == {"0.5", "0.6", "0.8", "0.9"}
+    assert only(found[0], threshold="0.5").value == pytest.approx(spearmanr(fas[both], gold[both]).statistic)
+    assert {one.first["threshold"] for one in found[1] if "threshold" in one.first} == {"0.5", "0.6", "0.8", "0.9"}
 
 
 def test_configurations_are_for_all_answers_and_by_dataset(found: Found) -> None:
-    kept = {(one.dataset, one.type, one.model) for one in found[0] if one.configuration == SINGLE}
+    kept = {
+        tuple(one.keys[name] for name in ("dataset", "type", "model"))
+        for one in found[0]
+        if one.keys["configuration"] == SINGLE
+    }
     assert kept == {("all", "all", "all"), ("alpha", "all", "all"), ("beta", "all", "all")}
 
 
@@ -174,4 +185,4 @@ def test_without_gold_there_are_no_correlations(made: MadeRows) -> None:
 def test_any_answers_have_bounded_correlations(seed: int) -> None:
     made = MadeRows(questions=5, seed=seed)
     for one in correlations(made.rows, seed=seed, resamples=10)[0]:
-        assert all(value is None or -1 - 1e-9 <= value <= 1 + 1e-9 for value in (one.rho, one.low, one.high))
+        assert all(value is None or -1 - 1e-9 <= value <= 1 + 1e-9 for value in (one.value, one.low, one.high))

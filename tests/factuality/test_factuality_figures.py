@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 from scipy.stats import bootstrap
 
-from fdarx_core.factuality.figures import FactualityDifference, FactualityRows, differences, figures, overall
-from fdarx_core.records import FactualityFigure, FactualityScore
+from fdarx_core.factuality.figures import FactualityRows, differences, figures, overall
+from fdarx_core.records import Difference, FactualityScore, Figure
 from tests.factuality.made_rows import MadeRows
 
 
@@ -20,15 +20,15 @@ def made() -> MadeRows:
 
 
 @pytest.fixture(scope="module")
-def found(made: MadeRows) -> list[FactualityFigure]:
+def found(made: MadeRows) -> list[Figure]:
     return figures(made.rows, seed=3, resamples=500)
 
 
-def only(
-    found: Sequence[FactualityFigure], metric: str, model: str = "good", dataset: str = "all", type: str = "all"
-) -> FactualityFigure:
+def only(found: Sequence[Figure], metric: str, model: str = "good", dataset: str = "all", type: str = "all") -> Figure:
     (one,) = [
-        each for each in found if (each.metric, each.model, each.dataset, each.type) == (metric, model, dataset, type)
+        each
+        for each in found
+        if (each.metric, each.keys["model"], each.keys["dataset"], each.keys["type"]) == (metric, model, dataset, type)
     ]
     return one
 
@@ -44,7 +44,7 @@ def alone(values: Sequence[float | None], model: str = "m", **fields: str) -> li
     ]  # fmt: skip
 
 
-def test_a_figure_is_the_mean_of_its_group(made: MadeRows, found: list[FactualityFigure]) -> None:
+def test_a_figure_is_the_mean_of_its_group(made: MadeRows, found: list[Figure]) -> None:
     for field, metric in (("support", "support@5"), ("contra", "contra@5"), ("fas", "fas"), ("rouge_l", "rouge_l")):
         for dataset, kind in (("all", "all"), ("alpha", "all"), ("alpha", "factoid"), ("beta", "all")):
             values = [
@@ -59,7 +59,7 @@ def test_a_figure_is_the_mean_of_its_group(made: MadeRows, found: list[Factualit
             assert one.low is not None and one.high is not None and one.low <= one.value <= one.high  # type: ignore[operator]
 
 
-def test_claims_flags_and_gold_have_figures(made: MadeRows, found: list[FactualityFigure]) -> None:
+def test_claims_flags_and_gold_have_figures(made: MadeRows, found: list[Figure]) -> None:
     good = [one for one in made.scores if one.model == "good"]
     assert only(found, "claims").value == pytest.approx(np.mean([one.claims for one in good]))
     assert only(found, "flag_any").value == only(found, "flag_dose_missing").value
@@ -72,18 +72,18 @@ def test_without_labels_there_are_no_flags_and_a_name_that_nobody_gave_is_no_gro
     rows = FactualityRows([replace(one, dataset="", type="") for one in made.scores])
     found = figures(rows, seed=0, resamples=20)
     assert not [one for one in found if one.metric.startswith("flag_")]
-    assert {(one.dataset, one.type) for one in found} == {("all", "all")}
+    assert {(one.keys["dataset"], one.keys["type"]) for one in found} == {("all", "all")}
 
 
-def test_a_dataset_s_figures_are_the_same_whatever_is_scored_beside_it(
-    made: MadeRows, found: list[FactualityFigure]
-) -> None:
+def test_a_dataset_s_figures_are_the_same_whatever_is_scored_beside_it(made: MadeRows, found: list[Figure]) -> None:
     rows = replace(made.rows, scores=[one for one in made.scores if one.dataset == "beta"])
     by_itself = figures(rows, seed=3, resamples=500)
-    assert [one for one in by_itself if one.dataset == "beta"] == [one for one in found if one.dataset == "beta"]
+    assert [one for one in by_itself if one.keys["dataset"] == "beta"] == [
+        one for one in found if one.keys["dataset"] == "beta"
+    ]
 
 
-def test_the_order_of_the_answers_does_not_matter(made: MadeRows, found: list[FactualityFigure]) -> None:
+def test_the_order_of_the_answers_does_not_matter(made: MadeRows, found: list[Figure]) -> None:
     assert figures(replace(made.rows, scores=made.scores[::-1]), seed=3, resamples=500) == found
 
 
@@ -113,10 +113,10 @@ def test_answers_of_one_cluster_are_no_independent_evidence() -> None:
     assert wide.high - wide.low > narrow.high - narrow.low  # type: ignore[operator]
 
 
-def between(
-    found: Sequence[FactualityDifference], of: str, metric: str = "fas", dataset: str = "all"
-) -> FactualityDifference:
-    (one,) = [each for each in found if (each.of, each.metric, each.dataset) == (of, metric, dataset)]
+def between(found: Sequence[Difference], of: str, metric: str = "fas", dataset: str = "all") -> Difference:
+    (one,) = [
+        each for each in found if (each.first, each.metric, each.keys["dataset"]) == ({"model": of}, metric, dataset)
+    ]
     return one
 
 
@@ -126,7 +126,7 @@ def test_models_differ_on_the_questions_of_both() -> None:
     one = alone((base + 0.1).tolist(), "a")[:50]
     other = alone([None if at < 5 else float(value) for at, value in enumerate(base)], "b")
     found = between(differences(FactualityRows([*one, *other]), seed=0, resamples=300), "a")
-    assert (found.against, found.varied, found.rows, found.clusters) == ("b", "model", 90, 45)
+    assert (found.second, found.rows, found.clusters) == ({"model": "b"}, 90, 45)
     assert [found.value, found.low, found.high] == pytest.approx([0.1, 0.1, 0.1])
     assert found.significant
 
@@ -143,13 +143,15 @@ def test_the_paired_interval_is_that_of_the_differences() -> None:
     assert [found.low, found.high] == pytest.approx([interval.low, interval.high], abs=theirs.standard_error * 0.08)
 
 
-def test_question_types_differ_within_a_model(made: MadeRows, found: list[FactualityFigure]) -> None:
-    differ = [one for one in differences(made.rows, seed=3, resamples=200) if one.varied == "type"]
-    assert {(one.of, one.against) for one in differ} == {("factoid", "summary")}
-    one = next(one for one in differ if (one.model, one.metric, one.dataset) == ("good", "support@5", "alpha"))
+def test_question_types_differ_within_a_model(made: MadeRows, found: list[Figure]) -> None:
+    differ = [one for one in differences(made.rows, seed=3, resamples=200) if "type" in one.first]
+    assert {(one.first["type"], one.second["type"]) for one in differ} == {("factoid", "summary")}
+    one = next(
+        one for one in differ if (one.keys["model"], one.metric, one.keys["dataset"]) == ("good", "support@5", "alpha")
+    )
     sides = [only(found, "support@5", "good", "alpha", kind).value for kind in ("factoid", "summary")]
     assert one.value == pytest.approx(sides[0] - sides[1])  # type: ignore[operator]
-    assert one.low is not None and one.high is not None and one.low < one.value < one.high
+    assert one.low is not None and one.value is not None and one.high is not None and one.low < one.value < one.high
 
 
 def test_models_in_different_settings_are_not_compared() -> None:

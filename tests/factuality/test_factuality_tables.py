@@ -8,9 +8,9 @@ from dataclasses import replace
 import pytest
 
 from fdarx_core.evaluation.tables import ResultTable, table_text
-from fdarx_core.factuality.figures import FactualityDifference, FactualityRows
-from fdarx_core.factuality.tables import Summary, summarise
-from fdarx_core.records import Correlation, FactualityFigure, from_table, to_table
+from fdarx_core.factuality.figures import FactualityRows
+from fdarx_core.factuality.tables import Summary, metrics_json, summarise
+from fdarx_core.records import Difference, Figure, from_table, to_table
 from tests.factuality.made_rows import MadeRows
 
 
@@ -30,7 +30,7 @@ def titled(summary: Summary, title: str) -> ResultTable:
 
 
 def headers(grid: ResultTable) -> list[tuple[str, str]]:
-    return [(column.group, column.name) for column in grid.columns]
+    return grid.columns
 
 
 def names(grid: ResultTable) -> list[str]:
@@ -56,7 +56,11 @@ def test_models_stand_in_rows_and_datasets_in_columns(whole: Summary) -> None:
     assert headers(one) == [("alpha", "ROUGE-L"), ("beta", "ROUGE-L"), ("All answers", "ROUGE-L")]
     assert headers(two)[:3] == [("alpha", "S@5"), ("alpha", "C@5"), ("alpha", "Unsupported")]
     assert [names(grid) for grid in (one, two, three)] == [["good", "poor"]] * 3
-    figure = next(f for f in whole.figures if (f.metric, f.model, f.dataset, f.type) == ("fas", "poor", "beta", "all"))
+    figure = next(
+        f
+        for f in whole.figures
+        if f.metric == "fas" and [f.keys[name] for name in ("model", "dataset", "type")] == ["poor", "beta", "all"]
+    )
     entry = three.rows[1][1][1]
     assert entry is not None
     assert (entry.value, entry.low, entry.high) == (figure.value, figure.low, figure.high)
@@ -76,10 +80,15 @@ def test_ablations_and_thresholds_have_their_change(whole: Summary) -> None:
     assert four.rows[0][1][1] is None and four.rows[1][1][1] is not None
     rho, delta = four.rows[3][1][4:6]
     known = next(
-        one for one in whole.correlations if (one.configuration, one.dataset, one.gold) == ("single", "all", "gold")
+        one
+        for one in whole.correlations
+        if (one.keys["configuration"], one.keys["dataset"], one.keys["gold"]) == ("single", "all", "gold")
     )
     assert rho is not None and delta is not None
-    assert (rho.value, delta.value) == (known.rho, known.delta)
+    assert rho.value == known.value
+    (stored,) = [one for one in whole.differences if one.first == {"configuration": "single"}
+                 and (one.keys["dataset"], one.keys["gold"]) == ("all", "gold")]  # fmt: skip
+    assert delta.value == stored.value
     assert names(titled(whole, "Table 5. Thresholds: FAS and gold by claims")) == ["0.5", "0.6", "0.7", "0.8", "0.9"]
 
 
@@ -99,7 +108,7 @@ def test_one_dataset_without_a_name_is_all_answers(made: MadeRows) -> None:
     assert [grid.title.partition(".")[0] for grid in summary.grids] == [
         "Table 1", "Table 2", "Table 3", "Differences between models",
     ]  # fmt: skip
-    assert summary.metrics["spearman"] == {}
+    assert metrics_json(rows, summary)["spearman"] == {}
 
 
 def test_settings_are_named_beside_their_model(made: MadeRows) -> None:
@@ -108,28 +117,33 @@ def test_settings_are_named_beside_their_model(made: MadeRows) -> None:
 
 
 def test_metrics_json_has_what_it_promises(made: MadeRows, whole: Summary) -> None:
-    metrics = json.loads(json.dumps(whole.metrics, allow_nan=False))
+    metrics = json.loads(json.dumps(metrics_json(made.rows, whole), allow_nan=False))
     for name in ("support@5", "contra@5", "unsupported", "fas", "rouge_l", "bleu_4", "similarity"):
         assert 0 <= metrics[name] <= 1
     assert set(metrics["spearman"]) == {
         "fas", "support@5", "contra@5", "similarity", "rouge_1", "rouge_2", "rouge_l", "bleu_4",
     }  # fmt: skip
-    known = next(one for one in whole.correlations if one.metric == "fas" and one.dataset == "all")
-    assert metrics["spearman"]["fas"] == known.rho
+    known = next(one for one in whole.correlations if one.metric == "fas" and one.keys["dataset"] == "all")
+    assert metrics["spearman"]["fas"] == known.value
+    (single,) = [one for one in metrics["correlations"] if one["configuration"] == "single"
+                 and (one["dataset"], one["gold"]) == ("all", "gold")]  # fmt: skip
+    assert single["threshold"] == 0.7 and single["delta"] is not None
     assert (len(metrics["figures"]), len(metrics["correlations"])) == (len(whole.figures), len(whole.correlations))
     assert (metrics["engine"], metrics["similarity_measure"], metrics["threshold"]) == ("baseline", "token F1", 0.7)
 
 
 def test_its_rows_can_be_kept(whole: Summary) -> None:
     for rows, record in (
-        (whole.figures, FactualityFigure),
-        (whole.correlations, Correlation),
-        (whole.differences, FactualityDifference),
+        (whole.figures, Figure),
+        (whole.correlations, Figure),
+        (whole.differences, Difference),
     ):
         assert list(from_table(to_table(rows, record), record)) == rows
 
 
 def test_nothing_scored_is_nothing_reported() -> None:
-    summary = summarise(FactualityRows([]), seed=0, resamples=10)
+    rows = FactualityRows([])
+    summary = summarise(rows, seed=0, resamples=10)
     assert (summary.figures, summary.correlations, summary.differences, summary.grids) == ([], [], [], [])
-    assert summary.metrics["fas"] is None and summary.metrics["spearman"] == {}
+    metrics = metrics_json(rows, summary)
+    assert metrics["fas"] is None and metrics["spearman"] == {}

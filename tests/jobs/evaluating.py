@@ -68,7 +68,9 @@ def by_type(out: object) -> dict[tuple[str, str, str, str, str], Figure]:
     """The figures by question type, by model, setting, retriever, metric and type."""
     figures: list[Figure] = list(read_records(Location(str(out)) / "metrics.parquet", Figure))
     return {
-        (one.model, one.setting, one.retriever, one.metric, one.group): one for one in figures if one.group_by == "type"
+        (one.keys["model"], one.keys["setting"], one.keys["retriever"], one.metric, one.keys["group"]): one
+        for one in figures
+        if one.keys["group_by"] == "type"
     }
 
 

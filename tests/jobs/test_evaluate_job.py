@@ -51,7 +51,8 @@ def test_accuracy_is_what_the_grades_say(evaluated: Path) -> None:
     [figure] = [
         row
         for row in read_records(Location(evaluated) / "metrics.parquet", Figure)
-        if (row.setting, row.metric, row.group_by, row.group) == ("oracle", "accuracy", "type", "answerable")
+        if (row.keys["setting"], row.metric, row.keys["group_by"], row.keys["group"])
+        == ("oracle", "accuracy", "type", "answerable")
     ]
     right = sum(grade.outcome == "correct" for grade in oracle)
     assert figure.value == pytest.approx(right / len(oracle)) and figure.rows == len(oracle)
@@ -92,7 +93,7 @@ def test_a_model_and_a_judge_on_a_server(example_build: Path, server: LoopbackSe
     accuracy = [
         row.value
         for row in read_records(Location(out) / "metrics.parquet", Figure)
-        if (row.metric, row.group_by, row.group) == ("accuracy", "type", "answerable")
+        if (row.metric, row.keys["group_by"], row.keys["group"]) == ("accuracy", "type", "answerable")
     ]
     assert accuracy == [1.0, 1.0]  # the judge is always content
     grades = rows_of(out, "grades/small", Grade)
@@ -130,9 +131,9 @@ def test_answers_made_elsewhere_are_graded(evaluated: Path, example_build: Path,
     )
     assert done.returncode == 0, done.stderr
     found = {
-        (row.metric, row.group): row.value
+        (row.metric, row.keys["group"]): row.value
         for row in read_records(Location(tmp_path / "run") / "metrics.parquet", Figure)
-        if row.model == "copycat" and row.group_by == "type"
+        if row.keys["model"] == "copycat" and row.keys["group_by"] == "type"
     }
     assert found["accuracy", "answerable"] == pytest.approx(1, abs=0.01)
     assert found["refusal_f1", "all"] == 1.0

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from fdarx_core.rag.strategies import ABLATIONS, STRATEGIES
-from fdarx_core.records import RagAnswer, RagFigure, RagScore, TitleRank
+from fdarx_core.records import Figure, RagAnswer, RagScore, TitleRank
 from fdarx_core.storage import Location, read_records
 from tests.conftest import REPOSITORY
 from tests.jobs.evaluating import models_file, reopen, rows_of
@@ -81,7 +81,7 @@ def test_all_ways_by_the_built_in_rules(index: Path, tmp_path: Path) -> None:
     by_question = [row for row in scores if row.strategy == "question"]
     assert sum(row.title_rank == 1 for row in by_question) >= 12
     assert {row.retriever for row in rows_of(out, "title_ranks", TitleRank)} == {"bm25"}
-    figures = list(read_records(Location(out) / "figures.parquet", RagFigure))
+    figures = list(read_records(Location(out) / "figures.parquet", Figure))
     assert all(0 <= one.value <= 1 for one in figures if one.value is not None)
     assert (out / "report.html").read_text().startswith("<!doctype html>")
     again = compare(index, out)

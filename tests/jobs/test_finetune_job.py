@@ -8,9 +8,10 @@ from pathlib import Path
 
 import pytest
 
+from fdarx_core.pipeline.tuning.results import stored_changes
 from fdarx_core.records import Reject
-from fdarx_core.storage import RunDirectory, read_records
-from fdarx_core.tuning.evaluation import BASE, TUNED, ScoredAnswer, TuningFigure
+from fdarx_core.storage import RunDirectory
+from fdarx_core.tuning.evaluation import BASE, TUNED, ScoredAnswer
 from fdarx_core.tuning.pairs import TrainingPair
 from fdarx_core.tuning.training import ADAPTER_FILES
 from jobs import cli
@@ -60,10 +61,10 @@ def test_both_models_are_examined_on_the_test_part_alone(whole: Path) -> None:
     kept = {one.id for one in rows_of(whole, "pairs", TrainingPair) if one.part == "test"}
     assert {one.id for one in rows if one.model == BASE} == {one.id for one in rows if one.model == TUNED} == kept
     assert {one.answer for one in rows if one.model == BASE} != {one.answer for one in rows if one.model == TUNED}
-    figures = read_records(RunDirectory.open(str(whole)).file("figures.parquet"), TuningFigure)
-    found = {one.measure: one for one in figures}
-    assert found["loss"].tuned < found["loss"].base
-    assert found["loss"].pairs == len(kept)
+    found = {measure: means for measure, *means, _ in stored_changes(RunDirectory.open(str(whole)))}
+    base, tuned = found["loss"]
+    assert base.value is not None and tuned.value is not None and tuned.value < base.value
+    assert base.rows == len(kept)
     assert {"rouge_l", "bert_precision", "bert_recall", "bert_f1"} < found.keys()
     assert all(one.bert_f1 is not None and 0 <= one.bert_f1 <= 1 for one in rows)
 

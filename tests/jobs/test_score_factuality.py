@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from fdarx_core.records import CheckedAnswer, Claim, Correlation, Evidence, PairVerdict, Reject, SafetyFlag
+from fdarx_core.records import CheckedAnswer, Claim, Evidence, Figure, PairVerdict, Reject, SafetyFlag
 from fdarx_core.storage import Location, read_records
 from tests.factuality.entrez_server import EntrezServer, Paper
 from tests.factuality.rxnav_server import RxNavServer
@@ -81,8 +81,8 @@ def test_a_run_holds_all_that_was_found(by_rules: tuple[Path, str]) -> None:
     metrics = json.loads((out / "metrics.json").read_text())
     assert {"support@5", "contra@5", "unsupported", "fas", "rouge_l", "bleu_4", "spearman", "figures"} <= metrics.keys()
     assert metrics["spearman"]["fas"] > 0
-    related = list(read_records(Location(out) / "correlations.parquet", Correlation))
-    assert {"full", "single", "no_retrieval"} <= {one.configuration for one in related}
+    related = list(read_records(Location(out) / "correlations.parquet", Figure))
+    assert {"full", "single", "no_retrieval"} <= {one.keys["configuration"] for one in related}
     info = json.loads((out / "run.json").read_text())
     assert info["method"]["similarity"] == "token F1" and info["method"]["threshold"] == 0.7
     assert (out / "report.html").read_text().startswith("<!doctype html>")
@@ -128,8 +128,8 @@ def test_a_model_on_a_server(tmp_path: Path, options: list[object], server: Loop
     assert done.returncode == 0, done.stderr
     assert all(row.support == 1 for row in scores(out).values() if row.outcome == "answered")
     assert {row.engine for row in rows_of(out, "pairs", PairVerdict)} == {"m", "baseline"}
-    related = list(read_records(Location(out) / "correlations.parquet", Correlation))
-    assert "baseline" in {one.configuration for one in related}
+    related = list(read_records(Location(out) / "correlations.parquet", Figure))
+    assert "baseline" in {one.keys["configuration"] for one in related}
     asked, rows = server.number, made(out)
     assert max(server.by_prompt.values()) == 1, "what several answers ask alike is asked once"
     reused = score(tmp_path / "reused", *options, *named, "--reuse", out)

@@ -14,7 +14,7 @@ from fdarx_core.evaluation.scoring import question_features, score, score_rankin
 from fdarx_core.labels.loinc import TOPICS
 from fdarx_core.records import (
     NO_ANSWER,
-    Comparison,
+    Difference,
     Equivalence,
     Figure,
     Grade,
@@ -179,7 +179,7 @@ class SyntheticEvaluation:
         write_records(self.run.file("metrics.parquet"), rows, Figure)
         whole = {key: table for key, table in tables.items() if key[0] != BROKEN}
         compared = comparisons(whole, seed=0, resamples=100, flips=200)
-        write_records(self.run.file("comparisons.parquet"), compared, Comparison)
+        write_records(self.run.file("comparisons.parquet"), compared, Difference)
         write_records(self.run.file("cells.parquet"), filled_cells(self._cells(tables), tables), SettingProgress)
 
     def _cells(self, tables: dict[CellKey, pa.Table]) -> list[SettingProgress]:

@@ -9,7 +9,7 @@ from fdarx_core.factuality.figures import FactualityRows
 from fdarx_core.factuality.scores import Weights, score_of, verdicts_of
 from fdarx_core.factuality.tables import Summary, summarise
 from fdarx_core.records import CheckedAnswer, Claim, Evidence, PairVerdict, SafetyFlag, to_table
-from fdarx_core.report.factuality_page import FactualityResults, ScoredAnswer, ScoringMethod
+from fdarx_core.report.answer_viewer import FactualityResults, ScoredAnswer, ScoringMethod
 
 ENGINE = "baseline"
 METHOD = ScoringMethod(

@@ -58,7 +58,7 @@ class SyntheticRag:
                 "versions": {"fdarx": "0.1.0"},
                 "notes": ["No BERTScore: no model was given."],
             },
-            what=WHAT,
+            names=WHAT,
             questions=self.questions,
             figures=figures(self.scores, seed=3, resamples=200),
             differences=differences(self.scores, seed=3, resamples=200, flips=200),

@@ -15,7 +15,7 @@ from lxml import html as lxml_html
 
 from fdarx_core.evaluation.grading import FAULTS
 from fdarx_core.records import (
-    Comparison,
+    Difference,
     Equivalence,
     Figure,
     Grade,
@@ -25,7 +25,8 @@ from fdarx_core.records import (
     SettingProgress,
 )
 from fdarx_core.report.evaluation_page import build_comparison_page, build_evaluation_report, row_name, run_names
-from fdarx_core.report.wrong_answers import BUDGET, FAULT_MEANINGS, IN_ALL, PER_CELL, collect_wrong, kind_of
+from fdarx_core.report.wrong_answer_explanations import FAULT_MEANINGS
+from fdarx_core.report.wrong_answers import BUDGET, IN_ALL, PER_CELL, collect_wrong, kind_of
 from fdarx_core.storage import RunDirectory, read_records, write_records
 from tests.report.synthetic_evaluation import BROKEN, MODELS, SyntheticEvaluation, make_evaluation
 
@@ -64,7 +65,7 @@ def test_page_is_whole_and_has_its_parts(page: str) -> None:
     tree = parsed(page)
     assert page.lstrip().startswith("<!doctype html>")
     assert [heading.text_content() for heading in tree.iter("h2")] == [
-        "Not everything came through", "Tables", "Figures", "Subgroups", "Paired differences", "Wrong answers",
+        "Incomplete cells", "Tables", "Figures", "Subgroups", "Paired differences", "Wrong answers",
         "Every cell", "The run",
     ]  # fmt: skip
     ids = [element.get("id") for element in tree.iter() if element.get("id")]
@@ -90,7 +91,7 @@ def test_troubles_stand_at_the_top_with_their_reason(page: str) -> None:
     notice = parsed(page).find_class("notice")[0].text_content()
     assert BROKEN in notice and "500 to every request" in notice
     assert not any(model in notice for model in MODELS)
-    assert page.index("Not everything came through") < page.index('id="tables"')
+    assert page.index("Incomplete cells") < page.index('id="tables"')
 
 
 def test_page_says_who_graded(page: str, tmp_path: Path) -> None:
@@ -106,9 +107,10 @@ def test_notes_of_the_run_are_shown(page: str) -> None:
 
 def test_table_1_has_the_figures_with_intervals_and_the_best_bold(page: str, run: RunDirectory) -> None:
     found = {
-        one.model: one
+        one.keys["model"]: one
         for one in read_records(run.file("metrics.parquet"), Figure)
-        if (one.setting, one.group_by, one.group, one.metric) == ("full_label", "type", "factual", "accuracy")
+        if (one.keys["setting"], one.keys["group_by"], one.keys["group"], one.metric)
+        == ("full_label", "type", "factual", "accuracy")
     }
     rows = {name: first for name, first, *_ in cells_of_table(parsed(page), "table-1")}
     for model in MODELS:
@@ -136,10 +138,10 @@ def test_tokens_stand_in_for_costs_where_nobody_has_prices(run: RunDirectory, tm
 
 
 def test_differences_are_those_of_the_run_the_surest_first(page: str, run: RunDirectory) -> None:
-    compared = list(read_records(run.file("comparisons.parquet"), Comparison))
+    compared = list(read_records(run.file("comparisons.parquet"), Difference))
     rows = data_of(page, "difference-data")["rows"]
     assert len(rows) == len(compared) > 0
-    assert [row[8] for row in rows] == sorted(round(one.p_holm, 5) for one in compared)
+    assert [row[8] for row in rows] == sorted(round(one.p_holm or 0, 5) for one in compared)
 
 
 def test_wrong_answers_are_counted_whole(page: str, run: RunDirectory) -> None:
@@ -279,7 +281,7 @@ def test_refusals_from_memory_are_shown_less_than_others(tmp_path: Path) -> None
     ]
     write_records(part, many, Prediction)
     types = {one.id: one.type for one in rows_of(made, "questions", QuestionAnswer)}
-    picked = collect_wrong(made, [next(iter(MODELS))], types, 0).picked
+    picked = collect_wrong(made, [next(iter(MODELS))], types, 0)[1]
     found = Counter(one.prediction.setting for one in picked if one.kind == "false_refusal")
     assert found["closed_book"] == 10 < found["full_label"]
 
@@ -292,13 +294,11 @@ def test_sample_is_bounded_and_the_same_on_any_machine(run: RunDirectory) -> Non
     types = {one.id: one.type for one in rows_of(run, "questions", QuestionAnswer)}
     models = [*MODELS, BROKEN]
     one, again, other = (collect_wrong(run, models, types, seed) for seed in (0, 0, 1))
-    assert [wrong.prediction.id for wrong in one.picked] == [wrong.prediction.id for wrong in again.picked]
-    assert {wrong.prediction.id for wrong in one.picked} != {wrong.prediction.id for wrong in other.picked}
-    cells = Counter(
-        (wrong.prediction.model, wrong.prediction.setting, wrong.prediction.retriever) for wrong in one.picked
-    )
+    assert [wrong.prediction.id for wrong in one[1]] == [wrong.prediction.id for wrong in again[1]]
+    assert {wrong.prediction.id for wrong in one[1]} != {wrong.prediction.id for wrong in other[1]}
+    cells = Counter((wrong.prediction.model, wrong.prediction.setting, wrong.prediction.retriever) for wrong in one[1])
     assert max(cells.values()) <= PER_CELL and cells.total() <= IN_ALL
-    assert set(cells) == {cell for cell, _ in one.counts}
+    assert set(cells) == {cell for cell, _ in one[0]}
 
 
 def test_a_page_stays_small_whatever_models_say(tmp_path: Path) -> None:
@@ -381,8 +381,11 @@ def test_runs_side_by_side(run: RunDirectory, tmp_path: Path) -> None:
     other = make_evaluation(tmp_path / "later", seed=1)
     names = run_names([run, other])
     assert names == ["run", "later"]
-    row = Comparison("accuracy", "factual", row_name("run", "a"), "oracle", "", row_name("later", "a"), "oracle", "",
-                     0.1, 0.05, 0.15, 0.001, 0.002, 36, 6)  # fmt: skip
+    row = Difference(
+        0.1, 0.05, 0.15, 36, 6, metric="accuracy", keys={"group": "factual"}, p=0.001, p_holm=0.002,
+        first={"model": row_name("run", "a"), "setting": "oracle", "retriever": ""},
+        second={"model": row_name("later", "a"), "setting": "oracle", "retriever": ""},
+    )  # fmt: skip
     page = build_comparison_page([run, other], [row])
     rows = [name for name, *_ in cells_of_table(parsed(page), "table-1")]
     assert rows == [f"{name} · {model}" for name in names for model in [*MODELS, BROKEN]]

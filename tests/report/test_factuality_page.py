@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 from lxml import html as lxml_html
 
-from fdarx_core.report.factuality_page import SHOWN, ScoredAnswer, collect, factuality_page, kind_of
+from fdarx_core.report.answer_viewer import ScoredAnswer
+from fdarx_core.report.factuality_page import SHOWN, collect, factuality_page, kind_of
 from tests.report.synthetic_factuality import METHOD, SyntheticFactuality
 
 HOSTILE = (
@@ -90,7 +91,7 @@ def test_it_says_what_is_missing(made: SyntheticFactuality, page: str) -> None:
     info = {**results.info, "ended": "2 parts have requests that failed for now"}
     ended = text_of(parsed(factuality_page(replace(results, info=info))).find_class("notice")[0])
     assert ended == (
-        "The run is not whole. 2 parts have requests that failed for now. The same command goes on from there."
+        "The run is not complete. 2 parts have requests that failed for now. The same command continues it."
     )
     assert parsed(page).find_class("notice") == []
 
@@ -105,7 +106,7 @@ def test_tables_are_the_grids_of_the_summary_and_their_values(made: SyntheticFac
     row = shown.xpath(".//tbody/tr")[0]
     entry = entries[0]
     assert entry and text_of(row[0]) == name
-    assert text_of(row[1]) == f"{entry.value:.3f}{entry.low:.3f} to {entry.high:.3f}"
+    assert text_of(row[1]) == f"{entry.value:.3f} {entry.low:.3f}–{entry.high:.3f}"
 
 
 def test_the_viewer_holds_each_answer_letter_for_letter_with_what_was_found(

@@ -29,13 +29,13 @@ def test_the_pieces_of_an_answer_are_the_answer_with_each_claim_and_flag_in_its_
     claims = [Claim("", "", at, low, high, text[low:high], "") for at, (low, high) in enumerate(ranges)]
     flags = [SafetyFlag("", "dose_missing", low, high, text[low:high], "", "", "") for low, high in flagged]
     spans = spans_of(text, claims, flags)
-    assert "".join(piece.text for span in spans for piece in span.pieces) == text
-    shown = [("".join(piece.text for piece in span.pieces), span.claim) for span in spans if span.claim is not None]
+    assert "".join(piece for _, pieces in spans for piece, _ in pieces) == text
+    shown = [("".join(piece for piece, _ in pieces), claim) for claim, pieces in spans if claim >= 0]
     assert shown == [(claim.text, claim.number) for claim in claims]
-    pieces = [piece for span in spans for piece in span.pieces]
+    pieces = [piece for _, made_of in spans for piece in made_of]
     for at, (low, high) in enumerate(flagged):
-        assert "".join(piece.text for piece in pieces if at in piece.flags) == text[low:high]
-    assert all(piece.text for piece in pieces)
+        assert "".join(piece for piece, over in pieces if at in over) == text[low:high]
+    assert all(piece for piece, _ in pieces)
 
 
 @given(

@@ -49,14 +49,14 @@ def test_it_says_who_judged_and_what_failed(made: SyntheticRag, page: str) -> No
     failed = sum(one.outcome == "failed" for one in made.answers)
     assert "not from an LLM" in page and f"{failed} answers failed" in page
     results = made.results()
-    by_model = rag_page(replace(results, what=replace(WHAT, judge="gpt")), made.answers, made.scores)
+    by_model = rag_page(replace(results, names=replace(WHAT, judge="gpt")), made.answers, made.scores)
     assert "not from an LLM" not in by_model and "Contexts judged by gpt." in by_model
 
 
 def test_tables_hold_the_figures(made: SyntheticRag, page: str) -> None:
     one = next(
         one for one in made.results().figures
-        if (one.strategy, one.postprocess, one.metric) == ("hyde", "rerank", "context_precision")
+        if (one.keys["strategy"], one.keys["postprocess"], one.metric) == ("hyde", "rerank", "context_precision")
     )  # fmt: skip
     rows = {text_of(row[0]): row for row in parsed(page).get_element_by_id("table-3").xpath(".//tbody/tr")}
     assert text_of(rows["HyDE(24)"][1]) == f"{one.value:.3f} {one.low:.3f}–{one.high:.3f}"
@@ -97,7 +97,7 @@ def test_texts_of_documents_and_models_stay_text() -> None:
 def test_a_comparison_of_which_nothing_came(made: SyntheticRag) -> None:
     empty = replace(made.results(), figures=[], differences=[], usages=[], by_retriever=[])
     page = rag_page(empty, [], [])
-    assert "Nothing was measured." in page and "There was nothing to compare" in page
+    assert "Nothing was measured." in page and "There is nothing to compare" in page
     assert "Not asked under the main post-processing." in page
 
 

@@ -6,20 +6,21 @@ from typing import Any
 
 from lxml import html
 
-from fdarx_core.evaluation.tables import IntervalValue, ResultTable, TableColumn
+from fdarx_core.evaluation.tables import Column, ResultTable
+from fdarx_core.records import Estimate
 from fdarx_core.report.evaluation_page import build_evaluation_report
 from fdarx_core.storage import RunDirectory
 from tests.report.synthetic_evaluation import make_evaluation
 
-COLUMNS = [TableColumn("Accuracy", name) for name in ("judge alone", "calibrated", "people alone")]
+COLUMNS: list[Column] = [("Accuracy", name) for name in ("judge alone", "calibrated", "people alone")]
 HOSTILE = "<i>hasty</i> · oracle"
 """A model's name may hold anything."""
-ROWS: list[tuple[str, list[IntervalValue | None]]] = [
+ROWS: list[tuple[str, list[Estimate | None]]] = [
     (
         f"{HOSTILE} (31 of 720)",
-        [IntervalValue(0.8, 0.78, 0.82), IntervalValue(0.7, 0.6, 0.79), IntervalValue(0.69, 0.55, 0.8)],
+        [Estimate(0.8, 0.78, 0.82), Estimate(0.7, 0.6, 0.79), Estimate(0.69, 0.55, 0.8)],
     ),
-    ("steady · oracle (3 of 720)", [IntervalValue(0.9, 0.88, 0.92), None, None]),
+    ("steady · oracle (3 of 720)", [Estimate(0.9, 0.88, 0.92), None, None]),
 ]
 
 

@@ -6,8 +6,9 @@ import re
 
 import pytest
 
-from fdarx_core.report.tuning_page import TuningResults, notes, sentences, tuning_page, verdict
-from fdarx_core.tuning.evaluation import BASE, TUNED, ScoredAnswer, TuningFigure
+from fdarx_core.records import Difference, Figure
+from fdarx_core.report.tuning_page import notes, sentences, tuning_page, verdict
+from fdarx_core.tuning.evaluation import BASE, TUNED, Change, ScoredAnswer
 from fdarx_core.tuning.training import LossPoint
 
 HOSTILE = "</script><script>alert(1)</script>"
@@ -30,9 +31,22 @@ CURVE = [
     LossPoint(2, 0.6, 2.0, 2e-4, 50, 1.5),
     LossPoint(3, 0.9, 1.25, 1e-4, 50, 1.75),
 ]
+
+
+def change(
+    measure: str, base: float, tuned: float, value: float, low: float | None, high: float | None, rows: int, groups: int
+) -> Change:
+    return (
+        measure,
+        Figure(base, rows=rows, clusters=groups, metric=measure),
+        Figure(tuned, rows=rows, clusters=groups, metric=measure),
+        Difference(value, low, high, rows, groups, metric=measure),
+    )
+
+
 FIGURES = [
-    TuningFigure("loss", 3.0, 1.5, -1.5, -1.75, -1.25, 6, 5),
-    TuningFigure("rouge_l", 0.25, 0.5, 0.25, None, None, 6, 1),
+    change("loss", 3.0, 1.5, -1.5, -1.75, -1.25, 6, 5),
+    change("rouge_l", 0.25, 0.5, 0.25, None, None, 6, 1),
 ]
 
 
@@ -45,7 +59,7 @@ def answered(number: int, text: str = "") -> list[ScoredAnswer]:
 
 
 def page() -> str:
-    return tuning_page(TuningResults(INFO, CURVE, FIGURES, answered(12)))
+    return tuning_page(INFO, CURVE, FIGURES, answered(12))
 
 
 @pytest.mark.parametrize(
@@ -63,11 +77,11 @@ def page() -> str:
 def test_a_difference_tells_only_where_its_interval_leaves_out_none(
     measure: str, low: float | None, high: float | None, told: str
 ) -> None:
-    assert verdict(TuningFigure(measure, 3.0, 2.0, -1.0, low, high, 6, 5)) == told
+    assert verdict(change(measure, 3.0, 2.0, -1.0, low, high, 6, 5)) == told
 
 
 def test_the_summary_names_what_came_nearer_and_what_did_not() -> None:
-    figures = [*FIGURES, TuningFigure("bert_f1", 0.5, 0.75, 0.25, 0.125, 0.5, 6, 5)]
+    figures = [*FIGURES, change("bert_f1", 0.5, 0.75, 0.25, 0.125, 0.5, 6, 5)]
     told = dict(sentences(figures))
     assert (
         told["References"]
@@ -80,7 +94,7 @@ def test_the_summary_names_what_came_nearer_and_what_did_not() -> None:
 
 
 def test_notes_say_what_the_figures_cannot() -> None:
-    many = [TuningFigure("rouge_l", 0.25, 0.5, 0.25, 0.125, 0.5, 60, 50)]
+    many = [change("rouge_l", 0.25, 0.5, 0.25, 0.125, 0.5, 60, 50)]
     assert list(notes(CURVE, many, answered(3))) == []
     told = " ".join(notes(CURVE[:2], FIGURES, answered(3, " ")))
     for part in ("lowest at the last step", "holds 1 groups", "no text to 3 of 3", "By no measure"):

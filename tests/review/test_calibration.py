@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fdarx_core.evaluation.metrics import Codes
-from fdarx_core.evaluation.tables import IntervalValue, table_text
-from fdarx_core.records import Figure, Prediction
+from fdarx_core.evaluation.tables import table_text
+from fdarx_core.records import Estimate, Figure, Prediction
 from fdarx_core.records.benchmark import ReviewItem
 from fdarx_core.review.active_sampling import AnswerPool, draw_next, inclusion_probabilities, pareto_sample
 from fdarx_core.review.calibration import (
@@ -43,7 +43,7 @@ def truth(answers: list[GradedAnswer]) -> np.ndarray:
     return np.array([right != (draw < (0.25 if right else 0.1)) for right, draw in rows], dtype=np.float64)
 
 
-def row(entries: dict[str, list[IntervalValue | None]], name: str) -> list[IntervalValue | None]:
+def row(entries: dict[str, list[Estimate | None]], name: str) -> list[Estimate | None]:
     (found,) = [value for key, value in entries.items() if key.rpartition(" (")[0] == name]
     return found
 
@@ -52,12 +52,13 @@ def test_the_judge_s_column_is_the_evaluation_s_own_figure(run: RunDirectory, tm
     review = reviewed(tmp_path / "review", draw_sample(run, SampleConfig(100)))
     first = calibrated_tables(review, run)[0]
     own = {
-        " · ".join(filter(None, (one.model, one.setting, one.retriever))): one
+        " · ".join(filter(None, (one.keys[name] for name in ("model", "setting", "retriever")))): one
         for one in read_records(run.file("metrics.parquet"), Figure)
-        if (one.metric, one.group_by, one.group) == ("accuracy", "type", "answerable") and one.value is not None
+        if (one.metric, one.keys["group_by"], one.keys["group"]) == ("accuracy", "type", "answerable")
+        and one.value is not None
     }
     cells = {name.rpartition(" (")[0]: entries[0] for name, entries in first.rows if not name.startswith(ALL_CELLS)}
-    assert cells == {name: IntervalValue(one.value or 0.0, one.low, one.high) for name, one in own.items()}
+    assert cells == {name: Estimate(one.value or 0.0, one.low, one.high) for name, one in own.items()}
 
 
 def test_people_s_labels_bring_the_judge_s_figure_to_the_truth(run: RunDirectory, tmp_path: Path) -> None:
@@ -65,7 +66,8 @@ def test_people_s_labels_bring_the_judge_s_figure_to_the_truth(run: RunDirectory
     judge, both, alone, worth = row(dict(calibrated_tables(review, run)[0].rows), ALL_CELLS)
     true = float(truth(read_graded_answers(run, review)).mean())
     assert judge and both and alone and worth
-    assert both.low is not None and both.high is not None
+    assert both.low is not None and both.high is not None and both.value is not None
+    assert judge.value is not None and worth.value is not None
     assert both.low < true < both.high
     assert abs(both.value - true) < abs(judge.value - true)
     assert worth.value > 1

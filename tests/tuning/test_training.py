@@ -102,11 +102,11 @@ def test_figures_by_hand() -> None:
     """Differences −1, −1 in one group and −3 in the other: resampled groups give −1, −3, or both together, −5/3."""
     rows = [answer(name, group, BASE, 4.0) for name, group in (("a", "x"), ("b", "x"), ("c", "y"))]
     rows += [replace(row, model=TUNED, loss=3.0 if row.group == "x" else 1.0) for row in rows]
-    loss, rouge = tuning_figures(rows, seed=0, resamples=2000)
-    assert (loss.measure, loss.base, loss.pairs, loss.groups) == ("loss", 4.0, 3, 2)
-    assert loss.difference == pytest.approx(-5 / 3)
+    (measure, base, _, loss), (other, *_, rouge) = tuning_figures(rows, seed=0, resamples=2000)
+    assert (measure, base.value, base.rows, base.clusters) == ("loss", 4.0, 3, 2)
+    assert loss.value == pytest.approx(-5 / 3)
     assert [loss.low, loss.high] == pytest.approx([-3.0, -1.0])
-    assert (rouge.measure, rouge.difference, rouge.low, rouge.high) == ("rouge_l", 0.0, 0.0, 0.0)
+    assert (other, rouge.value, rouge.low, rouge.high) == ("rouge_l", 0.0, 0.0, 0.0)
 
 
 def test_figures_need_both_models_on_each_question() -> None:

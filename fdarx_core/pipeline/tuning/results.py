@@ -1,21 +1,20 @@
-"""What a fine-tuning leaves: the curve, the figures, the report, and what `run.json` says."""
+"""The results of a fine-tuning: the loss curve, the figures, the report, and the end of run.json."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
 from typing import Any
 
 import orjson
 
 from fdarx_core.pipeline.tuning.checkpoints import Checkpoints
 from fdarx_core.pipeline.tuning.what import Tuning
-from fdarx_core.records import Reject
-from fdarx_core.report.tuning_page import TuningResults, tuning_page
+from fdarx_core.records import Difference, Figure, Reject
+from fdarx_core.report.tuning_page import tuning_page
 from fdarx_core.storage import RunDirectory, StorageError, read_records, write_records
 from fdarx_core.tuning.encoding import EncodedPair, pack_pairs
-from fdarx_core.tuning.evaluation import ScoredAnswer, TuningFigure, tuning_figures
+from fdarx_core.tuning.evaluation import Change, ScoredAnswer, read_changes, tuning_figures
 from fdarx_core.tuning.pairs import TrainingPair
 from fdarx_core.tuning.training import LossPoint, TrainingSchedule, best_point
 
@@ -35,24 +34,37 @@ def publish(
     best = best_point(state.curve) if state else None
     if state is None or best is None:
         raise StorageError(f"{run.root}/checkpoints holds nothing; delete the run and train again")
-    found = tuning_figures(rows, seed=tuning.recipe.seed, resamples=tuning.resamples)
+    changes = tuning_figures(rows, seed=tuning.recipe.seed, resamples=tuning.resamples)
     write_records(run.file("curve.parquet"), state.curve, LossPoint)
-    write_records(run.file("figures.parquet"), found, TuningFigure)
-    run.file("metrics.json").write_bytes(orjson.dumps([asdict(one) for one in found], option=orjson.OPT_INDENT_2))
+    write_records(run.file("figures.parquet"), [one for _, *means, _ in changes for one in means], Figure)
+    write_records(run.file("differences.parquet"), [difference for *_, difference in changes], Difference)
+    metrics = [
+        {
+            "measure": measure, "base": base.value, "tuned": tuned.value, "difference": difference.value,
+            "low": difference.low, "high": difference.high, "pairs": base.rows, "groups": base.clusters,
+        }
+        for measure, base, tuned, difference in changes
+    ]  # fmt: skip
+    run.file("metrics.json").write_bytes(orjson.dumps(metrics, option=orjson.OPT_INDENT_2))
     summary = _summary(run, tuning, state.curve, best) | {"timings": dict(timings)}
     run.file("report.html").write_text(_page(run, {**run.info(), **summary}))
     run.finish(summary)
 
 
 def build_tuning_report(run: RunDirectory) -> str:
-    """The page of a run that is published, made anew from its figures."""
+    """Return the page of a published run, built from its figures."""
     return _page(run, run.info())
 
 
 def _page(run: RunDirectory, info: Mapping[str, Any]) -> str:
     curve = list(read_records(run.file("curve.parquet"), LossPoint))
-    found = list(read_records(run.file("figures.parquet"), TuningFigure))
-    return tuning_page(TuningResults(info, curve, found, list(read_records(run.part("answers", 0), ScoredAnswer))))
+    return tuning_page(info, curve, stored_changes(run), list(read_records(run.part("answers", 0), ScoredAnswer)))
+
+
+def stored_changes(run: RunDirectory) -> list[Change]:
+    """Return the changes of a published run."""
+    figures = read_records(run.file("figures.parquet"), Figure)
+    return read_changes(figures, read_records(run.file("differences.parquet"), Difference))
 
 
 def _summary(run: RunDirectory, tuning: Tuning, curve: Sequence[LossPoint], best: LossPoint) -> dict[str, Any]:

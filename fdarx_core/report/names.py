@@ -1,0 +1,49 @@
+"""Names of settings, question groups, metrics and statuses on the pages of evaluations."""
+
+from __future__ import annotations
+
+SETTING_NAMES: dict[str, str] = {
+    "closed_book": "Closed-book",
+    "full_label": "Full label",
+    "oracle": "Oracle",
+    "retrieved": "Retrieved",
+}
+"""In the order of the pages; other settings follow under the names that users gave them."""
+
+SETTING_COLORS: dict[str, str] = {"closed_book": "#8a8a94", "full_label": "#4477aa", "oracle": "#2f9c80"}
+RETRIEVED_COLORS = ("#d98b33", "#b35a9c", "#7f9f3f", "#c8553d", "#6a6fc4", "#3aa6c9", "#a07850")
+
+GROUP_NAMES: dict[str, str] = {
+    "factual": "Factual",
+    "multihop": "Multi-hop",
+    "refusal": "Refusal",
+    "answerable": "Factual and multi-hop",
+    "all": "All questions",
+}
+
+METRIC_NAMES: dict[str, str] = {
+    "accuracy": "Accuracy",
+    "false_refusal_rate": "False-refusal rate",
+    "citation_f1": "Citation F1",
+    "citation_f1_eq": "Citation F1, under equivalence",
+    "refusal_f1": "Refusal F1",
+    "recall_5": "recall@5",
+    "eq_recall_5": "recall@5, under equivalence",
+    "mrr": "MRR",
+    "ndcg_10": "nDCG@10",
+}
+
+STATUS_NAMES: dict[str, str] = {"done": "Done", "incomplete": "Incomplete", "skipped": "Skipped"}
+
+
+def setting_name(setting: str, retriever: str = "") -> str:
+    """Return the name of a setting, for example "Retrieved (bm25)"."""
+    name = SETTING_NAMES.get(setting, setting)
+    return f"{name} ({retriever})" if retriever else name
+
+
+def setting_order(condition: tuple[str, str]) -> tuple[int, str, str]:
+    """Return the key that sorts (setting, retriever) in the order of the pages."""
+    known = list(SETTING_NAMES)
+    setting, retriever = condition
+    return (known.index(setting) if setting in known else len(known), setting, retriever)
