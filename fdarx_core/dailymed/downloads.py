@@ -185,83 +185,11 @@ class FileVersion:
 _VERSION = TypeAdapter(FileVersion)
 
 
-class PartialDownload:
-    """A partly downloaded file NAME in a local folder, with its version in `NAME.json`, so that it can be resumed.
-
-    All methods raise StorageError.
-    """
-
-    def __init__(self, folder: Path, name: str) -> None:
-        self.path, self._version_file = folder / name, folder / f"{name}.json"
-
-    @property
-    def size(self) -> int:
-        with self._as_storage_error():
-            return self.path.stat().st_size if self.path.exists() else 0
-
-    def version(self, url: str, md5: str) -> FileVersion | None:
-        """Return the version of the bytes on disk; None where they cannot be resumed for this address and checksum."""
-        try:
-            version = _VERSION.validate_json(self._version_file.read_bytes())
-        except (OSError, ValidationError):
-            return None
-        return version if self.size and version.validator and (version.url, version.md5) == (url, md5) else None
-
-    def begin(self, version: FileVersion) -> None:
-        """Discard the bytes on disk. The version is written first: bytes without one are never resumed."""
-        with self._as_storage_error():
-            self.discard()
-            self._version_file.parent.mkdir(parents=True, exist_ok=True)
-            self._version_file.write_bytes(orjson.dumps(dataclasses.asdict(version)))
-            self.path.touch()
-
-    @contextmanager
-    def append(self, start: int) -> Iterator[Callable[[bytes], None]]:
-        """Give a function that writes from byte `start`; later bytes are cut off."""
-        with self._as_storage_error():
-            stream = self.path.open("r+b")
-            stream.truncate(start)
-            stream.seek(start)
-
-        def write(chunk: bytes) -> None:
-            with self._as_storage_error():
-                stream.write(chunk)
-
-        try:
-            yield write
-        finally:
-            with self._as_storage_error():
-                stream.close()
-
-    def digests(self) -> tuple[str, str]:
-        """Return SHA-256 and MD5 of the bytes on disk, in hexadecimal."""
-        sha256, md5 = hashlib.sha256(), hashlib.md5(usedforsecurity=False)
-        with self._as_storage_error(), self.path.open("rb") as stream:
-            while chunk := stream.read(_CHUNK_BYTES):
-                sha256.update(chunk)
-                md5.update(chunk)
-        return sha256.hexdigest(), md5.hexdigest()
-
-    def discard(self) -> None:
-        with self._as_storage_error():
-            self.path.unlink(missing_ok=True)
-            self._version_file.unlink(missing_ok=True)
-
-    @contextmanager
-    def _as_storage_error(self) -> Iterator[None]:
-        try:
-            yield
-        except OSError as error:
-            reason = error.strerror or error
-            raise StorageError(
-                f"cannot use {self.path}: {reason}; free some space, or choose another --scratch"
-            ) from error
-
-
 class ReleaseDownload:
     """Downloads one zip of a bulk release into `scratch`, a local folder, checks it, and copies it to `folder`.
 
-    `progress` is called with the bytes so far and in all, 0 where the size is unknown.
+    The partial file NAME in `scratch` has its version in `NAME.json`, so that it can be resumed. `progress` is called
+    with the bytes so far and in all, 0 where the size is unknown. All methods raise StorageError.
     """
 
     def __init__(
@@ -273,7 +201,7 @@ class ReleaseDownload:
         progress: Callable[[int, int], None],
     ) -> None:
         self._client, self._folder, self._file, self._progress = client, folder, file, progress
-        self._partial = PartialDownload(scratch, file.name)
+        self._partial, self._version_file = scratch / file.name, scratch / f"{file.name}.json"
         self._version = FileVersion(file.url)
         self._resumed_at = 0
 
@@ -287,9 +215,9 @@ class ReleaseDownload:
         sha256 = await self._client.retry(lambda: self._attempt(existing))
         if not sha256:
             return None
-        size, version = self._partial.size, self._version
+        size, version = self._size, self._version
         await asyncio.to_thread(self._publish, self._folder / self._file.file)
-        self._partial.discard()
+        self._discard()
         return FetchedFile(
             file=self._file.file,
             url=version.url,
@@ -304,23 +232,23 @@ class ReleaseDownload:
 
     async def _attempt(self, existing: FetchedFile | None) -> str:
         """Return the SHA-256 of the whole file; "" where it has not changed."""
-        size_before = self._partial.size
+        size_before = self._size
         try:
             if not await self._download(existing):
                 return ""
         except TransientFetchError as error:
-            error.progress = self._partial.size - size_before >= _PROGRESS_BYTES
+            error.progress = self._size - size_before >= _PROGRESS_BYTES
             raise
         return await asyncio.to_thread(self._check)
 
     async def _download(self, existing: FetchedFile | None) -> bool:
-        known = self._partial.version(self._file.url, self._file.md5)
+        known = self._known_version()
         headers = {"Accept-Encoding": "identity", **self._conditions(known, existing)}
         async with self._client.open(URL(self._file.url, encoded=True), headers) as reply:
             if reply.status == 304:
                 return False
             size = self._resumed_at = self._start(reply, known)
-            with self._partial.append(size) as write:
+            with self._append(size) as write:
                 async for chunk in self._client.chunks(reply, _MAX_ZIP_BYTES - size):
                     write(chunk)
                     size += len(chunk)
@@ -333,7 +261,7 @@ class ReleaseDownload:
     def _conditions(self, known: FileVersion | None, existing: FetchedFile | None) -> dict[str, str]:
         """A complete file is resumed from its last byte: the reply tells whether it is still the current version."""
         if known:
-            start = min(self._partial.size, known.length - 1) if known.length else self._partial.size
+            start = min(self._size, known.length - 1) if known.length else self._size
             return {"Range": f"bytes={start}-", "If-Range": known.validator}
         conditions = {}
         if existing:
@@ -349,41 +277,104 @@ class ReleaseDownload:
         if reply.status == 200:
             etag, modified = headers.get("ETag", ""), headers.get("Last-Modified", "")
             self._version = FileVersion(self._file.url, self._file.md5, etag, modified, reply.content_length or 0)
-            self._partial.begin(self._version)
+            self._begin()
             return 0
         span = re.fullmatch(r"bytes (\d{1,15})-\d{1,15}/(\d{1,15})", headers.get("Content-Range", ""))
         if reply.status == 206 and known and span:
             start, length = int(span[1]), int(span[2])
-            if known.length in (0, length) and start <= self._partial.size:
+            if known.length in (0, length) and start <= self._size:
                 self._version = known
                 return start
-        self._partial.discard()
+        self._discard()
         detail = f"{reply.url} answers {reply.status} to a request for the rest; the download starts again"
         raise TransientFetchError("bad_range", detail)
 
     def _check(self) -> str:
         """Return the file's SHA-256 if it is whole: by the published MD5, otherwise by the CRCs in the zip."""
-        sha256, md5 = self._partial.digests()
+        sha256, md5 = self._digests()
         fault = self._zip_fault()
         if self._file.md5 not in ("", md5):
             fault = "wrong_checksum", f"its MD5 is {md5}, DailyMed lists {self._file.md5}"
         if fault:
-            self._partial.discard()
+            self._discard()
             # A resumed file may be made of two versions; a file sent in one piece would come again as it is.
             raise TransientFetchError(*fault, tries=2 if self._resumed_at else 1)
         return sha256
 
     def _zip_fault(self) -> tuple[str, str] | None:
         try:
-            with zipfile.ZipFile(self._partial.path) as archive:
+            with zipfile.ZipFile(self._partial) as archive:
                 broken = None if self._file.md5 else archive.testzip()
         except _ZIP_ERRORS as error:
             return "damaged_zip", f"{self._file.url} is no complete zip: {error}"
         return ("damaged_zip", f"{broken} in {self._file.url} is damaged") if broken else None
 
     def _publish(self, target: Location) -> None:
-        with self._partial.path.open("rb") as stream, target.open_output() as output:
+        with self._partial.open("rb") as stream, target.open_output() as output:
             shutil.copyfileobj(stream, output, _CHUNK_BYTES)
+
+    @property
+    def _size(self) -> int:
+        """The bytes in the partial file."""
+        with self._as_storage_error():
+            return self._partial.stat().st_size if self._partial.exists() else 0
+
+    def _known_version(self) -> FileVersion | None:
+        """Return the version of the partial file, None where it cannot be resumed for this address and checksum."""
+        try:
+            version = _VERSION.validate_json(self._version_file.read_bytes())
+        except (OSError, ValidationError):
+            return None
+        same = (version.url, version.md5) == (self._file.url, self._file.md5)
+        return version if same and self._size and version.validator else None
+
+    def _begin(self) -> None:
+        """Start an empty partial file. The version is written first: bytes without one are never resumed."""
+        with self._as_storage_error():
+            self._discard()
+            self._version_file.parent.mkdir(parents=True, exist_ok=True)
+            self._version_file.write_bytes(orjson.dumps(dataclasses.asdict(self._version)))
+            self._partial.touch()
+
+    @contextmanager
+    def _append(self, start: int) -> Iterator[Callable[[bytes], None]]:
+        """Give a function that writes to the partial file from byte `start`; later bytes are cut off."""
+        with self._as_storage_error():
+            stream = self._partial.open("r+b")
+            stream.truncate(start)
+            stream.seek(start)
+
+        def write(chunk: bytes) -> None:
+            with self._as_storage_error():
+                stream.write(chunk)
+
+        try:
+            yield write
+        finally:
+            with self._as_storage_error():
+                stream.close()
+
+    def _digests(self) -> tuple[str, str]:
+        """Return SHA-256 and MD5 of the partial file, in hexadecimal."""
+        sha256, md5 = hashlib.sha256(), hashlib.md5(usedforsecurity=False)
+        with self._as_storage_error(), self._partial.open("rb") as stream:
+            while chunk := stream.read(_CHUNK_BYTES):
+                sha256.update(chunk)
+                md5.update(chunk)
+        return sha256.hexdigest(), md5.hexdigest()
+
+    def _discard(self) -> None:
+        with self._as_storage_error():
+            self._partial.unlink(missing_ok=True)
+            self._version_file.unlink(missing_ok=True)
+
+    @contextmanager
+    def _as_storage_error(self) -> Iterator[None]:
+        try:
+            yield
+        except OSError as error:
+            reason, remedy = error.strerror or error, "free some space, or choose another --scratch"
+            raise StorageError(f"cannot use {self._partial}: {reason}; {remedy}") from error
 
 
 def utc_now() -> str:
