@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import asdict, dataclass, field, fields
 from typing import TYPE_CHECKING, Any
 
 from fdarx_core.labels.blocks import MARK_TAGS, Block, Footnotes, read_blocks, rewrite_marks
@@ -118,8 +118,8 @@ def parse_document(data: bytes, source: str = "") -> tuple[Label, list[Passage]]
     """Parse one SPL XML document.
 
     Args:
-        data: the file's bytes, in any encoding that it declares truly.
-        source: the file's name, for `Label.source`.
+        data: the bytes of the file, in the encoding that it declares.
+        source: the name of the file, for `Label.source`.
 
     Returns:
         The label, and the passages of its body in document order.
@@ -136,19 +136,13 @@ def parse_document(data: bytes, source: str = "") -> tuple[Label, list[Passage]]
         for component in structured:
             body.read_component(component, "", "", 0)
     label = Label(
-        set_id=header.set_id,
-        version=header.version,
-        effective_date=header.effective_date,
-        document_type=header.document_type,
-        document_type_name=header.document_type_name,
-        title=header.title,
+        **asdict(header),
         drug_name=products.aliases[0] if products.aliases else header.title,
         aliases=products.aliases,
         substances=list(dict.fromkeys([*products.substances, *products.moieties])),
         uniis=products.uniis,
         routes=products.routes,
         dosage_forms=products.forms,
-        labeler=header.labeler,
         ndcs=products.ndcs,
         marketing_categories=products.categories,
         application_numbers=products.applications,
@@ -217,7 +211,7 @@ def _split_number(title: str) -> tuple[str, str]:
 def _read_highlights(excerpt: Element, notes: Footnotes, code: str, heading: str) -> list[Highlight]:
     """Return the statements of one section's Highlights: one for each outermost list item, table row or paragraph.
 
-    Nested items stay with the item above them.
+    Nested items belong to the item above them.
     """
     statements: list[str] = []
     for text in excerpt.iter(TEXT):
@@ -244,17 +238,17 @@ def _build_passages(blocks: list[Block]) -> list[str]:
     """
     passages: list[str] = []
     current: list[str] = []
-    held = 0
+    count = 0
     for block in blocks:
         for text, heading, words in (block,) if block[2] <= MAX_WORDS else _cut(block[0]):
-            if held >= MIN_WORDS and (heading or held + words > MAX_WORDS):
+            if count >= MIN_WORDS and (heading or count + words > MAX_WORDS):
                 passages.append("\n".join(current))
-                current, held = [], 0
+                current, count = [], 0
             current.append(text)
-            held += words
+            count += words
     if current:
         tail = "\n".join(current)
-        if held < MIN_WORDS and passages:
+        if count < MIN_WORDS and passages:
             passages[-1] += "\n" + tail
         else:
             passages.append(tail)

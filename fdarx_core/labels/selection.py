@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from hashlib import sha256
 
-from fdarx_core.labels.metadata import read_header
+from fdarx_core.labels.metadata import Header, read_header
 from fdarx_core.labels.xml import NS, clean, parse_xml
 from fdarx_core.records import Reject, content_id
 from fdarx_core.storage import sources
@@ -19,27 +19,22 @@ _XML = sources.FileFilter("XML files", (".xml",))
 
 
 def find_sources(paths: Sequence[str]) -> Inputs:
-    """Find `.xml` and `.zip` files, as `fdarx_core.storage.sources.find_sources` does."""
+    """Find `.xml` and `.zip` files (see `fdarx_core.storage.sources.find_sources`)."""
     return sources.find_sources(paths, _XML)
 
 
 def read_source(source: Source) -> Iterator[tuple[Source, bytes] | Reject]:
-    """Yield the XML documents under a source, each with its own address: one, or as many as an inner zip has.
+    """Yield the XML documents of a source, each with its own address: one, or all of an inner zip.
 
-    What cannot be read comes as a `Reject`; no content makes this raise.
+    For unreadable content, yield a Reject.
     """
     return sources.read_source(source, _XML)
 
 
 @dataclass(slots=True)
-class Identity:
-    """A document's identity and address. `sha256` is that of its bytes; the other fields are those of `Label`."""
+class Identity(Header):
+    """A document's header, its routes as in `Label`, the digest of its bytes, and its address."""
 
-    set_id: str
-    version: int
-    effective_date: str
-    document_type: str
-    document_type_name: str
     routes: list[str]
     sha256: str
     source: Source
@@ -56,16 +51,8 @@ def identify(data: bytes, source: Source) -> Identity:
     root = parse_xml(data)
     header = read_header(root)
     routes = (clean(route.get("displayName") or "") for route in root.iter(NS + "routeCode"))
-    return Identity(
-        set_id=header.set_id,
-        version=header.version,
-        effective_date=header.effective_date,
-        document_type=header.document_type,
-        document_type_name=header.document_type_name,
-        routes=list(dict.fromkeys(filter(None, routes))),
-        sha256=sha256(data).hexdigest(),
-        source=source,
-    )
+    distinct = list(dict.fromkeys(filter(None, routes)))
+    return Identity(**asdict(header), routes=distinct, sha256=sha256(data).hexdigest(), source=source)
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,8 +77,8 @@ class Selection:
 def select(found: Iterable[Identity], selection: Selection) -> tuple[list[Identity], list[Reject]]:
     """Return the selected labels in order of set id, and a Reject for every other.
 
-    Of several documents with one set id the newest version is kept. The sample is drawn by a hash of seed and set id,
-    so it depends neither on the order of the input nor on what else was read.
+    Of several documents with one set id, the newest version is kept. The sample is drawn by a hash of seed and set id,
+    so it does not depend on the order of the input or on other documents.
     """
     rejects: list[Reject] = []
     kept: list[Identity] = []

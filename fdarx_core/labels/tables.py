@@ -1,4 +1,4 @@
-"""Tables as lines of text in which every value stands with the headers of its row and column.
+"""Tables as lines of text in which every value has the headers of its row and column.
 
 A body row becomes one line, `row header | column header: value | column header: value`. Neighbouring cells under common
 upper headers share them: `row header | upper header column header: value; column header: value`. A row of one cell
@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import NamedTuple, TypeAlias
+from typing import TypeAlias
 
 from fdarx_core.labels.xml import CAPTION, CONTENT, ITEM, LIST, NS, PARAGRAPH, TABLE, Element, children, clean, raw_text
 
@@ -28,12 +28,8 @@ _UNIT = re.compile(r"(?!.{25})(?:\(?[Nn]\s?[=(]|\(?%|\(?[mµμkn]?c?[gL]\b|\((?!
 _BARE_FIGURE = re.compile(r"[\d.,±%()<>≤≥\s–-]+")
 
 
-class RowGroups(NamedTuple):
-    """The `<tr>` elements of a table's head, body and foot."""
-
-    head: list[Element]
-    body: list[Element]
-    foot: list[Element]
+RowGroups: TypeAlias = tuple[list[Element], list[Element], list[Element]]
+"""The `<tr>` elements of a table's head, body and foot."""
 
 
 @dataclass(slots=True)
@@ -65,12 +61,12 @@ _Spans: TypeAlias = "dict[int, tuple[Cell, int]]"
 
 def row_groups(table: Element) -> RowGroups:
     """Return the rows of the table's head, body and foot."""
-    groups = RowGroups([], [], [])
-    group_of = {_THEAD: groups.head, _TBODY: groups.body, _TFOOT: groups.foot}
+    groups: RowGroups = [], [], []
+    group_of = dict(zip((_THEAD, _TBODY, _TFOOT), groups, strict=True))
     for part in children(table):
         tag = part.tag
         if tag == _TR:
-            groups.body.append(part)
+            groups[1].append(part)
         elif tag in group_of:
             group_of[tag] += [row for row in children(part) if row.tag == _TR]
     return groups
@@ -93,14 +89,15 @@ def table_lines(table: Element, groups: RowGroups) -> Iterator[tuple[str, bool]]
     if caption is not None and (text := clean(raw_text(caption))):
         yield text, True
     _separate_blocks(table)
-    rows, width = _grid(groups.head + groups.body)
-    header_rows = len(groups.head)
+    head, body, foot = groups
+    rows, width = _grid(head + body)
+    header_rows = len(head)
     while len(rows) > 1 and _is_single_cell(rows[0], width):
         yield rows.pop(0)[0].text, True
         header_rows = max(header_rows - 1, 0)
     depth = _header_depth(rows, header_rows) if len(rows) > 1 else 0
     yield from _RowWriter(_header_paths(rows[:depth], width)).lines(rows[depth:], width)
-    for row in _grid(groups.foot)[0]:
+    for row in _grid(foot)[0]:
         if row:
             yield " | ".join(cell.text for cell in row), False
 
