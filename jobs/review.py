@@ -24,9 +24,9 @@ from fdarx_core.review.agreement_metrics import collect_votes
 from fdarx_core.review.calibration import calibrated_tables
 from fdarx_core.review.criteria import CriteriaTrial, ReviewCriteria, compare_criteria
 from fdarx_core.review.criteria_proposals import apply_changes
-from fdarx_core.review.importing import AnnotationError, import_annotations
+from fdarx_core.review.importing import import_annotations
 from fdarx_core.review.items import SampleConfig, draw_sample
-from fdarx_core.review.review_set import Review, open_review, write_review
+from fdarx_core.review.review_set import Review, ReviewError, open_review, write_review
 from fdarx_core.review.sampling import open_reviewable_run
 from fdarx_core.review.tasks import REVIEW_TASKS
 from fdarx_core.storage import Location, RunDirectory, StorageError
@@ -144,7 +144,7 @@ def import_files(
     """
     try:
         done = import_annotations(open_review(review), files)
-    except (StorageError, AnnotationError) as error:
+    except (StorageError, ReviewError) as error:
         stop(str(error))
     for notice in done.notices:
         print(notice, file=sys.stderr)

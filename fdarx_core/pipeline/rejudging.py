@@ -22,10 +22,10 @@ from fdarx_core.review.criteria_proposals import (
     PROPOSE_CRITERIA,
     PROPOSED_FILE,
     CriterionChange,
-    ProposalError,
     proposal_slots,
 )
 from fdarx_core.review.items import JudgeInput, read_judge_inputs, verdict_value
+from fdarx_core.review.review_set import ReviewError
 from fdarx_core.review.tasks import REVIEW_TASKS
 from fdarx_core.storage import RunDirectory, StorageError
 
@@ -51,11 +51,11 @@ class ItemState:
 def propose_changes(work: ReviewCriteria, model: ModelConfig, executor: Executor) -> list[CriterionChange]:
     """Ask a model for changes of the criteria; none where it finds nothing general.
 
-    Raises ProposalError for a reply that can't be used, and AskingStopped.
+    Raises ReviewError for a reply that can't be used, and AskingStopped.
     """
     slots = proposal_slots(work.learned, work.criteria)
     if not slots["groups"]:
-        raise ProposalError(
+        raise ReviewError(
             "nothing to propose from: no rejection or remark, outside what is held out, bears on criteria"
         )
     request = Address(model.name, model.request_parameters).request(PROPOSE_CRITERIA, slots)
@@ -65,7 +65,7 @@ def propose_changes(work: ReviewCriteria, model: ModelConfig, executor: Executor
     try:
         return PROPOSE_CRITERIA.parse(response).changes
     except Unparsable as error:
-        raise ProposalError(f"the reply of {model.name} can't be used, {error.reason}: {error.detail}") from error
+        raise ReviewError(f"the reply of {model.name} can't be used, {error.reason}: {error.detail}") from error
 
 
 def _keep_response(state: list[Any], exchanges: Sequence[Exchange]) -> None:

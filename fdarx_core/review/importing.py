@@ -10,11 +10,11 @@ import math
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, TypeAlias
 
 from fdarx_core.records import content_id
 from fdarx_core.records.benchmark import Annotation, ReviewItem
-from fdarx_core.review.review_set import FORMAT, Review, merge_annotations
+from fdarx_core.review.review_set import FORMAT, Review, ReviewError, merge_annotations
 from fdarx_core.storage import Location, StorageError, write_records
 from fdarx_core.storage.tables import read_rows
 
@@ -23,19 +23,6 @@ _REQUIRED = ("review", "annotator", "id", "value")
 _LETTERS = "abc"
 _MAX_LISTED = 3
 """Item ids that a notice lists."""
-
-
-class AnnotationError(ValueError):
-    """A file that cannot be imported. The message names the row, what is wrong with it, and what to do."""
-
-
-@dataclass(frozen=True, slots=True)
-class AnnotationRow:
-    """One row of a file before it is checked: where it stands (file:row), the review it names, and the annotation."""
-
-    place: str
-    review: str
-    annotation: Annotation
 
 
 @dataclass(slots=True)
@@ -54,7 +41,7 @@ class ImportResult:
 def import_annotations(review: Review, files: Sequence[str]) -> ImportResult:
     """Import the files of annotators' pages (.json) and filled-in items (.csv, .jsonl).
 
-    An item without a value counts as unanswered. Raises AnnotationError for a row of another review, for an annotator,
+    An item without a value counts as unanswered. Raises ReviewError for a row of another review, for an annotator,
     item or value that the review does not have, and for an annotator who gives an item two values, in these files or an
     earlier import; StorageError for a file that can't be read. In both cases nothing is written.
     """
@@ -82,6 +69,10 @@ def import_annotations(review: Review, files: Sequence[str]) -> ImportResult:
     return result
 
 
+AnnotationRow: TypeAlias = tuple[str, str, Annotation]
+"""A row of a file before it is checked: its place (file:row), the review that it names, and the annotation."""
+
+
 def read_annotation_file(file: str) -> Iterator[AnnotationRow]:
     """Read the rows of a file that an annotator handed in; rows of a sheet without any entry are skipped.
 
@@ -97,7 +88,7 @@ def read_annotation_file(file: str) -> Iterator[AnnotationRow]:
     for place, row in rows:
         if missing := [name for name in _REQUIRED if name not in row]:
             raise StorageError(f"{place} lacks {', '.join(missing)}; keep the columns of items.csv, commas between")
-        yield AnnotationRow(place, _text(row["review"]).removeprefix("review-"), _annotation(place, row))
+        yield place, _text(row["review"]).removeprefix("review-"), _annotation(place, row)
 
 
 def _annotation(place: str, row: Mapping[str, Any]) -> Annotation:
@@ -150,12 +141,12 @@ def _checked_rows(
     rows = list(read_annotation_file(file))
     if not rows:
         notices.append(f"{file}: nothing is filled in")
-    for row in rows:
-        item = _item(review, items, row)
-        value = _value(item, row)
+    for place, review_id, row in rows:
+        item = _item(review, items, place, review_id, row)
+        value = _value(item, place, row)
         if value:
-            yield row.place, replace(row.annotation, task=item.task, value=value)
-        elif row.annotation.remark:
+            yield place, replace(row, task=item.task, value=value)
+        elif row.remark:
             without_value.append(item.id)
     if without_value:
         listed = ", ".join(without_value[:_MAX_LISTED]) + (" …" if len(without_value) > _MAX_LISTED else "")
@@ -165,46 +156,44 @@ def _checked_rows(
         )
 
 
-def _item(review: Review, items: Mapping[str, ReviewItem], row: AnnotationRow) -> ReviewItem:
-    if row.review != review.digest:
-        given = f"of review {row.review!r}" if row.review else "without a review's id"
-        raise AnnotationError(
-            f"{row.place}: the row is {given}, this is {review.digest}; import it into its own review"
-        )
+def _item(review: Review, items: Mapping[str, ReviewItem], place: str, review_id: str, row: Annotation) -> ReviewItem:
+    if review_id != review.digest:
+        given = f"of review {review_id!r}" if review_id else "without a review's id"
+        raise ReviewError(f"{place}: the row is {given}, this is {review.digest}; import it into its own review")
     known = review.info["annotators"]
-    if row.annotation.annotator not in known:
-        raise AnnotationError(
-            f"{row.place}: there is no annotator {row.annotation.annotator!r}; known are {', '.join(known)}. To add "
-            "one, run `fdarx review sample` with the same options and the name in --annotators"
+    if row.annotator not in known:
+        raise ReviewError(
+            f"{place}: there is no annotator {row.annotator!r}; known are {', '.join(known)}. To add one, run "
+            "`fdarx review sample` with the same options and the name in --annotators"
         )
-    if row.annotation.item_id not in items:
-        raise AnnotationError(
-            f"{row.place}: the review has no item {row.annotation.item_id!r}; ids have 16 hexadecimal digits, see "
+    if row.item_id not in items:
+        raise ReviewError(
+            f"{place}: the review has no item {row.item_id!r}; ids have 16 hexadecimal digits, see "
             f"{review.root}/items.csv"
         )
-    return items[row.annotation.item_id]
+    return items[row.item_id]
 
 
-def _value(item: ReviewItem, row: AnnotationRow) -> str:
+def _value(item: ReviewItem, place: str, row: Annotation) -> str:
     """Return the choice of a row, "" for none. Case is ignored; a, b and c stand for the choices where at most three.
 
-    Raises AnnotationError for a value that is no choice.
+    Raises ReviewError for a value that is no choice.
     """
-    given = row.annotation.value.strip().casefold()
+    given = row.value.strip().casefold()
     letters = dict(zip(_LETTERS, item.choices, strict=False)) if len(item.choices) <= len(_LETTERS) else {}
     values = {"": "", **letters, **{choice.casefold(): choice for choice in item.choices}}
     if given not in values:
-        raise AnnotationError(
-            f"{row.place}: {row.annotation.value!r} is no value of item {item.id} ({item.task}); give one of "
+        raise ReviewError(
+            f"{place}: {row.value!r} is no value of item {item.id} ({item.task}); give one of "
             f"{', '.join(item.choices)}, or leave it empty"
         )
     return values[given]
 
 
 def _adds_remark(before: Annotation, row: Annotation, place: str) -> bool:
-    """Return whether a row adds a remark to an annotation that is there. Raises AnnotationError for another value."""
+    """Return whether a row adds a remark to an annotation that is there. Raises ReviewError for another value."""
     if before.value != row.value:
-        raise AnnotationError(
+        raise ReviewError(
             f"{place}: {row.annotator} gives item {row.item_id} the value {row.value!r}, but {before.value!r} was "
             "handed in before; nothing is overwritten: ask the annotator which is right, and hand in that file alone"
         )
