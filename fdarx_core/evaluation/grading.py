@@ -25,11 +25,11 @@ FAULTS = frozenset(
         "vague",
     }
 )
-"""What a reason begins with unless the grade is CORRECT, so that wrong answers can be counted by it."""
+"""The names with which the reason of a grade other than CORRECT begins; wrong answers are counted by them."""
 
 
 class GradeReply(Reply):
-    """Why, then the grade, in this order: a model that writes its reasons first grades by them."""
+    """The reply of the judge. The reason comes first, so that the model derives the grade from it."""
 
     reason: str
     grade: Literal["CORRECT", "INCORRECT", "NOT_ATTEMPTED"]
@@ -48,18 +48,18 @@ GRADE_ANSWER = Task.load("grade_answer", GradeReply, baseline_grade)
 
 
 BY_RULE = "rule"
-"""The judge's name where no judge was needed."""
+"""The name of the judge where no judge was needed."""
 
 _SHOWN = 200
-"""Characters of an answer to a refusal question that its grade shows."""
+"""Characters of an answer to a refusal question in the detail of its grade."""
 
 
 def grade_without_judge(question: QuestionAnswer, prediction: Prediction) -> Grade | None:
-    """The grade that needs no judge, None where a judge must look.
+    """Return the grade of an answer that needs no judge, None for other answers.
 
-    A refusal is not_attempted (refused), whether the question had an answer or not; an answer to a refusal question is
-    incorrect (answered_unanswerable). Where nothing can be graded it is unscored: no_answer where there is no reply,
-    unparsed_answer where no answer can be read off it.
+    A refusal is not_attempted (refused), whether the question has an answer or not; an answer to a refusal question is
+    incorrect (answered_unanswerable). An answer is unscored if there is no reply (no_answer) or if the reply could not
+    be parsed (unparsed_answer).
     """
     if prediction.outcome == "failed" or (prediction.outcome == "answered" and not prediction.answer.strip()):
         return _grade(question, prediction, "unscored", "no_answer", prediction.reason)
@@ -73,7 +73,7 @@ def grade_without_judge(question: QuestionAnswer, prediction: Prediction) -> Gra
 
 
 def grading_slots(question: QuestionAnswer, prediction: Prediction) -> dict[str, Any]:
-    """Slots of grade_answer."""
+    """Return the slots of the task grade_answer."""
     return {
         "drug": question.drug_name,
         "question": question.question,
@@ -83,7 +83,7 @@ def grading_slots(question: QuestionAnswer, prediction: Prediction) -> dict[str,
 
 
 def read_grade(question: QuestionAnswer, prediction: Prediction, response: Response) -> Grade:
-    """What the judge's response says of the prediction; unscored, with `Unparsable`'s reason, where it says nothing."""
+    """Return the grade from the response of the judge; unscored, with the reason of `Unparsable`, if it has none."""
     grade = _grade(question, prediction, "unscored")
     grade.judge, grade.task, grade.task_version = response.endpoint, response.task, response.task_version
     grade.response_key = response.key
@@ -99,7 +99,7 @@ def read_grade(question: QuestionAnswer, prediction: Prediction, response: Respo
 
 
 def _named(reason: str) -> tuple[str, str]:
-    """The fault that a judge's reason begins with, and the rest; `unnamed` where it begins with none of `FAULTS`."""
+    """Split the reason of a judge into its name of `FAULTS` and the rest; the name is `unnamed` if it has none."""
     name, colon, rest = reason.partition(":")
     name = name.strip(" `\"'*").lower()
     return (name, rest.strip()) if colon and name in FAULTS else ("unnamed", reason)

@@ -42,7 +42,7 @@ class ScoreColumns:
         return int(self._table.num_rows)
 
     def number(self, name: str) -> Numbers:
-        """A numeric or boolean column, or an added metric's values, as floats; NaN where there is no value."""
+        """Return a numeric or boolean column, or the values of an added metric, as floats; NaN for no value."""
         if name not in self._numbers:
             if name in self._table.column_names:
                 self._numbers[name] = pc.cast(self._table[name], pa.float64()).to_numpy().astype(np.float64)
@@ -51,16 +51,16 @@ class ScoreColumns:
         return self._numbers[name]
 
     def _extra(self, name: str) -> Numbers:
-        """The value of an added metric in each row's `extra`."""
+        """Return the value of an added metric from `extra` of each row."""
         rows = self._table["extra"].to_pylist() if "extra" in self._table.column_names else [()] * self.rows
         return np.array([dict(row or ()).get(name, np.nan) for row in rows], dtype=np.float64)
 
     def measured(self, name: str) -> bool:
-        """Whether the column has a number in any row."""
+        """Return whether the column has a number in any row."""
         return bool(self._table[name].null_count < self.rows)
 
     def is_in(self, name: str, *values: str) -> Mask:
-        """The rows in which the column holds one of the values."""
+        """Return the mask of the rows in which the column has one of the values."""
         key = (name, values)
         if key not in self._masks:
             found = pc.is_in(self._table[name], value_set=pa.array(values, pa.string()))
@@ -78,7 +78,7 @@ EVERY = ("factual", "multihop", "refusal", "answerable", "all")
 
 
 AnswerScorer = Callable[[QuestionAnswer, Prediction, Grade | None], float | None]
-"""Gives the number of one answer from the question, the prediction and its grade; None where it has no meaning."""
+"""Returns the number of one answer from the question, the prediction and its grade; None where it has no meaning."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +102,7 @@ class Metric:
 
 
 def metric_components(metric: Metric, columns: ScoreColumns) -> tuple[Mask, Mask, Numbers]:
-    """Return the rows that the metric is about, those of them that have a value, and their components (0 elsewhere)."""
+    """Return the rows that the metric concerns, those of them with a value, and their components (0 elsewhere)."""
     over = metric.over(columns)
     components = metric.components(columns)
     rests_on = over & ~np.isnan(components).any(axis=1)
@@ -110,22 +110,22 @@ def metric_components(metric: Metric, columns: ScoreColumns) -> tuple[Mask, Mask
 
 
 def share_components(part: Mask, base: Mask) -> Numbers:
-    """Components of a share: 1 for rows in `part`, and 1 to count them; NaN outside `base`."""
+    """Return the components of a share: 1 for rows in `part`, and 1 to count rows; NaN outside `base`."""
     return np.where(base[:, None], np.column_stack([part, np.ones(len(part))]), np.nan)
 
 
 def mean_components(values: Numbers) -> Numbers:
-    """Components of a mean of `values`, which may be NaN."""
+    """Return the components of the mean of `values`, which may be NaN."""
     return np.column_stack([values, np.ones(len(values))])
 
 
 def ratio(sums: Numbers) -> Numbers:
-    """First sum over second, NaN over 0."""
+    """Return the first sum divided by the second, NaN where that is 0."""
     return divide(sums[..., 0], sums[..., 1])
 
 
 def divide(above: Numbers, below: Numbers) -> Numbers:
-    """Element by element, NaN where the divisor is 0."""
+    """Divide element by element; NaN where the divisor is 0."""
     return np.asarray(np.divide(above, below, out=np.full(np.shape(below), np.nan), where=below != 0))
 
 
@@ -142,7 +142,7 @@ def answerable_questions(columns: ScoreColumns) -> Mask:
 
 
 def understood(columns: ScoreColumns) -> Mask:
-    """Rows whose reply could be read, as an answer or as a refusal."""
+    """Return the rows whose reply could be parsed, as an answer or as a refusal."""
     return columns.is_in("outcome", "answered", "refused")
 
 
@@ -151,7 +151,7 @@ def refused(columns: ScoreColumns) -> Mask:
 
 
 def graded(columns: ScoreColumns) -> Mask:
-    """Rows that have a verdict."""
+    """Return the rows that have a verdict."""
     return understood(columns) & columns.is_in("grade", "correct", "incorrect", "not_attempted")
 
 
@@ -164,7 +164,7 @@ def not_attempted(columns: ScoreColumns) -> Numbers:
 
 
 def attempts(columns: ScoreColumns) -> Mask:
-    """Answerable questions but for those that the judge found not attempted."""
+    """Return the answerable questions except those that the judge found not attempted."""
     return answerable_questions(columns) & ~columns.is_in("grade", "not_attempted")
 
 
@@ -181,7 +181,7 @@ def failed(columns: ScoreColumns) -> Numbers:
 
 
 def overlap_metric(metric: str) -> Metric:
-    """The mean of a text overlap with the gold answer, a column of Score; about nothing where no row has it."""
+    """Return the mean of a text overlap, a column of Score; it concerns no row where no row has a value."""
 
     def over(columns: ScoreColumns) -> Mask:
         return answerable_questions(columns) & columns.measured(metric)
@@ -205,7 +205,7 @@ CountMetric = Callable[[Numbers], Numbers]
 
 
 def citation_precision(counts: Numbers) -> Numbers:
-    """Of counts (…, 4): right citations, citations, gold passages found, gold passages."""
+    """Return the precision of counts (…, 4): right citations, citations, gold passages found, gold passages."""
     return divide(counts[..., 0], counts[..., 1])
 
 
@@ -214,14 +214,14 @@ def citation_recall(counts: Numbers) -> Numbers:
 
 
 def citation_f1(counts: Numbers) -> Numbers:
-    """The harmonic mean of precision and recall, 0 where nothing was found."""
+    """Return the harmonic mean of precision and recall, 0 where nothing was found."""
     right, cited, found, gold = np.moveaxis(counts, -1, 0)
     both = right * gold + found * cited
     return np.where((both == 0) & (gold > 0), 0.0, divide(2 * right * found, both))
 
 
 def per_row(metric: CountMetric, counts: Numbers) -> Numbers:
-    """The metric of each row; no citation at all makes its precision 0."""
+    """Return the metric of each row; without citations the precision is 0."""
     return np.where((counts[:, 1] == 0) & (counts[:, 3] > 0), 0.0, metric(counts))
 
 
@@ -258,16 +258,16 @@ CITATIONS: tuple[Metric, ...] = (*citation_metrics("hits", "hits", ""), *citatio
 
 
 def asked_to_refuse(columns: ScoreColumns) -> Mask:
-    """Every row of a cell that has refusal questions, no row of a cell without any.
+    """Return every row of a cell that has refusal questions, no row of other cells.
 
-    A refusal is the positive call and a refusal question the positive truth: refusing an answerable question is a false
-    positive. All questions count whose reply could be parsed.
+    A refusal is a positive prediction and a refusal question a positive case, so that refusing an answerable question
+    is a false positive. All questions count whose reply could be parsed.
     """
     return np.full(columns.rows, refusal_questions(columns).any())
 
 
 def refusal_confusion(columns: ScoreColumns) -> Numbers:
-    """True positives, false positives, false negatives, true negatives."""
+    """Return true positives, false positives, false negatives and true negatives."""
     truth, called = refusal_questions(columns), refused(columns)
     cases = np.column_stack([truth & called, ~truth & called, truth & ~called, ~truth & ~called])
     return np.where(understood(columns)[:, None], cases, np.nan)
@@ -325,7 +325,7 @@ def prefix_cache_hits(columns: ScoreColumns) -> Numbers:
 
 
 def usage_metric(column: str, name: str) -> Metric:
-    """The mean of a column of Score; about nothing where no row has it."""
+    """Return the mean of a column of Score; it concerns no row where no row has a value."""
 
     def over(columns: ScoreColumns) -> Mask:
         return replied(columns) & columns.measured(column)

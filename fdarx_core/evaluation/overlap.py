@@ -1,7 +1,7 @@
-"""Overlap of an answer's wording with reference answers: BLEU, METEOR, ROUGE and token F1.
+"""Overlap of answers with reference answers: BLEU, METEOR, ROUGE and token F1.
 
 `bleu`, `meteor` and `rouge_l` are the metrics of FDARxBench §B.7; `rouge` and `bleu_4` are those of FAS §3.1 and §4,
-over Penn Treebank tokens. The libraries are imported where they are used: nltk imports half of scipy and takes
+over Penn Treebank tokens. The libraries are imported where they are used, because nltk imports scipy, which takes
 seconds.
 """
 
@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import cache, lru_cache
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 from fdarx_core.baseline.sentences import split_sentences
@@ -27,64 +27,35 @@ _TEXTS = 2**12
 
 
 def bleu(prediction: str, reference: str) -> float:
-    """Sentence BLEU in 0 to 1: sacrebleu's, tokenizer 13a, case kept, exponential smoothing, effective order."""
+    """Return sentence BLEU of sacrebleu in 0 to 1: tokenizer 13a, with case, exponential smoothing, effective order."""
     return min(1.0, float(_bleu().sentence_score(prediction, [reference]).score) / 100)
 
 
 def meteor(prediction: str, reference: str) -> float:
-    """METEOR in 0 to 1: nltk's with its own weights, over the lower-cased words that `bleu` counts.
+    """Return METEOR of nltk in 0 to 1, with its default weights, over the lower-cased words of `bleu`.
 
-    Words match as they are, by their Porter stems, and, where WordNet is installed, as synonyms (`meteor_name`).
+    Words match literally, by their Porter stems and, if WordNet is installed, as synonyms (see `meteor_name`).
     """
     return float(_meteor()(_words(reference), _words(prediction), stemmer=stemmer(), wordnet=_lexicon()))
 
 
 def meteor_name() -> str:
-    """What `meteor` gives on this machine, for reports: "METEOR", or "METEOR without synonyms" for want of WordNet."""
+    """Return the name of `meteor` for reports: "METEOR", or "METEOR without synonyms" if WordNet is not installed."""
     return "METEOR" if _has_wordnet() else "METEOR without synonyms"
 
 
 def rouge_l(prediction: str, reference: str) -> float:
-    """ROUGE-L F1 in 0 to 1: rouge-score's, with Porter stems, as is usual."""
+    """Return ROUGE-L F1 of rouge-score in 0 to 1, with Porter stems."""
     return float(_rouge().score(reference, prediction)["rougeL"].fmeasure)
 
 
-@dataclass(frozen=True, slots=True)
-class Overlaps:
-    """The three of one prediction, each in 0 to 1."""
-
-    bleu: float
-    meteor: float
-    rouge_l: float
-
-
-def overlaps(prediction: str, reference: str) -> Overlaps:
-    return Overlaps(bleu(prediction, reference), meteor(prediction, reference), rouge_l(prediction, reference))
-
-
-class Stemmer:
-    """A Porter stemmer that stems each word once: stemming is most of what METEOR and ROUGE cost."""
-
-    def __init__(self) -> None:
-        from nltk.stem.porter import PorterStemmer
-
-        self.stem: Callable[[str], str] = lru_cache(_WORDS)(PorterStemmer().stem)
-
-
-class _RougeWords:
-    """rouge-score's own words with Porter stems; a reference answer is read once for all settings of a model."""
-
-    def __init__(self) -> None:
-        from rouge_score.tokenize import tokenize
-
-        self.tokenize: Callable[[str], list[str]] = lru_cache(_TEXTS)(lambda text: tokenize(text, stemmer()))
-
-
-class _Lexicon:
-    """A WordNet that looks each word up once, or an empty one."""
-
-    def __init__(self, look_up: Callable[[str], Sequence[Any]]) -> None:
-        self.synsets: Callable[[str], Sequence[Any]] = lru_cache(_WORDS)(look_up)
+def overlaps(prediction: str, reference: str) -> dict[str, float]:
+    """Return bleu, meteor and rouge_l of an answer, each in 0 to 1."""
+    return {
+        "bleu": bleu(prediction, reference),
+        "meteor": meteor(prediction, reference),
+        "rouge_l": rouge_l(prediction, reference),
+    }
 
 
 @cache
@@ -99,17 +70,21 @@ def _has_wordnet() -> bool:
 
 
 @cache
-def _lexicon() -> _Lexicon:
+def _lexicon() -> SimpleNamespace:
+    """Return a WordNet that looks each word up once, or an empty one."""
     if not _has_wordnet():
-        return _Lexicon(lambda word: ())
+        return SimpleNamespace(synsets=lambda word: ())
     from nltk.corpus import wordnet
 
-    return _Lexicon(wordnet.synsets)
+    return SimpleNamespace(synsets=lru_cache(_WORDS)(wordnet.synsets))
 
 
 @cache
-def stemmer() -> Stemmer:
-    return Stemmer()
+def stemmer() -> SimpleNamespace:
+    """Return a Porter stemmer that stems each word once: stemming takes most of the time of METEOR and ROUGE."""
+    from nltk.stem.porter import PorterStemmer
+
+    return SimpleNamespace(stem=lru_cache(_WORDS)(PorterStemmer().stem))
 
 
 @cache
@@ -130,8 +105,10 @@ def _bleu() -> BLEU:
 @cache
 def _rouge() -> RougeScorer:
     from rouge_score.rouge_scorer import RougeScorer
+    from rouge_score.tokenize import tokenize
 
-    return RougeScorer(["rougeL"], tokenizer=_RougeWords())
+    words = lru_cache(_TEXTS)(lambda text: tokenize(text, stemmer()))  # a reference is tokenized once for all settings
+    return RougeScorer(["rougeL"], tokenizer=SimpleNamespace(tokenize=words))
 
 
 @lru_cache(_TEXTS)
@@ -144,12 +121,12 @@ _STEMMED = 3
 
 
 def treebank_tokens(text: str) -> list[str]:
-    """Penn Treebank tokens in lower case, punctuation among them, sentence by sentence, as the tokenizer wants them."""
+    """Return Penn Treebank tokens in lower case with punctuation; the text is split into sentences first."""
     return list(_tokens(text))
 
 
 def rouge(prediction: str, references: Sequence[str]) -> tuple[float, float, float]:
-    """ROUGE-1, ROUGE-2 and ROUGE-L F1 in 0 to 1, over Porter stems; each is that of its best reference.
+    """Return ROUGE-1, ROUGE-2 and ROUGE-L F1 in 0 to 1 over Porter stems; each is that of its best reference.
 
     Raises `ValueError` without a reference.
     """
@@ -159,7 +136,7 @@ def rouge(prediction: str, references: Sequence[str]) -> tuple[float, float, flo
 
 
 def bleu_4(prediction: str, references: Sequence[str]) -> float:
-    """Sentence BLEU-4 in 0 to 1 with smoothing method 1 (Chen and Cherry 2014), of the best reference.
+    """Return sentence BLEU-4 in 0 to 1 with smoothing method 1 (Chen and Cherry 2014), for the best reference.
 
     Raises `ValueError` without a reference.
     """
@@ -181,12 +158,10 @@ def _bleu_overlap(tokens: list[str], reference: list[str]) -> float:
     return float(score([reference], tokens, smoothing_function=smoothing))
 
 
-class _Stems:
-    """A tokenizer as rouge-score wants it; like its own, it leaves words of up to three letters as they are."""
-
-    def tokenize(self, text: str) -> list[str]:
-        stem = stemmer().stem
-        return [stem(token) if len(token) > _STEMMED else token for token in _tokens(text)]
+def _stems(text: str) -> list[str]:
+    """Return stemmed tokens; as in rouge-score, words of up to three letters are not stemmed."""
+    stem = stemmer().stem
+    return [stem(token) if len(token) > _STEMMED else token for token in _tokens(text)]
 
 
 @lru_cache(_TEXTS)
@@ -213,7 +188,7 @@ def _nltk_bleu() -> tuple[Any, Any]:
 def _rouge_overlap() -> RougeScorer:
     from rouge_score.rouge_scorer import RougeScorer
 
-    return RougeScorer(list(_KINDS), tokenizer=_Stems())
+    return RougeScorer(list(_KINDS), tokenizer=SimpleNamespace(tokenize=_stems))
 
 
 def token_f1(answer: str, references: Sequence[str]) -> float | None:

@@ -13,23 +13,13 @@ from fdarx_core.llm import Task, Unparsable, source_digest
 from fdarx_core.records import Passage, Prediction, QuestionAnswer, Response, content_id
 from fdarx_core.storage.predictions import ImportedPrediction
 
-ANSWER_CLOSED_BOOK = Task.load("answer_closed_book", str, from_memory)
-
-
 ANSWER_FULL_LABEL = Task.load("answer_full_label", str, from_passages)
 
-
-ANSWER_ORACLE = Task.load("answer_oracle", str, from_gold)
-
-
-ANSWER_RETRIEVED = Task.load("answer_retrieved", str, from_passages)
-
-
 ANSWER_TASKS: dict[str, Task[str]] = {
-    CLOSED_BOOK: ANSWER_CLOSED_BOOK,
+    CLOSED_BOOK: Task.load("answer_closed_book", str, from_memory),
     FULL_LABEL: ANSWER_FULL_LABEL,
-    ORACLE: ANSWER_ORACLE,
-    RETRIEVED: ANSWER_RETRIEVED,
+    ORACLE: Task.load("answer_oracle", str, from_gold),
+    RETRIEVED: Task.load("answer_retrieved", str, from_passages),
 }
 """The task of each setting."""
 
@@ -40,7 +30,7 @@ EVALUATION_TASKS: dict[str, Task[Any]] = {
 """All tasks of an evaluation, by name."""
 
 EVALUATION_RULES_VERSION = source_digest("fdarx_core.baseline", "fdarx_core.verify")
-"""The state of the baseline's rules: `Baseline(EVALUATION_TASKS, EVALUATION_RULES_VERSION)`."""
+"""The version of the baseline's rules, for `Baseline(EVALUATION_TASKS, EVALUATION_RULES_VERSION)`."""
 
 
 FAILED = "failed"
@@ -54,10 +44,10 @@ def prediction_from_response(
     response: Response,
     cost: float | None = None,
 ) -> Prediction:
-    """What a model (`cell`: its name, the setting, the retriever or "") said to a question that came with `shown`.
+    """Return the prediction of a model (`cell`: its name, the setting, the retriever or "") from its response.
 
-    A request that failed for good gives the outcome failed under the response's own reason; a reply that is empty or
-    cut short is unparsed.
+    `shown` is the evidence in the prompt. A request that failed permanently gives the outcome failed with the reason of
+    the response; a reply that is empty or truncated is unparsed.
     """
     model, setting, retriever = cell
     reading = _read(task, response, shown)
@@ -102,16 +92,16 @@ def _read(task: Task[str], response: Response, shown: PromptContext) -> ParsedRe
 
 
 def _named(passages: list[Passage], question: QuestionAnswer) -> tuple[list[int], list[str]]:
-    """Indices, and the labels' set ids unless all are of the question's own."""
+    """Return the indices, and the set ids of the labels unless all passages are of the label of the question."""
     set_ids = [passage.set_id for passage in passages]
     own = all(set_id == question.set_id for set_id in set_ids)
     return [passage.doc_chunk_index for passage in passages], [] if own else set_ids
 
 
 def citing_settings(answers: Iterable[ImportedPrediction]) -> frozenset[str]:
-    """The settings in which any answer cites: there, one without citations counts as such.
+    """Return the settings in which any answer cites.
 
-    Where nobody was asked for any, none are missing.
+    In these settings an answer without citations counts as one; in others no citations were asked for.
     """
     return frozenset(one.setting for one in answers if one.cited or parse_reply(one.text, {}).unknown)
 
@@ -119,9 +109,9 @@ def citing_settings(answers: Iterable[ImportedPrediction]) -> frozenset[str]:
 def prediction_from_given(
     question: QuestionAnswer, passages: Sequence[Passage], given: ImportedPrediction
 ) -> Prediction:
-    """What someone's model said to a question on the label of these passages, which it may cite all.
+    """Return the prediction of an answer from elsewhere, which may cite all these passages of the label.
 
-    Citations that the row names apart from the text stand in for those in the text.
+    Citations in a column of the row replace those in the text.
     """
     numbered = {passage.doc_chunk_index: passage for passage in passages}
     reading = parse_reply(given.text, numbered)
@@ -144,21 +134,3 @@ def prediction_from_given(
         cited=cited,
         cited_unknown=unknown,
     )
-
-
-__all__ = [
-    "ANSWER_CLOSED_BOOK",
-    "ANSWER_FULL_LABEL",
-    "ANSWER_ORACLE",
-    "ANSWER_RETRIEVED",
-    "ANSWER_TASKS",
-    "EVALUATION_RULES_VERSION",
-    "EVALUATION_TASKS",
-    "FAILED",
-    "GRADE_ANSWER",
-    "ParsedReply",
-    "citing_settings",
-    "parse_reply",
-    "prediction_from_given",
-    "prediction_from_response",
-]

@@ -1,8 +1,8 @@
-"""Citations and rankings of passages against the gold passages of a question, each metric in 0 to 1.
+"""Metrics of citations and rankings of passages against the gold passages of a question, each in 0 to 1.
 
 Passages are any hashable values: indices within a label, or pairs with the set id over a corpus. A passage that is
-ranked twice counts at its first rank. Metrics are strict unless `equivalents` says which passages may stand for a gold
-passage. An answer without citations has a precision, recall and F1 of 0. Source: FDARxBench §3.5, §4.2, §B.7.
+ranked twice counts at its first rank. With `equivalents`, which gives the equivalent passages of gold passages, these
+count as gold. An answer without citations has a precision, recall and F1 of 0. Source: FDARxBench §3.5, §4.2, §B.7.
 """
 
 from __future__ import annotations
@@ -15,74 +15,62 @@ from typing import Any, TypeVar
 
 T = TypeVar("T", bound=Hashable)
 STRICT: Mapping[Any, Collection[Any]] = MappingProxyType({})
-"""No passage stands for another."""
+"""No passage is equivalent to another."""
 
 
 def share(part: float, whole: float) -> float:
-    """0 where the whole is nothing."""
+    """Return part ÷ whole, 0 if the whole is 0."""
     return part / whole if whole else 0.0
 
 
-def precision(cited: Iterable[T], gold: Iterable[T]) -> float:
-    """The share of the cited passages that are gold; 0 where nothing is cited."""
-    named = set(cited)
-    return share(len(named & set(gold)), len(named))
-
-
-def recall(cited: Iterable[T], gold: Iterable[T]) -> float:
-    """The share of the gold passages that are cited; 0 where none is gold."""
-    wanted = set(gold)
-    return share(len(wanted & set(cited)), len(wanted))
-
-
 def f1(precision: float, recall: float) -> float:
-    """Their harmonic mean; 0 where both are 0."""
+    """Return the harmonic mean; 0 if both are 0."""
     return share(2 * precision * recall, precision + recall)
 
 
 def eq_hits(cited: Iterable[T], gold: Iterable[T], equivalents: Mapping[T, Collection[T]]) -> int:
-    """How many gold passages are cited, or stood for by a cited passage."""
+    """Return the number of gold passages that are cited, themselves or by an equivalent passage."""
     named = set(cited)
     return sum(not named.isdisjoint(members) for members in classes(gold, equivalents))
 
 
 def eq_right(cited: Iterable[T], gold: Iterable[T], equivalents: Mapping[T, Collection[T]]) -> int:
-    """How many cited passages are gold, or stand for a gold passage."""
+    """Return the number of cited passages that are gold or equivalent to a gold passage."""
     accepted: set[T] = set().union(*classes(gold, equivalents))
     return len(accepted.intersection(cited))
 
 
 def classes(gold: Iterable[T], equivalents: Mapping[T, Collection[T]]) -> list[set[T]]:
-    """For each distinct gold passage, itself and the passages that may stand for it."""
+    """Return for each distinct gold passage the set of itself and its equivalent passages."""
     return [{passage, *equivalents.get(passage, ())} for passage in dict.fromkeys(gold)]
 
 
 def recall_at(
     k: int, ranked: Sequence[T], gold: Collection[T], equivalents: Mapping[T, Collection[T]] = STRICT
 ) -> float:
-    """The share of the gold passages that the first k hold or have a stand-in for."""
+    """Return the share of the gold passages that are among the first k, themselves or by an equivalent passage."""
     return share(eq_hits(_top(k, ranked), gold, equivalents), len(set(gold)))
 
 
 def f1_at(k: int, ranked: Sequence[T], gold: Collection[T], equivalents: Mapping[T, Collection[T]] = STRICT) -> float:
-    """The first k taken as citations; precision is over those there are, which may be fewer than k."""
+    """Return F1 of the first k as citations; precision is over the ranked passages, which may be fewer than k."""
     top = _top(k, ranked)
     precision = share(eq_right(top, gold, equivalents), len(top))
     return f1(precision, recall_at(k, ranked, gold, equivalents))
 
 
 def reciprocal_rank(ranked: Sequence[T], gold: Collection[T], equivalents: Mapping[T, Collection[T]] = STRICT) -> float:
-    """1 ÷ the rank of the first passage that is gold or stands for one; 0 where none is ranked."""
+    """Return 1 ÷ the rank of the first passage that is gold or equivalent to one; 0 if there is none."""
     accepted: set[T] = set().union(*classes(gold, equivalents))
     places = (rank for rank, passage in enumerate(dict.fromkeys(ranked), start=1) if passage in accepted)
     return share(1, next(places, 0))
 
 
 def ndcg_at(k: int, ranked: Sequence[T], gold: Collection[T], equivalents: Mapping[T, Collection[T]] = STRICT) -> float:
-    """Normalised discounted cumulative gain: a passage found gains 1 ÷ log2(rank + 1), the ideal ranks all gold first.
+    """Return normalized discounted cumulative gain: a gold passage that is found at a rank gains 1 ÷ log2(rank + 1).
 
-    Each gold passage is found once, by the first that is it or stands for it; a later one gains nothing. A ranked
-    passage finds one at most: of several that it may stand for, the one that leaves most to those after it.
+    Each gold passage is found once, by itself or by an equivalent passage. A ranked passage finds at most one gold
+    passage; if it is equivalent to several, the assignment is chosen so that later passages find the most.
     """
     found: dict[int, T] = {}
     wanted = classes(gold, equivalents)
@@ -99,7 +87,7 @@ def _gain(rank: int) -> float:
 
 
 def _find(passage: T, wanted: list[set[T]], found: dict[int, T], tried: set[int]) -> bool:
-    """Whether the passage finds a gold passage, if need be one whose finder can find another (bipartite matching)."""
+    """Return whether the passage can find a gold passage, if needed by reassigning others (bipartite matching)."""
     for number, members in enumerate(wanted):
         if passage in members and number not in tried:
             tried.add(number)

@@ -1,9 +1,8 @@
-"""One prediction, or one ranking, in numbers: the rows that all metrics and subgroups rest on."""
+"""The numbers of one prediction or one ranking, from which all metrics and subgroups are computed."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import asdict, dataclass
 from typing import Any
 
 from fdarx_core.evaluation.gold import PassageKey, equivalents_by_gold, gold_indices, gold_keys, passage_keys
@@ -25,52 +24,41 @@ from fdarx_core.records import (
 )
 
 MARKED = frozenset({FULL_LABEL, RETRIEVED})
-"""The settings whose prompts show passages by their markers and ask for citations."""
+"""The settings whose prompts have passages with markers and ask for citations."""
 OTHER_SECTION = "other"
 _USAGE = ("prompt_tokens", "cached_tokens", "completion_tokens", "latency_s", "cost")
 
 
-@dataclass(frozen=True, slots=True)
-class QuestionFeatures:
-    """What a question is, as `Score` says it."""
-
-    type: str
-    answer_kind: str
-    category: str
-    section: str
-    numeric: bool
-    label_characters: int
-
-
 def question_features(
     question: QuestionAnswer, subject: LabelSummary, passages: Mapping[int, Passage]
-) -> QuestionFeatures:
-    """`passages` are the label's, by doc_chunk_index, those that are at hand.
+) -> dict[str, Any]:
+    """Return the fields of `Score` that describe the question, from type to label_characters.
 
-    The section is the common name of the first gold passage's nearest section that has one, or "other".
+    `passages` are the available passages of the label, by doc_chunk_index. The section is the common name of the
+    nearest section of the first gold passage that has one, or "other".
     """
-    return QuestionFeatures(
-        type=question.type,
-        answer_kind=question.answer_kind,
-        category=question.category,
-        section=_section(question, passages),
-        numeric=any(character.isdigit() for character in question.answer),
-        label_characters=subject.characters,
-    )
+    return {
+        "type": question.type,
+        "answer_kind": question.answer_kind,
+        "category": question.category,
+        "section": _section(question, passages),
+        "numeric": any(character.isdigit() for character in question.answer),
+        "label_characters": subject.characters,
+    }
 
 
 def score(
-    described: QuestionFeatures,
+    described: Mapping[str, Any],
     question: QuestionAnswer,
     prediction: Prediction,
     grade: Grade | None,
     equivalence: Equivalence | None,
     citing: Collection[str] = MARKED,
 ) -> Score:
-    """The row of one prediction; `citing` are the settings whose answers are held against the gold passages.
+    """Return the row of one prediction; `citing` are the settings whose citations are compared with gold passages.
 
-    Citations and overlaps are those of answerable questions that were answered or refused. A refusal cites nothing,
-    and its own words stand against the gold answer. Source: FDARxBench §B.7.
+    Citations and overlaps are for answerable questions that were answered or refused. A refusal cites nothing, and its
+    words are compared with the gold answer. Source: FDARxBench §B.7.
     """
     understood = question.type != "refusal" and prediction.outcome in ("answered", "refused")
     gold = gold_keys(question)
@@ -82,21 +70,21 @@ def score(
         model=prediction.model,
         setting=prediction.setting,
         retriever=prediction.retriever,
-        **asdict(described),
+        **described,
         outcome=prediction.outcome,
         grade=grade.outcome if grade else "",
         gold=len(gold),
         **(_citations(prediction, gold, equivalents_by_gold(equivalence)) if cites else {}),
-        **(asdict(overlaps(prediction.answer, question.answer)) if understood else {}),
+        **(overlaps(prediction.answer, question.answer) if understood else {}),
         **{name: getattr(prediction, name) for name in _USAGE},
         extra=_added_scores(question, prediction, grade),
     )
 
 
 def score_ranking(
-    described: QuestionFeatures, question: QuestionAnswer, ranking: Ranking, equivalence: Equivalence | None
+    described: Mapping[str, Any], question: QuestionAnswer, ranking: Ranking, equivalence: Equivalence | None
 ) -> RetrievalScore | None:
-    """The row of one ranking; None for a question without gold passages, as refusal questions are."""
+    """Return the row of one ranking; None for a question without gold passages, such as a refusal question."""
     gold = gold_keys(question)
     if not gold:
         return None
@@ -105,7 +93,7 @@ def score_ranking(
         question_id=question.id,
         set_id=question.set_id,
         retriever=ranking.retriever,
-        **asdict(described),
+        **described,
         gold=len(gold),
         **_found(ranked, gold, STRICT, ""),
         **_found(ranked, gold, equivalents_by_gold(equivalence), "eq_"),
@@ -132,7 +120,7 @@ def _section(question: QuestionAnswer, passages: Mapping[int, Passage]) -> str:
 def _citations(
     prediction: Prediction, gold: list[PassageKey], equivalents: Mapping[PassageKey, Collection[PassageKey]]
 ) -> dict[str, Any]:
-    """A citation of a passage that was not shown is a wrong one."""
+    """Return the counts of citations; a cited passage that was not shown counts as wrong."""
     if prediction.outcome == "refused":
         return dict.fromkeys(("cited", "hits", "eq_hits", "eq_right"), 0)
     cited = passage_keys(prediction.set_id, prediction.cited, prediction.cited_set_ids)

@@ -1,4 +1,4 @@
-"""The settings in which a question is put: which evidence a model is shown, and how much of it there is room for.
+"""The settings of an evaluation: which evidence the prompt of a question has, within the token budget.
 
 Source: FDARxBench §3.4, §B.6.
 """
@@ -21,29 +21,29 @@ RETRIEVED: Final = "retrieved"
 SETTINGS: Final = (CLOSED_BOOK, FULL_LABEL, ORACLE, RETRIEVED)
 
 PROMPT_TOKENS = 700
-"""Room for all of a prompt but its passages: the rules (under 400 tokens), a question, the chat template."""
+"""Tokens of a prompt without its passages: the rules (under 400 tokens), a question, the chat template."""
 _ESTIMATE_ERROR = 1.1
 _PART_TOKENS = 2
-"""Of the line ends around a passage."""
+"""Tokens of the line ends around a passage."""
 _UNTITLED = "(untitled)"
 
 
 def is_due(setting: str, question: QuestionAnswer) -> bool:
-    """Whether a question is asked in a setting: one without an answer only where the model is shown where to look."""
+    """Return whether a question is asked in a setting; refusal questions need passages that can be searched."""
     return question.type != "refusal" or setting in (FULL_LABEL, RETRIEVED)
 
 
 def needs_whole_label(setting: str) -> bool:
-    """Whether the gold passages alone are not enough."""
+    """Return whether a setting needs more than the gold passages."""
     return setting in (FULL_LABEL, RETRIEVED)
 
 
 @dataclass(frozen=True)
 class TokenBudget:
-    """How much evidence goes into a prompt; None is no limit.
+    """Limits of the evidence in a prompt; None is no limit.
 
-    `label_chars` cuts the full label after that many characters, in the middle of a passage if so it falls: the
-    published evaluation does it at 16,000. `tokens`, by `counter`, leaves whole passages out from the end.
+    `label_chars` cuts the full label after that many characters, also within a passage, as the published evaluation
+    does at 16,000. `tokens`, counted by `counter`, leaves out whole passages from the end.
     """
 
     label_chars: int | None = None
@@ -52,7 +52,7 @@ class TokenBudget:
 
     @classmethod
     def of(cls, model: ModelConfig | None, label_chars: int | None = None) -> TokenBudget:
-        """What is left of a model's context beside its reply and the rest of the prompt; a tenth less if estimated."""
+        """Return the rest of the context of a model after reply and prompt; a tenth less if tokens are estimated."""
         if model is None or model.context_length is None:
             return cls(label_chars)
         counter, exact = token_counter(model)
@@ -62,11 +62,11 @@ class TokenBudget:
 
 @dataclass(frozen=True)
 class PromptContext:
-    """What a model is shown with one question. `cuts` counts the passages that were left out or cut.
+    """The evidence of one question. `cuts` counts the passages that were left out or cut.
 
-    `slots` are those of the setting's task. `numbered` is the one place that says which passage a marker means: the
-    number in PASSAGE_0012 is the passage's own within a label, and its place in the prompt, from 1, where passages of
-    several labels stand together, since their own numbers may be equal. Empty where no markers are shown.
+    `slots` are those of the task of the setting. `numbered` gives the passage of each marker: the number of a marker
+    is the doc_chunk_index within one label; for passages of several labels, whose indices may be equal, it is the
+    position in the prompt, from 1. It is empty without markers.
     """
 
     slots: dict[str, Any]
@@ -82,17 +82,17 @@ def prompt_context(
     ranked: Sequence[Passage] = (),
     room: TokenBudget | None = None,
 ) -> PromptContext:
-    """What a model is shown with a question: the label's passages, or those ranked for it, as far as there is room.
+    """Return the evidence of a question: passages of the label, or those ranked for it, within the token budget.
 
-    The full label is laid out once for all questions that come with the same `subject_passages` object, and is the
-    same string for all of them. Raises ValueError for an unknown setting, and where a gold passage is not at hand.
+    The full label is formatted once for all questions with the same `subject_passages` object, and is the same string
+    for all of them. Raises ValueError for an unknown setting, and if a gold passage is missing.
     """
     room = room or TokenBudget()
     if setting == CLOSED_BOOK:
         return PromptContext({"question": question.question})
     if setting == FULL_LABEL:
-        label = _laid_out(_Same(subject_passages), room)
-        return PromptContext(_asked(question, label=label.text), label.passages, label.cuts, label.numbered)
+        text, *rest = _laid_out(_Same(subject_passages), room)
+        return PromptContext(_asked(question, label=text), *rest)
     if setting == ORACLE:
         kept, cuts = _fitting(_gold(question, subject_passages), room)
         parts = [{"section": _heading(one), "text": one.text} for one in kept]
@@ -103,7 +103,7 @@ def prompt_context(
 
 
 def marker(number: int) -> str:
-    """A passage's name in prompts, as `Passage.marker` writes it."""
+    """Return the marker of a passage in prompts, as `Passage.marker` does."""
     return f"PASSAGE_{number:04d}"
 
 
@@ -124,14 +124,14 @@ def _gold(question: QuestionAnswer, passages: Sequence[Passage]) -> list[Passage
     at_hand = {passage.doc_chunk_index: passage for passage in passages if passage.doc_chunk_index in wanted}
     if missing := [index for index in wanted if index not in at_hand]:
         raise ValueError(
-            f"question {question.id} rests on passages {missing} of label {question.set_id}, which are not at hand; "
-            "give the label's passages, or leave the setting oracle out"
+            f"question {question.id} rests on passages {missing} of label {question.set_id}, which are missing; "
+            "give the passages of the label, or leave out the setting oracle"
         )
     return [at_hand[index] for index in wanted]
 
 
 def _fitting(passages: Sequence[Passage], room: TokenBudget) -> tuple[list[Passage], int]:
-    """The first passages that there is room for, and the number of the rest."""
+    """Return the first passages that fit, and the number of the others."""
     kept = list(passages)
     if room.tokens is not None:
         kept = kept[: _places([f"{marker(0)} {_heading(one)}\n{one.text}" for one in kept], room.tokens, room.counter)]
@@ -139,7 +139,7 @@ def _fitting(passages: Sequence[Passage], room: TokenBudget) -> tuple[list[Passa
 
 
 def _places(parts: Sequence[str], tokens: int, counter: Callable[[str], int]) -> int:
-    """How many of the parts, from the first, fit into that many tokens."""
+    """Return the number of parts, from the first, that fit into the tokens."""
     for place, part in enumerate(parts):
         tokens -= counter(part) + _PART_TOKENS
         if tokens < 0:
@@ -149,7 +149,7 @@ def _places(parts: Sequence[str], tokens: int, counter: Callable[[str], int]) ->
 
 @dataclass(frozen=True)
 class _Same:
-    """Passages as a key: equal if they are the very same object. They are many, and don't change during a run."""
+    """Passages as a key of a cache: equal if they are the same object. They do not change during a run."""
 
     passages: Sequence[Passage]
 
@@ -160,16 +160,9 @@ class _Same:
         return isinstance(other, _Same) and self.passages is other.passages
 
 
-@dataclass(frozen=True)
-class _Label:
-    text: str
-    passages: list[Passage]
-    cuts: int
-    numbered: Mapping[int, Passage]
-
-
 @lru_cache(maxsize=32)
-def _laid_out(label: _Same, room: TokenBudget) -> _Label:
+def _laid_out(label: _Same, room: TokenBudget) -> tuple[str, list[Passage], int, Mapping[int, Passage]]:
+    """Return text, passages, cuts and numbered passages of the full label."""
     parts = _parts(label.passages)
     kept = parts if room.tokens is None else parts[: _places(parts, room.tokens, room.counter)]
     text = "\n".join(kept)
@@ -178,11 +171,11 @@ def _laid_out(label: _Same, room: TokenBudget) -> _Label:
     passages = [one for one, (start, _) in spans if start < limit]
     whole = sum(end <= limit for _, (_, end) in spans)
     numbered = {one.doc_chunk_index: one for one in passages}
-    return _Label(text[:limit], passages, len(parts) - whole, numbered)
+    return text[:limit], passages, len(parts) - whole, numbered
 
 
 def _parts(passages: Sequence[Passage]) -> list[str]:
-    """Each passage below its marker, with its section's titles where they are not those of the passage before."""
+    """Return each passage after its marker, with the titles of its section where they differ from those before."""
     parts, before = [], ""
     for one in passages:
         heading = _heading(one)
@@ -192,7 +185,7 @@ def _parts(passages: Sequence[Passage]) -> list[str]:
 
 
 def _spans(parts: Sequence[str]) -> list[tuple[int, int]]:
-    """Where each passage's own text starts and ends once line ends join the parts."""
+    """Return start and end of the text of each passage in the joined parts."""
     spans, at = [], 0
     for part in parts:
         spans.append((at + part.index("\n") + 1, at + len(part) - 1))
@@ -201,5 +194,5 @@ def _spans(parts: Sequence[str]) -> list[tuple[int, int]]:
 
 
 def _heading(passage: Passage) -> str:
-    """The section's number and titles from the top down."""
+    """Return the number of the section and its titles from the top down."""
     return f"{passage.section_number} {passage.section_path}".strip() or _UNTITLED

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from math import log2
 
 import numpy as np
@@ -18,8 +19,6 @@ from fdarx_core.evaluation.ranking import (
     f1,
     f1_at,
     ndcg_at,
-    precision,
-    recall,
     recall_at,
     reciprocal_rank,
     share,
@@ -32,6 +31,14 @@ GOLD = st.lists(PASSAGES, min_size=1, max_size=4, unique=True)
 STAND_INS = st.dictionaries(PASSAGES, st.sets(PASSAGES, max_size=4), max_size=5)
 CUTS = st.integers(1, 12)
 Equivalents = dict[int, set[int]]
+
+
+def precision(cited: Iterable[int], gold: Iterable[int]) -> float:
+    return share(eq_right(cited, gold, STRICT), len(set(cited)))
+
+
+def recall(cited: Iterable[int], gold: Iterable[int]) -> float:
+    return share(eq_hits(cited, gold, STRICT), len(set(gold)))
 
 
 def all_four(k: int, ranked: list[int], gold: list[int], equivalents: Equivalents | None = None) -> list[float]:
