@@ -8,19 +8,13 @@ from __future__ import annotations
 
 import sys
 
-from fdarx_core.report.traces import (
-    UnknownQuestion,
-    find_question_answers,
-    find_trace,
-    question_answers_text,
-    trace_text,
-)
+from fdarx_core.report.traces import UnknownQuestion, build_trace, evaluation_trace
 from fdarx_core.storage import RunDirectory, StorageError
 from jobs import stop
 
 
 def show(run: str, question: str, /) -> int:
-    """Print all that a run knows of one question.
+    """Print everything that a run has on one question.
 
     Parameters
     ----------
@@ -31,10 +25,8 @@ def show(run: str, question: str, /) -> int:
     """
     try:
         opened = RunDirectory.open(run)
-        if opened.info()["job"] == "evaluate":
-            print(question_answers_text(find_question_answers(opened, question)), end="")
-        else:
-            print(trace_text(find_trace(opened, question)), end="")
+        trace = evaluation_trace if opened.info()["job"] == "evaluate" else build_trace
+        print(trace(opened, question), end="")
     except (UnknownQuestion, StorageError) as error:
         stop(str(error))
     return 0

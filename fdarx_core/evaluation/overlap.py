@@ -49,7 +49,7 @@ def rouge_l(prediction: str, reference: str) -> float:
     return float(_rouge().score(reference, prediction)["rougeL"].fmeasure)
 
 
-def overlaps(prediction: str, reference: str) -> dict[str, float]:
+def overlaps(prediction: str, reference: str) -> dict[str, Any]:
     """Return bleu, meteor and rouge_l of an answer, each in 0 to 1."""
     return {
         "bleu": bleu(prediction, reference),

@@ -91,8 +91,8 @@ def prompt_context(
     if setting == CLOSED_BOOK:
         return PromptContext({"question": question.question})
     if setting == FULL_LABEL:
-        text, *rest = _laid_out(_Same(subject_passages), room)
-        return PromptContext(_asked(question, label=text), *rest)
+        text, kept, cuts, numbered = _laid_out(_Same(subject_passages), room)
+        return PromptContext(_asked(question, label=text), kept, cuts, numbered)
     if setting == ORACLE:
         kept, cuts = _fitting(_gold(question, subject_passages), room)
         parts = [{"section": _heading(one), "text": one.text} for one in kept]

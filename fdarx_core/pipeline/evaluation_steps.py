@@ -9,12 +9,11 @@ from itertools import groupby
 from typing import Any, ClassVar, TypeAlias
 
 from fdarx_core.evaluation.figures import CellKey
-from fdarx_core.evaluation.grading import grade_without_judge, grading_slots, read_grade
+from fdarx_core.evaluation.grading import GRADE_ANSWER, grade_without_judge, grading_slots, read_grade
 from fdarx_core.evaluation.predictions import (
     ANSWER_TASKS,
     EVALUATION_RULES_VERSION,
     EVALUATION_TASKS,
-    GRADE_ANSWER,
     prediction_from_given,
     prediction_from_response,
 )

@@ -217,8 +217,8 @@ def _rows_panel(stages: Sequence[StageCount], counts: BuildCounts) -> FigurePane
 
 
 def _questions_panel(stages: Sequence[StageCount], counts: BuildCounts) -> FigurePanel:
-    lanes = {kind: counts.candidates[kind] for kind in sorted(counts.candidates, key=_type_order)}
-    flow = draw_flow(stages, lanes, counts.dropped, "Candidates")
+    by_type = {kind: counts.candidates[kind] for kind in sorted(counts.candidates, key=_type_order)}
+    flow = draw_flow(stages, by_type, counts.dropped, "Candidates")
     kept, first = stages[-1].kept, stages[0].rows_in
     note = f"{kept:,} of {first:,} candidates made the benchmark{_share(stages)}. {GREY}"
     return _flow_panel("retention-questions", "Questions: what the filters kept, by type", note, flow)
@@ -229,7 +229,7 @@ def _share(stages: Sequence[StageCount]) -> str:
 
 
 def _flow_panel(name: str, title: str, note: str, flow: Flow) -> FigurePanel:
-    rows = [(flow.nodes[link.source].label, flow.nodes[link.target].label, link.rows) for link in flow.links]
+    rows = [(flow.nodes[source].label, flow.nodes[target].label, rows) for source, target, rows in flow.links]
     return FigurePanel(name, title, note, charts.sankey(flow), ["From", "To", "Rows"], rows, wide=True)
 
 

@@ -17,7 +17,7 @@ import plotly.graph_objects as go
 from fdarx_core.records import Estimate
 from fdarx_core.report.label_placement import Spot, place_labels
 from fdarx_core.report.page_engine import Cell, value_and_interval
-from fdarx_core.report.retention import Flow, Link, Node, label_lines, lay_out
+from fdarx_core.report.retention import Flow, Node, label_lines, lay_out
 
 TYPE_COLORS: dict[str, str] = {"": "#5f7f9f", "factual": "#4a80c4", "multihop": "#2f9c80", "refusal": "#d98b33"}
 REJECT_COLOR = "#a3a3ab"
@@ -44,28 +44,28 @@ Point = tuple[str, Estimate, Estimate]
 
 def sankey(flow: Flow) -> go.Figure:
     """Return a retention diagram. Links are as wide as their rows; rejects are gray."""
-    layout = lay_out(flow)
+    x, y, height, padding = lay_out(flow)
     nodes = {
         "customdata": [escape(node.label) for node in flow.nodes],
         "color": [_node_color(node) for node in flow.nodes],
-        "x": layout.x,
-        "y": layout.y,
+        "x": x,
+        "y": y,
         "align": "left",
-        "pad": layout.padding,
+        "pad": padding,
         "thickness": 12,
         "line": {"width": 0},
         "hovertemplate": "%{customdata}<br>%{value:,}<extra></extra>",
     }
     links = {
-        "source": [link.source for link in flow.links],
-        "target": [link.target for link in flow.links],
-        "value": [link.rows for link in flow.links],
-        "color": [_link_color(flow, link) for link in flow.links],
+        "source": [source for source, _, _ in flow.links],
+        "target": [target for _, target, _ in flow.links],
+        "value": [rows for _, _, rows in flow.links],
+        "color": [_link_color(flow.nodes[target]) for _, target, _ in flow.links],
         "hovertemplate": "%{source.customdata} → %{target.customdata}<br>%{value:,}<extra></extra>",
     }
     figure = go.Figure(go.Sankey(node=nodes, link=links, arrangement="fixed"))
-    figure.update_layout(annotations=[_label(*place) for place in zip(flow.nodes, layout.x, layout.y, strict=True)])
-    return styled(figure, round(layout.height) + 16, {"l": 0, "r": 210, "t": 8, "b": 8})
+    figure.update_layout(annotations=[_label(*place) for place in zip(flow.nodes, x, y, strict=True)])
+    return styled(figure, round(height) + 16, {"l": 0, "r": 210, "t": 8, "b": 8})
 
 
 def stacked_bars(names: Sequence[str], series: Sequence[Series], unit: str) -> go.Figure:
@@ -114,11 +114,10 @@ def _label(node: Node, x: float, y: float) -> dict[str, Any]:
 
 
 def _node_color(node: Node) -> str:
-    return REJECT_COLOR if node.kind == "rejected" else TYPE_COLORS.get(node.lane, TYPE_COLORS[""])
+    return REJECT_COLOR if node.kind == "rejected" else TYPE_COLORS.get(node.type, TYPE_COLORS[""])
 
 
-def _link_color(flow: Flow, link: Link) -> str:
-    target = flow.nodes[link.target]
+def _link_color(target: Node) -> str:
     color = _node_color(target)
     red, green, blue = (int(color[at : at + 2], 16) for at in (1, 3, 5))
     return f"rgba({red},{green},{blue},{0.55 if target.kind == 'rejected' else 0.36})"
@@ -290,9 +289,9 @@ def _annotation(name: str, place: tuple[float, float], spot: Spot, size: tuple[f
     """Return a label; its position is a share of the plot. A far label has a line to its point."""
     return {
         "text": escape(name), "font": {"size": 12}, "xref": "x domain", "yref": "y domain",
-        "x": place[0] / size[0], "y": 1 - place[1] / size[1], "ax": spot.dx, "ay": spot.dy,
+        "x": place[0] / size[0], "y": 1 - place[1] / size[1], "ax": spot[0], "ay": spot[1],
         "showarrow": True, "arrowhead": 0, "arrowwidth": 1, "borderpad": 0, "standoff": 7,
-        "arrowcolor": "#8888" if spot.distance > 0 else "rgba(0,0,0,0)",
+        "arrowcolor": "#8888" if spot[2] > 0 else "rgba(0,0,0,0)",
     }  # fmt: skip
 
 

@@ -1,4 +1,4 @@
-"""Where the labels of a scatter plot stand, so that none lies over another or over a point."""
+"""Positions of the labels of a scatter plot that overlap neither each other nor the points."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from math import cos, pi, sin
 
 CHARACTER = 7.0
-"""Pixels that a character of a label takes on average, with a little to spare."""
+"""Average width of a character of a label in pixels, with a margin."""
 LINE = 17.0
-"""Pixels that a label takes in height."""
+"""Height of a label in pixels."""
 
 _POINT = 7.0
 _NEAR = 6.0
@@ -20,7 +20,7 @@ _ROUNDS = 4
 
 @dataclass(frozen=True, slots=True)
 class Box:
-    """Pixels from the left and from the top."""
+    """A rectangle in pixels from the left and from the top."""
 
     left: float
     top: float
@@ -28,7 +28,7 @@ class Box:
     bottom: float
 
     def overlap(self, other: Box) -> float:
-        """Square pixels that both cover."""
+        """Return the common area in square pixels."""
         across = min(self.right, other.right) - max(self.left, other.left)
         down = min(self.bottom, other.bottom) - max(self.top, other.top)
         return max(across, 0.0) * max(down, 0.0)
@@ -38,19 +38,14 @@ class Box:
         return (self.right - self.left) * (self.bottom - self.top)
 
 
-@dataclass(frozen=True, slots=True)
-class Spot:
-    """A label's centre as pixels right of and below its point, and how far off it stands: 0 is right beside it."""
-
-    dx: float
-    dy: float
-    distance: float
+Spot = tuple[float, float, float]
+"""The center of a label in pixels right of and below its point, and its distance; 0 is directly beside the point."""
 
 
 def place_labels(points: Sequence[tuple[float, float]], names: Sequence[str], size: tuple[float, float]) -> list[Spot]:
-    """A spot for each name beside its point, which is in pixels from the left and the top of a field of this size.
+    """Return a spot for each name beside its point; points are in pixels from the left and top of a field of `size`.
 
-    Each label takes the nearest free spot; in further rounds each may move to where the others have left room.
+    Each label takes the nearest free spot; in further rounds it may move to a spot that others have left.
     """
     field = Box(0, 0, *size)
     dots = [Box(x - _POINT, y - _POINT, x + _POINT, y + _POINT) for x, y in points]
@@ -66,8 +61,8 @@ def place_labels(points: Sequence[tuple[float, float]], names: Sequence[str], si
 
 
 def label_box(point: tuple[float, float], name: str, spot: Spot) -> Box:
-    """What a label covers at its spot."""
-    x, y, wide = point[0] + spot.dx, point[1] + spot.dy, _width(name)
+    """Return the rectangle of a label at its spot."""
+    x, y, wide = point[0] + spot[0], point[1] + spot[1], _width(name)
     return Box(x - wide / 2, y - LINE / 2, x + wide / 2, y + LINE / 2)
 
 
@@ -76,24 +71,24 @@ def _width(name: str) -> float:
 
 
 def _best_spot(point: tuple[float, float], name: str, obstacles: Sequence[Box], field: Box) -> Spot:
-    """The least covered spot, the nearest of those that are free."""
+    """Return the nearest free spot, or the one that is covered least."""
     tried: list[tuple[float, Spot]] = []
     for distance in _DISTANCES:
         ring = [(_covered(label_box(point, name, spot), obstacles, field), spot) for spot in _ring(name, distance)]
-        tried.append(min(ring, key=lambda option: (option[0], abs(option[1].dy))))
+        tried.append(min(ring, key=lambda option: (option[0], abs(option[1][1]))))
         if tried[-1][0] == 0:
             break
     return min(tried, key=lambda option: option[0])[1]
 
 
 def _ring(name: str, distance: float) -> Iterator[Spot]:
-    """Spots all round, beginning on the right: the label's near edge is that far from the point's mark."""
+    """Yield spots in all directions, beginning on the right, at that distance between label and point."""
     for step in range(_DIRECTIONS):
         angle = 2 * pi * step / _DIRECTIONS
         reach = _POINT + _NEAR / 2 + distance
-        yield Spot(cos(angle) * (reach + _width(name) / 2), sin(angle) * (reach + LINE / 2), distance)
+        yield cos(angle) * (reach + _width(name) / 2), sin(angle) * (reach + LINE / 2), distance
 
 
 def _covered(box: Box, obstacles: Sequence[Box], field: Box) -> float:
-    """Square pixels that the label shares with others, or that lie outside the field."""
+    """Return the area of the label that others cover or that is outside the field, in square pixels."""
     return round(sum(box.overlap(other) for other in obstacles) + box.area - box.overlap(field), 6)

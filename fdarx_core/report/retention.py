@@ -1,4 +1,4 @@
-"""Layout of a retention diagram: nodes and links that add up to the stage counts, and their positions."""
+"""Retention diagrams: nodes and links from the stage counts, and their positions."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from fdarx_core.report.page_engine import readable
 
 Kind = Literal["kept", "rejected"]
 End = tuple[int, int]
-"""Where a lane has come to: a position in `Flow.nodes`, and its rows."""
+"""The last node of a question type, as its position in `Flow.nodes`, and its rows."""
 
 Dropped = Counter[tuple[str, str, str]]
-"""(stage, reason, lane) → rejects. A lane is a question type, "" for rows that are no questions yet."""
+"""Number of rejects by stage, reason and question type; the type is "" for rows that are no questions yet."""
 
 TYPE_NAMES: dict[str, str] = {"factual": "Factual", "multihop": "Multi-hop", "refusal": "Refusal"}
 
@@ -27,7 +27,7 @@ UNITS: dict[str, str] = {
     "contexts": "Passages",
     "generate": "Contexts",
 }
-"""What a row is at the first stage of a run of stages."""
+"""The name of the rows at the first stage of a sequence of stages."""
 
 KEPT_NAMES: dict[str, str] = {
     "read": "read",
@@ -41,50 +41,44 @@ KEPT_NAMES: dict[str, str] = {
 }
 
 REASONS_SHOWN = 4
-"""Reasons drawn one by one at a stage; the rest share the node "other reasons"."""
+"""Reasons with a node of their own at a stage; the others share the node "other reasons"."""
 
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """`kind` is kept or rejected; `lane` gives it its colour; `column` counts from the left, from 0."""
+    """A node; the question type gives the color, `column` counts from 0 from the left."""
 
     label: str
     kind: Kind
-    lane: str
+    type: str
     rows: int
     column: int
 
 
-@dataclass(frozen=True, slots=True)
-class Link:
-    """`rows` that went from one node to another; ends are positions in `Flow.nodes`."""
-
-    source: int
-    target: int
-    rows: int
-    lane: str
+Link = tuple[int, int, int]
+"""The positions of two nodes in `Flow.nodes`, and the rows that went from the first to the second."""
 
 
 @dataclass(slots=True)
 class Flow:
-    """One Sankey diagram: a run of stages in which a row stays one row. The first node is its start."""
+    """A Sankey diagram of a sequence of stages in which a row stays one row. The first node is its start."""
 
     nodes: list[Node]
     links: list[Link] = field(default_factory=list)
 
-    def add(self, label: str, kind: Kind, lane: str, sources: Mapping[str, End]) -> int:
-        """Append a node with a link from each lane's end, one column to the right, and return its position."""
+    def add(self, label: str, kind: Kind, type: str, sources: Mapping[str, End]) -> int:
+        """Append a node in the next column, with links from the last nodes of the types, and return its position."""
         target = len(self.nodes)
         column = 1 + max(self.nodes[source].column for source, _ in sources.values())
-        self.nodes.append(Node(label, kind, lane, sum(rows for _, rows in sources.values()), column))
-        self.links += [Link(source, target, rows, link_lane) for link_lane, (source, rows) in sources.items() if rows]
+        self.nodes.append(Node(label, kind, type, sum(rows for _, rows in sources.values()), column))
+        self.links += [(source, target, rows) for source, rows in sources.values() if rows]
         return target
 
 
 def split_stages(stages: Sequence[StageCount]) -> tuple[list[list[StageCount]], list[StageCount]]:
-    """Stages before there are questions, in runs that each take in what the one before kept, and those of questions.
+    """Split the stages into sequences before there are questions, and the stages of questions.
 
-    A run ends where one row makes many. Questions exist from the stage after `generate` on.
+    In a sequence the rows of a stage are those that the stage before kept. Questions exist after the stage `generate`.
     """
     first = [stage.stage for stage in stages].index("generate") + 1
     groups: list[list[StageCount]] = []
@@ -109,49 +103,49 @@ def check_accounts(stages: Sequence[StageCount], dropped: Dropped) -> None:
             )
 
 
-def draw_flow(stages: Sequence[StageCount], lanes: Mapping[str, int], dropped: Dropped, start: str) -> Flow:
-    """The flow of `lanes` (name → rows at the start) through stages that keep or reject each row.
+def draw_flow(stages: Sequence[StageCount], types: Mapping[str, int], dropped: Dropped, start: str) -> Flow:
+    """Return the flow of `types` (name → rows at the start) through stages that keep or reject each row.
 
-    With several lanes, one node named `start` opens the diagram and the lanes part from it.
-    Raises ValueError if a stage rejects other lanes, or more rows of a lane, than came in.
+    With several types, the diagram begins with one node named `start`. Raises ValueError if a stage rejects other
+    types, or more rows of a type, than it received.
     """
-    total = sum(lanes.values())
+    total = sum(types.values())
     flow = Flow([Node(start, "kept", "", total, 0)])
     ends: dict[str, End] = {"": (0, total)}
-    if set(lanes) != {""}:
-        ends = {lane: (_add_lane(flow, lane, rows), rows) for lane, rows in lanes.items()}
+    if set(types) != {""}:
+        ends = {type: (_add_type(flow, type, rows), rows) for type, rows in types.items()}
     for stage in stages:
         ends = _draw_stage(flow, stage.stage, ends, dropped)
     return flow
 
 
-def _add_lane(flow: Flow, lane: str, rows: int) -> int:
-    return flow.add(TYPE_NAMES.get(lane, lane), "kept", lane, {lane: (0, rows)})
+def _add_type(flow: Flow, type: str, rows: int) -> int:
+    return flow.add(TYPE_NAMES.get(type, type), "kept", type, {type: (0, rows)})
 
 
 def _draw_stage(flow: Flow, stage: str, ends: Mapping[str, End], dropped: Dropped) -> dict[str, End]:
     by_reason = _rejects_of(stage, dropped)
     lost = sum(by_reason.values(), Counter[str]())
-    if any(rows > ends.get(lane, (0, 0))[1] for lane, rows in lost.items()):
+    if any(rows > ends.get(type, (0, 0))[1] for type, rows in lost.items()):
         raise ValueError(f"stage {stage}: rejects {dict(lost)} are not among its rows {ends}; build the run again")
-    kept = {lane: (source, rows - lost[lane]) for lane, (source, rows) in ends.items()}
-    after = {lane: (_add_kept(flow, stage, lane, end), end[1]) for lane, end in kept.items()}
+    kept = {type: (source, rows - lost[type]) for type, (source, rows) in ends.items()}
+    after = {type: (_add_kept(flow, stage, type, end), end[1]) for type, end in kept.items()}
     for label, rejected in _grouped(by_reason).items():
-        flow.add(label, "rejected", "", {lane: (ends[lane][0], rows) for lane, rows in rejected.items()})
+        flow.add(label, "rejected", "", {type: (ends[type][0], rows) for type, rows in rejected.items()})
     return after
 
 
-def _add_kept(flow: Flow, stage: str, lane: str, end: End) -> int:
-    # Short, because columns stand close: a lane's colour, and its first node, say which type it is.
+def _add_kept(flow: Flow, stage: str, type: str, end: End) -> int:
+    # The name is short because columns are close; color and first node show the type.
     words = KEPT_NAMES.get(stage, stage)
-    return flow.add(f"✓ {words if lane else words.capitalize()}", "kept", lane, {lane: end})
+    return flow.add(f"✓ {words if type else words.capitalize()}", "kept", type, {type: end})
 
 
 def _rejects_of(stage: str, dropped: Dropped) -> dict[str, Counter[str]]:
     by_reason: dict[str, Counter[str]] = {}
-    for (name, reason, lane), rows in dropped.items():
+    for (name, reason, type), rows in dropped.items():
         if name == stage:
-            by_reason.setdefault(reason, Counter())[lane] += rows
+            by_reason.setdefault(reason, Counter())[type] += rows
     return by_reason
 
 
@@ -165,30 +159,21 @@ def _grouped(by_reason: Mapping[str, Counter[str]]) -> dict[str, Counter[str]]:
 
 
 FLOW_HEIGHT = 240
-"""Pixels that all rows of the first column take together."""
+"""Height in pixels of all rows of the first column."""
 
 LABEL_WIDTH = 14
-"""Characters in a line of a reason; longer ones are broken."""
+"""Characters in a line of a reason; longer reasons are broken into lines."""
 
 _LINE_HEIGHT = 17
 _GAP = 7
 
 
-@dataclass(frozen=True, slots=True)
-class Layout:
-    """Node centres as shares of width and height, the figure's height in pixels, and the padding between nodes.
+def lay_out(flow: Flow) -> tuple[list[float], list[float], float, float]:
+    """Return x and y of the nodes as shares of width and height, the height in pixels, and the padding of nodes.
 
-    Plotly scales links itself: to the column that, with this padding between its nodes, would fill the height.
+    Kept nodes are at the top of their column, rejected ones below, each with space for its label. Plotly scales links
+    itself: to the column that, with this padding between its nodes, would fill the height.
     """
-
-    x: list[float]
-    y: list[float]
-    height: float
-    padding: float
-
-
-def lay_out(flow: Flow) -> Layout:
-    """Kept nodes on top of their column, rejected ones below, each with room for its label."""
     columns: dict[int, list[int]] = defaultdict(list)
     for at, node in enumerate(flow.nodes):
         columns[node.column].append(at)
@@ -202,11 +187,11 @@ def lay_out(flow: Flow) -> Layout:
     x = [0.001 + 0.998 * node.column / max(*columns, 1) for node in flow.nodes]
     drawn = [[flow.nodes[at].rows for at in column if flow.nodes[at].rows] for column in columns.values()]
     paddings = [(height - scale * sum(rows)) / (len(rows) - 1) for rows in drawn if len(rows) > 1]
-    return Layout(x, [y[at] for at in range(len(flow.nodes))], height, min(paddings, default=0))
+    return x, [y[at] for at in range(len(flow.nodes))], height, min(paddings, default=0)
 
 
 def label_lines(node: Node) -> list[str]:
-    """A node's name and rows as they are printed beside it: rows on a line of their own below a kept node."""
+    """Return the label of a node in lines; the rows of a kept node are on a line of their own."""
     if node.kind == "kept":
         return [node.label, f"{node.rows:,}"]
     *before, last = wrap(node.label, LABEL_WIDTH)

@@ -1,166 +1,142 @@
-"""Everything that a run holds about one question, as plain text for `fdarx show`."""
+"""Everything that a run has on one question, as text for `fdarx show`."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from textwrap import indent
+from typing import TypeVar
 
 from fdarx_core.llm import ResponseStore
 from fdarx_core.records import Grade, Passage, Prediction, QuestionAnswer, Reject, Response, SettingProgress, Verdict
 from fdarx_core.storage import Location, RunDirectory, read_records
+
+Record = TypeVar("Record")
 
 
 class UnknownQuestion(ValueError):
     """No question of the run has this id."""
 
 
-@dataclass(slots=True)
-class QuestionTrace:
-    """All that a run knows of one question; `reject` is None for one that made the benchmark."""
-
-    question: QuestionAnswer
-    gold: list[Passage]
-    verdicts: list[Verdict]
-    responses: dict[str, Response]
-    reject: Reject | None = None
-    duplicates: list[str] = field(default_factory=list)
-
-
-def find_trace(run: RunDirectory, question_id: str) -> QuestionTrace:
-    """Read a question's life from its run. Raises UnknownQuestion, which says how ids look and where they stand."""
-    part, question = find_question(run, "candidates", question_id, "benchmark/qa.jsonl (qid), candidates/ and rejects/")
-    return _life(run, part, question)
-
-
-def find_question(run: RunDirectory, kind: str, question_id: str, places: str) -> tuple[Location, QuestionAnswer]:
-    """The question of that id among the rows of a kind, and the part it stands in.
-
-    Raises UnknownQuestion, which says how ids look and that they stand in `places`.
-    """
+def _find_question(run: RunDirectory, kind: str, question_id: str, places: str) -> tuple[Location, QuestionAnswer]:
+    """Return the question of that id among the rows of a kind, and its part. `places` is for the error message."""
     for part in run.parts(kind):
         for question in read_records(part, QuestionAnswer):
             if question.id == question_id:
                 return part, question
     raise UnknownQuestion(
-        f"{run.root} has no question {question_id!r}; ids have 16 hexadecimal digits and stand in {places}"
+        f"{run.root} has no question {question_id!r}; ids have 16 hexadecimal digits and are in {places}"
     )
 
 
-def _life(run: RunDirectory, part: Location, question: QuestionAnswer) -> QuestionTrace:
-    def beside(kind: str) -> Location:
-        return run.file(f"{kind}/{part.name}")
+def build_trace(run: RunDirectory, question_id: str) -> str:
+    """Return everything that a build has on a question: context, responses, verdicts and outcome.
+
+    Raises UnknownQuestion, which says what ids look like and where to find them.
+    """
+    part, question = _find_question(
+        run, "candidates", question_id, "benchmark/qa.jsonl (qid), candidates/ and rejects/"
+    )
+
+    def beside(kind: str, record: type[Record]) -> Iterator[Record]:
+        return read_records(run.file(f"{kind}/{part.name}"), record)
 
     gold = [
         passage
-        for passage in read_records(beside("passages"), Passage)
+        for passage in beside("passages", Passage)
         if passage.set_id == question.set_id and passage.doc_chunk_index in question.gold_passages
     ]
-    verdicts = [verdict for verdict in read_records(beside("verdicts"), Verdict) if verdict.question_id == question.id]
-    rejects = list(read_records(beside("rejects"), Reject))
+    verdicts = [verdict for verdict in beside("verdicts", Verdict) if verdict.question_id == question.id]
     keys = [question.response_key, *(verdict.response_key for verdict in verdicts)]
-    kept = any(one.id == question.id for one in read_records(beside("questions"), QuestionAnswer))
-    reject = None if kept else next((one for one in rejects if one.id == question.id), None)
-    repeats = [one.id for one in rejects if one.stage == "duplicates" and one.detail == question.id]
-    return QuestionTrace(
-        question, gold, verdicts, ResponseStore(run.file("responses")).get(filter(None, keys)), reject, repeats
+    responses = ResponseStore(run.file("responses")).get(filter(None, keys))
+    outcome = _outcome(
+        question.id,
+        any(one.id == question.id for one in beside("questions", QuestionAnswer)),
+        beside("rejects", Reject),
     )
+    return "\n".join(_build_lines(question, gold, verdicts, responses, outcome)) + "\n"
 
 
-def trace_text(life: QuestionTrace) -> str:
-    """The life as plain text."""
-    return "\n".join(_lines(life)) + "\n"
-
-
-def _lines(life: QuestionTrace) -> Iterator[str]:
-    question = life.question
+def _build_lines(
+    question: QuestionAnswer,
+    gold: Sequence[Passage],
+    verdicts: Sequence[Verdict],
+    responses: Mapping[str, Response],
+    outcome: str,
+) -> Iterator[str]:
     yield f"question   {question.question}"
     yield f"answer     {question.answer}"
     yield f"id         {question.id}   type {question.type} ({question.answer_kind}), source {question.source}"
-    yield f"label      {question.drug_name}, set id {question.set_id}, topic {question.category or 'none'}"
+    yield _label_line(question)
     if question.entity:
         yield f"absent     {question.entity}   template {question.template!r}"
     yield ""
-    for passage in life.gold:
+    for passage in gold:
         title = f"{passage.section_number} {passage.section_title}".strip() or "untitled"
         yield f"context    {passage.marker}, {title} (LOINC {passage.section_code or 'none'})"
         yield indent(passage.text, "  | ")
     yield ""
-    yield from _asked("made by", question.task, question.task_version, question.endpoint, question.response_key, life)
-    for verdict in life.verdicts:
+    yield from _request("made by", question, responses)
+    for verdict in verdicts:
         reason = f" ({verdict.reason}{': ' + verdict.detail if verdict.detail else ''})" if verdict.reason else ""
         yield f"{verdict.stage:<10} {verdict.outcome}{reason} {verdict.category} {verdict.relevance}".rstrip()
         yield from (f"  evidence  {quote}" for quote in verdict.evidence if quote)
-        yield from _asked("asked", verdict.task, verdict.task_version, verdict.endpoint, verdict.response_key, life)
-    yield f"fate       {_fate(life)}"
+        yield from _request("asked", verdict, responses)
+    yield f"outcome    {outcome}"
 
 
-def _asked(word: str, task: str, version: int, endpoint: str, key: str, life: QuestionTrace) -> Iterator[str]:
-    if not key:
-        yield f"{word:<10} nobody: it comes from a template"
+def _label_line(question: QuestionAnswer) -> str:
+    return f"label      {question.drug_name}, set id {question.set_id}, topic {question.category or 'none'}"
+
+
+def _request(word: str, row: QuestionAnswer | Verdict, responses: Mapping[str, Response]) -> Iterator[str]:
+    if not row.response_key:
+        yield f"{word:<10} no model: the question comes from a template"
         return
-    yield f"{word:<10} {endpoint}, task {task} version {version}, response {key}"
-    response = life.responses.get(key)
+    yield f"{word:<10} {row.endpoint}, task {row.task} version {row.task_version}, response {row.response_key}"
+    response = responses.get(row.response_key)
     yield indent(response.text if response is not None else "(the response is not in this run's store)", "  > ")
 
 
-def _fate(life: QuestionTrace) -> str:
-    if life.reject is not None:
-        return f"dropped at {life.reject.stage}: {life.reject.reason}. {life.reject.detail}".rstrip()
-    repeated = f"; repeated by {', '.join(life.duplicates)}" if life.duplicates else ""
+def _outcome(question_id: str, kept: bool, rejects: Iterable[Reject]) -> str:
+    rejected = list(rejects)
+    reject = None if kept else next((one for one in rejected if one.id == question_id), None)
+    if reject is not None:
+        return f"dropped at {reject.stage}: {reject.reason}. {reject.detail}".rstrip()
+    repeats = [one.id for one in rejected if one.stage == "duplicates" and one.detail == question_id]
+    repeated = f"; repeated by {', '.join(repeats)}" if repeats else ""
     return f"in the benchmark{repeated}"
 
 
-@dataclass(slots=True)
-class QuestionAnswers:
-    """One question, the passages of its label by index, and each prediction with its grade."""
+def evaluation_trace(run: RunDirectory, question_id: str) -> str:
+    """Return everything that an evaluation has on a question: gold passages, and each prediction with its grade.
 
-    question: QuestionAnswer
-    passages: dict[int, Passage]
-    graded: list[tuple[Prediction, Grade | None]]
-
-
-def find_question_answers(run: RunDirectory, question_id: str) -> QuestionAnswers:
-    """Read them from an evaluation's run. Raises UnknownQuestion."""
-    part, question = find_question(run, "questions", question_id, "questions/ and among the report's wrong answers")
-    return _answers(run, part, question)
+    Raises UnknownQuestion.
+    """
+    part, question = _find_question(run, "questions", question_id, "questions/ and the wrong answers of the report")
+    return "\n".join(_evaluation_lines(run, part.name, question)) + "\n"
 
 
-def _answers(run: RunDirectory, part: Location, question: QuestionAnswer) -> QuestionAnswers:
-    passages = read_records(run.file(f"passages/{part.name}"), Passage)
-    graded: list[tuple[Prediction, Grade | None]] = []
-    for model in dict.fromkeys(cell.model for cell in read_records(run.file("cells.parquet"), SettingProgress)):
-        said, found = run.file(f"predictions/{model}/{part.name}"), run.file(f"grades/{model}/{part.name}")
-        if said.exists():
-            grades = {row.prediction_id: row for row in read_records(found, Grade)}
-            mine = (row for row in read_records(said, Prediction) if row.question_id == question.id)
-            graded += [(row, grades.get(row.id)) for row in mine]
-    own = {row.doc_chunk_index: row for row in passages if row.set_id == question.set_id}
-    return QuestionAnswers(question, own, graded)
-
-
-def question_answers_text(answers: QuestionAnswers) -> str:
-    """As plain text."""
-    return "\n".join(_lines_answers(answers)) + "\n"
-
-
-def _lines_answers(answers: QuestionAnswers) -> Iterator[str]:
-    question = answers.question
+def _evaluation_lines(run: RunDirectory, part: str, question: QuestionAnswer) -> Iterator[str]:
+    rows = read_records(run.file(f"passages/{part}"), Passage)
+    passages = {row.doc_chunk_index: row for row in rows if row.set_id == question.set_id}
     yield f"question   {question.question}"
     yield f"gold       {question.answer}"
     yield f"id         {question.id}   type {question.type} ({question.answer_kind})"
-    yield f"label      {question.drug_name}, set id {question.set_id}, topic {question.category or 'none'}"
-    for index in question.gold_passages:
-        if index in answers.passages:
-            passage = answers.passages[index]
-            yield f"\ngold in    {passage.marker}, {passage.section_path or 'untitled'}"
-            yield indent(passage.text, "  | ")
-    for prediction, grade in answers.graded:
-        yield ""
-        yield from _told(prediction, grade)
+    yield _label_line(question)
+    for passage in (passages[index] for index in question.gold_passages if index in passages):
+        yield f"\ngold in    {passage.marker}, {passage.section_path or 'untitled'}"
+        yield indent(passage.text, "  | ")
+    for model in dict.fromkeys(cell.model for cell in read_records(run.file("cells.parquet"), SettingProgress)):
+        predictions, found = run.file(f"predictions/{model}/{part}"), run.file(f"grades/{model}/{part}")
+        if predictions.exists():
+            grades = {row.prediction_id: row for row in read_records(found, Grade)}
+            for row in read_records(predictions, Prediction):
+                if row.question_id == question.id:
+                    yield ""
+                    yield from _prediction_lines(row, grades.get(row.id))
 
 
-def _told(prediction: Prediction, grade: Grade | None) -> Iterator[str]:
+def _prediction_lines(prediction: Prediction, grade: Grade | None) -> Iterator[str]:
     cell = " · ".join(filter(None, (prediction.model, prediction.setting, prediction.retriever)))
     why = f": {prediction.reason}" if prediction.reason else ""
     yield f"{cell} ({prediction.outcome}{why})"

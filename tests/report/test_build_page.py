@@ -291,9 +291,9 @@ def test_every_stage_keeps_and_rejects_what_its_counts_say(
     flow = draw_flow(stages, lanes, dropped, "Candidates")
     for column, stage in enumerate(stages, start=2):
         rows: Counter[str] = Counter()
-        for link in flow.links:
-            if flow.nodes[link.target].column == column:
-                rows[flow.nodes[link.target].kind] += link.rows
+        for _, target, moved in flow.links:
+            if flow.nodes[target].column == column:
+                rows[flow.nodes[target].kind] += moved
         assert (rows["kept"], rows["rejected"]) == (stage.kept, stage.rejected)
 
 
@@ -312,13 +312,13 @@ def test_no_node_gains_or_loses_rows(case: Case) -> None:
 def test_no_two_labels_of_a_column_lie_over_each_other(case: Case) -> None:
     stages, lanes, dropped = case
     flow = draw_flow(stages, lanes, dropped, "Candidates")
-    layout = lay_out(flow)
+    _, centers, height, _ = lay_out(flow)
     columns = defaultdict(list)
-    for node, y in zip(flow.nodes, layout.y, strict=True):
-        columns[node.column].append((y * layout.height, 8 * len(label_lines(node))))
+    for node, y in zip(flow.nodes, centers, strict=True):
+        columns[node.column].append((y * height, 8 * len(label_lines(node))))
     for places in columns.values():
         assert all(below - above >= half + other - 1e-6 for (above, half), (below, other) in pairwise(places))
-        assert all(0 <= centre <= layout.height + 1e-6 for centre, _ in places)
+        assert all(0 <= centre <= height + 1e-6 for centre, _ in places)
 
 
 def test_rare_reasons_share_a_node() -> None:
@@ -353,7 +353,7 @@ def test_rejects_of_rows_that_never_came_in_are_refused() -> None:
 
 def _through(flow: Flow) -> tuple[Counter[int], Counter[int]]:
     came, went = Counter[int](), Counter[int]()
-    for link in flow.links:
-        came[link.target] += link.rows
-        went[link.source] += link.rows
+    for source, target, rows in flow.links:
+        came[target] += rows
+        went[source] += rows
     return came, went
