@@ -1,4 +1,4 @@
-"""Dataclass records to and from Arrow: the schema is read off the annotations, so a record is defined once."""
+"""Conversion of dataclass records to and from Arrow; the schema comes from the annotations of the record."""
 
 from __future__ import annotations
 
@@ -37,13 +37,13 @@ def _arrow_type(hint: Any) -> pa.DataType:
 
 @cache
 def _hints(record: type) -> dict[str, Any]:
-    """Reading them takes longer than a table of a few rows."""
+    """Return the annotations of a record, cached, because reading them takes longer than a small table."""
     return get_type_hints(record)
 
 
 @cache
 def arrow_schema(record: type) -> pa.Schema:
-    """The Arrow schema of a record class, one column a field, in the order of its definition."""
+    """Return the Arrow schema of a record class, with a column for each field in order."""
     hints = _hints(record)
     return pa.schema([(field.name, _arrow_type(hints[field.name])) for field in dataclasses.fields(record)])
 
@@ -62,7 +62,7 @@ def to_table(rows: Iterable[Any], record: type) -> pa.Table:
 
 
 def from_table(table: pa.Table, record: type[Record]) -> Iterator[Record]:
-    """The inverse of `to_table`. Columns the record does not know are ignored; missing ones take their defaults."""
+    """Yield the records of a table of `to_table`. Unknown columns are ignored; missing ones get their defaults."""
     if hasattr(record, "from_row"):
         yield from map(record.from_row, table.to_pylist())  # type: ignore[attr-defined]
         return

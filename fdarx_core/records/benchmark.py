@@ -1,5 +1,4 @@
-"""The records of a benchmark build: requests and responses, questions, verdicts, rejects, and items that people
-review."""
+"""Records of a build and a review: requests, responses, questions, verdicts, rejects, review items, annotations."""
 
 from __future__ import annotations
 
@@ -10,10 +9,10 @@ from typing import Any
 
 @dataclass(slots=True)
 class Request:
-    """One question to one endpoint, complete: `key` is a hash of every other field that can change the answer.
+    """One request to one endpoint. `key` is a hash of all other fields that can change the response.
 
-    `messages` are role and content as OpenAI-compatible servers take them; `slots` are the task's inputs from which
-    they were rendered (the baseline answers from these); `schema` is the response's JSON schema.
+    `messages` have role and content as in the OpenAI API; `slots` are the inputs of the task from which they were
+    rendered, and from which the baseline answers; `schema` is the JSON schema of the response.
     """
 
     key: str
@@ -28,11 +27,11 @@ class Request:
 
 @dataclass(slots=True)
 class Response:
-    """What came back for a request, before anything parses it. `reason` is "" unless asking failed for good.
+    """The response to a request before it is parsed. `reason` is "" unless the request failed permanently.
 
     `prompt_tokens` includes the `cached_tokens` that the server read from its prompt cache, and the `written_tokens`
-    that a vendor charges for writing to it. `attempts` counts the HTTP requests that it took; `latency_s` is that of
-    the last, from sending to the whole reply.
+    that a vendor charges for writing to it. `attempts` counts the HTTP requests; `latency_s` is the time of the last
+    one until the complete reply.
     """
 
     key: str
@@ -51,25 +50,25 @@ class Response:
 
 
 NO_ANSWER = "Information not found!"
-"""The gold answer of refusal questions, as the published benchmark writes it."""
+"""The gold answer of refusal questions, as in the published benchmark."""
 
 
 def content_id(*parts: str) -> str:
-    """A stable 16-digit hexadecimal id from content: equal parts, equal id, on any machine."""
+    """Return a hexadecimal id of 16 digits from the content, the same on every machine."""
     return blake2b("\x1f".join(parts).encode(), digest_size=8).hexdigest()
 
 
 @dataclass(slots=True)
 class QuestionAnswer:
-    """One benchmark question with its gold answer and where that stands.
+    """One benchmark question with its gold answer and gold passages.
 
     `type` is factual, multihop or refusal; `answer_kind` refines it (factual, list, numeric, multihop, refusal);
-    `source` says what it was made from (highlights, section, section_pair, refusal_template); `category` is one of
-    the nine label topics of FDARxBench §B.4. `gold_passages` are doc_chunk_index values, with the LOINC codes of
-    their sections in `gold_codes` and, position by position, whether the answer stands there in `gold_has_answer`.
-    `entity` is the absent thing that a refusal question asks about. `task`, `task_version`, `endpoint` and
-    `response_key` lead to the response it came from; `response_key` is "" where no model was asked. `judge` is the
-    endpoint that judged it, `verdict_keys` the responses by which it did, `relevance` what the first of them says.
+    `source` is what it was made from (highlights, section, section_pair, refusal_template); `category` is one of the
+    nine label topics of FDARxBench §B.4. `gold_passages` are doc_chunk_index values; for each, `gold_codes` has the
+    LOINC code of its section, and `gold_has_answer` is whether it contains the answer. `entity` is what a refusal
+    question asks about and the label does not mention. `task`, `task_version`, `endpoint` and `response_key` identify
+    the response that it comes from; `response_key` is "" if no model was asked. `judge` is the endpoint that judged it,
+    `verdict_keys` are its responses, `relevance` is the verdict of the first.
     """
 
     id: str
@@ -97,10 +96,10 @@ class QuestionAnswer:
 
 @dataclass(slots=True)
 class Reject:
-    """A row that left the flow, and why. Nothing leaves otherwise.
+    """A rejected row. Every row that is dropped becomes a Reject.
 
-    `id` is the row's own (a file, a set id, a context or a question); `stage` where it left; `reason` a fixed name to
-    count by; `detail` what a reader needs to understand this one.
+    `id` is that of the row (a file, a set id, a context or a question); `stage` is the stage that rejected it; `reason`
+    is a fixed name to count by; `detail` explains this case.
     """
 
     id: str
@@ -113,7 +112,7 @@ class Reject:
 
 @dataclass(slots=True)
 class StageCount:
-    """The accounting of one stage: every row in either went on or was rejected; those that went on made `rows_out`."""
+    """The counts of one stage: rows in = kept + rejected; `rows_out` rows were made from the kept ones."""
 
     stage: str
     rows_in: int = 0
@@ -124,12 +123,12 @@ class StageCount:
 
 @dataclass(slots=True)
 class Verdict:
-    """One judge's finding on one question, with what it rests on. Source: FDARxBench §B.4, stage 2.
+    """The verdict of a judge on a question. Source: FDARxBench §B.4, stage 2.
 
-    `stage` is relevance, support or quality; `outcome` kept, dropped or unscored. An unscored one is no verdict on the
-    question: its `reason` says why none was reached. The reason of a dropped one is a fixed name to count by, that of a
-    kept one "". `evidence` is what the judge quoted, in the judge's words. `category` and `relevance` are set by
-    the relevance judge alone. `task`, `task_version`, `endpoint` and `response_key` lead to the response.
+    `stage` is relevance, support or quality; `outcome` is kept, dropped or unscored. An unscored verdict does not judge
+    the question: its `reason` says why there is no verdict. The reason of a dropped question is a fixed name to count
+    by, that of a kept one is "". `evidence` has the quotations of the judge. Only the relevance judge sets `category`
+    and `relevance`. `task`, `task_version`, `endpoint` and `response_key` identify the response.
     """
 
     question_id: str
@@ -149,14 +148,14 @@ class Verdict:
 
 @dataclass(slots=True)
 class ReviewItem:
-    """One thing for people to judge, with all that they need to see, and the judge's own decision.
+    """One item for people to judge, with the text that they need, and the decision of the judge.
 
-    `task` is relevance, category, correctness, quality or grade; `choices` are the values that may be given. `subject`
-    is the id of the question or prediction, `model` and `setting` those of a prediction, "" for a question. `decision`
-    is the judge's value in the same words, "" where it reached none, `because` its reason; `kept` is whether the
-    question stands in the benchmark. `evidence` are the passages, letter for letter, that the judge saw (of a grade:
-    the gold ones); `gold` is the reference answer of a prediction. `stratum` is what the sample was drawn within,
-    `fraction` the share of it that was drawn (0 to 1). Source: FDARxBench §B.4, "Sampling for human review".
+    `task` is relevance, category, correctness, quality or grade; `choices` are its values. `subject` is the id of the
+    question or prediction; `model` and `setting` are those of a prediction, "" for a question. `decision` is the value
+    of the judge, "" for none, and `because` its reason; `kept` is whether the question is in the benchmark. `evidence`
+    are the passages that the judge saw, unchanged (for a grade: the gold passages); `gold` is the reference answer of a
+    prediction. `stratum` is the stratum of the sample, `fraction` the share of it that was drawn (0 to 1). Source:
+    FDARxBench §B.4, "Sampling for human review".
     """
 
     id: str
@@ -184,9 +183,9 @@ class ReviewItem:
 
 @dataclass(slots=True)
 class Annotation:
-    """What one person said of one item. `value` is one of its choices; `seconds` from seeing it to the answer.
+    """The value that one person gave to one item; `seconds` is the time from seeing the item to the value.
 
-    `saw_decision`: the judge's decision was shown before the value was given.
+    `saw_decision`: the decision of the judge was visible before the value was given.
     """
 
     item_id: str

@@ -1,4 +1,4 @@
-"""What an evaluation makes: what was found, said and graded for each question, and the figures that follow."""
+"""Records of an evaluation: rankings, predictions, grades, scores and the progress of cells."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 
 @dataclass(slots=True)
 class LabelSummary:
-    """A label as an evaluation knows it. `whole`: all its passages are at hand, not only those that questions rest on.
+    """A label of an evaluation. `whole`: all its passages are available, not only the gold passages.
 
-    `passages` and `characters` count what is at hand.
+    `passages` and `characters` count the available passages.
     """
 
     set_id: str
@@ -21,10 +21,10 @@ class LabelSummary:
 
 @dataclass(slots=True)
 class Ranking:
-    """The passages that a retriever puts first for a question, best first, with its scores position by position.
+    """The best passages of a retriever for a question, best first, and their scores.
 
-    `ranked` are doc_chunk_index values. `ranked_set_ids` are their labels, and empty where all are of the question's
-    own label (retrieval within a label).
+    `ranked` are doc_chunk_index values; `ranked_set_ids` are their labels, empty if all are of the label of the
+    question (retrieval within a label).
     """
 
     question_id: str
@@ -37,10 +37,10 @@ class Ranking:
 
 @dataclass(slots=True)
 class Equivalence:
-    """Which passages of a label state the same as a question's gold passages.
+    """The passages of a label that state the same as the gold passages of a question.
 
-    Position by position: passage `members[i]` may stand for gold passage `gold[i]`; each gold passage stands for itself
-    and is not listed. `why[i]` is near_duplicate or same_statement. Source: FDARxBench §6, second limitation.
+    Passage `members[i]` may replace gold passage `gold[i]`; a gold passage is not listed for itself. `why[i]` is
+    near_duplicate or same_statement. Source: FDARxBench §6, second limitation.
     """
 
     question_id: str
@@ -52,14 +52,14 @@ class Equivalence:
 
 @dataclass(slots=True)
 class Prediction:
-    """What one model said to one question in one setting, and how it was understood.
+    """The reply of a model to a question in a setting, and its parsed answer.
 
-    `setting` is closed_book, full_label, oracle or retrieved, then by `retriever`; both are as the user named them in
-    answers made elsewhere. `outcome`: answered; refused; unparsed (`reason` says why no answer can be read off `text`);
-    failed (`reason` says why there is no reply). `answer` is the reply without its citations. `cited` are
-    doc_chunk_index values in the order of their naming, `shown` those of the passages that stood in the prompt;
-    their `…_set_ids` are as in `Ranking`. `cited_unknown` counts citations of passages that were not shown;
-    `cuts` counts the label's passages that were left out or cut because the label was too long. `cost` is in USD.
+    `setting` is closed_book, full_label, oracle or retrieved, the last with a `retriever`; answers from elsewhere keep
+    the names of the user. `outcome` is answered; refused; unparsed (`reason` says why no answer can be parsed from
+    `text`); or failed (`reason` says why there is no reply). `answer` is the reply without its citations. `cited` are
+    doc_chunk_index values in the order of the citations, `shown` those of the passages in the prompt; their `…_set_ids`
+    are as in `Ranking`. `cited_unknown` counts citations of passages that were not shown; `cuts` counts the passages of
+    the label that were left out or cut. `cost` is in USD.
     """
 
     id: str
@@ -90,12 +90,11 @@ class Prediction:
 
 @dataclass(slots=True)
 class Grade:
-    """What a judge found of a prediction.
+    """The grade of a prediction.
 
-    `outcome` is correct, incorrect, not_attempted or unscored; an unscored one is no verdict on the answer, and its
-    `reason` says why none was reached. `reason` is a fixed name to count by, `detail` what a reader needs to see.
-    `judge` is the endpoint; `rule` where no judge was needed (a refusal is not attempted; refusal questions).
-    Source: FDARxBench §B.8.
+    `outcome` is correct, incorrect, not_attempted or unscored; unscored is no verdict, and `reason` says why there is
+    none. `reason` is a fixed name to count by, `detail` an explanation for readers. `judge` is the endpoint, or `rule`
+    if no judge was needed (a refusal is not attempted; refusal questions). Source: FDARxBench §B.8.
     """
 
     prediction_id: str
@@ -112,13 +111,13 @@ class Grade:
 
 @dataclass(slots=True)
 class Score:
-    """One prediction in numbers: all that metrics and subgroups rest on. None: the number has no meaning there.
+    """The numbers of one prediction, from which all metrics and subgroups are computed; None has no meaning there.
 
-    `type` to `label_characters` describe the question (`section` names the nearest coded section of its first gold
-    passage, `numeric` is whether its answer holds a number). `grade` is the outcome of its Grade, "" where it has none.
-    `gold`, `cited` and `hits` count passages; under equivalence `eq_hits` counts the gold passages that are cited or
-    stood for, `eq_right` the cited passages that are gold or stand for one. Overlaps are in 0 to 1.
-    `extra` holds the numbers of metrics that other packages add, by the metric's name.
+    `type` to `label_characters` describe the question: `section` is the nearest coded section of its first gold
+    passage, `numeric` is whether its answer has a number. `grade` is the outcome of its Grade, "" without one. `gold`,
+    `cited` and `hits` count passages; with equivalent passages, `eq_hits` counts the gold passages that are cited,
+    themselves or by an equivalent passage, and `eq_right` the cited passages that are gold or equivalent. Overlaps are
+    in 0 to 1. `extra` has the numbers of metrics of other packages, by the name of the metric.
     """
 
     prediction_id: str
@@ -154,7 +153,7 @@ class Score:
 
 @dataclass(slots=True)
 class RetrievalScore:
-    """One ranking in numbers, strict and (`eq_`) under equivalence; `gold` is the number of gold passages.
+    """The numbers of one ranking, strict and (`eq_`) with equivalent passages; `gold` counts gold passages.
 
     The fields from `type` to `label_characters` are as in `Score`.
     """
@@ -187,12 +186,11 @@ class RetrievalScore:
 
 @dataclass(slots=True)
 class SettingProgress:
-    """One row of the sweep, and how far it came: `status` is done, incomplete, or skipped.
+    """The progress of a cell: `status` is done, incomplete or skipped.
 
-    `reason` says why it is not done, and of one that is done why replies `failed`, where some did.
-
-    Counts are of questions: those due in this cell, and of these answered, refused, unparsed, failed; `unscored` those
-    without a verdict. Tokens are as the server counted, `cost` in USD (None without prices), latencies in seconds.
+    `reason` says why a cell is not done, or why replies of a done cell `failed`. The counts are of questions: those
+    due, and of these answered, refused, unparsed and failed; `unscored` have no verdict. Tokens are those of the
+    server, `cost` is in USD (None without prices), latencies are in seconds.
     """
 
     model: str

@@ -1,4 +1,4 @@
-"""What checking answers against evidence makes: claims, evidence, verdicts, scores, safety flags and figures.
+"""Records of a factuality run: answers, claims, evidence, verdicts, scores and safety flags.
 
 Source: FAS (seed 002) §3.2, §4, §5.
 """
@@ -10,11 +10,11 @@ from dataclasses import dataclass, field
 
 @dataclass(slots=True)
 class CheckedAnswer:
-    """One answer to be checked, with all that is known of its question.
+    """One answer to check, with its question.
 
-    `dataset`, `type` and `setting` are "" where nobody names them; `cluster` groups answers that are not independent
-    (those to one question, or on one label). `set_id` and `drug` name the label that the question is about, if any.
-    `outcome` is answered, refused or failed. `must_have` and `nice_to_have` are MedLFQA's statements.
+    `dataset`, `type` and `setting` are "" if unknown; `cluster` groups answers that are not independent, such as those
+    to one question or on one label. `set_id` and `drug` are those of the label of the question, if any. `outcome` is
+    answered, refused or failed. `must_have` and `nice_to_have` are the statements of MedLFQA.
     """
 
     id: str
@@ -38,9 +38,9 @@ class CheckedAnswer:
 class Claim:
     """One statement of an answer that can be true or false by itself.
 
-    `text` is `answer[start:end]`, letter for letter; claims of an answer never overlap and are in its order, `number`
-    from 0. `resolved` is how it reads by itself: a pronoun replaced by what it certainly stands for, the subject that a
-    clause shares with the one before it put in front.
+    `text` is `answer[start:end]`, unchanged. The claims of an answer never overlap; `number` counts them in order, from
+    0. `resolved` is the claim without context: a pronoun is replaced if its referent is certain, and a subject that a
+    clause shares with the one before is put in front.
     """
 
     id: str
@@ -54,10 +54,10 @@ class Claim:
 
 @dataclass(slots=True)
 class Evidence:
-    """A passage to hold claims against. `source` is labels, index, pubmed, file or none (the reference, or question).
+    """A passage to compare claims with. `source` is labels, index, pubmed, file or none (reference or question).
 
-    `place` says where it stands in its source: a passage's marker, a chunk's or PubMed's id, a file's row. `section`
-    and `set_id` are those of a label's passage; `year` of a publication, 0 where there is none.
+    `place` is its position in the source: the marker of a passage, the id of a chunk or of PubMed, the row of a file.
+    `section` and `set_id` are those of a passage of a label; `year` is that of a publication, 0 for none.
     """
 
     id: str
@@ -73,13 +73,13 @@ class Evidence:
 
 @dataclass(slots=True)
 class PairVerdict:
-    """A claim held against one passage: probabilities of a natural language inference, that sum to 1.
+    """A claim and one passage, with the probabilities of natural language inference, which sum to 1.
 
-    `kind` is evidence (`rank` from 1 in the order of the search), reference (what stands in for evidence without
-    retrieval: `rank` 0), claim_in_gold (a claim against all must-have and nice-to-have statements) or must_have and
-    nice_to_have (a statement, `number`, against the whole answer; `claim_id` is "" there). `start` and `end` bound the
-    window of the passage that decided. The three are None where no judgement was reached; `reason` then says why,
-    else what the rules or the judge saw. `engine` names who judged.
+    `kind` is evidence (`rank` from 1 in the order of the search), reference (which replaces evidence without retrieval:
+    `rank` 0), claim_in_gold (a claim and all must-have and nice-to-have statements), or must_have and nice_to_have (a
+    statement, `number`, and the whole answer; `claim_id` is "" there). `start` and `end` bound the deciding window of
+    the passage. The probabilities are None if the pair was not judged; then `reason` says why, else it explains the
+    judgment. `engine` names the engine.
     """
 
     answer_id: str
@@ -99,10 +99,10 @@ class PairVerdict:
 
 @dataclass(slots=True)
 class ClaimVerdict:
-    """What all evidence together says of a claim: supported, contradicted, unsupported, or unscored with the `reason`.
+    """The verdict on a claim from all its evidence: supported, contradicted, unsupported, or unscored.
 
-    `evidence_id` is the passage that decided, `score` its probability of that verdict (of an unsupported claim: the
-    highest of entailment that was reached, below the threshold).
+    `evidence_id` is the passage that decided, `score` its probability of that verdict (for an unsupported claim: the
+    highest entailment, below the threshold). `reason` explains the verdict, or why there is none.
     """
 
     claim_id: str
@@ -115,12 +115,12 @@ class ClaimVerdict:
 
 @dataclass(slots=True)
 class FactualityScore:
-    """One answer in numbers, each in 0 to 1, None where it has no meaning; `unscored` says which and why.
+    """The numbers of one answer, each in 0 to 1, None where it has no meaning; `unscored` says which and why.
 
-    `support`, `contra` and `unsupported` are shares of the claims that have a verdict, over the best k passages
-    (Support@5, Contra@5). `similarity` is the first term of FAS by the measure that the run names. Overlaps are the
-    best over the references. `gold` is the share of must-have statements that the answer states, less what it
-    violates; `gold_claims` the share of its claims that the statements support.
+    `support`, `contra` and `unsupported` are shares of the claims with a verdict, over the best k passages (Support@5,
+    Contra@5). `similarity` is the first term of FAS, by the measure of the run. Overlaps are the best over the
+    references. `gold` is the share of must-have statements that the answer entails, reduced by contradictions;
+    `gold_claims` is the share of its claims that the statements entail.
     """
 
     answer_id: str
@@ -153,11 +153,11 @@ class FactualityScore:
 
 @dataclass(slots=True)
 class Contraindication:
-    """One thing that a label's Contraindications (34070-3) or Boxed Warning (34066-1) forbids, and where it says so.
+    """One thing that Contraindications (34070-3) or Boxed Warning (34066-1) of a label forbid.
 
-    `kind` is population, condition, drug or procedure; `subject` is what is forbidden, in few words as the label has
-    it, `names` how else an answer may name it. `statement` is the label's own sentence, in passage `marker` of
-    `set_id`. `substances` are the active ingredients' names, `uniis` their codes, `aliases` all names of the drug.
+    `kind` is population, condition, drug or procedure; `subject` is what is forbidden, in few words of the label;
+    `names` are other names of it in answers. `statement` is the sentence of the label, in passage `marker` of `set_id`.
+    `substances` are the names of the active ingredients, `uniis` their codes, `aliases` all names of the drug.
     """
 
     id: str
@@ -177,11 +177,11 @@ class Contraindication:
 
 @dataclass(slots=True)
 class SafetyFlag:
-    """Something in an answer that may do harm; apart from FAS.
+    """A passage of an answer that may do harm; flags are not part of FAS.
 
     `kind` is dose_missing, dose_unsupported, contraindicated_population, contraindicated_condition or
-    contraindicated_drug. `text` is `answer[start:end]`, the words that raise it (empty for a dose that is missing);
-    `because` is what the label says, with `set_id` and `marker`; `subject` the dose, population or drug in question.
+    contraindicated_drug. `text` is `answer[start:end]`, empty for a missing dose; `because` is the statement of the
+    label, with `set_id` and `marker`; `subject` is the dose, population or drug.
     """
 
     answer_id: str

@@ -1,4 +1,4 @@
-"""A drug label as it is read, and the passages it is cut into."""
+"""A parsed drug label, and its passages."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from dataclasses import dataclass, field
 
 @dataclass(slots=True)
 class Section:
-    """One section of a label's body, in document order.
+    """One section of the body of a label, in document order.
 
-    `code` is its LOINC code ("" when the file gives none); `core_code` that of the nearest section, itself or above,
-    whose code is not 42229-5 "unclassified"; `number` the printed number ("5.2") and `title` the printed title without
-    it; `path` the titles from the top down to this one, joined by " > "; `depth` is 0 for a top section.
+    `code` is its LOINC code, "" if the file has none; `core_code` is the code of the nearest section, itself or above,
+    that is not 42229-5 "unclassified"; `number` is the printed number ("5.2") and `title` the printed title without it;
+    `path` has the titles from the top to this section, joined by " > "; `depth` is 0 for a top section.
     """
 
     code: str
@@ -26,8 +26,8 @@ class Section:
 class Highlight:
     """One statement of the Highlights of Prescribing Information.
 
-    `code` and `heading` are those of the full section that the statement summarises; `topic` is the lead-in before
-    its colon ("Lactic acidosis"), if it has one; `references` are the section numbers it cites, "(2.1, 5.3)".
+    `code` and `heading` are those of the full section that the statement summarizes; `topic` is the text before its
+    colon ("Lactic acidosis"), if there is one; `references` are the section numbers that it cites, "(2.1, 5.3)".
     """
 
     code: str
@@ -39,12 +39,12 @@ class Highlight:
 
 @dataclass(slots=True)
 class Label:
-    """One version of one SPL document: what the label says of itself, its outline and its Highlights.
+    """One version of one SPL document: its metadata, outline and Highlights.
 
-    `aliases` are all names the label may use for the drug, `drug_name` first: brand and generic names, active
-    substances and moieties, parts of kits included. `uniis` are the active substances' and moieties' codes.
-    `effective_date` is ISO 8601, "" where the file's value is no date. `boxed_warning` is its text, "" without one.
-    `source` names the file, and within archives the members, that it came from.
+    `aliases` are all names that the label may use for the drug, `drug_name` first: brand and generic names, active
+    substances and moieties, also those of the parts of kits. `uniis` are the codes of the active substances and
+    moieties. `effective_date` is ISO 8601, "" if the value in the file is no date. `boxed_warning` is its text, "" if
+    there is none. `source` names the file, and the members within archives.
     """
 
     set_id: str
@@ -71,10 +71,10 @@ class Label:
 
 @dataclass(slots=True)
 class Passage:
-    """A citable piece of a label's body, never crossing a section.
+    """A citable piece of the body of a label, within one section.
 
-    `doc_chunk_index` counts from 0 through the label, `section_chunk_index` through the section. The section fields
-    are those of `Section`. Highlights are no passages: they summarise what the passages say.
+    `doc_chunk_index` counts from 0 within the label, `section_chunk_index` within the section. The section fields are
+    those of `Section`. Highlights are not passages, because they summarize the passages.
     """
 
     set_id: str
@@ -89,5 +89,5 @@ class Passage:
 
     @property
     def marker(self) -> str:
-        """The passage's name in prompts and citations, `PASSAGE_0012`. Source: FDARxBench §B.6."""
+        """The name of the passage in prompts and citations, `PASSAGE_0012`. Source: FDARxBench §B.6."""
         return f"PASSAGE_{self.doc_chunk_index:04d}"

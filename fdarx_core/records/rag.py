@@ -1,4 +1,4 @@
-"""What an index holds, and what comes of asking it."""
+"""Records of an index and of answering with it: documents, chunks, answers and their scores."""
 
 from __future__ import annotations
 
@@ -7,9 +7,10 @@ from dataclasses import dataclass, field
 
 @dataclass(slots=True)
 class Document:
-    """One text to be searched, before it is cut. `source` names the file, and within archives the member.
+    """One text to index. `source` names the file, and the member within an archive.
 
-    `breaks` are the characters at which its second and later pieces begin where it came in pieces, which are cut apart.
+    If the text came in pieces that are chunked separately, `breaks` are the characters at which the second and later
+    pieces begin.
     """
 
     id: str
@@ -21,12 +22,12 @@ class Document:
 
 @dataclass(slots=True)
 class Chunk:
-    """A piece of a document, as an index holds it.
+    """A piece of a document in an index.
 
-    `id` is a hash of the document, the position and the text, `position` counts from 0 through the document, `start`
-    is the character of the document at which the text begins. A passage of a label has its section path in `section`,
-    the label's set id in `set_id` and `document_id`, and the drug's name in `drug` and `title`; its `start` is -1.
-    A chunk of any other document has "" in `section`, `set_id` and `drug`.
+    `id` is a hash of document, position and text; `position` counts from 0 within the document; `start` is the
+    character of the document at which the text begins. A passage of a label has its section path in `section`, the set
+    id of the label in `set_id` and `document_id`, the name of the drug in `drug` and `title`, and the `start` -1. A
+    chunk of another document has "" in `section`, `set_id` and `drug`.
     """
 
     id: str
@@ -45,8 +46,8 @@ class Chunk:
 class SearchHit:
     """A chunk that was found for a question.
 
-    `score` is the retriever's; `search` is the number of the query that found it; `rerank` is the score of the
-    post-processing, None where there was none.
+    `score` is that of the retriever; `search` is the number of the query that found it; `rerank` is the score of the
+    post-processing, None if there was none.
     """
 
     chunk: Chunk
@@ -83,9 +84,10 @@ class SearchHit:
 
 @dataclass(slots=True)
 class RagQuestion:
-    """A question to a corpus with its reference answers. `title` is that of the document that holds the answer, if any.
+    """A question on a corpus with its reference answers.
 
-    `cluster` groups questions that are not independent of each other (those on one document): intervals resample it.
+    `title` is that of the document with the answer, if known. `cluster` groups questions that are not independent, such
+    as those on one document; the bootstrap draws clusters.
     """
 
     id: str
@@ -97,11 +99,11 @@ class RagQuestion:
 
 @dataclass(slots=True)
 class RagAnswer:
-    """What one way of answering made of one question.
+    """The answer of one strategy, post-processing and model to one question.
 
-    `candidates` are the ids of the chunks found before post-processing, `contexts` of those that the model was shown,
-    in order; `citations` number them from 1. `outcome` is answered, refused or failed (`reason` then says how).
-    Times are in seconds, `cost` in US dollars.
+    `candidates` are the ids of the chunks before post-processing, `contexts` those in the prompt, in order; `citations`
+    number them from 1. `outcome` is answered, refused or failed, with the `reason`. Times are in seconds, `cost` is in
+    US dollars.
     """
 
     question_id: str
@@ -129,10 +131,10 @@ class RagAnswer:
 
 @dataclass(slots=True)
 class RagScore:
-    """One answer's measures, each None where it has no meaning or could not be had; `unscored` says which and why.
+    """The measures of one answer, None where they have no meaning or are missing; `unscored` says which and why.
 
-    `useful` are the judge's verdicts on the contexts, in order; `attributed` of `statements` in the reference were
-    found in them. `title_rank` is the first candidate of the right document, from 1, 0 where there is none.
+    `useful` are the verdicts of the judge on the contexts, in order; `attributed` of the `statements` of the reference
+    were found in them. `title_rank` is the rank of the first candidate of the right document, 0 if there is none.
     """
 
     question_id: str
@@ -156,9 +158,9 @@ class RagScore:
 
 @dataclass(slots=True)
 class TitleRank:
-    """Where a retriever puts the first chunk of the right document, from 1, when asked the question as it stands.
+    """The rank of the first chunk of the right document for the original question, from 1; 0 if there is none.
 
-    0: not among the candidates. Source: QA-RAG §3.2 (each question was written on one guideline).
+    Source: QA-RAG §3.2 (each question was written on one guideline).
     """
 
     question_id: str
@@ -169,10 +171,10 @@ class TitleRank:
 
 @dataclass(slots=True)
 class RagUsage:
-    """What the answers of one strategy, post-processing and model took.
+    """Requests, tokens, cost and times of the answers of one strategy, post-processing and model.
 
     Requests, tokens and `cost` (US dollars) are sums over all answers. Medians and 95th percentiles are in seconds,
-    over the answers that did not fail; None where all did.
+    over the answers that did not fail; None if all failed.
     """
 
     strategy: str
