@@ -32,7 +32,7 @@ _JOBS = {
     "factuality": ("jobs.score_factuality:factuality", "Score the factuality of answers against evidence."),
     "finetune": ("jobs.finetune_answerer:finetune", "Train a LoRA adapter on question-answer pairs."),
     "serve": ("jobs.serve:serve", "Answer questions with citations over HTTP, with a page to ask on."),
-    "report": ("jobs.report:report", "Write the page of a finished run anew."),
+    "report": ("jobs.report:report", "Build the page of a finished run again."),
     "show": ("jobs.show:show", "Print all that a run knows of one question."),
 }
 _REVIEW = {

@@ -1,4 +1,4 @@
-"""Draw the page of a finished run anew: of a build, an evaluation, a scoring of factuality or a fine-tuning."""
+"""Build the page of a finished run again: of a build, an evaluation, a factuality run or a fine-tuning."""
 
 from __future__ import annotations
 
@@ -26,15 +26,15 @@ _PAGES: dict[str, Callable[[RunDirectory], str]] = {
 
 
 def report(run: str, /, *, review: str | None = None) -> int:
-    """Write the page of a finished run anew: of a build, an evaluation, a factuality run or a fine-tuning.
+    """Build the page of a finished run again: of a build, an evaluation, a factuality run or a fine-tuning.
 
     Parameters
     ----------
     run
         The run directory, on disk or s3://.
     review
-        An annotated review of this evaluation: its page and the terminal show accuracies corrected by people's labels
-        beside the judge's own.
+        An annotated review of this evaluation. The page and the terminal then also show accuracies corrected by the
+        labels of people.
     """
     try:
         opened = RunDirectory.open(run)
@@ -48,10 +48,10 @@ def report(run: str, /, *, review: str | None = None) -> int:
 
 
 def _drawing(run: RunDirectory, review: str | None) -> Callable[[RunDirectory], str]:
-    """What draws the page of this run. Tables by people's labels are printed here."""
+    """Return the function that builds the page of the run; print the calibrated tables of a review."""
     job, status = run.info()["job"], run.info()["status"]
     if job not in _PAGES:
-        stop(f"{run.root} is a run of {job}, whose page is drawn by that job alone; give one of {', '.join(_PAGES)}")
+        stop(f"{run.root} is a run of {job}, whose page only that job writes; give one of {', '.join(_PAGES)}")
     if status not in ("complete", "incomplete"):
         stop(f"{run.root} is {status}: it has no figures yet; finish it with the command that began it")
     if review is None:
@@ -69,8 +69,8 @@ def _calibrated(run: RunDirectory, address: str) -> list[ResultTable]:
         stop(f"{review.root}: {error}")
     if not tables:
         stop(
-            f"{review.root} has fewer than {MIN_LABELS} answers that people graded, too few to correct anything; take "
-            "in what annotators saved with `fdarx review import`"
+            f"{review.root} has fewer than {MIN_LABELS} answers that people graded, too few for a correction; import "
+            "the files of the annotators with `fdarx review import`"
         )
     return tables
 

@@ -1,26 +1,26 @@
-"""Which passages state the same as a question's evidence. Labels repeat themselves, so the gold passage is not the only
-one that a citation may rightly name. Source: FDARxBench §6, second limitation.
+"""Passages that state the same as the gold passages of a question. Source: FDARxBench §6, second limitation.
 
-A passage may stand for a gold passage of the same label by one of two rules, tried in this order. Both look at the part
-of the answer that rests on that gold passage: those of the answer's statements (sentences, short ones joined) that it
-holds best among the question's gold passages, and of them the terms that it holds. A term is the stem of a word that
-carries meaning, or a number; the drug's name is none.
+Labels repeat themselves, so a citation may be right without naming the gold passage. A passage may replace a gold
+passage of the same label by one of two rules, tried in this order. Both use the part of the answer that rests on that
+gold passage: the statements of the answer (sentences, short ones joined) of which it has more terms than the other gold
+passages, and of these the terms that it has. A term is the stem of a word with a meaning, or a number; the name of the
+drug is not a term.
 
-near_duplicate: of the sequences of three terms that either passage has, `SAME_TEXT` stand in both, or `HELD_TEXT` of
-the gold passage's stand in the other. The other must hold the numbers and terms of the answer's part as well, deny none
-of it, and speak of no group of patients, dosage form or other qualifier of which the gold passage does not. An exact
-copy always counts.
+near_duplicate: of the sequences of three terms in either passage, `SAME_TEXT` are in both, or `HELD_TEXT` of those of
+the gold passage are in the other. The other passage must also have the numbers and terms of the part, deny none of it,
+and mention no patient group, dosage form or other qualifier that the gold passage does not. An exact copy always
+counts.
 
-same_statement: each statement of the part stands in one window of the passage with all its numbers and nearly all its
-terms (`MOST_MISSING`), and neither affirmed for denied nor the reverse. A window is a sentence, two of a paragraph that
-are neighbours, a list with its lead-in (a long one item by item), a table row, or all of a short passage. A part of few
-terms says too little by itself: the window must then hold the question's terms too, and the drug's name where the
-answer has it. Passage and heading must speak of what the question asks (`LEAST_ASKED`), and the window and its heading
-of no qualifier that question, answer and gold passage lack; a window for a statement with numbers has no others than
-they do. The part must have a term (`LEAST_OWN`) that neither the question nor another of its gold passages holds: else
-anything near would do.
+same_statement: each statement of the part is in one window of the passage, with all its numbers and nearly all its
+terms (`MOST_MISSING`), and with the same polarity. A window is a sentence, two neighboring sentences of a paragraph, a
+list with its lead-in (a long one item by item), a table row, or a whole short passage. A part of few terms is not
+specific: the window must then have the terms of the question too, and the name of the drug if the answer has it.
+Passage and heading must mention what the question asks (`LEAST_ASKED`), and window and heading no qualifier that
+question, answer and gold passage lack; a window for a statement with numbers has no other numbers. The part must have a
+term (`LEAST_OWN`) that neither the question nor another gold passage has, because otherwise any similar passage would
+match.
 
-The rules are for precision: restatements in other words are missed.
+The rules prefer precision: paraphrases are not found.
 """
 
 from __future__ import annotations
@@ -37,25 +37,25 @@ from fdarx_core.evaluation.gold import gold_indices
 from fdarx_core.records import Equivalence, Passage, QuestionAnswer
 
 SAME_TEXT, HELD_TEXT = 0.8, 0.9
-"""Shares of sequences from which passages are near duplicates."""
+"""Shares of common sequences from which passages are near duplicates."""
 LEAST_SEQUENCES = 8
-"""Sequences of a passage that is looked for inside another."""
+"""Sequences that a gold passage needs to be searched within another passage."""
 MOST_MISSING = 0.1
 """Share of a statement's terms, by weight, that a window may lack."""
 LEAST_ASKED = 0.6
-"""Share of the question's terms that gold passage and heading hold which passage and heading must hold too."""
+"""Share of the question's terms in gold passage and heading that passage and heading must have too."""
 LEAST_OWN = 1.0
-"""Weight of the part's terms that neither the question nor another gold passage of it holds."""
+"""Weight of the terms of the part that neither the question nor another gold passage has."""
 SHORT_STATEMENT, SHORT_PART = 3.0, 5.0
-"""Weights below which a statement is joined to its neighbour, and a part of the answer needs the question's terms."""
+"""Weights below which a statement is joined to the next one, and a part of the answer needs the question's terms."""
 LEAST_OF_STATEMENT = 0.6
-"""Share of a statement that a gold passage must hold for it to rest there."""
+"""Share of a statement that must be in a gold passage for it to rest on that passage."""
 
 
 def equivalences(questions: Sequence[QuestionAnswer], passages: Sequence[Passage]) -> list[Equivalence]:
-    """For each answerable question of one label the passages that may stand for its gold passages, in order of index.
+    """Return for each answerable question of one label the passages that may replace its gold passages, by index.
 
-    `passages` are all of the label's; gold passages that are not among them have no members.
+    `passages` are all passages of the label; gold passages that are not among them have no members.
     """
     in_order = sorted(passages, key=lambda passage: passage.doc_chunk_index)
     readings = {passage.doc_chunk_index: PassageTerms(passage) for passage in in_order}
@@ -84,7 +84,7 @@ class _Statement:
 
 @dataclass(frozen=True)
 class _Claim:
-    """What a passage must say to stand for `gold`; without statements only a near duplicate does."""
+    """What a passage must state to replace `gold`; without statements only a near duplicate can."""
 
     gold: PassageTerms
     part: frozenset[str]
@@ -116,7 +116,7 @@ def _claim(question: QuestionAnswer, gold: PassageTerms, others: Sequence[Passag
 
 
 def _statements(answer: str, drug: frozenset[str]) -> Iterator[_Statement]:
-    """The answer's sentences, short ones with the one before, a short first one with the next."""
+    """Return the sentences of the answer; short ones are joined with the one before, or a first one with the next."""
     joined: list[str] = []
     for sentence in split_sentences(answer):
         if joined and min(stem_weight(terms(text) - drug) for text in (joined[-1], sentence)) < SHORT_STATEMENT:
@@ -134,7 +134,7 @@ def _rests_on(statement: _Statement, gold: PassageTerms, others: Sequence[Passag
 
 
 def _why(claim: _Claim, reading: PassageTerms) -> str:
-    """The rule by which the passage may stand for the claim's gold passage, "" for none."""
+    """Return the rule by which the passage may replace the gold passage of the claim, "" for none."""
     if lacks(claim.part, reading.terms, MOST_MISSING):
         return ""
     if claim.gold.text == reading.text or _near(claim, reading):

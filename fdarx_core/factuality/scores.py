@@ -1,4 +1,4 @@
-"""One answer in numbers: shares of its claims, nearness to its references, the Fact-Aligned Score. Source: FAS §3."""
+"""The scores of one answer: shares of its claims, similarity to its references, Fact-Aligned Score. Source: FAS §3."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ NOT_JUDGED = "not_judged"
 
 
 def judged(pair: PairVerdict, inference: Inference) -> PairVerdict:
-    """The pair with what was inferred of it."""
+    """Return the pair with the result of the inference."""
     return replace(
         pair,
         entailment=inference.entailment,
@@ -41,7 +41,7 @@ def verdicts_of(
     threshold: float = THRESHOLD,
     k: int = K,
 ) -> list[ClaimVerdict]:
-    """A verdict for each claim, in their order, from what `engine` judged of it; pairs of other kinds don't count."""
+    """Return a verdict for each claim, in order, from the pairs that `engine` judged."""
     by_claim: dict[str, list[PairVerdict]] = defaultdict(list)
     for pair in pairs:
         if pair.engine == engine:
@@ -50,11 +50,11 @@ def verdicts_of(
 
 
 def verdict_of(claim: Claim, pairs: Sequence[PairVerdict], threshold: float = THRESHOLD, k: int = K) -> ClaimVerdict:
-    """The verdict on a claim by one engine's pairs of it: those of kind evidence and rank 1 to k count.
+    """Return the verdict on a claim from the pairs of one engine of kind evidence and rank 1 to k.
 
-    Entailment or contradiction with the highest probability decides from `threshold` on; entailment goes before an
-    equal contradiction, the better rank before a worse. Below it the claim is unsupported, or unscored where a passage
-    was not judged, which might have decided. Without any passage it is unsupported, for the reason no_evidence.
+    The highest probability of entailment or contradiction decides if it is at least `threshold`; of equal ones
+    entailment is preferred, and the better rank. Otherwise the claim is unsupported, or unscored if a passage that
+    could have decided was not judged. Without any passage it is unsupported, with the reason no_evidence.
     """
     near = sorted((pair for pair in pairs if pair.kind == "evidence" and pair.rank <= k), key=lambda pair: pair.rank)
     if not near:
@@ -75,7 +75,7 @@ def verdict_of(claim: Claim, pairs: Sequence[PairVerdict], threshold: float = TH
 
 
 def _surest(pairs: Sequence[PairVerdict], of: str) -> PairVerdict | None:
-    """The first of those with the highest probability."""
+    """Return the first pair with the highest probability."""
     told = [pair for pair in pairs if pair.entailment is not None]
     return max(told, key=lambda pair: _probability(pair, of), default=None)
 
@@ -90,16 +90,16 @@ MUST_HAVE, NICE_TO_HAVE, CLAIM_IN_GOLD = "must_have", "nice_to_have", "claim_in_
 
 @dataclass(frozen=True, slots=True)
 class PairToJudge:
-    """What is to be judged, and the row that keeps the judgement (`verdicts.judged` fills it)."""
+    """A pair to judge, and the row for its verdict, which `judged` completes."""
 
     verdict: PairVerdict
     pair: TextPair
 
 
 def gold_pairs(answer: CheckedAnswer, claims: Sequence[Claim], *, engine: str) -> list[PairToJudge]:
-    """Each statement against the whole answer, then each claim against all statements; none without must-haves.
+    """Return each statement with the whole answer, then each claim with all statements; none without must-haves.
 
-    A failed answer has none, and one without text entails nothing: it is not asked about either.
+    A failed or blank answer has no pairs.
     """
     if not answer.must_have or answer.outcome == "failed" or not answer.answer.strip():
         return []
@@ -121,10 +121,10 @@ def gold_pairs(answer: CheckedAnswer, claims: Sequence[Claim], *, engine: str) -
 
 
 def gold_of(answer: CheckedAnswer, pairs: Sequence[PairVerdict], threshold: float = THRESHOLD) -> float | None:
-    """Must-have statements that the answer entails ÷ (must-have statements + nice-to-have ones that it contradicts).
+    """Return must-have statements that the answer entails ÷ (must-have statements + contradicted nice-to-have ones).
 
-    Over the statements that one engine judged; None without must-have statements, or where none of them was judged.
-    An answer without text states nothing: 0.
+    Only statements that the engine judged count; None without must-have statements, or if none was judged. A blank
+    answer has 0.
     """
     if not answer.must_have:
         return None
@@ -137,7 +137,7 @@ def gold_of(answer: CheckedAnswer, pairs: Sequence[PairVerdict], threshold: floa
 
 
 def gold_claims_of(pairs: Sequence[PairVerdict], threshold: float = THRESHOLD) -> float | None:
-    """The share of an answer's claims that the statements entail, of those that one engine judged; None for none."""
+    """Return the share of the judged claims of an answer that the statements entail; None without judged claims."""
     told = [pair for pair in pairs if pair.kind == CLAIM_IN_GOLD and pair.entailment is not None]
     return sum(_reaches(pair.entailment, threshold) for pair in told) / len(told) if told else None
 
@@ -151,7 +151,7 @@ def _reaches(probability: float | None, threshold: float) -> bool:
 
 
 def _sentence(text: str) -> str:
-    """Statements often lack their full stop, and would run together."""
+    """Return a statement with a full stop, which many lack."""
     text = text.strip()
     return text if text.endswith((".", "!", "?")) else f"{text}."
 
@@ -170,7 +170,7 @@ SHARES = ("support", "contra", "unsupported")
 
 @dataclass(frozen=True, slots=True)
 class Weights:
-    """What the terms of FAS count. Raises `ValueError` unless none is negative and they add up to 1.
+    """The weights of the terms of FAS. Raises `ValueError` unless none is negative and they add up to 1.
 
     Source: FAS §3.2.
     """
@@ -189,7 +189,7 @@ class Weights:
 
     @classmethod
     def read(cls, text: str) -> Weights:
-        """From `0.3,0.4,0.3`: similarity, support, contra. Raises `ValueError` for anything else."""
+        """Parse `0.3,0.4,0.3` (similarity, support, contra). Raises `ValueError` for other texts."""
         try:
             terms = [float(term) for term in text.split(",")]
         except ValueError:
@@ -203,7 +203,7 @@ WEIGHTS = Weights()
 
 
 def fact_aligned_score(weights: Weights, similarity: Numbers, support: Numbers, contra: Numbers) -> Numbers:
-    """FAS element by element, in 0 to 1; NaN where a term that has a weight is NaN. Source: FAS §3.2."""
+    """Return FAS element by element, in 0 to 1; NaN where a term with a weight is NaN. Source: FAS §3.2."""
     total = np.zeros(np.shape(support))
     for weight, term in zip(astuple(weights), (similarity, support, 1 - np.asarray(contra)), strict=True):
         if weight:
@@ -223,10 +223,10 @@ def score_of(
     engine: str,
     threshold: float = THRESHOLD,
 ) -> FactualityScore:
-    """The row of one answer, from all that was found of it; `pairs` of other engines than `engine` don't count.
+    """Return the score of one answer; only `pairs` of `engine` count.
 
-    `similarity` is what `Similarity.of` measured. A failed answer has no values; one without claims, as a refusal, has
-    no shares and no FAS. What has no value is named in `unscored` as `field: reason`.
+    `similarity` is that of `Similarity.of`. A failed answer has no values; an answer without claims, such as a refusal,
+    has no shares and no FAS. Missing values are listed in `unscored` as `field: reason`.
     """
     counts = Counter(verdict.verdict for verdict in verdicts)
     mine = [pair for pair in pairs if pair.engine == engine]
@@ -267,7 +267,7 @@ def _shares(score: FactualityScore) -> None:
 
 
 def _aligned(score: FactualityScore, weights: Weights) -> None:
-    """FAS, or the reasons of the terms that it lacks."""
+    """Set FAS, or the reasons why its terms are missing."""
     terms = (np.asarray(np.nan if term is None else term) for term in (score.similarity, score.support, score.contra))
     value = float(fact_aligned_score(weights, *terms))
     if not np.isnan(value):

@@ -198,7 +198,7 @@ def metrics_table(correlations: Sequence[Figure], rows: FactualityRows) -> Resul
     titles = metric_titles(rows)
     cells: Cells = [(titles[one.metric], (one.keys["gold"], _group(one)), one) for one in kept]
     table = build_table("Spearman's ρ of each metric with gold factuality", "Metric", columns, cells, CLUSTERS)
-    table.notes += [f"Contra@{rows.k} should fall where gold rises: of it, the lower ρ the better.", _gold_note(rows)]
+    table.notes += [f"Contra@{rows.k} should be low where gold is high: for it, a lower ρ is better.", _gold_note(rows)]
     return table
 
 
@@ -208,7 +208,7 @@ def against_table(differences: Sequence[Difference], rows: FactualityRows) -> Re
     columns = [(_dataset(name), f"by {GOLDS[gold]}", (gold, name)) for name in _datasets(kept) for gold in GOLDS]
     titles = metric_titles(rows)
     cells: Cells = [(titles[one.second["metric"]], (one.keys["gold"], one.keys["dataset"]), one) for one in kept]
-    title = "ρ of FAS with gold factuality less that of other metrics"
+    title = "ρ of FAS with gold factuality minus that of other metrics"
     return build_table(title, "FAS less", columns, cells, CLUSTERS)
 
 

@@ -13,7 +13,7 @@ from fdarx_core.evaluation.overlap import meteor_name
 from fdarx_core.evaluation.settings import needs_whole_label
 from fdarx_core.llm import ModelConfig, ResponseStore
 from fdarx_core.pipeline.evaluation_models import retrieve, score_semantics
-from fdarx_core.pipeline.evaluation_results import merge_cells, results_of, write_results
+from fdarx_core.pipeline.evaluation_results import merge_cells, write_results
 from fdarx_core.pipeline.evaluation_steps import (
     CODE_VERSION,
     LABELS_PER_PART,
@@ -210,23 +210,22 @@ class Evaluation(PipelineJob):
     def _publish(self, cells: Sequence[SettingProgress], intake: IntakeSummary) -> dict[str, Any]:
         with self.timed("publish"):
             self.progress("publish", 0, 1, "")
-            results = results_of(self.run, cells, self.spec.retrievers, seed=self.seed, resamples=self.resamples)
             write_records(self.run.part("rejects", 0), [*self.benchmark.rejects, *self._unknown(intake)], Reject)
-            write_results(self.run, results)
+            filled = write_results(self.run, cells, self.spec.retrievers, seed=self.seed, resamples=self.resamples)
         summary: dict[str, Any] = {
             "code_version": CODE_VERSION,
             "benchmark": self.benchmark.about,
             "labels": intake.labels,
             "whole_labels": intake.whole,
             "questions": dict(intake.questions),
-            "cells": [asdict(cell) for cell in results.cells],
+            "cells": [asdict(cell) for cell in filled],
             "timings": self.timings,
             "notes": [f"Overlap of answers is the mean over questions of BLEU, {meteor_name()}, and ROUGE-L."],
             "asked": self.asked(),
         }
         with self.timed("report"):
             self.run.file("report.html").write_text(build_evaluation_report(self.run, summary))
-        if all(cell.status != "incomplete" for cell in results.cells):
+        if all(cell.status != "incomplete" for cell in filled):
             self.run.finish(summary)
         else:
             self.run.stop("incomplete", summary)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import orjson
@@ -26,19 +25,21 @@ from fdarx_core.report.evaluation_page import row_name
 from fdarx_core.storage import RunDirectory, read_records, read_table, write_records
 
 
-@dataclass(frozen=True, slots=True)
-class Results:
-    """The figures, comparisons and cells of a run."""
-
-    figures: list[Figure]
-    comparisons: list[Difference]
-    cells: list[SettingProgress]
-
-
-def results_of(
+def write_results(
     run: RunDirectory, cells: Sequence[SettingProgress], retrievers: Sequence[str], *, seed: int, resamples: int
-) -> Results:
-    """Return the figures of the parts of a run; `cells` are the cells with their status and the questions due."""
+) -> list[SettingProgress]:
+    """Write the figures, comparisons and cells of a run as Parquet, and the figures by question type as metrics.json.
+
+    Args:
+        run: the run with its scored parts.
+        cells: the cells with their status and the questions due.
+        retrievers: the retrievers with rankings.
+        seed: fixes the intervals.
+        resamples: bootstrap resamples.
+
+    Returns:
+        The cells with their counts.
+    """
     scores: dict[CellKey, pa.Table] = {
         CellKey(one.model, one.setting, one.retriever): table
         for one in cells
@@ -61,7 +62,12 @@ def results_of(
     for table in ranked.values():
         made += retrieval_figures(table, seed=seed, resamples=resamples)
     compared += compare_retrievers(ranked, seed=seed, resamples=resamples)
-    return Results(made, compared, filled_cells(cells, scores))
+    filled = filled_cells(cells, scores)
+    write_records(run.file("metrics.parquet"), made, Figure)
+    write_records(run.file("comparisons.parquet"), compared, Difference)
+    write_records(run.file("cells.parquet"), filled, SettingProgress)
+    run.file("metrics.json").write_bytes(orjson.dumps(figures_by_cell(made), option=orjson.OPT_INDENT_2))
+    return filled
 
 
 def compare_runs(runs: Sequence[RunDirectory], names: Sequence[str], *, seed: int, resamples: int) -> list[Difference]:
@@ -83,14 +89,6 @@ def compare_runs(runs: Sequence[RunDirectory], names: Sequence[str], *, seed: in
         return run_of[a.model] != run_of[b.model]
 
     return comparisons(cells, seed=seed, resamples=resamples, wanted=of_two_runs)
-
-
-def write_results(run: RunDirectory, results: Results) -> None:
-    """Write the results as Parquet, and the figures by question type as metrics.json too."""
-    write_records(run.file("metrics.parquet"), results.figures, Figure)
-    write_records(run.file("comparisons.parquet"), results.comparisons, Difference)
-    write_records(run.file("cells.parquet"), results.cells, SettingProgress)
-    run.file("metrics.json").write_bytes(orjson.dumps(figures_by_cell(results.figures), option=orjson.OPT_INDENT_2))
 
 
 def merge_cells(parts: Iterable[Sequence[SettingProgress]], wanted: Sequence[CellKey]) -> list[SettingProgress]:

@@ -127,7 +127,7 @@ def usage_table(usages: Sequence[RagUsage], names: ComparisonNames) -> ResultTab
     rows = row_names(((one.strategy, one.model) for one in kept), names)
     by_row = {(one.strategy, one.model): one for one in kept}
     cells = [(title, key, Estimate(value)) for row, title in rows.items() for key, value in _used(by_row[row]).items()]
-    table = build_table(f"What an answer takes, {_main(names)}", "Strategy", columns, cells)
+    table = build_table(f"Time and cost of an answer, {_main(names)}", "Strategy", columns, cells)
     if failed := sum(one.failed for one in kept):
         table.notes.append(f"Of {failed:,} answers that failed no times are counted.")
     return table

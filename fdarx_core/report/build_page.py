@@ -145,7 +145,7 @@ def topics(counts: BuildCounts) -> FigurePanel:
     rows = [(name, *values, sum(values)) for name, *values in zip(shown, *(one.values for one in series), strict=True)]
     return FigurePanel(
         "topics",
-        "What the questions are about",
+        "Topics of the questions",
         "Questions of the benchmark by label topic, type and source.",
         charts.stacked_bars(shown, series, "questions"),
         ["Topic", *(one.name for one in series), "All"],
@@ -166,7 +166,7 @@ def coverage(counts: BuildCounts) -> ResultTable:
         for kind in types
     ]
     columns = [("", name, kind) for kind, name in types.items()]
-    table = build_table("Which sections are asked about", "Section", columns, cells)
+    table = build_table("Sections with questions", "Section", columns, cells)
     table.notes.append(
         "Of the labels that have text in the section, the share in which at least one question has a gold passage "
         f"there. Refusal questions have none. Sections that less than {COMMON:.0%} of the labels have are left out."
@@ -179,7 +179,7 @@ def passage_lengths(counts: BuildCounts) -> FigurePanel:
     bins = _binned(counts.passage_words)
     return FigurePanel(
         "passages",
-        "How long passages are",
+        "Length of passages",
         f"Words in the middle half of the passages: {_spread(counts.passage_words)}. The longest share the last bar.",
         charts.histogram(bins, "words", "passages"),
         ["Words", "Passages"],
@@ -192,7 +192,7 @@ def questions_per_label(counts: BuildCounts) -> FigurePanel:
     bins = _binned(counts.questions_per_label)
     return FigurePanel(
         "per-label",
-        "How many questions a label gave",
+        "Questions per label",
         f"Questions from the middle half of the labels: {_spread(counts.questions_per_label)}. "
         f"Labels without a question: {counts.questions_per_label[0]:,}. The largest numbers share the last bar.",
         charts.histogram(bins, "questions", "labels"),
@@ -211,7 +211,7 @@ def _rows_panel(stages: Sequence[StageCount], counts: BuildCounts) -> FigurePane
     unit = UNITS.get(stages[0].stage, "Rows")
     losing = [stage for stage in stages if stage.rejected]
     flow = draw_flow(losing, {"": stages[0].rows_in}, counts.dropped, unit)
-    title = f"{unit}: what was kept and why the rest was not"
+    title = f"{unit}: rows kept and rejected"
     note = f"{stages[-1].kept:,} of {stages[0].rows_in:,} were kept{_share(stages)}. {GREY}"
     return _flow_panel(f"retention-{stages[0].stage}", title, note, flow)
 
@@ -221,7 +221,9 @@ def _questions_panel(stages: Sequence[StageCount], counts: BuildCounts) -> Figur
     flow = draw_flow(stages, by_type, counts.dropped, "Candidates")
     kept, first = stages[-1].kept, stages[0].rows_in
     note = f"{kept:,} of {first:,} candidates made the benchmark{_share(stages)}. {GREY}"
-    return _flow_panel("retention-questions", "Questions: what the filters kept, by type", note, flow)
+    return _flow_panel(
+        "retention-questions", "Questions: candidates kept and rejected by the filters, by type", note, flow
+    )
 
 
 def _share(stages: Sequence[StageCount]) -> str:

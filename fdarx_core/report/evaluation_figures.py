@@ -118,7 +118,7 @@ def answers_and_citations(sheets: EvaluationTables) -> FigurePanel | None:
     return _shares(
         sheets,
         "citations",
-        "Right answers and right citations",
+        "Accuracy and citations",
         "Accuracy over factual and multi-hop questions against the F1 of cited passages, over all citations together, "
         "in the full label, with 95 % intervals. As in Figure 4 of the FDARxBench paper.",
         ("Accuracy", lambda model: sheets.figure(model, FULL_LABEL, "accuracy", "answerable")),
@@ -131,7 +131,7 @@ def refusals(sheets: EvaluationTables) -> FigurePanel | None:
     return _shares(
         sheets,
         "refusals",
-        "Refusing what the label does not tell",
+        "Refusals of unanswerable questions",
         "Recall: the share of unanswerable questions that were refused. Precision: the share of refusals that were "
         "right. In the full label, with 95 % intervals. As in Figure 5 of the FDARxBench paper.",
         ("Refusal recall", lambda model: sheets.figure(model, FULL_LABEL, "refusal_recall", "all")),
@@ -159,7 +159,7 @@ def accuracy_and_cost(sheets: EvaluationTables) -> FigurePanel | None:
     note = f" Not drawn, for want of one of the two: {', '.join(lacking)}." if lacking else ""
     return FigurePanel(
         "cost",
-        "Accuracy and what it costs" if priced else "Accuracy and the tokens it takes",
+        "Accuracy and cost" if priced else "Accuracy and tokens",
         f"Accuracy over factual and multi-hop questions in the setting {named} against {title}.{note} "
         "The table has all settings.",
         scatter(
@@ -285,7 +285,7 @@ def _calibrated_figure(table: ResultTable) -> FigurePanel:
     names = [name for name, _ in table.rows]
     return FigurePanel(
         "calibrated-figure",
-        "What people's labels make of the judge's accuracies",
+        "Accuracies corrected by people's labels",
         "By the judge alone, and corrected by what people found on the labelled answers, with 95 % intervals. Behind "
         "each name: labelled answers of all. Without a second bar: too few labels to correct anything.",
         grouped_bars(names, series, "accuracy").update_layout(width=WIDTH),

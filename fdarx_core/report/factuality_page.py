@@ -164,7 +164,7 @@ def by_metric(correlations: Sequence[Figure], method: ScoringMethod) -> FigurePa
         "correlations",
         "Rank correlation with gold factuality",
         _rows(kept, lambda one: metric_name(one.metric)),
-        "Spearman's ρ over answers, with 95 % intervals: 0 says that a metric tells nothing of gold factuality. "
+        "Spearman's ρ over answers, with 95 % intervals: at 0 a metric is not related to gold factuality. "
         + " ".join(GOLD_MEANINGS.values()),
     )
 
@@ -174,7 +174,7 @@ def by_configuration(correlations: Sequence[Figure], method: ScoringMethod) -> F
     kept = [one for one in _of_method(correlations, method) if one.metric == "fas"]
     return _panel(
         "ablations",
-        "FAS with parts taken away",
+        "Ablations of FAS",
         _rows(kept, lambda one: configuration_name(one.keys["configuration"])),
         "Spearman's ρ of FAS with gold factuality: a single passage a claim; the reference, or the question, in place "
         "of searched passages; another engine of entailment.",
@@ -188,7 +188,7 @@ def by_threshold(correlations: Sequence[Figure]) -> FigurePanel | None:
     kept.sort(key=lambda one: float(one.keys["threshold"]))
     return _panel(
         "thresholds",
-        "FAS at other thresholds",
+        "FAS by threshold",
         _rows(kept, lambda one: f"{float(one.keys['threshold']):.2g}"),
         "Spearman's ρ of FAS with gold factuality where a verdict takes this probability.",
         least=2,
@@ -293,12 +293,12 @@ def _claims(method: ScoringMethod, tally: AnswerTally) -> str:
     reasons = [f"{reason_name(reason)} ({rows:,})" for reason, rows in tally.reasons.most_common(5)]
     judged = [f"{rows:,} {VERDICTS[name].name.lower()} ({rows / max(total, 1):.1%})" for name, rows in counts.items()]
     why = f" Unscored because: {'; '.join(reasons)}." if reasons else ""
-    return f"{plural(total, 'claim')}, made out by {by}. {_listed(judged)}.{why}".replace("..", ".")
+    return f"{plural(total, 'claim')}, extracted by {by}. {_listed(judged)}.{why}".replace("..", ".")
 
 
 def _evidence(method: ScoringMethod) -> str:
     words = EVIDENCE_NAMES.get(method.evidence.partition(":")[0], "Passages")
-    return f"{words} ({method.evidence}). Each claim is held against the {plural(method.k, 'best passage')}."
+    return f"{words} ({method.evidence}). Each claim is compared with the {plural(method.k, 'best passage')}."
 
 
 def _entailment(method: ScoringMethod) -> str:
@@ -346,12 +346,12 @@ def _rho(one: Figure) -> str:
 
 def _safety(results: FactualityResults, tally: AnswerTally) -> str:
     if not looked_for_flags(results):
-        return "No labels were given to check answers against: there are no safety flags."
+        return "No labels were given for safety checks, so there are no safety flags."
     table = plural(results.contraindications, "contraindication")
     flagged, answers = tally.flagged, tally.answers.total()
     return (
-        f"{flagged:,} of {plural(answers, 'answer')} ({flagged / max(answers, 1):.1%}) are flagged, by the labels "
-        f"and the table of {table} made from them. Flags are no part of FAS."
+        f"{flagged:,} of {plural(answers, 'answer')} ({flagged / max(answers, 1):.1%}) are flagged, with the labels "
+        f"and the table of {table} made from them. Flags are not part of FAS."
     )
 
 

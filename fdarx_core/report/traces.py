@@ -142,7 +142,7 @@ def _prediction_lines(prediction: Prediction, grade: Grade | None) -> Iterator[s
     yield f"{cell} ({prediction.outcome}{why})"
     yield indent(prediction.text or "(nothing)", "  > ")
     if prediction.cited or prediction.cited_unknown:
-        unknown = f", and {prediction.cited_unknown} that it was not shown" if prediction.cited_unknown else ""
+        unknown = f", and {prediction.cited_unknown} that were not in the prompt" if prediction.cited_unknown else ""
         yield f"  cited    {_named(prediction.cited, prediction.cited_set_ids)}{unknown}"
     if prediction.shown and prediction.setting == "retrieved":
         yield f"  shown    {_named(prediction.shown, prediction.shown_set_ids)}"

@@ -64,7 +64,7 @@ def _told(loss: float | None) -> str:
     return "" if loss is None else f"{loss:.4f}"
 
 
-BETTER, WORSE, OPEN = "better", "worse", "can't be told"
+BETTER, WORSE, OPEN = "better", "worse", "unclear"
 _FEW_GROUPS = 30
 
 

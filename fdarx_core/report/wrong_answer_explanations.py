@@ -180,7 +180,7 @@ def _left_out(prediction: Prediction, question: QuestionAnswer, sources: AnswerS
     if not gold or found == len(gold):
         return ""
     if not found:
-        return " The answer rests on another place than the gold answer does."
+        return " The answer is based on another passage than the gold answer."
     lost = len(gold) - found
     return f" {lost} of the {len(gold)} gold passages {'is' if lost == 1 else 'are'} not cited."
 
@@ -248,7 +248,7 @@ def _judged(wrong: WrongAnswer, found: str) -> str:
         return f"Not graded; counted as {found}."
     reason = reason_of(wrong)
     meaning = f": {FAULT_MEANINGS.get(reason, readable(reason))}" if reason else ""
-    named = {BASELINE: "The baseline grader, which goes by rules,", "rule": "A fixed rule", "": "The judge"}
+    named = {BASELINE: "The baseline grader, which uses rules,", "rule": "A fixed rule", "": "The judge"}
     return f"{named.get(wrong.grade.judge, f'The judge {wrong.grade.judge}')} found it {found}{meaning}."
 
 
@@ -262,17 +262,17 @@ def _finding(wrong: WrongAnswer, question: QuestionAnswer) -> str:
         case "false_refusal" if wrong.prediction.setting == "closed_book":
             return "The model declined to answer from memory."
         case "false_refusal":
-            return "The model said that there is no answer, but the label holds one."
+            return "The model said that there is no answer, but the label has one."
         case "hallucinated":
             entity = question.entity
             about = f" It asks about “{entity}”, which the label does not mention." if entity else ""
             return (
-                f"The label has no answer to this question, so the right reply is to say so; the model answered.{about}"
+                f"The label has no answer to this question, and the correct reply says so; the model answered.{about}"
             )
         case "unparsed":
-            return "No answer could be read off the reply."
+            return "No answer could be parsed from the reply."
         case "unscored":
             reason = f": {readable(reason_of(wrong))}" if reason_of(wrong) else ""
-            return f"No verdict was reached{reason}. That says nothing of the answer; it is counted apart."
+            return f"No verdict was reached{reason}. This does not count as wrong; it is counted separately."
         case _:
-            return "The model gave no reply. That says nothing of its answers; it is counted apart."
+            return "The model gave no reply. This does not count as wrong; it is counted separately."

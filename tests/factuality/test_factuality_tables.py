@@ -41,7 +41,7 @@ def test_the_tables_of_the_paper_are_there(whole: Summary) -> None:
     titles = [grid.title.partition(".")[0] for grid in whole.grids]
     assert titles == [
         "Table 1", "Table 2", "Question types", "Table 3", "Differences between models",
-        "Spearman's ρ of each metric with gold factuality", "ρ of FAS with gold factuality less that of other metrics",
+        "Spearman's ρ of each metric with gold factuality", "ρ of FAS with gold factuality minus that of other metrics",
         "Table 4", "Table 4", "Table 5", "Table 5",
         "Safety flags: share of answers",
     ]  # fmt: skip

@@ -134,7 +134,7 @@ def test_tokens_stand_in_for_costs_where_nobody_has_prices(run: RunDirectory, tm
     made = make_evaluation(tmp_path / "run")
     figures = [one for one in read_records(made.file("metrics.parquet"), Figure) if one.metric != "cost_per_question"]
     write_records(made.file("metrics.parquet"), figures, Figure)
-    assert "Accuracy and the tokens it takes" in build_evaluation_report(made)
+    assert "Accuracy and tokens" in build_evaluation_report(made)
 
 
 def test_differences_are_those_of_the_run_the_surest_first(page: str, run: RunDirectory) -> None:

@@ -68,7 +68,7 @@
     const left = element("div", "", "", element("h4", `Answer of ${item.model}`), answer, ...scores(item), ...flagList(item), ...gold(item),
       element("p", [item.drug, item.set_id && `label ${item.set_id}`, `answer ${item.id}`].filter(Boolean).join(" · "), "about"));
     const worst = ["contradicted", "unsupported", "unscored", "supported"].map((verdict) => item.claims.findIndex((claim) => claim.verdict === verdict)).find((at) => at >= 0);
-    if (worst === undefined) panel.append(element("p", "It makes no claim that could be held against evidence.", "about"));
+    if (worst === undefined) panel.append(element("p", "It makes no claim that could be checked against evidence.", "about"));
     else claims.find((claim) => Number(claim.dataset.claim) === worst).dispatchEvent(new Event("choose"));
     return element("div", "", "side", left, panel);
   }
