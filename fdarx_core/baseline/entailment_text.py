@@ -13,7 +13,7 @@ from fdarx_core.baseline.numbers import Intervals, Quantity, extract_intervals, 
 from fdarx_core.baseline.polarity import Polarity, Sides, polarity, sides
 from fdarx_core.baseline.sentences import split_sentences
 from fdarx_core.baseline.stems import canonical_names, concept, is_stop_word, patient_groups, stems, weight_of_concept
-from fdarx_core.baseline.tokens import normalize
+from fdarx_core.baseline.tokens import normalize, vocabulary
 
 LONGEST_LEAD = 240
 """Characters of a line that announces a list and is read with each of its items."""
@@ -34,41 +34,7 @@ _AFTER = re.compile(
 _FROM_TO = re.compile(r"(?<=\d)(\s?(?:mg|mcg|g|kg|ml|hours?|days?|weeks?|months?|years?))-(?=\d)")
 _AGED = re.compile(r"\baged(?= (?:\d|between|over|under|from|at|less|more|up|[<>≥≤]))")
 _UP = frozenset({"older", "above", "over", "more", "greater", "higher", "longer"})
-_PHRASES = tuple(
-    (hint, re.compile(rf"\b(?:{words})\b"), name)
-    for hint, words, name in (
-        ("half an", r"half an hour", "30 minutes"),
-        ("broken", r"broken down", "metabolized"),
-        ("birth", r"birth defects?", "teratogenic"),
-        ("malform", r"malformations?", "teratogenic"),
-        ("congenital", r"congenital anomal(?:y|ies)", "teratogenic"),
-        ("fetal abn", r"fetal abnormalit(?:y|ies)", "teratogenic"),
-        ("thinner", r"blood thinners?", "anticoagulant"),
-        ("water pill", r"water pills?", "diuretic"),
-        (
-            "frig",
-            r"(?:kept |stored )?(?:cold|in (?:a|the) (?:refrigerator|fridge)|under refrigeration)",
-            "refrigerated",
-        ),
-        ("empty", r"on an empty stomach", "without food"),
-        ("under the", r"under the skin", "subcutaneous"),
-        ("into", r"into (?:a|the) (?:vein|vessel)", "intravenous"),
-        ("intravasc", r"intravascular(?:ly)?", "intravenous"),
-        ("into", r"into (?:a|the) muscle", "intramuscular"),
-        ("choice", r"treatment of choice|first choice", "best treatment"),
-        ("as soon", r"as soon as possible", "immediately"),
-        ("right away", r"right away", "immediately"),
-        ("leave", r"leaves? the body", "excreted"),
-        ("thr", r"(?:throw(?:s|ing)?|threw) up", "vomiting"),
-        ("blood sugar", r"high blood sugar", "hyperglycemia"),
-        ("bypass", r"(?:heart|coronary) bypass(?: surgery)?", "coronary artery bypass graft"),
-        ("stone", r"kidney stones?", "nephrolithiasis"),
-        ("yellow", r"yellow(?:ing)?(?: of the)? (?:skin|eyes)(?: (?:or|and) eyes)?", "jaundice"),
-        ("breath", r"shortness of breath|(?:trouble|difficulty) breathing", "dyspnea"),
-        ("low white", r"low white (?:blood )?cell counts?", "leukopenia"),
-        ("low platelet", r"low platelet(?:s| counts?)", "thrombocytopenia"),
-    )
-)
+_PHRASES = [(hint, re.compile(rf"\b(?:{words})\b"), name) for hint, words, name in vocabulary()["phrases"]]
 """Names of several words for what has another, each with what must stand in a text for it to be looked for."""
 _MAY_TELL_HOW_OFTEN = (
     *("dai", "day", "/d", "night", "every", "each", "morning", "evening", "bedtime", "week", "month", "annual", "year"),

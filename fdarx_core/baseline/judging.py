@@ -11,17 +11,8 @@ from typing import Any, Final, Literal
 from fdarx_core.baseline.numbers import number_strings
 from fdarx_core.baseline.sentences import split_sentences
 from fdarx_core.baseline.stems import best_sentences, sentence_terms, term_weight, terms
-from fdarx_core.baseline.tokens import contains_entity, words_of
+from fdarx_core.baseline.tokens import contains_entity, vocabulary, words_of
 from fdarx_core.labels.loinc import (
-    ADVERSE,
-    CONTRAINDICATIONS,
-    DOSAGE,
-    FORMS,
-    INDICATIONS,
-    INTERACTIONS,
-    PHARMACOKINETICS,
-    POPULATIONS,
-    SAFETY,
     Topic,
     topic_of,
 )
@@ -46,54 +37,9 @@ NO_TOPIC: Final = "None / Irrelevant"
 
 Relevance = Literal["relevant", "somewhat", "irrelevant"]
 
-_ASKED: tuple[tuple[Topic, str], ...] = (
-    (CONTRAINDICATIONS, r"contraindicat|rules? out|must .{0,80}?\bnot|should .{0,80}?\bnot be|who should not|forb"),
-    (
-        INTERACTIONS,
-        r"interact|concomitant|concurrent|co-?administ|combin|together with|taken with|with food|vaccin|inhibitor|"
-        r"inducer|wait between|abstain|result of",
-    ),
-    (
-        PHARMACOKINETICS,
-        r"half-li|absor|bioavailab|plasma|clearance|eliminat|metaboli[sz]|excret|cmax|auc|tmax|distribut|exposure|"
-        r"protein|steady.state|mechanism|pharmaco|concentration|receptor|enzyme|cyp\d|acts?\b|inhibit|removed|"
-        r"disposition|kind of drug|body handle",
-    ),
-    (
-        POPULATIONS,
-        r"pregnan|lactat|breast|nursing|milk|child|p(?:a|e|ae)diatric|infant|newborn|neonat|geriatric|elderly|older|"
-        r"renal|hepatic|kidney|liver|women|fertil|infertil|reproducti|fetal|fetus|labor|population|impairment|"
-        r"human data|groups?",
-    ),
-    (
-        ADVERSE,
-        r"adverse|undesirable|side effect|reaction|frequen|how (?:common|often)|incidence|percent|report|rate of|"
-        r"associated|observed|experience|since approval|postmarketing",
-    ),
-    (
-        FORMS,
-        r"strength|form|inactive|ingredient|excipient|contain|suppl|stor(?:e|age)|packag|tablet|capsule|molecul|"
-        r"formula|structur|solub|appear|available|composition|describ|purpose|obtained|presentation|chemical|"
-        r"physical|free of|made with|colou?r|disposed?\b|disposal",
-    ),
-    (
-        DOSAGE,
-        r"dos(?:e|ing|age)|administ|titrat|how (?:much|should)|regimen|infus|inject|take|taken|schedule|overdos|start|"
-        r"given|adjust|daily|interval|level|restart|withheld|swallow|course of|begun",
-    ),
-    (
-        INDICATIONS,
-        r"indicat|approv|treat|use[ds]?\b|trial|stud(?:y|ies)|efficacy|endpoint|benefit|suited|conditions?|baseline|follow-up",
-    ),
-    (
-        SAFETY,
-        r"warn|risk|precaution|monitor|caution|hazard|toxic|danger|harm|serious|advis|advice|abuse|depend|controlled|"
-        r"carcino|mutagen|tell|told|counsel|inform|symptom|sign|screen|test|discontinu|stop|avoid|cause|occur|watch|"
-        r"check|measure|safe|planned|done|consider|special|step|call(?:s|ed)? for|recommend|effect|happen|emergency|"
-        r"deteriorat|worse",
-    ),
-)
-_TOPICS = tuple((topic, re.compile(rf"\b(?:{words})")) for topic, words in _ASKED)
+_TOPICS: list[tuple[Topic, re.Pattern[str]]] = [
+    (topic, re.compile(rf"\b(?:{words})")) for topic, words in vocabulary()["asked_topics"].items()
+]
 _SAYS = re.compile(r"\b(?:say|state|address|give|list|explain|mention|name)s?\b")
 _OUTSIDE = re.compile(
     r"telephone|phone number|toll-free|(?:mailing|street|postal|what|which|company'?s?) address|address of|"
@@ -234,24 +180,6 @@ _SAYS_NOTHING = re.compile(r"(?:yes|no|true|false|not applicable|none)\b\W*")
 _SPACED_OUT = re.compile(r"(?<![\w.])(?:[A-Za-z] ){3,}[A-Za-z]")
 _DENIES = re.compile(r"\b(?:no|not|never|none|neither|nor|without|cannot|unknown|lack)\b|n['’]t\b", re.I)
 _SHORT_FORM = re.compile(r"\([A-Z]{2,6}s?\)")
-_GROUPS = {
-    "children": (
-        r"\bchild(?:ren)?\b|pa?ediatric|adolescent|infant|neonat",
-        r"child|pa?ediatric|adolescen|infant|neonat|\bage[ds]?\b",
-    ),
-    "older adults": (r"elderly|geriatric|older (?:adult|patient)", r"elderly|geriatric|older|\bage[ds]?\b|\b65\b"),
-    "pregnancy": (r"pregnan", r"pregnan|fetus|fetal|gestation|trimester|teratogen|embryo"),
-    "lactation": (r"lactat|breast-?feed|nursing", r"lactat|breast|nursing|milk|postpartum"),
-    "renal impairment": (
-        r"(?:renal|kidney) (?:impairment|disease|failure|insufficiency)",
-        r"renal|kidney|creatinine|egfr|dialysis|nephr",
-    ),
-    "hepatic impairment": (
-        r"(?:hepatic|liver) (?:impairment|disease|failure|insufficiency)",
-        r"hepat|liver|child-pugh|cirrho|transaminase|\balt\b",
-    ),
-}
-"""What asks about a group of patients, and what speaks of it."""
 _NAMED_THING = re.compile(
     r"\w{3,}(?:itis|a?emia|osis|pathy|m[ai]b|pril|sartan|olol|statin|azole|cillin|mycin|floxacin|parin|thium|oxin|barbital|"
     r"farin|trexate|phylline|porine|limus|gliptin|plegia|algia|oma|uria|penia|rrh?ea|ectomy|plasty|ciclib|tinib)"
@@ -322,7 +250,9 @@ def _foreign(question: str, where: str, drug: str) -> str:
     asked, there = question.lower().replace(drug.lower(), " "), where.lower()
     missing = set(number_strings(asked) - number_strings(there))
     missing |= {
-        group for group, (asks, speaks) in _GROUPS.items() if re.search(asks, asked) and not re.search(speaks, there)
+        group
+        for group, (asks, speaks) in vocabulary()["asked_groups"].items()
+        if re.search(asks, asked) and not re.search(speaks, there)
     }
     missing |= {word for word in words_of(asked) if _NAMED_THING.fullmatch(word) and word not in there}
     return ", ".join(sorted(missing))

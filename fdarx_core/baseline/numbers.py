@@ -128,7 +128,12 @@ def number_strings(text: str, *, thousands: bool = True) -> frozenset[str]:
     """
     if not thousands:
         return frozenset(_DIGITS.findall(text))
-    return frozenset(_THOUSANDS.sub("", found) for found in _NUMBER.findall(text))
+    return frozenset(map(without_thousands, _NUMBER.findall(text)))
+
+
+def without_thousands(number: str) -> str:
+    """Return a number as printed without its thousands separators."""
+    return _THOUSANDS.sub("", number)
 
 
 def extract_intervals(text: str) -> tuple[Intervals, str]:

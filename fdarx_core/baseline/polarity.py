@@ -17,6 +17,7 @@ from fdarx_core.baseline.stems import (
     stems,
     weight_of_concept,
 )
+from fdarx_core.baseline.tokens import vocabulary
 
 _FORBIDS = re.compile(r"\b(?:contraindicat\w*|avoid\w*|forbid\w*|prohibit\w*)\b")
 _RULES_OUT = re.compile(r"\brules? out\b|\bnot (?:be|take|use|receive)\b")
@@ -332,43 +333,9 @@ def _listed(found: frozenset[str]) -> str:
     return ", ".join(sorted(found, key=lambda one: (-weight_of_concept(one), one))[:4])
 
 
-_AXES = (
-    ("increase raise higher greater", "decrease reduce fall decline"),
-    ("high", "low"),
-    ("before prior", "after"),
-    ("inducer", "inhibitor inhibit inhibition"),
-    ("agonist", "antagonist blocker"),
-    ("mild", "moderate", "severe"),
-    ("positive", "negative"),
-    ("major", "minor"),
-    ("rapid", "slow"),
-    ("long", "short"),
-    ("acute", "chronic"),
-    ("superior better", "inferior worse"),
-    ("morning", "evening bedtime night"),
-    ("left", "right"),
-    ("systolic", "diastolic"),
-    ("common frequent", "rare uncommon infrequent"),
-    ("early", "late"),
-    ("weak", "strong potent"),
-    ("oral", "intravenous", "intramuscular", "subcutaneous", "topical", "rectal"),
-    ("type1", "type2"),
-    ("safe", "unsafe"),
-    ("effective", "ineffective"),
-    ("reversible", "irreversible"),
-    ("soluble", "insoluble"),
-    ("normal", "abnormal"),
-    ("symptomatic", "asymptomatic"),
-    ("controlled", "uncontrolled"),
-    ("stable", "unstable"),
-    ("changed", "unchanged"),
-    ("active", "inactive"),
-    ("complete", "incomplete"),
-    ("adequate", "inadequate"),
-)
 _SIDE_OF = {
     root(stem(word)): (number, side)
-    for number, sides in enumerate(_AXES)
+    for number, sides in enumerate(vocabulary()["opposites"])
     for side, words in enumerate(sides)
     for word in words.split()
 }

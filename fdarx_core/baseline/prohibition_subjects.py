@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from functools import lru_cache
 
 from fdarx_core.baseline.prohibitions import in_sentence, without_reason
+from fdarx_core.baseline.tokens import vocabulary
 
 _LONGEST_ACRONYM = 6
 LONGEST = 45
@@ -258,41 +259,11 @@ def kind_of(subject: str, lead: str = "") -> str:
 
 
 _MOST = 16
-_SAME = (
-    ("pregnancy", "pregnant women", "pregnant"),
-    ("breastfeeding", "breast-feeding", "lactation", "nursing mothers", "nursing"),
-    ("pediatric patients", "children"),
-    ("infants", "babies"),
-    ("neonates", "newborns"),
-    ("elderly", "older adults", "geriatric patients"),
-    ("renal impairment", "kidney impairment", "renal insufficiency", "kidney disease"),
-    ("renal disease", "kidney disease"),
-    ("renal dysfunction", "kidney dysfunction"),
-    ("renal failure", "kidney failure"),
-    ("hepatic impairment", "liver impairment", "hepatic insufficiency", "liver disease"),
-    ("hepatic disease", "liver disease"),
-    ("hepatic failure", "liver failure"),
-    ("bleeding", "hemorrhage"),
-    ("heart block", "AV block", "atrioventricular block"),
-    ("myocardial infarction", "heart attack"),
-    ("hypertension", "high blood pressure"),
-    ("hypotension", "low blood pressure"),
-    ("bradycardia", "slow heart rate"),
-    ("gastrointestinal", "GI"),
-    ("central nervous system", "CNS"),
-    ("peptic ulcer", "stomach ulcer"),
-    ("hypersensitivity to", "allergy to"),
-    ("allergic-type reactions", "allergic reactions"),
-    ("MAOIs", "monoamine oxidase inhibitors", "MAO inhibitors", "MAOI"),
-    ("NSAIDs", "nonsteroidal anti-inflammatory drugs", "non-steroidal anti-inflammatory drugs"),
-    ("coronary artery bypass graft", "CABG", "heart bypass"),
-    ("surgery", "operation"),
-    ("metabolic acidosis", "acidosis"),
-    ("HBV", "hepatitis B"),
-    ("late stages of pregnancy", "third trimester of pregnancy", "late pregnancy"),
-    ("urticaria", "hives"),
-)
-_OTHERS = {one.lower(): tuple(other for other in group if other != one) for group in _SAME for one in group}
+_OTHERS = {
+    one.lower(): tuple(other for other in group if other != one)
+    for group in vocabulary()["same_subjects"]
+    for one in group
+}
 _ANY = re.compile(
     rf"(?<!\w)(?:{'|'.join(sorted(map(re.escape, _OTHERS), key=len, reverse=True))})(?!\w)", re.IGNORECASE
 )

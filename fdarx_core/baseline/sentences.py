@@ -19,10 +19,7 @@ Span = tuple[int, int]
 
 _PLAIN_BREAK = re.compile(r"(?<=[.!?])[\"”')\]]*\s+(?=[\"“(\[•]*[A-Z0-9])")
 _LABEL_BREAK = re.compile(r"[.!?][\"”')\]]*\s+(?=[\"“(\[]?[A-Z0-9])")
-_LABEL_ABBREVIATIONS = word_set(
-    """e.g i.e vs etc approx max min inj no fig dr st mr mrs ms ref refs vol avg temp resp viz cf wt conc ca u.s
-    u.s.a"""
-)
+_LABEL_ABBREVIATIONS = word_set("label_abbreviations")
 _CANDIDATE = re.compile(r"[.!?…][\"”’')\]*_]*\s+(?=\S)")
 _PLAIN = re.compile(r"(?:(?<=[a-z]{3})|(?<=[a-zA-Z\d]\)))[.!?]\s+(?=[A-Z][a-z]+\s)")
 # A break without a space after the stop. In web and file names the next word is in lower case.

@@ -8,9 +8,10 @@ from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from itertools import pairwise
 
+from fdarx_core.baseline.numbers import without_thousands
 from fdarx_core.baseline.sentences import split_sentences
 from fdarx_core.baseline.stems import is_stop_word, stem, stem_weight
-from fdarx_core.baseline.tokens import capitalise, strip_references
+from fdarx_core.baseline.tokens import capitalise, strip_references, tokenize, vocabulary
 from fdarx_core.records import Passage
 
 MAX_STATEMENT = 290
@@ -206,40 +207,21 @@ LONG_LIST = 60
 SEQUENCE = 3
 """Neighbouring terms that are compared as one."""
 
-_TOKEN = re.compile(r"\d+(?:[.,]\d+)*|[^\W\d_]\w*")
 _SIGNS = str.maketrans({"²": "2", "³": "3", "µ": "u", "μ": "u", "\u00ad": None, "\u200b": None, "’": "'"})
-_THOUSANDS = re.compile(r",(?=\d{3}(?:\D|$))")
 _ITEM = re.compile(r"\s*(?:[-•·●▪◦*○–]|\(?\w{1,2}[.)])\s+")
-_QUALIFIERS = {
-    "children": r"p(?:a|e|ae)diatric|child(?!-pugh)|adolescen|infant|neonat|newborn|juvenile",
-    "older adults": r"geriatric|elderly|older (?:adult|patient)",
-    "pregnancy": r"pregnan|gestation|trimester|in utero",
-    "lactation": r"lactat|breast-?\s?fe|nursing|\bmilk\b",
-    "renal impairment": r"\brenal|kidney|dialysis|creatinine|egfr|\bcrcl\b",
-    "hepatic impairment": r"hepat|\bliver\b|cirrho|child-pugh",
-    "animals": r"\brats?\b|\bmice\b|\bmouse\b|rabbit|\bdogs?\b|monkey|\banimals?\b",
-    "overdose": r"overdos",
-    "extended release": r"extended[- ]release|\b[ex]r\b|delayed[- ]release|sustained[- ]release",
-    "injected": r"inject|intravenous|intramuscular|subcutaneous|\biv\b",
-    "liquid": r"\bsuspension|\bsolution|\bsyrup",
-    "on the skin or in the eye": r"topical|\bgel\b|\bcream\b|ophthalmic|\beye",
-    "migraine": r"migraine",
-    "juvenile arthritis": r"juvenile",
-    "men or women alone": r"\bfemales?\b|\bmales?\b|\bwomen\b|\bmen\b",
-}
-_QUALIFIER = tuple((name, re.compile(words)) for name, words in _QUALIFIERS.items())
+_QUALIFIER = tuple((name, re.compile(words)) for name, words in vocabulary()["qualifiers"].items())
 
 
 @lru_cache(maxsize=262144)
 def _term(token: str) -> str:
     if token[0].isdigit():
-        return _THOUSANDS.sub("", token)
+        return without_thousands(token)
     return "" if is_stop_word(token) else stem(token)
 
 
 def sequence(text: str) -> list[str]:
     """The stems of the words that carry meaning, and the numbers, thousands separators taken out, in order."""
-    return [term for term in map(_term, _TOKEN.findall(text.lower().translate(_SIGNS))) if term]
+    return [term for term in map(_term, tokenize(text.lower().translate(_SIGNS), "sequence")) if term]
 
 
 def terms(text: str) -> frozenset[str]:

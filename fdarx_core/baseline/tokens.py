@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from functools import lru_cache
-from typing import Literal
+from functools import cache, lru_cache
+from importlib.resources import files
+from typing import Any, Literal
+
+import yaml
 
 TokenKind = Literal["word", "question", "letters", "sequence", "clause", "phrase"]
 _TOKENS = {
@@ -18,25 +21,24 @@ _TOKENS = {
 }
 
 
-def word_set(text: str) -> frozenset[str]:
-    """Return the distinct words of a text, which is a list written with spaces."""
-    return frozenset(text.split())
+@cache
+def vocabulary() -> dict[str, Any]:
+    """Return the contents of `vocabulary.yaml`, which explains its entries."""
+    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+    text = files(__package__).joinpath("vocabulary.yaml").read_text(encoding="utf-8")
+    return yaml.load(text, loader)  # type: ignore[no-any-return]
+
+
+def word_set(name: str) -> frozenset[str]:
+    """Return the words of a list in `vocabulary.yaml`."""
+    return frozenset(vocabulary()[name].split())
 
 
 _TRADEMARKS = re.compile(r"[®™©℠\u00ad\u200b-\u200d\ufeff]")
 _POSSESSIVE = re.compile(r"['’ʼ]s\b")
 _NOT_WORD = re.compile(r"[\W_]+")
-_WORD_STOP = word_set(
-    """a an the of in on at to for from by with and or as is are was were be been being do does did has have had can
-    could may might must shall should will would it its they their them this that these those there which who whom
-    whose what when where why how if than then so such any all not no"""
-)
-_QUESTION_STOP = word_set(
-    """a an the of in on at to for from by with and or as is are was were be been has have had that which who whom
-    whose this these those it its their there than then may can could should would must not no if when what how does
-    do did into per about about during between after before following under over within without also such other any
-    all each more most"""
-)
+_WORD_STOP = word_set("stop_words")
+_QUESTION_STOP = word_set("question_stop_words")
 _SEE_SQUARE = re.compile(r"\s*\[\s*(?:also )?see\b[^\[\]]*\]?", re.I)
 _SEE_ROUND = re.compile(r"\s*\(\s*(?:also |please )?(?:see|refer to)\b(?:[^()]|\([^()]*\)){0,300}\)", re.I)
 _SECTION_NUMBERS = re.compile(
