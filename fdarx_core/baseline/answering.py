@@ -41,7 +41,7 @@ class CandidateSentence:
 
     @property
     def spoken(self) -> str:
-        """As an answer: without bullet and cross-references, and with a full stop."""
+        """Return the sentence as an answer: without bullet and cross-references, and with a full stop."""
         bullet = ITEM.match(self.text)
         said = _REFERENCE.sub("", self.text[bullet.end() if bullet else 0 :])
         said = _GAP.sub("", said)
@@ -62,7 +62,7 @@ class ParsedText:
 
 @lru_cache(maxsize=2048)
 def parse_label_text(text: str) -> ParsedText:
-    """How a label's passage is read: its sentences, each that announces a list together with the list's items."""
+    """Parse a label's passage into sentences; one that announces a list includes the list's items."""
     found: list[str] = []
     announced = False
     for line in text.split("\n"):
@@ -144,7 +144,7 @@ class SentenceIndex:
 
 
 def evidence_of(slots: Mapping[str, Any]) -> SentenceIndex:
-    """What the slots of an answering task show. A label is read once for all questions that follow on it."""
+    """Parse the passages in the slots of an answering task; a label is kept for the questions that follow on it."""
     if "label" in slots:
         return _of_label(slots["label"])
     return SentenceIndex(
@@ -262,7 +262,7 @@ def from_passages(slots: Mapping[str, Any]) -> str:
 
 
 def scored(question: str, drug: str, evidence: SentenceIndex) -> list[float]:
-    """How well each sentence answers: BM25 over the sentences, with some weight of its passage and titles."""
+    """Score each sentence by BM25, with some weight for words in its passage and titles."""
     asked, telling = asked_terms(question, drug)
     found, around = [0.0] * len(evidence.statements), [0.0] * len(evidence.markers)
     for term in sorted(asked):  # equal questions get equal sums

@@ -1,4 +1,4 @@
-"""What of an answer is no claim, how a piece of it reads by itself, and what its pronouns stand for."""
+"""Parts of an answer that are no claims, the reading of a part by itself, and the resolution of pronouns."""
 
 from __future__ import annotations
 
@@ -184,7 +184,7 @@ _EDGES = " \t,;:–—-"
 
 
 def intro_end(text: str) -> int:
-    """Where what a sentence begins with to tie it to others ("However, ", "Note that ") ends; 0 where it has none."""
+    """Return where an introduction such as "However, " or "Note that " ends; 0 without one."""
     found = _INTRO.match(text)
     return found.end() if found and found.end() < len(text) else 0
 
@@ -206,7 +206,7 @@ def joined(*parts: str) -> str:
 
 
 def capitalised(text: str) -> str:
-    """With a capital, unless the first word has one within ("pH")."""
+    """Return the text with a capital first letter, unless its first word has a capital inside ("pH")."""
     first = text.split(None, 1)[:1]
     return text[:1].upper() + text[1:] if first and first[0].islower() else text
 
@@ -261,7 +261,7 @@ _FRAMED = re.compile(
 
 @dataclass(slots=True)
 class CoreferenceResolver:
-    """What a text speaks of, as far as it is certain: the last subject with its number, and the drug.
+    """The last subject of a text with its number, and the drug, as far as they are certain.
 
     `given` is the drug of the answer, "" for none.
     """
@@ -272,15 +272,15 @@ class CoreferenceResolver:
     drug: str = ""
 
     def interrupted(self) -> None:
-        """At a heading or a question: what follows may speak of something else."""
+        """Forget the subject, at a heading or a question: what follows may speak of something else."""
         self.subject, self.number, self.drug = "", "", ""
 
     def resolved(self, reading: str) -> str:
-        """The statement with its first pronoun, and "this medication", replaced; as it is where that is not certain."""
+        """Return a statement with its first pronoun and "this medication" replaced, where that is certain."""
         return capitalised(self._with_drug(self._with_subject(reading)))
 
     def told(self, resolved: str) -> None:
-        """Goes on past a statement."""
+        """Note the subject of a statement that was resolved."""
         core = core_of(resolved)
         subject = resolved[core.start : core.verb].strip() if core else ""
         certain = core is not None and is_simple(subject) and not PRONOUNS.intersection(map(plain, spoken(subject)[:1]))
@@ -289,7 +289,7 @@ class CoreferenceResolver:
             self.drug = subject if self.drug in ("", subject) else "?"
 
     def named(self, label: str) -> None:
-        """Goes on past the label of a list item ("Corticosteroids: these …")."""
+        """Note the label of a list item ("Corticosteroids: these …") as the subject."""
         self.subject, self.number = label, number_of(label)
 
     def _with_subject(self, reading: str) -> str:

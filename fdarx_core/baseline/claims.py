@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from enum import Enum
+from typing import Literal
 
 from fdarx_core.baseline.claim_text import (
     CITATION,
@@ -23,12 +23,7 @@ from fdarx_core.baseline.refusals import declines
 from fdarx_core.baseline.sentences import sentence_spans
 from fdarx_core.records import CheckedAnswer, Claim, content_id
 
-
-class BlockKind(Enum):
-    TEXT = "text"
-    ITEM = "item"
-    ROW = "row"
-    HEADING = "heading"
+BlockKind = Literal["text", "item", "row", "heading"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +77,7 @@ def _tables(answer: str, lines: list[tuple[int, int]]) -> Iterator[AnswerBlock]:
         if at + 1 < len(lines) and _is_rule(answer[slice(*lines[at + 1])]):
             headers = cells(line)
         elif not _is_rule(line):
-            yield _stripped(answer, start, end, BlockKind.ROW, headers)
+            yield _stripped(answer, start, end, "row", headers)
 
 
 def _is_rule(line: str) -> bool:
@@ -95,8 +90,8 @@ def cells(row: str) -> tuple[str, ...]:
 
 
 def _stripped(answer: str, start: int, end: int, kind: BlockKind, headers: tuple[str, ...] = ()) -> AnswerBlock:
-    """Without space, and pipes, around."""
-    marks = " \t|" if kind is BlockKind.ROW else None
+    """Return a block without the white space (and, for a row, the pipes) around it."""
+    marks = " \t|" if kind == "row" else None
     text = answer[start:end]
     start += len(text) - len(text.lstrip(marks))
     return AnswerBlock(start, max(start, start + len(answer[start:end].rstrip(marks))), kind, headers)
@@ -105,12 +100,12 @@ def _stripped(answer: str, start: int, end: int, kind: BlockKind, headers: tuple
 def _block(answer: str, start: int, end: int) -> AnswerBlock:
     start = _after(_QUOTED, answer, start, end)
     if _FENCE.match(answer, start, end):
-        return AnswerBlock(start, start, BlockKind.TEXT)
+        return AnswerBlock(start, start, "text")
     if hashed := _HASHES.match(answer, start, end):
-        return _stripped(answer, hashed.end(), end, BlockKind.HEADING)
+        return _stripped(answer, hashed.end(), end, "heading")
     item = _ITEM.match(answer, start, end)
     begins = _after(_LABEL, answer, item.end() if item else start, end)
-    return _stripped(answer, begins, end, BlockKind.ITEM if item else BlockKind.TEXT)
+    return _stripped(answer, begins, end, "item" if item else "text")
 
 
 def _after(pattern: re.Pattern[str], answer: str, start: int, end: int) -> int:
@@ -131,7 +126,7 @@ def _joined(answer: str, blocks: list[AnswerBlock]) -> list[AnswerBlock]:
 
 
 def _goes_on(answer: str, before: AnswerBlock, block: AnswerBlock) -> bool:
-    wrapped = before.kind in (BlockKind.TEXT, BlockKind.ITEM) and block.kind is BlockKind.TEXT
+    wrapped = before.kind in ("text", "item") and block.kind == "text"
     gap = answer[before.end : block.start]
     return (
         wrapped
@@ -143,12 +138,12 @@ def _goes_on(answer: str, before: AnswerBlock, block: AnswerBlock) -> bool:
 
 def _as_heading(answer: str, block: AnswerBlock, *, alone: bool) -> AnswerBlock:
     """A line in bold, or a short one of text without a verb and an end, heads what follows; not one that is `alone`."""
-    if block.kind is not BlockKind.TEXT or alone:
+    if block.kind != "text" or alone:
         return block
     text = answer[block.start : block.end]
     short = not _ENDED.search(text) and (len(text.split()) <= _LONGEST_HEADING or text.isupper())
     heads = _BOLD.match(text) or (short and (text.isupper() or begins_question(text) or not has_verb(text)))
-    return AnswerBlock(block.start, block.end, BlockKind.HEADING) if heads else block
+    return AnswerBlock(block.start, block.end, "heading") if heads else block
 
 
 _LEADING = re.compile(rf"(?:{CITATION.pattern}|[\s*_,;:…•|]|[.)\]](?=[\s.,;]))+", re.IGNORECASE)
@@ -181,15 +176,6 @@ _ENDED_CLAIMS = re.compile(r"[.!?…][\"”’')\]*_]*$")
 _LONG = 1000
 
 
-@dataclass(frozen=True, slots=True)
-class ClaimSpan:
-    """A claim before it is numbered: `text[start:end]`, and how it reads by itself."""
-
-    start: int
-    end: int
-    resolved: str
-
-
 def claims_of(answer: CheckedAnswer) -> list[Claim]:
     """The answer's claims in their order. None of a refusal or a failed answer; one that is repeated counts once.
 
@@ -198,14 +184,14 @@ def claims_of(answer: CheckedAnswer) -> list[Claim]:
     """
     if answer.outcome in _SILENT or declines(answer.answer):
         return []
-    told = dict[str, ClaimSpan]()
+    told = dict[str, Clause]()
     for said in _Reader(answer).claims():
-        told.setdefault(said.resolved.casefold(), said)
+        told.setdefault(said.reading.casefold(), said)
     return numbered(answer, list(told.values()))
 
 
-def numbered(answer: CheckedAnswer, said: list[ClaimSpan]) -> list[Claim]:
-    """What was said, in its order, as claims of the answer."""
+def numbered(answer: CheckedAnswer, said: list[Clause]) -> list[Claim]:
+    """Return clauses, in order, as claims of the answer."""
     return [
         Claim(
             id=content_id("claim", answer.id, str(one.start), str(one.end)),
@@ -214,7 +200,7 @@ def numbered(answer: CheckedAnswer, said: list[ClaimSpan]) -> list[Claim]:
             start=one.start,
             end=one.end,
             text=answer.answer[one.start : one.end],
-            resolved=one.resolved,
+            resolved=one.reading,
         )
         for number, one in enumerate(said)
     ]
@@ -237,34 +223,34 @@ class _Reader:
         self.text, self.topic = self.answer.answer, self.answer.question.strip()
         self.thread.given = self.answer.drug
 
-    def claims(self) -> Iterator[ClaimSpan]:
+    def claims(self) -> Iterator[Clause]:
         blocks = blocks_of(self.text)
         self.alone = len(blocks) == 1
         for block in blocks:
-            if block.kind is BlockKind.HEADING:
+            if block.kind == "heading":
                 self._headed(reading_of(self.text[block.start : block.end]))
-            elif block.kind is BlockKind.ROW:
+            elif block.kind == "row":
                 yield from self._row(block)
-            elif not (self.in_sources and block.kind is BlockKind.ITEM):
+            elif not (self.in_sources and block.kind == "item"):
                 yield from self._sentences(block, last=block is blocks[-1])
 
     def _headed(self, heading: str) -> None:
         self.thread.interrupted()
         self.topic, self.lead, self.in_sources = heading, "", lists_sources(heading)
 
-    def _row(self, block: AnswerBlock) -> Iterator[ClaimSpan]:
+    def _row(self, block: AnswerBlock) -> Iterator[Clause]:
         found = cells(self.text[block.start : block.end])
         named = [
             f"{header}: {cell}" if header else cell for header, cell in _headed_cells(block.headers, found) if cell
         ]
         start, end = trimmed(self.text, block.start, block.end)
         if len(named) > 1 and end > start:
-            yield ClaimSpan(start, end, reading_of(without_citations("; ".join(named))))
+            yield Clause(start, end, reading_of(without_citations("; ".join(named))))
 
-    def _sentences(self, block: AnswerBlock, *, last: bool) -> Iterator[ClaimSpan]:
+    def _sentences(self, block: AnswerBlock, *, last: bool) -> Iterator[Clause]:
         found = sentence_spans(self.text[block.start : block.end], "answer")
         spans = [(block.start + first, block.start + last) for first, last in found]
-        if block.kind is BlockKind.TEXT:
+        if block.kind == "text":
             self.lead, self.in_sources = "", False
         for at, (start, end) in enumerate(spans):
             followed = at + 1 < len(spans)
@@ -280,7 +266,7 @@ class _Reader:
             return False
         return bool(_CUT_WORD.search(text)) or (self.ended and len(self.text) >= _LONG)
 
-    def _sentence(self, start: int, end: int, kind: BlockKind, followed: bool) -> Iterator[ClaimSpan]:
+    def _sentence(self, start: int, end: int, kind: BlockKind, followed: bool) -> Iterator[Clause]:
         text = without_citations(self.text[start:end]).strip()
         if asks(text):
             self._headed(reading_of(text) if is_said(text) else self.topic)
@@ -292,7 +278,7 @@ class _Reader:
             self.in_sources = lists_sources(text)
         elif self._says_by_itself(text, kind):
             yield from self._statement(start, end)
-        elif kind is BlockKind.ITEM and followed:
+        elif kind == "item" and followed:
             self.thread.named(reading_of(text).rstrip("."))
         elif self._says_something(text, kind, followed):
             yield from self._said(start, end, self._in_context(words_of(text)))
@@ -301,20 +287,20 @@ class _Reader:
         if _labelled(text):
             return True
         said = reading_of(text)
-        if kind is BlockKind.ITEM and self.lead:
+        if kind == "item" and self.lead:
             return core_of(said) is not None or commands(said)
         return has_verb(said)
 
     def _says_something(self, text: str, kind: BlockKind, followed: bool) -> bool:
         """Whether few words without a verb answer: not an exclamation, an aside, a "Yes." before more."""
         aside = text.endswith("!") or (text.startswith("(") and text.rstrip(".").endswith(")"))
-        return kind is BlockKind.ITEM or (self.alone and not followed) or (len(text.split()) > 2 and not aside)
+        return kind == "item" or (self.alone and not followed) or (len(text.split()) > 2 and not aside)
 
     def _in_context(self, few: str) -> str:
         before = self.lead or self.topic
         return f"{before}{'' if before.endswith((':', '?')) else ':'} {few}" if before else few
 
-    def _statement(self, start: int, end: int) -> Iterator[ClaimSpan]:
+    def _statement(self, start: int, end: int) -> Iterator[Clause]:
         label = _LABELLED.match(self.text, start, end)
         if not label or not has_verb(self.text[label.end() : end]):
             for clause in self._clauses(start, end):
@@ -330,17 +316,17 @@ class _Reader:
             yield from self._said(start if first else clause.start, clause.end, reading)
 
     def _clauses(self, start: int, end: int) -> Iterator[Clause]:
-        """Those of a sentence that claim something: "… and ask your doctor" does not."""
+        """Return the clauses of a sentence that claim something: "… and ask your doctor" does not."""
         return (clause for clause in clauses_of(self.text, start, end) if not is_no_claim(clause.reading))
 
-    def _said(self, start: int, end: int, reading: str) -> Iterator[ClaimSpan]:
+    def _said(self, start: int, end: int, reading: str) -> Iterator[Clause]:
         resolved = self.thread.resolved(without_citations(reading).strip())
         self.thread.told(resolved)
         if names_doctor(reading):
             self.thread.named("" if self.thread.subject else "Doctors")
         start, end = trimmed(self.text, start, end)
         if end > start and resolved:
-            yield ClaimSpan(start, end, resolved)
+            yield Clause(start, end, resolved)
 
 
 def _labelled(text: str) -> bool:

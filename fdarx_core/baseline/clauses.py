@@ -1,4 +1,4 @@
-"""A sentence while it is taken apart."""
+"""Splitting a sentence into clauses that can be read by themselves."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ class ClauseState:
 
     @property
     def told(self) -> int:
-        """Where it has said enough for another clause to follow."""
+        """Return the position from which another clause can follow."""
         return self.core.verb_end if self.core else self.own
 
     def clause(self, end: int) -> Clause:
@@ -68,7 +68,7 @@ class ClauseState:
 
 
 def opening(said: str) -> ClauseState:
-    """Where a sentence begins."""
+    """Return the state at the beginning of a sentence."""
     shown = _BRACKETED.sub(lambda found: "_" * len(found[0]), said)
     begun = intro_end(shown)
     main = frame_end(shown, begun)
@@ -136,7 +136,7 @@ _SUBJECT_WHICH = re.compile(r"(?P<subject>[^,;:]{1,80}),\s+which\s+(?P<rest>[^,;
 
 
 def relative_of_subject(scene: ClauseState) -> tuple[Clause, ClauseState] | None:
-    """Of "Ibuprofen, which is an NSAID, is used …" the first statement, and the scene past it."""
+    """Split "Ibuprofen, which is an NSAID, is used …" into its first clause and the state after it."""
     found = _SUBJECT_WHICH.match(scene.shown, scene.main)
     if not found or CONDITION.search(found["rest"]):
         return None
@@ -150,7 +150,7 @@ def relative_of_subject(scene: ClauseState) -> tuple[Clause, ClauseState] | None
 
 
 def _core(shown: str, found: re.Match[str]) -> ClauseCore | None:
-    """Of the clause around, where both verbs ask for the same subject."""
+    """Return the core of the outer clause, where both verbs agree with the same subject."""
     within, beyond = spoken(shown, found.start("rest"), found.end("rest")), spoken(shown, found.end())
     first, second = (finite(words, 0) if words else None for words in (within, beyond))
     if first is None or second is None or not agree(first, second):
@@ -159,7 +159,7 @@ def _core(shown: str, found: re.Match[str]) -> ClauseCore | None:
 
 
 def relative_of_name(scene: ClauseState, joint: re.Match[str]) -> ClauseState | None:
-    """The scene past the comma of "… is metabolised by CYP3A4, which …": the end of a sentence, on a name."""
+    """Return the state after the comma of "… is metabolised by CYP3A4, which …": the end of a sentence, on a name."""
     words = spoken(scene.shown, scene.own, joint.start())
     after = spoken(scene.shown, joint.end())
     if len(words) < 4 or len(after) < 3 or words[-1].end() != joint.start() or "," in scene.shown[joint.end() :]:
@@ -210,7 +210,7 @@ def _joints(scene: ClauseState) -> list[re.Match[str]]:
 
 
 def _following(scene: ClauseState, joint: re.Match[str]) -> ClauseState | None:
-    """The scene past a joint, where a clause of its own begins there."""
+    """Return the state after a conjunction, where a new clause begins there."""
     if scene.core is None:
         return _second_command(scene, joint)
     if joint.re is _WHICH:
@@ -228,7 +228,10 @@ def _following(scene: ClauseState, joint: re.Match[str]) -> ClauseState | None:
 
 
 def _own_subject(scene: ClauseState, joint: re.Match[str], *, bare: bool) -> ClauseState | None:
-    """Past ", and", ";", "but": a subject with its verb. Past a bare "and" it must be short, and the verb an "is"."""
+    """Return the state at a clause with its own subject, after ", and", ";" or "but".
+
+    After a bare "and" the subject must be short, and the verb an auxiliary.
+    """
     word, comma = _named(joint, "word"), _named(joint, "comma")
     if joint.re is _JOINT and not comma and word in ("while", "whereas"):
         return None
@@ -268,7 +271,7 @@ def _stands_out(scene: ClauseState, core: ClauseCore) -> bool:
 
 
 def _shared_subject(scene: ClauseState, joint: re.Match[str]) -> ClauseState | None:
-    """Past "and" or "but": a verb, of which the subject is that of the clause before."""
+    """Return the state at a verb after "and" or "but" whose subject is that of the clause before."""
     if scene.core is None or _named(joint, "word") not in ("and", "but", "yet") or _no_subject(scene.subject):
         return None
     words = spoken(scene.shown, joint.end(), min(len(scene.shown), joint.end() + 120))

@@ -33,21 +33,15 @@ _OF_PATIENTS = ("kg", "month", "ml/h")
 """Units of what patients are like, of which any value within a range that is given is meant too: age, weight, GFR."""
 
 
-@dataclass(frozen=True, slots=True)
-class NumberComparison:
-    """How many numbers of a claim stand in a passage, those that do not, and what disagrees ("" for nothing)."""
-
-    held: int
-    missing: tuple[str, ...]
-    wrong: str
-
-
 Amounts: TypeAlias = tuple[Sequence[Quantity], Intervals, str]
 """The quantities and frequencies of a plain text, and the text."""
 
 
-def compare(said: Amounts, held: Amounts) -> NumberComparison:
-    """The amounts of a claim against those of a passage's statement."""
+def compare(said: Amounts, held: Amounts) -> tuple[int, list[str], str]:
+    """Compare the amounts of a claim with those of a passage's statement.
+
+    Returns how many are there, those that are not, and what disagrees ("" for nothing).
+    """
     quantities, intervals, text = said
     here, often, where = held
     late = intervals.stated - often.meant
@@ -69,11 +63,11 @@ def compare(said: Amounts, held: Amounts) -> NumberComparison:
             missing.append(one.text)
         else:
             found += 1
-    return NumberComparison(found, tuple(missing), wrong)
+    return found, missing, wrong
 
 
 def _equals(one: Quantity, here: Sequence[Quantity], *, roughly: bool) -> list[Quantity]:
-    """Those that are the same amount; one without a unit only if the number stands in no other unit."""
+    """Return the equal amounts; one without a unit counts only where the number has no other unit there."""
     equal = [other for other in here if _same(one, other, roughly=roughly)]
     otherwise = any(other.raw == one.raw and other.unit not in ("", one.unit) for other in here)
     return [other for other in equal if other.unit == one.unit or not (one.unit and otherwise)]
@@ -113,7 +107,7 @@ def _spans(text: str) -> list[tuple[float, float]]:
 
 
 def _disagrees(one: Quantity, own: Sequence[Quantity], here: Sequence[Quantity], text: str, where: str) -> str:
-    """What the passage gives in its place: another number in the same unit, or the same one in another."""
+    """Return the amount that the passage gives instead: another number in the unit, or the number in another unit."""
     if not one.unit and one.raw in _YEARS:
         return ""
     others = [
@@ -131,7 +125,7 @@ def _disagrees(one: Quantity, own: Sequence[Quantity], here: Sequence[Quantity],
 
 
 def _repeated(one: Quantity, own: Sequence[Quantity], here: Sequence[Quantity]) -> str:
-    """The number that the passage gives where a claim gives one a second time."""
+    """Return the number that the passage gives where a claim repeats another one."""
     if sum(map(one.equals, own)) <= sum(map(one.equals, here)):
         return ""
     left = [other for other in here if other.unit == one.unit and not any(map(other.equals, own))]
@@ -148,7 +142,7 @@ def _of_comparator(one: Quantity, text: str, where: str) -> bool:
 
 
 def _misplaced(one: Quantity, text: str, here: Sequence[Quantity], where: str) -> str:
-    """The number that stands beside the words with which the claim gives this one, where the two are not together."""
+    """Return the number that the passage gives with the words with which the claim gives this one, "" for the same."""
     if not one.unit or len(here) < 2 or "respectively" in where:
         return ""
     words = _beside(text, one)
@@ -164,7 +158,7 @@ def _misplaced(one: Quantity, text: str, here: Sequence[Quantity], where: str) -
 
 
 def _beside(text: str, one: Quantity) -> frozenset[str]:
-    """The concepts of the items in which a quantity stands, of all where the text has no other."""
+    """Return the concepts of the items that have a quantity, or of the whole text where it is a single item."""
     found = _items(text)
     if len(found) == 1 or "respectively" in text:
         return frozenset(concepts(text))
@@ -175,7 +169,7 @@ def _beside(text: str, one: Quantity) -> frozenset[str]:
 
 @lru_cache(maxsize=16384)
 def _items(text: str) -> tuple[tuple[tuple[Quantity, ...], frozenset[str]], ...]:
-    """The items of a plain text that have quantities, each with its concepts.
+    """Return the items of a plain text that have quantities, each with its concepts.
 
     Bare numbers belong to what follows, the last ones to what stands before.
     """
@@ -221,7 +215,7 @@ NOT_LOOKED_AT = "too little of it is there"
 
 @dataclass(frozen=True, slots=True)
 class StatementMatch:
-    """One statement beside a claim.
+    """The comparison of a claim with one statement.
 
     `share` of the claim's words and numbers that it holds, 0 to 1; `disagrees` where it says otherwise and `lacks`
     what it does not say though it may share the words; both "" for nothing. `allows` is whether it allows or recommends
@@ -237,7 +231,7 @@ class StatementMatch:
 
 
 def compared(said: ParsedStatement, held: ParsedPassage) -> list[StatementMatch]:
-    """The claim beside each of the passage's statements that have most of it, alone and with a neighbour."""
+    """Compare the claim with the statements that have most of it, each alone and with a neighbor."""
     scores = _scores(said, held)
     best = sorted(scores, key=lambda place: (-scores[place], place))[:MOST_CANDIDATES]
     found = [_beside_comparing(said, held.statements[place], held) for place in best]
@@ -261,7 +255,7 @@ def _scores(said: ParsedStatement, held: ParsedPassage) -> dict[int, float]:
 
 
 def _pairs(said: ParsedStatement, held: ParsedPassage, first: int) -> Iterator[tuple[int, int]]:
-    """The best statement with each near one that adds a word of the claim that it lacks, or numbers."""
+    """Yield the best statement with each near one that adds numbers, or a word of the claim that the best one lacks."""
     best = held.statements[first]
     lacking, words = said.concepts - best.concepts, concept_weight(said.concepts)
     for other in range(max(0, first - NEIGHBOURS), min(len(held.statements), first + NEIGHBOURS + 1)):
@@ -280,19 +274,21 @@ def _beside_comparing(said: ParsedStatement, one: ParsedStatement, held: ParsedP
     at_most = (here + amounts) / max(words + amounts, SMOOTHING)
     if at_most < LEAST_LOOKED_AT:
         return StatementMatch(one.start, one.end, round(at_most, 6), lacks=NOT_LOOKED_AT)
-    numbers = compare((said.quantities, said.intervals, said.plain), (one.quantities, one.intervals, one.plain))
-    counted = NUMBER * numbers.held
+    count, missing, wrong = compare(
+        (said.quantities, said.intervals, said.plain), (one.quantities, one.intervals, one.plain)
+    )
+    counted = NUMBER * count
     allows = not said.polarity.allowed or bool(said.polarity.allowed & one.polarity.allowed)
     polarity, opposite = _polarity(said, one), _opposite(said, one)
-    disagrees = [reason for reason in (numbers.wrong, polarity, opposite) if reason]
-    if len(disagrees) == 1 and not (numbers.missing and not numbers.wrong):
+    disagrees = [reason for reason in (wrong, polarity, opposite) if reason]
+    if len(disagrees) == 1 and not (missing and not wrong):
         # what disagrees is what both speak of: a number beside the words, an opposite among them
-        alike = counted + (1 if numbers.wrong else 0)
+        alike = counted + (1 if wrong else 0)
         shared = min(words, here + (OPPOSITE if opposite else 0))
         share = (shared + alike) / (words + alike + SMOOTHING)
         return StatementMatch(one.start, one.end, round(share, 6), disagrees=disagrees[0], allows=allows)
     share = (here + counted) / max(words + amounts, SMOOTHING)
-    lacks = "; ".join(disagrees) or _lacks(said, one, numbers.missing, lacking)
+    lacks = "; ".join(disagrees) or _lacks(said, one, missing, lacking)
     return StatementMatch(one.start, one.end, round(share, 6), lacks=lacks, allows=allows)
 
 
@@ -302,14 +298,14 @@ def _polarity(said: ParsedStatement, one: ParsedStatement) -> str:
 
 
 def _opposite(said: ParsedStatement, one: ParsedStatement) -> str:
-    """The sides or the groups of patients that exclude each other, "" for none."""
+    """Return the opposites or groups of patients that exclude each other, "" for none."""
     denied = said.polarity.denied | one.polarity.denied | said.polarity.open | one.polarity.open
     sides = opposed(said.sides, one.sides, denied) if said.sides else ""
     group = other_group(said.groups, one.groups) if said.groups else ""
     return sides or group
 
 
-def _lacks(said: ParsedStatement, one: ParsedStatement, missing: tuple[str, ...], lacking: frozenset[str]) -> str:
+def _lacks(said: ParsedStatement, one: ParsedStatement, missing: Sequence[str], lacking: frozenset[str]) -> str:
     if missing:
         return f"{', '.join(missing)} is not there"
     if said.groups and (lost := said.groups - one.groups - {"adults"}):
@@ -354,9 +350,9 @@ def entail(text: str, statement: str, drug: str = "") -> Entailment:
 
 
 def _of_something_else(text: str, said: ParsedStatement, held: ParsedPassage) -> str:
-    """Why it is not known that claim and passage speak of the same thing, "" where they do.
+    """Return why claim and passage may speak of different things, "" where they speak of the same.
 
-    To be asked where no drug is in question, of which both would speak.
+    This is only needed where no drug is given of which both speak.
     """
     if sum(weight_of_concept(one) >= 1 for one in said.concepts) + len(said.quantities) < LEAST_SAID:
         return "it says too little by itself"
@@ -399,7 +395,7 @@ def _denies(against: StatementMatch, holding: StatementMatch | None) -> float:
 
 
 def _worth(one: StatementMatch) -> tuple[float, float, int]:
-    """The better it holds a claim, and of two that do it as well the shorter."""
+    """Return a key that orders statements by how well they hold a claim, and then by their shortness."""
     return _entails(one), one.share, one.start - one.end
 
 

@@ -97,7 +97,7 @@ class ParsedPassage:
         self._windows: dict[tuple[int, int], ParsedStatement] = {}
 
     def window(self, first: int, last: int) -> ParsedStatement:
-        """Two statements, and what stands between them, as one."""
+        """Return two statements, with the text between them, as one."""
         if (first, last) not in self._windows:
             start = min(self.statements[first].start, self.statements[last].start)
             end = max(self.statements[first].end, self.statements[last].end)
@@ -107,26 +107,26 @@ class ParsedPassage:
 
 @lru_cache(maxsize=1024)
 def passage(text: str, drug: str) -> ParsedPassage:
-    """How a premise is read, once for all claims that are held against it."""
+    """Parse a premise; it is kept for the other claims that are compared with it."""
     return ParsedPassage(text, drug)
 
 
 @lru_cache(maxsize=8192)
 def claim(text: str, drug: str) -> ParsedStatement:
-    """How a hypothesis is read: as one statement."""
+    """Parse a hypothesis as one statement."""
     return statement(text, drug, 0, len(text))
 
 
 @lru_cache(maxsize=8192)
 def subject(text: str) -> frozenset[str]:
-    """The telling concepts of what a claim is about: what stands before its verb; none where that is not certain."""
+    """Return the concepts of a claim's subject, that is, before its verb; none where the verb is uncertain."""
     core = core_of(text, frame_end(text))
     said = statement(text[core.start : core.verb], "", core.start, core.verb).concepts if core else frozenset[str]()
     return frozenset(one for one in said if weight_of_concept(one) >= 1)
 
 
 def statement(text: str, drug: str, start: int, end: int) -> ParsedStatement:
-    """What a text says, read as one statement; `drug` is the drug in question, whose name says nothing."""
+    """Parse a text as one statement; the name of the drug is left out, because it distinguishes nothing."""
     spelled = normalize(_UNIT_ABOVE.sub(r"\g<value> \g<unit>", text)) if "(" in text else normalize(text)
     if named_so := _drug(drug):
         spelled = named_so.sub(" ", spelled)
@@ -144,7 +144,7 @@ def statement(text: str, drug: str, start: int, end: int) -> ParsedStatement:
 
 @lru_cache(maxsize=256)
 def _drug(name: str) -> re.Pattern[str] | None:
-    """What finds a drug's name, or any word of it, in a plain text; None for no name."""
+    """Return a pattern for the words of a drug's name in a plain text; None without a name."""
     words = [word for word in re.findall(r"[a-z][a-z0-9-]{3,}", normalize(name)) if not is_stop_word(word)]
     return re.compile(rf"\b(?:{'|'.join(map(re.escape, sorted(words, key=len, reverse=True)))})\b") if words else None
 
@@ -154,7 +154,7 @@ def _bound(found: re.Match[str]) -> str:
 
 
 def _pieces(text: str) -> Iterator[tuple[int, int, str]]:
-    """Where statements stand in a text, and what each says by itself."""
+    """Yield start, end and text of each statement, with what announces it."""
     lead, header, at = "", "", 0
     for line in text.split("\n"):
         start, at = at, at + len(line) + 1
@@ -181,7 +181,7 @@ def _announces(said: str) -> bool:
 
 
 def _rows(said: str, header: str) -> tuple[str, list[str]]:
-    """A table's row as a whole, and its first cell with each of the others; the first column's header is carried on."""
+    """Return the header of the first column, and a table row as a whole and its first cell with each other cell."""
     first, *cells = said.split(" | ")
     if ": " in first:
         header = first.split(": ")[0]
@@ -192,7 +192,7 @@ def _rows(said: str, header: str) -> tuple[str, list[str]]:
 
 
 def _sentences(line: str, start: int) -> Iterator[tuple[int, int, str]]:
-    """A line's sentences; an abbreviation's stop ends none."""
+    """Yield the sentences of a line; the stop of an abbreviation ends none."""
     begin, cursor = -1, 0
     for piece in split_sentences(line):
         at = line.index(piece, cursor)

@@ -1,4 +1,4 @@
-"""What each number of a text belongs to: "headache (11%), dry mouth (8%)" is not "headache (8%), dry mouth (11%)"."""
+"""The grade of an answer by the reference answer: numbers, populations, terms and polarity."""
 
 from __future__ import annotations
 
@@ -26,7 +26,10 @@ _ITEM = re.compile(r"[;:\n]|[.,]\s|\b(?:and|or|but|then|while|whereas|followed b
 
 
 def exchanged(gold: str, said: str) -> str:
-    """The quantities of a plain text that stand beside each other's words in another one, "" unless two do."""
+    """Return the quantities that two plain texts give for each other's words; "" for fewer than two.
+
+    "headache (11%), dry mouth (8%)" is not "headache (8%), dry mouth (11%)".
+    """
     own, other = _beside(gold), _beside(said)
     shared = [word for word in own.keys() & other.keys() if own[word].unit == other[word].unit]
     right = {own[word].text for word in shared if own[word].equals(other[word])}
@@ -36,7 +39,7 @@ def exchanged(gold: str, said: str) -> str:
 
 @lru_cache(maxsize=16384)
 def _beside(text: str) -> dict[str, Quantity]:
-    """The one quantity beside each stem, of the stems that stand beside one only."""
+    """Return the quantity beside each stem, for the stems that are beside exactly one."""
     found: dict[str, list[Quantity]] = {}
     for item in _ITEM.split(text):
         quantities, words = extract_quantities(item)
@@ -262,7 +265,7 @@ def _missing(question: GradedText, gold: GradedText, said: GradedText) -> list[Q
 
 
 def _foreign(quantities: Sequence[Quantity], known: Sequence[GradedText]) -> list[Quantity]:
-    """Those that stand in none of the texts."""
+    """Return the quantities that are in none of the texts."""
     return [one for one in quantities if not any(one.equals(other) for text in known for other in text.quantities)]
 
 
@@ -322,12 +325,12 @@ def _statement_missing(question: GradedText, gold: GradedText, said: GradedText)
 
 
 def _figures(question: GradedText, gold: GradedText) -> float:
-    """What the numbers of the reference weigh that the question lacks."""
+    """Return the weight of the numbers of the reference that the question does not have."""
     return NUMBER_WEIGHT * (len(_foreign(gold.quantities, (question,))) + len(gold.intervals.stated))
 
 
 def _lacking(wanted: frozenset[str], said: frozenset[str], least: float, figures: float) -> frozenset[str]:
-    """What is wanted and not said, nothing where enough is; `figures` is the weight of numbers, known to be there."""
+    """Return the terms that are missing, none where enough are there; `figures` is the weight of numbers, all there."""
     missing = wanted - said
     enough = stem_weight(missing) <= (1 - least) * (stem_weight(wanted) + figures)
     return frozenset() if enough else missing

@@ -125,7 +125,7 @@ def core_of(text: str, start: int = 0, end: int | None = None) -> ClauseCore | N
 
 
 def frame_end(text: str, start: int = 0) -> int:
-    """Where what stands before a subject and a comma ("In children, ") ends; `start` where nothing does."""
+    """Return where an adverbial before the subject ("In children, ") ends; `start` without one."""
     found = _FRAME.match(text, start)
     if not found:
         return start

@@ -159,7 +159,7 @@ def _stated(answer: str, text: str, rest: str) -> list[str]:
 
 
 def _share(sentence: frozenset[str], text: str) -> float:
-    """How much of a sentence's terms, by weight, the sentence of the text that is nearest to it holds."""
+    """Return the largest share of a sentence's terms, by weight, that one sentence of the text has."""
     held = (term_weight(sentence & one) for _, one in sentence_terms(text))
     return max(held, default=0) / max(term_weight(sentence), 1)
 
@@ -246,7 +246,7 @@ def _vague(question: str, answer: str) -> str:
 
 
 def _foreign(question: str, where: str, drug: str) -> str:
-    """What the question names and the passages do not, "" for nothing: numbers, groups of patients, drugs, diseases."""
+    """Return the numbers, patients, drugs and diseases of the question that the passages lack; "" for none."""
     asked, there = question.lower().replace(drug.lower(), " "), where.lower()
     missing = set(number_strings(asked) - number_strings(there))
     missing |= {

@@ -162,37 +162,7 @@ NOT_KNOWN = "not known there"
 _EMPTY = frozenset[str]()
 _OF_USE = frozenset(map(concept, ("use", "take", "give", "treat", "start", "receive", "indicate", "get")))
 """What is done with a drug: a claim that says so of those for whom it is forbidden contradicts."""
-_HINTS = (
-    *("no", "n't", "never", "neither", "cannot", "lack", "absence", "fail", "unlikely", "free ", "unable", "denies"),
-    *("contraindicat", "avoid", "forbid", "prohibit", "unsafe", "refrain", "inadvis", "other than", "except", "exclu"),
-    *("can ", "may ", "could ", "should ", "must ", " to ", "recommended", "indicated", "advised", "safe", "suitable"),
-    *(
-        "appropriate",
-        "allowed",
-        "permitted",
-        "unknown",
-        "uncertain",
-        "unclear",
-        "insufficient",
-        "limited",
-        "inadequate",
-    ),
-    *(
-        "inadequate",
-        "whether",
-        "aim",
-        "objective",
-        "purpose",
-        "sought",
-        "hypothes",
-        "to ",
-        "this ",
-        "we ",
-        "rather than",
-        "but not",
-    ),
-)
-"""What stands in any text that is more than affirmed: nearly all texts that are merely affirmed are told by it."""
+_HINTS: list[str] = vocabulary()["polarity_hints"]
 _FOCUS = 4
 """Words after a denial that it is about."""
 MOST_OF_IT, NEARLY_ALL = 0.6, 0.8
@@ -224,7 +194,7 @@ class Polarity:
 
 
 def polarity(text: str) -> Polarity:
-    """How a plain text speaks of its concepts."""
+    """Return which concepts a plain text affirms, denies, forbids, allows or leaves open."""
     if not any(hint in text for hint in _HINTS):
         return Polarity(frozenset(concepts(text)))
     text = _SUBORDINATE.sub(r"; \1; ", _EXCLUDES.sub(" not ", _MASKED.sub(" ", text)))
@@ -257,7 +227,7 @@ def _read_clause(clause: str) -> Polarity:
 
 
 def _shunned(clause: str) -> frozenset[str]:
-    """What is to be avoided: all behind the verb, the next thing behind the noun; nothing that is avoided thereby."""
+    """Return the concepts to be avoided: all after the verb "avoid", the next ones after the noun."""
     found = _SHUNS.search(clause)
     if found is None or (found["to"] and not _ADVISED.search(found["to"])):
         return _EMPTY
@@ -265,7 +235,7 @@ def _shunned(clause: str) -> frozenset[str]:
 
 
 def _focus(clause: str, denial: re.Match[str]) -> frozenset[str]:
-    """What a denial is about: the telling words behind it; all of a clause of which something was "not shown"."""
+    """Return the concepts that a denial is about: those after it, or the whole clause for "was not shown"."""
     if _PASSIVE.match(clause, denial.end()):
         return frozenset(concepts(clause[clause.rfind(",", 0, denial.start()) + 1 :]))
     behind: list[str] = []
@@ -295,9 +265,9 @@ def contradicting_polarity(said: Polarity, passage: Polarity, words: float, held
 
 
 def _turned(one: Polarity, other: Polarity, least: float, share: float) -> frozenset[str]:
-    """What one denies of what the other affirms without denying any of it.
+    """Return the concepts that one text denies and the other affirms without denying any of them.
 
-    Nothing below the weight `least`, or that is less than a `share` of what the denial is about.
+    None below the weight `least`, or that is less than a `share` of what the denial is about.
     """
     against = other.denied | other.forbidden | other.open
     for denial in one.denials:
@@ -308,7 +278,7 @@ def _turned(one: Polarity, other: Polarity, least: float, share: float) -> froze
 
 
 def _one_allows(said: Polarity, passage: Polarity, words: float) -> frozenset[str]:
-    """What one forbids and the other allows, or the claim plainly says: most of the claim, else nothing."""
+    """Return the concepts that one text forbids and the other allows, where they are most of the claim."""
     if said.forbidden & passage.forbidden:
         return _EMPTY
     for own, other in ((said.forbidden, passage.allowed - passage.forbidden), (said.allowed, passage.forbidden)):
@@ -319,7 +289,7 @@ def _one_allows(said: Polarity, passage: Polarity, words: float) -> frozenset[st
 
 
 def lacks_polarity(said: Polarity, passage: Polarity) -> str:
-    """What the claim forbids or denies, or takes as known, without the passage doing so; "" for nothing."""
+    """Return what the claim forbids, denies or takes as known and the passage does not; "" for nothing."""
     if said.forbidden and not said.forbidden & (passage.forbidden | passage.denied):
         return "no prohibition there"
     against = passage.denied | passage.clouded | passage.forbidden | passage.open

@@ -92,7 +92,7 @@ def subjects_of(phrase: str) -> Iterator[tuple[str, str]]:
 
 
 def examples_of(phrase: str) -> list[str]:
-    """What a phrase names as examples: "(e.g., hemophilia, von Willebrand's disease)", "including ileus"."""
+    """Return the examples in a phrase: "(e.g., hemophilia, von Willebrand's disease)", "including ileus"."""
     phrase = _COMMENT.sub("", phrase)
     told = [found["what"] for found in _EXAMPLES.finditer(phrase)]
     told += re.findall(r"\b(?:including|such as)\s+([^();]+)", phrase, re.IGNORECASE)
@@ -177,7 +177,7 @@ def _tidy(one: str) -> str:
 
 
 def _balanced(text: str) -> str:
-    """Without brackets that nothing opens, and without what follows one that nothing closes."""
+    """Return the text without unopened brackets, and up to the first unclosed one."""
     opened: list[int] = []
     for at, char in enumerate(text):
         if char == "(":
@@ -190,7 +190,7 @@ def _balanced(text: str) -> str:
 
 
 def _depths(text: str) -> list[int]:
-    """How many brackets are open before each character."""
+    """Return how many brackets are open before each character."""
     depths, open_ = [], 0
     for char in text:
         depths.append(open_)

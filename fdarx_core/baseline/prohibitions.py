@@ -378,7 +378,7 @@ class _Section:
         self._lead = self._inner = self._bullet = None
 
     def _lead_of(self, line: Line) -> Forbidden | None:
-        """What a line is an item of. One that does not go on with the open list closes it."""
+        """Return the list that a line is an item of. A line that does not continue the open list closes it."""
         if self._lead and not line.bullet and (self._bullet or not _names_only(line.sentences[0])):
             self._close()
         if self._lead and self._bullet is None:

@@ -58,7 +58,7 @@ def key_words(question: str) -> list[str]:
 
 
 def defines(question: str) -> re.Pattern[str] | None:
-    """What a sentence begins with that answers a question for what something is; None for any other question."""
+    """Return a pattern for the beginning of a definition, for questions such as "What is …?"; None for others."""
     found = _DEFINITION.match(question.strip())
     if found is None:
         return None
@@ -97,12 +97,12 @@ _OTHERS = (
 
 
 def hypothetical_answer(slots: Mapping[str, Any]) -> str:
-    """In the manner of an official reply; it holds nothing that the question does not."""
+    """Return a text in the style of an official reply, made of the question's words."""
     return _ANSWER.format(topic=_topic(slots["question"]))
 
 
 def made_up_passage(slots: Mapping[str, Any]) -> str:
-    """In the manner of a guideline: the question's own topic as heading and subject."""
+    """Return a text in the style of a guideline, with the question's topic as heading and subject."""
     topic = _topic(core(slots["question"]))
     return _PASSAGE.format(heading=topic[:1].upper() + topic[1:], topic=topic)
 
@@ -228,7 +228,7 @@ def _is_item(line: str, ended: bool) -> bool:
 
 
 def _sentences(line: str) -> list[str]:
-    """As `sentences`, without breaks after abbreviations and after the "Yes." that begins a reply."""
+    """Split a line into sentences, without breaks after abbreviations and after a "Yes." that begins a reply."""
     whole = list[str]()
     for piece in split_sentences(line):
         if whole and (whole[-1] == "Yes." or _SPLIT_AFTER.search(whole[-1])):
@@ -281,7 +281,7 @@ def from_contexts(slots: Mapping[str, Any]) -> str:
 
 
 def parse_context(context: Mapping[str, Any]) -> ParsedText:
-    """What a context says: a label's passages come with their section, pieces of other documents without."""
+    """Parse a context: passages of labels have a section, pieces of other documents have none."""
     return parse_label_text(context["text"]) if context["section"] else parse_document_text(context["text"])
 
 
@@ -359,7 +359,7 @@ _TOGETHER = 0.5
 
 
 def relevance(slots: Mapping[str, Any]) -> tuple[int, str]:
-    """From 1 (no word of the question) to 10 (all of them in one sentence), and a sentence on why."""
+    """Return a score from 1 (no word of the question) to 10 (all of them in one sentence), and a reason."""
     asked, telling = asked_terms(core(slots["question"], [slots["title"]]), "")
     weights = {term: 1.0 if term in telling else _FRAME_WEIGHT for term in asked}
     said = parse_context(slots)

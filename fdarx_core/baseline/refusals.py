@@ -134,7 +134,7 @@ def declines(answer: str) -> bool:
 
 
 def clause_kind(clause: str) -> str:
-    """What a clause in lower case does: declines, empty or answers."""
+    """Classify a clause in lower case: declines, empty or answers."""
     clause = _LEAD.sub("", clause).rstrip(" .,:;!?*_\"'")
     if _DECLINES.search(clause) and not _CONCEDES.match(clause):
         return "declines"

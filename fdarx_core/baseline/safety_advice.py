@@ -1,10 +1,9 @@
-"""Whether a text speaks of what a label forbids, and whether it recommends it or warns of it."""
+"""Whether a text speaks of what a label forbids, and whether it recommends that or warns of it."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 
 from fdarx_core.baseline.polarity import may_forbid
@@ -179,13 +178,8 @@ _OTHER_DRUG_TAIL = re.compile(
 _ANY_DRUG = frozenset({"drug", "drugs", "medication", "medications", "medicine", "medicines", "agents", "use"})
 
 
-@dataclass(frozen=True, slots=True)
-class _Wanted:
-    """What a text must say to speak of one name: groups of patients and stems."""
-
-    groups: frozenset[str]
-    stems: frozenset[str]
-    severity: bool
+_Wanted = tuple[frozenset[str], frozenset[str], bool]
+"""What a text must have to speak of a name: groups of patients, stems; and whether the name gives a severity."""
 
 
 class SubjectMatcher:
@@ -221,7 +215,7 @@ def _wanted(name: str) -> _Wanted | None:
     rest = frozenset(stems(_GROUP_WORDS.sub(" ", text))) - _LIGHT
     if not found and not rest - _GENERIC:
         return None
-    return _Wanted(found, rest, bool(_SEVERITY.search(text)))
+    return found, rest, bool(_SEVERITY.search(text))
 
 
 @lru_cache(maxsize=4096)
@@ -230,10 +224,11 @@ def _read(said: str) -> tuple[frozenset[str], tuple[str, ...], bool]:
 
 
 def _fits(said: str, wanted: _Wanted, aged: bool) -> bool:
+    groups, needed, severe = wanted
     found, words, severity = _read(said)
-    if severity and not wanted.severity:
+    if severity and not severe:
         return False
-    return (aged or wanted.groups <= found) and wanted.stems <= set(words) and _together(words, wanted.stems)
+    return (aged or groups <= found) and needed <= set(words) and _together(words, needed)
 
 
 def _together(words: Sequence[str], wanted: frozenset[str]) -> bool:
@@ -260,7 +255,7 @@ def _weaker(said: str, most: int) -> bool:
 
 
 def _allergens(subject: str, own: tuple[str, ...]) -> tuple[str, ...] | None:
-    """What an allergy is to, in plain words; None where the subject is none."""
+    """Return the plain names of allergens; None where the subject is no allergy."""
     found = _TO.search(subject)
     if not found:
         return None

@@ -235,7 +235,7 @@ def figures(found: frozenset[str]) -> frozenset[str]:
 
 
 def qualifiers(text: str) -> frozenset[str]:
-    """What narrows a statement: the groups of patients, animals, overdose, and dosage forms that it speaks of."""
+    """Return what narrows a statement: groups of patients, animals, overdose, dosage forms."""
     lowered = text.lower()
     return frozenset(name for name, words in _QUALIFIER if words.search(lowered))
 

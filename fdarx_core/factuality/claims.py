@@ -9,7 +9,8 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
-from fdarx_core.baseline.claims import ClaimSpan, claims_of, numbered
+from fdarx_core.baseline.claims import claims_of, numbered
+from fdarx_core.baseline.clauses import Clause
 from fdarx_core.llm import Reply, Task, Unparsable, source_digest
 from fdarx_core.records import CheckedAnswer, Claim, Response
 from fdarx_core.verify.language_model import JUDGE_CLAIM
@@ -55,14 +56,14 @@ def read_claims(answer: CheckedAnswer, response: Response) -> list[Claim]:
     places is taken past the claim before it. Raises Unparsable as `Task.parse`, and with the reason quote_not_found
     where a quote is no part of the answer, or overlapping_quotes where it shares letters with another.
     """
-    taken = list[ClaimSpan]()
+    taken = list[Clause]()
     for one in EXTRACT_CLAIMS.parse(response).claims:
         start, end = _place(one.quote, answer.answer, taken)
-        taken.append(ClaimSpan(start, end, one.claim))
+        taken.append(Clause(start, end, one.claim))
     return numbered(answer, sorted(taken, key=lambda said: said.start))
 
 
-def _place(quote: str, answer: str, taken: list[ClaimSpan]) -> tuple[int, int]:
+def _place(quote: str, answer: str, taken: list[Clause]) -> tuple[int, int]:
     places = [found.span() for found in _pattern(quote).finditer(answer)]
     if not places:
         raise Unparsable("quote_not_found", f"no part of the answer: {quote[:120]!r}")

@@ -129,7 +129,7 @@ async def ingredients_of(
     rate: float = RATE,
     timeout_s: float = 10.0,
 ) -> RxNormIngredients:
-    """What RxNorm says of the names, one after the other; what it answered is read back from the store and not asked.
+    """Ask RxNorm for the ingredients of the names, one by one; stored answers are read back.
 
     Where it can't be reached, what was answered stands and the notice says so; nothing is raised for it. Raises
     `StorageError` where answers can't be kept.

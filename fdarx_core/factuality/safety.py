@@ -1,5 +1,4 @@
-"""Safety flags: what in an answer may do harm by the label of its drug, and the table of what labels forbid. Source:
-FAS (seed 002) §3.2, §4."""
+"""Safety flags of answers by the labels of their drugs, and the table of contraindications. Source: FAS §3.2, §4."""
 
 from __future__ import annotations
 
@@ -34,7 +33,7 @@ _FORM = re.compile(r"\b(?:tablets?|capsules?|injection|suspension|solution|usp|e
 
 
 def contraindications_of(label: Label, passages: Sequence[Passage]) -> list[Contraindication]:
-    """What the label's Contraindications (34070-3) and Boxed Warning (34066-1) forbid, in the order of these.
+    """Return what the label's Contraindications (34070-3) and Boxed Warning (34066-1) forbid, in this order.
 
     What both forbid in the same terms is one row, of the first. "None.", headings and cross-references give none.
     """
@@ -68,7 +67,7 @@ def own_names(label: Label) -> re.Pattern[str]:
 
 
 def key_of(subject: str, substances: Sequence[str]) -> frozenset[str]:
-    """What makes two subjects the same: their telling words, but for the drug's own name and form."""
+    """Return the words by which two subjects are the same; the drug's name and form do not count."""
     text = _FORM.sub(" ", names_pattern(tuple(substances)).sub(" ", subject).lower())
     return frozenset(stems(canonical_names(normalize(text)))) - _SAYS_LITTLE
 
@@ -121,7 +120,7 @@ class ContraindicationTable:
         return [entry for rows in groups for entry in _merged(rows)]
 
     def of(self, name: str) -> list[IngredientContraindication]:
-        """What is forbidden for a drug by its name, another name of it or an ingredient, in any spelling of case."""
+        """Return what is forbidden for a drug, by its name, another name or an ingredient; case does not matter."""
         found = sorted(self._by_name.get(normalize_words(name), ()), key=sorted)
         return [entry for ingredients in found for entry in _merged(self._by_ingredients[ingredients])]
 
@@ -132,7 +131,7 @@ class ContraindicationTable:
 
     @classmethod
     def load(cls, folder: Location) -> ContraindicationTable:
-        """What `save` wrote. Raises `StorageError` where it is missing or damaged."""
+        """Read what `save` wrote. Raises `StorageError` where it is missing or damaged."""
         return cls(read_records(folder / PARQUET, Contraindication))
 
 
@@ -231,7 +230,7 @@ class SafetyFlagger:
 
     @property
     def table(self) -> ContraindicationTable:
-        """What the labels forbid."""
+        """The contraindications of all labels."""
         return ContraindicationTable(row for rows in self._rows.values() for row in rows)
 
     def flags_of(self, answer: CheckedAnswer) -> list[SafetyFlag]:

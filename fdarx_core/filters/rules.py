@@ -132,7 +132,7 @@ _PAIRS = {")": "(", "]": "[", "}": "{"}
 
 
 def malformed_question(question: str) -> str | None:
-    """What is damaged, None where nothing is. A question has letters and one question mark, at its end."""
+    """Return what is damaged, None for nothing. A question has letters and one question mark, at its end."""
     if not any(unicodedata.category(char).startswith("L") for char in question):
         return "question: no letters"
     if question.count("?") != 1 or not question.endswith("?"):
@@ -142,7 +142,7 @@ def malformed_question(question: str) -> str | None:
 
 
 def malformed_answer(answer: str) -> str | None:
-    """What is damaged, None where nothing is. Label text may break lines, number its items and leave brackets open."""
+    """Return what is damaged, None for nothing. Label text may break lines, number items and leave brackets open."""
     if _NO_VALUE.fullmatch(answer):
         return f"answer: no value, {answer.strip()!r}"
     damage = _damage(answer, _ANYWHERE) or _unbalanced(answer, "{}")
@@ -188,22 +188,15 @@ class Evidence:
     label_text: str = ""
 
 
-Check = Callable[[QuestionAnswer, Evidence], str | None]
-
-
-@dataclass(frozen=True, slots=True)
-class Rule:
-    """`check` gives None for a question that may stay, or what is wrong with it, for a person to read."""
-
-    name: str
-    check: Check
+Rule = Callable[[QuestionAnswer, Evidence], str | None]
+"""Returns None for a question that may stay, else what is wrong with it, for people to read."""
 
 
 def first_failure(question: QuestionAnswer, evidence: Evidence) -> tuple[str, str] | None:
-    """The first of `RULES` that the question breaks, as (name, what is wrong); None when it passes all."""
-    for rule in RULES:
-        if (detail := rule.check(question, evidence)) is not None:
-            return rule.name, detail
+    """Return the first of `RULES` that the question breaks, as (name, what is wrong); None where it passes all."""
+    for name, rule in RULES.items():
+        if (detail := rule(question, evidence)) is not None:
+            return name, detail
     return None
 
 
@@ -264,18 +257,18 @@ def entity_present(question: QuestionAnswer, evidence: Evidence) -> str | None:
     return f"{question.entity!r} is in the label"
 
 
-RULES: tuple[Rule, ...] = (
-    Rule("missing_field", missing_field),
-    Rule("malformed", malformed),
-    Rule("drug_not_named", drug_not_named),
-    Rule("question_length", question_length),
-    Rule("answer_length", answer_length),
-    Rule("artificial_conjunction", joined_questions),
-    Rule("low_overlap", low_overlap),
-    Rule("entity_not_named", entity_not_named),
-    Rule("entity_present", entity_present),
-)
-"""In the order in which they are tried: a question counts under the first that it breaks."""
+RULES: dict[str, Rule] = {
+    "missing_field": missing_field,
+    "malformed": malformed,
+    "drug_not_named": drug_not_named,
+    "question_length": question_length,
+    "answer_length": answer_length,
+    "artificial_conjunction": joined_questions,
+    "low_overlap": low_overlap,
+    "entity_not_named": entity_not_named,
+    "entity_present": entity_present,
+}
+"""The rules by the names that they are counted by, in order: a question counts under the first that it breaks."""
 
 
 def _outside(length: int, bounds: tuple[int, int]) -> str | None:

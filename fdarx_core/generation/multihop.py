@@ -129,7 +129,7 @@ def _sides_of_role(role: str) -> tuple[tuple[LinkRule, int], ...]:
 
 
 def passage_facts(text: str, code: str) -> PassageFacts:
-    """What a passage under the section with LOINC `code` offers for links; nothing outside the table of sections."""
+    """Return what a passage of the section with LOINC `code` offers for links; nothing for other sections."""
     role = role_of(code)
     served: dict[LinkKey, list[tuple[int, int, str]]] = {}
     for sentence in statements(text) if _sides_of_role(role) else ():
@@ -245,7 +245,7 @@ def multihop_questions(slots: Mapping[str, Any]) -> list[tuple[str, str]]:
 
 
 def topics(a: PassageFacts, b: PassageFacts) -> list[tuple[str, str]]:
-    """What the questions on two passages would be about, best first: a kind of question and the thing asked about."""
+    """Return the topics of questions on two passages, best first: the kind of question and the thing asked about."""
     computed = [("dose", question) for question, _ in dose_questions("", a, b)]
     return computed + [(rule.name, thing) for rule, thing, _ in find_links(a, b)]
 

@@ -169,7 +169,7 @@ def informative(question: str, answer: str, needs_number: bool) -> bool:
 
 
 def opening_statement(reading: PassageOutline, drug: str, title: str, code: str) -> QuestionCandidate | None:
-    """What the label says first of the section's topic: the last resort, for a passage that no rule reads."""
+    """Return a question about the first sentence of a passage, for passages to which no rule applies."""
     if code not in _OPENING or not reading.units:
         return None
     scene = sentence_context(reading.units[0], drug, title, code, True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
@@ -21,7 +21,7 @@ Ids: TypeAlias = npt.NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True)
 class InputTemplate:
-    """The marks that a tokenizer puts before, between and after passage and claim, and the types of all five pieces."""
+    """The special tokens before, between and after passage and claim, and the token types of all five pieces."""
 
     before: Ids
     between: Ids
@@ -30,11 +30,11 @@ class InputTemplate:
 
     @classmethod
     def of(cls, tokenizer: Any) -> InputTemplate:
-        """As the tokenizer shows it on a pair of its own."""
+        """Return the template that a tokenizer uses, read from a sample pair."""
         [shown] = tokenizer(["a"], ["a"]).encodings
         sides, ids, types = list(shown.sequence_ids), np.array(shown.ids, np.int64), shown.type_ids
         (first, end), (second, last) = ((sides.index(side), len(sides) - sides[::-1].index(side)) for side in (0, 1))
-        # a mark has the type of the text that it stands beside: the first one's up to the end of the marks between
+        # the special tokens between have the type of the first text
         return cls(
             ids[:first], ids[end:second], ids[last:], (types[0], types[first], types[end], types[second], types[-1])
         )
@@ -44,11 +44,11 @@ class InputTemplate:
         return len(self.before) + len(self.between) + len(self.after)
 
     def ids(self, passage: Ids, claim: Ids) -> Ids:
-        """The whole input."""
+        """Return the token ids of an input."""
         return np.concatenate((self.before, passage, self.between, claim, self.after))
 
     def token_types(self, passage: Ids, claim: Ids) -> Ids:
-        """The type of each token of `ids`."""
+        """Return the type of each token of `ids`."""
         pieces = (self.before, passage, self.between, claim, self.after)
         return np.repeat(np.array(self.types), [len(piece) for piece in pieces])
 
@@ -68,59 +68,51 @@ class Window:
 
 
 def windows(text: str, spans: Sequence[Span], room: int) -> list[Window]:
-    """The text in windows of at most `room` tokens, in order; one, of the whole text, where that fits.
+    """Cut a text into windows of at most `room` tokens, in order; one window where the whole text fits.
+
+    A window ends with the last sentence that ends in its second half, else between words. The next one begins with the
+    first sentence that begins in the last quarter of the room, so that the model reads two sentences together that
+    belong together; else with the last sentence that begins in the quarter before; else between words, a quarter of
+    the room back.
 
     Args:
+        text: the text.
         spans: where the text's tokens stand, in order.
-        room: the most tokens of a window, 1 at least.
-
-    A window ends with the last sentence that ends in its second half, else between words. The next begins with the
-    first sentence that begins in the last quarter of the room, so that what two sentences say together is read
-    together; else with the last that begins in the quarter before; else between words, a quarter of the room back.
+        room: the most tokens of a window, at least 1.
     """
     if len(spans) <= room:
         return [Window(0, len(text), 0, len(spans))]
-    cuts = _Cuts(_sentence_starts(text, spans), _word_starts(text, spans), len(spans), room)
-    return [_window(text, spans, first, last) for first, last in cuts.bounds()]
+    sentences, words = _sentence_starts(text, spans), _word_starts(text, spans)
+    found: list[Window] = []
+    first = last = 0
+    while len(spans) - first > room:
+        last = _window_end(sentences, words, first, last, room)
+        found.append(_window(text, spans, first, last))
+        first = _next_start(sentences, words, first, last, room)
+    return [*found, _window(text, spans, first, len(spans))]
 
 
-@dataclass(frozen=True, slots=True)
-class _Cuts:
-    """`sentences` and `words`: the numbers of the tokens that begin one."""
+def _window_end(sentences: Sequence[int], words: Sequence[int], first: int, reached: int, room: int) -> int:
+    """Return the token after a window, which lies beyond the end of the window before."""
+    least, most = max(first + room // 2, reached + 1), first + room
+    for stops in (sentences, words):
+        found = bisect_right(stops, most)
+        if found and stops[found - 1] >= least:
+            return stops[found - 1]
+    return most
 
-    sentences: Sequence[int]
-    words: Sequence[int]
-    count: int
-    room: int
 
-    def bounds(self) -> Iterator[tuple[int, int]]:
-        """First token, and the one after the last, of each window."""
-        first, last = 0, 0
-        while self.count - first > self.room:
-            last = self._end(first, last)
-            yield first, last
-            first = self._beginning(first, last)
-        yield first, self.count
-
-    def _end(self, first: int, reached: int) -> int:
-        """Beyond the end of the window before, which a long word after it could make the end of this one too."""
-        least, most = max(first + self.room // 2, reached + 1), first + self.room
-        for stops in (self.sentences, self.words):
-            found = bisect_right(stops, most)
-            if found and stops[found - 1] >= least:
-                return stops[found - 1]
-        return most
-
-    def _beginning(self, first: int, last: int) -> int:
-        quarter = self.room // 4
-        near, far = last - quarter, max(last - 2 * quarter, first + max(1, quarter))
-        found = bisect_left(self.sentences, near)
-        if found < len(self.sentences) and self.sentences[found] < last:
-            return self.sentences[found]
-        if found and self.sentences[found - 1] >= far:
-            return self.sentences[found - 1]
-        word = bisect_right(self.words, near)
-        return self.words[word - 1] if word and self.words[word - 1] >= far else near
+def _next_start(sentences: Sequence[int], words: Sequence[int], first: int, last: int, room: int) -> int:
+    """Return the first token of the window after the one from `first` to `last`."""
+    quarter = room // 4
+    near, far = last - quarter, max(last - 2 * quarter, first + max(1, quarter))
+    found = bisect_left(sentences, near)
+    if found < len(sentences) and sentences[found] < last:
+        return sentences[found]
+    if found and sentences[found - 1] >= far:
+        return sentences[found - 1]
+    word = bisect_right(words, near)
+    return words[word - 1] if word and words[word - 1] >= far else near
 
 
 def _sentence_starts(text: str, spans: Sequence[Span]) -> list[int]:
@@ -149,7 +141,7 @@ _LEAST_SHARE = 8
 
 @dataclass(frozen=True, slots=True)
 class ModelInput:
-    """One reading of a pair: the passage's tokens, of which the window is read, and the claim's, without marks."""
+    """One input: the tokens of the passage, of which the model reads a window, and those of the claim."""
 
     passage: Ids
     claim: Ids
@@ -160,43 +152,36 @@ class ModelInput:
         return self.window.last - self.window.first + len(self.claim)
 
 
-@dataclass(frozen=True, slots=True)
-class _Tokens:
-    """A text's tokens, and the tokenizer's own account of where they stand."""
-
-    ids: Ids
-    encoding: Any
-
-
 class InputBuilder:
-    """Makes the inputs of a model that reads up to `longest` tokens, from its own tokenizer."""
+    """Makes the inputs of a model that reads up to `longest` tokens, with its tokenizer."""
 
     def __init__(self, tokenizer: Any, longest: int) -> None:
         self._tokenizer, self._longest = tokenizer, longest
         self.frame = InputTemplate.of(tokenizer)
 
     def of(self, pairs: Sequence[TextPair]) -> list[list[ModelInput] | Unjudged]:
-        """Each pair's readings, one a window; no claim is ever cut. A text of many pairs is tokenised once."""
-        passages = self._tokens([pair.premise for pair in pairs])
-        claims = self._tokens([pair.hypothesis for pair in pairs])
-        return [self._readings(pair.premise, passages[pair.premise], claims[pair.hypothesis].ids) for pair in pairs]
+        """Return the inputs of each pair, one per window; no claim is cut. Equal texts are tokenized once."""
+        passages = self._encodings([pair.premise for pair in pairs])
+        claims = self._encodings([pair.hypothesis for pair in pairs])
+        return [self._inputs(pair.premise, passages[pair.premise], claims[pair.hypothesis]) for pair in pairs]
 
-    def _tokens(self, texts: Sequence[str]) -> dict[str, _Tokens]:
+    def _encodings(self, texts: Sequence[str]) -> dict[str, tuple[Ids, Any]]:
         distinct = list(dict.fromkeys(texts))
         if not distinct:
             return {}
         found = self._tokenizer(distinct, add_special_tokens=False, verbose=False).encodings
-        return {text: _Tokens(np.array(one.ids, np.int64), one) for text, one in zip(distinct, found, strict=True)}
+        return {text: (np.array(one.ids, np.int64), one.offsets) for text, one in zip(distinct, found, strict=True)}
 
-    def _readings(self, text: str, passage: _Tokens, claim: Ids) -> list[ModelInput] | Unjudged:
-        count, room = len(passage.ids), self._longest - self.frame.size - len(claim)
+    def _inputs(self, text: str, passage: tuple[Ids, Any], statement: tuple[Ids, Any]) -> list[ModelInput] | Unjudged:
+        (ids, spans), claim = passage, statement[0]
+        count, room = len(ids), self._longest - self.frame.size - len(claim)
         if not count or not len(claim):
             return Unjudged(f"no_text: the {'claim' if count else 'passage'} has no word")
         if count <= room:
-            return [ModelInput(passage.ids, claim, Window(0, len(text), 0, count))]
+            return [ModelInput(ids, claim, Window(0, len(text), 0, count))]
         if room < self._longest // _LEAST_SHARE:
             return Unjudged(f"claim_too_long: {len(claim)} tokens, where the model reads {self._longest} in all")
-        return [ModelInput(passage.ids, claim, one) for one in windows(text, passage.encoding.offsets, room)]
+        return [ModelInput(ids, claim, one) for one in windows(text, spans, room)]
 
 
 FULL = 512
@@ -219,7 +204,7 @@ class BatchRunner:
         self._tokens = FULL * (min(batch, _CPU_BATCH) if self._model.device.type == "cpu" else batch)
 
     def probabilities(self, inputs: Sequence[ModelInput]) -> list[Outcome]:
-        """In the order of the inputs, each to within 1e-5 what it is alone (in half precision: 1e-2)."""
+        """Return one outcome per input, in order, each within 1e-5 of its value alone (1e-2 in half precision)."""
         found: list[Outcome] = [Unjudged("")] * len(inputs)
         # the longest first: what is too much for the memory shows at once
         waiting = sorted(range(len(inputs)), key=lambda number: -inputs[number].size)
@@ -234,7 +219,10 @@ class BatchRunner:
         return one.size + self._frame.size
 
     def _fitting(self, inputs: Sequence[ModelInput]) -> list[Outcome]:
-        """A batch's outcomes, or its halves' where the GPU's memory has no room for it. The first is the longest."""
+        """Return the outcomes of a batch, which is halved where it does not fit into the GPU's memory.
+
+        The first input is the longest.
+        """
         try:
             return self._finite(inputs)
         except self._torch.OutOfMemoryError:
@@ -300,10 +288,11 @@ class CrossEncoder:
         self._runner = BatchRunner(loaded, self._inputs.frame, batch)
 
     def judge(self, pairs: Sequence[TextPair]) -> list[Judgement]:
-        """One a pair, in their order. A passage that does not fit beside the whole claim is read in windows.
+        """Return one judgement for each pair, in order.
 
-        Of several windows the one kept has the highest probability of entailment or of contradiction. `Unjudged` is
-        what can't be read (no_text, claim_too_long) or run (out_of_memory, not_finite).
+        A passage that does not fit beside the claim is read in windows. Of several windows, the one with the highest
+        probability of entailment or contradiction counts. A pair is `Unjudged` where it cannot be read (no_text,
+        claim_too_long) or run (out_of_memory, not_finite).
         """
         # pairs that differ in nothing that the model reads are judged once
         distinct = list(dict.fromkeys(TextPair(pair.premise, pair.hypothesis) for pair in pairs))
@@ -321,7 +310,10 @@ class CrossEncoder:
 
 
 def best(outcomes: Sequence[tuple[ModelInput, Outcome]], classes: OutputClasses) -> Judgement:
-    """The window that says most, for or against; of equals the first. Any that could not be run leaves all unjudged."""
+    """Return the inference from the window with the highest probability of entailment or contradiction.
+
+    Where one window could not be run, the pair is unjudged.
+    """
     for _, outcome in outcomes:
         if isinstance(outcome, Unjudged):
             return outcome

@@ -80,7 +80,7 @@ class EvidenceSource(Protocol):
 
     @property
     def identity(self) -> Mapping[str, str]:
-        """What decides which evidence the source finds: its kind, its content by digest or version, its retriever."""
+        """The kind of the source, a digest or version of its content, and its retriever, which decide what it finds."""
         ...
 
     @property
