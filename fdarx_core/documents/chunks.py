@@ -1,4 +1,4 @@
-"""Chunks of documents and of labels, as an index holds them."""
+"""The chunks of documents and labels for an index."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from array import array
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from itertools import count
 
 from fdarx_core.records import Chunk, Document, Passage, content_id
 from fdarx_core.storage import Location
@@ -19,21 +18,24 @@ CHUNK_OVERLAP = 2_000
 _SENTENCE_END = re.compile(r"[.!?…。！？][\"'”’»)\]]{0,3}\Z")
 _LONGEST_END = 4
 _LEEWAY = 10
-"""A piece may be shorter by a tenth of its size, an overlap by a tenth of its own, for a better end or beginning."""
+"""A piece may be a tenth shorter than its size, and an overlap a tenth shorter than its own, for a better break."""
 
 
 def split_text(text: str, size: int = CHUNK_SIZE, overlap: int = CHUNK_OVERLAP) -> list[tuple[int, str]]:
-    """Pieces of a text in order, each with the character at which it begins; none where the text is blank.
+    """Split a text into overlapping pieces, in order, each with the position of its first character.
+
+    Every character is in some piece, except white space at the ends of pieces. A piece begins and ends between words,
+    if possible at the end of a paragraph, else of a line, else of a sentence. A word longer than `size` is split.
 
     Args:
+        text: the text; a blank text has no pieces.
         size: the most characters of a piece.
-        overlap: about as many characters, never more, stand in a piece and in the next.
+        overlap: the most characters that a piece shares with the next.
 
-    Every character but white space at a piece's ends is in some piece. A piece begins and ends between words; within
-    the leeway it prefers a paragraph's end to a line's, that to a sentence's, and that to a word's. A word longer than
-    `size`, or a text written without spaces, is cut anywhere. Raises ValueError for a size or overlap that can't be.
+    Raises:
+        ValueError: for a size or overlap out of range.
 
-    Source: QA-RAG §2.2, which cuts at 10,000 characters with 2,000 of overlap.
+    Source: QA-RAG §2.2, with 10,000 characters and an overlap of 2,000.
     """
     if size < 1 or not 0 <= overlap < size:
         raise ValueError(f"chunk size {size} with overlap {overlap}: the size is at least 1, the overlap less than it")
@@ -46,7 +48,7 @@ def split_text(text: str, size: int = CHUNK_SIZE, overlap: int = CHUNK_OVERLAP) 
 
 @dataclass(frozen=True, slots=True)
 class _Words:
-    """Where the words of a text begin and end; each letter of a word longer than `size` counts as a word."""
+    """The positions at which the words of a text begin and end. Each letter of a word longer than `size` is a word."""
 
     text: str
     size: int
@@ -61,7 +63,7 @@ class _Words:
         return cls(text, size, spans[::2], spans[1::2])
 
     def spans(self, overlap: int) -> Iterator[tuple[int, int]]:
-        """The first and last word of each piece."""
+        """Yield the first and last word of each piece."""
         first, reached, count = 0, -1, len(self.starts)
         while reached < count - 1:
             last = self._last(first, reached)
@@ -71,7 +73,7 @@ class _Words:
             reached = last
 
     def _last(self, first: int, reached: int) -> int:
-        """The best word to end with: beyond what the piece before has reached, and not far short of the limit."""
+        """Return the best last word: after the last word of the piece before, and near the limit."""
         limit = self.starts[first] + self.size
         furthest = bisect_right(self.ends, limit) - 1
         if furthest == len(self.ends) - 1:
@@ -80,18 +82,18 @@ class _Words:
         return self._best(range(furthest, nearest - 1, -1), furthest)
 
     def _first(self, first: int, last: int, overlap: int) -> int:
-        """The best word to go on with, such that the next new word still fits into the piece."""
+        """Return the best first word of the next piece, such that the next new word fits into it."""
         floor = max(self.ends[last] - overlap, self.ends[last + 1] - self.size)
         earliest = max(first + 1, bisect_left(self.starts, floor))
         latest = min(last + 1, bisect_right(self.starts, floor + overlap // _LEEWAY) - 1)
         return self._best(range(earliest - 1, latest), earliest - 1) + 1
 
     def _best(self, words: Iterable[int], otherwise: int) -> int:
-        """The word followed by the widest break, the foremost of equals."""
+        """Return the first word with the strongest break after it."""
         return max(words, key=self._break, default=otherwise)
 
     def _break(self, word: int) -> int:
-        """What follows a word that is not the last: 3 a paragraph's end, 2 a line's, 1 a sentence's, 0 nothing."""
+        """Return the break after a word: 3 for the end of a paragraph, 2 of a line, 1 of a sentence, 0 for none."""
         end, start = self.ends[word], self.starts[word + 1]
         if lines := self.text.count("\n", end, start):
             return 3 if lines > 1 else 2
@@ -106,18 +108,30 @@ def _parts(start: int, end: int, size: int) -> Iterable[int]:
 
 
 def chunk_document(document: Document, size: int = CHUNK_SIZE, overlap: int = CHUNK_OVERLAP) -> list[Chunk]:
-    """The document cut by `cut`, piece by piece where it came in pieces; ValueError as there."""
+    """Split a document by `split_text`, each of its parts (`breaks`) by itself. Raises ValueError."""
     ends = [*document.breaks, len(document.text)]
     pieces = [
         (begin + start, text)
         for begin, end in zip([0, *document.breaks], ends, strict=True)
         for start, text in split_text(document.text[begin:end], size, overlap)
     ]
-    return [_chunk_of(document, position, start, text) for position, (start, text) in zip(count(), pieces)]
+    return [
+        Chunk(
+            id=content_id(document.id, str(position), text),
+            document_id=document.id,
+            title=document.title,
+            source=document.source,
+            section="",
+            text=text,
+            position=position,
+            start=start,
+        )
+        for position, (start, text) in enumerate(pieces)
+    ]
 
 
 def chunk_label(passages: Iterable[Passage], *, drug: str, source: str = "") -> list[Chunk]:
-    """A label's passages, each a chunk with its doc_chunk_index as position. The title is the drug, else the set id."""
+    """Return the passages of a label as chunks, with doc_chunk_index as position. The title is drug or set id."""
     return [
         Chunk(
             id=content_id(passage.set_id, str(passage.doc_chunk_index), passage.text),
@@ -135,42 +149,22 @@ def chunk_label(passages: Iterable[Passage], *, drug: str, source: str = "") -> 
 
 
 def is_benchmark(address: str) -> bool:
-    """Whether `read_run` is what reads this place: it has a `run.json`, or labels as FDARxBench publishes them."""
+    """Return whether `read_label_chunks` can read a folder: it has a `run.json`, or labels in the published format."""
     place = Location(address)
     return any((place / name).exists() for name in ("run.json", "labels.jsonl", "labels/labels.jsonl"))
 
 
 def read_label_chunks(address: str) -> Iterator[list[Chunk]]:
-    """The labels of a finished build, or of a folder with a published benchmark, one at a time in order of set id.
+    """Yield the chunks of each label of a finished build or a published benchmark, in order of set id.
 
-    Labels without any passage give none. Where labels aren't published, they consist of what questions rest on. The
-    source is what the build read the label from, else the folder. StorageError at once, as `read_benchmark` raises it.
+    Labels without passages are left out. Where a benchmark has no file of labels, its passages are the contexts of its
+    questions. The source of a chunk is the file that the build read, or the folder of the benchmark. Raises
+    StorageError at the call, as `read_benchmark` does.
     """
-    labels = _of_build(address) if (Location(address) / "run.json").exists() else _of_published(address)
+    if (Location(address) / "run.json").exists():
+        rows = read_labels(open_build(address))
+        labels = (chunk_label(row.passages.values(), drug=row.label.drug_name, source=row.label.source) for row in rows)
+    else:
+        items = read_benchmark(address).items()
+        labels = (chunk_label(one.passages, drug=one.subject.drug_name, source=address) for one in items)
     return (chunks for chunks in labels if chunks)
-
-
-def _of_build(address: str) -> Iterator[list[Chunk]]:
-    run = open_build(address)
-    return (
-        chunk_label(rows.passages.values(), drug=rows.label.drug_name, source=rows.label.source)
-        for rows in read_labels(run)
-    )
-
-
-def _of_published(address: str) -> Iterator[list[Chunk]]:
-    benchmark = read_benchmark(address)
-    return (chunk_label(one.passages, drug=one.subject.drug_name, source=address) for one in benchmark.items())
-
-
-def _chunk_of(document: Document, position: int, start: int, text: str) -> Chunk:
-    return Chunk(
-        id=content_id(document.id, str(position), text),
-        document_id=document.id,
-        title=document.title,
-        source=document.source,
-        section="",
-        text=text,
-        position=position,
-        start=start,
-    )

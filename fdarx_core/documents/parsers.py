@@ -19,22 +19,22 @@ from fdarx_core.storage.sources import MAX_DOCUMENT
 from fdarx_core.storage.tables import parse_json_row
 
 MAX_TEXT = MAX_DOCUMENT
-"""The characters that a PDF may hold."""
+"""The most characters of a PDF."""
 
 _BETWEEN = "\n\n"
 
 
 @dataclass(frozen=True, slots=True)
-class ParsedText:
-    """A document without its address. `title` is "" where the file names none; `breaks` as in `Document`."""
+class ParsedFile:
+    """The content of a document. `title` is "" where the file has none; `breaks` are those of `Document`."""
 
     title: str
     text: str
     breaks: list[int] = field(default_factory=list)
 
     @classmethod
-    def of_pieces(cls, title: str, pieces: Sequence[str]) -> ParsedText:
-        """The pieces one after another, a blank line between them."""
+    def of_pieces(cls, title: str, pieces: Sequence[str]) -> ParsedFile:
+        """Join pieces with blank lines."""
         breaks: list[int] = []
         at = 0
         for piece in pieces[:-1]:
@@ -45,20 +45,20 @@ class ParsedText:
 
 @dataclass(frozen=True, slots=True)
 class UnreadablePart:
-    """A part of a file that can't be read: `at` is put after the file's name, ":12" for a line."""
+    """A part of a file that cannot be read. `at` follows the name of the file, such as ":12" for a line."""
 
     at: str
-    why: BadSource
+    error: BadSource
 
 
-Reader = Callable[[BinaryIO], Iterator[ParsedText | UnreadablePart]]
-"""Raises `BadSource` where nothing (more) of the file can be read."""
+Reader = Callable[[BinaryIO], Iterator[ParsedFile | UnreadablePart]]
+"""Yields the documents of a file. Raises BadSource where the rest of the file cannot be read."""
 
 
 UTF_16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 
 _LONGEST_TITLE = 300
-_LOOKED_AT = 1000
+_MAX_HEADING_CHARS = 1000
 _LINE_ENDS = re.compile(r"\r\n?|[\f\v\x1c-\x1e\x85\u2028\u2029]")
 _NOT_TEXT = re.compile(r"[\0-\x08\x0e-\x1b\x1f\x7f\ud800-\udfff]")
 _INVISIBLE = dict.fromkeys([0xAD, *range(0x200B, 0x2010), *range(0x202A, 0x202F), *range(0x2060, 0x2065), 0xFEFF])
@@ -68,19 +68,19 @@ _FRONT_MATTER = re.compile(r"\A---\n.*?^(?:---|\.\.\.)$", re.S | re.M)
 _MARKS = re.compile(r"[*`]+|!?\[([^\]]*)\]\([^)]*\)")
 
 
-def read_text(stream: BinaryIO) -> Iterator[ParsedText | UnreadablePart]:
-    """A `.txt` as it stands."""
-    yield ParsedText("", tidy(decode(stream.read())))
+def read_text(stream: BinaryIO) -> Iterator[ParsedFile | UnreadablePart]:
+    """Read a text file."""
+    yield ParsedFile("", tidy(decode(stream.read())))
 
 
-def read_markdown(stream: BinaryIO) -> Iterator[ParsedText | UnreadablePart]:
-    """A `.md` as it stands; its title is its first heading."""
+def read_markdown(stream: BinaryIO) -> Iterator[ParsedFile | UnreadablePart]:
+    """Read a Markdown file as text. Its title is its first heading."""
     text = tidy(decode(stream.read()))
-    yield ParsedText(_first_heading(text), text)
+    yield ParsedFile(_first_heading(text), text)
 
 
 def decode(data: bytes) -> str:
-    """UTF-8, with or without its mark, or UTF-16 with one. Raises `BadSource` not_text."""
+    """Decode UTF-8, with or without a byte order mark, or UTF-16 with one. Raises BadSource not_text."""
     try:
         text = data.decode("utf-16" if data.startswith(UTF_16) else "utf-8-sig")
     except UnicodeDecodeError as error:
@@ -93,67 +93,67 @@ def decode(data: bytes) -> str:
 
 
 def refuse_binary(text: str) -> None:
-    """Raises `BadSource` not_text where there is a NUL, which no text has."""
+    """Raise BadSource not_text for a text with a NUL character."""
     if "\0" in text:
         raise BadSource("not_text", f"character {text.index(chr(0)):,} is a NUL; the file is no text")
 
 
 def tidy(text: str) -> str:
-    """Lines end in \\n, control characters and halves of characters are gone, as is white space at the ends."""
+    """Return the text with \\n at line ends, without control characters, surrogates, and white space at both ends."""
     return _NOT_TEXT.sub("", _LINE_ENDS.sub("\n", text)).strip()
 
 
 def visible(text: str) -> str:
-    """Soft hyphens, zero-width characters and direction marks are gone."""
+    """Return the text without soft hyphens, zero-width characters and direction marks."""
     return text if text.isascii() else text.translate(_INVISIBLE)
 
 
 def title_of(text: str) -> str:
-    """A heading as a title: one line, at most 300 characters."""
+    """Return a heading as a title: one line of at most 300 characters."""
     return " ".join(visible(tidy(text)).split())[:_LONGEST_TITLE].rstrip()
 
 
 def _first_heading(text: str) -> str:
     body = _FENCED.sub("", _FRONT_MATTER.sub("", text))
     headings = (found["marked"] or found["underlined"] or "" for found in _HEADING.finditer(body))
-    return next(filter(None, map(_unmarked, headings)), "")
+    return next(filter(None, map(_plain_heading, headings)), "")
 
 
-def _unmarked(heading: str) -> str:
-    """Without emphasis, the addresses of links, and the hashes that may close a heading."""
-    words = heading[:_LOOKED_AT].split()
+def _plain_heading(heading: str) -> str:
+    """Return a heading without emphasis, the addresses of links, and closing hashes."""
+    words = heading[:_MAX_HEADING_CHARS].split()
     if words and not words[-1].strip("#"):
         words.pop()
     return title_of(_MARKS.sub(r"\1", " ".join(words)))
 
 
-_LOOKED_AT_JSON_ROWS = 4096
+_PROBE_BYTES = 4096
 
 
-def read_json_rows(stream: BinaryIO) -> Iterator[ParsedText | UnreadablePart]:
-    """One text for all rows of the same title that follow one another, each row a piece of it that is cut by itself.
+def read_json_rows(stream: BinaryIO) -> Iterator[ParsedFile | UnreadablePart]:
+    """Read rows with `title` and `text`. Consecutive rows with the same title are one document, a row a part of it.
 
-    So a file of chunks, as QA-RAG's authors released theirs, keeps them, and each knows its neighbours. A row without
-    title, or whose title came up before other rows, is a text of its own. Holds the rows of one title at a time.
+    Parts are chunked separately, so a file of chunks such as that of QA-RAG's authors keeps its chunks. A row without
+    title is a document. The rows of one title are in memory at a time.
     """
     title, pieces = "", list[str]()
     for number, line in _numbered(_lines(stream)):
         try:
             named, text = _row(line)
-        except BadSource as why:
-            yield UnreadablePart(f":{number}", why)
+        except BadSource as error:
+            yield UnreadablePart(f":{number}", error)
             continue
         if pieces and not (named and named == title):
-            yield ParsedText.of_pieces(title, pieces)
+            yield ParsedFile.of_pieces(title, pieces)
             pieces.clear()
         title = named
         pieces.append(text)
     if pieces:
-        yield ParsedText.of_pieces(title, pieces)
+        yield ParsedFile.of_pieces(title, pieces)
 
 
 def _numbered(lines: Iterable[bytes]) -> Iterator[tuple[int, bytes]]:
-    """The lines that aren't blank. Raises `BadSource` where all are."""
+    """Yield the lines that are not blank. Raises BadSource where all are blank."""
     rows = 0
     for number, line in enumerate(lines, 1):
         if line.strip():
@@ -177,8 +177,8 @@ def _row(line: bytes) -> tuple[str, str]:
 
 
 def _lines(stream: BinaryIO) -> Iterable[bytes]:
-    """Lines in UTF-8, with at most MAX_DOCUMENT bytes held of one."""
-    start = stream.read(_LOOKED_AT_JSON_ROWS)
+    """Yield the lines in UTF-8, each cut at `MAX_DOCUMENT` bytes."""
+    start = stream.read(_PROBE_BYTES)
     stream.seek(0)
     if start.startswith(UTF_16):
         return _transcoded(stream)
@@ -215,23 +215,23 @@ _BREAK = re.compile(f" ?[{_LINE}{_PARAGRAPH}{_ROW}][{_LINE}{_PARAGRAPH}{_ROW} ]*
 _EMPTY_ROW = re.compile(r"(?m)^[ |]+$\n?")
 
 
-def read_html(stream: BinaryIO) -> Iterator[ParsedText | UnreadablePart]:
-    """Headings, paragraphs, list items and table rows as lines, cells parted by " | ".
+def read_html(stream: BinaryIO) -> Iterator[ParsedFile | UnreadablePart]:
+    """Read a page: headings, paragraphs, list items and table rows are lines, with " | " between cells.
 
-    What a page shows no reader, and its navigation, is left out. The title is <title>, else the first <h1>. Besides
-    `decode`'s, the encodings windows-125x and iso-8859-x are read where the page declares them.
+    Hidden elements and navigation are left out. The title is <title>, else the first <h1>. In addition to the
+    encodings of `decode`, windows-125x and iso-8859-x are read where the page declares them.
     """
-    page = _decoded(stream.read())
+    page = _decode_page(stream.read())
     if not _TAG.search(page):
         raise BadSource("not_html", "there is no tag in it; give text a name that ends in .txt")
-    root = _parsed(page)
+    root = _parse_page(page)
     heading = root.find(".//h1")
     named = title_of(root.findtext(".//title") or "")
-    named = named or ("" if heading is None else title_of(_laid_out(heading)))
-    yield ParsedText(named, tidy(visible(_laid_out(root))))
+    named = named or ("" if heading is None else title_of(_layout(heading)))
+    yield ParsedFile(named, tidy(visible(_layout(root))))
 
 
-def _decoded(data: bytes) -> str:
+def _decode_page(data: bytes) -> str:
     try:
         return decode(data)
     except BadSource:
@@ -245,8 +245,8 @@ def _decoded(data: bytes) -> str:
         raise BadSource("not_text", f"the page declares {name}, but {error}") from error
 
 
-def _parsed(page: str) -> etree._Element:
-    """Raises `BadSource` where the parser gave up, so that no text is lost in silence."""
+def _parse_page(page: str) -> etree._Element:
+    """Parse a page. Raises BadSource where the parser stops before the end, so that no text is lost unnoticed."""
     parser = etree.HTMLParser(encoding="utf-8", remove_comments=True, remove_pis=True, huge_tree=True)
     try:
         root = etree.fromstring(page.encode(), parser)
@@ -260,17 +260,17 @@ def _parsed(page: str) -> etree._Element:
     return root
 
 
-def _laid_out(root: etree._Element) -> str:
-    """Breaks of the same place are one, the widest; a cell's own end at its edges, a row's don't."""
-    first, *others = _SPACES.sub(" ", "".join(_marked(root))).split(_CELL)
+def _layout(root: etree._Element) -> str:
+    """Return the text with the widest of adjacent breaks; breaks at the edges of a cell are dropped."""
+    first, *others = _SPACES.sub(" ", "".join(_marked_texts(root))).split(_CELL)
     cells = [first, *(cell.lstrip(_WITHIN_CELL) for cell in others)]
     text = " | ".join([*(cell.rstrip(_WITHIN_CELL) for cell in cells[:-1]), cells[-1]])
     lines = _BREAK.sub(lambda found: "\n\n" if _PARAGRAPH in found[0] else "\n", text)
     return _EMPTY_ROW.sub("", lines).strip()
 
 
-def _marked(root: etree._Element) -> Iterator[str]:
-    """Texts with single spaces, and marks where lines, paragraphs, cells and rows part."""
+def _marked_texts(root: etree._Element) -> Iterator[str]:
+    """Yield texts with single spaces, and marks between lines, paragraphs, cells and rows."""
     cells = preformatted = 0
     walk = etree.iterwalk(root, events=("start", "end"))
     for event, element in walk:
@@ -299,7 +299,7 @@ def _spaced(text: str, preformatted: bool) -> str:
     return _SPACE.sub(" ", text)
 
 
-logging.getLogger("pypdf").setLevel(logging.CRITICAL)  # it warns of each oddity that it puts right
+logging.getLogger("pypdf").setLevel(logging.CRITICAL)  # it warns of each fault that it corrects
 
 _LIGATURES = dict(enumerate(("ff", "fi", "fl", "ffi", "ffl", "ft", "st"), 0xFB00))
 _SYMBOLS = _LIGATURES | {0xF0B7: "•", 0xF0A7: "•"}  # the bullets of fonts that have no letters
@@ -315,21 +315,21 @@ _NO_TITLE = re.compile(
 _FROM_PROGRAM = re.compile(r"(?:microsoft|adobe) \w+ - ", re.I)
 
 
-def read_pdf(stream: BinaryIO) -> Iterator[ParsedText | UnreadablePart]:
-    """The pages' texts one after another; a page that can't be read is a flaw, and the others remain.
+def read_pdf(stream: BinaryIO) -> Iterator[ParsedFile | UnreadablePart]:
+    """Read the pages of a PDF as one text. For an unreadable page, yield an UnreadablePart.
 
-    A file that opens without a password is read although it is encrypted. The title is the metadata's where that is
-    one, and not the name of a file.
+    An encrypted file is read if it opens without a password. The title is that of the metadata, unless it is the name
+    of a file or a placeholder.
     """
-    reader, pages = _opened(stream)
+    reader, pages = _open_pdf(stream)
     parts = list(_texts(pages))
     yield from (part for part in parts if isinstance(part, UnreadablePart))
     texts = [part for part in parts if isinstance(part, str)]
-    text = _mended("\n\n".join(texts))
+    text = _clean_pdf_text("\n\n".join(texts))
     if not any(map(str.isalnum, text)):
         detail = f"no text on any page ({len(texts)} could be read); run text recognition (OCR) on the file"
         raise BadSource("no_text_layer", detail)
-    yield ParsedText(_title(reader), text)
+    yield ParsedFile(_title(reader), text)
 
 
 def _texts(pages: Sequence[PageObject]) -> Iterator[str | UnreadablePart]:
@@ -338,7 +338,7 @@ def _texts(pages: Sequence[PageObject]) -> Iterator[str | UnreadablePart]:
         try:
             text = page.extract_text()
         except Exception as error:  # a damaged page makes pypdf raise almost anything
-            yield UnreadablePart(f":page {number}", BadSource("unreadable_page", _said(error)))
+            yield UnreadablePart(f":page {number}", BadSource("unreadable_page", _message(error)))
             continue
         size += len(text)
         if size > MAX_TEXT:
@@ -346,7 +346,7 @@ def _texts(pages: Sequence[PageObject]) -> Iterator[str | UnreadablePart]:
         yield text
 
 
-def _opened(stream: BinaryIO) -> tuple[PdfReader, Sequence[PageObject]]:
+def _open_pdf(stream: BinaryIO) -> tuple[PdfReader, Sequence[PageObject]]:
     try:
         reader = PdfReader(stream)
         if reader.is_encrypted and reader.decrypt("") == PasswordType.NOT_DECRYPTED:
@@ -357,20 +357,20 @@ def _opened(stream: BinaryIO) -> tuple[PdfReader, Sequence[PageObject]]:
     except DependencyError as error:
         raise BadSource("encrypted_pdf", f"{error}; save a copy that is not encrypted") from error
     except Exception as error:  # damaged files make pypdf raise almost anything
-        raise BadSource("unreadable_pdf", _said(error)) from error
+        raise BadSource("unreadable_pdf", _message(error)) from error
 
 
 def _title(reader: PdfReader) -> str:
     try:
         title = title_of(str(reader.metadata.title or "")) if reader.metadata else ""
-    except Exception:  # as above; a title is not worth a document
+    except Exception:  # as above; the document is read without its title
         return ""
     names_file = _FILE_NAME.search(title) or _FROM_PROGRAM.match(title) or _NO_TITLE.fullmatch(title)
     return "" if names_file or len(_WORD.findall(title)) < 2 else title
 
 
-def _mended(text: str) -> str:
-    """Ligatures taken apart, single spaces, and words that a line's end divides put together."""
+def _clean_pdf_text(text: str) -> str:
+    """Return the text with letters for ligatures, single spaces, and words joined that a line end divides."""
     text = _LINE_EDGES.sub("\n", _SPACES_PDF.sub(" ", tidy(text).replace("\xad\n", "").translate(_SYMBOLS)))
     text = _BLANK_LINES.sub("\n\n", visible(text))
     if not _BROKEN_WORD.search(text):
@@ -380,10 +380,10 @@ def _mended(text: str) -> str:
 
 
 def _joined(head: str, tail: str, words: frozenset[str]) -> str:
-    """The hyphen goes only where the document writes the word without it elsewhere: risk-based keeps its own."""
+    """Join a divided word. The hyphen stays unless the document has the word without it: risk-based keeps it."""
     whole = head + tail
     return whole if whole.lower() in words else f"{head}-{tail}"
 
 
-def _said(error: BaseException) -> str:
+def _message(error: BaseException) -> str:
     return " ".join(str(error).split())[:300] or type(error).__name__

@@ -1,4 +1,4 @@
-"""Documents out of files of any kind that can be read, wherever they lie."""
+"""Read documents from files, folders, globs and zips."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import PurePosixPath
 from typing import BinaryIO
 
 from fdarx_core.documents.parsers import (
-    ParsedText,
+    ParsedFile,
     Reader,
     UnreadablePart,
     read_html,
@@ -30,16 +30,16 @@ _READERS: dict[str, Reader] = {
     ".pdf": read_pdf,
     ".jsonl": read_json_rows,
 }
-_ANY = FileFilter("documents")  # files of other kinds too, so that each is told of
+_ANY = FileFilter("documents")  # files of other kinds too, so that each becomes a Reject
 
 
 def read_documents(paths: Sequence[str]) -> Iterator[Document | Reject]:
-    """The documents in files, folders, globs and zips of them, on a disk or on s3://, by name; one at a time is held.
+    """Yield the documents in files, folders, globs and zips, on a disk or on s3://, sorted by name.
 
-    A document's id is a hash of its title and text. Its title is the one the file gives (see the reader of its kind),
-    else the file's name. What can't be read, is of another kind, or has the title and text of an earlier document, is
-    a `Reject`; no content makes this raise. Hidden files are passed over. Raises `MissingInput`, a `StorageError`, at
-    once for a path that does not exist.
+    The id of a document is a hash of its title and text. Its title is that of the file (see the reader of its kind),
+    else the name of the file. For an unreadable file, a file of another kind, and a document with the title and text
+    of an earlier one, yield a Reject. Hidden files are ignored. One document is in memory at a time. Raises
+    MissingInput at the call for a path that does not exist.
     """
     found = find_sources(paths, _ANY)
     return _each_once(one for part in (found.rejects, _of_sources(found.sources)) for one in part)
@@ -70,7 +70,7 @@ def _of_sources(sources: Iterable[Source]) -> Iterator[Document | Reject]:
 
 
 def _streamed(source: Source) -> Iterator[Document | Reject]:
-    """A file of rows may be larger than what is read of a file at once."""
+    """Read a file of rows from its stream: it may be larger than `MAX_DOCUMENT`."""
     try:
         with Location(source.location).open_input() as stream:
             yield from _documents(source, stream)
@@ -92,29 +92,29 @@ def _documents(source: Source, stream: BinaryIO) -> Iterator[Document | Reject]:
     try:
         for part in _read(source, stream):
             if isinstance(part, UnreadablePart):
-                yield as_reject(source, part.why, at=part.at)
+                yield as_reject(source, part.error, at=part.at)
             else:
                 yield _document(source, part)
     except BadSource as bad:
         yield as_reject(source, bad)
 
 
-def _read(source: Source, stream: BinaryIO) -> Iterator[ParsedText | UnreadablePart]:
+def _read(source: Source, stream: BinaryIO) -> Iterator[ParsedFile | UnreadablePart]:
     reader = _READERS.get(_kind(source))
     if reader is None:
         raise _unsupported(_kind(source))
     return reader(stream)
 
 
-def _document(source: Source, read: ParsedText) -> Document:
+def _document(source: Source, read: ParsedFile) -> Document:
     if not read.text:
         raise BadSource("empty_document", "there is no text in it")
-    title = read.title or _named(source)
+    title = read.title or _title(source)
     return Document(content_id(title, read.text), title, source.name, read.text, read.breaks)
 
 
-def _named(source: Source) -> str:
-    """The file's name without its ending, underscores as spaces."""
+def _title(source: Source) -> str:
+    """Return the name of the file without its ending, with spaces for underscores."""
     stem = PurePosixPath(_file(source).replace("\\", "/")).stem
     return " ".join(stem.replace("_", " ").split()) or stem
 
