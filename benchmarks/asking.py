@@ -1,13 +1,13 @@
-"""Asking a server many times: the whole path beside raw aiohttp and the openai client, on one core.
+"""Many requests to a server, on one core: FDARx's whole path beside raw aiohttp and the openai client.
 
     python -m benchmarks.asking [--waves 60]
 
-A server in a process of its own (tests/llm/loopback_server.py) answers after a fixed latency. Ideal is what 128 slots
-take that never stand empty. Three measurements: the window from the first request to the last reply over the ideal one
-at 500 ms; the most requests a second without latency; and the window when a tenth of the requests is told to come back
-after a second. The whole path renders prompts, makes keys, keeps to limits, reads replies and stores them; the others
-send ready bytes or messages. Exits 1 where the whole path takes more than 1.05 times the ideal window, or loses a row
-to 429s, or takes more than 1.3 times the window without them plus a second.
+A server in its own process (tests/llm/loopback_server.py) answers after a fixed latency. The ideal is the time of 128
+slots that are always in use. Three measurements: the window from first request to last reply over the ideal, at 500 ms;
+the most requests a second without latency; and the window when a tenth of the requests gets 429 and must wait a second.
+The whole path renders prompts, computes keys, applies limits, parses replies and stores them; the others send
+prepared bytes or messages. Exits 1 where the whole path takes more than 1.05 times the ideal window, loses a row to
+429s, or then takes more than 1.3 times the window without them plus a second.
 """
 
 from __future__ import annotations
@@ -43,8 +43,8 @@ Client = Callable[[str, int], Coroutine[Any, Any, int]]
 
 
 @dataclass
-class Measured:
-    """One client against one server."""
+class ClientRun:
+    """The replies of one client, the window in which the server saw its requests, and its CPU time."""
 
     name: str
     answered: int
@@ -52,7 +52,7 @@ class Measured:
     cpu_s: float
 
     def line(self, requests: int, ideal_s: float) -> str:
-        """For people to read."""
+        """Return a line to print."""
         rate, cpu = requests / self.window_s, self.cpu_s / requests * 1000
         over = f"{self.window_s / ideal_s:6.3f} of ideal, " if ideal_s else ""
         return f"  {self.name:12s} {over}{self.window_s:7.2f} s, {rate:6.0f} requests/s, {cpu:.2f} CPU-s per 1,000"
@@ -60,7 +60,7 @@ class Measured:
 
 @contextmanager
 def server(latency: float, *flags: str) -> Iterator[str]:
-    """The address of a server in a process of its own."""
+    """Start a server in its own process, and give its address."""
     command = [sys.executable, "-m", "tests.llm.loopback_server", "--latency", str(latency), *flags]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout
@@ -70,8 +70,8 @@ def server(latency: float, *flags: str) -> Iterator[str]:
             process.terminate()
 
 
-def measure(name: str, client: Client, requests: int, latency: float, *flags: str) -> Measured:
-    """One client's requests, timed by the server from the first it sees to the last that it answers."""
+def measure(name: str, client: Client, requests: int, latency: float, *flags: str) -> ClientRun:
+    """Send one client's requests; the server measures the time from the first request to the last reply."""
     ready_bodies(requests)
     with server(latency, *flags) as url:
         before = time.process_time()
@@ -79,11 +79,11 @@ def measure(name: str, client: Client, requests: int, latency: float, *flags: st
         cpu = time.process_time() - before
         with urllib.request.urlopen(f"{url}/seen") as reply:
             window = float(json.load(reply)["window_s"])
-    return Measured(name, answered, window, cpu)
+    return ClientRun(name, answered, window, cpu)
 
 
 def request(number: int, sampling: Any) -> Request:
-    """A request as a build makes it, about 3,000 words long with instructions and examples."""
+    """Return a request of a build, about 3,000 words with instructions and examples."""
     slots = {
         "drug": f"Quorvelin {number}",
         "section_title": "Renal Impairment",
@@ -96,7 +96,7 @@ def request(number: int, sampling: Any) -> Request:
 
 
 async def whole_path(url: str, requests: int) -> int:
-    """FDARx: rendering, keys, limits, store; labels stream, as in a build."""
+    """Send the requests with FDARx: rendering, keys, limits and store, label by label as in a build."""
     limits = {"max_in_flight": IN_FLIGHT, "requests_per_minute": 1e7, "tokens_per_minute": 1e11}
     endpoint = HttpEndpoint(ModelConfig(name="server", model="any", base_url=url, **limits))
     labels = iter(range(0, requests, LABEL))
@@ -119,7 +119,7 @@ async def whole_path(url: str, requests: int) -> int:
 
 
 async def raw_aiohttp(url: str, requests: int) -> int:
-    """The floor: ready bytes through one session, replies read as JSON."""
+    """Send prepared bytes through one session and parse the replies as JSON: the floor."""
     bodies = iter(ready_bodies(requests))
     answered = 0
 
@@ -137,7 +137,7 @@ async def raw_aiohttp(url: str, requests: int) -> int:
 
 
 async def openai_client(url: str, requests: int) -> int:
-    """The vendor's client, as its documentation has it."""
+    """Send the requests with the vendor's client, as in its documentation."""
     import openai
 
     bodies = iter(ready_bodies(requests))
@@ -156,13 +156,13 @@ async def openai_client(url: str, requests: int) -> int:
 
 @cache
 def ready_bodies(requests: int) -> Sequence[bytes]:
-    """What the whole path renders as it goes, for those who need not."""
+    """Render the requests that the whole path renders itself."""
     made = (request(number, {}) for number in range(requests))
     return [orjson.dumps({"model": "any", "max_tokens": 1024, "messages": one.messages}) for one in made]
 
 
 def clients() -> dict[str, Client]:
-    """The whole path and its peers; the openai client only where it is installed."""
+    """Return the whole path and its peers; the openai client only where it is installed."""
     peers: dict[str, Client] = {"whole path": whole_path, "raw aiohttp": raw_aiohttp}
     try:
         import openai  # noqa: F401
@@ -173,7 +173,7 @@ def clients() -> dict[str, Client]:
 
 
 def window(waves: int) -> bool:
-    """Whether the whole path stays within 1.05 of the ideal window."""
+    """Return whether the whole path takes at most 1.05 times the ideal window."""
     requests, ideal = waves * IN_FLIGHT, waves * 0.5
     print(f"{requests:,} requests, {IN_FLIGHT} in flight, 500 ms: ideal {ideal:.1f} s")
     results = {name: measure(name, client, requests, 0.5) for name, client in clients().items()}
@@ -186,7 +186,7 @@ def window(waves: int) -> bool:
 
 
 def throughput(requests: int = 5000) -> None:
-    """The most requests a second that one core pushes."""
+    """Print the most requests a second of one core."""
     print(f"{requests:,} requests, {IN_FLIGHT} in flight, no latency")
     own, raw, *others = (measure(name, client, requests, 0.0) for name, client in clients().items())
     for result in (own, raw, *others):
@@ -195,7 +195,7 @@ def throughput(requests: int = 5000) -> None:
 
 
 def refused(requests: int = 2000) -> bool:
-    """Whether no row is lost and the window holds when a tenth of the requests is first told to wait a second."""
+    """Return whether all rows are answered, in time, when a tenth of the requests must wait a second."""
     print(f"{requests:,} requests, {IN_FLIGHT} in flight, 100 ms; then with 429 and Retry-After 1 for a tenth of them")
     without = measure("faultless", whole_path, requests, 0.1)
     told = measure("told to wait", whole_path, requests, 0.1, "--refuse-tenth")
@@ -208,7 +208,7 @@ def refused(requests: int = 2000) -> bool:
 
 
 def main() -> int:
-    """Print the ratios; exit 1 where one is missed."""
+    """Print the ratios."""
     parser = command_line(__doc__)
     parser.add_argument("--waves", type=int, default=60, help="times 128 requests; fewer are quicker and noisier")
     options = parser.parse_args()

@@ -1,13 +1,12 @@
-"""Claims a second through entailment: batched by length, against one pair at a time, same model, pairs and run.
+"""Claims a second of an NLI model: in batches by length, over one pair at a time with the same model and pairs.
 
     python -m benchmarks.factuality [--model DIRECTORY] [--claims 16]
 
-Claims of MedLFQA's published answers are held against their five nearest passages of real labels, then against their
-five nearest PubMedQA abstracts, all found through FDARX_DATA. One pair at a time is measured in two ways: `padded`
-fills each pair up to 512 tokens, as `tokenizer(..., padding="max_length", truncation=True)` of much code does; `plain`
-gives the model each pair as it is. Seconds are those of one CPU core, which other work on the machine changes little.
-Without a model's directory, a BERT of random weights is made. Exits 1 where batches judge less than 3 times as many
-claims a second as the padded way on labels' passages, or results differ.
+Claims of MedLFQA's published answers are compared with their five nearest passages of real labels, then with their five
+nearest PubMedQA abstracts. One pair at a time is measured in two ways: `padded` pads each pair to 512 tokens, as
+`tokenizer(..., padding="max_length", truncation=True)` does; `plain` does not pad. Seconds are CPU seconds of one core.
+Without --model, the model is a BERT with random weights. Exits 1 where batches judge less than 3 times as many claims a
+second as `padded` on passages of labels, or results differ.
 """
 
 from __future__ import annotations
@@ -35,9 +34,9 @@ TOLERANCE = 1e-5
 LONGEST = 512
 LABELS = 40
 SHAPE = {"hidden_size": 256, "num_hidden_layers": 4, "num_attention_heads": 4, "intermediate_size": 1024}
-"""BERT-mini's: small for an NLI model, but nearly all of its time is arithmetic."""
+"""The shape of BERT-mini: small for an NLI model, but nearly all of its time is arithmetic."""
 WORDS = 30_000
-"""Of the vocabulary, as BERT's: with fewer, texts would have more tokens than a real model counts."""
+"""The size of the vocabulary, as in BERT: with a smaller one, texts would have more tokens."""
 ANSWERS = ("medlfqa/kqa_golden_test.mistral-7b.jsonl", "medlfqa/live_qa_test.mistral-7b.jsonl")
 
 Row = tuple[float, float, float]
@@ -65,13 +64,13 @@ def label_passages() -> list[str]:
 
 
 def pairs_of(texts: Sequence[str], passages: Sequence[str]) -> list[TextPair]:
-    """Each claim with its nearest passages."""
+    """Pair each claim with its nearest passages."""
     found = get_retriever("bm25").rank(Queries(texts), Collection(passages), K)
     return [TextPair(passages[at], text) for text, ranked in zip(texts, found, strict=True) for at, _ in ranked]
 
 
 def model_of(shape: Mapping[str, int], texts: Sequence[str], folder: Path) -> str:
-    """A BERT of random weights that knows the texts' words; returns its directory."""
+    """Write a BERT with random weights and a tokenizer of these texts; return its directory."""
     import torch
     from tokenizers import BertWordPieceTokenizer
     from transformers import BertConfig, BertForSequenceClassification, BertTokenizerFast
@@ -88,7 +87,7 @@ def model_of(shape: Mapping[str, int], texts: Sequence[str], folder: Path) -> st
 
 
 def one_by_one(directory: str, padding: str | bool) -> Way:
-    """As usual code has it; pairs that are too long are cut."""
+    """Return the usual loop over pairs; longer pairs are truncated."""
     import torch
     from transformers import AutoModelForSequenceClassification, AutoTokenizer
 
@@ -107,7 +106,7 @@ def one_by_one(directory: str, padding: str | bool) -> Way:
 
 
 def batched(directory: str) -> Way:
-    """Ours."""
+    """Return our engine."""
     entailment = CrossEncoder(directory, device="cpu")
 
     def judge(pairs: Sequence[TextPair]) -> list[Row]:
@@ -118,7 +117,7 @@ def batched(directory: str) -> Way:
 
 
 def measure(name: str, ways: Mapping[str, Way], pairs: Sequence[TextPair]) -> dict[str, float]:
-    """Seconds of each way, the median over rounds in turn; prints claims a second. Raises where results differ."""
+    """Return the median seconds of each way, and print claims a second. Raises SystemExit where results differ."""
     taken: dict[str, list[float]] = {way: [] for way in ways}
     for _ in range(ROUNDS):
         results = {}
@@ -141,7 +140,7 @@ def measure(name: str, ways: Mapping[str, Way], pairs: Sequence[TextPair]) -> di
 
 
 def fitting(directory: str, pairs: Sequence[TextPair]) -> list[TextPair]:
-    """The pairs that all ways read whole: of others the one-by-one ways would read a part."""
+    """Return the pairs that need no truncation."""
     from transformers import AutoTokenizer
 
     tokenizer = AutoTokenizer.from_pretrained(directory)
@@ -152,7 +151,7 @@ def fitting(directory: str, pairs: Sequence[TextPair]) -> list[TextPair]:
 
 
 def main() -> int:
-    """Print claims a second and ratios; exit 1 where the one that is promised falls short."""
+    """Print claims a second and ratios."""
     import torch
 
     parser = command_line(__doc__)

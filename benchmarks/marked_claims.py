@@ -37,7 +37,7 @@ class MarkedClaim:
 
 @dataclass(frozen=True, slots=True)
 class ClassFigures:
-    """How well one class is told, each 0 to 1; 0 where nothing is."""
+    """The figures of one class, 0 to 1, and 0 where there are no claims."""
 
     precision: float
     recall: float
@@ -45,7 +45,7 @@ class ClassFigures:
 
 
 def marked_claims(release: Path) -> list[MarkedClaim]:
-    """The claims marked by hand beside their passages, which are read from a bulk release of prescription labels."""
+    """Return the hand-marked claims with their passages, read from a bulk release of prescription labels."""
     rows = json_lines(MARKED)
     labels = labels_of(release, {row["set_id"] for row in rows})
     found = []
@@ -57,7 +57,7 @@ def marked_claims(release: Path) -> list[MarkedClaim]:
 
 
 def labels_of(release: Path, wanted: set[str]) -> dict[str, tuple[Label, list[Passage]]]:
-    """The labels of these set ids, by set id, each with its passages; a bulk release names its files by them."""
+    """Return the labels with these set ids, and their passages. A bulk release names its files by set id."""
     sources = find_sources([str(release)]).sources
     named = [one for one in sources if any(set_id in one.name for set_id in wanted)]
     read = [document for source in named for document in read_source(source)]
@@ -66,7 +66,7 @@ def labels_of(release: Path, wanted: set[str]) -> dict[str, tuple[Label, list[Pa
 
 
 def verdict(judgement: Judgement, threshold: float = THRESHOLD) -> str:
-    """What one passage says of a claim, as `verdict_of` decides it for several."""
+    """Return the verdict of one passage on a claim, as `verdict_of` decides it for several."""
     if not isinstance(judgement, Inference):
         return UNSCORED
     likelier = max(judgement.entailment, judgement.contradiction)
@@ -76,12 +76,12 @@ def verdict(judgement: Judgement, threshold: float = THRESHOLD) -> str:
 
 
 def confusion(marks: Sequence[str], verdicts: Sequence[str]) -> Counter[tuple[str, str]]:
-    """How often each mark got each verdict."""
+    """Count the verdicts for each mark."""
     return Counter(zip(marks, verdicts, strict=True))
 
 
 def figures(counts: Counter[tuple[str, str]], name: str) -> ClassFigures:
-    """Precision, recall and F1 of one class."""
+    """Return precision, recall and F1 of one class."""
     right = counts[name, name]
     said = sum(count for (_, verdict), count in counts.items() if verdict == name)
     marked = sum(count for (mark, _), count in counts.items() if mark == name)
@@ -89,11 +89,11 @@ def figures(counts: Counter[tuple[str, str]], name: str) -> ClassFigures:
 
 
 def main() -> int:
-    """Print the table, and with --show each claim that was told wrongly."""
+    """Print the table, and with --show each claim with a wrong verdict."""
     parser = command_line(__doc__)
     parser.add_argument("--entailment", metavar="DIRECTORY", help="an NLI model of transformers; the rules if left out")
     parser.add_argument("--threshold", type=float, default=THRESHOLD)
-    parser.add_argument("--show", action="store_true", help="the claims told wrongly, with what was seen")
+    parser.add_argument("--show", action="store_true", help="print the claims with a wrong verdict, and the reason")
     chosen = parser.parse_args()
     engine = open_engine(chosen.entailment or "rules")
     claims = marked_claims(PRESCRIPTION_LABELS)

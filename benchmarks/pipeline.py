@@ -1,10 +1,10 @@
-"""A build on Ray against the same build in this process, and its memory when there are eight times the labels.
+"""The time of a build on Ray over the same build in this process, and its memory with eight times the labels.
 
     python -m benchmarks.pipeline [--labels PATH] [--cpus 2] [--memory]
 
-Both make the same parts with the same steps and write them; starting Ray and a first, warming run are not counted.
-`--memory` adds the second measurement: peak memory of the driver and all of Ray's processes (proportional set size, so
-that shared pages count once) for the labels and for eight copies under other set ids.
+Both make and write the same parts with the same steps; the start of Ray and a first run to warm up are not counted.
+`--memory` adds the second measurement: the peak memory of the driver and Ray's processes (proportional set size, where
+shared pages count once) for the labels and for eight copies with other set ids.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ COPIES = 8
 
 
 class PeakMemory:
-    """Peak of the summed proportional set sizes of this process and its descendants, in MiB, sampled every 0.5 s."""
+    """The peak of the proportional set sizes of this process and its descendants, in MiB, sampled every 0.5 s."""
 
     def __init__(self) -> None:
         self.peak = 0.0
@@ -97,7 +97,7 @@ def seconds_of(build: Build, parts: Sequence[Part]) -> float:
 
 
 def copies(path: str, folder: Path) -> str:
-    """A bulk release with every label of `path` eight times, each time under another set id."""
+    """Write a bulk release with eight copies of each label, each with its own set id; return its path."""
     target = folder / "copies.zip"
     documents = [
         doc for source in find_sources([path]).sources for doc in read_source(source) if isinstance(doc, tuple)

@@ -34,10 +34,10 @@ LEAST = 1.3
 
 _SIZES = {"hidden_size": 128, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 512}
 
-Asked = tuple[str, list[str]]
+RerankRequest = tuple[str, list[str]]
 
 
-def requests(count: int) -> list[Asked]:
+def requests(count: int) -> list[RerankRequest]:
     """Return distinct questions with their candidates."""
     sentences = tiny_rerankers.sentences()
     return [
@@ -63,16 +63,16 @@ def deployed(directory: str) -> Iterator[Any]:
         ray.shutdown()
 
 
-async def sequential(handle: Any, asked: list[Asked]) -> None:
+async def sequential(handle: Any, asked: list[RerankRequest]) -> None:
     for one in asked:
         await handle.score.remote(*one)
 
 
-async def concurrent(handle: Any, asked: list[Asked]) -> None:
+async def concurrent(handle: Any, asked: list[RerankRequest]) -> None:
     await asyncio.gather(*(handle.score.remote(*one) for one in asked))
 
 
-async def floor(rerank: Reranker, asked: list[Asked]) -> None:
+async def floor(rerank: Reranker, asked: list[RerankRequest]) -> None:
     """Score all pairs in one call."""
     await asyncio.to_thread(rerank, [(question, text) for question, texts in asked for text in texts])
 
@@ -83,7 +83,7 @@ async def seconds(way: Any, *arguments: Any) -> float:
     return time.perf_counter() - start
 
 
-async def measure(handle: Any, rerank: Reranker, asked: list[Asked]) -> float:
+async def measure(handle: Any, rerank: Reranker, asked: list[RerankRequest]) -> float:
     """Return the median over rounds of sequential ÷ concurrent time; the first round is a warm-up."""
     pairs, ratios = sum(len(texts) for _, texts in asked), []
     for number in range(ROUNDS + 1):

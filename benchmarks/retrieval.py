@@ -40,7 +40,7 @@ Engine = Callable[[Sequence[str], Sequence[str]], Tops]
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class LabelQuestions:
     """The search texts of a label's passages, and its questions."""
 
     texts: list[str]
@@ -72,15 +72,15 @@ def bm25s(texts: Sequence[str], questions: Sequence[str]) -> Tops:
 ENGINES: list[Engine] = [plain, ours, *([bm25s] if find_spec("bm25s") else [])]
 
 
-def asked_labels(run: str) -> Iterator[Asked]:
+def asked_labels(run: str) -> Iterator[LabelQuestions]:
     """Yield the labels of the run that have questions."""
     for rows in read_labels(RunDirectory.open(run)):
         if rows.questions:
             texts = [passage_search_text(passage) for passage in rows.passages.values()]
-            yield Asked(texts, [question.question for question in rows.questions])
+            yield LabelQuestions(texts, [question.question for question in rows.questions])
 
 
-def run_round(labels: Sequence[Asked]) -> tuple[dict[Engine, float], dict[Engine, Tops]]:
+def run_round(labels: Sequence[LabelQuestions]) -> tuple[dict[Engine, float], dict[Engine, Tops]]:
     """Return CPU seconds and rankings of every engine, each over all labels."""
     seconds: dict[Engine, float] = {}
     tops: dict[Engine, Tops] = {}
@@ -92,7 +92,7 @@ def run_round(labels: Sequence[Asked]) -> tuple[dict[Engine, float], dict[Engine
     return seconds, tops
 
 
-def load(run: str | None) -> list[Asked]:
+def load(run: str | None) -> list[LabelQuestions]:
     """Return the labels of the run, or of one that is built now."""
     if run is not None:
         return list(asked_labels(run))

@@ -1,4 +1,4 @@
-"""What the rules say of pairs whose answer is known by where they come from, and how many they judge a second.
+"""The verdicts of the rules on pairs whose relation is known from their source, and pairs a second.
 
     python -m benchmarks.rules_entailment [--passages 800]
 
@@ -23,12 +23,12 @@ from fdarx_core.verify.engine import TextPair
 
 LEAST = 3000
 FAR = 7
-"""Rows from one to the other whose text stands in for what has nothing to do with it."""
+"""The distance in rows to a text that is unrelated to a row."""
 ENGINE = open_engine("rules")
 
 
 def conclusions(step: int) -> Iterator[TextPair]:
-    """The sentences of each conclusion with the abstract that stands so many rows on."""
+    """Pair the sentences of each conclusion with the abstract `step` rows on."""
     found = json_lines(DATA / "pubmedqa" / "labelled.jsonl")
     for number, row in enumerate(found):
         abstract = "\n".join(found[(number + step) % len(found)]["CONTEXTS"])
@@ -36,7 +36,7 @@ def conclusions(step: int) -> Iterator[TextPair]:
 
 
 def statements(field: str, step: int) -> Iterator[TextPair]:
-    """The statements of a question with the reference answer that stands so many rows on."""
+    """Pair the statements on each question with the reference answer `step` rows on."""
     for name in ("kqa_golden_test", "live_qa_test"):
         found = json_lines(DATA / "medlfqa" / f"{name}.jsonl")
         for number, row in enumerate(found):
@@ -45,7 +45,7 @@ def statements(field: str, step: int) -> Iterator[TextPair]:
 
 
 def shares(name: str, pairs: Sequence[TextPair]) -> str:
-    """One line of the table."""
+    """Return a line of the table."""
     counts = Counter(verdict(one) for one in ENGINE.judge(pairs))
     told = "".join(f"{counts[one] / len(pairs):14.3f}" for one in CLASSES)
     return f"{name:46}{len(pairs):8}{told}"

@@ -1,12 +1,11 @@
-"""What a build and a sweep take: requests, tokens and GPU-hours, from the plans of both on real labels.
+"""Requests, tokens and GPU-hours of a build and of an evaluation, from their plans on real labels.
 
     python -m benchmarks.sizing [--labels PATH] [--sample 700] [--write docs/cluster.md] [--models FILE ...]
 
-Plans a build of the labels, with one model for everything, and the evaluation of one model in all four settings on the
-benchmark that the built-in rules make of them, with the functions behind `fdarx build --plan` and `fdarx evaluate
---plan`; the build by rules is carried out, and what it asked must be what its plan said: exits 1 otherwise. GPU-hours
-come from the throughput that each served model states. More labels than there are are scaled from these. With --write
-the table replaces what stands between `<!-- sizing -->` and `<!-- /sizing -->` in that file.
+The plans are those of `fdarx build --plan` with one model in all roles, and of `fdarx evaluate --plan` for one model in
+all four settings, on the benchmark that the built-in rules make. The build by rules is run. Exits 1 where its requests
+are not those of the plan. GPU-hours are computed from the throughput of each served model. Figures for more labels are
+scaled. With --write, the table replaces the text between `<!-- sizing -->` and `<!-- /sizing -->` in that file.
 """
 
 from __future__ import annotations
@@ -37,14 +36,14 @@ from jobs.session import versions
 from serving.served_model import load_served
 
 NAME = "model"
-"""Of what stands for whichever model in the plans; nothing is asked of it."""
+"""The name of the model in the plans. No request is sent to it."""
 SAMPLE = 700
 _JUDGED = "grade_answer"
 
 
 @dataclass(slots=True)
-class Measured:
-    """The plans of a build and of a sweep, and what the build by rules asked, distinct requests by task."""
+class WorkPlans:
+    """The plans of a build and of an evaluation, and the distinct requests of the build by rules, by task."""
 
     labels: int
     questions: int
@@ -60,7 +59,7 @@ class Measured:
         return [_load(name, self.labels, parts) for name, parts in work.items()]
 
     def differences(self) -> list[str]:
-        """Tasks of which the build asked more or less than its plan said."""
+        """Return the tasks of which the build sent other numbers of requests than planned."""
         planned = {row.task: row.requests for row in rows(self.build)}
         tasks = sorted(planned.keys() | self.asked.keys())
         return [
@@ -89,8 +88,8 @@ def _load(name: str, labels: int, parts: Sequence[Sequence[Planned]]) -> Load:
     return load
 
 
-def measure(labels: str, sample: int | None, folder: Path) -> Measured:
-    """Plans and builds; Ray must be running."""
+def measure(labels: str, sample: int | None, folder: Path) -> WorkPlans:
+    """Plan both, and run the build. Ray must be running."""
     inputs, selection = find_sources([labels]), Selection(sample=sample)
     roles = Roles(stand_in(), NAME, NAME, NAME)
     executor = RayExecutor()
@@ -101,17 +100,17 @@ def measure(labels: str, sample: int | None, folder: Path) -> Measured:
     made = Build(run=run, executor=executor, progress=silent, spec=BuildSpec(inputs, selection)).run_all()
     asked = _asked(ResponseStore(run.file("responses")))
     taken = next(stage["rows_in"] for stage in made["stages"] if stage["stage"] == "passages")
-    return Measured(taken, sum(made["questions"].values()), build, sweep_parts(folder / "build", folder), asked)
+    return WorkPlans(taken, sum(made["questions"].values()), build, sweep_parts(folder / "build", folder), asked)
 
 
 def _asked(store: ResponseStore) -> Counter[str]:
-    """Distinct requests by task. Rules in different processes are asked some twice; a model is asked each once."""
+    """Count distinct requests by task. Processes may send the same request to the rules, but not to a model."""
     rows = (row for table in store.tables(["key", "task"]) for row in table.to_pylist())
     return Counter(task for _, task in {(row["key"], row["task"]) for row in rows})
 
 
 def sweep_parts(benchmark: Path, folder: Path) -> list[list[Planned]]:
-    """What one model, which also grades, would be asked in all settings."""
+    """Plan the requests to one model, which also grades, in all settings."""
     spec = EvaluationSpec(stand_in(), [NAME], NAME, list(SETTINGS), ["bm25"])
     run = RunDirectory.begin(str(folder / "sweep"), job="evaluate", config={}, versions=versions())
     given = read_benchmark(str(benchmark))
@@ -125,7 +124,7 @@ def silent(*_: Any) -> None:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Print the table; 1 where the build asked other than planned."""
+    """Print the table."""
     parser = command_line(__doc__)
     parser.add_argument("--labels", default=str(PRESCRIPTION_LABELS))
     parser.add_argument("--sample", type=int, default=SAMPLE)

@@ -9,7 +9,7 @@ from typing import Any
 import orjson
 import pytest
 
-from benchmarks.sizing import NAME, Measured, measure, rows, silent, stand_in
+from benchmarks.sizing import NAME, WorkPlans, measure, rows, silent, stand_in
 from benchmarks.sizing_table import BEGIN, END, Load, table, written
 from benchmarks.throughput import PUBLISHED, derived
 from fdarx_core.evaluation.settings import SETTINGS
@@ -36,7 +36,7 @@ def folder(own_ray_environment: None, tmp_path_factory: pytest.TempPathFactory) 
 
 
 @pytest.fixture(scope="module")
-def measured(folder: Path) -> Measured:
+def measured(folder: Path) -> WorkPlans:
     return measure(str(EXAMPLES), LABELS, folder)
 
 
@@ -56,13 +56,13 @@ def as_the_rules(folder: Path, spec: EvaluationSpec) -> dict[bytes, str]:
 
 
 @pytest.mark.cluster
-def test_a_build_asks_as_often_as_planned(measured: Measured) -> None:
+def test_a_build_asks_as_often_as_planned(measured: WorkPlans) -> None:
     assert measured.labels == LABELS and measured.questions > 50
     assert measured.differences() == []
 
 
 @pytest.mark.cluster
-def test_a_sweep_sends_what_was_planned(measured: Measured, folder: Path) -> None:
+def test_a_sweep_sends_what_was_planned(measured: WorkPlans, folder: Path) -> None:
     planned = {row.task: row for row in rows(measured.sweep)}
     with LoopbackServer() as server:
         spec = EvaluationSpec(stand_in(server.openai_url), [NAME], NAME, list(SETTINGS), ["bm25"])
