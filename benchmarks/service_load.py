@@ -1,4 +1,4 @@
-"""Clients that ask a server over HTTP, each one question after another, and what became of it."""
+"""Load from concurrent HTTP clients, each of which sends one request after another, and its measurements."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _JSON = {"Content-Type": "application/json"}
 
 @dataclass
 class Level:
-    """So many clients for some seconds. `latencies` are those of answers, in seconds; `cpu_s` is the clients' own."""
+    """Measurements of a number of clients. `latencies`: of answers, in seconds; `cpu_s`: of the clients."""
 
     clients: int
     latencies: list[float] = field(default_factory=list)
@@ -37,16 +37,16 @@ class Level:
 
     @property
     def sound(self) -> bool:
-        """Whether some were answered, and nothing came but answers and 503."""
+        """Whether there were answers, and all other replies had the status 503."""
         return bool(self.latencies) and set(self.statuses) <= {OK, OVERLOADED}
 
     def ms(self, share: float) -> float:
-        """The latency within which this share of the answers came; infinite without any."""
+        """Return the latency in ms that this share of the answers did not exceed; infinite without answers."""
         ordered = sorted(self.latencies)
         return ordered[min(len(ordered) - 1, int(share * len(ordered)))] * 1000 if ordered else float("inf")
 
     def line(self) -> str:
-        """For people to read."""
+        """Return a line to print."""
         times = "   ".join(f"p{share:g} {self.ms(share / 100):7.1f} ms" for share in (50, 95, 99))
         shares = ", ".join(f"{status}: {count / self.requests:.1%}" for status, count in sorted(self.statuses.items()))
         cpu = self.cpu_s / self.requests * 1000
@@ -56,10 +56,10 @@ class Level:
 
 
 async def load(url: str, bodies: Iterator[bytes], clients: int, seconds: float) -> Level:
-    """Each client sends its next body when it has read the last reply; one told to come back later does.
+    """Send requests: each client sends its next body when it has read the last reply, or after its Retry-After.
 
-    They begin at random within a second: in step they would stay, behind a model that always takes as long. A
-    connection that breaks counts as status 0.
+    Clients begin at random times within a second; otherwise they would stay synchronized by a model with a constant
+    latency. A broken connection counts as status 0.
     """
     starts = random.Random(clients)
     level, until = Level(clients), time.monotonic() + seconds
@@ -77,7 +77,7 @@ async def load(url: str, bodies: Iterator[bytes], clients: int, seconds: float) 
 
 
 async def _ask(session: aiohttp.ClientSession, url: str, body: bytes, level: Level) -> float:
-    """The seconds to wait before asking again."""
+    """Send a request; return the seconds to wait before the next one."""
     start = time.perf_counter()
     try:
         async with session.post(url, data=body) as reply:
@@ -92,7 +92,7 @@ async def _ask(session: aiohttp.ClientSession, url: str, body: bytes, level: Lev
 
 
 def levels(url: str, bodies: Iterator[bytes], clients: tuple[int, ...], seconds: float) -> dict[int, Level]:
-    """One level after another, each printed; a short one that is not counted warms the server up."""
+    """Measure and print each number of clients, after a short warm-up that is not counted."""
     asyncio.run(load(url, bodies, max(4, clients[0]), 2.0))
     done = {}
     for count in clients:

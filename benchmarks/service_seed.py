@@ -1,10 +1,10 @@
-"""A stand-in for how QA-RAG's published code answers: the index is read from disk for every query.
+"""A server that answers with the method of QA-RAG's published code: it reads the index from disk for every query.
 
     python -m benchmarks.service_seed --folder FOLDER --llm URL
 
-It is kinder than that code, which starts a process for each question and loads its models there: a server stays up,
-its embedding model (MiniLM where installed, else none: then encoding costs nothing) is loaded once, and each request is
-a thread. What it does for a question is the same: read the FAISS index and the pickled chunks, encode, search, ask.
+The published code starts a process for each question and loads its models there. This server is faster: it stays up,
+loads its embedding model once (MiniLM if it is installed; otherwise encoding costs nothing), and handles each request
+in a thread. For a question, both read the FAISS index and the pickled chunks, encode, search, and ask the model.
 Source: the repository that QA-RAG names, `get_context` of its document retriever.
 """
 
@@ -32,7 +32,7 @@ Encode = Callable[[str], npt.NDArray[np.float32]]
 
 
 def write(folder: Path, chunks: Sequence[dict[str, str]]) -> None:
-    """The chunks, and an index of random vectors: what is found does not change what finding costs."""
+    """Write the chunks, and an index of random vectors, since the cost of a search does not depend on its results."""
     index = faiss.IndexFlatL2(_DIMENSIONS)
     index.add(np.random.default_rng(0).standard_normal((len(chunks), _DIMENSIONS), np.float32))
     faiss.write_index(index, str(folder / _INDEX))
@@ -40,7 +40,7 @@ def write(folder: Path, chunks: Sequence[dict[str, str]]) -> None:
 
 
 def encoder() -> tuple[str, Encode]:
-    """A name, and what encodes a question."""
+    """Return the name of the encoder, and a function that encodes a question."""
     try:
         import torch
 
@@ -58,7 +58,7 @@ def encoder() -> tuple[str, Encode]:
 
 
 class Handler(BaseHTTPRequestHandler):
-    """One question a request, in the service's own form."""
+    """Answers a question per request, in the format of the service."""
 
     protocol_version = "HTTP/1.1"
     folder: Path
@@ -67,22 +67,22 @@ class Handler(BaseHTTPRequestHandler):
 
     def do_POST(self) -> None:
         question = json.loads(self.rfile.read(int(self.headers["Content-Length"])))["question"]
-        passages = self.found(question)
-        reply = json.dumps({"answer": self.asked(question, passages), "passages": passages}).encode()
+        passages = self.retrieve(question)
+        reply = json.dumps({"answer": self.answer(question, passages), "passages": passages}).encode()
         self.send_response(200)
         self.send_header("Content-Length", str(len(reply)))
         self.end_headers()
         self.wfile.write(reply)
 
-    def found(self, question: str) -> list[dict[str, str]]:
-        """Reads index and chunks, as for every query."""
+    def retrieve(self, question: str) -> list[dict[str, str]]:
+        """Read index and chunks, and return the chunks found."""
         index = faiss.read_index(str(self.folder / _INDEX))
         chunks = pickle.loads((self.folder / _CHUNKS).read_bytes())
         _, [positions] = index.search(type(self).encode(question), K)
         return [chunks[position] for position in positions]
 
-    def asked(self, question: str, passages: Sequence[dict[str, str]]) -> str:
-        """What the model says."""
+    def answer(self, question: str, passages: Sequence[dict[str, str]]) -> str:
+        """Return the reply of the model."""
         content = "\n\n".join([question, *(passage["text"] for passage in passages)])
         body = json.dumps({"model": "any", "messages": [{"role": "user", "content": content}]}).encode()
         request = urllib.request.Request(f"{self.llm}/chat/completions", body, {"Content-Type": "application/json"})
@@ -90,7 +90,7 @@ class Handler(BaseHTTPRequestHandler):
             return str(json.load(reply)["choices"][0]["message"]["content"])
 
     def log_message(self, *_: Any) -> None:
-        """Says nothing."""
+        """Log nothing."""
 
 
 class Server(ThreadingHTTPServer):
@@ -99,7 +99,7 @@ class Server(ThreadingHTTPServer):
 
 
 def main() -> None:
-    """Serve until killed; prints the port and the encoder's name."""
+    """Print the port and the name of the encoder, then serve until killed."""
     parser = command_line(__doc__)
     parser.add_argument("--folder", type=Path, required=True)
     parser.add_argument("--llm", required=True)

@@ -34,7 +34,7 @@ class DynamicBatcher(Generic[Item, Result]):
         self._worker: asyncio.Task[None] | None = None
 
     async def __call__(self, item: Item) -> Result:
-        """Return the item's result. Raises what `function` raised for the batch that held the item."""
+        """Return the item's result. Raises what `function` raised for the batch with the item."""
         future: asyncio.Future[Result] = asyncio.get_running_loop().create_future()
         self._queue.append((item, future))
         if self._worker is None:

@@ -1,6 +1,6 @@
 """Serve deployment that searches: indexes in memory, replaced by newer versions without losing a request.
 
-Ray is imported only by the deployment: `fdarx serve` opens the indexes before it starts Ray, to report what is wrong.
+Ray is imported only by the deployment: `fdarx serve` opens the indexes before it starts Ray, to report errors early.
 """
 
 from __future__ import annotations

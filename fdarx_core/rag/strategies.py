@@ -1,4 +1,4 @@
-"""Retrieval strategies: what to search with for a question, and how many candidates each text contributes."""
+"""Retrieval strategies: the texts to search for, and how many candidates each text contributes."""
 
 from __future__ import annotations
 

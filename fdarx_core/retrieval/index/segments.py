@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 
 import numpy as np
@@ -12,8 +12,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from fdarx_core.records import Chunk, arrow_schema, to_table
-from fdarx_core.retrieval.encoders import EncoderInfo, Vectors
+from fdarx_core.records import Chunk, arrow_schema
+from fdarx_core.retrieval.encoders import Vectors
 from fdarx_core.retrieval.index.manifest import (
     DocumentEntry,
     FileInfo,
@@ -22,8 +22,6 @@ from fdarx_core.retrieval.index.manifest import (
     Manifest,
     Segment,
     digest,
-    document_digest,
-    group_by_document,
     parse_manifest,
     parse_segment,
 )
@@ -105,44 +103,6 @@ def find_version(place: Location, version: str) -> Manifest:
     return read_manifest(place, version)
 
 
-def write_segment(
-    place: Location, chunks: Sequence[Chunk], vectors: Vectors | None, encoder: EncoderInfo | None
-) -> str:
-    """Write a segment of whole documents, unless it is complete already; return its name.
-
-    The name is a hash of the content. `segment.json` is written last.
-    Raises ValueError where vectors, chunks and encoder do not agree.
-    """
-    _check(chunks, vectors, encoder)
-    documents = list(group_by_document(chunks))
-    digests = [document_digest(one) for one in documents]
-    name = _segment_name(digests, encoder)
-    folder = f"segments/{name}"
-    if not _is_complete(place, name):
-        chunks_file = write_file(place, f"{folder}/chunks.parquet", _to_parquet(to_table(chunks, Chunk)))
-        vectors_file = None
-        if vectors is not None:
-            data = _to_parquet(_vector_table(vectors), compress=False)
-            vectors_file = write_file(place, f"{folder}/vectors.parquet", data)
-        entries = {
-            one[0].document_id: DocumentEntry("" if one[0].set_id else one[0].source, mark, len(one), name)
-            for one, mark in zip(documents, digests, strict=True)
-        }
-        listing = {"segment": Segment(name, len(chunks), chunks_file, vectors_file, encoder), "entries": entries}
-        write_file(place, f"{folder}/segment.json", orjson.dumps(listing, option=orjson.OPT_INDENT_2))
-    return name
-
-
-def find_segment(place: Location, chunks: Sequence[Chunk], encoder: EncoderInfo | None) -> str | None:
-    """Return the name of the segment of these chunks and this encoder, None where it is not there or incomplete."""
-    name = _segment_name([document_digest(one) for one in group_by_document(chunks)], encoder)
-    return name if _is_complete(place, name) else None
-
-
-def _segment_name(digests: Sequence[str], encoder: EncoderInfo | None) -> str:
-    return digest(orjson.dumps([digests, encoder]))[:16]
-
-
 def read_segment(place: Location, name: str) -> SegmentListing:
     """Read `segment.json` of a segment. Raises `IndexDamaged`."""
     file = place / f"segments/{name}/segment.json"
@@ -188,39 +148,6 @@ def _read_vectors(place: Location, segment: Segment) -> Vectors:
         raise IndexDamaged(place / segment.vectors.name, f"has {column.type} for vectors instead of {wanted}")
     vectors: Vectors = column.flatten().to_numpy(zero_copy_only=False)
     return vectors.reshape(segment.rows, segment.encoder.dimensions)
-
-
-def _check(chunks: Sequence[Chunk], vectors: Vectors | None, encoder: EncoderInfo | None) -> None:
-    if not chunks:
-        raise ValueError("a segment needs at least one chunk")
-    if (vectors is None) != (encoder is None):
-        raise ValueError("give vectors and the encoder that made them together, or neither")
-    if vectors is None or encoder is None:
-        return
-    if vectors.shape != (len(chunks), encoder.dimensions):
-        raise ValueError(f"{len(chunks)} chunks of {encoder.dimensions} dimensions have vectors of {vectors.shape}")
-    if not np.isfinite(vectors).all():
-        raise ValueError(f"{encoder.name} gave vectors that are no numbers; check the model")
-
-
-def _is_complete(place: Location, name: str) -> bool:
-    if not (place / f"segments/{name}/segment.json").exists():
-        return False
-    segment, _ = read_segment(place, name)
-    files = [file for file in (segment.chunks, segment.vectors) if file is not None]
-    return all((place / file.name).exists() and (place / file.name).size() == file.size for file in files)
-
-
-def _vector_table(vectors: Vectors) -> pa.Table:
-    flat = pa.array(np.ascontiguousarray(vectors, np.float32).reshape(-1))
-    return pa.table({"vector": pa.FixedSizeListArray.from_arrays(flat, vectors.shape[1])})
-
-
-def _to_parquet(table: pa.Table, *, compress: bool = True) -> bytes:
-    """Return the table as a Parquet file; without compression for vectors, which would only grow."""
-    sink = pa.BufferOutputStream()
-    pq.write_table(table, sink, compression="zstd" if compress else "none", use_dictionary=compress)
-    return bytes(sink.getvalue())
 
 
 def _read_table(place: Location, info: FileInfo, rows: int) -> pa.Table:

@@ -8,16 +8,23 @@ from dataclasses import replace
 from datetime import datetime, timezone
 from typing import Any
 
+import numpy as np
 import orjson
+import pyarrow as pa
+import pyarrow.parquet as pq
 
-from fdarx_core.records import Chunk
+from fdarx_core.records import Chunk, to_table
 from fdarx_core.retrieval.encoders import EncoderInfo, Vectors
 from fdarx_core.retrieval.index import segments
 from fdarx_core.retrieval.index.manifest import (
     DocumentEntry,
+    FileInfo,
     IndexConflict,
     Manifest,
     Segment,
+    digest,
+    document_digest,
+    group_by_document,
     same_encoder,
     version_number,
 )
@@ -61,15 +68,33 @@ class IndexStore:
     def write_segment(
         self, chunks: Sequence[Chunk], vectors: Vectors | None = None, encoder: EncoderInfo | None = None
     ) -> str:
-        """Write whole documents, with their chunks' vectors row by row; return the name of the segment.
+        """Write a segment of whole documents, unless it is complete already; return its name, a hash of the content.
 
-        Readers see the segment once a commit lists it. Raises ValueError where vectors and chunks do not agree.
+        Readers see it once a commit lists it. Raises ValueError where vectors, chunks and encoder do not agree.
         """
-        return segments.write_segment(self.place, chunks, vectors, encoder)
+        _check(chunks, vectors, encoder)
+        documents = list(group_by_document(chunks))
+        digests = [document_digest(one) for one in documents]
+        name = _segment_name(digests, encoder)
+        folder = f"segments/{name}"
+        if not self._is_complete(name):
+            chunks_file = self._write(f"{folder}/chunks.parquet", _to_parquet(to_table(chunks, Chunk)))
+            vectors_file = None
+            if vectors is not None:
+                data = _to_parquet(_vector_table(vectors), compress=False)
+                vectors_file = self._write(f"{folder}/vectors.parquet", data)
+            entries = {
+                one[0].document_id: DocumentEntry("" if one[0].set_id else one[0].source, mark, len(one), name)
+                for one, mark in zip(documents, digests, strict=True)
+            }
+            listing = {"segment": Segment(name, len(chunks), chunks_file, vectors_file, encoder), "entries": entries}
+            self._write(f"{folder}/segment.json", orjson.dumps(listing, option=orjson.OPT_INDENT_2))  # the last file
+        return name
 
     def find_segment(self, chunks: Sequence[Chunk], encoder: EncoderInfo | None = None) -> str | None:
         """Return the segment of these chunks where an earlier build has written it completely, else None."""
-        return segments.find_segment(self.place, chunks, encoder)
+        name = _segment_name([document_digest(one) for one in group_by_document(chunks)], encoder)
+        return name if self._is_complete(name) else None
 
     def commit(
         self,
@@ -104,21 +129,27 @@ class IndexStore:
                 manifest = _next_version(base, listings, given or {}, remove, chunking)
                 if base is not None and manifest.same_content(base):
                     return base
-                manifest = self._write(manifest)
+                manifest = replace(manifest, approximate=build_approximate_index(self.place, manifest, self._limits))
+                self._write(segments.manifest_name(manifest.version), manifest.data)
                 if self._replace_pointer(base, manifest):
                     return manifest
 
-    def _write(self, manifest: Manifest) -> Manifest:
-        manifest = replace(manifest, approximate=build_approximate_index(self.place, manifest, self._limits))
-        segments.write_file(self.place, segments.manifest_name(manifest.version), manifest.data)
-        return manifest
+    def _write(self, name: str, data: bytes) -> FileInfo:
+        return segments.write_file(self.place, name, data)
+
+    def _is_complete(self, name: str) -> bool:
+        if not (self.place / f"segments/{name}/segment.json").exists():
+            return False
+        segment, _ = segments.read_segment(self.place, name)
+        files = [(self.place / file.name, file.size) for file in (segment.chunks, segment.vectors) if file]
+        return all(file.exists() and file.size() == size for file, size in files)
 
     def _replace_pointer(self, base: Manifest | None, manifest: Manifest) -> bool:
         """Return whether the pointer now names the version, or one that builds on it."""
         started = time.monotonic()
         if segments.read_pointer(self.place) != (base.version if base else ""):
             return False
-        segments.write_file(self.place, segments.POINTER, orjson.dumps({"version": manifest.version}) + b"\n")
+        self._write(segments.POINTER, orjson.dumps({"version": manifest.version}) + b"\n")
         if self.place.is_remote:
             time.sleep(max(self._settle, _SLOWER_WRITER * (time.monotonic() - started)))
         current = segments.read_pointer(self.place)
@@ -180,3 +211,32 @@ def _check_encoders(used: Sequence[Segment]) -> None:
                 f"the index holds documents embedded with {names[0]}, and is now to get some with {names[1]} (or other "
                 "weights of that name); use the same model, give all documents again, or choose another --out"
             )
+
+
+def _segment_name(digests: Sequence[str], encoder: EncoderInfo | None) -> str:
+    return digest(orjson.dumps([digests, encoder]))[:16]
+
+
+def _check(chunks: Sequence[Chunk], vectors: Vectors | None, encoder: EncoderInfo | None) -> None:
+    if not chunks:
+        raise ValueError("a segment needs at least one chunk")
+    if (vectors is None) != (encoder is None):
+        raise ValueError("give vectors and the encoder that made them together, or neither")
+    if vectors is None or encoder is None:
+        return
+    if vectors.shape != (len(chunks), encoder.dimensions):
+        raise ValueError(f"{len(chunks)} chunks of {encoder.dimensions} dimensions have vectors of {vectors.shape}")
+    if not np.isfinite(vectors).all():
+        raise ValueError(f"{encoder.name} gave vectors that are no numbers; check the model")
+
+
+def _vector_table(vectors: Vectors) -> pa.Table:
+    flat = pa.array(np.ascontiguousarray(vectors, np.float32).reshape(-1))
+    return pa.table({"vector": pa.FixedSizeListArray.from_arrays(flat, vectors.shape[1])})
+
+
+def _to_parquet(table: pa.Table, *, compress: bool = True) -> bytes:
+    """Return the table as a Parquet file; without compression for vectors, which would only grow."""
+    sink = pa.BufferOutputStream()
+    pq.write_table(table, sink, compression="zstd" if compress else "none", use_dictionary=compress)
+    return bytes(sink.getvalue())
