@@ -61,8 +61,8 @@ def test_one_on_s3_is_copied_and_read_anew_each_time(bucket: Location, tmp_path:
         ("../tuned/adapter", 404, r"there is no adapter '\.\./tuned/adapter'"),
         ("..", 404, r"there is no adapter '\.\.'"),
         ("wide", 400, r"adapter wide has rank 64; set adapters.rank of the served model to 64"),
-        ("rankless", 400, r"rankless/adapter_config.json names no LoRA rank; save the adapter there as PEFT does"),
-        ("garbled", 400, r"garbled/adapter_config.json names no LoRA rank"),
+        ("rankless", 400, r"rankless/adapter_config.json has no LoRA rank; save the adapter with PEFT"),
+        ("garbled", 400, r"garbled/adapter_config.json has no LoRA rank"),
     ],
 )
 def test_what_can_not_be_had_is_explained(folder: Location, tmp_path: Path, name: str, status: int, says: str) -> None:
@@ -80,7 +80,7 @@ def test_a_folder_that_holds_none_says_so(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("place", "says"),
     [
-        ("nowhere", "adapters.path: .*/nowhere is no directory on this machine; every machine"),
+        ("nowhere", "adapters.path: .*/nowhere is not a directory on this machine; it must exist"),
         ("tuned/adapter", "adapters.path: .*/tuned/adapter is itself an adapter; give .*/tuned, and ask for adapter"),
     ],
 )
