@@ -176,7 +176,7 @@ class _Scheduler:
             self._worker = _ask_worker(self._work, self._control, sum(queue.stage.window for queue in asking))
         in_flight: dict[Any, tuple[_Queue, int]] = {}
         while True:
-            self._tend()
+            yield from self._tend()
             for queue in self._queues:
                 while queue.waiting and self._ready(queue.stage) and queue.in_flight < self._window(queue):
                     part = queue.parts.popleft()
@@ -189,15 +189,20 @@ class _Scheduler:
         if self._worker is not None:
             ray.get(self._worker.close.remote())
 
-    def _tend(self) -> None:
+    def _tend(self) -> list[PartResult]:
+        """Let the fleet start and stop models; return the stages of which a model has failed to start."""
         fleet = self._work.fleet
         if fleet is None:
-            return
+            return []
         unfinished = [queue for queue in self._queues if queue.waiting or queue.in_flight]
         fleet.tend({name for queue in unfinished for name in queue.stage.models(self._models)})
+        failed: list[PartResult] = []
         for queue in self._queues:
             if queue.waiting:
                 queue.ended = next(filter(None, map(fleet.failed, queue.stage.models(self._models))), "")
+                if queue.ended:
+                    failed.append(PartResult(queue.stage.name, None, ended=queue.ended))
+        return failed
 
     def _ready(self, stage: Stage[Any]) -> bool:
         fleet = self._work.fleet
