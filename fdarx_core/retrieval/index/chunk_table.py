@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import overload
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -124,7 +125,9 @@ class ChunkTable:
         self._distinct = {
             name: [_COMPARED[name](one) for one in column.dictionary.to_pylist()] for name, column in columns.items()
         }
-        self._codes = {name: column.indices.to_numpy() for name, column in columns.items()}
+        self._codes: dict[str, npt.NDArray[np.int32]] = {
+            name: column.indices.to_numpy() for name, column in columns.items()
+        }
         documents = self._codes["document_id"]
         self._in_order = np.lexsort((self._chunks["position"].to_numpy(), documents))
         self._starts = np.searchsorted(documents[self._in_order], np.arange(len(columns["document_id"].dictionary) + 1))
