@@ -125,7 +125,7 @@ class Build(PipelineJob):
         """Return the work that makes these parts and writes them into the run."""
         spec = self.spec
         steps = build_steps(spec.amounts, spec.roles, spec.judges)
-        stage = Stage("build", _states, steps, partial(_write_part, self.run), window=16)
+        stage = Stage("build", _states, steps, partial(_write_part, self.run), 16, LabelState)
         clients = ClientPool(spec.roles.used, spec.max_requests, spec.max_cost)
         return Work([(stage, parts)], clients, baseline(), store)
 

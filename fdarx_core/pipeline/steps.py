@@ -104,7 +104,8 @@ class Stage(Generic[State]):
 
     `read` returns the states of a part. `write` stores what the steps made of them, and returns a small
     account of the part for the driver. Both run where the executor runs steps, so all of this must pickle. `name` tells
-    stages apart that run side by side. `window` is the number of parts that are asked about at once.
+    stages apart that run side by side. `window` is the number of parts that are asked about at once. `kind` is the
+    dataclass of the states, whose fields are then the columns of Ray's blocks; without it states are pickled whole.
     """
 
     name: str
@@ -112,6 +113,7 @@ class Stage(Generic[State]):
     steps: Sequence[Step[State]]
     write: Callable[[int, Sequence[State]], Any]
     window: int = 8
+    kind: type[State] | None = None
 
     def models(self, known: Collection[str]) -> list[str]:
         """Return those of the known models that the steps ask, in the order of the steps."""
