@@ -27,7 +27,7 @@ from jobs.progress import busy
 from jobs.session import carried_out, end_code, exit_code, is_done, print_json, session, versions
 
 _HOW = {"out", "cpus", "executor", "models", "reuse", "max_requests", "max_cost", "plan"}
-_TOLD_OTHERWISE = {"index", "index_version", "questions"}
+_IDENTIFIED_BY_CONTENT = {"index", "index_version", "questions"}
 _ALL = {**STRATEGIES, **ABLATIONS}
 
 
@@ -116,7 +116,7 @@ class EvaluateRagConfig(RolesConfig, MeasuringConfig):
     def identity(self, spec: RagSpec, questions: Sequence[RagQuestion]) -> dict[str, Any]:
         """What makes a run this run: every option that can change its results."""
         return {
-            **self.model_dump(mode="json", exclude=_HOW | _TOLD_OTHERWISE | PRESENTATION),
+            **self.model_dump(mode="json", exclude=_HOW | _IDENTIFIED_BY_CONTENT | PRESENTATION),
             "asked": {name: model.request_parameters for name, model in spec.used.items()},
             "retriever": spec.retriever,
             "postprocess": list(spec.postprocessors),

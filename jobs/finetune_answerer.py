@@ -14,7 +14,7 @@ from pydantic import Field
 
 from fdarx_core.pipeline.tuning.results import stored_changes
 from fdarx_core.pipeline.tuning.run import FineTuning, TrainingFailed
-from fdarx_core.pipeline.tuning.what import Tuning
+from fdarx_core.pipeline.tuning.spec import TuningSpec
 from fdarx_core.rag.tasks import HYPOTHETICAL_ANSWER
 from fdarx_core.records import Reject, content_id
 from fdarx_core.retrieval.encoders import fingerprint
@@ -66,7 +66,7 @@ class FinetuneConfig(BertscoreConfig, ComputingConfig):
     resamples: int = Field(2000, ge=100, description="bootstrap resamples; more make steadier intervals")
     seed: int = Field(0, description="fixes the split_pairs, the order of training, and the intervals")
 
-    def tuning(self) -> Tuning:
+    def tuning(self) -> TuningSpec:
         """Raises ModelMissing for a library or a directory that is not there, ValueError for one that can't be used."""
         for library in _LIBRARIES:
             if find_spec(library) is None:
@@ -74,7 +74,7 @@ class FinetuneConfig(BertscoreConfig, ComputingConfig):
         _check_model(Path(self.model))
         self.check_bertscore()
         names = {"rank", "alpha", "rate", "epochs", "batch", "length", "evaluate_every", "patience", "seed"}
-        return Tuning(
+        return TuningSpec(
             model=str(Path(self.model).absolute()),
             recipe=TrainingConfig(**self.model_dump(include=names)),
             workers=self.workers,
@@ -85,7 +85,7 @@ class FinetuneConfig(BertscoreConfig, ComputingConfig):
             resamples=self.resamples,
         )
 
-    def identity(self, pairs: Sequence[TrainingPair], tuning: Tuning) -> dict[str, Any]:
+    def identity(self, pairs: Sequence[TrainingPair], tuning: TuningSpec) -> dict[str, Any]:
         """What makes a run this run: every option that can change its results."""
         return {
             **self.model_dump(mode="json", exclude=_HOW | PRESENTATION),
@@ -147,7 +147,7 @@ def _tune(config: FinetuneConfig) -> int:
 
 
 def _prepared(
-    config: FinetuneConfig, tuning: Tuning
+    config: FinetuneConfig, tuning: TuningSpec
 ) -> tuple[list[TrainingPair], dict[str, list[EncodedPair]], list[Reject]]:
     """Pairs with their parts, the tokens of those parts that are learnt from, and what was left out."""
     read, rejects = read_pairs(config.questions)

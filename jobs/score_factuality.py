@@ -1,5 +1,4 @@
-"""Answers of models held against evidence: claims, verdicts, the Fact-Aligned Score, safety flags, and a
-report."""
+"""Score the factuality of answers: claims, verdicts by evidence, the Fact-Aligned Score, safety flags, a report."""
 
 from __future__ import annotations
 
@@ -47,7 +46,7 @@ _HOW = {
     "pubmed_email",
     "rxnav_url",
 }
-_TOLD_OTHERWISE = {"predictions", "gold"}
+_IDENTIFIED_BY_CONTENT = {"predictions", "gold"}
 _YEARS = re.compile(r"(\d{4})(?:-(\d{4}))?")
 _SPAN = f"{YEARS[0]}-{YEARS[1]}"
 _WEIGHTS = Weights()
@@ -62,7 +61,7 @@ class ScoreFactualityConfig(MeasuringConfig):
         "finished runs of `fdarx evaluate` or `fdarx evaluate-rag`",
     )
     evidence: str = Field(
-        description="what claims are held against: labels:RUN (the passages of the question's own label, of a build), "
+        description="what checks claims: labels:RUN (the passages of the question's own label in a build), "
         "all-labels:RUN, index:INDEX (of `fdarx index`), file:PATH (rows of texts), or pubmed"
     )
     out: str = Field(description="run directory to write, on disk or s3://; the same command again resumes it")
@@ -175,7 +174,7 @@ class ScoreFactualityConfig(MeasuringConfig):
     def identity(self, spec: FactualitySpec, source: EvidenceSource | None, summary: AnswerSummary) -> dict[str, Any]:
         """What makes a run this run: every option that can change its results, and the answers."""
         return {
-            **self.model_dump(mode="json", exclude=_HOW | _TOLD_OTHERWISE | PRESENTATION),
+            **self.model_dump(mode="json", exclude=_HOW | _IDENTIFIED_BY_CONTENT | PRESENTATION),
             "safety": spec.safety,
             "asked": {name: model.request_parameters for name, model in spec.used.items()},
             "evidence": self.evidence if source is None else dict(source.identity),
@@ -256,9 +255,9 @@ def _score(config: ScoreFactualityConfig) -> int:
     if is_done(run, CODE_VERSION):
         return _tell(run, config)
     rejects = [*gold.rejects, *(source.rejects if source else ())]
-    told = _intake(summary, gold, source, len(chosen))
-    _tell_intake(told, run)
-    del source  # what it holds is held by workers from here
+    intake = _intake(summary, gold, source, len(chosen))
+    _tell_intake(intake, run)
+    del source  # from here the workers hold it
     read = [config.bertscore_model, config.cosine_model, spec.safety]
     with session(
         config,
@@ -274,7 +273,7 @@ def _score(config: ScoreFactualityConfig) -> int:
             executor=executor,
             spec=spec,
             rows=lambda: _rows(answers, chosen, rejects),
-            input_info=told,
+            input_info=intake,
             progress=progress,
             seed=config.seed,
             resamples=config.resamples,
@@ -312,9 +311,9 @@ def _intake(summary: AnswerSummary, gold: GoldStatements, source: EvidenceSource
     }
 
 
-def _tell_intake(told: dict[str, Any], run: RunDirectory) -> None:
-    intake, gold = told["intake"], told["gold"]
-    rejects = intake["rejects"] + gold["rejects"] + told["evidence_rejects"]
+def _tell_intake(info: dict[str, Any], run: RunDirectory) -> None:
+    intake, gold = info["intake"], info["gold"]
+    rejects = intake["rejects"] + gold["rejects"] + info["evidence_rejects"]
     if rejects:
         print(f"{rejects} rows can't be used, see {run.part('rejects', 0)}", file=sys.stderr)
     if not gold["rows"]:

@@ -68,7 +68,7 @@ class ServeConfig(ServiceSettings, RolesConfig):
         return self
 
     def service(self) -> ServiceConfig:
-        """What the service is told. Raises ModelsError for a models file or a name, ValueError for any other option."""
+        """Return the service's configuration. Raises ModelsError for a models file or name, ValueError otherwise."""
         models = load_all(self.models)
         check_roles(self.played, models)
         self._check_defaults()
@@ -229,26 +229,26 @@ def _make_key(file: Path, name: str) -> int:
 
 
 def _check(service: ServiceConfig, retriever: str) -> None:
-    """All that can be wrong with files is told here, in one line; from within Ray it would be a page."""
+    """Check the files here, where an error is one line; from within Ray it would be a long traceback."""
     if service.http.keys_file is not None:
         load_keys(service.http.keys_file)
     if service.reranker_model is not None:
         ModelDirectories(reranker=service.reranker_model).of("reranker")
         check_installed("reranker")
-    held = CorpusStore(service.corpora, service.cosine_model).all()
-    for one in held:
+    loaded = CorpusStore(service.corpora, service.cosine_model).all()
+    for one in loaded:
         _tell(one)
-    offered = {name: None for one in held for name in one.corpus.retrievers}
+    offered = {name: None for one in loaded for name in one.corpus.retrievers}
     if retriever not in offered:
         raise ValueError(f"--retriever {retriever}: the indexes can be searched by {', '.join(offered)}, see above")
 
 
-def _tell(held: LoadedCorpus) -> None:
-    corpus = held.corpus
+def _tell(loaded: LoadedCorpus) -> None:
+    corpus = loaded.corpus
     counts = f"{corpus.chunks} chunks of {corpus.documents} {corpus.kind}"
     print(f"{corpus.name}: {counts}, version {corpus.version}", file=sys.stderr)
-    if held.notice:
-        print(f"  {held.notice}", file=sys.stderr)
+    if loaded.notice:
+        print(f"  {loaded.notice}", file=sys.stderr)
 
 
 if __name__ == "__main__":

@@ -81,9 +81,9 @@ def ending(run: RunDirectory) -> Iterator[None]:
     try:
         with as_ctrl_c():
             yield
-    except Unreachable as error:  # neither can run.json be told: it goes on saying so until the next job finds that
-        told = getattr(error, "cause", error)  # what a Ray task raised comes with its traceback around it
-        print(f"error: {' '.join(str(told).split())}", file=sys.stderr)
+    except Unreachable as error:  # run.json can't be written either, and is corrected by the next job
+        cause = getattr(error, "cause", error)  # an error of a Ray task comes with its traceback around it
+        print(f"error: {' '.join(str(cause).split())}", file=sys.stderr)
         raise SystemExit(STOPPED) from error
     except BaseException as error:
         if run.info()["status"] == "running":

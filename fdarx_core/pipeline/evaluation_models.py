@@ -5,9 +5,8 @@ Each is made once per part by actors that hold the model, and kept with the run.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -15,7 +14,7 @@ import pyarrow as pa
 from fdarx_core.evaluation.scoring import question_features, score_ranking
 from fdarx_core.evaluation.similarity import SemanticScorer
 from fdarx_core.pipeline.evaluation_steps import EvaluationParts, EvaluationSpec
-from fdarx_core.pipeline.executor import Executor
+from fdarx_core.pipeline.executor import Executor, PartProgress
 from fdarx_core.pipeline.steps import Resource
 from fdarx_core.records import Equivalence, Passage, Prediction, QuestionAnswer, Ranking, RetrievalScore
 from fdarx_core.retrieval.lexical import RankedList
@@ -36,19 +35,26 @@ from fdarx_core.storage.benchmark_reader import BenchmarkItem
 
 _LEAST_RANKED = 10
 
-Report = Callable[[int, int], None]
-"""Called with how many items are done, and of how many."""
+SearchSpace: TypeAlias = tuple[Collection, Sequence[Passage]]
+"""A collection to search, and the passage at each of its positions."""
+
+
+class Vectors(NamedTuple):
+    """The vectors of some passages (n, d) and questions (m, d) by one encoder, float32, in the order of the rows."""
+
+    passages: np.ndarray
+    questions: np.ndarray
 
 
 def retrieve(
-    executor: Executor, parts: EvaluationParts, spec: EvaluationSpec, numbers: Sequence[int], report: Report
+    executor: Executor, parts: EvaluationParts, spec: EvaluationSpec, numbers: Sequence[int], progress: PartProgress
 ) -> None:
     """Embed what needs embedding, then rank and score, part by part; parts that are done are left alone."""
     for name in sorted({name for one in spec.retrievers for name in required_encoders(one)}):
         there = {place.name for place in parts.run.parts(f"embeddings/{name}")}
         missing = [number for number in numbers if parts.run.part("", number).name not in there]
-        resource = executor.models_resource(Encoder, parts, name, spec.directories, items=len(missing))
-        _work_through(executor, resource, "encode", missing, report)
+        resource = executor.models_resource(PartEncoder, parts, name, spec.directories, items=len(missing))
+        _work_through(executor, resource, "encode", missing, progress)
     for name in spec.retrievers:
         missing = sorted(set(numbers) - parts.marked(f"ranked/{name}", numbers))
         arguments = (parts, spec, name, numbers)
@@ -56,11 +62,11 @@ def retrieve(
             resource = executor.models_resource(Ranker, *arguments, items=len(missing))
         else:
             resource = Resource(Ranker, arguments, max(1, min(executor.cpus, len(missing))))
-        _work_through(executor, resource, "rank", missing, report)
+        _work_through(executor, resource, "rank", missing, progress)
 
 
 def score_semantics(
-    executor: Executor, parts: EvaluationParts, spec: EvaluationSpec, numbers: Sequence[int], report: Report
+    executor: Executor, parts: EvaluationParts, spec: EvaluationSpec, numbers: Sequence[int], progress: PartProgress
 ) -> None:
     """Compute BERTScore of the answers of each model that are graded and not scored yet."""
     missing = [
@@ -70,27 +76,21 @@ def score_semantics(
     ]
     arguments = (parts, spec.bertscore, spec.bertscore_layers)
     resource = executor.models_resource(BertScorer, *arguments, items=len(missing))
-    _work_through(executor, resource, "score", missing, report)
+    _work_through(executor, resource, "score", missing, progress)
 
 
-def _work_through(executor: Executor, resource: Resource, method: str, items: Sequence[Any], report: Report) -> None:
+def _work_through(
+    executor: Executor, resource: Resource, method: str, items: Sequence[Any], progress: PartProgress
+) -> None:
     if not items:
         return
-    report(0, len(items))
+    progress(0, len(items))
     for done, _ in enumerate(executor.map_resource(resource, method, items), 1):
-        report(done, len(items))
+        progress(done, len(items))
 
 
-@dataclass(frozen=True, slots=True)
-class SearchSpace:
-    """Passages to search, and what stands at each position."""
-
-    collection: Collection
-    passages: Sequence[Passage]
-
-    @classmethod
-    def of(cls, passages: Sequence[Passage], vectors: Mapping[str, np.ndarray]) -> SearchSpace:
-        return cls(Collection([passage_search_text(passage) for passage in passages], vectors), passages)
+def _search_space(passages: Sequence[Passage], vectors: Mapping[str, np.ndarray]) -> SearchSpace:
+    return Collection([passage_search_text(passage) for passage in passages], vectors), passages
 
 
 class Ranker:
@@ -104,17 +104,13 @@ class Ranker:
 
     def rank(self, part: int) -> int:
         """Write rankings and their scores; returns the number of questions."""
-        labels = self._parts.examined(part)
-        vectors = self._vectors(part)
         equal = self._parts.equivalences(part)
         rows: list[Ranking] = []
         scored: list[RetrievalScore] = []
         elsewhere: dict[tuple[str, int], Passage] = {}
-        cursor = _VectorCursor()
-        for label in labels:
-            own = cursor.next(label, vectors)
+        for label, own in _by_label(self._parts.examined(part), self._vectors(part)):
             if label.subject.whole:
-                space = self._corpus or SearchSpace.of(label.passages, own.passages)
+                space = self._corpus or _search_space(label.passages, {name: one.passages for name, one in own.items()})
                 found = self._rank_label(label, own, space, elsewhere)
                 rows += found
                 scored += _scores(label, found, equal)
@@ -126,21 +122,27 @@ class Ranker:
         return len(rows)
 
     def _rank_label(
-        self, label: BenchmarkItem, vectors: LabelVectors, space: SearchSpace, elsewhere: dict[tuple[str, int], Passage]
+        self,
+        label: BenchmarkItem,
+        vectors: Mapping[str, Vectors],
+        space: SearchSpace,
+        elsewhere: dict[tuple[str, int], Passage],
     ) -> list[Ranking]:
         if not label.questions:
             return []
-        queries = Queries([question.question for question in label.questions], vectors.questions)
+        collection, passages = space
+        by_encoder = {name: one.questions for name, one in vectors.items()}
+        queries = Queries([question.question for question in label.questions], by_encoder)
         most = max(len(question.gold_passages) for question in label.questions)
-        ranked = self._retriever.rank(queries, space.collection, max(_LEAST_RANKED, self._spec.top_k, most))
-        rows = [self._row(question, one, space) for question, one in zip(label.questions, ranked, strict=True)]
+        ranked = self._retriever.rank(queries, collection, max(_LEAST_RANKED, self._spec.top_k, most))
+        rows = [self._row(question, one, passages) for question, one in zip(label.questions, ranked, strict=True)]
         for one in ranked if self._corpus else ():
-            top = [space.passages[place] for place, _ in one[: self._spec.top_k]]
+            top = [passages[place] for place, _ in one[: self._spec.top_k]]
             elsewhere.update({(p.set_id, p.doc_chunk_index): p for p in top if p.set_id != label.subject.set_id})
         return rows
 
-    def _row(self, question: QuestionAnswer, ranked: RankedList, space: SearchSpace) -> Ranking:
-        found = [space.passages[place] for place, _ in ranked]
+    def _row(self, question: QuestionAnswer, ranked: RankedList, passages: Sequence[Passage]) -> Ranking:
+        found = [passages[place] for place, _ in ranked]
         return Ranking(
             question.id,
             question.set_id,
@@ -155,9 +157,9 @@ class Ranker:
         vectors: dict[str, list[np.ndarray]] = {name: [] for name in self._retriever.encoders}
         for number in numbers:
             passages += [row for label in self._parts.examined(number) for row in label.passages]
-            for name, held in self._vectors(number).items():
-                vectors[name].append(held.passages)
-        return SearchSpace.of(passages, {name: np.concatenate(held) for name, held in vectors.items()})
+            for name, one in self._vectors(number).items():
+                vectors[name].append(one.passages)
+        return _search_space(passages, {name: np.concatenate(parts) for name, parts in vectors.items()})
 
     def _vectors(self, part: int) -> dict[str, Vectors]:
         return {name: read_vectors(self._parts, name, part) for name in self._retriever.encoders}
@@ -166,28 +168,16 @@ class Ranker:
         write_records(self._parts.run.part(f"{kind}/{self._name}", part), rows, record)
 
 
-@dataclass(frozen=True, slots=True)
-class LabelVectors:
-    """One label's vectors, by encoder."""
-
-    passages: dict[str, np.ndarray]
-    questions: dict[str, np.ndarray]
-
-
-class _VectorCursor:
-    """Where a label's rows stand in the part's vectors; labels are taken in their order."""
-
-    def __init__(self) -> None:
-        self._passages = self._questions = 0
-
-    def next(self, label: BenchmarkItem, vectors: Mapping[str, Vectors]) -> LabelVectors:
-        passages = slice(self._passages, self._passages + len(label.passages))
-        questions = slice(self._questions, self._questions + len(label.questions))
-        self._passages, self._questions = passages.stop, questions.stop
-        return LabelVectors(
-            {name: held.passages[passages] for name, held in vectors.items()},
-            {name: held.questions[questions] for name, held in vectors.items()},
-        )
+def _by_label(
+    labels: Sequence[BenchmarkItem], vectors: Mapping[str, Vectors]
+) -> Iterator[tuple[BenchmarkItem, dict[str, Vectors]]]:
+    """Yield each label of a part with its vectors by encoder, from those of the part."""
+    passage = question = 0
+    for label in labels:
+        passages = slice(passage, passage + len(label.passages))
+        questions = slice(question, question + len(label.questions))
+        passage, question = passages.stop, questions.stop
+        yield label, {name: Vectors(one.passages[passages], one.questions[questions]) for name, one in vectors.items()}
 
 
 def _scores(
@@ -201,16 +191,8 @@ def _scores(
             yield scored
 
 
-@dataclass(frozen=True, slots=True)
-class Vectors:
-    """Of one part, in the order of its rows: `passages` (n, d) and `questions` (m, d), float32."""
-
-    passages: np.ndarray
-    questions: np.ndarray
-
-
-class Encoder:
-    """Holds one encoder."""
+class PartEncoder:
+    """Embeds the passages and questions of parts with one encoder."""
 
     def __init__(self, parts: EvaluationParts, name: str, directories: ModelDirectories) -> None:
         self._parts, self._name = parts, name
@@ -227,7 +209,7 @@ class Encoder:
 
 
 def read_vectors(parts: EvaluationParts, name: str, part: int) -> Vectors:
-    """What `Encoder` wrote of a part."""
+    """Return what `PartEncoder` wrote of a part."""
     table = read_table(parts.run.part(f"embeddings/{name}", part))
     kinds = np.asarray(table["kind"].to_pylist())
     vectors = _matrix(table)
@@ -262,16 +244,16 @@ class BertScorer:
         run = self._parts.run
         questions = read_records(run.part("questions", part), QuestionAnswer)
         answers = {row.id: row.answer for row in questions if row.type != "refusal"}
-        told = [
+        scored = [
             row
             for row in read_records(run.part(f"predictions/{model}", part), Prediction)
             if row.question_id in answers and row.outcome in ("answered", "refused")
         ]
-        scores = self._scorer.scores([row.answer for row in told], [answers[row.question_id] for row in told])
-        table = pa.table({"prediction_id": [row.id for row in told], "bert_score": pa.array(scores, pa.float64())})
+        scores = self._scorer.scores([row.answer for row in scored], [answers[row.question_id] for row in scored])
+        table = pa.table({"prediction_id": [row.id for row in scored], "bert_score": pa.array(scores, pa.float64())})
         write_table(run.part(f"bert_scores/{model}", part), table)
         self._parts.mark(f"bert_scores/{model}", part)
-        return len(told)
+        return len(scored)
 
 
 def with_bert_scores(run: RunDirectory, model: str, scores: pa.Table) -> pa.Table:

@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, Literal, Protocol, TypeVar
+from typing import Any, Literal, Protocol, TypeAlias, TypeVar
 
 from fdarx_core.llm import Baseline, ModelConfig, ResponseStore, ask
 from fdarx_core.pipeline.asking import AskProgress, ClientPool
@@ -15,6 +15,9 @@ from fdarx_core.pipeline.steps import Answer, Part, Resource, Stage
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
+
+PartProgress: TypeAlias = Callable[[int, int], None]
+"""Called with the number of parts or items that are done, and of all."""
 
 ExecutorName = Literal["auto", "local", "ray"]
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
@@ -12,7 +12,7 @@ from fdarx_core.filters.judges import Judge
 from fdarx_core.llm import AskingStopped, Criteria, ModelConfig, ResponseStore, Unparsable
 from fdarx_core.pipeline.asking import ClientPool
 from fdarx_core.pipeline.build_steps import baseline
-from fdarx_core.pipeline.executor import Executor, Work
+from fdarx_core.pipeline.executor import Executor, PartProgress, Work
 from fdarx_core.pipeline.steps import Address, AskStep, Exchange, Part, Stage
 from fdarx_core.records import Request
 from fdarx_core.records.benchmark import ReviewItem
@@ -30,9 +30,6 @@ from fdarx_core.review.tasks import REVIEW_TASKS
 from fdarx_core.storage import RunDirectory, StorageError
 
 _ITEMS_PER_PART = 8
-
-Progress = Callable[[int, int], None]
-"""Called with the number of parts that are done, and of all parts."""
 
 
 @dataclass(slots=True)
@@ -73,7 +70,7 @@ def _keep_response(state: list[Any], exchanges: Sequence[Exchange]) -> None:
 
 
 def judge_twice(
-    work: ReviewCriteria, new: Criteria, model: ModelConfig, executor: Executor, progress: Progress
+    work: ReviewCriteria, new: Criteria, model: ModelConfig, executor: Executor, progress: PartProgress
 ) -> tuple[list[RejudgedItem], int]:
     """Judge each held-out item by the old and by the new criteria; return the items and how many requests were sent.
 
@@ -150,7 +147,7 @@ def _make_all(
     model: ModelConfig,
     store: ResponseStore,
     executor: Executor,
-    progress: Progress,
+    progress: PartProgress,
 ) -> list[Any]:
     """Return what the stage's `write` returned for each part, in their order. Raises AskingStopped."""
     made: dict[int, Any] = {}

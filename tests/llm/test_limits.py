@@ -15,7 +15,7 @@ from fdarx_core.llm.limits import RequestLimiter
 from tests.llm.helpers import run
 
 
-class Bench:
+class Traffic:
     """Sends requests through limits to a server that is only a function of time: it says whether it takes one."""
 
     def __init__(
@@ -73,25 +73,25 @@ class Bench:
 
 @given(slots=st.integers(1, 20), requests=st.integers(1, 60))
 def test_never_more_in_flight_than_slots(slots: int, requests: int) -> None:
-    bench = Bench(RequestLimiter(slots, None, None))
-    seconds = bench.all(requests)
-    assert bench.most == min(slots, requests)
+    traffic = Traffic(RequestLimiter(slots, None, None))
+    seconds = traffic.all(requests)
+    assert traffic.most == min(slots, requests)
     assert seconds == pytest.approx(-(-requests // slots) * 0.1)
 
 
 @given(per_minute=st.integers(10, 6000), slots=st.integers(2, 64))
 def test_requests_a_minute(per_minute: int, slots: int) -> None:
-    bench = Bench(RequestLimiter(slots, per_minute, None), latency=0.001)
-    seconds = bench.all(100)
+    traffic = Traffic(RequestLimiter(slots, per_minute, None), latency=0.001)
+    seconds = traffic.all(100)
     assert seconds == pytest.approx(99 * 60 / per_minute, rel=0.05, abs=0.1)
     burst = 1 + 0.05 * per_minute / 60
-    assert bench.most_within(60) <= per_minute + burst
-    assert bench.most_within(1) <= per_minute / 60 + burst + 1
+    assert traffic.most_within(60) <= per_minute + burst
+    assert traffic.most_within(1) <= per_minute / 60 + burst + 1
 
 
 def test_tokens_a_minute() -> None:
-    bench = Bench(RequestLimiter(64, None, 60_000))
-    assert bench.all(20, tokens=500) == pytest.approx(19 * 0.5, abs=0.2)
+    traffic = Traffic(RequestLimiter(64, None, 60_000))
+    assert traffic.all(20, tokens=500) == pytest.approx(19 * 0.5, abs=0.2)
 
 
 def test_tokens_are_corrected() -> None:
@@ -118,33 +118,33 @@ def test_the_pace_finds_a_server_s_rate() -> None:
             return True
         return False
 
-    bench = Bench(RequestLimiter(64, None, None), ten_a_second)
-    seconds = bench.all(3000)
+    traffic = Traffic(RequestLimiter(64, None, None), ten_a_second)
+    seconds = traffic.all(3000)
     assert seconds < 1.1 * 300
-    assert bench.refused < 0.4 * 3000
+    assert traffic.refused < 0.4 * 3000
 
 
 @pytest.mark.parametrize("every", [3, 4, 10])
 def test_refusals_that_no_pace_avoids_slow_little_down(every: int) -> None:
     count = iter(range(10**6))
-    bench = Bench(RequestLimiter(64, None, None), lambda now: next(count) % every != 0)
-    assert bench.all(20_000) < 1.3 * 20_000 / 64 * 0.1 + 5
+    traffic = Traffic(RequestLimiter(64, None, None), lambda now: next(count) % every != 0)
+    assert traffic.all(20_000) < 1.3 * 20_000 / 64 * 0.1 + 5
 
 
 def test_a_slow_while_with_refusals_leaves_no_slow_pace_behind() -> None:
     count = iter(range(10**6))
 
     def takes(now: float) -> bool:
-        bench.latency = 2.0 if now < 1020 else 0.1
+        traffic.latency = 2.0 if now < 1020 else 0.1
         return next(count) % 10 != 0
 
-    bench = Bench(RequestLimiter(64, None, None), takes)
-    assert bench.all(20_000) < 20 + 1.3 * 20_000 / 64 * 0.1 + 10
+    traffic = Traffic(RequestLimiter(64, None, None), takes)
+    assert traffic.all(20_000) < 20 + 1.3 * 20_000 / 64 * 0.1 + 10
 
 
 def test_the_pace_recovers() -> None:
-    bench = Bench(RequestLimiter(64, None, None), lambda now: now > 1010)
-    assert bench.all(10_000) < 10 + 90 + 10_000 / 64 * 0.1
+    traffic = Traffic(RequestLimiter(64, None, None), lambda now: now > 1010)
+    assert traffic.all(10_000) < 10 + 90 + 10_000 / 64 * 0.1
 
 
 def test_a_pause_holds_no_slot() -> None:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from fdarx_core.pipeline.tuning.what import Tuning
+from fdarx_core.pipeline.tuning.spec import TuningSpec
 from fdarx_core.storage import RunDirectory
 from fdarx_core.tuning.encoding import ChatEncoder, concatenate_pairs
 from fdarx_core.tuning.evaluation import BASE, TUNED, ScoredAnswer, score_answers
@@ -15,7 +15,7 @@ from fdarx_core.tuning.pairs import TrainingPair
 from fdarx_core.tuning.training import ADAPTER_FILES, LoraModel, generate_answers
 
 
-def examine(run: RunDirectory, tuning: Tuning, pairs: Sequence[TrainingPair]) -> list[ScoredAnswer]:
+def examine(run: RunDirectory, tuning: TuningSpec, pairs: Sequence[TrainingPair]) -> list[ScoredAnswer]:
     """Both models' answers, measured. Work of one Ray task, on a GPU where there is one."""
     with tempfile.TemporaryDirectory() as folder:
         for name in ADAPTER_FILES:

@@ -9,7 +9,7 @@ from typing import Any
 import orjson
 
 from fdarx_core.pipeline.tuning.checkpoints import Checkpoints
-from fdarx_core.pipeline.tuning.what import Tuning
+from fdarx_core.pipeline.tuning.spec import TuningSpec
 from fdarx_core.records import Difference, Figure, Reject
 from fdarx_core.report.tuning_page import tuning_page
 from fdarx_core.storage import RunDirectory, StorageError, read_records, write_records
@@ -21,7 +21,7 @@ from fdarx_core.tuning.training import LossPoint, TrainingSchedule, best_point
 
 def publish(
     run: RunDirectory,
-    tuning: Tuning,
+    tuning: TuningSpec,
     checkpoints: Checkpoints,
     rows: Sequence[ScoredAnswer],
     timings: Mapping[str, float],
@@ -67,7 +67,7 @@ def stored_changes(run: RunDirectory) -> list[Change]:
     return read_changes(figures, read_records(run.file("differences.parquet"), Difference))
 
 
-def _summary(run: RunDirectory, tuning: Tuning, curve: Sequence[LossPoint], best: LossPoint) -> dict[str, Any]:
+def _summary(run: RunDirectory, tuning: TuningSpec, curve: Sequence[LossPoint], best: LossPoint) -> dict[str, Any]:
     pairs = list(read_records(run.part("pairs", 0), TrainingPair))
     rejects = Counter(one.reason for one in read_records(run.part("rejects", 0), Reject))
     encoded = list(read_records(run.part("encoded/train", 0), EncodedPair))

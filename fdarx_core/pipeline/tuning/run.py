@@ -7,7 +7,7 @@ import os
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -15,24 +15,36 @@ from typing import Any
 import ray
 
 from fdarx_core.pipeline.control import beside_driver
+from fdarx_core.pipeline.job import Progress
 from fdarx_core.pipeline.ray_executor import cluster_has
 from fdarx_core.pipeline.tuning.checkpoints import Checkpoints
 from fdarx_core.pipeline.tuning.examining import examine
-from fdarx_core.pipeline.tuning.gauge import Gauge
 from fdarx_core.pipeline.tuning.results import publish
-from fdarx_core.pipeline.tuning.what import Tuning
+from fdarx_core.pipeline.tuning.spec import TuningSpec
 from fdarx_core.records import Reject
 from fdarx_core.storage import RunDirectory, read_records, write_records
 from fdarx_core.tuning.encoding import EncodedPair
 from fdarx_core.tuning.evaluation import ScoredAnswer
 from fdarx_core.tuning.pairs import PARTS, TrainingPair
 
-Progress = Callable[[str, int, int, str], None]
-"""Called with a phase, how much of it is done, of how much, and what is worth saying of it."""
-
 _LOOK_EVERY_S = 0.5
 _RETRIES = 2
 """Starts anew, from the last checkpoint, after a worker or its machine died."""
+
+
+class TrainingProgress:
+    """A Ray actor that keeps the latest step: workers show it, the driver reads it."""
+
+    def __init__(self) -> None:
+        self._latest = (0, 0, "")
+
+    def show(self, step: int, steps: int, note: str) -> None:
+        """Note a step, of how many, and a note on it."""
+        self._latest = (step, steps, note)
+
+    def latest(self) -> tuple[int, int, str]:
+        """Return the latest step, the number of steps, and the note."""
+        return self._latest
 
 
 class TrainingFailed(Exception):
@@ -48,7 +60,7 @@ class FineTuning:
     """
 
     run: RunDirectory
-    tuning: Tuning
+    tuning: TuningSpec
     pairs: Sequence[TrainingPair]
     encoded: Mapping[str, Sequence[EncodedPair]]
     rejects: Sequence[Reject]
@@ -78,30 +90,29 @@ class FineTuning:
         if self.tuning.workers > cluster_has(kind):
             raise ValueError(f"--workers {self.tuning.workers} wants a {kind} each, and there are {cluster_has(kind)}")
         self.progress("train", 0, 0, "loading the model")
-        gauge: Any = ray.remote(Gauge)
-        shown = gauge.options(num_cpus=0, label_selector=beside_driver()).remote()
+        tracker: Any = ray.remote(TrainingProgress)
+        shown = tracker.options(num_cpus=0, label_selector=beside_driver()).remote()
         failed: list[BaseException] = []
         thread = threading.Thread(target=self._fit, args=(shown, failed), daemon=True)
         thread.start()
         last = 0
         while thread.is_alive():
             thread.join(_LOOK_EVERY_S)
-            step, steps, note = ray.get(shown.seen.remote())
+            step, steps, note = ray.get(shown.latest.remote())
             if step > last:
                 last = step
                 self.progress("train", step, steps, note)
         if failed:
             raise TrainingFailed(_reason(failed[0])) from failed[0]
 
-    def _fit(self, gauge: Any, failed: list[BaseException]) -> None:
+    def _fit(self, shown: Any, failed: list[BaseException]) -> None:
         from ray.train.v2.api.config import FailureConfig, LoggingConfig, RunConfig, ScalingConfig
 
-        from fdarx_core.pipeline.tuning.trainer import Trainer
-        from fdarx_core.pipeline.tuning.worker import train  # which needs torch, as does the trainer
+        from fdarx_core.pipeline.tuning.worker import Trainer, train  # they need torch
 
         logging.getLogger("ray.train").setLevel(logging.ERROR)
         os.environ.setdefault("RAY_TRAIN_ENABLE_PREEMPTION_WATCHER", "0")  # nothing here heeds its warning
-        told = {"run": self.run, "tuning": self.tuning, "gauge": gauge}
+        arguments = {"run": self.run, "tuning": self.tuning, "progress": shown}
         scaling = ScalingConfig(num_workers=self.tuning.workers, use_gpu=bool(cluster_has("GPU")))
         try:
             with tempfile.TemporaryDirectory() as folder:
@@ -111,7 +122,7 @@ class FineTuning:
                     failure_config=FailureConfig(max_failures=_RETRIES),
                     logging_config=LoggingConfig(log_level="ERROR"),
                 )
-                Trainer(train, train_loop_config=told, scaling_config=scaling, run_config=kept).fit()
+                Trainer(train, train_loop_config=arguments, scaling_config=scaling, run_config=kept).fit()
         except BaseException as error:
             failed.append(error)
 
@@ -134,5 +145,5 @@ class FineTuning:
 
 def _reason(error: BaseException) -> str:
     """Ray's errors hold the traceback of a worker; its last line is what happened."""
-    told = [line.strip() for line in str(error).splitlines() if line.strip()]
-    return told[-1] if told else type(error).__name__
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    return lines[-1] if lines else type(error).__name__

@@ -8,9 +8,11 @@ from typing import Any
 
 import ray.train
 import ray.train.torch
+from ray.train.v2._internal.callbacks.placement_group_callback import PlacementGroupCleanerCallback
+from ray.train.v2.torch.torch_trainer import TorchTrainer
 
 from fdarx_core.pipeline.tuning.checkpoints import Checkpoints, State
-from fdarx_core.pipeline.tuning.what import Tuning
+from fdarx_core.pipeline.tuning.spec import TuningSpec
 from fdarx_core.storage import RunDirectory, read_records
 from fdarx_core.tuning.encoding import EncodedPair, PackedSequence, pack_pairs
 from fdarx_core.tuning.training import LoraModel, LossPoint, TrainingSchedule, best_point, check_finite, should_stop
@@ -19,9 +21,21 @@ CLIPPED_AT = 1.0
 """Norm of a step's gradient from which it is shortened to that."""
 
 
-def train(told: dict[str, Any]) -> None:
-    """The loop of one worker of `ray.train`; `told` has the run, the Tuning, and the gauge to report to."""
-    Worker(told["run"], told["tuning"], told["gauge"]).train()
+class Trainer(TorchTrainer):
+    """Ray's trainer without the actor that looks after placement groups.
+
+    That actor asks Ray's dashboard every second, and complains each time where there is none, as on a single machine.
+    Ray returns the groups when the job's process ends.
+    """
+
+    def _create_default_callbacks(self) -> list[Any]:
+        callbacks = super()._create_default_callbacks()
+        return [one for one in callbacks if not isinstance(one, PlacementGroupCleanerCallback)]
+
+
+def train(arguments: dict[str, Any]) -> None:
+    """Run the loop of one worker of `ray.train`; the arguments are the run, the TuningSpec and the progress actor."""
+    Worker(arguments["run"], arguments["tuning"], arguments["progress"]).train()
 
 
 class Worker:
@@ -32,10 +46,10 @@ class Worker:
     the order in which numbers are added.
     """
 
-    def __init__(self, run: RunDirectory, tuning: Tuning, gauge: Any) -> None:
+    def __init__(self, run: RunDirectory, tuning: TuningSpec, progress: Any) -> None:
         context = ray.train.get_context()
         self._rank, self._workers = context.get_world_rank(), context.get_world_size()
-        self._run, self._gauge, self._recipe = run, gauge, tuning.recipe
+        self._run, self._progress, self._recipe = run, progress, tuning.recipe
         device = ray.train.torch.get_device()
         self._tuned = LoraModel(
             tuning.model, tuning.recipe, gradient_checkpointing=device.type == "cuda", device_name=str(device)
@@ -68,7 +82,7 @@ class Worker:
         if self._schedule.evaluates_after(step):
             self._look(point)
         if self._rank == 0:
-            self._gauge.show.remote(step, self._schedule.steps, _note(point))
+            self._progress.show.remote(step, self._schedule.steps, _note(point))
 
     def _updated(self, members: Sequence[PackedSequence], tokens: int, rate: float) -> float:
         """One step of the optimizer; the mean loss of a token before it."""

@@ -1,4 +1,4 @@
-"""What is tuned, with what, and how it is examined."""
+"""The specification of a fine-tuning."""
 
 from __future__ import annotations
 
@@ -8,9 +8,12 @@ from fdarx_core.tuning.training import TrainingConfig
 
 
 @dataclass(frozen=True, slots=True)
-class Tuning:
-    """`model` is the directory of the base model, at the same place on every machine. `encoder` and `bertscore` are
-    directories of models that measure answers; `max_tokens` bounds an answer to a test question."""
+class TuningSpec:
+    """The base model, how it is trained, and how the test part is measured.
+
+    `model` is the directory of the base model, at the same place on every machine. `encoder` and `bertscore` are
+    directories of models that measure answers; `max_tokens` bounds an answer to a test question.
+    """
 
     model: str
     recipe: TrainingConfig
