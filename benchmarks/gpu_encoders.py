@@ -33,7 +33,10 @@ DTYPES = {"float32": torch.float32, "float16": torch.float16, "bfloat16": torch.
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """The shape of an encoder: layers, width, heads, width of the feed-forward layer, vocabulary, longest text."""
+    """The shape of an encoder: layers, width, heads, width of the feed-forward layer, vocabulary, longest text.
+
+    `unit` is the name of a text, `tokens` its length, and `pooled` says whether the output is a mean vector.
+    """
 
     name: str
     layers: int
@@ -42,6 +45,9 @@ class Shape:
     inner: int
     vocabulary: int
     longest: int
+    unit: str
+    tokens: int
+    pooled: bool
 
     def operations(self, tokens: int) -> float:
         """Return the operations for one text: two a weight and token, and attention over all pairs of tokens."""
@@ -49,20 +55,10 @@ class Shape:
         return tokens * (2.0 * weights + 4.0 * self.layers * self.width * tokens)
 
 
-@dataclass(frozen=True, slots=True)
-class Work:
-    """What is measured: a shape, what a text is called, its tokens, and whether the output is a pooled vector."""
-
-    shape: Shape
-    unit: str
-    tokens: int
-    pooled: bool
-
-
-WORK = {
-    "embedding": Work(Shape("all-MiniLM-L6-v2", 6, 384, 12, 1536, 30_522, 512), "passages", 256, True),
-    "reranking": Work(
-        Shape("bge-reranker-large, bge-reranker-v2-m3", 24, 1024, 16, 4096, 250_002, 8192), "pairs", 512, False
+SHAPES = {
+    "embedding": Shape("all-MiniLM-L6-v2", 6, 384, 12, 1536, 30_522, 512, "passages", 256, True),
+    "reranking": Shape(
+        "bge-reranker-large, bge-reranker-v2-m3", 24, 1024, 16, 4096, 250_002, 8192, "pairs", 512, False
     ),
 }
 
@@ -102,11 +98,11 @@ class Encoder(nn.Module):  # type: ignore[misc]
         return nn.functional.normalize(states.mean(1)) if self.score is None else self.score(states[:, 0])
 
 
-def encoder(work: Work, dtype: Any, device: str) -> Any:
+def encoder(shape: Shape, dtype: Any, device: str) -> Any:
     """Return an encoder with random weights, ready to be called."""
     torch.manual_seed(0)
     with torch.device(device):
-        return Encoder(work.shape, pooled=work.pooled).to(dtype).eval()
+        return Encoder(shape, pooled=shape.pooled).to(dtype).eval()
 
 
 def seconds(call: Callable[[], Any], device: str) -> float:
@@ -133,30 +129,30 @@ def ceiling(dtype: Any, device: str) -> float:
     return 2.0 * side**3 / seconds(lambda: left @ right, device)
 
 
-def measure(work: Work, options: argparse.Namespace) -> None:
+def measure(shape: Shape, options: argparse.Namespace) -> None:
     """Print texts and tokens a second, operations, and their share of the ceiling, for each dtype and batch size."""
-    tokens = options.tokens or work.tokens
+    tokens = options.tokens or shape.tokens
     if options.device == "cuda":
         device = f"{torch.cuda.get_device_name()}, torch {torch.__version__}"
     else:
         device = f"CPU, {torch.get_num_threads()} threads, torch {torch.__version__}"
-    print(f"{work.shape.name}: {device}, {tokens} tokens a text")
+    print(f"{shape.name}: {device}, {tokens} tokens a text")
     for name in options.dtypes:
         most = ceiling(DTYPES[name], options.device)
         print(f"{name}: ceiling {most / 1e12:.2f} TFLOPS")
-        model = encoder(work, DTYPES[name], options.device)
+        model = encoder(shape, DTYPES[name], options.device)
         for batch in options.batches:
-            print(f"  batch {batch:>5}: {_rates(model, work, tokens, batch, most, options.device)}", flush=True)
+            print(f"  batch {batch:>5}: {_rates(model, shape, tokens, batch, most, options.device)}", flush=True)
 
 
-def _rates(model: Any, work: Work, tokens: int, batch: int, most: float, device: str) -> str:
-    ids = torch.randint(work.shape.vocabulary, (batch, tokens), device=device)
+def _rates(model: Any, shape: Shape, tokens: int, batch: int, most: float, device: str) -> str:
+    ids = torch.randint(shape.vocabulary, (batch, tokens), device=device)
     try:
         texts = batch / seconds(lambda: model(ids), device)
     except torch.OutOfMemoryError:
         return "out of memory"
-    reached = texts * work.shape.operations(tokens)
-    rates = f"{texts:>10,.1f} {work.unit}/s {texts * tokens:>13,.0f} tokens/s"
+    reached = texts * shape.operations(tokens)
+    rates = f"{texts:>10,.1f} {shape.unit}/s {texts * tokens:>13,.0f} tokens/s"
     return f"{rates} {reached / 1e12:>8.2f} TFLOPS {reached / most:>6.0%} of the ceiling"
 
 
@@ -164,7 +160,7 @@ def main() -> int:
     """Measure what the command line names."""
     cuda = torch.cuda.is_available()
     parser = command_line(__doc__)
-    parser.add_argument("work", choices=WORK)
+    parser.add_argument("work", choices=SHAPES)
     parser.add_argument("--device", choices=("cuda", "cpu"), default="cuda" if cuda else "cpu")
     parser.add_argument("--batches", type=int, nargs="+", default=[1, 8, 32, 128, 512] if cuda else [1, 8, 32])
     dtypes = ["float32", "float16", "bfloat16"] if cuda else ["float32", "bfloat16"]
@@ -172,7 +168,7 @@ def main() -> int:
     parser.add_argument("--tokens", type=int, help="tokens of each text")
     options = parser.parse_args()
     with torch.inference_mode():
-        measure(WORK[options.work], options)
+        measure(SHAPES[options.work], options)
     return 0
 
 

@@ -35,15 +35,6 @@ class MarkedClaim:
     changed: str
 
 
-@dataclass(frozen=True, slots=True)
-class ClassFigures:
-    """The figures of one class, 0 to 1, and 0 where there are no claims."""
-
-    precision: float
-    recall: float
-    f1: float
-
-
 def marked_claims(release: Path) -> list[MarkedClaim]:
     """Return the hand-marked claims with their passages, read from a bulk release of prescription labels."""
     rows = json_lines(MARKED)
@@ -80,12 +71,12 @@ def confusion(marks: Sequence[str], verdicts: Sequence[str]) -> Counter[tuple[st
     return Counter(zip(marks, verdicts, strict=True))
 
 
-def figures(counts: Counter[tuple[str, str]], name: str) -> ClassFigures:
-    """Return precision, recall and F1 of one class."""
+def figures(counts: Counter[tuple[str, str]], name: str) -> tuple[float, float, float]:
+    """Return precision, recall and F1 of one class, 0 to 1, and 0 where there are no claims."""
     right = counts[name, name]
     said = sum(count for (_, verdict), count in counts.items() if verdict == name)
     marked = sum(count for (mark, _), count in counts.items() if mark == name)
-    return ClassFigures(right / max(said, 1), right / max(marked, 1), 2 * right / max(said + marked, 1))
+    return right / max(said, 1), right / max(marked, 1), 2 * right / max(said + marked, 1)
 
 
 def main() -> int:
@@ -112,8 +103,7 @@ def _print_table(engine: str, counts: Counter[tuple[str, str]]) -> None:
     print(f"{engine}: {sum(counts[name, name] for name in CLASSES)} of {counts.total()} claims told rightly")
     print(f"{'marked / told':14}" + "".join(f"{name:>14}" for name in (*columns, "precision", "recall", "F1")))
     for mark in CLASSES:
-        of = figures(counts, mark)
-        shares = "".join(f"{share:14.2f}" for share in (of.precision, of.recall, of.f1))
+        shares = "".join(f"{share:14.2f}" for share in figures(counts, mark))
         print(f"{mark:14}" + "".join(f"{counts[mark, name]:14}" for name in columns) + shares)
 
 

@@ -16,9 +16,9 @@ import tempfile
 import threading
 import time
 import zipfile
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
-from types import TracebackType
 
 from benchmarks import PRESCRIPTION_LABELS, command_line
 from fdarx_core.labels import find_sources, read_source
@@ -34,25 +34,23 @@ from jobs.ray_session import ray_session
 COPIES = 8
 
 
-class PeakMemory:
-    """The peak of the proportional set sizes of this process and its descendants, in MiB, sampled every 0.5 s."""
+@contextmanager
+def peak_memory() -> Iterator[list[float]]:
+    """Sample the proportional set sizes of this process and its descendants every 0.5 s, summed, in MiB."""
+    samples = [0.0]
+    stopped = threading.Event()
 
-    def __init__(self) -> None:
-        self.peak = 0.0
-        self._stop = threading.Event()
-        self._thread = threading.Thread(target=self._sample, daemon=True)
+    def sample() -> None:
+        while not stopped.wait(0.5):
+            samples.append(sum(map(_pss_kib, _descendants(os.getpid()))) / 1024)
 
-    def __enter__(self) -> PeakMemory:
-        self._thread.start()
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
-        self._stop.set()
-        self._thread.join()
-
-    def _sample(self) -> None:
-        while not self._stop.wait(0.5):
-            self.peak = max(self.peak, sum(map(_pss_kib, _descendants(os.getpid()))) / 1024)
+    thread = threading.Thread(target=sample, daemon=True)
+    thread.start()
+    try:
+        yield samples
+    finally:
+        stopped.set()
+        thread.join()
 
 
 def _descendants(root: int) -> list[int]:
@@ -131,7 +129,7 @@ def main() -> int:
         corpus = loop.corpus()
         once, parts = corpus.labels, corpus.parts
         seconds_of(warm, parts[:4])
-        with PeakMemory() as small:
+        with peak_memory() as small:
             seconds = seconds_of(flow, parts)
         plain = seconds_of(loop, parts)
         print(f"{len(once)} labels: loop {plain:.1f} s, flow on {options.cpus} CPUs {seconds:.1f} s")
@@ -140,10 +138,10 @@ def main() -> int:
         if options.memory:
             large_build = job(f"{folder}/many", copies(options.labels, Path(folder)), on_ray)
             many = large_build.corpus()
-            with PeakMemory() as large:
+            with peak_memory() as large:
                 seconds_of(large_build, many.parts)
-            growth = large.peak / small.peak
-            print(f"peak memory in MiB: {small.peak:.0f} of {len(once)} labels, {large.peak:.0f} of {len(many.labels)}")
+            growth = max(large) / max(small)
+            print(f"peak memory in MiB: {max(small):.0f} of {len(once)} labels, {max(large):.0f} of {len(many.labels)}")
             print(f"ratio of peaks: {growth:.2f}")
             failed = failed or not 0.8 <= growth <= 1.2
     return int(failed)

@@ -15,7 +15,6 @@ import gc
 import sys
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from importlib import import_module
 from importlib.util import find_spec
 from statistics import median
@@ -39,12 +38,8 @@ Tops = list[list[int]]
 Engine = Callable[[Sequence[str], Sequence[str]], Tops]
 
 
-@dataclass(frozen=True, slots=True)
-class LabelQuestions:
-    """The search texts of a label's passages, and its questions."""
-
-    texts: list[str]
-    questions: list[str]
+LabelQuestions = tuple[list[str], list[str]]
+"""The search texts of a label's passages, and its questions."""
 
 
 def ours(texts: Sequence[str], questions: Sequence[str]) -> Tops:
@@ -77,7 +72,7 @@ def asked_labels(run: str) -> Iterator[LabelQuestions]:
     for rows in read_labels(RunDirectory.open(run)):
         if rows.questions:
             texts = [passage_search_text(passage) for passage in rows.passages.values()]
-            yield LabelQuestions(texts, [question.question for question in rows.questions])
+            yield texts, [question.question for question in rows.questions]
 
 
 def run_round(labels: Sequence[LabelQuestions]) -> tuple[dict[Engine, float], dict[Engine, Tops]]:
@@ -87,7 +82,7 @@ def run_round(labels: Sequence[LabelQuestions]) -> tuple[dict[Engine, float], di
     for engine in ENGINES:
         gc.collect()  # so that an engine does not pay for the garbage of another
         start = process_time()
-        tops[engine] = [found for label in labels for found in engine(label.texts, label.questions)]
+        tops[engine] = [found for texts, questions in labels for found in engine(texts, questions)]
         seconds[engine] = process_time() - start
     return seconds, tops
 
@@ -106,8 +101,8 @@ def main() -> int:
     parser = command_line(__doc__)
     parser.add_argument("--run", help="run directory of a finished build")
     labels = load(parser.parse_args().run)
-    count = sum(len(label.questions) for label in labels)
-    print(f"{count} questions on {len(labels)} labels, {sum(len(label.texts) for label in labels)} passages")
+    count = sum(len(questions) for _, questions in labels)
+    print(f"{count} questions on {len(labels)} labels, {sum(len(texts) for texts, _ in labels)} passages")
     ratios = []
     for _ in range(ROUNDS):
         seconds, tops = run_round(labels)
