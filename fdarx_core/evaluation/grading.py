@@ -36,7 +36,7 @@ class GradeReply(Reply):
 
 
 def baseline_grade(slots: Mapping[str, Any]) -> GradeReply:
-    """Return the baseline's grade, by whether the reference answer bears the predicted one out."""
+    """Return the grade of the baseline: whether the reference answer supports the predicted one."""
     drug, question, gold, predicted = (str(slots[name]) for name in ("drug", "question", "gold", "predicted"))
     [found] = verify([TextPair(gold, predicted, drug, question)], "rules:grading")
     if found.verdict == "supported":

@@ -30,8 +30,8 @@ def measure_table(
     Args:
         rows: the rows; their field `unscored`, if they have it, names what could not be measured.
         measures: the measures by name.
-        cluster: names the cluster of a row; it stands in the column `set_id`.
-        question: names the question of a row.
+        cluster: returns the cluster of a row, which is the column `set_id` of the table.
+        question: returns the question of a row.
         keys: text fields of the rows that become columns too.
     """
     columns: dict[str, pa.Array] = {

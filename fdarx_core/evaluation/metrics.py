@@ -229,7 +229,7 @@ def citation_metrics(right: str, found: str, suffix: str) -> tuple[Metric, ...]:
     """Return the six metrics on the columns of Score that count right citations and gold passages found.
 
     Macro metrics average each question's number, micro metrics pool the counts of all questions. A name that ends in
-    `_eq` lets a passage that states the same stand for a gold passage. An answer without citations, or a refusal of an
+    `_eq` counts equivalent passages as gold. An answer without citations, or a refusal of an
     answerable question, has a precision, recall and F1 of 0.
     """
 

@@ -192,7 +192,7 @@ def _rouge_overlap() -> RougeScorer:
 
 
 def token_f1(answer: str, references: Sequence[str]) -> float | None:
-    """F1 of the words that answer and reference share, each as often as it stands in both; the best reference counts.
+    """Return F1 of the words of answer and reference, each counted as often as it is in both, for the best reference.
 
     Words are in lower case and without a plural's s. None without a reference. Source: Rajpurkar et al. 2016, §6.1.
     """

@@ -48,12 +48,12 @@ class SemanticScorer:
     def measures(self, predictions: Sequence[str], references: Sequence[str]) -> list[tuple[float, float, float]]:
         """Return precision, recall and F1 for each pair, as `scores` does."""
         pairs = list(zip(predictions, references, strict=True))
-        told = [number for number, pair in enumerate(pairs) if all(text.strip() for text in pair)]
+        kept = [number for number, pair in enumerate(pairs) if all(text.strip() for text in pair)]
         found = [(0.0, 0.0, 0.0)] * len(pairs)
-        if told:
-            texts = ([pairs[number][side] for number in told] for side in (0, 1))
+        if kept:
+            texts = ([pairs[number][side] for number in kept] for side in (0, 1))
             columns = (column.tolist() for column in self._scorer.score(*texts, batch_size=self._batch))
-            for number, *measures in zip(told, *columns, strict=True):
+            for number, *measures in zip(kept, *columns, strict=True):
                 precision, recall, f1 = measures
                 found[number] = (precision, recall, f1)
         return found

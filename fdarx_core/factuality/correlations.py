@@ -78,9 +78,9 @@ class AblationScores:
         supported = decided & (self._supported >= self._contradicted)
         unscored = ~decided & self._lacking
         claims = np.array([score.claims for score in self._rows.scores], dtype=np.float64)
-        told = claims - self._count(unscored)
+        with_verdict = claims - self._count(unscored)
         with np.errstate(invalid="ignore", divide="ignore"):
-            return self._count(supported) / told, self._count(decided & ~supported) / told
+            return self._count(supported) / with_verdict, self._count(decided & ~supported) / with_verdict
 
     def _count(self, claims: Mask) -> Numbers:
         """Return the number of marked claims of each answer that has a score."""

@@ -76,8 +76,8 @@ def verdict_of(claim: Claim, pairs: Sequence[PairVerdict], threshold: float = TH
 
 def _surest(pairs: Sequence[PairVerdict], of: str) -> PairVerdict | None:
     """Return the first pair with the highest probability."""
-    told = [pair for pair in pairs if pair.entailment is not None]
-    return max(told, key=lambda pair: _probability(pair, of), default=None)
+    with_verdict = [pair for pair in pairs if pair.entailment is not None]
+    return max(with_verdict, key=lambda pair: _probability(pair, of), default=None)
 
 
 def _probability(pair: PairVerdict | None, of: str) -> float:
@@ -138,8 +138,10 @@ def gold_of(answer: CheckedAnswer, pairs: Sequence[PairVerdict], threshold: floa
 
 def gold_claims_of(pairs: Sequence[PairVerdict], threshold: float = THRESHOLD) -> float | None:
     """Return the share of the judged claims of an answer that the statements entail; None without judged claims."""
-    told = [pair for pair in pairs if pair.kind == CLAIM_IN_GOLD and pair.entailment is not None]
-    return sum(_reaches(pair.entailment, threshold) for pair in told) / len(told) if told else None
+    with_verdict = [pair for pair in pairs if pair.kind == CLAIM_IN_GOLD and pair.entailment is not None]
+    return (
+        sum(_reaches(pair.entailment, threshold) for pair in with_verdict) / len(with_verdict) if with_verdict else None
+    )
 
 
 def _row(answer: CheckedAnswer, claim_id: str, kind: str, engine: str, number: int = 0) -> PairVerdict:
@@ -257,13 +259,13 @@ def _overlaps(score: FactualityScore, answer: CheckedAnswer) -> None:
 
 
 def _shares(score: FactualityScore) -> None:
-    told = score.supported + score.contradicted + score.unsupported_claims
-    if not told:
+    with_verdict = score.supported + score.contradicted + score.unsupported_claims
+    if not with_verdict:
         reason = NO_VERDICT if score.claims else NO_CLAIMS
         score.unscored += [f"{name}: {reason}" for name in SHARES]
         return
-    score.support, score.contra = score.supported / told, score.contradicted / told
-    score.unsupported = score.unsupported_claims / told
+    score.support, score.contra = score.supported / with_verdict, score.contradicted / with_verdict
+    score.unsupported = score.unsupported_claims / with_verdict
 
 
 def _aligned(score: FactualityScore, weights: Weights) -> None:

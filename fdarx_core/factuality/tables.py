@@ -221,8 +221,8 @@ def table_4(
     table = _changes(title, "Configuration", kept, differences, gold, configuration_name)
     if any(one.keys["configuration"] == NO_RETRIEVAL for one in kept):
         table.notes.append(
-            "Without retrieval claims are held against the first reference (the question where there is none), which "
-            "may say what the gold statements say."
+            "Without retrieval claims are compared with the first reference (or the question if there is none), which "
+            "may state the same as the gold statements."
         )
     table.notes.append(_gold_note(rows))
     return table
@@ -349,8 +349,8 @@ def _of_fas(correlations: Sequence[Figure], gold: str) -> list[Figure]:
 def _gold_note(rows: FactualityRows) -> str:
     """Return the note on where gold factuality is from, and what that means for its correlation with FAS."""
     return (
-        f"Gold: must-have and nice-to-have statements, held against the answers by {rows.engine}. That engine judges "
-        "the claims too, so ρ of what rests on it may be too high."
+        f"Gold: must-have and nice-to-have statements, compared with the answers by {rows.engine}. That engine judges "
+        "the claims too, so ρ of metrics that use its verdicts may be too high."
     )
 
 

@@ -1,4 +1,4 @@
-"""A comparison's figures, its tables and its report, from the rows that the parts hold."""
+"""The figures, tables and report of a comparison of RAG strategies from the rows of its parts."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from fdarx_core.storage import RunDirectory, read_records, write_records
 
 
 def compared(spec: RagSpec) -> ComparisonNames:
-    """What the tables call the strategies; the main post-processing is the first there is in the paper's preference."""
+    """Return the names in tables; the main post-processing is the first in the order of the paper that was used."""
     known = STRATEGIES | ABLATIONS
     return ComparisonNames(
         strategies={name: known[name].title(spec.candidates) for name in spec.strategies},
@@ -33,9 +33,9 @@ def compared(spec: RagSpec) -> ComparisonNames:
 def publish(
     parts: RagParts, numbers: Sequence[int], spec: RagSpec, info: Mapping[str, Any], *, seed: int, resamples: int
 ) -> None:
-    """Write figures, differences and usage as Parquet, the figures as JSON too, and `report.html`.
+    """Write figures, differences and usage as Parquet, the figures as metrics.json too, and report.html.
 
-    `info` is what run.json will say.
+    `info` is the content of the finished run.json.
     """
     run, answers = parts.run, parts.read_all("answers", numbers, RagAnswer)
     scores = parts.read_all("scores", numbers, RagScore)

@@ -100,9 +100,9 @@ def metric_name(metric: str) -> str:
     return f"{METRIC_NAMES.get(name, name)}{at}{k}"
 
 
-def unscored_name(told: str) -> str:
+def unscored_name(entry: str) -> str:
     """Return an entry `field: reason, reason` of `unscored` in words."""
-    measure, _, reasons = told.partition(": ")
+    measure, _, reasons = entry.partition(": ")
     return f"{metric_name(measure)}: {', '.join(map(reason_name, reasons.split(', ')))}"
 
 
@@ -336,7 +336,7 @@ def _item(one: ScoredAnswer, method: ScoringMethod) -> dict[str, Any]:
         "flags": [_flag(flag) for flag in one.flags],
         "terms": [_short(score.similarity), _short(score.support), _short(score.contra), _short(score.fas)],
         "scores": {name: _short(getattr(score, name)) for name in SCORES},
-        "unscored": [unscored_name(told) for told in score.unscored],
+        "unscored": [unscored_name(entry) for entry in score.unscored],
         "gold": [*_gold(one, method)],
         "references": answer.references[:1],
     }  # fmt: skip

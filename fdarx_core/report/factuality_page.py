@@ -86,7 +86,7 @@ class AnswerTally:
         self.datasets[one.answer.dataset] += 1
         self.flagged += bool(one.flags)
         if one.score.fas is None:
-            lacking = next((told for told in one.score.unscored if told.startswith("fas: ")), "fas: ")
+            lacking = next((lines for lines in one.score.unscored if lines.startswith("fas: ")), "fas: ")
             self.without_fas[lacking] += 1
         self.verdicts.update((place, verdict.verdict) for verdict in one.verdicts)
         self.reasons.update(verdict.reason for verdict in one.verdicts if verdict.verdict == "unscored")
@@ -247,7 +247,7 @@ def _counted(place: ModelSetting, tally: AnswerTally, kinds: Sequence[str]) -> l
 
 def sentences(results: FactualityResults, tally: AnswerTally) -> list[tuple[str, str]]:
     """Return the headings of the summary and their texts."""
-    told = [
+    lines = [
         ("Scored", _scored(tally)),
         ("Claims", _claims(results.method, tally)),
         ("Evidence", _evidence(results.method)),
@@ -257,7 +257,7 @@ def sentences(results: FactualityResults, tally: AnswerTally) -> list[tuple[str,
         ("Safety", _safety(results, tally)),
         ("Left out", _left_out(results, tally)),
     ]
-    return [(name, text) for name, text in told if text]
+    return [(name, text) for name, text in lines if text]
 
 
 def looked_for_flags(results: FactualityResults) -> bool:
@@ -317,11 +317,11 @@ def _fas(method: ScoringMethod, tally: AnswerTally) -> str:
         f"{weights.contra:g} × (1 − Contra@{method.k})"
     )
     without = tally.without_fas.total()
-    told = f" {plural(without, 'answer has', 'answers have')} none" if without else ""
+    lines = f" {plural(without, 'answer has', 'answers have')} none" if without else ""
     whys = "; ".join(
         f"{unscored_name(why).partition(': ')[2]} ({rows:,})" for why, rows in tally.without_fas.most_common(5)
     )
-    return f"FAS = {formula}.{told}{f': {whys}.' if told else ''}"
+    return f"FAS = {formula}.{lines}{f': {whys}.' if lines else ''}"
 
 
 def _against_gold(results: FactualityResults) -> str:
@@ -332,11 +332,11 @@ def _against_gold(results: FactualityResults) -> str:
         if (one.keys["configuration"], one.keys["gold"]) == (FULL, "gold") and one.value is not None
     }
     named = ["fas", f"support@{results.method.k}", "rouge_l", "bleu_4"]
-    told = [f"{metric_name(name)} {_rho(found[name])}" for name in named if name in found]
-    if not told:
+    lines = [f"{metric_name(name)} {_rho(found[name])}" for name in named if name in found]
+    if not lines:
         return ""
     rows = max(one.rows for one in found.values())
-    return f"Spearman's ρ with gold over {plural(rows, 'answer')}: {'; '.join(told)}."
+    return f"Spearman's ρ with gold over {plural(rows, 'answer')}: {'; '.join(lines)}."
 
 
 def _rho(one: Figure) -> str:
@@ -357,10 +357,10 @@ def _safety(results: FactualityResults, tally: AnswerTally) -> str:
 
 def _left_out(results: FactualityResults, tally: AnswerTally) -> str:
     rows = sum(results.rejects.values())
-    told = [f"{plural(rows, 'row')} rejected, listed under “The run”"] if rows else []
+    lines = [f"{plural(rows, 'row')} rejected, listed under “The run”"] if rows else []
     unscored = tally.of_verdict("unscored")
-    told += [f"{plural(unscored, 'claim')} without a verdict, counted in no share"] if unscored else []
-    return f"{_listed(told)}." if told else ""
+    lines += [f"{plural(unscored, 'claim')} without a verdict, counted in no share"] if unscored else []
+    return f"{_listed(lines)}." if lines else ""
 
 
 def _listed(parts: Sequence[str]) -> str:

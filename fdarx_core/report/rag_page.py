@@ -57,7 +57,7 @@ def contexts(figures: Sequence[Figure], names: ComparisonNames) -> FigurePanel |
     return FigurePanel(
         "contexts",
         "Context precision and recall by strategy",
-        "Precision: useful contexts stand first. Recall: share of the reference answer's statements that the contexts "
+        "Precision: useful contexts are first. Recall: share of the reference answer's statements that the contexts "
         f"support. With 95 % intervals; post-processing: {names.postprocess_title().lower()}.",
         grouped_bars(titles, series, "mean over questions", broken=True),
         *bar_numbers("Strategy", titles, series),

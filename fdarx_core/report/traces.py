@@ -149,8 +149,8 @@ def _prediction_lines(prediction: Prediction, grade: Grade | None) -> Iterator[s
     if prediction.cuts:
         yield f"  cut      {prediction.cuts} passages of the label did not fit"
     if grade:
-        told = ": ".join(filter(None, (grade.reason, grade.detail)))
-        yield f"  graded   {grade.outcome} by {grade.judge}{f' ({told})' if told else ''}"
+        reason = ": ".join(filter(None, (grade.reason, grade.detail)))
+        yield f"  graded   {grade.outcome} by {grade.judge}{f' ({reason})' if reason else ''}"
     yield f"  response {prediction.response_key or 'made elsewhere'}"
 
 

@@ -41,7 +41,7 @@ def loss_curve(curve: Sequence[LossPoint]) -> FigurePanel:
         styled(figure, 360, {"l": 8, "r": 16, "t": 12, "b": 44}),
         ["Step", "Epoch", "Training loss", "Validation loss", "Learning rate"],
         [
-            [one.step, f"{one.epoch:.2f}", f"{one.loss:.4f}", _told(one.validation_loss), f"{one.rate:.2e}"]
+            [one.step, f"{one.epoch:.2f}", f"{one.loss:.4f}", _loss_text(one.validation_loss), f"{one.rate:.2e}"]
             for one in curve
         ],
         legend=[(TRAINING, COLORS[0]), (VALIDATION, COLORS[1])],
@@ -60,7 +60,7 @@ def _line(figure: go.Figure, name: str, color: str, points: Sequence[tuple[int, 
     )
 
 
-def _told(loss: float | None) -> str:
+def _loss_text(loss: float | None) -> str:
     return "" if loss is None else f"{loss:.4f}"
 
 
@@ -87,9 +87,9 @@ def sentences(changes: Sequence[Change]) -> list[tuple[str, str]]:
         WORSE: "further from them by",
         OPEN: "no clear difference by",
     }
-    told = [f"{nearer[kind]} {', '.join(names)}" for kind, names in by_verdict.items() if names]
+    listed = [f"{nearer[kind]} {', '.join(names)}" for kind, names in by_verdict.items() if names]
     loss = [("References", f"Their loss: {_change(one)}") for one in changes if one[0] == "loss"]
-    return [*loss, ("Answers", f"The tuned model's: {'; '.join(told)}.")] if told else loss
+    return [*loss, ("Answers", f"The tuned model's: {'; '.join(listed)}.")] if listed else loss
 
 
 def notes(curve: Sequence[LossPoint], changes: Sequence[Change], answers: Sequence[ScoredAnswer]) -> Iterator[str]:
@@ -152,8 +152,8 @@ def _row(change: Change) -> tuple[str, tuple[str, ...], str]:
 
 def _options(config: Mapping[str, Any]) -> list[tuple[str, Any]]:
     """Return the options that were set; the model is given by its name."""
-    told = {**config, "model": config["model"]["name"]}
-    return [(name, value) for name, value in told.items() if value is not None]
+    listed = {**config, "model": config["model"]["name"]}
+    return [(name, value) for name, value in listed.items() if value is not None]
 
 
 def _counted(info: Mapping[str, Any]) -> list[tuple[str, str]]:

@@ -52,7 +52,7 @@ class AnswerSources:
     passages: dict[PassageKey, Passage] = field(default_factory=dict)
     equivalents: dict[str, dict[int, tuple[int, str]]] = field(default_factory=lambda: defaultdict(dict))
 
-    def stands_for(self, question: QuestionAnswer, place: PassageKey) -> tuple[int, str] | None:
+    def equivalent_gold(self, question: QuestionAnswer, place: PassageKey) -> tuple[int, str] | None:
         """Return the gold passage that states the same as this one, and the reason."""
         return self.equivalents.get(question.id, {}).get(place[1]) if place[0] == question.set_id else None
 
@@ -118,7 +118,7 @@ def classify_evidence(wrong: WrongAnswer, question: QuestionAnswer, sources: Ans
     if wrong.kind not in _VERDICTS or not prediction.shown or not gold:
         return "unknown", ""
     shown = shown_places(prediction)
-    alike = {stood[0] for place in shown if (stood := sources.stands_for(question, place))}
+    alike = {replaced[0] for place in shown if (replaced := sources.equivalent_gold(question, place))}
     strict = [place for place in gold if place in shown]
     found = [place for place in gold if place in shown or place[1] in alike]
     return _shown_sentence(wrong, len(gold), len(strict), len(found))
@@ -127,13 +127,13 @@ def classify_evidence(wrong: WrongAnswer, question: QuestionAnswer, sources: Ans
 def _shown_sentence(wrong: WrongAnswer, gold: int, strict: int, found: int) -> tuple[str, str]:
     where, instead = _field(wrong.prediction), _VERDICTS[wrong.kind]
     if wrong.prediction.setting == "oracle" and found == gold:
-        return "shown", f"Reading failure: {_every(gold)} stood in the prompt, and no other, yet {instead}."
+        return "shown", f"Reading failure: {_every(gold)} replaced in the prompt, and no other, yet {instead}."
     alike = f" ({found - strict} by a passage that states the same)" if found > strict else ""
     if found == gold:
-        return "shown", f"Reading failure: {_every(gold)}{alike} stood {where}, yet {instead}."
+        return "shown", f"Reading failure: {_every(gold)}{alike} replaced {where}, yet {instead}."
     if found:
-        return "partly", f"Retrieval failure in part: {found} of {gold} gold passages{alike} stood {where}."
-    none_of_them = "the gold passage did not stand" if gold == 1 else f"none of the {gold} gold passages stood"
+        return "partly", f"Retrieval failure in part: {found} of {gold} gold passages{alike} replaced {where}."
+    none_of_them = "the gold passage did not stand" if gold == 1 else f"none of the {gold} gold passages replaced"
     fair = " Going by what was shown, the refusal was right." if wrong.kind == "false_refusal" else ""
     return "missing", f"Retrieval failure: {none_of_them} {where}.{fair}"
 
@@ -175,7 +175,7 @@ def citation_note(prediction: Prediction, question: QuestionAnswer, sources: Ans
 def _left_out(prediction: Prediction, question: QuestionAnswer, sources: AnswerSources) -> str:
     """Return a sentence on gold passages that are not cited, "" if all are."""
     gold, cited = gold_keys(question), cited_places(prediction)
-    alike = {stood[0] for place in cited if (stood := sources.stands_for(question, place))}
+    alike = {replaced[0] for place in cited if (replaced := sources.equivalent_gold(question, place))}
     found = sum(place in cited or place[1] in alike for place in gold)
     if not gold or found == len(gold):
         return ""
@@ -189,8 +189,8 @@ def citation_mark(question: QuestionAnswer, place: PassageKey, sources: AnswerSo
     """Return gold, same or "" for a cited passage, with the words for it."""
     if place in gold_keys(question):
         return "gold", "gold"
-    if stood := sources.stands_for(question, place):
-        return "same", f"states the same as PASSAGE_{stood[0]:04d} ({readable(stood[1])})"
+    if replaced := sources.equivalent_gold(question, place):
+        return "same", f"states the same as PASSAGE_{replaced[0]:04d} ({readable(replaced[1])})"
     return "", "not gold"
 
 

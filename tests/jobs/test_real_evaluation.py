@@ -230,7 +230,7 @@ def test_intervals_are_those_of_a_plain_loop_over_labels(
         means.append(fmean(drawn))
     means.sort()
     figure = figures["baseline", setting, "", metric, "answerable"]
-    assert figure.labels == len(labels) and figure.value == pytest.approx(
+    assert figure.clusters == len(labels) and figure.value == pytest.approx(
         fmean(value for values in labels for value in values), abs=EXACT
     )
     width = means[1949] - means[50]

@@ -26,9 +26,9 @@ def publish(
     rows: Sequence[ScoredAnswer],
     timings: Mapping[str, float],
 ) -> None:
-    """Write the curve and the figures as Parquet, the figures as JSON too, and `report.html`; then end the run.
+    """Write the curve and the figures as Parquet, the figures as metrics.json too, and report.html; then end the run.
 
-    Raises StorageError where nothing was trained.
+    Raises StorageError if nothing was trained.
     """
     state = checkpoints.latest()
     best = best_point(state.curve) if state else None
