@@ -86,7 +86,7 @@ class AnswerTally:
         self.datasets[one.answer.dataset] += 1
         self.flagged += bool(one.flags)
         if one.score.fas is None:
-            lacking = next((lines for lines in one.score.unscored if lines.startswith("fas: ")), "fas: ")
+            lacking = next((entry for entry in one.score.unscored if entry.startswith("fas: ")), "fas: ")
             self.without_fas[lacking] += 1
         self.verdicts.update((place, verdict.verdict) for verdict in one.verdicts)
         self.reasons.update(verdict.reason for verdict in one.verdicts if verdict.verdict == "unscored")
