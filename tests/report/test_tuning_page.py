@@ -104,9 +104,7 @@ def test_notes_say_what_the_figures_cannot() -> None:
 def test_it_says_what_was_made_and_when_it_was_stopped() -> None:
     text = re.sub(r"\s+", " ", page())
     assert "An adapter after 3 steps on 80 pairs" in text
-    assert (
-        "The adapter is that of step 2, with a validation loss of 1.500; training ended 9 steps early" in text
-    )
+    assert "The adapter is that of step 2, with a validation loss of 1.500; training ended 9 steps early" in text
     assert "-1.750 to -1.250" in text and "+0.250" in text
     assert "left out: too_long" in text and "a-model" in text and "evaluate_every" not in text
 
