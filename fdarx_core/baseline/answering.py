@@ -15,10 +15,10 @@ from fdarx_core.baseline.stems import terms
 from fdarx_core.baseline.tokens import word_set
 
 LONGEST_LIST = 500
-"""Characters of a sentence that announces a list, items included."""
+"""The most characters of a sentence that announces a list, with the items."""
 
 ITEM = re.compile(r"\s*(?:[-*](?=\s)|[•·]|\(?\d{1,2}[.)](?=\s))\s*")
-"""What stands before an item of a list."""
+"""The mark before an item of a list."""
 _ENDS = (".", "!", "?", ":", ";", ")", "]", '"', "”")
 _REFERENCE = re.compile(
     r"\s*\[\s*(?:also |please )?see\b[^\[\]]*(?:\]|$)|\s*\(\s*(?:also |please )?see\b[^()]*(?:\)|$)|"
@@ -27,7 +27,7 @@ _REFERENCE = re.compile(
 )
 _CELL_NAME = re.compile(r"^[^|.:]{1,40}: \| ")
 _GAP = re.compile(r"(?<=\.)\s*\.$|\s+(?=[.,;](?:\s|$))")
-"""What a cross-reference leaves behind: a space before a stop, or a second stop."""
+"""What is left where a cross-reference was taken out: a space before a stop, or a second stop."""
 
 
 @dataclass(frozen=True)
@@ -88,7 +88,7 @@ def _statement(text: str) -> CandidateSentence:
 _MARKED = re.compile(r"^\|\|(PASSAGE_\d+)\|\| ?(.*)$", re.MULTILINE)
 _K1, _B = 1.5, 0.75
 _STEM = 5
-"""Letters that two forms of a word share: "dialysis" and "dialyzable"."""
+"""The number of first letters by which two forms of a word are the same: "dialysis" and "dialyzable"."""
 
 
 class SentenceIndex:
@@ -165,7 +165,7 @@ def _of_label(label: str) -> SentenceIndex:
 
 _FRAME = frozenset(term for word in word_set("question_words") for term in terms(word))
 _STANDING = frozenset(term for word in word_set("label_words") for term in terms(word))
-"""What every label has a place for, under this word or another: its absence tells nothing."""
+"""Words for which every label has a place, under this word or another: their absence says nothing."""
 _CODE = re.compile(r"[^\W\d]+\d")
 _NUMBER_ASKED = re.compile(
     r"\bhow (?:much|many|often|long|large|high|frequently|common|far|soon|quickly|old)\b|"
@@ -215,10 +215,10 @@ def wants_two(question: str) -> bool:
 
 
 _FRAME_WEIGHT = 0.3
-"""Of words in which one asks about any drug, beside those that tell what a question is about."""
+"""The weight of words in which one asks about any drug, beside words that say what a question is about."""
 _PASSAGE_WEIGHT = 0.5
 _HEADING_WEIGHT = 0.6
-"""Of a word that stands elsewhere in the sentence's passage, or in its section's titles."""
+"""The weight of a word that is elsewhere in the sentence's passage, or in the titles of its section."""
 _NUMBER_WEIGHT = 1.5
 """Factor for a sentence with a figure where one is asked for."""
 _HEADING_ITSELF = 0.4
@@ -226,9 +226,9 @@ _HEADING_ITSELF = 0.4
 _SHORTEST = 4
 """Terms of the shortest sentence that can be an answer by itself; shorter ones are mostly headings."""
 _ABSENT = 0.2
-"""Share of a question's telling words from which on it is declined if they stand nowhere."""
+"""The share of a question's specific words from which it is declined, if they are in no passage."""
 _SECOND = 0.5
-"""Least score of a second sentence, as a share of the first one's, where a question sets two things side by side."""
+"""The least score of a second sentence, as a share of the first one's, for a question that combines two things."""
 _REFUSAL = "NOT_ANSWERABLE\nCITED_PASSAGES: []"
 
 

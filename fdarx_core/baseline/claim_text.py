@@ -59,7 +59,7 @@ _SPECIFIC = re.compile(
     r"worried|not sure|considering|that you|you (?:might|may)|experiencing (?:any|these|this|such)|any)\b)",
     re.IGNORECASE,
 )
-"""Names when, or how soon: such advice can be right or wrong."""
+"""Words that say when or how soon to act: such advice can be right or wrong."""
 
 _COURTESY = re.compile(
     r"^(?:hi|hello|hey|dear|greetings|good (?:morning|afternoon|evening|day)|thanks?|thank you|you(?:['’]re|"
@@ -88,7 +88,7 @@ _ONE_WORD = re.compile(
     r"^(?:sure|certainly|absolutely|of course|welcome|sorry|regards|visit|hi|hey|trust|hope)\b(?!\W*$|[,!:])",
     re.IGNORECASE,
 )
-"""Where such a word begins a statement after all ("Best results …")."""
+"""Courtesies that can also begin a statement ("Best results …")."""
 _DISCLAIMS = re.compile(
     r"\b(?:as an? (?:ai|artificial intelligence|(?:large )?language model)|i(?:['’]m| am) (?:not a|an ai|just an?)|"
     r"(?:not|n['’]t) (?:intended|meant|designed)?\s?(?:to be|as|to)?\s?(?:(?:a )?substitute|replace|(?:medical|"
@@ -256,7 +256,7 @@ _FRAMED = re.compile(
     r"when (?:taken|used|given)[^,]{0,30}),\s+(?=(?:it|they)\b)",
     re.IGNORECASE,
 )
-"""What stands before a subject without naming another that a pronoun might mean."""
+"""Adverbials before a subject that name no other noun which a pronoun could mean."""
 
 
 @dataclass(slots=True)

@@ -19,18 +19,18 @@ _SPAN = re.compile(
 )
 _ROUGHLY = re.compile(r"\b(?:about|approximately|around|nearly|almost|roughly)\b|~")
 LEAST_SHARED = 0.2
-"""Weight of the words that two numbers must have beside them in common to be about the same thing."""
+"""The weight of shared neighboring words from which two numbers are about the same thing."""
 TELLING = 0.8
-"""Weight by which the words beside another number must be nearer to a claim's than those beside its own."""
+"""How much closer, by weight, the words beside another number must be to a claim's than those beside its own."""
 _YEARS = range(1900, 2100)
 _CLOSE = 0.05
-"""Largest relative difference to a number that is given roughly."""
+"""The largest relative difference to a number that is given approximately."""
 _ITEM = re.compile(r"[;\n|]|[.,]\s|\b(?:and|or|but|then|while|whereas|followed by|compared (?:to|with)|versus|vs)\b")
 _OF_AGE = re.compile(r"\b(?:age|ages|old|younger)\b|pediatric|geriatric|infant|neonat|adolescen")
 _COMPARATORS = frozenset(map(concept, ("placebo", "vehicle", "control", "comparator")))
-"""What a number belongs to that is none of the drug's, unless a claim names it."""
+"""Comparators: a number that belongs to one of them is none of the drug, unless a claim names it."""
 _OF_PATIENTS = ("kg", "month", "ml/h")
-"""Units of what patients are like, of which any value within a range that is given is meant too: age, weight, GFR."""
+"""Units of age, weight and GFR: a value within a range that is given agrees with the range."""
 
 
 Amounts: TypeAlias = tuple[Sequence[Quantity], Intervals, str]
@@ -191,25 +191,25 @@ def _often(intervals: frozenset[float]) -> str:
 
 
 MOST_CANDIDATES = 4
-"""Statements of a passage that are looked at closely: those with most of the claim's words and numbers."""
+"""The number of statements that are compared in detail: those with most of the claim's words and numbers."""
 NEIGHBOURS = 2
-"""Statements beside each other, at most so far apart, that may hold a claim together."""
+"""How far apart two statements may be that support a claim together."""
 NUMBER = 1.5
-"""Weight of a number that is held, beside words, which weigh 1."""
+"""The weight of a number; words weigh 1."""
 ELSEWHERE = 0.35
-"""What a word counts for that stands elsewhere in the passage."""
+"""The weight of a word that is elsewhere in the passage."""
 LEAST_TOGETHER = 0.6
-"""Share of a claim's words that two statements must hold together to be read as one."""
+"""The share of a claim's words that two statements must have to be read as one."""
 OPPOSITE = 0.5
-"""What a word counts for whose opposite stands there: both speak of the same."""
+"""The weight of a word whose opposite is there: both statements are about the same."""
 APART = 0.93
-"""What two statements together hold counts for, beside one that holds it alone."""
+"""The factor for two statements that support a claim together."""
 SMOOTHING = 0.3
-"""Weight of what a claim says beside its words: a claim of one common word is about very little."""
+"""A constant in the denominator of shares, so that a claim of one common word is not fully supported."""
 
 
 LEAST_LOOKED_AT = 0.4
-"""Share of a claim that a statement may hold at most, below which nothing else of it is looked at."""
+"""The possible share of a claim below which a statement is not compared further."""
 NOT_LOOKED_AT = "too little of it is there"
 
 
@@ -318,19 +318,19 @@ def _lacks(said: ParsedStatement, one: ParsedStatement, missing: Sequence[str], 
 Entailment: TypeAlias = tuple[float, float, float, int, int, str]
 """Probabilities of entailment, neutral and contradiction, start and end of the part of the text, and the reason."""
 ENTAILMENT = ((0.0, 0.02), (0.4, 0.1), (0.7, 0.7), (1.0, 0.96))
-"""Probability of entailment by the share of a claim that one statement holds: straight lines between these points."""
+"""The probability of entailment by the share of a claim that one statement has, interpolated linearly."""
 CONTRADICTION = ((0.0, 0.02), (0.35, 0.1), (0.64, 0.7), (1.0, 0.95))
-"""Probability of contradiction by the share of a claim's words that a statement holds which disagrees in one point."""
+"""The probability of contradiction by the share of a claim's words, for a statement that differs in one point."""
 AT_MOST_WITHOUT = 0.4
-"""Probability of entailment, at most, by a statement that lacks a number, a denial or a population of the claim."""
+"""The highest probability of entailment by a statement without a number, denial or population of the claim."""
 LEAST_ABOUT = 0.5
-"""Share of what a claim is about that must stand in a passage; without it the passage speaks of something else."""
+"""The share of a claim's subject that must be in a passage that is about the same thing."""
 LEAST_SAID = 2
-"""Telling words and numbers that a claim must have: what "it can be painful" is about stands elsewhere."""
+"""The least number of specific words and numbers of a claim; "it can be painful" has too few."""
 AT_MOST_DISPUTED = 0.6
-"""Probability of contradiction, at most, where another statement holds as much and does not disagree."""
+"""The highest probability of contradiction where another statement has as much of the claim and agrees."""
 LEFT = 0.1
-"""Share of what the verdict leaves that goes to its opposite; the rest is neutral."""
+"""The share of the remaining probability that goes to the opposite class; the rest is neutral."""
 _BEGINS, _ENDS = re.compile(r"(?:^|[.!?\n])\s*\Z"), re.compile(r"\s*(?:\n|\Z)")
 
 

@@ -16,7 +16,7 @@ from fdarx_core.baseline.stems import canonical_names, concept, is_stop_word, pa
 from fdarx_core.baseline.tokens import normalize, vocabulary
 
 LONGEST_LEAD = 240
-"""Characters of a line that announces a list and is read with each of its items."""
+"""The most characters of a line that announces a list and is read with each of its items."""
 _HEADING_WORDS = 8
 _ENDS = (".", "!", "?", ";", ")", '"', "”")
 _ABBREVIATED = re.compile(
@@ -35,7 +35,7 @@ _FROM_TO = re.compile(r"(?<=\d)(\s?(?:mg|mcg|g|kg|ml|hours?|days?|weeks?|months?
 _AGED = re.compile(r"\baged(?= (?:\d|between|over|under|from|at|less|more|up|[<>≥≤]))")
 _UP = frozenset({"older", "above", "over", "more", "greater", "higher", "longer"})
 _PHRASES = [(hint, re.compile(rf"\b(?:{words})\b"), name) for hint, words, name in vocabulary()["phrases"]]
-"""Names of several words for what has another, each with what must stand in a text for it to be looked for."""
+"""Phrases that have another name: a string that such text contains, the pattern, and the name."""
 _MAY_TELL_HOW_OFTEN = (
     *("dai", "day", "/d", "night", "every", "each", "morning", "evening", "bedtime", "week", "month", "annual", "year"),
     *("once", "twice", "thrice", "time", "qd", "bid", "tid", "qid"),

@@ -50,7 +50,7 @@ def _beside(text: str) -> dict[str, Quantity]:
 
 
 MOST_NAMED = 12
-"""Phrases that a grade names; the others are counted."""
+"""The most phrases that a reason names; the others are counted."""
 
 _TOKEN = re.compile(r"\w+|[%°]")
 _STOP = re.compile(r"[^\w\s-]")
@@ -148,23 +148,23 @@ def graded_text(text: str, drug: str) -> GradedText:
 Outcome = Literal["CORRECT", "INCORRECT", "NOT_ATTEMPTED"]
 
 LEAST_HELD = 0.6
-"""Share of the reference's terms that an answer must hold, by weight, of those that the question lacks."""
+"""The share of the reference's terms, by weight and without the question's, that an answer must have."""
 LEAST_HELD_OF_ALL, ENOUGH_OWN = 0.3, 2
 """Share of all its terms, where those that the question lacks weigh less than `ENOUGH_OWN` and say too little."""
 LEAST_OWN = 1
-"""Weight of the terms that the question lacks below which they say nothing ("use" for "give"): all terms count then."""
+"""The weight below which the reference's terms without the question's say nothing, so that all terms count."""
 LEAST_HELD_OF_STATEMENT = 0.4
 """Share of each of the reference's sentences, of its terms that the question lacks where they weigh `ENOUGH_OWN`."""
 LEAST_TOUCHED, ENOUGH_TO_TOUCH = 0.25, 3
 """Share of these terms of the whole reference below which an answer speaks of something else, where they weigh 3."""
 LEAST_TURNED = 0.4
-"""Share of a sentence's terms that must be denied where it affirms, or the reverse, for it to be contradicted."""
+"""The share of a sentence's terms that must be denied where it affirms, or the reverse, in a contradiction."""
 NUMBER_WEIGHT = 2
-"""Weight of a number beside terms, which weigh 1; all numbers must be there before terms are looked at."""
+"""The weight of a number; terms weigh 1. All numbers must be there before terms are compared."""
 LEAST_HELD_OF_ITEM = 0.5
-"""Share of the terms of each listed contraindication."""
+"""The share of the terms of each listed contraindication that an answer must have."""
 MOST_ADDED = 5
-"""Terms that an answer may add, as a multiple of the reference's, and never fewer than `ALWAYS_ALLOWED`."""
+"""The terms that an answer may add, as a multiple of the reference's, and at least `ALWAYS_ALLOWED`."""
 ALWAYS_ALLOWED = 40
 MOST_EXCUSED, MOST_CLAIMED = 10, 3
 """Terms of its own that an answer without the requested information may have and still be no attempt: in all, and

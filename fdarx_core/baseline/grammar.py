@@ -21,7 +21,7 @@ VERBS = _words("verbs")
 NOUNS_WITH_S = _words("nouns_with_s")
 """Verbs whose forms with s are nouns too: verbs only where an object or an adverbial follows."""
 NOUNS = NOUNS_WITH_S | _words("nouns")
-"""The same of forms without s."""
+"""The same for forms without s."""
 OBJECT_NEXT = _words("object_next")
 PAST = _words("past")
 CONTRACTED = _words("contracted")

@@ -71,13 +71,13 @@ def relevance(slots: Mapping[str, Any]) -> tuple[Topic | Literal["None / Irrelev
 _DECIMAL = re.compile(r"\d{1,9}(?:\.\d{1,9})?")
 
 LEAST_COVERED = 0.6
-"""Share of an answer's terms, by weight, that must stand in what it rests on; its numbers must all stand there."""
+"""The share of an answer's terms, by weight, that its evidence must have; it must have all its numbers."""
 SAID = 0.6
-"""Share of a sentence's terms that one sentence of a passage must hold to say the same."""
+"""The share of a sentence's terms that one sentence of a passage must have to say the same."""
 LEAST_NEW = 0.5
-"""Share of a statement's terms which the question lacks that must stand in one or two sentences."""
+"""The share of a statement's terms without the question's that one or two sentences must have."""
 OWN_PART = 2
-"""Weight of the terms that a passage alone contributes, from which it is needed."""
+"""The weight of the terms that only one passage has, from which the passage is needed."""
 
 
 def support(answer: str, text: str, heading: str) -> str:
@@ -168,7 +168,7 @@ FactualFault = tuple[Literal["answer_leakage", "context_mismatch", "unanswerable
 MultihopFault = tuple[Literal["one_sided", "hop_mismatch", "leak_from_context", "unanswerable", "other"], str]
 
 LEAST_LEAKED = 4
-"""Weight of what one passage alone adds, from which it counts as given away when the question has all of it."""
+"""The weight of the terms that only one passage has, from which a question with all of them gives them away."""
 
 _POINTS = re.compile(
     r"\b(?:this|the (?:above|following|preceding)|in the|does the|of the) "

@@ -161,10 +161,10 @@ _EXCLUDES = re.compile(
 NOT_KNOWN = "not known there"
 _EMPTY = frozenset[str]()
 _OF_USE = frozenset(map(concept, ("use", "take", "give", "treat", "start", "receive", "indicate", "get")))
-"""What is done with a drug: a claim that says so of those for whom it is forbidden contradicts."""
+"""Verbs for the use of a drug: a claim with one of them contradicts a text that forbids the use."""
 _HINTS: list[str] = vocabulary()["polarity_hints"]
 _FOCUS = 4
-"""Words after a denial that it is about."""
+"""The number of words after a denial that it is about."""
 MOST_OF_IT, NEARLY_ALL = 0.6, 0.8
 """Share of a claim's words that must be forbidden where it allows, or where it merely speaks of them."""
 TURNED, TURNED_OF_THE_SAME = (1.0, 0.6), (0.15, 0.5)
@@ -324,11 +324,11 @@ _OPPOSED_GROUPS = (
     frozenset({"pregnancy", "lactation"}),
 )
 LEAST_SHARED = 1
-"""Weight of the words near both that show that they are said of the same thing."""
+"""The weight of shared neighboring words that shows that two words are said of the same thing."""
 _NEAR = 4
-"""Words on either side of one that takes a side, among which is what it is said of."""
+"""The number of words on either side of an opposite that say what it is about."""
 Sides = Mapping[int, Mapping[int, tuple[str, frozenset[str]]]]
-"""By axis, each side taken with the concept that says so and the concepts near it."""
+"""Axis -> side -> the concept that takes this side, and the concepts near it."""
 
 
 @lru_cache(maxsize=65536)

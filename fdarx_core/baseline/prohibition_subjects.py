@@ -11,7 +11,7 @@ from fdarx_core.baseline.tokens import vocabulary
 
 _LONGEST_ACRONYM = 6
 LONGEST = 45
-"""Words: a longer subject is no name but a text."""
+"""The most words of a subject; a longer one is a text and no name."""
 
 _PEOPLE = r"(?:patients?|individuals?|persons?|people|subjects?|those|anyone|adults)"
 _GROUP = rf"(?:{_PEOPLE}|women|children|infants|neonates|females?|pregnan\w+|lactat\w+|nursing|breast-?feeding)"

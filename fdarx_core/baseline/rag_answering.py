@@ -24,7 +24,7 @@ from fdarx_core.baseline.sentences import split_sentences
 from fdarx_core.baseline.stems import terms
 
 REFUSAL = "The passages found do not answer this question."
-"""The refusal that the answering prompt asks for, and the baseline gives, where the contexts hold no answer."""
+"""The refusal that the prompt asks for, and the baseline gives, where the contexts hold no answer."""
 _WORD = re.compile(r"[^\W_]+(?:[-'’./][^\W_]+)*")
 _PART = re.compile(r"[^\W_]+")
 _LEAD = re.compile(
@@ -127,14 +127,14 @@ _NO_CONTENT = re.compile(
     r"[\d\W]*$",
     re.IGNORECASE,
 )
-"""Headers of pages and marks."""
+"""Page headers and marks."""
 _CONTENTS = ("....", ". . . .")
-"""What lines of a table of contents have."""
+"""Signs of the lines of a table of contents."""
 _NOTE_MARK = re.compile(
     r"(?=\d)(?:(?<=[a-z]{4})\d{1,2}(?=[\s.,;:]|$)|(?<=[a-z]{2}[.,;])\d{1,3}(?=\s|$)|"
     r"(?<=\)[.,;])\d{1,3}(?=\s|$)|(?<=[a-z]\))\d{1,2}(?=\s))"
 )
-"""The number of a footnote, which lost its raised place: "process.14 The", "calendar days14 after"."""
+"""The number of a footnote that is no longer superscript: "process.14 The", "calendar days14 after"."""
 _EMPHASIS = re.compile(r"(?<!\w)_(?=\w)|(?<=\w)_(?!\w)")
 _STUCK = re.compile(r"(?<=[\w)\"”]\?)(?=[A-Z])")
 _SECTION_SIGN = re.compile(r"\b(?:SS){1,2}(?= \d)")
@@ -151,7 +151,7 @@ _SPLIT_AFTER = re.compile(
     r"\b(?:U\.S|e\.g|i\.e|vs|Dr|Mr|Ms|No|Nos|Fig|Inc|Co|Corp|Ltd|et al|Sec|Refs?|approx|cf|Vol|St|pp?|[A-Z])\.$|"
     r"^\W*(?:\d{1,3}|[IVX]+)\.$"
 )
-"""Ends of pieces that are no ends of sentences, and numbers of such."""
+"""Abbreviations and numbers that do not end a sentence."""
 _DONE = (".", "!", "?", ":", ";", "|")
 _ITEM_END = re.compile(r"[;,]?(?:\s+(?:and|or))?$|[;,.]$")
 _SHORT_ITEM = 220
@@ -239,7 +239,7 @@ def _sentences(line: str) -> list[str]:
 
 
 _ABSENT = 0.25
-"""Share of a question's telling words from which on it is declined if they stand nowhere."""
+"""The share of a question's specific words from which it is declined, if they are in no context."""
 _COVERED = 0.45
 """Least share of a question's telling words, by rarity, that an answer must have about it. On 300 official questions,
 below it 1 answer in 20 shared most words with the reference, above 0.9 7 in 10."""
@@ -247,19 +247,19 @@ _FEW, _COVERED_OF_FEW = 2, 0.7
 """So few telling words are found together by chance: of two, an answer must have both."""
 _MOST = 3
 _ALSO = 0.8
-"""Least score of a further sentence, as a share of the best one's."""
+"""The least score of a further sentence, as a share of the best one's."""
 _SAME = 0.6
-"""Share of its terms in common from which on a sentence adds nothing to another."""
+"""The share of common terms from which a sentence adds nothing to another."""
 _REPLIES_TO = (0.95, 0.85)
-"""What the sentences that follow a question get of its score."""
+"""The shares of the score of a question that the sentences after it get."""
 _DEFINES = 2.0
-"""Factor for a sentence that says what something is, where that is asked."""
+"""The factor for a sentence that defines something, where a question asks for a definition."""
 _SHORTEST = 3
 """Terms of the shortest sentence that can be an answer."""
 _VERDICT = re.compile(r"(?:yes|no)\.$", re.IGNORECASE)
-"""A whole reply, short as it is."""
+"""A complete reply of one word."""
 _LONG = 700
-"""Characters from which on a sentence is a table or a list, and no answer."""
+"""The number of characters from which a sentence is a table or a list, and no answer."""
 
 
 def from_contexts(slots: Mapping[str, Any]) -> str:
@@ -353,9 +353,9 @@ def _cited(evidence: SentenceIndex, place: int) -> str:
 
 
 _FRAME_WEIGHT = 0.3
-"""Of words in which one asks about anything, beside those that tell what a question is about."""
+"""The weight of words in which one asks about anything, beside words that say what a question is about."""
 _TOGETHER = 0.5
-"""Weight of the words that stand in one sentence, beside that of those which stand anywhere."""
+"""The weight of the words that are in one sentence, beside that of words anywhere in the text."""
 
 
 def relevance(slots: Mapping[str, Any]) -> tuple[int, str]:

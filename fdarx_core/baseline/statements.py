@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from itertools import pairwise
 
-from fdarx_core.baseline.numbers import without_thousands
+from fdarx_core.baseline.numbers import milligrams, without_thousands
 from fdarx_core.baseline.sentences import split_sentences
 from fdarx_core.baseline.stems import is_stop_word, stem, stem_weight
 from fdarx_core.baseline.tokens import capitalise, strip_references, tokenize, vocabulary
@@ -196,16 +196,15 @@ def _doses(pattern: re.Pattern[str], sentence: str, several: re.Pattern[str]) ->
 
 def _dose(match: re.Match[str], sentence: str) -> Dose:
     number, unit = match.groups()
-    factor = {"mg": 1.0, "g": 1000.0, "mcg": 0.001}[unit.lower()]
-    return Dose(f"{number} {unit}", float(number.replace(",", "")) * factor, sentence)
+    return Dose(f"{number} {unit}", milligrams(number, unit), sentence)
 
 
 SHORT_PASSAGE = 50
-"""Words up to which a passage is one window."""
+"""The most words of a passage that is one window."""
 LONG_LIST = 60
-"""Words from which a list's items are windows of their own, each with the lead-in."""
+"""The number of words from which the items of a list are windows of their own, each with the lead-in."""
 SEQUENCE = 3
-"""Neighbouring terms that are compared as one."""
+"""The number of neighboring terms that are compared as one."""
 
 _SIGNS = str.maketrans({"²": "2", "³": "3", "µ": "u", "μ": "u", "\u00ad": None, "\u200b": None, "’": "'"})
 _ITEM = re.compile(r"\s*(?:[-•·●▪◦*○–]|\(?\w{1,2}[.)])\s+")

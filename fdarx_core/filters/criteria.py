@@ -9,7 +9,7 @@ from fdarx_core.llm import Criteria, PromptError
 from fdarx_core.storage import Location, StorageError
 
 KEPT_AS = "criteria.yaml"
-"""Where a run that was given criteria keeps them."""
+"""The file in which a run keeps the criteria that it was given."""
 
 
 def judges_by(criteria: Criteria, file: str) -> tuple[Judge, ...]:

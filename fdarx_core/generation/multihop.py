@@ -222,7 +222,7 @@ def _strength_of_start(drug: str, start: Dose | None, form: str, available: tupl
 
 
 MAX_QUESTIONS = 1
-"""Questions a pair of passages: further ones ask much the same."""
+"""The most questions for a pair of passages: further ones ask nearly the same."""
 
 _MIN_QUESTION, _MAX_QUESTION = 10, 200
 _MIN_ANSWER, _MAX_ANSWER = 5, 600

@@ -348,4 +348,4 @@ SHAPES: dict[str, Shape] = {
     "who": _who,
     "whose_dose": _whose_dose,
 }
-"""What rules do with the groups of their patterns, by the name in `factual.yaml`."""
+"""Functions that change the groups of a pattern, by their names in `factual.yaml`."""

@@ -54,7 +54,7 @@ class InputTemplate:
 
 
 Span: TypeAlias = tuple[int, int]
-"""The characters of a text that a token stands for: first, and the one after the last."""
+"""The characters that a token stands for: start and end."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,7 +136,7 @@ def _window(text: str, spans: Sequence[Span], first: int, last: int) -> Window:
 
 
 _LEAST_SHARE = 8
-"""A passage that has to be cut is given at least this part of the longest input: less holds no whole statement."""
+"""A passage that is cut gets at least this fraction (1/8) of the longest input; less holds no whole statement."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,9 +185,9 @@ class InputBuilder:
 
 
 FULL = 512
-"""Tokens of a full-sized input: a batch of so many pairs holds as many tokens as that number of these."""
+"""The tokens of a full-sized input: a batch has as many tokens as that number of full-sized inputs."""
 _CPU_BATCH = 2
-"""On a CPU a batch is no larger: beyond that its activations leave the cache, and a claim takes longer, not shorter."""
+"""The largest batch on a CPU: with larger ones the activations leave the cache, and a claim takes longer."""
 
 Outcome = list[float] | Unjudged
 """The probabilities of the model's outputs, or why there are none."""

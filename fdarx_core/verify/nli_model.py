@@ -69,9 +69,9 @@ def _unclear(model: str, names: Sequence[str], given: bool) -> str:
 
 PURPOSE = "an NLI model"
 _USUAL_LONGEST = 512
-"""Tokens that a model reads where neither its configuration nor its tokenizer says. Source: FAS §4."""
+"""The tokens that a model reads where neither its configuration nor its tokenizer says it. Source: FAS §4."""
 _UNBOUNDED = 10**6
-"""Tokenizers whose directory gives no longest text say 10^30."""
+"""Tokenizers whose directory gives no maximum length report 10^30."""
 _HUB_NAME = re.compile(r"[\w.-]+(/[\w.-]+)?")
 _WEIGHTS = ("model.safetensors", "pytorch_model.bin")
 _TOKENIZERS = ("tokenizer.json", "vocab.txt", "vocab.json", "spm.model", "sentencepiece.bpe.model", "spiece.model")
