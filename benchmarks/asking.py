@@ -36,7 +36,7 @@ from fdarx_core.storage import Location
 
 IN_FLIGHT = 128
 LABEL, OPEN_LABELS = 8, 4 * 128
-"""Requests that a label asks at once, and labels open at once: those told to wait must not keep slots empty."""
+"""Requests of a label, and labels in progress: requests that must wait do not leave slots unused."""
 
 _SENTENCE = "In patients with moderate renal impairment the recommended dose is {} mg once daily, taken with food. "
 Client = Callable[[str, int], Coroutine[Any, Any, int]]
@@ -198,13 +198,13 @@ def refused(requests: int = 2000) -> bool:
     """Return whether all rows are answered, in time, when a tenth of the requests must wait a second."""
     print(f"{requests:,} requests, {IN_FLIGHT} in flight, 100 ms; then with 429 and Retry-After 1 for a tenth of them")
     without = measure("faultless", whole_path, requests, 0.1)
-    told = measure("told to wait", whole_path, requests, 0.1, "--refuse-tenth")
-    for result in (without, told):
+    delayed = measure("delayed", whole_path, requests, 0.1, "--refuse-tenth")
+    for result in (without, delayed):
         print(result.line(requests, requests / IN_FLIGHT * 0.1))
     allowed = 1.3 * without.window_s + 1
-    print(f"rows lost: {requests - told.answered}; window {told.window_s:.2f} s (at most {allowed:.2f} s)")
-    print(f"ratio told to wait / allowed: {told.window_s / allowed:.2f}")
-    return told.answered == requests and told.window_s <= allowed
+    print(f"rows lost: {requests - delayed.answered}; window {delayed.window_s:.2f} s (at most {allowed:.2f} s)")
+    print(f"ratio delayed / allowed: {delayed.window_s / allowed:.2f}")
+    return delayed.answered == requests and delayed.window_s <= allowed
 
 
 def main() -> int:
@@ -212,10 +212,10 @@ def main() -> int:
     parser = command_line(__doc__)
     parser.add_argument("--waves", type=int, default=60, help="times 128 requests; fewer are quicker and noisier")
     options = parser.parse_args()
-    held = [window(options.waves)]
+    kept = [window(options.waves)]
     throughput()
-    held.append(refused())
-    return int(not all(held))
+    kept.append(refused())
+    return int(not all(kept))
 
 
 if __name__ == "__main__":

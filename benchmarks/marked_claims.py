@@ -93,18 +93,18 @@ def main() -> int:
     _print_table(engine.name, confusion([one.mark for one in claims], verdicts))
     for one, said, judgement in zip(claims, verdicts, judged, strict=True):
         if chosen.show and said != one.mark:
-            print(f"{one.mark} told {said} ({one.changed or 'not in the passage'}): {one.pair.hypothesis}")
+            print(f"{one.mark} judged {said} ({one.changed or 'not in the passage'}): {one.pair.hypothesis}")
             print(f"    {judgement.reason}")
     return 0
 
 
 def _print_table(engine: str, counts: Counter[tuple[str, str]]) -> None:
     columns = (*CLASSES, UNSCORED)
-    print(f"{engine}: {sum(counts[name, name] for name in CLASSES)} of {counts.total()} claims told rightly")
-    print(f"{'marked / told':14}" + "".join(f"{name:>14}" for name in (*columns, "precision", "recall", "F1")))
+    print(f"{engine}: {sum(counts[name, name] for name in CLASSES)} of {counts.total()} claims judged correctly")
+    print(f"{'marked / judged':16}" + "".join(f"{name:>14}" for name in (*columns, "precision", "recall", "F1")))
     for mark in CLASSES:
         shares = "".join(f"{share:14.2f}" for share in figures(counts, mark))
-        print(f"{mark:14}" + "".join(f"{counts[mark, name]:14}" for name in columns) + shares)
+        print(f"{mark:16}" + "".join(f"{counts[mark, name]:14}" for name in columns) + shares)
 
 
 if __name__ == "__main__":

@@ -47,8 +47,8 @@ def statements(field: str, step: int) -> Iterator[TextPair]:
 def shares(name: str, pairs: Sequence[TextPair]) -> str:
     """Return a line of the table."""
     counts = Counter(verdict(one) for one in ENGINE.judge(pairs))
-    told = "".join(f"{counts[one] / len(pairs):14.3f}" for one in CLASSES)
-    return f"{name:46}{len(pairs):8}{told}"
+    shares = "".join(f"{counts[one] / len(pairs):14.3f}" for one in CLASSES)
+    return f"{name:46}{len(pairs):8}{shares}"
 
 
 def main() -> int:
@@ -68,7 +68,7 @@ def main() -> int:
 def _speed(wanted: int) -> int:
     marked = json_lines(MARKED)
     found = labels_of(PRESCRIPTION_LABELS, {row["set_id"] for row in marked})
-    passages = [(label, one) for label, held in found.values() for one in held][:wanted]
+    passages = [(label, one) for label, of_label in found.values() for one in of_label][:wanted]
     claims = {label.set_id: [row["claim"] for row in marked if row["set_id"] == label.set_id] for label, _ in passages}
     pairs = [TextPair(one.text, claim, label.drug_name) for label, one in passages for claim in claims[label.set_id]]
     first, again = (len(pairs) / cpu_seconds(lambda: ENGINE.judge(pairs)) for _ in range(2))

@@ -1,12 +1,13 @@
-"""What a replica reads and writes a second, worked out from the card, and held against what others measured.
+"""The tokens that a replica reads and writes a second, computed from the GPU and compared with published measurements.
 
     python -m benchmarks.throughput [FILE ...]
 
-Reading a prompt is arithmetic: two operations a weight and token, and attention over what stands before it. Writing is
-memory: the weights once a step for all sequences, each sequence's cache once a token, besides the same arithmetic. Of
-the card's peak and bandwidth a served model gets the shares below. They are set by figures that others measured on A100
-cards with long prompts and short replies, which is what a sweep asks; the script prints how far the sum is from each,
-and the two figures for `throughput` in each FILE (serving/models/*.yaml). Exits 1 where it is further off than a third.
+The time to read a prompt is that of its arithmetic: two operations a weight and token, and attention over the tokens
+before. The time to write is, in addition, that of memory: the weights once a step for all sequences, and the cache of a
+sequence once a token. A served model gets the shares of peak and bandwidth below, which were fitted to measurements on
+A100 GPUs with long prompts and short replies, as in an evaluation. The script prints the deviation from each of these,
+and the two figures for `throughput` in each FILE (serving/models/*.yaml). Exits 1 where one deviates by more than a
+third.
 """
 
 from __future__ import annotations
@@ -20,15 +21,15 @@ from benchmarks import command_line
 from serving.served_model import ModelSize, load_served
 
 PEAK = 312e12
-"""Operations a second of an A100 in bfloat16, dense. Source: NVIDIA A100 data sheet."""
+"""The operations a second of an A100 in bfloat16, dense. Source: NVIDIA A100 data sheet."""
 BANDWIDTH = 2.039e12
-"""Bytes a second of an A100 SXM 80GB. Source: NVIDIA A100 data sheet."""
+"""The bytes a second of an A100 SXM 80GB. Source: NVIDIA A100 data sheet."""
 MEMORY = 80e9
 PEAK_SHARE, BANDWIDTH_SHARE = 0.60, 0.75
 LABEL_TOKENS = 15_000
-"""Mean prompt of a full-label question: prefill is stated for it."""
+"""The mean prompt of a full-label question, for which prefill is stated."""
 SWEEP_TOKENS = 4_000
-"""Mean prompt over all requests of a sweep in four settings: decode is stated for it."""
+"""The mean prompt of an evaluation in four settings, for which decode is stated."""
 MOST_OFF = 1 / 3
 
 HEADS = {
@@ -43,18 +44,18 @@ HEADS = {
 
 @dataclass(frozen=True, slots=True)
 class Replica:
-    """A model of that size on so many cards."""
+    """A model of this size on a number of GPUs."""
 
     size: ModelSize
     heads: int
     cards: int = 1
 
     def prefill(self, prompt: float) -> float:
-        """Prompt tokens a second, of prompts of that many tokens."""
+        """Return the prompt tokens a second, for prompts of so many tokens."""
         return self.cards / self._arithmetic(prompt / 2)
 
     def decode(self, context: float, sequences: float) -> float:
-        """Reply tokens a second, with so many sequences at once, each with that many tokens before it."""
+        """Return the reply tokens a second, for so many parallel sequences, each after so many tokens."""
         size = self.size
         weights = size.parameters * 1e9 * size.weight_bytes
         cache = 2 * size.layers * size.kv_heads * size.head_dim * size.kv_bytes * context
@@ -64,12 +65,12 @@ class Replica:
         return self.cards / seconds
 
     def total(self, prompt: int, reply: int, sequences: int) -> float:
-        """Tokens a second, prompts and replies together."""
+        """Return the tokens a second of prompts and replies together."""
         seconds = prompt / self.prefill(prompt) + reply / self.decode(prompt + reply / 2, sequences)
         return (prompt + reply) / seconds
 
     def _arithmetic(self, before: float) -> float:
-        """Seconds of one card for one token, with that many before it."""
+        """Return the seconds of one GPU for a token after so many others."""
         attention = 4 * self.size.layers * self.heads * self.size.head_dim * before
         return (2 * self.size.parameters * 1e9 + attention) / (PEAK * PEAK_SHARE)
 
@@ -84,7 +85,7 @@ _NVIDIA = "TensorRT-LLM 0.6.1, docs/source/performance.md, A100, FP16"
 
 @dataclass(frozen=True, slots=True)
 class Published:
-    """A measurement: tokens of prompt and reply, sequences at once, tokens a second of both together a replica."""
+    """A measurement: tokens of prompt and reply, parallel sequences, and tokens a second of a replica."""
 
     name: str
     replica: Replica
@@ -96,7 +97,7 @@ class Published:
 
     @property
     def off(self) -> float:
-        """By what share of the measured figure ours is too high; below 0 where too low."""
+        """The deviation of our figure as a share of the measured one."""
         return self.replica.total(self.prompt, self.reply, self.sequences) / self.measured - 1
 
 
@@ -113,7 +114,7 @@ PUBLISHED = [
 
 
 def derived(path: Path) -> tuple[str, float, float]:
-    """The model of a served file, and the tokens that a replica of it reads and writes a second."""
+    """Return the model of a file, and the tokens that its replica reads and writes a second."""
     served = load_served(path)
     if served.size is None or served.model not in HEADS:
         raise SystemExit(f"{path}: give its size, and its attention heads in {__name__}")
@@ -122,7 +123,7 @@ def derived(path: Path) -> tuple[str, float, float]:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Print both; 1 where a published figure is missed by more than a third."""
+    """Print both."""
     parser = command_line(__doc__)
     parser.add_argument("files", nargs="*", type=Path, help="served models, to print their throughput")
     for one in PUBLISHED:

@@ -2,10 +2,10 @@
 
     python -m benchmarks.tokens RUN [llama=tokenizer.model qwen=qwen.tiktoken mistral=tekken.json ...]
 
-RUN is a finished build. Files of ranks as tiktoken has them (Llama 3, Qwen) and Mistral's Tekken files need tiktoken,
-which FDARx does not; a tokenizer.json needs nothing more. Packages that bring such files: llama-models, dashscope,
-mistral-common. Without any, MiniLM's WordPiece counts. For full labels, passages, questions and answers, prints the
-characters a token over all of them, from the 5th to the 95th in a hundred, and by how much the estimate is too high.
+RUN is a finished build. Rank files of tiktoken (Llama 3, Qwen) and Mistral's Tekken files need the package tiktoken; a
+tokenizer.json needs none. The packages llama-models, dashscope and mistral-common have such files. The default is
+MiniLM's WordPiece. For full labels, passages, questions and answers, the script prints the characters a token, the 5th
+and 95th percentiles, and the error of the estimate.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ from fdarx_core.storage import RunDirectory, read_records
 _WORDS = r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|"
 _REST = r"| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
 _PATTERNS = {"llama": rf"{_WORDS}\p{{N}}{{1,3}}{_REST}", "qwen": rf"{_WORDS}\p{{N}}{_REST}"}
-"""How each cuts text before it merges bytes: Llama 3 takes up to three digits together, Qwen one."""
+"""The patterns that split text before bytes are merged: Llama 3 joins up to three digits, Qwen none."""
 _EVERY = 3
-"""Part files of the run that are read: each third."""
+"""Every third part of the run is read."""
 
 
 def counter(name: str, file: Path) -> TokenCounter:
-    """Counts by a tokenizer.json, a Tekken file or a file of ranks, whose name says which pattern."""
+    """Return a counter by a tokenizer.json, a Tekken file, or a rank file with the pattern of this name."""
     if file.name == "tokenizer.json":
         from tokenizers import Tokenizer
 
@@ -54,15 +54,15 @@ def _ranks(file: Path) -> dict[bytes, int]:
 
 
 def _tekken(file: Path) -> tuple[str, dict[bytes, int]]:
-    held = json.loads(file.read_text(encoding="utf-8"))
-    config = held["config"]
+    tekken = json.loads(file.read_text(encoding="utf-8"))
+    config = tekken["config"]
     count = config["default_vocab_size"] - config["default_num_special_tokens"]
-    ranks = {base64.b64decode(one["token_bytes"]): one["rank"] for one in held["vocab"][:count]}
+    ranks = {base64.b64decode(one["token_bytes"]): one["rank"] for one in tekken["vocab"][:count]}
     return config["pattern"], ranks
 
 
 def texts(run: RunDirectory) -> Iterator[tuple[str, list[str]]]:
-    """What prompts and replies are made of."""
+    """Yield the kinds of texts in prompts and replies."""
     parts = run.parts("passages")[::_EVERY]
     labels = [
         list(group) for part in parts for _, group in groupby(read_records(part, Passage), lambda one: one.set_id)
@@ -75,7 +75,7 @@ def texts(run: RunDirectory) -> Iterator[tuple[str, list[str]]]:
 
 
 def line(name: str, kind: str, given: Sequence[str], count: TokenCounter) -> str:
-    """One row of what is printed."""
+    """Return a line to print."""
     pairs = [(len(text), max(1, count(text))) for text in given]
     characters, tokens = (sum(column) for column in zip(*pairs, strict=True))
     each = sorted(one / other for one, other in pairs)
@@ -94,7 +94,7 @@ def _files(given: Iterable[str]) -> Iterator[tuple[str, Path]]:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Print a line a tokenizer and kind of text."""
+    """Print a line for each tokenizer and kind of text."""
     parser = command_line(__doc__)
     parser.add_argument("run")
     parser.add_argument("tokenizers", nargs="*", metavar="NAME=FILE")

@@ -121,7 +121,7 @@ def _separate_blocks(table: Element) -> None:
 def _grid(rows: list[Element]) -> tuple[list[Row], int]:
     """Return the cells with text of each row, and the number of columns.
 
-    A cell that spans rows stands in each of them, and is marked as not `first` after its own row.
+    A cell that spans rows is in each of them, and is marked as not `first` after its own row.
     """
     grid: list[Row] = []
     spans: _Spans = {}
@@ -320,7 +320,7 @@ class _RowWriter:
         return f"{' '.join(self.paths[0])}: {text}" if self.paths[0] else text
 
     def _prefix(self, previous: int, column: int, width: int) -> str:
-        """Return what stands between a value and the one before it: a separator and the value's headers."""
+        """Return the text between a value and the one before it: a separator and the value's headers."""
         columns = range(column, min(column + width, len(self.paths)))
         self.used.update(columns)
         if width > 1:

@@ -98,7 +98,7 @@ def clean(text: str) -> str:
 
 
 def raw_text(element: Element) -> str:
-    """Return all text under an element as it stands in the file, without tags."""
+    """Return all text under an element, as in the file but without tags."""
     if not len(element):
         return element.text or ""
     return etree.tostring(element, method="text", encoding="unicode", with_tail=False)
