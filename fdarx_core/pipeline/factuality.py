@@ -13,8 +13,7 @@ from fdarx_core.evaluation.similarity import open_similarity
 from fdarx_core.factuality.drug_names import DrugNameIndex, RxNormIngredients, ingredients_of, unknown_names
 from fdarx_core.factuality.evidence import EvidenceSpec, open_evidence
 from fdarx_core.factuality.safety import PARQUET, ContraindicationTable, contraindications_of
-from fdarx_core.llm import Baseline, ModelConfig, ResponseStore
-from fdarx_core.pipeline.asking import ClientPool
+from fdarx_core.llm import Baseline, ResponseStore
 from fdarx_core.pipeline.factuality_parts import FactualityParts
 from fdarx_core.pipeline.factuality_results import publish
 from fdarx_core.pipeline.factuality_steps import (
@@ -53,16 +52,8 @@ class FactualityEvaluation(PartedJob):
     synonyms: Mapping[str, Sequence[str]] = field(default_factory=dict)
 
     @property
-    def models(self) -> Mapping[str, ModelConfig]:
-        return self.spec.models
-
-    @property
     def parts(self) -> FactualityParts:
         return FactualityParts(self.run)
-
-    @property
-    def clients(self) -> ClientPool:
-        return self.spec.clients
 
     @property
     def rules(self) -> Baseline:

@@ -7,8 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from fdarx_core.llm import Baseline, ResponseStore
-from fdarx_core.pipeline.asking import ClientPool
+from fdarx_core.llm import Baseline, ModelConfig, ResponseStore
 from fdarx_core.pipeline.executor import Work
 from fdarx_core.pipeline.job import PipelineJob
 from fdarx_core.pipeline.part_files import PartFiles
@@ -18,10 +17,14 @@ from fdarx_core.pipeline.steps import Part, Resource, Stage
 
 @dataclass(slots=True, kw_only=True)
 class PartedJob(PipelineJob):
-    """A job of one stage; see `PipelineJob`. A subclass names the phase in which its parts are made."""
+    """A job of one stage; see `PipelineJob`. A subclass names the phase in which its parts are made.
+
+    `spec` is the specification of the job; it has `models`, by name, and `clients`.
+    """
 
     phase: ClassVar[str]
 
+    spec: Any
     seed: int = 0
     resamples: int = 2000
 
@@ -30,8 +33,9 @@ class PartedJob(PipelineJob):
     def parts(self) -> PartFiles: ...
 
     @property
-    @abstractmethod
-    def clients(self) -> ClientPool: ...
+    def models(self) -> Mapping[str, ModelConfig]:
+        models: Mapping[str, ModelConfig] = self.spec.models
+        return models
 
     @property
     @abstractmethod
@@ -43,7 +47,7 @@ class PartedJob(PipelineJob):
         """Write down the rows and the rejects; returns the numbers of the parts."""
 
     def prepare(self, numbers: Sequence[int]) -> None:
-        """Do what comes between cutting and asking; nothing, unless a subclass says what."""
+        """Do what comes between cutting and asking; nothing, unless a subclass overrides it."""
         return
 
     @abstractmethod
@@ -83,7 +87,7 @@ class PartedJob(PipelineJob):
     def _work(self, numbers: Sequence[int], store: ResponseStore, *, planned: bool = False) -> Work:
         stage = self.stage(planned=planned)
         resources = self.resources(planned=planned)
-        return Work([(stage, [Part(number) for number in numbers])], self.clients, self.rules, store, resources)
+        return Work([(stage, [Part(number) for number in numbers])], self.spec.clients, self.rules, store, resources)
 
     def _make(self, numbers: Sequence[int]) -> str:
         """Return what ended asking, or ""."""

@@ -6,8 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from fdarx_core.llm import Baseline, ModelConfig
-from fdarx_core.pipeline.asking import ClientPool
+from fdarx_core.llm import Baseline
 from fdarx_core.pipeline.parted_job import PartedJob
 from fdarx_core.pipeline.rag_results import publish
 from fdarx_core.pipeline.rag_steps import (
@@ -38,16 +37,8 @@ class RagEvaluation(PartedJob):
     rejects: Sequence[Reject]
 
     @property
-    def models(self) -> Mapping[str, ModelConfig]:
-        return self.spec.models
-
-    @property
     def parts(self) -> RagParts:
         return RagParts(self.run)
-
-    @property
-    def clients(self) -> ClientPool:
-        return self.spec.clients
 
     @property
     def rules(self) -> Baseline:
