@@ -26,7 +26,7 @@ _OTHER = re.compile(r"[^a-z0-9.<>%:^\[\]]+")
 
 
 @dataclass(frozen=True, slots=True)
-class Example:
+class DataCell:
     """A body cell outside the first column, as patterns: its text, the table's titles, its headers from the top."""
 
     document: int
@@ -35,7 +35,7 @@ class Example:
     headers: tuple[str, ...]
 
 
-def examples_of(data: bytes, document: int) -> Iterator[Example]:
+def examples_of(data: bytes, document: int) -> Iterator[DataCell]:
     """Yield the cells with text, outside the first column, whose column has a header, in tables with a thead."""
     for table in etree.fromstring(data).iterfind(".//h:table[h:thead]", _NS):
         if table.xpath("ancestor::h:excerpt", namespaces=_NS):
@@ -48,7 +48,7 @@ def examples_of(data: bytes, document: int) -> Iterator[Example]:
                 above = [over[column] for over in grid[: len(head)] if column in over]
                 titles = dict.fromkeys(_pattern(header).rstrip(":") for header, spanned in above if spanned == full)
                 headers = dict.fromkeys(_pattern(header).rstrip(":") for header, spanned in above if spanned < full)
-                example = Example(document, _pattern(cell), tuple(filter(None, titles)), tuple(filter(None, headers)))
+                example = DataCell(document, _pattern(cell), tuple(filter(None, titles)), tuple(filter(None, headers)))
                 if column and width == 1 and example.headers and example.text and not _is_group(row):
                     yield example
 
@@ -87,7 +87,7 @@ def squash(text: str) -> str:
     return _OTHER.sub("", text.lower())
 
 
-def is_right(example: Example, lines: list[str]) -> bool:
+def is_right(example: DataCell, lines: list[str]) -> bool:
     """Return whether a line has the value after its lowest header, with the upper headers before, and the titles."""
     *upper, leaf = example.headers
     if not all(any(re.fullmatch(title + ":?", line) for line in lines) for title in example.titles):

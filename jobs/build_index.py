@@ -41,7 +41,8 @@ class IndexConfig(RunningConfig):
         None, description="local directory of a sentence-transformers model (all-MiniLM-L6-v2, if installed)"
     )
     query_instruction: str | None = Field(
-        None, description="what the model is told before a question (what the model's own directory says, or nothing)"
+        None,
+        description="instruction that the model reads before a question (that of its own directory, or none)",
     )
     words_only: bool = Field(
         False, description="make no vectors: BM25 alone then searches; quick, and needs no model and no torch"

@@ -68,7 +68,7 @@ class FetchConfig(JobConfig):
     connections: int = Field(2, ge=1, le=8, description="requests at once, at most")
     timeout: float = Field(60, gt=0, description="seconds without an answer, or nearly none, before trying again")
     contact: str | None = Field(
-        None, description="your e-mail or web address, told to DailyMed with each request in case one is a problem"
+        None, description="your e-mail or web address, sent to DailyMed with each request in case one is a problem"
     )
     scratch: str | None = Field(
         None,

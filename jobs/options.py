@@ -77,7 +77,7 @@ class AskingConfig(RunningConfig):
 
 
 def load_all(files: Sequence[str]) -> dict[str, ModelConfig]:
-    """The models of several files, by name; `baseline` among them names the built-in rules, and no file.
+    """Return the models of several files, by name; `baseline` among them names the built-in rules, and no file.
 
     Raises ModelsError for a file that can't be used, or a name that two of them give.
     """
@@ -95,7 +95,7 @@ def load_all(files: Sequence[str]) -> dict[str, ModelConfig]:
 
 
 def unknown_model(models: Mapping[str, ModelConfig]) -> str:
-    """What is said of a name that none of them has."""
+    """Return the message for a name that none of the models has."""
     return f"there is no such model; known are {', '.join((BASELINE, *models))}, see --models"
 
 
@@ -130,13 +130,13 @@ class MeasuringConfig(BertscoreConfig, AskingConfig):
 
 
 def at_commas(given: list[str]) -> list[str]:
-    """What a list's entries hold between commas, each once."""
+    """Return the entries of a list, which commas may separate as well, each once."""
     parts = [part.strip() for one in given for part in one.split(",")]
     return list(dict.fromkeys(part for part in parts if part))
 
 
 class RolesConfig(JobConfig):
-    """Models by the roles that they play."""
+    """The models, and the role of each."""
 
     models: list[str] = Field(
         [BASELINE], description="`baseline` (built-in rules), and YAML files that list models, see docs/models.md"
@@ -163,7 +163,7 @@ class RolesConfig(JobConfig):
 
     @property
     def played(self) -> dict[Role, str]:
-        """Who plays each role."""
+        """The name of the model in each role."""
         return {
             "answerer": self.answerer,
             "hypothesis": self.hypothesis or self.answerer,

@@ -1,4 +1,4 @@
-"""How far a job is: a moving bar in a terminal, a line now and then in a log."""
+"""The progress of a job: a moving bar in a terminal, a line every ten seconds in a log."""
 
 from __future__ import annotations
 

@@ -73,7 +73,10 @@ def _told(path: str, host: str, option: str) -> str:
 
 @contextmanager
 def _marks(folders: Sequence[Location]) -> Iterator[dict[str, str]]:
-    """A file in each folder for the others to see, and its folder: the folder itself may stand on every machine."""
+    """Write a file into each folder, for the other machines to look for: the folder itself may exist on each of them.
+
+    Returns the folders by the paths of these files.
+    """
     marks = {f"{folder}/.seen-{uuid4().hex}": str(folder) for folder in folders}
     try:
         for mark in marks:
@@ -85,7 +88,7 @@ def _marks(folders: Sequence[Location]) -> Iterator[dict[str, str]]:
 
 
 def _look(nodes: Sequence[str], paths: Sequence[str]) -> list[tuple[str, list[str]]]:
-    """What each machine, by its host name, misses."""
+    """Return the paths that each machine, by its host name, does not see."""
     import ray
 
     look: Any = ray.remote(_missing)
@@ -115,7 +118,7 @@ def _missing(paths: Sequence[str]) -> tuple[str, list[str]]:
 _ANSWER_WITHIN_S_JOINING = 10.0
 _LOOK_EVERY_S = 5.0
 _MISSED = 3
-"""So many looks in vain are told of: a head that is started anew, on a cluster that bears it, is back by then."""
+"""After so many failed checks a line is printed; on a cluster that restarts its head, the head is back by then."""
 
 _TOKEN = "RAY_AUTH_MODE=token and, in RAY_AUTH_TOKEN or ~/.ray/auth_token, the token that the cluster was started with"
 
@@ -188,7 +191,7 @@ def _watch(address: str, ended: threading.Event) -> None:
 
 
 def _check_address(address: str) -> None:
-    """Ray itself tries for minutes."""
+    """End the job where nobody listens at the address; Ray itself would try for minutes."""
     if "://" in address:
         stop(
             f"RAY_ADDRESS {address} is for `ray job submit` or Ray Client; submit the job, give the head's HOST:6379, "

@@ -26,13 +26,13 @@ from jobs.ray_session import as_ctrl_c, ray_session
 
 
 def versions() -> dict[str, str]:
-    """Of Python, FDARx and the libraries on which its results rest most."""
+    """Return the versions of Python, FDARx and the libraries that decide its results."""
     names = ("fdarx", "ray", "lxml", "pyarrow")
     return {"python": sys.version.split()[0], **{name: _version(name) for name in names}}
 
 
 def _version(name: str) -> str:
-    """Under `ray job submit` the project runs from its folder, without being installed."""
+    """Return a version; under `ray job submit` the project runs from its folder, without being installed."""
     try:
         return version(name)
     except PackageNotFoundError:
@@ -40,7 +40,7 @@ def _version(name: str) -> str:
 
 
 def tell_plan(rows: Sequence[PlanRow]) -> None:
-    """A line a task and model, and their sum."""
+    """Print a line for each task and model, and their sum."""
     head = f"{'requests':>9} {'tokens in':>13} {'shared':>13} {'tokens out':>12} {'USD':>10}"
     print(f"\n{'task':<26} {'asked of':<20} {head}")
     for row in rows:
@@ -76,8 +76,8 @@ def _line(row: PlanRow) -> str:
 
 @contextmanager
 def ending(run: RunDirectory) -> Iterator[None]:
-    """However the block ends, SIGTERM included, `run.json` does not go on saying that the run is running, and another
-    job may write it."""
+    """Make sure that, however the block ends (also by SIGTERM), `run.json` no longer says that the run is running, and
+    another job may write it."""
     try:
         with as_ctrl_c():
             yield
@@ -147,7 +147,7 @@ _WRONG: tuple[type[Exception], ...] = (StorageError, ModelsError, ModelMissing)
 
 
 def exit_code(job: Callable[[], int], *wrong: type[Exception]) -> int:
-    """The job's exit code: what it returns, 2 after one line for wrong arguments, 3 where it was stopped while asking,
+    """Return the job's exit code: its own, 2 after one line for wrong arguments, 3 where it was stopped while asking,
     130 where it was interrupted. `wrong` is what else its wrong arguments raise."""
     try:
         return job()
@@ -162,7 +162,7 @@ def exit_code(job: Callable[[], int], *wrong: type[Exception]) -> int:
 
 
 def is_done(run: RunDirectory, code_version: str | None = None) -> bool:
-    """Whether nothing is left to do in a run just begun; how it stands is said in a line, unless it is new.
+    """Return whether nothing is left to do in a run just begun; print its state in a line, unless it is new.
 
     `code_version` is the state of the code that results rest on: a run that another left is made anew.
     """
@@ -219,7 +219,7 @@ def print_json(value: Any) -> None:
 
 
 def carried_out(work: PipelineJob, progress: ProgressLine, *, plan: bool) -> bool:
-    """Does the work and returns True; where it is only planned, says what it would ask and returns False."""
+    """Do the work and return True; for a plan, print what it would ask and return False."""
     if plan:
         tell_plan(work.plan())
         return False
@@ -228,7 +228,7 @@ def carried_out(work: PipelineJob, progress: ProgressLine, *, plan: bool) -> boo
 
 
 def end_code(info: Mapping[str, Any]) -> int:
-    """The exit code of a run that ended so; why something was left open is said in a line."""
+    """Return the exit code for a run of this state; print why something was left open."""
     if info["status"] != "incomplete":
         return 0
     print(f"incomplete: {info['ended']}; the same command goes on from there", file=sys.stderr)

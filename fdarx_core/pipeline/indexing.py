@@ -24,7 +24,7 @@ Tell = Callable[[int, int], None]
 
 @dataclass(frozen=True, slots=True)
 class Embedding:
-    """Which model makes the vectors: its directory and what it is told before a question."""
+    """The model of the vectors: its directory, and the instruction that it reads before a question."""
 
     directory: str
     instruction: str | None = None

@@ -43,7 +43,7 @@ class AskMetrics:
 COUNTERS = {
     "fdarx_run_requests": ("Requests to models that ended, failed ones included.", ("run", "model")),
     "fdarx_run_failed": ("Of those, requests that gave no answer.", ("run", "model")),
-    "fdarx_run_retries": ("Tries after one that failed or was told to wait.", ("run", "model")),
+    "fdarx_run_retries": ("Attempts after one that failed or that the server asked to repeat later.", ("run", "model")),
     "fdarx_run_tokens": ("Tokens as the server counted them, by kind; the kinds add up.", ("run", "model", "kind")),
     "fdarx_run_cost_usd": ("US dollars by the models' prices.", ("run", "model")),
     "fdarx_run_labels": ("Labels built, or answered by a model, and written.", ("run", "model")),

@@ -86,6 +86,12 @@ def test_help_is_quick_and_imports_no_ray() -> None:
     assert shown.stdout.splitlines()[-1] == "0"
 
 
+def test_the_list_of_jobs_imports_no_options() -> None:
+    code = "import sys; from jobs.cli import main; main(['--help']); print({'pydantic', 'numpy'} & {*sys.modules})"
+    shown = subprocess.run([sys.executable, "-c", code], cwd=REPOSITORY, capture_output=True, text=True, check=True)
+    assert shown.stdout.splitlines()[-1] == "set()"
+
+
 def test_the_command_names_its_jobs(capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main(["--help"]) == 0
     assert "build" in capsys.readouterr().out
