@@ -83,7 +83,7 @@ class Layer(nn.Module):  # type: ignore[misc]  # torch is Any to mypy
         return self.norms[1](states + self.outer(nn.functional.gelu(self.inner(states))))
 
 
-class Encoder(nn.Module):  # type: ignore[misc]
+class TextEncoder(nn.Module):  # type: ignore[misc]
     """From token ids (texts × tokens) to a mean vector a text (`pooled`), or to a score from its first token."""
 
     def __init__(self, shape: Shape, *, pooled: bool) -> None:
@@ -102,7 +102,7 @@ def encoder(shape: Shape, dtype: Any, device: str) -> Any:
     """Return an encoder with random weights, ready to be called."""
     torch.manual_seed(0)
     with torch.device(device):
-        return Encoder(shape, pooled=shape.pooled).to(dtype).eval()
+        return TextEncoder(shape, pooled=shape.pooled).to(dtype).eval()
 
 
 def seconds(call: Callable[[], Any], device: str) -> float:
