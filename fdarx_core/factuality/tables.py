@@ -52,7 +52,7 @@ class Summary:
     grids: list[ResultTable]
 
 
-def summarise(rows: FactualityRows, *, seed: int, resamples: int = RESAMPLES) -> Summary:
+def summarize(rows: FactualityRows, *, seed: int, resamples: int = RESAMPLES) -> Summary:
     """Compute everything that a run reports, with intervals from `resamples` draws of clusters."""
     means = figures(rows, seed=seed, resamples=resamples)
     related, changed = correlations(rows, seed=seed, resamples=resamples)

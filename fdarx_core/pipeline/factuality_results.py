@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 from fdarx_core.evaluation.tables import ResultTable
 from fdarx_core.factuality.figures import FactualityRows
 from fdarx_core.factuality.scores import Weights
-from fdarx_core.factuality.tables import Summary, metrics_json, summarise, tables
+from fdarx_core.factuality.tables import Summary, metrics_json, summarize, tables
 from fdarx_core.pipeline.factuality_parts import FactualityParts
 from fdarx_core.records import (
     Claim,
@@ -43,7 +43,7 @@ def publish(run: RunDirectory, info: Mapping[str, Any], *, seed: int, resamples:
     have gold.
     """
     rows = _rows(run, info)
-    summary = summarise(rows, seed=seed, resamples=resamples)
+    summary = summarize(rows, seed=seed, resamples=resamples)
     write_records(run.file("figures.parquet"), summary.figures, Figure)
     write_records(run.file("correlations.parquet"), summary.correlations, Figure)
     write_records(run.file("differences.parquet"), summary.differences, Difference)

@@ -38,7 +38,7 @@ VERDICTS: dict[str, VerdictStyle] = {
     "supported": VerdictStyle("Supported", "✓", "#4477aa", "a passage entails it"),
     "contradicted": VerdictStyle("Contradicted", "✗", "#c8553d", "a passage says otherwise"),
     "unsupported": VerdictStyle("Unsupported", "?", "#8a8a94", "no passage decides, or none was found"),
-    "unscored": VerdictStyle("Unscored", "–", "#b08fb8", "no judgement was reached; in no share"),
+    "unscored": VerdictStyle("Unscored", "–", "#b08fb8", "no judgment was reached; in no share"),
 }
 """In the order of the page."""
 

@@ -286,8 +286,8 @@ def _calibrated_figure(table: ResultTable) -> FigurePanel:
     return FigurePanel(
         "calibrated-figure",
         "Accuracies corrected by people's labels",
-        "By the judge alone, and corrected by what people found on the labelled answers, with 95 % intervals. Behind "
-        "each name: labelled answers of all. Without a second bar: too few labels to correct anything.",
+        "By the judge alone, and corrected by what people found on the labeled answers, with 95 % intervals. Behind "
+        "each name: labeled answers of all. Without a second bar: too few labels to correct anything.",
         grouped_bars(names, series, "accuracy").update_layout(width=WIDTH),
         *bar_numbers(table.stub, names, series),
         wide=True,

@@ -9,7 +9,7 @@ import pytest
 
 from fdarx_core.evaluation.tables import ResultTable, table_text
 from fdarx_core.factuality.figures import FactualityRows
-from fdarx_core.factuality.tables import Summary, metrics_json, summarise
+from fdarx_core.factuality.tables import Summary, metrics_json, summarize
 from fdarx_core.records import Difference, Figure, from_table, to_table
 from tests.factuality.made_rows import MadeRows
 
@@ -21,7 +21,7 @@ def made() -> MadeRows:
 
 @pytest.fixture(scope="module")
 def whole(made: MadeRows) -> Summary:
-    return summarise(made.rows, seed=1, resamples=200)
+    return summarize(made.rows, seed=1, resamples=200)
 
 
 def titled(summary: Summary, title: str) -> ResultTable:
@@ -103,7 +103,7 @@ def test_the_notes_say_what_judged_and_what_fas_is_made_of(whole: Summary) -> No
 
 def test_one_dataset_without_a_name_is_all_answers(made: MadeRows) -> None:
     rows = FactualityRows([replace(one, dataset="", type="", gold=None, gold_claims=None) for one in made.scores])
-    summary = summarise(rows, seed=0, resamples=20)
+    summary = summarize(rows, seed=0, resamples=20)
     assert headers(titled(summary, "Table 1")) == [("All answers", "ROUGE-L")]
     assert [grid.title.partition(".")[0] for grid in summary.grids] == [
         "Table 1", "Table 2", "Table 3", "Differences between models",
@@ -113,7 +113,7 @@ def test_one_dataset_without_a_name_is_all_answers(made: MadeRows) -> None:
 
 def test_settings_are_named_beside_their_model(made: MadeRows) -> None:
     rows = replace(made.rows, scores=[replace(one, setting="oracle") for one in made.scores])
-    assert names(titled(summarise(rows, seed=0, resamples=20), "Table 1")) == ["good · oracle", "poor · oracle"]
+    assert names(titled(summarize(rows, seed=0, resamples=20), "Table 1")) == ["good · oracle", "poor · oracle"]
 
 
 def test_metrics_json_has_what_it_promises(made: MadeRows, whole: Summary) -> None:
@@ -143,7 +143,7 @@ def test_its_rows_can_be_kept(whole: Summary) -> None:
 
 def test_nothing_scored_is_nothing_reported() -> None:
     rows = FactualityRows([])
-    summary = summarise(rows, seed=0, resamples=10)
+    summary = summarize(rows, seed=0, resamples=10)
     assert (summary.figures, summary.correlations, summary.differences, summary.grids) == ([], [], [], [])
     metrics = metrics_json(rows, summary)
     assert metrics["fas"] is None and metrics["spearman"] == {}

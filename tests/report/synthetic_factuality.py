@@ -7,7 +7,7 @@ from random import Random
 
 from fdarx_core.factuality.figures import FactualityRows
 from fdarx_core.factuality.scores import Weights, score_of, verdicts_of
-from fdarx_core.factuality.tables import Summary, summarise
+from fdarx_core.factuality.tables import Summary, summarize
 from fdarx_core.records import CheckedAnswer, Claim, Evidence, PairVerdict, SafetyFlag, to_table
 from fdarx_core.report.answer_viewer import FactualityResults, ScoredAnswer, ScoringMethod
 
@@ -39,7 +39,7 @@ class SyntheticFactuality:
         pairs = to_table([pair for one in self.answers for pair in one.pairs], PairVerdict)
         flags = [flag for one in self.answers for flag in one.flags]
         rows = FactualityRows([one.score for one in self.answers], pairs, flags, ENGINE, METHOD.similarity)
-        return summarise(rows, seed=3, resamples=50)
+        return summarize(rows, seed=3, resamples=50)
 
     def results(self, summary: Summary | None = None) -> FactualityResults:
         """With the summary of another scoring where one is given: to work it out takes a second."""

@@ -349,8 +349,8 @@ class IndexEvidence:
 
 def _evidence_of_chunk(chunk: Chunk) -> Evidence:
     id = content_id("index", chunk.id, chunk.text)
-    labelled = chunk.section, chunk.set_id, chunk.drug
-    return Evidence(id, "index", chunk.title, chunk.text, chunk.id, *labelled)
+    with_source = chunk.section, chunk.set_id, chunk.drug
+    return Evidence(id, "index", chunk.title, chunk.text, chunk.id, *with_source)
 
 
 Scope = frozenset[str]
@@ -435,8 +435,8 @@ class LabelEvidence:
 
 def _evidence_of_passage(passage: Passage, drug: str) -> Evidence:
     id = content_id("labels", passage.set_id, passage.marker, passage.text)
-    labelled = passage.section_path, passage.set_id, drug
-    return Evidence(id, "labels", drug, passage.text, passage.marker, *labelled)
+    with_source = passage.section_path, passage.set_id, drug
+    return Evidence(id, "labels", drug, passage.text, passage.marker, *with_source)
 
 
 _SOURCES: dict[str, Callable[[str, ModelDirectories, str | None], EvidenceSource]] = {
