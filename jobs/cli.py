@@ -17,10 +17,11 @@ if TYPE_CHECKING:
     from pydantic import ValidationError
 
 _HELP = """Turn FDA drug labels into a question-answering benchmark, evaluate language models on it, answer questions
-with citations, and score the factuality of answers.
-
-Options may also be given in the environment, as FDARX_JOB_OPTION (FDARX_BUILD_SAMPLE=700), or in a YAML file of
-`option: value` lines, with --config FILE. The command line takes precedence, then the environment."""
+with citations, and score the factuality of answers."""
+_SOURCES = (
+    "Options may also be given in the environment, as FDARX_JOB_OPTION (FDARX_BUILD_SAMPLE=700), or in a YAML file of "
+    "`option: value` lines, with --config FILE. The command line takes precedence, then the environment."
+)
 
 _JOBS = {
     "fetch": ("jobs.fetch_labels:fetch", "Download labels from DailyMed to a disk or to s3://."),
@@ -56,7 +57,14 @@ def version() -> str:
 
 def _app() -> App:
     parameter = Parameter(consume_multiple=True, allow_repeating=True, negative=(), show_env_var=False)
-    app = App(name="fdarx", help=_HELP, help_format="plaintext", version=version, default_parameter=parameter)
+    app = App(
+        name="fdarx",
+        help=_HELP,
+        help_epilogue=_SOURCES,
+        help_format="plaintext",
+        version=version,
+        default_parameter=parameter,
+    )
     for name, (target, summary) in _JOBS.items():
         app.command(target, name=name, help=summary)
     review = App(name="review", help="Have people judge a run: sample, import, report, criteria.")

@@ -19,7 +19,9 @@ PRESENTATION = frozenset({"quiet", "verbose", "as_json"})
 """Options of every job that change what it prints, and nothing else."""
 
 
-_OUTPUT = Group("Output", sort_key=1)
+_ASKING = Group("Asking models", sort_key=1)
+_RUNNING = Group("Running", sort_key=2)
+_OUTPUT = Group("Output", sort_key=3)
 
 
 class JobConfig(BaseModel):
@@ -39,13 +41,15 @@ class JobConfig(BaseModel):
 class ComputingConfig(JobConfig):
     """How much of this machine a job uses."""
 
-    cpus: int | None = Field(None, ge=1, description="CPUs of this machine to use; on a cluster Ray decides (all)")
+    cpus: Annotated[int | None, Parameter(group=_RUNNING)] = Field(
+        None, ge=1, description="CPUs of this machine to use; on a cluster Ray decides (all)"
+    )
 
 
 class RunningConfig(ComputingConfig):
     """Where a job's work runs."""
 
-    executor: Literal["auto", "local", "ray"] = Field(
+    executor: Annotated[Literal["auto", "local", "ray"], Parameter(group=_RUNNING)] = Field(
         "auto",
         description="where work runs: `local` in this process, `ray` on all CPUs of this machine, or on the cluster "
         "that RAY_ADDRESS names; `auto` takes this process for small work",
@@ -55,17 +59,19 @@ class RunningConfig(ComputingConfig):
 class AskingConfig(RunningConfig):
     """How much may be asked, and what need not be."""
 
-    reuse: list[str] = Field(
+    reuse: Annotated[list[str], Parameter(group=_ASKING)] = Field(
         default_factory=list,
         description="other runs whose answers are taken where exactly the same was asked; saves what they cost",
     )
-    max_requests: int | None = Field(
+    max_requests: Annotated[int | None, Parameter(group=_ASKING)] = Field(
         None, ge=1, description="stop cleanly after this many requests to models; the same command goes on (no limit)"
     )
-    max_cost: float | None = Field(
+    max_cost: Annotated[float | None, Parameter(group=_ASKING)] = Field(
         None, gt=0, description="stop cleanly at this cost in USD, by the prices in --models (no limit)"
     )
-    plan: bool = Field(False, description="ask nothing: print requests, tokens and cost a task and model, then end")
+    plan: Annotated[bool, Parameter(group=_ASKING)] = Field(
+        False, description="ask nothing: print requests, tokens and cost a task and model, then end"
+    )
 
     def check_prices(self, used: Mapping[str, ModelConfig]) -> None:
         """Raises ModelsError where a limit of cost is set and a model that is asked has no prices."""

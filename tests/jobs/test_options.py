@@ -76,6 +76,15 @@ def test_help_tells_every_option(capsys: pytest.CaptureFixture[str]) -> None:
         assert field.description
 
 
+def test_help_begins_with_the_job_s_own_options_and_names_the_other_sources(capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["build", "--help"]) == 0
+    text = capsys.readouterr().out
+    places = [
+        text.index(one) for one in ("--labels STR", "--sample", "--max-cost", "--executor", "--json", "--config FILE")
+    ]
+    assert places == sorted(places)
+
+
 def test_a_selection_has_the_same_defaults_everywhere() -> None:
     assert BuildConfig(labels=["x"], out="y").selection() == Selection()
 
