@@ -9,6 +9,7 @@ from functools import cached_property
 from hashlib import blake2b
 from importlib import import_module
 from importlib.util import find_spec
+from itertools import chain
 from pathlib import Path
 from typing import Any, Generic, TypeVar, cast
 
@@ -142,10 +143,15 @@ class Task(Generic[ReplyT]):
 
 
 def find_task(name: str) -> Task[Any]:
-    """Return the task of a prompt in `prompts/`, defined in the module that the prompt names. Raises PromptError."""
+    """Return the task of a prompt in `prompts/`, a constant of the module that the prompt names, or in a dict there.
+
+    Raises PromptError.
+    """
     module = Prompt.load(name).module
     if module:
-        for value in vars(import_module(module)).values():
+        defined = list(vars(import_module(module)).values())
+        tables = [value.values() for value in defined if isinstance(value, Mapping)]
+        for value in chain(defined, *tables):
             if isinstance(value, Task) and value.name == name:
                 return value
     raise PromptError(f"prompts/{name}.yaml: module {module!r} defines no task {name}; give the Task itself")
