@@ -38,7 +38,7 @@ SLOTS = {
 
 
 @dataclass
-class Conversation:
+class Replies:
     """What was asked about all labels, one after the other, what came of it, and where it is stored."""
 
     requests: list[Request]
@@ -86,19 +86,19 @@ def why_none(response: Response) -> str:
 
 
 @pytest.fixture(scope="module")
-def conversation(engine: str, tmp_path_factory: pytest.TempPathFactory) -> Conversation:
+def replies(engine: str, tmp_path_factory: pytest.TempPathFactory) -> Replies:
     model, store = config(engine), Location(tmp_path_factory.mktemp("run") / "responses")
     by_label = [asked_of(file, model.name, model.request_parameters) for file in LABELS]
     before = counted(engine, "prefix_cache_queries"), counted(engine, "prefix_cache_hits")
     responses = asyncio.run(answered(model, *by_label, root=store))
     after = counted(engine, "prefix_cache_queries"), counted(engine, "prefix_cache_hits")
     requests = [request for label in by_label for request in label]
-    return Conversation(requests, responses, after[0] - before[0], after[1] - before[1], store)
+    return Replies(requests, responses, after[0] - before[0], after[1] - before[1], store)
 
 
-def test_replies_that_end_parse_under_the_schema_of_their_task(conversation: Conversation) -> None:
+def test_replies_that_end_parse_under_the_schema_of_their_task(replies: Replies) -> None:
     reasons: dict[str, list[str]] = defaultdict(list)
-    for response in conversation.responses:
+    for response in replies.responses:
         reasons[response.task].append(why_none(response))
     assert reasons.keys() == ALL_TASKS.keys()
     for task, found in reasons.items():
@@ -107,10 +107,10 @@ def test_replies_that_end_parse_under_the_schema_of_their_task(conversation: Con
         assert found.count("") >= 0.8 * len(found), task
 
 
-def test_usage_and_finish_reason_are_read_and_stored(conversation: Conversation) -> None:
-    kept = ResponseStore(conversation.store).get(request.key for request in conversation.requests)
-    assert [kept[request.key] for request in conversation.requests] == conversation.responses
-    for response in conversation.responses:
+def test_usage_and_finish_reason_are_read_and_stored(replies: Replies) -> None:
+    kept = ResponseStore(replies.store).get(request.key for request in replies.requests)
+    assert [kept[request.key] for request in replies.requests] == replies.responses
+    for response in replies.responses:
         assert response.finish_reason == ("length" if response.completion_tokens == MOST else "stop")
         assert response.prompt_tokens > response.cached_tokens
         assert 0 < response.completion_tokens <= MOST
@@ -118,17 +118,17 @@ def test_usage_and_finish_reason_are_read_and_stored(conversation: Conversation)
         assert response.attempts == 1
 
 
-def test_what_is_stored_is_not_asked_again(conversation: Conversation, engine: str) -> None:
+def test_what_is_stored_is_not_asked_again(replies: Replies, engine: str) -> None:
     before = counted(engine, "request_success")
-    again = asyncio.run(answered(config(engine), conversation.requests, root=conversation.store))
-    assert again == conversation.responses
+    again = asyncio.run(answered(config(engine), replies.requests, root=replies.store))
+    assert again == replies.responses
     assert counted(engine, "request_success") == before
 
 
-def test_what_prompts_share_is_read_from_the_prefix_cache(conversation: Conversation) -> None:
-    sent = sum(response.prompt_tokens for response in conversation.responses)
-    reused = sum(response.cached_tokens for response in conversation.responses)
-    assert (conversation.queried_tokens, conversation.hit_tokens) == (sent, reused)
+def test_what_prompts_share_is_read_from_the_prefix_cache(replies: Replies) -> None:
+    sent = sum(response.prompt_tokens for response in replies.responses)
+    reused = sum(response.cached_tokens for response in replies.responses)
+    assert (replies.queried_tokens, replies.hit_tokens) == (sent, reused)
     assert reused > 0.5 * sent
 
 

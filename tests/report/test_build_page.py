@@ -262,33 +262,33 @@ def test_samples_do_not_depend_on_order(ids: list[str], random: st.DataObject) -
 
 STAGES = ("rules", "duplicates")
 Case = tuple[list[StageCount], dict[str, int], Dropped]
-LANES = ("factual", "multihop", "refusal")
+TYPES = ("factual", "multihop", "refusal")
 
 
 @st.composite
 def accounts(draw: st.DrawFn) -> Case:
-    """Stages, lanes and rejects that agree with each other."""
-    lanes = {lane: draw(st.integers(0, 5000)) for lane in LANES}
-    left, dropped, stages = dict(lanes), Counter[tuple[str, str, str]](), []
+    """Stages, by_type and rejects that agree with each other."""
+    by_type = {kind: draw(st.integers(0, 5000)) for kind in TYPES}
+    left, dropped, stages = dict(by_type), Counter[tuple[str, str, str]](), []
     for stage in STAGES:
         rows_in = sum(left.values())
         for number in range(draw(st.integers(0, 8))):
-            for lane in LANES:
-                rows = draw(st.integers(0, left[lane]))
-                left[lane] -= rows
-                dropped[stage, f"reason_{number}", lane] += rows
+            for kind in TYPES:
+                rows = draw(st.integers(0, left[kind]))
+                left[kind] -= rows
+                dropped[stage, f"reason_{number}", kind] += rows
         kept = sum(left.values())
         stages.append(StageCount(stage, rows_in, kept, rows_in - kept, kept))
-    return stages, lanes, +dropped
+    return stages, by_type, +dropped
 
 
 @given(accounts())
 def test_every_stage_keeps_and_rejects_what_its_counts_say(
     case: Case,
 ) -> None:
-    stages, lanes, dropped = case
+    stages, by_type, dropped = case
     check_accounts(stages, dropped)
-    flow = draw_flow(stages, lanes, dropped, "Candidates")
+    flow = draw_flow(stages, by_type, dropped, "Candidates")
     for column, stage in enumerate(stages, start=2):
         rows: Counter[str] = Counter()
         for _, target, moved in flow.links:
@@ -299,8 +299,8 @@ def test_every_stage_keeps_and_rejects_what_its_counts_say(
 
 @given(accounts())
 def test_no_node_gains_or_loses_rows(case: Case) -> None:
-    stages, lanes, dropped = case
-    flow = draw_flow(stages, lanes, dropped, "Candidates")
+    stages, by_type, dropped = case
+    flow = draw_flow(stages, by_type, dropped, "Candidates")
     came, went = _through(flow)
     last = max(node.column for node in flow.nodes)
     for at, node in enumerate(flow.nodes):
@@ -310,8 +310,8 @@ def test_no_node_gains_or_loses_rows(case: Case) -> None:
 
 @given(accounts())
 def test_no_two_labels_of_a_column_lie_over_each_other(case: Case) -> None:
-    stages, lanes, dropped = case
-    flow = draw_flow(stages, lanes, dropped, "Candidates")
+    stages, by_type, dropped = case
+    flow = draw_flow(stages, by_type, dropped, "Candidates")
     _, centers, height, _ = lay_out(flow)
     columns = defaultdict(list)
     for node, y in zip(flow.nodes, centers, strict=True):

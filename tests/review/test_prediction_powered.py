@@ -187,7 +187,7 @@ Stops = Callable[[np.random.Generator, Sequence[ReviewItem]], list[bool]]
 
 
 @dataclass(frozen=True, slots=True)
-class World:
+class SimulatedStudy:
     """Answers of many topics, a few of which hold most; the judge errs more on those of the small ones."""
 
     rows: list[SampleUnit]
@@ -199,7 +199,7 @@ class World:
         return float(self.people.mean())
 
     @classmethod
-    def of(cls, dice: np.random.Generator, answers: int, topics: int = 20) -> World:
+    def of(cls, dice: np.random.Generator, answers: int, topics: int = 20) -> SimulatedStudy:
         topic = dice.choice(topics, answers, p=dice.dirichlet(np.full(topics, 0.4)))
         small = np.bincount(topic, minlength=topics)[topic] < answers / topics
         people = dice.random(answers) < 0.6
@@ -216,9 +216,9 @@ class World:
         return labeling_round(given, {one.id: int(one.id) for one in self.rows})
 
 
-def sampled(world: World, labels: int, seed: int) -> list[ReviewItem]:
+def sampled(study: SimulatedStudy, labels: int, seed: int) -> list[ReviewItem]:
     """The items in the order of asking, as `fdarx review sample` draws them."""
-    return [graded(row, one.name, one.fraction) for row, one in draw_stratified(world.rows, labels, seed).rows]
+    return [graded(row, one.name, one.fraction) for row, one in draw_stratified(study.rows, labels, seed).rows]
 
 
 def graded(row: SampleUnit, stratum: str, fraction: float) -> ReviewItem:
@@ -235,14 +235,14 @@ def skipping(dice: np.random.Generator, items: Sequence[ReviewItem]) -> list[boo
 
 
 def held_truth(answers: int, labels: int, stops: Stops) -> float:
-    """How often the interval does, over many worlds and draws."""
+    """How often the interval does, over many studies and draws."""
     dice, held = np.random.default_rng(9), 0
     for seed in range(REPEATS):
-        world = World.of(dice, answers)
-        items = sampled(world, labels, seed)
-        found = calibrated_share(world.judge, [world.voted(items, stops(dice, items))])
+        study = SimulatedStudy.of(dice, answers)
+        items = sampled(study, labels, seed)
+        found = calibrated_share(study.judge, [study.voted(items, stops(dice, items))])
         assert found.low is not None and found.high is not None
-        held += found.low <= world.truth <= found.high
+        held += found.low <= study.truth <= found.high
     return held / REPEATS
 
 
@@ -255,12 +255,12 @@ def test_intervals_hold_where_a_part_is_judged(answers: int, labels: int, stops:
     assert 0.91 <= held_truth(answers, labels, stops) <= 0.985
 
 
-def further(dice: np.random.Generator, world: World, before: LabelingRound, labels: int) -> list[ReviewItem]:
+def further(dice: np.random.Generator, study: SimulatedStudy, before: LabelingRound, labels: int) -> list[ReviewItem]:
     """More of them, as `fdarx review sample --after` draws them, in any order."""
-    verdict = world.judge.astype(np.int64)
+    verdict = study.judge.astype(np.int64)
     chance = inclusion_probabilities(AnswerPool(np.zeros_like(verdict), verdict, verdict), [before], labels)
     rows = pareto_sample(chance, dice.random(len(chance)), round(float(chance.sum())))
-    return [graded(world.rows[row], world.rows[row].keys[0], float(chance[row])) for row in dice.permutation(rows)]
+    return [graded(study.rows[row], study.rows[row].keys[0], float(chance[row])) for row in dice.permutation(rows)]
 
 
 @pytest.mark.parametrize("share", [0.5, 1.0])
@@ -268,29 +268,29 @@ def test_intervals_hold_where_a_later_round_passes_by_what_an_earlier_one_left(s
     """All that was left is drawn then, but 40 of the first 100 stay unjudged, and nobody knows about them."""
     dice, held = np.random.default_rng(9), 0
     for seed in range(REPEATS):
-        world = World.of(dice, 300)
-        items = sampled(world, 100, seed)
-        one = world.voted(items, first(0.6)(dice, items))
-        more = further(dice, world, one, 200)
-        found = calibrated_share(world.judge, [one, world.voted(more, first(share)(dice, more))])
+        study = SimulatedStudy.of(dice, 300)
+        items = sampled(study, 100, seed)
+        one = study.voted(items, first(0.6)(dice, items))
+        more = further(dice, study, one, 200)
+        found = calibrated_share(study.judge, [one, study.voted(more, first(share)(dice, more))])
         assert found.low is not None and found.high is not None
-        held += found.low <= world.truth <= found.high
+        held += found.low <= study.truth <= found.high
     assert 0.91 <= held / REPEATS <= 0.985
 
 
 def test_a_round_that_nobody_judged_is_passed_by_too() -> None:
-    world = World.of(np.random.default_rng(1), 100)
+    study = SimulatedStudy.of(np.random.default_rng(1), 100)
     first_held = LabelingRound(np.zeros(0, dtype=np.int64), np.zeros(0), np.zeros(0), np.arange(50))
-    rest = LabelingRound(np.arange(50, 100), world.people[50:], np.ones(50))
-    assert calibrated_share(world.judge, [first_held, rest]).width > 0
+    rest = LabelingRound(np.arange(50, 100), study.people[50:], np.ones(50))
+    assert calibrated_share(study.judge, [first_held, rest]).width > 0
     assert sorted(drawn_rows([first_held, rest])) == list(range(100))
 
 
 @given(seed=st.integers(0, 2**32 - 1), labels=st.integers(1, 80))
 def test_where_all_is_judged_each_has_the_chance_it_was_drawn_with(seed: int, labels: int) -> None:
-    world = World.of(np.random.default_rng(seed), 80)
-    items = sampled(world, labels, seed)
-    found = world.voted(items, [True] * len(items))
+    study = SimulatedStudy.of(np.random.default_rng(seed), 80)
+    items = sampled(study, labels, seed)
+    found = study.voted(items, [True] * len(items))
     assert found.chances.tolist() == [one.fraction for one in items]
     assert not len(found.unjudged)
 
@@ -300,10 +300,10 @@ def test_those_judged_stand_for_all_answers(seed: int, share: float) -> None:
     """Every stratum is large here: those judged of it stand for its size exactly."""
     dice = np.random.default_rng(seed)
     rows = [unit(f"{at}", (str(at % 2),)) for at in range(200)]
-    world = World(rows, np.tile([0.0, 1.0], 100), np.zeros(200))
-    items = sampled(world, 120, seed)
+    study = SimulatedStudy(rows, np.tile([0.0, 1.0], 100), np.zeros(200))
+    items = sampled(study, 120, seed)
     judged = [bool(dice.random() < share) or at < 20 for at in range(120)]
-    found = world.voted(items, judged)
+    found = study.voted(items, judged)
     for verdict in (0, 1):
         assert sum(1 / found.chances[found.rows % 2 == verdict]) == pytest.approx(100)
     assert len(drawn_rows([found])) == 120
@@ -312,9 +312,9 @@ def test_those_judged_stand_for_all_answers(seed: int, share: float) -> None:
 def test_strata_too_small_to_tell_share_what_their_verdict_was_judged() -> None:
     """Ten strata of two items each, of which the first was judged in half of them: none stands for five others."""
     items = [graded(unit(f"{at}", ("correct",)), f"topic {at // 2}", 0.5) for at in range(20)]
-    world = World([unit(f"{at}", ()) for at in range(40)], np.ones(40), np.ones(40))
+    study = SimulatedStudy([unit(f"{at}", ()) for at in range(40)], np.ones(40), np.ones(40))
     judged = [at % 4 == 0 for at in range(20)]
-    assert world.voted(items, judged).chances == pytest.approx(0.5 * 5 / 20)
+    assert study.voted(items, judged).chances == pytest.approx(0.5 * 5 / 20)
 
 
 def test_raw_intervals_miss_and_corrected_ones_hold() -> None:
