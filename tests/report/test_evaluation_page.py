@@ -354,6 +354,20 @@ def test_a_run_in_which_nothing_came_through_still_has_a_page(tmp_path: Path) ->
     assert "There are none." in page
 
 
+def test_a_subgroup_of_which_nothing_is_graded_has_a_row(tmp_path: Path) -> None:
+    run = make_evaluation(tmp_path / "run")
+    file = run.file("metrics.parquet")
+    figures = list(read_records(file, Figure))
+    group = next(one.keys["group"] for one in figures if one.metric == "accuracy" and one.keys["group_by"] == "section")
+    ungraded = [
+        replace(one, value=None, low=None, high=None, rows=0, unscored=one.rows) if one.keys["group"] == group else one
+        for one in figures
+    ]
+    write_records(file, ungraded, Figure)
+    rows = parsed(build_evaluation_report(run)).xpath(f"//table[contains(@class, 'shaded')]//tr[th = '{group}']")
+    assert rows and all({cell.text_content() for cell in row[2:]} == {"–"} for row in rows)
+
+
 def test_same_run_gives_the_same_page(page: str, run: RunDirectory) -> None:
     assert build_evaluation_report(run) == page
 
