@@ -151,7 +151,7 @@ def test_answers_are_read_back(server: EntrezServer, tmp_path: Path) -> None:
 @pytest.mark.usefixtures("hurried")
 def test_what_passes_is_asked_again(server: EntrezServer, fault: Fault, program: str) -> None:
     server.faults = lambda call: fault if call.program == program and call.attempt == 1 else None
-    [response] = asked(server, [search_request(CLAIM, k=1)], timeout_s=0.5)
+    [response] = asked(server, [search_request(CLAIM, k=1)], timeout_s=2.0)
     assert [one.place for one in read_abstracts(response)] == ["101"]
     assert response.attempts == 2
     assert [call.attempt for call in server.calls if call.program == program] == [1, 2]
