@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
+from difflib import get_close_matches
 from functools import partial
 from importlib import metadata
 from typing import TYPE_CHECKING, Any
@@ -84,7 +85,7 @@ def parse(arguments: Sequence[str]) -> partial[Any]:
     try:
         command, bound, _ = app.parse_args(given, exit_on_error=False, print_error=False)
     except CycloptsError as error:
-        stop(_message(error))
+        stop(_message(error, given))
     return partial(command, *bound.args, **bound.kwargs)
 
 
@@ -132,8 +133,8 @@ def _read_yaml(path: str) -> dict[str, Any]:
     return {str(name).replace("-", "_"): value for name, value in values.items()}
 
 
-def _message(error: CycloptsError) -> str:
-    """Return one line that says which option is wrong, and where its help is."""
+def _message(error: CycloptsError, given: Sequence[str]) -> str:
+    """Return one line that says which option is wrong, and where its help is; `given` are the arguments."""
     chain = " ".join(error.command_chain or ())
     seen = f"; see `fdarx {chain} --help`" if chain else "; see `fdarx --help`"
     from pydantic import ValidationError
@@ -141,14 +142,16 @@ def _message(error: CycloptsError) -> str:
     cause = error.__cause__
     if isinstance(error, UnknownOptionError) or not isinstance(cause, ValidationError):
         return f"{str(error).partition(' Available commands')[0].rstrip('.')}{seen}"
-    return f"{_problem(cause)}{seen}"
+    return f"{_problem(cause, given)}{seen}"
 
 
-def _problem(error: ValidationError) -> str:
+def _problem(error: ValidationError, given: Sequence[str] = ()) -> str:
     problem = error.errors()[0]
     option = "--" + str(problem["loc"][0]).replace("_", "-") if problem["loc"] else "options"
     if problem["type"] == "missing":
-        return f"{option}: is required"
+        options = [word.partition("=")[0] for word in given if word.startswith("--")]
+        close = get_close_matches(option, options, n=1, cutoff=0.75)
+        return f"{option} is required" + (f"; there is no {close[0]}, did you mean {option}?" if close else "")
     return f"{option}: {problem['msg'].removeprefix('Value error, ')} (given: {problem['input']!r})"
 
 

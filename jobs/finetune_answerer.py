@@ -14,7 +14,6 @@ from pydantic import Field
 
 from fdarx_core.pipeline.tuning.results import stored_changes
 from fdarx_core.pipeline.tuning.run import FineTuning, TrainingFailed
-from fdarx_core.pipeline.tuning.spec import TuningSpec
 from fdarx_core.rag.tasks import HYPOTHETICAL_ANSWER
 from fdarx_core.records import Reject, content_id
 from fdarx_core.retrieval.encoders import fingerprint
@@ -23,7 +22,7 @@ from fdarx_core.storage import RunDirectory
 from fdarx_core.tuning.encoding import ChatEncoder, EncodedPair, encode_parts
 from fdarx_core.tuning.evaluation import MEASURES
 from fdarx_core.tuning.pairs import PARTS, TrainingPair, read_pairs, split_pairs
-from fdarx_core.tuning.training import TrainingConfig
+from fdarx_core.tuning.training import TrainingConfig, TuningSpec
 from jobs import STOPPED
 from jobs.options import PRESENTATION, BertscoreConfig, ComputingConfig
 from jobs.progress import busy

@@ -67,7 +67,7 @@ class FetchedFile:
 _ENTRY = TypeAdapter(FetchedFile)
 
 
-class Manifest:
+class DownloadManifest:
     """The folder's `manifest.jsonl`: one JSON object a file, sorted, written whole."""
 
     def __init__(self, folder: Location) -> None:

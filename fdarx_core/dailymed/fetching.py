@@ -22,8 +22,8 @@ from fdarx_core.dailymed.client import (
     iso_date,
 )
 from fdarx_core.dailymed.downloads import (
+    DownloadManifest,
     FetchedFile,
-    Manifest,
     ReleaseDownload,
     ReleaseFile,
     read_release_page,
@@ -127,7 +127,7 @@ class Fetcher:
 
     def __init__(self, client: DailyMedClient, folder: Location, scratch: Path, progress: ProgressCallback) -> None:
         self._client, self._folder, self._scratch, self._progress = client, folder, scratch, progress
-        self._manifest = Manifest(folder)
+        self._manifest = DownloadManifest(folder)
         self.result = FetchResult()
 
     async def run(self, request: FetchRequest) -> None:

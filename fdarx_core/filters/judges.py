@@ -14,7 +14,7 @@ from fdarx_core.filters.shown import factual_slots, multihop_slots, refusal_slot
 from fdarx_core.filters.tasks import Decision
 from fdarx_core.llm import Task, Unparsable
 from fdarx_core.plugins import load_plugins
-from fdarx_core.records import Label, Passage, QuestionAnswer, Response, Verdict
+from fdarx_core.records import JudgeVerdict, Label, Passage, QuestionAnswer, Response
 
 Slots = Callable[[QuestionAnswer, Label, Sequence[Passage]], dict[str, Any]]
 
@@ -53,14 +53,14 @@ class Judge:
         """
         return self.by_type[question.type].slots(question, label, passages)
 
-    def read(self, question: QuestionAnswer, slots: Mapping[str, Any], response: Response) -> Verdict:
+    def read(self, question: QuestionAnswer, slots: Mapping[str, Any], response: Response) -> JudgeVerdict:
         """Return the verdict that follows from the response to these slots.
 
         It is unscored, with the reason, where the reply cannot be parsed (the reason of `Unparsable`), required
         evidence is missing (no_evidence), or a quotation is not in the text shown (evidence_not_in_passage).
         """
         how = self.by_type[question.type]
-        verdict = Verdict(
+        verdict = JudgeVerdict(
             question_id=question.id,
             set_id=question.set_id,
             stage=self.stage,

@@ -176,7 +176,7 @@ MIN_OVERLAP = 0.10
 
 
 @dataclass(slots=True)
-class Evidence:
+class LabelEvidence:
     """What a question is held against.
 
     `drug_names` are the label's aliases; `contexts` the texts of the question's gold passages, position by position;
@@ -188,11 +188,11 @@ class Evidence:
     label_text: str = ""
 
 
-Rule = Callable[[QuestionAnswer, Evidence], str | None]
+Rule = Callable[[QuestionAnswer, LabelEvidence], str | None]
 """Returns None for a question that may stay, else what is wrong with it, for people to read."""
 
 
-def first_failure(question: QuestionAnswer, evidence: Evidence) -> tuple[str, str] | None:
+def first_failure(question: QuestionAnswer, evidence: LabelEvidence) -> tuple[str, str] | None:
     """Return the first of `RULES` that the question breaks, as (name, what is wrong); None where it passes all."""
     for name, rule in RULES.items():
         if (detail := rule(question, evidence)) is not None:
@@ -200,7 +200,7 @@ def first_failure(question: QuestionAnswer, evidence: Evidence) -> tuple[str, st
     return None
 
 
-def missing_field(question: QuestionAnswer, evidence: Evidence) -> str | None:
+def missing_field(question: QuestionAnswer, evidence: LabelEvidence) -> str | None:
     held = {name: getattr(question, name).strip() for name in ("id", "set_id", "drug_name", "question", "answer")}
     if question.type == "refusal":
         held |= {"entity": question.entity.strip(), "label text": evidence.label_text.strip()}
@@ -211,31 +211,31 @@ def missing_field(question: QuestionAnswer, evidence: Evidence) -> str | None:
     return f"no {', '.join(missing)}" if missing else None
 
 
-def malformed(question: QuestionAnswer, evidence: Evidence) -> str | None:
+def malformed(question: QuestionAnswer, evidence: LabelEvidence) -> str | None:
     return malformed_question(question.question) or malformed_answer(question.answer)
 
 
-def drug_not_named(question: QuestionAnswer, evidence: Evidence) -> str | None:
+def drug_not_named(question: QuestionAnswer, evidence: LabelEvidence) -> str | None:
     if any(contains_name(question.question, name) for name in (question.drug_name, *evidence.drug_names)):
         return None
     return f"neither {question.drug_name!r} nor one of its {len(evidence.drug_names)} names is in the question"
 
 
-def question_length(question: QuestionAnswer, evidence: Evidence) -> str | None:
+def question_length(question: QuestionAnswer, evidence: LabelEvidence) -> str | None:
     return _outside(len(question.question), QUESTION_LENGTH)
 
 
-def answer_length(question: QuestionAnswer, evidence: Evidence) -> str | None:
+def answer_length(question: QuestionAnswer, evidence: LabelEvidence) -> str | None:
     return _outside(len(question.answer), ANSWER_LENGTH)
 
 
-def joined_questions(question: QuestionAnswer, evidence: Evidence) -> str | None:
+def joined_questions(question: QuestionAnswer, evidence: LabelEvidence) -> str | None:
     if question.type != "multihop":
         return None
     return artificial_conjunction(question.question, [question.drug_name, *evidence.drug_names], evidence.contexts)
 
 
-def low_overlap(question: QuestionAnswer, evidence: Evidence) -> str | None:
+def low_overlap(question: QuestionAnswer, evidence: LabelEvidence) -> str | None:
     """All contexts together count for factual questions, each by itself for multi-hop ones."""
     if question.type == "refusal":
         return None
@@ -245,13 +245,13 @@ def low_overlap(question: QuestionAnswer, evidence: Evidence) -> str | None:
     return f"{lowest:.3f} of the answer's words in context {shares.index(lowest) + 1}" if lowest < MIN_OVERLAP else None
 
 
-def entity_not_named(question: QuestionAnswer, evidence: Evidence) -> str | None:
+def entity_not_named(question: QuestionAnswer, evidence: LabelEvidence) -> str | None:
     if question.type != "refusal" or contains_entity(question.entity, question.question):
         return None
     return f"{question.entity!r} is not in the question"
 
 
-def entity_present(question: QuestionAnswer, evidence: Evidence) -> str | None:
+def entity_present(question: QuestionAnswer, evidence: LabelEvidence) -> str | None:
     if question.type != "refusal" or not contains_entity(question.entity, evidence.label_text):
         return None
     return f"{question.entity!r} is in the label"

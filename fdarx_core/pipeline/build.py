@@ -18,7 +18,7 @@ from fdarx_core.pipeline.executor import Work
 from fdarx_core.pipeline.job import PipelineJob, check_inputs
 from fdarx_core.pipeline.planning import Planned
 from fdarx_core.pipeline.steps import Part, Stage
-from fdarx_core.records import Label, Passage, QuestionAnswer, Reject, StageCount, Verdict
+from fdarx_core.records import JudgeVerdict, Label, Passage, QuestionAnswer, Reject, StageCount
 from fdarx_core.report import build_report
 from fdarx_core.storage import RunDirectory, read_records, write_records
 from fdarx_core.storage.benchmark_reader import write_benchmark
@@ -215,7 +215,7 @@ _KINDS = {
     "passages": Passage,
     "candidates": QuestionAnswer,
     "questions": QuestionAnswer,
-    "verdicts": Verdict,
+    "verdicts": JudgeVerdict,
     "rejects": Reject,
 }
 """The rows of a label that are written, by the fields of LabelState that hold them."""

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from itertools import pairwise
 
-from fdarx_core.filters import Evidence, drop_duplicates, first_failure
+from fdarx_core.filters import LabelEvidence, drop_duplicates, first_failure
 from fdarx_core.filters.judges import Judge, judge_tasks, judges
 from fdarx_core.filters.tasks import JUDGE_RULES_VERSION
 from fdarx_core.generation.candidates import highlight_candidates, parse_candidates
@@ -17,7 +17,7 @@ from fdarx_core.labels import BadDocument, BadSource, Identity, parse_document, 
 from fdarx_core.llm import Baseline
 from fdarx_core.llm.model_config import ModelConfig
 from fdarx_core.pipeline.steps import Address, AskStep, Exchange, Step
-from fdarx_core.records import Label, Passage, QuestionAnswer, Reject, Request, StageCount, Verdict
+from fdarx_core.records import JudgeVerdict, Label, Passage, QuestionAnswer, Reject, Request, StageCount
 
 
 def stages() -> tuple[str, ...]:
@@ -43,7 +43,7 @@ class LabelState:
     contexts: list[Context] = field(default_factory=list)
     candidates: list[QuestionAnswer] = field(default_factory=list)
     questions: list[QuestionAnswer] = field(default_factory=list)
-    verdicts: list[Verdict] = field(default_factory=list)
+    verdicts: list[JudgeVerdict] = field(default_factory=list)
     rejects: list[Reject] = field(default_factory=list)
     counts: list[StageCount] = field(default_factory=list)
 
@@ -191,7 +191,7 @@ def filter_by_rules(state: LabelState) -> None:
     whole = label_text(state.label, state.passages)
     for question in state.candidates:
         texts = [state.passages[index].text for index in question.gold_passages]
-        failure = first_failure(question, Evidence(names, texts, whole))
+        failure = first_failure(question, LabelEvidence(names, texts, whole))
         if failure is None:
             state.questions.append(question)
         else:
@@ -252,7 +252,7 @@ def _take_verdicts(judge: Judge, state: LabelState, exchanges: Sequence[Exchange
     state.account(judge.stage, before, len(kept), len(kept), rejects)
 
 
-def _with_verdict(question: QuestionAnswer, verdict: Verdict) -> QuestionAnswer:
+def _with_verdict(question: QuestionAnswer, verdict: JudgeVerdict) -> QuestionAnswer:
     question.judge = verdict.endpoint
     question.verdict_keys = [*question.verdict_keys, verdict.response_key]
     question.relevance = verdict.relevance or question.relevance
@@ -260,6 +260,6 @@ def _with_verdict(question: QuestionAnswer, verdict: Verdict) -> QuestionAnswer:
     return question
 
 
-def _reject_question(question: QuestionAnswer, verdict: Verdict) -> Reject:
+def _reject_question(question: QuestionAnswer, verdict: JudgeVerdict) -> Reject:
     reason = verdict.reason if verdict.outcome == "dropped" else f"unscored_{verdict.reason}"
     return Reject(question.id, verdict.stage, reason, verdict.detail, question.set_id)

@@ -4,13 +4,13 @@ from fdarx_core.records.arrow import arrow_schema, from_table, to_table
 from fdarx_core.records.benchmark import (
     NO_ANSWER,
     Annotation,
+    JudgeVerdict,
     QuestionAnswer,
     Reject,
     Request,
     Response,
     ReviewItem,
     StageCount,
-    Verdict,
     content_id,
 )
 from fdarx_core.records.evaluation import (
@@ -63,6 +63,7 @@ __all__ = [
     "Figure",
     "Grade",
     "Highlight",
+    "JudgeVerdict",
     "Label",
     "LabelSummary",
     "PairVerdict",
@@ -86,7 +87,6 @@ __all__ = [
     "SettingProgress",
     "StageCount",
     "TitleRank",
-    "Verdict",
     "arrow_schema",
     "content_id",
     "from_table",

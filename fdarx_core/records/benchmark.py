@@ -122,7 +122,7 @@ class StageCount:
 
 
 @dataclass(slots=True)
-class Verdict:
+class JudgeVerdict:
     """The verdict of a judge on a question. Source: FDARxBench §B.4, stage 2.
 
     `stage` is relevance, support or quality; `outcome` is kept, dropped or unscored. An unscored verdict does not judge

@@ -7,7 +7,16 @@ from textwrap import indent
 from typing import TypeVar
 
 from fdarx_core.llm import ResponseStore
-from fdarx_core.records import Grade, Passage, Prediction, QuestionAnswer, Reject, Response, SettingProgress, Verdict
+from fdarx_core.records import (
+    Grade,
+    JudgeVerdict,
+    Passage,
+    Prediction,
+    QuestionAnswer,
+    Reject,
+    Response,
+    SettingProgress,
+)
 from fdarx_core.storage import Location, RunDirectory, read_records
 
 Record = TypeVar("Record")
@@ -45,7 +54,7 @@ def build_trace(run: RunDirectory, question_id: str) -> str:
         for passage in beside("passages", Passage)
         if passage.set_id == question.set_id and passage.doc_chunk_index in question.gold_passages
     ]
-    verdicts = [verdict for verdict in beside("verdicts", Verdict) if verdict.question_id == question.id]
+    verdicts = [verdict for verdict in beside("verdicts", JudgeVerdict) if verdict.question_id == question.id]
     keys = [question.response_key, *(verdict.response_key for verdict in verdicts)]
     responses = ResponseStore(run.file("responses")).get(filter(None, keys))
     outcome = _outcome(
@@ -59,7 +68,7 @@ def build_trace(run: RunDirectory, question_id: str) -> str:
 def _build_lines(
     question: QuestionAnswer,
     gold: Sequence[Passage],
-    verdicts: Sequence[Verdict],
+    verdicts: Sequence[JudgeVerdict],
     responses: Mapping[str, Response],
     outcome: str,
 ) -> Iterator[str]:
@@ -88,7 +97,7 @@ def _label_line(question: QuestionAnswer) -> str:
     return f"label      {question.drug_name}, set id {question.set_id}, topic {question.category or 'none'}"
 
 
-def _request(word: str, row: QuestionAnswer | Verdict, responses: Mapping[str, Response]) -> Iterator[str]:
+def _request(word: str, row: QuestionAnswer | JudgeVerdict, responses: Mapping[str, Response]) -> Iterator[str]:
     if not row.response_key:
         yield f"{word:<10} no model: the question comes from a template"
         return

@@ -10,7 +10,7 @@ import plotly.graph_objects as go
 from fdarx_core.records import content_id
 from fdarx_core.report.charts import COLORS, styled
 from fdarx_core.report.page_engine import FigurePanel, duration, render_page
-from fdarx_core.tuning.evaluation import BASE, MEASURES, TUNED, Change, ScoredAnswer
+from fdarx_core.tuning.evaluation import BASE, MEASURES, TUNED, Change, TunedAnswer
 from fdarx_core.tuning.pairs import PARTS
 from fdarx_core.tuning.training import LossPoint, best_point
 
@@ -92,7 +92,7 @@ def sentences(changes: Sequence[Change]) -> list[tuple[str, str]]:
     return [*loss, ("Answers", f"The tuned model's: {'; '.join(listed)}.")] if listed else loss
 
 
-def notes(curve: Sequence[LossPoint], changes: Sequence[Change], answers: Sequence[ScoredAnswer]) -> Iterator[str]:
+def notes(curve: Sequence[LossPoint], changes: Sequence[Change], answers: Sequence[TunedAnswer]) -> Iterator[str]:
     """Yield notes on how to read the figures of this run."""
     best = best_point(curve)
     if best and curve and best.step == curve[-1].step and len(curve) > 1:
@@ -121,7 +121,7 @@ _SAMPLES = 8
 
 
 def tuning_page(
-    info: Mapping[str, Any], curve: Sequence[LossPoint], changes: Sequence[Change], answers: Sequence[ScoredAnswer]
+    info: Mapping[str, Any], curve: Sequence[LossPoint], changes: Sequence[Change], answers: Sequence[TunedAnswer]
 ) -> str:
     """Return the page; its sample answers are picked by a hash of seed and id, so not by their quality.
 
@@ -162,8 +162,8 @@ def _counted(info: Mapping[str, Any]) -> list[tuple[str, str]]:
     return [*parts, ("groups of alike pairs", f"{info['groups']:,}"), *(left_out or [("left out", "none")])]
 
 
-def _samples(answers: Sequence[ScoredAnswer], seed: str) -> list[dict[str, ScoredAnswer]]:
-    by_id: dict[str, dict[str, ScoredAnswer]] = {}
+def _samples(answers: Sequence[TunedAnswer], seed: str) -> list[dict[str, TunedAnswer]]:
+    by_id: dict[str, dict[str, TunedAnswer]] = {}
     for one in answers:
         by_id.setdefault(one.id, {})[one.model] = one
     chosen = sorted(by_id, key=lambda name: content_id(seed, name))[:_SAMPLES]

@@ -10,7 +10,7 @@ from typing import Any
 
 from fdarx_core.evaluation.gold import gold_indices
 from fdarx_core.filters.judges import Judge, judges
-from fdarx_core.records import Grade, Label, Passage, Prediction, QuestionAnswer, Verdict, content_id
+from fdarx_core.records import Grade, JudgeVerdict, Label, Passage, Prediction, QuestionAnswer, content_id
 from fdarx_core.records.benchmark import ReviewItem
 from fdarx_core.review.sampling import (
     STRATIFY_BY,
@@ -119,11 +119,11 @@ def build_items(
     A question has an item for each task whose judge was asked about it. `evidence` holds the passages of the prompt.
     """
     inputs: dict[str, JudgeInput] = {}
-    verdicts: dict[tuple[str, str], Verdict] = {}
+    verdicts: dict[tuple[str, str], JudgeVerdict] = {}
     for (_, part), units in _by_part(rows).items():
         ids = {unit.id for unit in units}
         inputs |= read_judge_inputs(run, part, ids)
-        part_verdicts = read_where(run.file(f"verdicts/{part}"), "question_id", ids, Verdict)
+        part_verdicts = read_where(run.file(f"verdicts/{part}"), "question_id", ids, JudgeVerdict)
         verdicts |= {(row.question_id, row.stage): row for row in part_verdicts}
     return [
         _judged_item(task, unit, stratum, inputs[unit.id], verdicts[unit.id, task.stage])
@@ -168,7 +168,7 @@ def read_judge_inputs(run: RunDirectory, part: str, question_ids: Collection[str
     return {one.id: JudgeInput(one, labels[one.set_id], passages.get(one.set_id, [])) for one in questions}
 
 
-def verdict_value(task: ReviewTask, verdict: Verdict) -> str:
+def verdict_value(task: ReviewTask, verdict: JudgeVerdict) -> str:
     """Return a build's verdict as a value of the task, "" where the judge reached none."""
     if verdict.outcome == "unscored":
         return ""
@@ -223,7 +223,7 @@ def _item(task: ReviewTask, subject: str, question: QuestionAnswer, stratum: Str
 
 
 def _judged_item(
-    task: ReviewTask, unit: SampleUnit, stratum: Stratum, judged: JudgeInput, verdict: Verdict
+    task: ReviewTask, unit: SampleUnit, stratum: Stratum, judged: JudgeInput, verdict: JudgeVerdict
 ) -> ReviewItem:
     slots = judged.slots(next(judge for judge in judges() if judge.stage == task.stage))
     if "context_a" in slots:

@@ -17,7 +17,7 @@ BASE, TUNED = "base", "tuned"
 
 
 @dataclass(slots=True)
-class ScoredAnswer:
+class TunedAnswer:
     """The answer of a model to a question of the test part.
 
     `model` is `BASE` or `TUNED`; `loss` is the mean cross-entropy of the tokens of the reference, in nats. Similarities
@@ -46,7 +46,7 @@ MEASURES = {
     "bert_recall": "BERTScore recall",
     "bert_f1": "BERTScore F1",
 }
-"""The measures by the names of the fields of `ScoredAnswer`; of the loss, less is better."""
+"""The measures by the names of the fields of `TunedAnswer`; of the loss, less is better."""
 
 
 Change = tuple[str, Figure, Figure, Difference]
@@ -54,8 +54,8 @@ Change = tuple[str, Figure, Figure, Difference]
 
 
 def score_answers(
-    rows: Sequence[ScoredAnswer], *, encoder: str | None, bertscore: str | None, layers: int | None
-) -> list[ScoredAnswer]:
+    rows: Sequence[TunedAnswer], *, encoder: str | None, bertscore: str | None, layers: int | None
+) -> list[TunedAnswer]:
     """Return the rows with ROUGE-L and the similarities by the models of these directories."""
     models = AnswerSimilarity(bertscore, layers, encoder)
     measured = models.measure([one.answer for one in rows], [one.reference for one in rows])
@@ -65,7 +65,7 @@ def score_answers(
     ]
 
 
-def tuning_figures(rows: Sequence[ScoredAnswer], *, seed: int, resamples: int) -> list[Change]:
+def tuning_figures(rows: Sequence[TunedAnswer], *, seed: int, resamples: int) -> list[Change]:
     """Return the means of each measure over the test part, with intervals by bootstrap over groups of similar pairs.
 
     The key of a figure is model. Raises ValueError unless both models answered each question once.

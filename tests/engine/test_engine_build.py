@@ -18,7 +18,7 @@ import yaml
 from fdarx_core.generation.tasks import TASKS
 from fdarx_core.llm import ResponseStore
 from fdarx_core.pipeline.build_steps import check_accounts
-from fdarx_core.records import QuestionAnswer, Reject, Response, StageCount, Verdict
+from fdarx_core.records import JudgeVerdict, QuestionAnswer, Reject, Response, StageCount
 from fdarx_core.storage import RunDirectory, read_records
 from tests.conftest import EXAMPLES, REPOSITORY
 from tests.engine.server import MODEL
@@ -141,7 +141,7 @@ def test_what_could_not_be_read_left_by_that_name(written: Made) -> None:
 
 
 def test_judges_either_find_or_say_why_not(judged: Made) -> None:
-    verdicts, stages = judged.rows("verdicts", Verdict), judged.stages()
+    verdicts, stages = judged.rows("verdicts", JudgeVerdict), judged.stages()
     assert {verdict.response_key for verdict in verdicts} == {response.key for response in judged.responses}
     given = Counter((verdict.stage, verdict.outcome) for verdict in verdicts)
     for stage in ("relevance", "support"):

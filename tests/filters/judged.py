@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 from fdarx_core.filters.judges import Judge, judges
-from fdarx_core.records import NO_ANSWER, Label, Passage, QuestionAnswer, Response, Verdict
+from fdarx_core.records import NO_ANSWER, JudgeVerdict, Label, Passage, QuestionAnswer, Response
 
 _TEXTS = (
     (
@@ -96,7 +96,7 @@ def slots(stage: str, question: QuestionAnswer) -> dict[str, Any]:
     return judge(stage).slots(question, LABEL, PASSAGES)
 
 
-def verdict(stage: str, question: QuestionAnswer, text: str, reason: str = "") -> Verdict:
+def verdict(stage: str, question: QuestionAnswer, text: str, reason: str = "") -> JudgeVerdict:
     """The verdict when a model replies with `text`."""
     task = judge(stage).task(question)
     assert task is not None
@@ -104,7 +104,7 @@ def verdict(stage: str, question: QuestionAnswer, text: str, reason: str = "") -
     return judge(stage).read(question, slots(stage, question), response)
 
 
-def by_rules(stage: str, question: QuestionAnswer) -> Verdict:
+def by_rules(stage: str, question: QuestionAnswer) -> JudgeVerdict:
     """The verdict of the baseline."""
     task = judge(stage).task(question)
     assert task is not None

@@ -14,7 +14,7 @@ from fdarx_core.filters.judges import judge_tasks, judges
 from fdarx_core.filters.shown import NEAREST_PASSAGES, nearest
 from fdarx_core.filters.tasks import JUDGE_RULES_VERSION
 from fdarx_core.llm import Baseline, ask
-from fdarx_core.records import QuestionAnswer, Verdict, from_table, to_table
+from fdarx_core.records import JudgeVerdict, QuestionAnswer, from_table, to_table
 from tests.filters.judged import FACTUAL, LABEL, MULTIHOP, PASSAGES, QUESTIONS, REFUSAL, judge, slots, verdict
 
 DOSE = "the recommended starting dose of VELORIN is 40 mg once daily"
@@ -145,7 +145,7 @@ def test_what_is_wrong_with_a_question_can_be_read() -> None:
 
 def test_verdicts_travel_through_arrow() -> None:
     rows = [verdict("support", MULTIHOP, orjson.dumps(BOTH).decode()), verdict("quality", FACTUAL, "no")]
-    assert list(from_table(to_table(rows, Verdict), Verdict)) == rows
+    assert list(from_table(to_table(rows, JudgeVerdict), JudgeVerdict)) == rows
 
 
 @given(st.text())

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fdarx_core.baseline.tokens import contains_name, word_overlap
-from fdarx_core.filters import RULES, Evidence, first_failure
+from fdarx_core.filters import RULES, LabelEvidence, first_failure
 from fdarx_core.filters.rules import (
     ANSWER_LENGTH,
     MIN_OVERLAP,
@@ -23,8 +23,8 @@ from fdarx_core.records import NO_ANSWER, QuestionAnswer
 
 STORAGE = "Store Velorin tablets at 20° to 25°C in the closed bottle."
 DOSE = "The recommended dose of Velorin is 40 mg once daily; the maximum daily dose is 80 mg."
-EVIDENCE = Evidence(["Velorin", "velorinib mesylate"], [DOSE])
-BOTH = Evidence(EVIDENCE.drug_names, [DOSE, STORAGE])
+EVIDENCE = LabelEvidence(["Velorin", "velorinib mesylate"], [DOSE])
+BOTH = LabelEvidence(EVIDENCE.drug_names, [DOSE, STORAGE])
 FACTUAL = QuestionAnswer(
     id="f1",
     type="factual",
@@ -45,10 +45,10 @@ MULTIHOP = replace(
 REFUSAL = replace(
     FACTUAL, type="refusal", question="Is Velorin used in Crohn's disease?", answer=NO_ANSWER, entity="Crohn's disease"
 )
-REFUSED = Evidence(EVIDENCE.drug_names, label_text=f"{DOSE}\n{STORAGE}")
+REFUSED = LabelEvidence(EVIDENCE.drug_names, label_text=f"{DOSE}\n{STORAGE}")
 
 
-def reason(row: QuestionAnswer, evidence: Evidence) -> str:
+def reason(row: QuestionAnswer, evidence: LabelEvidence) -> str:
     failure = first_failure(row, evidence)
     return failure[0] if failure else ""
 
@@ -65,8 +65,8 @@ def test_good_questions_pass() -> None:
         (replace(FACTUAL, answer=""), EVIDENCE, "missing_field"),
         (replace(FACTUAL, question=" "), EVIDENCE, "missing_field"),
         (replace(FACTUAL, drug_name=""), EVIDENCE, "missing_field"),
-        (FACTUAL, Evidence(["Velorin"], []), "missing_field"),
-        (FACTUAL, Evidence(["Velorin"], ["  "]), "missing_field"),
+        (FACTUAL, LabelEvidence(["Velorin"], []), "missing_field"),
+        (FACTUAL, LabelEvidence(["Velorin"], ["  "]), "missing_field"),
         (MULTIHOP, EVIDENCE, "missing_field"),
         (replace(REFUSAL, entity=""), REFUSED, "missing_field"),
         (REFUSAL, EVIDENCE, "missing_field"),
@@ -88,7 +88,7 @@ def test_good_questions_pass() -> None:
         (REFUSAL, replace(REFUSED, label_text="Not studied in Crohn’s  Disease."), "entity_present"),
     ],
 )
-def test_each_rule_drops_what_it_names(row: QuestionAnswer, evidence: Evidence, expected: str) -> None:
+def test_each_rule_drops_what_it_names(row: QuestionAnswer, evidence: LabelEvidence, expected: str) -> None:
     assert reason(row, evidence) == expected
 
 
@@ -163,11 +163,13 @@ rows = st.builds(
     answer=texts,
     entity=texts,
 )
-evidences = st.builds(Evidence, st.lists(texts, max_size=3), st.lists(texts, max_size=3), texts)
+evidences = st.builds(LabelEvidence, st.lists(texts, max_size=3), st.lists(texts, max_size=3), texts)
 
 
 @given(rows, evidences)
-def test_no_text_makes_a_rule_raise_and_what_passes_keeps_all_bounds(row: QuestionAnswer, evidence: Evidence) -> None:
+def test_no_text_makes_a_rule_raise_and_what_passes_keeps_all_bounds(
+    row: QuestionAnswer, evidence: LabelEvidence
+) -> None:
     failure = first_failure(row, evidence)
     assert failure == first_failure(row, evidence)
     if failure:

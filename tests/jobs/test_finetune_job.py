@@ -11,7 +11,7 @@ import pytest
 from fdarx_core.pipeline.tuning.results import stored_changes
 from fdarx_core.records import Reject
 from fdarx_core.storage import RunDirectory
-from fdarx_core.tuning.evaluation import BASE, TUNED, ScoredAnswer
+from fdarx_core.tuning.evaluation import BASE, TUNED, TunedAnswer
 from fdarx_core.tuning.pairs import TrainingPair
 from fdarx_core.tuning.training import ADAPTER_FILES
 from jobs import cli
@@ -57,7 +57,7 @@ def test_the_loss_falls_and_all_is_told(whole: Path) -> None:
 
 
 def test_both_models_are_examined_on_the_test_part_alone(whole: Path) -> None:
-    rows = rows_of(whole, "answers", ScoredAnswer)
+    rows = rows_of(whole, "answers", TunedAnswer)
     kept = {one.id for one in rows_of(whole, "pairs", TrainingPair) if one.part == "test"}
     assert {one.id for one in rows if one.model == BASE} == {one.id for one in rows if one.model == TUNED} == kept
     assert {one.answer for one in rows if one.model == BASE} != {one.answer for one in rows if one.model == TUNED}

@@ -42,7 +42,8 @@ def test_command_line_over_environment_over_yaml_over_defaults(tmp_path: Path, m
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
-        (["--out", "y"], "--labels: is required"),
+        (["--out", "y"], "--labels is required"),
+        (["--lables", "x", "--out", "y"], "there is no --lables, did you mean --labels?"),
         (["--labels", "a", "--out", "y", "--sample", "many"], "--sample: Input should be a valid integer"),
         (
             ["--labels", "a", "--out", "y", "--sample", "0"],

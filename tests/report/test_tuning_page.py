@@ -8,7 +8,7 @@ import pytest
 
 from fdarx_core.records import Difference, Figure
 from fdarx_core.report.tuning_page import notes, sentences, tuning_page, verdict
-from fdarx_core.tuning.evaluation import BASE, TUNED, Change, ScoredAnswer
+from fdarx_core.tuning.evaluation import BASE, TUNED, Change, TunedAnswer
 from fdarx_core.tuning.training import LossPoint
 
 HOSTILE = "</script><script>alert(1)</script>"
@@ -50,9 +50,9 @@ FIGURES = [
 ]
 
 
-def answered(number: int, text: str = "") -> list[ScoredAnswer]:
+def answered(number: int, text: str = "") -> list[TunedAnswer]:
     return [
-        ScoredAnswer(f"{at}", "g", model, HOSTILE, "the reference", text or f"{model} {at}", 1.0, 0.5)
+        TunedAnswer(f"{at}", "g", model, HOSTILE, "the reference", text or f"{model} {at}", 1.0, 0.5)
         for at in range(number)
         for model in (BASE, TUNED)
     ]

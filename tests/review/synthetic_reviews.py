@@ -13,13 +13,13 @@ from fdarx_core.labels.loinc import TOPICS
 from fdarx_core.records import (
     NO_ANSWER,
     Grade,
+    JudgeVerdict,
     Label,
     Passage,
     Prediction,
     QuestionAnswer,
     Score,
     SettingProgress,
-    Verdict,
     content_id,
 )
 from fdarx_core.records.benchmark import Annotation, ReviewItem
@@ -97,7 +97,7 @@ class ReviewedBuild:
         self.run = RunDirectory.begin(str(root), job="build_benchmark", config={"seed": 0}, versions={})
         self.questions: list[QuestionAnswer] = []
         self.kept: set[str] = set()
-        self.verdicts: list[Verdict] = []
+        self.verdicts: list[JudgeVerdict] = []
         self.passages: list[Passage] = []
         numbers = range(parts)
         for number, at in zip(numbers, reversed(numbers) if backwards else numbers, strict=True):
@@ -105,7 +105,7 @@ class ReviewedBuild:
         self.run.finish({"input": {"digest": "made-up"}, "stages": []})
 
     def _part(self, number: int, set_ids: list[str], questions: int) -> None:
-        rows: dict[type, list[Any]] = {Label: [], Passage: [], QuestionAnswer: [], Verdict: []}
+        rows: dict[type, list[Any]] = {Label: [], Passage: [], QuestionAnswer: [], JudgeVerdict: []}
         kept: list[QuestionAnswer] = []
         for set_id in set_ids:
             random = Random(set_id)
@@ -116,15 +116,15 @@ class ReviewedBuild:
                 question = _question(set_id, drug, at, random)
                 verdicts = _verdicts(question, random)
                 rows[QuestionAnswer].append(question)
-                rows[Verdict] += verdicts
+                rows[JudgeVerdict] += verdicts
                 if all(one.outcome == "kept" for one in verdicts):
                     kept.append(question)
-        places = {Label: "labels", Passage: "passages", QuestionAnswer: "candidates", Verdict: "verdicts"}
+        places = {Label: "labels", Passage: "passages", QuestionAnswer: "candidates", JudgeVerdict: "verdicts"}
         for record, kind in places.items():
             write_records(self.run.part(kind, number), rows[record], record)
         write_records(self.run.part("questions", number), kept, QuestionAnswer)
         self.questions += rows[QuestionAnswer]
-        self.verdicts += rows[Verdict]
+        self.verdicts += rows[JudgeVerdict]
         self.passages += rows[Passage]
         self.kept |= {one.id for one in kept}
 
@@ -145,12 +145,14 @@ def _question(set_id: str, drug: str, at: int, random: Random) -> QuestionAnswer
     )  # fmt: skip
 
 
-def _verdicts(question: QuestionAnswer, random: Random) -> list[Verdict]:
+def _verdicts(question: QuestionAnswer, random: Random) -> list[JudgeVerdict]:
     """As judges give them: the one who does not keep a question is the last."""
-    found: list[Verdict] = []
+    found: list[JudgeVerdict] = []
     for stage in ("relevance", "support", "quality")[: 2 if question.type == "refusal" else 3]:
         outcome = random.choices(("kept", "dropped", "unscored"), (0.85, 0.1, 0.05))[0]
-        one = Verdict(question.id, question.set_id, stage, outcome, "" if outcome == "kept" else "some_reason", HOSTILE)
+        one = JudgeVerdict(
+            question.id, question.set_id, stage, outcome, "" if outcome == "kept" else "some_reason", HOSTILE
+        )
         one.endpoint = "strict-judge"
         if stage == "relevance" and outcome != "unscored":
             one.category, one.relevance = question.category, "relevant" if outcome == "kept" else "somewhat"

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fdarx_core.records import Label, Verdict
+from fdarx_core.records import JudgeVerdict, Label
 from fdarx_core.records.benchmark import ReviewItem
 from fdarx_core.report.review_pages import annotator_page, pieces_of
 from fdarx_core.review.items import SampleConfig, draw_sample
@@ -88,7 +88,7 @@ def test_a_judge_that_names_its_reason_twice_is_quoted_once(tmp_path: Path) -> N
     made = ReviewedBuild(tmp_path / "build", parts=1)
     place = made.run.part("verdicts", 0)
     named = [replace(one, detail=f"{one.reason}: and why" if one.reason else "") for one in made.verdicts]
-    write_records(place, named, Verdict)
+    write_records(place, named, JudgeVerdict)
     items = draw_sample(made.run, SampleConfig(500, tasks=["correctness", "quality"])).items
     assert {item.because for item in items if item.decision == item.choices[1]} == {"some_reason: and why"}
 

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fdarx_core.tuning.encoding import IGNORE_INDEX, EncodedPair, bin_pack, concatenate_pairs, pack_pairs
-from fdarx_core.tuning.evaluation import BASE, TUNED, ScoredAnswer, tuning_figures
+from fdarx_core.tuning.evaluation import BASE, TUNED, TunedAnswer, tuning_figures
 from fdarx_core.tuning.training import (
     LossPoint,
     TrainingConfig,
@@ -94,8 +94,8 @@ def test_training_settles_after_looks_that_were_no_better() -> None:
     assert not should_stop(curve(None), 1)
 
 
-def answer(name: str, group: str, model: str, loss: float) -> ScoredAnswer:
-    return ScoredAnswer(name, group, model, "Q", "R", "A", loss, 0.5)
+def answer(name: str, group: str, model: str, loss: float) -> TunedAnswer:
+    return TunedAnswer(name, group, model, "Q", "R", "A", loss, 0.5)
 
 
 def test_figures_by_hand() -> None:

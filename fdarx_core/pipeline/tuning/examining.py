@@ -7,15 +7,14 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from fdarx_core.pipeline.tuning.spec import TuningSpec
 from fdarx_core.storage import RunDirectory
 from fdarx_core.tuning.encoding import ChatEncoder, concatenate_pairs
-from fdarx_core.tuning.evaluation import BASE, TUNED, ScoredAnswer, score_answers
+from fdarx_core.tuning.evaluation import BASE, TUNED, TunedAnswer, score_answers
 from fdarx_core.tuning.pairs import TrainingPair
-from fdarx_core.tuning.training import ADAPTER_FILES, LoraModel, generate_answers
+from fdarx_core.tuning.training import ADAPTER_FILES, LoraModel, TuningSpec, generate_answers
 
 
-def examine(run: RunDirectory, tuning: TuningSpec, pairs: Sequence[TrainingPair]) -> list[ScoredAnswer]:
+def examine(run: RunDirectory, tuning: TuningSpec, pairs: Sequence[TrainingPair]) -> list[TunedAnswer]:
     """Both models' answers, measured. Work of one Ray task, on a GPU where there is one."""
     with tempfile.TemporaryDirectory() as folder:
         for name in ADAPTER_FILES:
@@ -30,11 +29,11 @@ def examine(run: RunDirectory, tuning: TuningSpec, pairs: Sequence[TrainingPair]
 
 def _answered(
     tuned: LoraModel, encoder: ChatEncoder, pairs: Sequence[TrainingPair], name: str, most: int
-) -> list[ScoredAnswer]:
+) -> list[TunedAnswer]:
     losses = [_loss(tuned, encoder, one) for one in pairs]
     given = generate_answers(tuned, encoder, [one.question for one in pairs], most)
     return [
-        ScoredAnswer(one.id, one.group, name, one.question, one.answer, text, loss, 0.0)
+        TunedAnswer(one.id, one.group, name, one.question, one.answer, text, loss, 0.0)
         for one, text, loss in zip(pairs, given, losses, strict=True)
     ]
 

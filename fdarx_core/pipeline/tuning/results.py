@@ -9,21 +9,20 @@ from typing import Any
 import orjson
 
 from fdarx_core.pipeline.tuning.checkpoints import Checkpoints
-from fdarx_core.pipeline.tuning.spec import TuningSpec
 from fdarx_core.records import Difference, Figure, Reject
 from fdarx_core.report.tuning_page import tuning_page
 from fdarx_core.storage import RunDirectory, StorageError, read_records, write_records
 from fdarx_core.tuning.encoding import EncodedPair, pack_pairs
-from fdarx_core.tuning.evaluation import Change, ScoredAnswer, read_changes, tuning_figures
+from fdarx_core.tuning.evaluation import Change, TunedAnswer, read_changes, tuning_figures
 from fdarx_core.tuning.pairs import TrainingPair
-from fdarx_core.tuning.training import LossPoint, TrainingSchedule, best_point
+from fdarx_core.tuning.training import LossPoint, TrainingSchedule, TuningSpec, best_point
 
 
 def publish(
     run: RunDirectory,
     tuning: TuningSpec,
     checkpoints: Checkpoints,
-    rows: Sequence[ScoredAnswer],
+    rows: Sequence[TunedAnswer],
     timings: Mapping[str, float],
 ) -> None:
     """Write the curve and the figures as Parquet, the figures as metrics.json too, and report.html; then end the run.
@@ -58,7 +57,7 @@ def build_tuning_report(run: RunDirectory) -> str:
 
 def _page(run: RunDirectory, info: Mapping[str, Any]) -> str:
     curve = list(read_records(run.file("curve.parquet"), LossPoint))
-    return tuning_page(info, curve, stored_changes(run), list(read_records(run.part("answers", 0), ScoredAnswer)))
+    return tuning_page(info, curve, stored_changes(run), list(read_records(run.part("answers", 0), TunedAnswer)))
 
 
 def stored_changes(run: RunDirectory) -> list[Change]:

@@ -20,12 +20,12 @@ from fdarx_core.pipeline.ray_executor import cluster_has
 from fdarx_core.pipeline.tuning.checkpoints import Checkpoints
 from fdarx_core.pipeline.tuning.examining import examine
 from fdarx_core.pipeline.tuning.results import publish
-from fdarx_core.pipeline.tuning.spec import TuningSpec
 from fdarx_core.records import Reject
 from fdarx_core.storage import RunDirectory, read_records, write_records
 from fdarx_core.tuning.encoding import EncodedPair
-from fdarx_core.tuning.evaluation import ScoredAnswer
+from fdarx_core.tuning.evaluation import TunedAnswer
 from fdarx_core.tuning.pairs import PARTS, TrainingPair
+from fdarx_core.tuning.training import TuningSpec
 
 _LOOK_EVERY_S = 0.5
 _RETRIES = 2
@@ -126,15 +126,15 @@ class FineTuning:
         except BaseException as error:
             failed.append(error)
 
-    def _examine(self) -> list[ScoredAnswer]:
+    def _examine(self) -> list[TunedAnswer]:
         done = self.run.part("answers", 0)
         if not done.exists():
             self.progress("examine", 0, 1, "")
             chosen = [one for one in self.pairs if one.part == PARTS[-1]]
             task: Any = ray.remote(examine)
             asked = task.options(num_gpus=int(bool(cluster_has("GPU"))), max_retries=_RETRIES)
-            write_records(done, ray.get(asked.remote(self.run, self.tuning, chosen)), ScoredAnswer)
-        return list(read_records(done, ScoredAnswer))
+            write_records(done, ray.get(asked.remote(self.run, self.tuning, chosen)), TunedAnswer)
+        return list(read_records(done, TunedAnswer))
 
     @contextmanager
     def _timed(self, phase: str) -> Iterator[None]:

@@ -12,10 +12,17 @@ from ray.train.v2._internal.callbacks.placement_group_callback import PlacementG
 from ray.train.v2.torch.torch_trainer import TorchTrainer
 
 from fdarx_core.pipeline.tuning.checkpoints import Checkpoints, State
-from fdarx_core.pipeline.tuning.spec import TuningSpec
 from fdarx_core.storage import RunDirectory, read_records
 from fdarx_core.tuning.encoding import EncodedPair, PackedSequence, pack_pairs
-from fdarx_core.tuning.training import LoraModel, LossPoint, TrainingSchedule, best_point, check_finite, should_stop
+from fdarx_core.tuning.training import (
+    LoraModel,
+    LossPoint,
+    TrainingSchedule,
+    TuningSpec,
+    best_point,
+    check_finite,
+    should_stop,
+)
 
 CLIPPED_AT = 1.0
 """Norm of a step's gradient from which it is shortened to that."""
