@@ -57,7 +57,7 @@ class ServeFleet:
         own_cpus: int = 1,
         alone: bool = False,
     ) -> None:
-        """Deploy nothing yet.
+        """Create the fleet. Models are deployed when `tend` is called.
 
         Args:
             models: the models.
@@ -66,7 +66,7 @@ class ServeFleet:
             log: is called with lines for the log.
             gpus: maximum number of GPUs, including those that an autoscaling cluster will add; None: those present.
             own_cpus: CPUs reserved for the sweep's own tasks, which could not run if models occupied all.
-            alone: as for `serve_applications`.
+            alone: see `serve_applications`.
         """
         self._deployments = {model.name: Deployment(model) for model in models}
         self._judge, self._build, self._log = judge, build, log

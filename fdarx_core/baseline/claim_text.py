@@ -1,4 +1,4 @@
-"""Parts of an answer that are no claims, the reading of a part by itself, and the resolution of pronouns."""
+"""Detection of sentences that are not claims, normalisation of claims, and resolution of pronouns."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ CITATION = re.compile(
     rf"|[\[(]\s*{_URL}\s*[\])]|{_URL}|{_PASSAGE})",
     re.IGNORECASE,
 )
-"""A mark of a citation, with the space before it."""
+"""A citation mark, with the space before it."""
 
 _MAY_CITE = re.compile(r"[\[(|]|http|www\.|passage", re.IGNORECASE)
 
@@ -59,7 +59,7 @@ _SPECIFIC = re.compile(
     r"worried|not sure|considering|that you|you (?:might|may)|experiencing (?:any|these|this|such)|any)\b)",
     re.IGNORECASE,
 )
-"""Words that say when or how soon to act: such advice can be right or wrong."""
+"""Words that say when or how soon to act. Advice with such words is a claim."""
 
 _COURTESY = re.compile(
     r"^(?:hi|hello|hey|dear|greetings|good (?:morning|afternoon|evening|day)|thanks?|thank you|you(?:['’]re|"
@@ -123,23 +123,23 @@ _LETTERS = re.compile(r"[^\W\d_]{2}")
 
 
 def lists_sources(heading: str) -> bool:
-    """Whether what stands under a heading, or after a colon, is a list of sources."""
+    """Return whether a heading, or the words before a colon, introduce a list of sources."""
     return bool(_SOURCES.match(_MARKS.sub(" ", heading).strip()))
 
 
 def without_citations(text: str) -> str:
-    """The text without marks of citations."""
+    """Return the text without citation marks."""
     return CITATION.sub("", text) if _MAY_CITE.search(text) else text
 
 
 def names_doctor(sentence: str) -> bool:
-    """Whether the sentence after it may say what doctors do ("They can prescribe …")."""
+    """Return whether a sentence mentions a doctor, so that "they" in the next sentence may mean doctors."""
     return bool(_ADVICE.search(sentence))
 
 
 @lru_cache(maxsize=1024)
 def is_no_claim(sentence: str) -> bool:
-    """Whether a sentence, without marks of citations, can neither hold nor fail against evidence."""
+    """Return whether evidence cannot decide a sentence without citation marks, such as a courtesy or advice."""
     said = _MARKS.sub("", sentence).strip(" \t\"“”'‘’-–—:;,.•")
     return (
         not _LETTERS.search(said)
@@ -159,7 +159,7 @@ def _sends_to_doctor(said: str) -> bool:
 
 
 def _declines(said: str) -> bool:
-    """A refusal speaks of the label or the speaker; "it does not cover anaerobes" speaks of a drug."""
+    """Return whether a sentence is a refusal. A sentence on a drug, as "it does not cover anaerobes", is none."""
     return declines(said) and (not _DRUG_SPOKEN_OF.match(said) or bool(_LABEL_SAID.search(said)))
 
 
@@ -190,18 +190,18 @@ def intro_end(text: str) -> int:
 
 
 def reading_of(text: str) -> str:
-    """The text as a statement by itself."""
+    """Return the text as a statement of its own, with a capital first letter."""
     return capitalised(words_of(text))
 
 
 def words_of(text: str) -> str:
-    """The text as it stands within a statement."""
+    """Return the text without markdown, introduction and final conjunction."""
     line = _LAST_JOINT.sub("", _SPACES.sub(" ", _MARKDOWN.sub("", text))).strip(_EDGES)
     return line[intro_end(line) :]
 
 
 def joined(*parts: str) -> str:
-    """Pieces as one statement."""
+    """Join pieces of text into one statement."""
     return reading_of(" ".join(part.strip() for part in parts if part.strip()))
 
 
@@ -256,14 +256,14 @@ _FRAMED = re.compile(
     r"when (?:taken|used|given)[^,]{0,30}),\s+(?=(?:it|they)\b)",
     re.IGNORECASE,
 )
-"""Adverbials before a subject that name no other noun which a pronoun could mean."""
+"""Adverbials before a subject without a noun that a pronoun could refer to."""
 
 
 @dataclass(slots=True)
 class CoreferenceResolver:
-    """The last subject of a text with its number, and the drug, as far as they are certain.
+    """Resolves pronouns from the last subject of a text and the drug; an uncertain pronoun stays as it is.
 
-    `given` is the drug of the answer, "" for none.
+    `given` is the drug of the answer, "" for none; `number` is the number of the subject.
     """
 
     given: str = ""
@@ -272,7 +272,7 @@ class CoreferenceResolver:
     drug: str = ""
 
     def interrupted(self) -> None:
-        """Forget the subject, at a heading or a question: what follows may speak of something else."""
+        """Forget the subject at a heading or a question, because the next sentence may have another subject."""
         self.subject, self.number, self.drug = "", "", ""
 
     def resolved(self, reading: str) -> str:

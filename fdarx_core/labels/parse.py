@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 MIN_WORDS = 20
 MAX_WORDS = 220
 LONGEST_SENTENCE = 300
-"""Words of a passage, and of a sentence that is not cut."""
+"""Minimum and maximum number of words of a passage, and maximum number of words of a sentence that is not cut."""
 
 UNCLASSIFIED = "42229-5"
 BOXED_WARNING = "34066-1"
@@ -62,7 +62,7 @@ def parse_label(label: str | os.PathLike[str] | bytes) -> ParsedLabel:
 
 
 def read_labels(labels: str | os.PathLike[str] | Sequence[str | os.PathLike[str]]) -> DataFrame:
-    """Parse many labels into a pandas DataFrame with one row a label, in order of set id.
+    """Parse many labels into a pandas DataFrame with one row per label, in order of set id.
 
     The columns are the fields of `Label`, and `passages`, a list of `Passage`. Files that hold no label are listed as
     `Reject` in `attrs["rejects"]`.
@@ -72,7 +72,7 @@ def read_labels(labels: str | os.PathLike[str] | Sequence[str | os.PathLike[str]
 
     Raises:
         MissingInput: an input does not exist.
-        BadDocument: there is not one label in the inputs.
+        BadDocument: the inputs contain no label.
     """
     import pandas
 
@@ -91,7 +91,7 @@ def _values(label: Label) -> dict[str, Any]:
 def _parse_files(
     paths: Iterable[str | os.PathLike[str]], rejects: list[Reject] | None = None
 ) -> list[tuple[Label, list[Passage]]]:
-    """Parse every label of the inputs. BadDocument where there is none, or, without `rejects`, where one is bad."""
+    """Parse every label of the inputs. Raises BadDocument if there is none or, without `rejects`, if one is bad."""
     bad: list[Reject] = [] if rejects is None else rejects
     given = [os.fspath(path) for path in paths]
     found = find_sources(given)
@@ -129,7 +129,7 @@ def parse_document(data: bytes, source: str = "") -> tuple[Label, list[Passage]]
     """
     root = parse_xml(data)
     header = read_header(root)
-    special = list(root.iter(SUBJECT, *MARK_TAGS))  # one walk over the whole document
+    special = list(root.iter(SUBJECT, *MARK_TAGS))  # walks over the whole document only once
     products = read_products(element for element in special if element.tag == SUBJECT)
     body = _Body(header.set_id, rewrite_marks(special))
     for structured in root.iterfind(f"{_COMPONENT}/{_BODY}"):
@@ -201,7 +201,7 @@ class _Body:
 
 
 def _split_number(title: str) -> tuple[str, str]:
-    """Return the printed section number and the title after it. A title that merely begins with a figure keeps it."""
+    """Return the printed section number and the title after it. A figure that is no section number ("5-HT …") stays."""
     match = _NUMBERED.match(title) if title[:1].isdigit() else None
     if match is None or match.end() == len(title):
         return "", title
@@ -230,11 +230,11 @@ def _statement(text: str, code: str, heading: str) -> Highlight:
 
 
 def _build_passages(blocks: list[Block]) -> list[str]:
-    """Return the passage texts of one section, one block a line.
+    """Return the passage texts of one section, with one block per line.
 
-    A passage ends before a heading, or where the next block would take it past `MAX_WORDS`. A longer block is cut
-    between sentences. Fragments under `MIN_WORDS` join their neighbours, so that only a section that is shorter as a
-    whole gives a shorter passage. Source: FDARxBench §B.1.
+    A passage ends before a heading, and before a block with which it would exceed `MAX_WORDS`. A longer block is cut
+    between sentences. Fragments under `MIN_WORDS` join their neighbours, so a passage is shorter only if the
+    whole section is. Source: FDARxBench §B.1.
     """
     passages: list[str] = []
     current: list[str] = []
@@ -256,7 +256,7 @@ def _build_passages(blocks: list[Block]) -> list[str]:
 
 
 def _cut(text: str) -> list[Block]:
-    """Cut a long block between its sentences into pieces of at most `MAX_WORDS`, where the sentences allow it."""
+    """Cut a long block between its sentences, into pieces of at most `MAX_WORDS` if the sentences are short enough."""
     pieces: list[str] = []
     for sentence in (piece for part in _SENTENCE_END.split(text) for piece in _bounded(part)):
         if pieces and pieces[-1].count(" ") + sentence.count(" ") + 2 <= MAX_WORDS:
@@ -267,7 +267,7 @@ def _cut(text: str) -> list[Block]:
 
 
 def _bounded(sentence: str) -> Iterator[str]:
-    """Yield the sentence, in pieces where it has over `LONGEST_SENTENCE` words, cut after commas where it has some."""
+    """Yield the sentence; one of more than `LONGEST_SENTENCE` words is cut into pieces, after commas if possible."""
     words = sentence.split(" ")
     while len(words) > LONGEST_SENTENCE:
         commas = (place for place in range(MAX_WORDS, MAX_WORDS // 2, -1) if words[place - 1].endswith((",", ":", ")")))

@@ -19,9 +19,9 @@ _LONGEST_WAIT_S = 60.0
 
 @dataclass(slots=True)
 class Counters:
-    """What an endpoint has done so far. `done` includes `failed`; `cost` is in US dollars by the model's prices.
+    """The counts of an endpoint. `done` includes `failed`; `cost` is in US dollars by the model's prices.
 
-    `abandoned` counts requests whose caller left before the end, or that were stopped; their cost is unknown. Once no
+    `abandoned` counts requests that were cancelled or stopped before their response; their cost is unknown. When no
     request is running, asked = done + abandoned.
     """
 
@@ -40,10 +40,10 @@ class Counters:
 class RetryPolicy:
     """The delays between the attempts of one request, bounded in number and in time.
 
-    Delays double from half a second to a minute. Each is shortened by up to half, by an amount that follows from the
-    request's key: requests that fail together do not return together, and a repeated run waits alike. An attempt that
-    the server throttles does not count as failed; it is bounded by the time alone, and never retried before the
-    server's Retry-After.
+    Delays double from half a second to a minute. Each delay is shortened by up to half. The amount depends on the
+    request's key, so that requests that fail at the same time are retried at different times, and a repeated run has
+    the same delays. An attempt that the server throttles does not count as failed: only the total time bounds such
+    attempts, and none is retried before the server's Retry-After.
     """
 
     def __init__(self, key: str, max_tries: int, max_wait_s: float) -> None:
@@ -81,7 +81,7 @@ class PendingRequest:
         self._admit = admit
 
     def begin_attempt(self) -> None:
-        """Call it in the slot, before an attempt is sent. Before the first, `admit` is called, and may raise."""
+        """Count an attempt that is about to be sent. Before the first attempt, call `admit`, which may raise."""
         if not self.policy.sent:
             self._admit()
             self.sent_at = time.monotonic()
@@ -101,10 +101,10 @@ class AsyncEndpoint(ABC):
 
     @abstractmethod
     async def ask(self, request: Request, admit: Callable[[], None] = lambda: None) -> Response:
-        """Return the response to a request; its `reason` says why it failed, "" where it did not.
+        """Return the response to a request; its `reason` says why the request failed, and is "" if it did not.
 
-        `admit` is called once, in the slot, before anything is sent, and may raise. Raises EndpointStopped where no
-        request can succeed (key, model, address), and the error that stopped `limits`.
+        `admit` is called once, while the request holds a slot and before anything is sent; it may raise. Raises
+        EndpointStopped if no request can succeed (key, model, address), and the error that stopped `limits`.
         """
 
     @abstractmethod
@@ -113,7 +113,7 @@ class AsyncEndpoint(ABC):
 
     @abstractmethod
     def delay_after(self, pending: PendingRequest, failure: Failure) -> float:
-        """Return the seconds until the next attempt. Raises as `wait_after`."""
+        """Return the seconds until the next attempt. Raises the same errors as `wait_after`."""
 
     @abstractmethod
     def explain(self, failure: Failure) -> str:
@@ -133,14 +133,14 @@ class AsyncEndpoint(ABC):
     async def slot(self, pending: PendingRequest, tokens: int = 0, waited: bool = False) -> AsyncIterator[None]:
         """Hold a slot for one attempt. Raises EndpointStopped for a fatal failure in the block.
 
-        A request that has `waited` already, or is retried, gets its slot before new requests.
+        A request that has `waited` already, or that is retried, gets its slot before new requests.
         """
         acquired_at = await self.limits.acquire(tokens, retry=waited or pending.policy.sent > 0)
         self.counters.in_flight += 1
         try:
             yield
         except Failure as failure:
-            if failure.fatal:  # before another request gets the slot in vain
+            if failure.fatal:  # stops the endpoint before another request gets the slot
                 raise self.stopped(failure) from None
             if failure.throttled:
                 self.limits.refused(acquired_at, failure.retry_after)

@@ -1,4 +1,4 @@
-"""Prompts: one YAML file a task, checked when it is loaded, before any request is sent."""
+"""Prompts: one YAML file per task, which is checked when it is loaded, before any request is sent."""
 
 from __future__ import annotations
 
@@ -72,16 +72,16 @@ class Criteria(BaseModel):
             raise PromptError(f"{file}: rules of the same id: {twice}")
         named = {name for rule in criteria.rules for name in rule.applies_to}
         if unknown := sorted(name for name in named if not _FILES.joinpath(f"{name}.yaml").is_file()):
-            raise PromptError(f"{file}: rules apply to {unknown}, which are no prompts")
+            raise PromptError(f"{file}: rules apply to {unknown}, which are not prompts")
         return criteria
 
     def for_task(self, name: str) -> str:
-        """Return the rules of one task as a list, one `- [id] text` a line; "" where none applies."""
+        """Return the rules of one task as a list, one line `- [id] text` per rule; "" if none applies."""
         return "\n".join(f"- [{rule.id}] {rule.text}" for rule in self.rules if name in rule.applies_to)
 
 
 class Prompt(BaseModel):
-    """What a task says to a model. `slots` describes each input; `response` names the reply's class, or is `text`.
+    """The prompt of a task. `slots` describes each input; `response` names the reply's class, or is `text`.
 
     `system` and `user` are Jinja2 templates over the slots and, where criteria apply to the task, `criteria`. The
     criteria are not a slot, but they are in the messages and so in each request's key. `module` is where the task is
@@ -131,7 +131,7 @@ class Prompt(BaseModel):
         return bool(self._criteria)
 
     def with_criteria(self, criteria: Criteria) -> Prompt:
-        """Return the prompt with other criteria. Raises PromptError where it includes none, or none are for it."""
+        """Return the prompt with other criteria. Raises PromptError if it includes none, or if none of them apply."""
         prompt = self.model_copy()
         prompt._criteria = criteria.for_task(self.name)
         prompt._check_slots(f"prompts/{self.name}.yaml")
@@ -167,7 +167,7 @@ class Prompt(BaseModel):
             try:
                 used |= meta.find_undeclared_variables(_JINJA.parse(getattr(self, field)))
             except TemplateError as error:
-                raise PromptError(f"{file}: {field} is no Jinja2 template: {error}") from error
+                raise PromptError(f"{file}: {field} is not a Jinja2 template: {error}") from error
         if "criteria" in self.slots or ("criteria" in used) != bool(self._criteria):
             raise PromptError(
                 f"{file}: {{{{ criteria }}}} is no slot; only the prompts that criteria.yaml names must use it"
@@ -179,7 +179,7 @@ class Prompt(BaseModel):
 
 
 def parse_yaml(text: str) -> Any:
-    """Return the value of a YAML text, read by libyaml where PyYAML was built with it: eight times faster.
+    """Return the value of a YAML text. It is read by libyaml, if PyYAML was built with it, which is eight times faster.
 
     Raises yaml.YAMLError.
     """

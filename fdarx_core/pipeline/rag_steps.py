@@ -39,26 +39,26 @@ from fdarx_core.storage import Location
 
 QUESTIONS_PER_PART = 8
 CODE_VERSION = source_digest("fdarx_core.rag", "fdarx_core.retrieval", "fdarx_core.baseline")
-"""The state of all that searches, reads and judges: what another left is made anew, from the same replies."""
+"""Digest of the code that searches, parses and judges. Parts of another version are computed again."""
 
 
 Timed = tuple[Any, float]
-"""A result, and the seconds that making it took."""
+"""A result, and the seconds that its computation took."""
 
 Result = TypeVar("Result")
 
 
 def baseline() -> Baseline:
-    """The built-in rules for all tasks of answering and judging."""
+    """Return the built-in rules for all tasks of answering and judging."""
     return Baseline(RAG_TASKS, RAG_RULES_VERSION)
 
 
 @dataclass(frozen=True, slots=True)
 class RagSpec:
-    """One comparison. `roles` names for each role a model of `models`, or `baseline`.
+    """The specification of a comparison. `roles` maps each role to a model of `models`, or to `baseline`.
 
-    `exclude` leaves documents out of every search; `exclude_own` also the one that a question names as its own, as the
-    paper's test did. `encoder` and `bertscore` are model directories, for the similarity of answers.
+    `exclude` leaves documents out of every search. `exclude_own` also leaves out each question's own document, as in
+    the paper's test. `encoder` and `bertscore` are model directories, for the similarity of answers.
     Source: QA-RAG §3.
     """
 
@@ -87,13 +87,13 @@ class RagSpec:
         return [(strategy, postprocess) for strategy in self.strategies for postprocess in self.postprocessors]
 
     def config(self, strategy: str, postprocess: str, question: RagQuestion) -> RagConfig:
-        """Return how a question is answered in a variant."""
+        """Return the configuration with which a question is answered in a variant."""
         budget = context_budget(self.models.get(self.roles["answerer"]))
         searches = (STRATEGIES | ABLATIONS)[strategy]
         return RagConfig(searches, postprocess, self.candidates, self.contexts, budget, self.filter(question))
 
     def filter(self, question: RagQuestion) -> ChunkFilter:
-        """Return which chunks a question may find."""
+        """Return the filter of chunks for the searches of a question."""
         own = (question.title,) if self.exclude_own and question.title else ()
         return ChunkFilter(exclude=(*self.exclude, *own))
 
@@ -104,12 +104,12 @@ class RagSpec:
 
     @property
     def used(self) -> dict[str, ModelConfig]:
-        """The models that are asked at all."""
+        """The models that the comparison asks."""
         asked = {self.roles[role] for role in self._roles_asked()}
         return {name: model for name, model in self.models.items() if name in asked}
 
     def cost(self, response: Response) -> float:
-        """Return US dollars, 0 for a model without prices."""
+        """Return the cost of a response in US dollars, 0 for a model without prices."""
         model = self.models.get(response.endpoint)
         return model.prices.cost(response) if model and model.prices else 0.0
 
@@ -149,7 +149,7 @@ def rag_steps(spec: RagSpec, *, planned: bool = False) -> list[Step[QuestionStat
 
 
 async def answer_and_judge(spec: RagSpec, states: Sequence[QuestionState], context: StepContext) -> None:
-    """Questions → answers in each variant, judged. No question waits for another, nor one variant for another."""
+    """Answer each question in each variant, and judge the answers. All questions and variants run concurrently."""
     await asyncio.gather(*(_answer_question(spec, state, context) for state in states))
 
 
@@ -181,7 +181,7 @@ async def _title_ranks(spec: RagSpec, question: RagQuestion, tools: JobTools) ->
 
 
 async def measure_similarity(states: Sequence[QuestionState], context: StepContext) -> None:
-    """Answers → their similarity to the first reference, by the models that the resource `similarity` holds."""
+    """Measure the similarity of answers to their first reference, with the models of the resource `similarity`."""
     rows = [row for state in states for row in state.answers]
     measured = iter(await context.call("similarity", "measure", rows, [state.question for state in states]))
     for state in states:
@@ -189,7 +189,7 @@ async def measure_similarity(states: Sequence[QuestionState], context: StepConte
 
 
 class IndexSearcher:
-    """Holds an index in memory, with its encoder."""
+    """An index in memory, with its encoder."""
 
     def __init__(self, spec: RagSpec) -> None:
         index = IndexReader.open(spec.place, version=spec.version)
@@ -208,7 +208,7 @@ class IndexSearcher:
 
 
 class Reranker:
-    """Holds a cross-encoder."""
+    """A cross-encoder in memory."""
 
     def __init__(self, spec: RagSpec) -> None:
         self._score = load_reranker(spec.directories)
@@ -219,7 +219,7 @@ class Reranker:
 
 
 class SharedResults:
-    """Results that several variants share: each is made once, and a second caller waits for the first."""
+    """Results that several variants share. Each is computed once, and later callers wait for it."""
 
     def __init__(self) -> None:
         self._begun: dict[Hashable, asyncio.Future[Any]] = {}
@@ -227,7 +227,7 @@ class SharedResults:
     async def each(
         self, keys: Sequence[Hashable], make: Callable[[list[Any]], Awaitable[list[Result]]]
     ) -> list[Result]:
-        """One result a key; `make` is given, once, those keys that nobody has asked for yet."""
+        """Return one result per key; `make` is called once, with those keys that no caller has requested yet."""
         new = [key for key in dict.fromkeys(keys) if key not in self._begun]
         if new:
             work = asyncio.ensure_future(make(new))
@@ -240,9 +240,9 @@ async def _nth(work: asyncio.Future[list[Result]], at: int) -> Result:
 
 
 class JobTools:
-    """`RagBackend` for one question in one variant. Times are those of the work itself, without waiting for others.
+    """`RagBackend` for one question in one variant. Times are without waiting for other work.
 
-    What was found and scored is kept in `cache`, which the variants of one question share: each finds the same.
+    The results of searches and scores are in `cache`, which the variants of one question share.
     """
 
     def __init__(self, spec: RagSpec, context: StepContext, cache: SharedResults) -> None:
@@ -259,7 +259,7 @@ class JobTools:
         return [[SearchHit(one.chunk, one.score, number) for one in found] for number, (found, _) in enumerate(timed)]
 
     async def first(self, question: str, only: ChunkFilter, k: int, retriever: str) -> list[SearchHit]:
-        """What a retriever finds for the question as it stands."""
+        """Return the hits of a retriever for the question itself."""
         found, _ = await self._search(SearchQuery(question, k, True), only, k, retriever)
         return list(found)
 
@@ -309,7 +309,7 @@ def answer_row(
     reply: CitedAnswer,
     tools: JobTools,
 ) -> RagAnswer:
-    """Its times are those of the models and of the work itself, without waiting; what a step asks goes out together."""
+    """Return the row of an answer. Its times are without waiting; requests of one step run at the same time."""
     asked = [*found.rewritten, *found.scored, *([reply.response] if reply.response else [])]
     strategy, postprocess = variant
     return RagAnswer(
@@ -338,7 +338,7 @@ def answer_row(
 
 
 async def score_row(question: RagQuestion, row: RagAnswer, tools: JobTools) -> RagScore:
-    """The row's measures, but for those that need a local model (`similarity`)."""
+    """Return the measures of an answer, except those that need a local model (`similarity`)."""
     score = RagScore(row.question_id, question.cluster, row.strategy, row.postprocess, row.model)
     score.title_rank = title_rank(row.candidate_titles, question.title)
     if row.outcome != "failed":
@@ -348,7 +348,7 @@ async def score_row(question: RagQuestion, row: RagAnswer, tools: JobTools) -> R
 
 
 def failed_for_now(row: RagAnswer, score: RagScore) -> bool:
-    """Whether something failed that asking again may cure."""
+    """Return whether a request failed that may succeed when it is sent again."""
     return any(TRANSIENT in reason for reason in (row.reason, *score.unscored))
 
 
@@ -363,7 +363,7 @@ class RagParts(PartFiles):
     code_version: ClassVar[str] = CODE_VERSION
 
     def split(self, rows: Iterable[RagQuestion | Reject]) -> range:
-        """Write the questions down, part by part, and the rejects; returns the parts' numbers."""
+        """Write the questions in parts, and the rejects; return the numbers of the parts."""
         return self.cut("questions", rows, RagQuestion, QUESTIONS_PER_PART)
 
     def questions(self, part: int) -> list[RagQuestion]:
@@ -373,7 +373,7 @@ class RagParts(PartFiles):
         return [QuestionState(question) for question in self.questions(part.number)]
 
     def write_states(self, part: int, states: Sequence[QuestionState]) -> None:
-        """Write what was made of a part. It is made again by the next start if anything failed for now."""
+        """Write the results of a part. After a transient failure, the next start computes the part again."""
         rows = [row for state in states for row in state.answers]
         self.write("title_ranks", part, [rank for state in states for rank in state.ranks], TitleRank)
         self.write("answers", part, [row for row, _ in rows], RagAnswer)

@@ -22,14 +22,14 @@ SUFFIXES = (".json", ".jsonl", ".csv")
 _REQUIRED = ("review", "annotator", "id", "value")
 _LETTERS = "abc"
 _MAX_LISTED = 3
-"""Item ids that a notice lists."""
+"""Maximum number of item ids in a notice."""
 
 
 @dataclass(slots=True)
 class ImportResult:
     """The result of an import: `new` annotations in `files`, `known` ones that were imported before.
 
-    `notices` say, one line each, what was left out or is still missing.
+    Each of the `notices` is a line that says what was left out or is still missing.
     """
 
     new: int = 0
@@ -76,18 +76,18 @@ AnnotationRow: TypeAlias = tuple[str, str, Annotation]
 def read_annotation_file(file: str) -> Iterator[AnnotationRow]:
     """Read the rows of a file that an annotator handed in; rows of a sheet without any entry are skipped.
 
-    Raises StorageError for a file that can't be read, is empty or of another kind, and for a row that is no object or
-    lacks a required column.
+    Raises StorageError for a file that can't be read, is empty or has another suffix, and for a row that is not an
+    object or lacks a required column.
     """
     location = Location(file)
     if location.suffix.lower() not in SUFFIXES:
-        raise StorageError(f"{file} is of another kind; give what a page saved (.json), or a filled-in .csv or .jsonl")
+        raise StorageError(f"{file} is not .json, .csv or .jsonl; give a file that a page saved, or a filled-in sheet")
     if not location.read_bytes().strip():
-        raise StorageError(f"{file} is empty; hand in what the page saved, or a filled-in sheet")
+        raise StorageError(f"{file} is empty; give a file that a page saved, or a filled-in sheet")
     rows = _page_rows(location) if location.suffix.lower() == ".json" else _sheet_rows(location)
     for place, row in rows:
         if missing := [name for name in _REQUIRED if name not in row]:
-            raise StorageError(f"{place} lacks {', '.join(missing)}; keep the columns of items.csv, commas between")
+            raise StorageError(f"{place} lacks {', '.join(missing)}; keep the columns of items.csv, with commas")
         yield place, _text(row["review"]).removeprefix("review-"), _annotation(place, row)
 
 
@@ -128,7 +128,7 @@ def _page_rows(location: Location) -> Iterator[tuple[str, dict[str, Any]]]:
 def _sheet_rows(location: Location) -> Iterator[tuple[str, dict[str, Any]]]:
     for place, row, fault in read_rows(location, ", ".join(_REQUIRED), blank=_REQUIRED):
         if fault:
-            raise StorageError(f"{place}: {fault}; hand in one line an item, as in items.jsonl")
+            raise StorageError(f"{place}: {fault}; give one line per item, as in items.jsonl")
         if any(_text(row.get(name)) for name in ("value", "remark", "annotator")):
             yield place, row
 
@@ -175,7 +175,7 @@ def _item(review: Review, items: Mapping[str, ReviewItem], place: str, review_id
 
 
 def _value(item: ReviewItem, place: str, row: Annotation) -> str:
-    """Return the choice of a row, "" for none. Case is ignored; a, b and c stand for the choices where at most three.
+    """Return the choice of a row, "" for none; case is ignored. For up to three choices, a, b and c are accepted.
 
     Raises ReviewError for a value that is no choice.
     """
@@ -184,7 +184,7 @@ def _value(item: ReviewItem, place: str, row: Annotation) -> str:
     values = {"": "", **letters, **{choice.casefold(): choice for choice in item.choices}}
     if given not in values:
         raise ReviewError(
-            f"{place}: {row.value!r} is no value of item {item.id} ({item.task}); give one of "
+            f"{place}: {row.value!r} is not a value of item {item.id} ({item.task}); give one of "
             f"{', '.join(item.choices)}, or leave it empty"
         )
     return values[given]

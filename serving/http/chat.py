@@ -186,7 +186,7 @@ def _question(messages: list[ChatMessage]) -> str:
         content = _CONTENT.validate_python(messages[place].content, strict=True)
     except ValidationError as error:
         fault = validation_error([{**detail, "loc": ("body", "content", *detail["loc"])} for detail in error.errors()])
-        message = f"messages[{place}]: only text can be asked; {fault.message}"
+        message = f"messages[{place}]: only parts of type text are supported; {fault.message}"
         raise ApiError(422, message, param=f"messages[{place}].content", code="invalid") from None
     return content if isinstance(content, str) else "\n".join(part.text for part in content)
 

@@ -16,7 +16,7 @@ from fdarx_core.llm.prompts import Criteria
         ("purpose: Turn a word round.", "purpos: Turn a word round.", "purpos"),
         ("{{ word }}", "{{ wrod }}", "['wrod'], not declared"),
         ("  times: how often it is to be said", "  times: how often\n  mood: how it sounds", "['mood']"),
-        ("{{ word }}", "{{ word ", "user is no Jinja2 template"),
+        ("{{ word }}", "{{ word ", "user is not a Jinja2 template"),
         ("name: spell_backwards", "name: [", "not YAML"),
     ],
 )

@@ -167,7 +167,7 @@ def test_what_the_review_does_not_have_is_refused(
 
 def test_a_value_that_is_no_choice_is_refused_with_the_choices(review: Review, tmp_path: Path) -> None:
     item = review.items()[0]
-    with pytest.raises(ReviewError, match=f"'maybe' is no value of item {item.id} .*{item.choices[0]}, "):
+    with pytest.raises(ReviewError, match=f"'maybe' is not a value of item {item.id} .*{item.choices[0]}, "):
         import_annotations(review, [page_file(review, tmp_path / "bad.json", {1: "", 0: "maybe"})])
 
 
@@ -181,7 +181,7 @@ def test_a_value_that_is_no_choice_is_refused_with_the_choices(review: Review, t
         ("short.json", '{"format": 1, "answers": [{"id": "x"}]}', "short.json:1 lacks value"),
         ("bare.csv", "id,value\nx,relevant\n", "bare.csv:2 lacks review, annotator"),
         ("line.jsonl", "not json\n", "line.jsonl:1: not_json"),
-        ("notes.txt", "", "is of another kind"),
+        ("notes.txt", "", "is not .json, .csv or .jsonl"),
         ("void.json", "", "is empty"),
         ("void.csv", "\n", "is empty"),
     ],

@@ -1,4 +1,4 @@
-"""What each worker of a training does: its share of every step, and for all of them the first writes what is kept."""
+"""The training loop of one worker. The worker of rank 0 also writes the checkpoints and the adapter."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ from fdarx_core.tuning.training import (
 )
 
 CLIPPED_AT = 1.0
-"""Norm of a step's gradient from which it is shortened to that."""
+"""Maximum norm of the gradient of a step; a longer gradient is clipped to this norm."""
 
 
 class Trainer(TorchTrainer):
-    """Ray's trainer without the actor that looks after placement groups.
+    """Ray's trainer without the actor that removes placement groups.
 
-    That actor asks Ray's dashboard every second, and complains each time where there is none, as on a single machine.
-    Ray returns the groups when the job's process ends.
+    That actor sends a request to Ray's dashboard every second, and logs an error each time if there is no dashboard, as
+    on a single machine. Ray removes the groups when the job's process ends.
     """
 
     def _create_default_callbacks(self) -> list[Any]:
@@ -46,11 +46,11 @@ def train(arguments: dict[str, Any]) -> None:
 
 
 class Worker:
-    """One of several that take every step together, on the same weights.
+    """One worker of data-parallel training; all workers have the same weights.
 
-    A step's sequences are dealt out; each worker adds up its gradients, then all workers theirs. The loss is divided by
-    the answer tokens of the whole step, which every worker can count: so that the number of workers changes nothing but
-    the order in which numbers are added.
+    The sequences of a step are divided among the workers. Each worker sums the gradients of its sequences, and an
+    all-reduce sums them over the workers. The loss is divided by the number of answer tokens of the whole step, which
+    every worker knows, so the number of workers changes only the order of the additions.
     """
 
     def __init__(self, run: RunDirectory, tuning: TuningSpec, progress: Any) -> None:
@@ -67,10 +67,10 @@ class Worker:
         self._schedule = TrainingSchedule(tuning.recipe, len(self._sequences))
         self._optimizer = self._torch.optim.AdamW(self._tuned.parameters, lr=tuning.recipe.rate, weight_decay=0.0)
         self._checkpoints = Checkpoints(run)
-        self._state = self._taken_up()
+        self._state = self._restored_state()
 
     def train(self) -> None:
-        """Every step that is left, then the adapter as it was at the lowest validation loss."""
+        """Run the remaining steps, then write the adapter with the lowest validation loss."""
         state = self._state
         while state.step < self._schedule.steps and not should_stop(state.curve, self._recipe.patience):
             self._step(state.step + 1)
@@ -82,38 +82,38 @@ class Worker:
         members = [self._sequences[at] for at in self._schedule.members(step)]
         tokens = sum(row.answer_tokens for row in members)
         rate = self._schedule.rate(step)
-        loss = check_finite(step, self._updated(members, tokens, rate))
+        loss = check_finite(step, self._optimizer_step(members, tokens, rate))
         self._state.step = step
         point = LossPoint(step, step / self._schedule.steps_an_epoch, loss, rate, tokens)
         self._state.curve.append(point)
         if self._schedule.evaluates_after(step):
-            self._look(point)
+            self._evaluate(point)
         if self._rank == 0:
             self._progress.show.remote(step, self._schedule.steps, _note(point))
 
-    def _updated(self, members: Sequence[PackedSequence], tokens: int, rate: float) -> float:
-        """One step of the optimizer; the mean loss of a token before it."""
+    def _optimizer_step(self, members: Sequence[PackedSequence], tokens: int, rate: float) -> float:
+        """Make one step of the optimizer, and return the mean loss per token before it."""
         total = self._torch.zeros((), device=self._tuned.device)
         self._optimizer.zero_grad(set_to_none=False)
-        for row in self._dealt(members):
+        for row in self._own_share(members):
             loss = self._tuned.loss(row) / tokens
             loss.backward()
             total += loss.detach()
-        self._add_up(self._gradients())
+        self._all_reduce(self._gradients())
         self._torch.nn.utils.clip_grad_norm_(self._tuned.parameters, CLIPPED_AT)
         for group in self._optimizer.param_groups:
             group["lr"] = rate
         self._optimizer.step()
-        self._add_up([total])
+        self._all_reduce([total])
         return float(total)
 
-    def _look(self, point: LossPoint) -> None:
-        """The validation loss, and a checkpoint."""
+    def _evaluate(self, point: LossPoint) -> None:
+        """Compute the validation loss, and write a checkpoint."""
         total = self._torch.zeros((), device=self._tuned.device)
         with self._torch.inference_mode():
-            for row in self._dealt(self._validation):
+            for row in self._own_share(self._validation):
                 total += self._tuned.loss(row)
-        self._add_up([total])
+        self._all_reduce([total])
         tokens = sum(row.answer_tokens for row in self._validation)
         point.validation_loss = check_finite(point.step, float(total) / tokens)
         state = self._state
@@ -123,17 +123,17 @@ class Worker:
             state.weights, state.optimizer = self._tuned.weights(), self._optimizer.state_dict()
             self._checkpoints.write(state)
 
-    def _dealt(self, members: Sequence[PackedSequence]) -> Iterator[PackedSequence]:
+    def _own_share(self, members: Sequence[PackedSequence]) -> Iterator[PackedSequence]:
         yield from members[self._rank :: self._workers]
 
     def _gradients(self) -> list[Any]:
         for one in self._tuned.parameters:
-            if one.grad is None:  # a worker to which no sequence was dealt
+            if one.grad is None:  # this worker has no sequence of the step
                 one.grad = self._torch.zeros_like(one)
         return [one.grad for one in self._tuned.parameters]
 
-    def _add_up(self, tensors: Sequence[Any]) -> None:
-        """Over all workers, in place, in one exchange."""
+    def _all_reduce(self, tensors: Sequence[Any]) -> None:
+        """Sum tensors over all workers in place, with one all-reduce."""
         if self._workers == 1:
             return
         flat = self._torch.cat([one.flatten() for one in tensors])
@@ -141,8 +141,8 @@ class Worker:
         for one, part in zip(tensors, flat.split([one.numel() for one in tensors]), strict=True):
             one.copy_(part.view_as(one))
 
-    def _taken_up(self) -> State:
-        """Where an earlier start of the run, or of this worker, had come to."""
+    def _restored_state(self) -> State:
+        """Return the latest checkpoint, with weights and optimizer restored; a new state if there is none."""
         state = self._checkpoints.latest()
         if state is None:
             return State()
