@@ -253,7 +253,7 @@ def sentences(results: FactualityResults, tally: AnswerTally) -> list[tuple[str,
         ("Evidence", _evidence(results.method)),
         ("Entailment", _entailment(results.method)),
         ("FAS", _fas(results.method, tally)),
-        ("Against gold", _against_gold(results)),
+        ("Correlation with gold", _against_gold(results)),
         ("Safety", _safety(results, tally)),
         ("Left out", _left_out(results, tally)),
     ]

@@ -45,7 +45,7 @@ def test_it_writes_tables_data_and_a_page(review: Path, capsys: pytest.CaptureFi
     assert found["review"] == "d1"
     assert {one["task"] for one in found["figures"]} == {one["task"] for one in found["tallies"]}
     assert all(one["value"] is None or -1 <= one["value"] <= 1 for one in found["figures"])
-    assert "Where they differ" in (review / "agreement.html").read_text()
+    assert "Confusion tables" in (review / "agreement.html").read_text()
 
 
 def test_a_review_of_an_evaluation_has_calibrated_accuracy(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -49,7 +49,7 @@ def test_page_is_whole_and_has_its_parts(page: str) -> None:
     assert page.lstrip().startswith("<!doctype html>")
     assert tree.get("lang") == "en"
     assert [heading.text_content() for heading in tree.iter("h2")] == [
-        "What was kept", "Questions", "Labels and passages", "Rejects", "Sample questions", "The run",
+        "Retention", "Questions", "Labels and passages", "Rejects", "Sample questions", "The run",
     ]  # fmt: skip
     ids = [element.get("id") for element in tree.iter() if element.get("id")]
     assert len(ids) == len(set(ids))

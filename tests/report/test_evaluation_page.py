@@ -157,7 +157,7 @@ def test_wrong_answers_are_counted_whole(page: str, run: RunDirectory) -> None:
         values = [one.text_content() for one in cell]
         counted[values[0]] += sum(map(int, values[2:]))
     assert counted == expected
-    assert f"{expected.total():,} in all" in page
+    assert f"There are {expected.total():,} wrong answers" in page
 
 
 def test_wrong_answers_show_all_that_a_reviewer_needs(page: str, run: RunDirectory) -> None:

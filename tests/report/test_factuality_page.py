@@ -77,7 +77,7 @@ def test_it_says_in_words_what_was_scored_and_how(made: SyntheticFactuality, pag
     assert said["FAS"].startswith("FAS = 0.3 × word F1 + 0.4 × Support@5 + 0.3 × (1 − Contra@5).")
     assert "the answer makes no claim" in said["FAS"]
     assert "17 contraindications" in said["Safety"] and "3 rows rejected" in said["Left out"]
-    assert "FAS +" in said["Against gold"] or "FAS −" in said["Against gold"]
+    assert "FAS +" in said["Correlation with gold"] or "FAS −" in said["Correlation with gold"]
 
 
 def test_it_is_honest_about_rules(made: SyntheticFactuality, page: str) -> None:
@@ -155,7 +155,7 @@ def test_of_many_answers_a_balanced_sample_is_kept_and_the_page_stays_small(made
     many = SyntheticFactuality(questions=230)
     page = factuality_page(many.results(made.summary))
     data = viewer_of(page)
-    assert len(data["items"]) == SHOWN and f"{SHOWN} of {len(many.answers)} answers are here" in page
+    assert len(data["items"]) == SHOWN and f"shows {SHOWN} of {len(many.answers)} answers" in page
     models = [item["model"] for item in data["items"]]
     assert models.count("small") == models.count("large") == SHOWN // 2
     assert [bool(item["flags"]) for item in data["items"]] == sorted(

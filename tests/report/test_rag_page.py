@@ -98,7 +98,7 @@ def test_a_comparison_of_which_nothing_came(made: SyntheticRag) -> None:
     empty = replace(made.results(), figures=[], differences=[], usages=[], by_retriever=[])
     page = rag_page(empty, [], [])
     assert "Nothing was measured." in page and "There is nothing to compare" in page
-    assert "Not asked under the main post-processing." in page
+    assert "The question was not asked with the main post-processing." in page
 
 
 def test_the_same_rows_give_the_same_page(made: SyntheticRag, page: str) -> None:

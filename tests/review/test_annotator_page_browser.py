@@ -196,7 +196,7 @@ def test_what_the_browser_kept_damaged_is_set_aside(page: Page, review: Review) 
     place = f"fdarx-review:{review.digest}:anna"
     page.evaluate("place => localStorage.setItem(place, '{cut')", place)
     page.reload()
-    expect(page.locator("#trouble")).to_contain_text("is damaged; it is set aside")
+    expect(page.locator("#trouble")).to_contain_text("are damaged. They were set aside")
     page.keyboard.press("1")
     expect(page.locator("#counted")).to_have_text(f"1 of {ITEMS} answered")
     assert page.evaluate("place => localStorage.getItem(place + ':damaged')", place) == "{cut"
@@ -242,7 +242,7 @@ def test_a_saved_file_goes_on_in_another_browser(page: Page, review: Review, tmp
     elsewhere(page, f"fdarx-review:{review.digest}:anna")
     expect(page.locator("#counted")).to_have_text(f"0 of {ITEMS} answered")
     load(page, file)
-    expect(page.locator("#told")).to_contain_text("2 answers, 1 remark that were not here")
+    expect(page.locator("#told")).to_contain_text("2 answers, 1 remark")
     expect(page.locator("#place")).to_contain_text(f"Item 3 of {ITEMS}")
     expect(page.locator("#remark")).to_have_value("half of it")
     expect(page.locator("#kept")).to_have_text("all in the saved file")
@@ -269,17 +269,17 @@ def test_what_was_answered_here_stays_and_the_difference_is_told(page: Page, rev
     page.locator("#load").focus()
     load(page, file, "Enter")
     expect(page.locator("#refused")).to_have_text(
-        f"review-{review.digest}-anna.json says otherwise on item 2 (Correct). What was answered here stays; look "
-        "there again."
+        f"review-{review.digest}-anna.json has other answers for item 2 (Correct). The answers on this page are kept; "
+        "check these items again."
     )
-    expect(page.locator("#told")).to_contain_text("2 answers, 0 remarks that were not here")
+    expect(page.locator("#told")).to_contain_text("2 answers, 0 remarks")
     expect(page.locator("#place")).to_contain_text(f"Item 5 of {ITEMS}")
     expect(page.locator("#kept")).to_have_text("4 items not yet in a saved file")
     _, after = saved(page, tmp_path)
     assert [row["value"] for row in after["answers"]] == ["correct", "incorrect", "correct", "correct"]
     assert after["answers"][2]["remark"] == "mine"
     load(page, file)
-    expect(page.locator("#told")).to_contain_text("0 answers, 0 remarks that were not here")
+    expect(page.locator("#told")).to_contain_text("0 answers, 0 remarks")
 
 
 def test_a_file_of_another_or_a_damaged_one_loads_nothing(page: Page, review: Review, tmp_path: Path) -> None:
@@ -290,15 +290,15 @@ def test_a_file_of_another_or_a_damaged_one_loads_nothing(page: Page, review: Re
         ({"annotator": "ben"}, "holds the answers of ben, this page is for anna"),
         ({"review": "0123"}, f"is of review 0123, this is review {review.digest}"),
         ({"format": 2}, "has format 2, this page reads 1"),
-        ({"answers": None}, "is not what this page saves: it has no list of answers"),
+        ({"answers": None}, "was not saved by this page: it has no list of answers"),
         (
             {"answers": [{"id": "0123", "value": "correct"}]},
-            "can't be read: its answer 1 is to no item of this review",
+            "can't be read: answer 1 is not for an item of this review",
         ),
-        ({"answers": [None]}, "can't be read: its answer 1 is to no item of this review"),
+        ({"answers": [None]}, "can't be read: answer 1 is not for an item of this review"),
         (
             {"answers": [*mine, {"id": item.id, "value": "A"}]},
-            'can\'t be read: its answer 2 is "A", which is no choice',
+            'can\'t be read: answer 2 is "A", which is not a choice',
         ),
         (None, "is not JSON: choose a file that this page saved"),
     )

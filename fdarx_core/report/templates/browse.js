@@ -1,5 +1,5 @@
 "use strict";
-// What pages with lists to choose from share. Everything from labels and models is put in as text, never as markup.
+// Functions for pages with filtered lists. Text of labels and models is inserted as text, never as markup.
 const PAGE = 25;
 const byId = (id) => document.getElementById(id);
 const dataOf = (id) => { const found = byId(id); return found ? JSON.parse(found.textContent) : null; };
@@ -21,7 +21,7 @@ function fillSelect(select, values, all) {
   }
 }
 
-/* A list of which some are chosen by controls and a page at a time is drawn. */
+/* Shows a list that controls filter, one page at a time. */
 function browse({ rows, keeps, draw, target, found, more, noun }) {
   let drawn = 0, kept = rows;
   const next = () => {

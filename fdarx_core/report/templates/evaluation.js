@@ -1,5 +1,5 @@
 "use strict";
-// Everything from labels and models is put in as text, never as markup.
+// Text of labels and models is inserted as text, never as markup.
 (() => {
   function subgroups() {
     const select = byId("subgroup-setting");
@@ -82,13 +82,13 @@
       element("div", "", "", element("h4", "Gold passages"), ...goldPassages(data, item, asked)),
       element("div", "", "", element("h4", "Cited passages"), ...citedPassages(data, item, asked)));
     const legend = element("p", "Marked in the passages: ", "about", element("mark", "words of the gold answer", "by-gold"), document.createTextNode(" "),
-      element("mark", "words of what the model said", "by-model"), document.createTextNode(" "), element("mark", "words of both", "by-both"));
-    return [why, element("div", "", "pair", labelled("Gold answer", asked.gold, ""), labelled("What the model said, whole", item.answer, "answer")), columns, columns.querySelector(".text mark") ? legend : "",
+      element("mark", "words of the model's answer", "by-model"), document.createTextNode(" "), element("mark", "words of both", "by-both"));
+    return [why, element("div", "", "pair", labelled("Gold answer", asked.gold, ""), labelled("Answer of the model, complete", item.answer, "answer")), columns, columns.querySelector(".text mark") ? legend : "",
       element("p", `${asked.drug} · ${asked.category || "no topic"} · label ${asked.set_id} · question ${asked.id} · answer ${item.id}`, "about")];
   }
 
   function goldPassages(data, item, asked) {
-    if (!asked.passages.length) return [element("p", item.type === "Refusal" ? "None: the label does not tell." : "Their text is not at hand.", "about")];
+    if (!asked.passages.length) return [element("p", item.type === "Refusal" ? "None, because the label does not contain the answer." : "The benchmark does not contain their text.", "about")];
     return asked.passages.map((at, place) => {
       const shown = item.shown === null ? "" : item.shown[place] ? " · shown to the model" : " · not shown to the model";
       return passage(data.passages[at], asked, item, `gold${shown}`, "gold-mark");
@@ -96,7 +96,7 @@
   }
 
   function citedPassages(data, item, asked) {
-    if (item.cited === null) return [element("p", "None were asked for in this setting.", "about")];
+    if (item.cited === null) return [element("p", "This setting does not ask for citations.", "about")];
     const made = item.cited.passages.map(([at, mark, words]) => passage(data.passages[at], asked, item, words, mark ? `${mark}-mark` : ""));
     if (item.cited.more) made.push(element("p", `${item.cited.more} more cited; their text is not on this page.`, "about"));
     return made.length ? made : [element("p", "None.", "about")];
@@ -110,7 +110,7 @@
   const RUN = 5, MOST_WORDS = 2000;
   const wordsOf = (text) => [...text.matchAll(/[\p{L}\p{N}]+/gu)].map((found) => [found[0].toLowerCase(), found.index, found.index + found[0].length]);
 
-  /* Where at least RUN words in sequence of what was said stand in a text too: [start, end] in characters. */
+  /* Returns the positions [start, end] in a text, in characters, of runs of at least RUN words that `said` also contains. */
   function shared(words, said) {
     const found = [];
     for (let at = 0; at < said.length;) {

@@ -1,5 +1,5 @@
 "use strict";
-// The answer viewer: answers with their claims coloured by verdict, and what each claim was held against.
+// The answer viewer: it shows answers with their claims coloured by verdict, and the evidence for each claim.
 (() => {
   const data = dataOf("answer-data");
   if (!data) return;
@@ -9,7 +9,7 @@
   const label = (verdict) => `${data.verdicts[verdict][1]} ${verdictName(verdict)}`;
   let made = 0;
 
-  /* Python counts characters, JavaScript UTF-16 units; they differ beyond the basic plane. */
+  /* Python counts characters and JavaScript counts UTF-16 units. The counts differ for characters above U+FFFF. */
   function cut(string, start, end) {
     return /[\ud800-\udbff]/.test(string) ? [...string].slice(start, end).join("") : string.slice(start, end);
   }
@@ -53,7 +53,7 @@
     const panel = element("div", "", "held");
     panel.id = `held-${made += 1}`;
     panel.setAttribute("role", "region");
-    panel.setAttribute("aria-label", "What the claim was held against");
+    panel.setAttribute("aria-label", "Evidence for the claim");
     panel.tabIndex = 0;
     panel.addEventListener("keydown", (event) => { if (event.key === "Escape") left.querySelector('[aria-current="true"]').focus(); });
     const answer = element("p", "", "answer-text");
@@ -68,7 +68,7 @@
     const left = element("div", "", "", element("h4", `Answer of ${item.model}`), answer, ...scores(item), ...flagList(item), ...gold(item),
       element("p", [item.drug, item.set_id && `label ${item.set_id}`, `answer ${item.id}`].filter(Boolean).join(" · "), "about"));
     const worst = ["contradicted", "unsupported", "unscored", "supported"].map((verdict) => item.claims.findIndex((claim) => claim.verdict === verdict)).find((at) => at >= 0);
-    if (worst === undefined) panel.append(element("p", "It makes no claim that could be checked against evidence.", "about"));
+    if (worst === undefined) panel.append(element("p", "The answer contains no claim that can be checked against evidence.", "about"));
     else claims.find((claim) => Number(claim.dataset.claim) === worst).dispatchEvent(new Event("choose"));
     return element("div", "", "side", left, panel);
   }
@@ -80,7 +80,7 @@
     return mark;
   }
 
-  /* A claim in the answer's text: its label stands in a style, so that the text stays the answer's. */
+  /* Returns a claim in the text of the answer. Its label is CSS content, so that copied text is the answer alone. */
   function claimed(item, at, parts, panel, all) {
     const claim = item.claims[at];
     const shown = element("span", "", `claim ${claim.verdict}`, ...parts);
@@ -105,7 +105,7 @@
     return shown;
   }
 
-  /* Each passage's text scrolled to the window that was judged, the panel to its top. */
+  /* Scrolls the text of each passage to the judged window, and the panel to its top. */
   function reveal(panel) {
     requestAnimationFrame(() => {
       for (const shown of panel.querySelectorAll(".text")) {
@@ -122,16 +122,16 @@
     const heading = element("p", "", `verdict-line ${claim.verdict}`, element("b", label(claim.verdict)), text(why(claim)));
     const resolved = claim.resolved && element("p", "", "about", text("Read as: "), element("q", claim.resolved));
     const passages = claim.pairs.map((pair, place) => passage(pair, claim.decided && place === 0, claim));
-    return [heading, resolved, ...(passages.length ? passages : [element("p", "No passage was found for it.", "about")])].filter(Boolean);
+    return [heading, resolved, ...(passages.length ? passages : [element("p", "No passage was found for this claim.", "about")])].filter(Boolean);
   }
 
   function why(claim) {
     const threshold = data.threshold.toFixed(2);
     if (claim.verdict === "unscored") return ` because ${claim.reason}`;
     if (!claim.pairs.length) return ` because ${claim.reason}`;
-    if (claim.verdict === "unsupported") return `: the highest probability of entailment is ${number(claim.score)}; from ${threshold} on it decides`;
+    if (claim.verdict === "unsupported") return `: the highest probability of entailment is ${number(claim.score)}, below the threshold of ${threshold}`;
     const by = claim.decided ? `by passage ${claim.pairs[0][1]} ` : "";
-    return ` ${by}with probability ${number(claim.score)}; from ${threshold} on it decides`;
+    return ` ${by}with probability ${number(claim.score)} (threshold ${threshold})`;
   }
 
   function passage([place, rank, entails, neutral, contradicts, start, end, reason], decided, claim) {
@@ -155,7 +155,7 @@
   }
 
   function wording(excerpts, length, start, end, judged) {
-    if (excerpts === null) return element("p", "Its text is not on this page; it is in the run's evidence/.", "about");
+    if (excerpts === null) return element("p", "The text is not on this page; the run's evidence/ contains it.", "about");
     const shown = element("p", "", "text");
     let last = 0;
     for (const [from, words] of excerpts) {
@@ -194,7 +194,7 @@
     const statements = item.gold.map(([kind, statement, verdict, chance, reason]) => element("li", "", verdict,
       element("span", data.verdicts[verdict][1] + " ", "sign"), text(statement), element("span", ` ${kind}, ${goldWord(verdict)}${chance === null ? `: ${reason}` : ` ${number(chance)}`}`, "about")));
     const about = item.references.map((reference) => element("p", "", "gold", element("b", "Reference answer"), text(reference)));
-    const name = statements.length ? "Gold statements, as the answer bears them out, and reference" : "Reference";
+    const name = statements.length ? "Gold statements with their verdicts, and reference" : "Reference";
     return [element("details", "", "numbers", element("summary", name), statements.length && element("ul", "", "statements", ...statements), ...about)];
   }
 

@@ -1,4 +1,4 @@
-// One annotator's page: items one at a time, answers kept in the browser at each step and saved to a file.
+// The page of one annotator. It shows one item at a time, stores answers in the browser, and saves them to a file.
 (() => {
   const data = dataOf("review-data");
   const items = data.items;
@@ -18,7 +18,7 @@
     if (!raw) return;
     try { state = Object.assign(state, JSON.parse(raw)); } catch (error) {
       try { localStorage.setItem(`${place}:damaged`, raw); } catch (full) { lost(); return; }
-      trouble("What this browser kept of your answers is damaged; it is set aside and you begin anew.");
+      trouble("The answers that this browser stored are damaged. They were set aside, and the page starts without answers.");
     }
     state.at = Math.min(Math.max(state.at, 0), items.length - 1);
   }
@@ -29,7 +29,7 @@
 
   function lost() {
     keeps = false;
-    trouble("This browser keeps nothing of your answers (storage is off or full): save the file before you close or reload the page.");
+    trouble("This browser does not store your answers (storage is off or full). Save the file before you close or reload the page.");
   }
 
   function trouble(text) {
@@ -37,7 +37,7 @@
     byId("trouble").hidden = false;
   }
 
-  /* What a value is called in short, "" for none. */
+  /* Returns the short name of a value, "" for none. */
   function nameOf(item, value) {
     const name = data.tasks[item.task].choices.find(([known]) => known === value);
     return name ? name[1].split(":")[0] : "";
@@ -60,7 +60,7 @@
     byId("choices").classList.toggle("many", task.choices.length > 5);
     byId("remark").value = said(item).remark;
     const pieces = item.context.map(([kind, text]) => element(kind === "near" ? "mark" : "span", data.texts[text], kind === "near" ? "evidence" : kind));
-    byId("context").replaceChildren(...(pieces.length ? pieces : [element("p", "No text belongs to this item.", "about")]));
+    byId("context").replaceChildren(...(pieces.length ? pieces : [element("p", "There is no text for this item.", "about")]));
     byId("context").scrollTop = 0;
     byId("shown").textContent = task.shown;
     byId("legend").hidden = !item.context.some(([kind]) => kind !== "plain");
@@ -105,7 +105,7 @@
     onward(`${nameOf(item, chosen[0])}, recorded for item ${state.at + 1}.`);
   }
 
-  /* To the next item; from the last to the first that is left, if any. */
+  /* Goes to the next item, and from the last item to the first one without an answer. */
   function onward(text) {
     const left = items.findIndex((item) => !said(item).value);
     if (state.at < items.length - 1) go(state.at + 1, text);
@@ -131,7 +131,7 @@
     else if (remark) state.said[items[at].id] = { ...nothing, remark };
     else delete state.said[items[at].id];
     state.unsaved[items[at].id] = true;
-    go(at, `The answer to item ${at + 1} is taken back.`);
+    go(at, `The answer to item ${at + 1} was removed.`);
   }
 
   function toggle() {
@@ -146,7 +146,7 @@
     byId("reveal").setAttribute("aria-expanded", String(open));
     byId("decision").hidden = !open;
     byId("decision").replaceChildren(...(open ? [
-      element("p", nameOf(item, item.decision) || "It reached no decision"),
+      element("p", nameOf(item, item.decision) || "The judge made no decision"),
       item.because && element("p", item.because, "about"), item.judge && element("p", item.judge, "about"),
     ].filter(Boolean) : []));
   }
@@ -184,8 +184,8 @@
     for (const id of found.changed) if (said({ id }).saw_decision) state.saw[id] = true;
     state.unsaved = found.whole ? {} : { ...state.unsaved, ...Object.fromEntries(found.changed.map((id) => [id, true])) };
     const left = items.findIndex((item) => !said(item).value);
-    go(found.answered && left >= 0 ? left : state.at, `Loaded from ${name}: ${number(found.answered, "answer")}, ${number(found.remarked, "remark")} that ${found.answered + found.remarked === 1 ? "was" : "were"} not here.`);
-    if (found.differs.length) refuse(`${name} says otherwise on ${listed(found.differs)}. What was answered here stays; look there again.`);
+    go(found.answered && left >= 0 ? left : state.at, `Added from ${name}: ${number(found.answered, "answer")}, ${number(found.remarked, "remark")}.`);
+    if (found.differs.length) refuse(`${name} has other answers for ${listed(found.differs)}. The answers on this page are kept; check these items again.`);
   }
 
   const number = (count, noun) => `${count} ${noun}${count === 1 ? "" : "s"}`;
@@ -221,7 +221,7 @@
     if (document.hidden) spent += performance.now() - since;
     else since = performance.now();
   });
-  // the same review open twice: both go on from what was answered last
+  // If the same review is open twice, both pages continue from the latest answers.
   addEventListener("storage", (event) => { if (event.key === place && event.newValue) { state = { ...JSON.parse(event.newValue), at: state.at }; show(); } });
   addEventListener("beforeunload", (event) => { if (!keeps && Object.keys(state.unsaved).length) event.preventDefault(); });
   show();

@@ -1,13 +1,13 @@
-// A saved file of the annotator's own, checked as a whole and then added to what was answered here.
+// Checks a saved file of the annotator completely, and merges it with the answers on this page.
 const mergeSaved = (() => {
   const FORMAT = 1;
   const NOTHING = { value: "", remark: "", saw_decision: false, seconds: 0 };
 
-  /* The file's rows by item id. Throws an Error that says why the file is not taken. */
+  /* Returns the rows of the file by item id. Throws an Error with the reason if the file is rejected. */
   function read(text, data) {
     let file = null;
     try { file = JSON.parse(text); } catch (error) { throw new Error("is not JSON: choose a file that this page saved"); }
-    if (!file || !Array.isArray(file.answers)) throw new Error("is not what this page saves: it has no list of answers");
+    if (!file || !Array.isArray(file.answers)) throw new Error("was not saved by this page: it has no list of answers");
     if (file.format !== FORMAT) throw new Error(`has format ${file.format}, this page reads ${FORMAT}`);
     if (file.review !== data.review) throw new Error(`is of review ${file.review}, this is review ${data.review}`);
     if (file.annotator !== data.annotator) throw new Error(`holds the answers of ${file.annotator}, this page is for ${data.annotator}`);
@@ -16,15 +16,15 @@ const mergeSaved = (() => {
   }
 
   function checked(row, at, items, tasks) {
-    const item = row && items.get(row.id), where = `can't be read: its answer ${at + 1}`;
-    if (!item) throw new Error(`${where} is to no item of this review`);
+    const item = row && items.get(row.id), where = `can't be read: answer ${at + 1}`;
+    if (!item) throw new Error(`${where} is not for an item of this review`);
     const known = row.value === "" || tasks[item.task].choices.some(([value]) => value === row.value);
-    if (!known) throw new Error(`${where} is ${JSON.stringify(row.value)}, which is no choice`);
+    if (!known) throw new Error(`${where} is ${JSON.stringify(row.value)}, which is not a choice`);
     const seconds = Number.isFinite(row.seconds) && row.seconds >= 0 ? row.seconds : 0;
     return { value: row.value, remark: String(row.remark || "").trim(), saw_decision: row.saw_decision === true, seconds };
   }
 
-  /* One item's answer from both; the value given here stands. */
+  /* Merges two answers to one item; the value on this page is kept. */
   function joined(here, there) {
     const remark = !there.remark || here.remark.includes(there.remark) ? here.remark : [here.remark, there.remark].filter(Boolean).join(" / ");
     if (!here.value) return { ...(there.value ? there : here), remark };
@@ -34,9 +34,9 @@ const mergeSaved = (() => {
 
   const alike = (one, other) => ["value", "remark", "saw_decision", "seconds"].every((name) => one[name] === other[name]);
 
-  /* `said` maps item ids to answers. Returns the merged answers, the ids of those `changed` here, how many values and
-     remarks came anew, the items on which the file `differs`, whose answers stay, and whether nothing is here that the
-     file lacks (`whole`). */
+  /* `said` maps item ids to answers. Returns the merged answers `said`; the ids of the items that `changed`; the number of
+     values (`answered`) and remarks (`remarked`) that were added; the items whose values in the file `differ`, which
+     keep their value; and whether the file contains all that is on this page (`whole`). */
   return (text, data, said) => {
     const there = read(text, data);
     const found = { said: { ...said }, changed: [], differs: [], answered: 0, remarked: 0, whole: true };
