@@ -11,6 +11,7 @@ from hashlib import blake2b
 
 from fdarx_core.llm.failures import EndpointStopped, Failure
 from fdarx_core.llm.limits import RequestLimiter
+from fdarx_core.llm.wire_formats import ServerFeatures
 from fdarx_core.records import Request, Response
 
 _FIRST_WAIT_S = 0.5
@@ -37,18 +38,31 @@ class Counters:
     abandoned: int = 0
 
 
-class RetryPolicy:
-    """The delays between the attempts of one request, bounded in number and in time.
+class PendingRequest:
+    """A request between its first attempt and its response. Its attempts are bounded in number and in time.
 
-    Delays double from half a second to a minute. Each delay is shortened by up to half. The amount depends on the
-    request's key, so that requests that fail at the same time are retried at different times, and a repeated run has
-    the same delays. An attempt that the server throttles does not count as failed: only the total time bounds such
-    attempts, and none is retried before the server's Retry-After.
+    Delays between attempts double from half a second to a minute. Each delay is shortened by up to half. The amount
+    depends on the request's key, so that requests that fail at the same time are retried at different times, and a
+    repeated run has the same delays. An attempt that the server throttles does not count as failed: only the total time
+    bounds such attempts, and none is retried before the server's Retry-After. `features` are those that the last
+    attempt used.
     """
 
-    def __init__(self, key: str, max_tries: int, max_wait_s: float) -> None:
-        self.sent = 0
-        self._key, self._tries_left, self._seconds_left = key, max_tries, max_wait_s
+    def __init__(
+        self, request: Request, max_tries: int, max_wait_s: float, admit: Callable[[], None] = lambda: None
+    ) -> None:
+        self.request, self.features = request, ServerFeatures()
+        self.created_at, self.sent_at = time.monotonic(), 0.0
+        self.sent = self.retries = 0
+        self.latency_s = 0.0
+        self._tries_left, self._seconds_left, self._admit = max_tries, max_wait_s, admit
+
+    def begin_attempt(self) -> None:
+        """Count an attempt that is about to be sent. Before the first attempt, call `admit`, which may raise."""
+        if not self.sent:
+            self._admit()
+            self.sent_at = time.monotonic()
+        self.sent += 1
 
     def delay_after(self, failure: Failure) -> float | None:
         """Return the seconds to wait before the next attempt; None to give up."""
@@ -62,30 +76,12 @@ class RetryPolicy:
         return seconds
 
     def _delay(self, retry_after: float | None) -> float:
-        draw = blake2b(f"{self._key} {self.sent}".encode(), digest_size=4).digest()
+        draw = blake2b(f"{self.request.key} {self.sent}".encode(), digest_size=4).digest()
         share = int.from_bytes(draw, "big") / 2**32
         if retry_after:
             return max(retry_after, _FIRST_WAIT_S / 2) + share * min(1.0, retry_after / 10)
         longest = min(_LONGEST_WAIT_S, _FIRST_WAIT_S * 2.0 ** min(self.sent - 1, 10))
         return longest * (1 - share / 2)
-
-
-class PendingRequest:
-    """A request between its first attempt and its response."""
-
-    def __init__(self, request: Request, policy: RetryPolicy, admit: Callable[[], None]) -> None:
-        self.request, self.policy = request, policy
-        self.created_at, self.sent_at = time.monotonic(), 0.0
-        self.retries = 0
-        self.latency_s = 0.0
-        self._admit = admit
-
-    def begin_attempt(self) -> None:
-        """Count an attempt that is about to be sent. Before the first attempt, call `admit`, which may raise."""
-        if not self.policy.sent:
-            self._admit()
-            self.sent_at = time.monotonic()
-        self.policy.sent += 1
 
 
 class AsyncEndpoint(ABC):
@@ -135,7 +131,7 @@ class AsyncEndpoint(ABC):
 
         A request that has `waited` already, or that is retried, gets its slot before new requests.
         """
-        acquired_at = await self.limits.acquire(tokens, retry=waited or pending.policy.sent > 0)
+        acquired_at = await self.limits.acquire(tokens, retry=waited or pending.sent > 0)
         self.counters.in_flight += 1
         try:
             yield

@@ -12,27 +12,25 @@ import operator
 import time
 from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import aclosing
-from dataclasses import dataclass, replace
 from typing import Any
 
 import jsonschema
 import orjson
 
-from fdarx_core.llm.attempts import AsyncEndpoint, PendingRequest, RetryPolicy
+from fdarx_core.llm.attempts import AsyncEndpoint, PendingRequest
 from fdarx_core.llm.baseline import response_to
-from fdarx_core.llm.failures import TRANSIENT, Failure, decode_json, error_message, rejects_structured_output
+from fdarx_core.llm.failures import TRANSIENT, Failure, decode_json, error_message
 from fdarx_core.llm.limits import PrefixWarmup, RequestLimiter
-from fdarx_core.llm.model_config import ModelConfig, Structured, count_messages, estimate_tokens
+from fdarx_core.llm.model_config import ModelConfig, count_messages, estimate_tokens
 from fdarx_core.llm.task import strip_code_fence
 from fdarx_core.llm.transport import Redactor, Transport
 from fdarx_core.llm.wire_formats import (
     BLANK_CHARACTERS,
     WIRE_FORMATS,
     Completion,
-    CompletionDelta,
     Messages,
     OutputMode,
-    ServerSentEvent,
+    ServerFeatures,
     TokenUsage,
     cut_whitespace_loop,
 )
@@ -46,54 +44,7 @@ _MAX_GIVEN_UP_IN_VAIN = 16
 _UNREACHABLE = (f"{TRANSIENT}connection", f"{TRANSIENT}dns", f"{TRANSIENT}tls")
 _CLOSING_S = 0.2
 _QUOTED_CHARACTERS = 4000
-_WEAKER: dict[OutputMode, OutputMode] = {"json_schema": "json_object", "json_object": "text"}
 _SHAPE_ERRORS = (KeyError, IndexError, TypeError, AttributeError)
-
-
-@dataclass(frozen=True, slots=True)
-class ServerFeatures:
-    """What a server supports: structured output, the name of its token limit, and `stream_options` for token counts."""
-
-    mode: OutputMode
-    token_limit: str = "max_tokens"
-    stream_options: bool = True
-
-
-class FeatureNegotiation:
-    """Learns from refused requests what a server supports, for each task: it may refuse the schema of one alone."""
-
-    def __init__(self, structured: Structured) -> None:
-        self._may_weaken = structured == "auto"
-        self._initial = ServerFeatures("json_schema" if structured == "auto" else structured)
-        self._learned: dict[str, ServerFeatures] = {}
-
-    def features(self, request: Request) -> ServerFeatures:
-        """Return what to use for a request; one without a schema asks for plain text."""
-        return self._learned.get(request.task) or (self._initial if request.schema else ServerFeatures("text"))
-
-    def learn(self, request: Request, used: ServerFeatures, failure: Failure) -> bool:
-        """Return whether a refused request is to be sent again at once, with the features that are now known."""
-        if failure.reason != "refused_request":
-            return False
-        if self.features(request) != used:  # another request has learned it meanwhile
-            return True
-        if "max_completion_tokens" in failure.detail and used.token_limit == "max_tokens":
-            learned = replace(used, token_limit="max_completion_tokens")
-        elif "stream_options" in failure.detail and used.stream_options:
-            learned = replace(used, stream_options=False)
-        elif self._may_weaken and used.mode in _WEAKER and rejects_structured_output(failure):
-            learned = replace(used, mode=_WEAKER[used.mode])
-        else:
-            return False
-        self._learned[request.task] = learned
-        _LOG.warning("task %s: requests use %s from now on: %s", request.task, learned, failure)
-        return True
-
-
-class _ModelRequest(PendingRequest):
-    """A pending request to a model, with the features that its last attempt used."""
-
-    features: ServerFeatures
 
 
 class HttpEndpoint(AsyncEndpoint):
@@ -110,12 +61,12 @@ class HttpEndpoint(AsyncEndpoint):
         self.sampling: Mapping[str, Any] = config.request_parameters
         self._wire = WIRE_FORMATS[config.kind]
         self._transport = Transport(config, self._wire)
-        self._negotiation = FeatureNegotiation(config.structured)
+        self._learned: dict[str, ServerFeatures] = {}  # for each task: a server may refuse the schema of one alone
         self._warmup = PrefixWarmup(enabled=config.warms_prefixes)
         self._refused_in_vain = self._given_up_in_vain = 0
 
     async def ask(self, request: Request, admit: Callable[[], None] = lambda: None) -> Response:
-        pending = self._pending(request, admit)
+        pending = PendingRequest(request, self.config.max_tries, self.config.max_wait_s, admit)
         with self.counted():
             try:
                 completion = await self._complete_and_repair(pending)
@@ -149,10 +100,9 @@ class HttpEndpoint(AsyncEndpoint):
         counters.cost += prices.cost(response) if prices else 0.0
 
     def delay_after(self, pending: PendingRequest, failure: Failure) -> float:
-        assert isinstance(pending, _ModelRequest)
-        if self._negotiation.learn(pending.request, pending.features, failure):
+        if failure.reason == "refused_request" and self._learn(pending, failure):
             return 0.0
-        seconds, answered_at = pending.policy.delay_after(failure), self._transport.answered_at
+        seconds, answered_at = pending.delay_after(failure), self._transport.answered_at
         unreachable = failure.reason in _UNREACHABLE and answered_at < pending.created_at
         if failure.reason == "refused_request" and not answered_at:
             self._refused_in_vain += 1
@@ -172,7 +122,7 @@ class HttpEndpoint(AsyncEndpoint):
         return f"{where}: {failure.reason.removeprefix(TRANSIENT)}: {detail}; {_remedy(failure)}"
 
     async def _stream(self, request: Request, admit: Callable[[], None]) -> AsyncGenerator[str | Response, None]:
-        pending = self._pending(request, admit)
+        pending = PendingRequest(request, self.config.max_tries, self.config.max_wait_s, admit)
         tokens = count_messages(request.messages, estimate_tokens)
         completion = None
         with self.counted():
@@ -188,22 +138,33 @@ class HttpEndpoint(AsyncEndpoint):
                     completion = await self._after_broken_stream(pending, received, failure)
         yield self._response(pending, completion)
 
-    def _pending(self, request: Request, admit: Callable[[], None]) -> _ModelRequest:
-        pending = _ModelRequest(request, RetryPolicy(request.key, self.config.max_tries, self.config.max_wait_s), admit)
-        pending.features = self._negotiation.features(request)
-        return pending
+    def _features(self, request: Request) -> ServerFeatures:
+        """Return what to use for a request; one without a schema asks for plain text."""
+        mode: OutputMode = "json_schema" if self.config.structured == "auto" else self.config.structured
+        return self._learned.get(request.task) or ServerFeatures(mode if request.schema else "text")
 
-    def _body(self, pending: _ModelRequest, messages: Messages, *, streamed: bool = False) -> bytes:
+    def _learn(self, pending: PendingRequest, failure: Failure) -> bool:
+        """Return whether a refused request is to be sent again at once, with the features that are now known."""
+        task, used = pending.request.task, pending.features
+        if self._features(pending.request) == used:  # otherwise another request has learned them meanwhile
+            learned = used.without_refused(failure, may_weaken=self.config.structured == "auto")
+            if learned is None:
+                return False
+            self._learned[task] = learned
+            _LOG.warning("task %s: requests use %s from now on: %s", task, learned, failure)
+        return True
+
+    def _body(self, pending: PendingRequest, messages: Messages, *, streamed: bool = False) -> bytes:
         """Return the body of one attempt. It is made in the slot, so that what was learned meanwhile holds for it."""
         pending.begin_attempt()
-        pending.features = features = self._negotiation.features(pending.request)
+        pending.features = features = self._features(pending.request)
         payload = self._wire.payload(pending.request, messages, features.mode)
         payload[features.token_limit] = payload.pop("max_tokens")
         if streamed:
             payload |= self._wire.stream_parameters(features.stream_options)
         return orjson.dumps(payload)
 
-    async def _complete(self, pending: _ModelRequest, messages: Messages) -> Completion:
+    async def _complete(self, pending: PendingRequest, messages: Messages) -> Completion:
         tokens = count_messages(messages, estimate_tokens)
         while True:
             try:
@@ -232,7 +193,7 @@ class HttpEndpoint(AsyncEndpoint):
         self._given_up_in_vain = 0
         self.limits.correct_tokens(tokens, completion.usage.prompt + completion.usage.completion)
 
-    async def _complete_and_repair(self, pending: _ModelRequest) -> Completion:
+    async def _complete_and_repair(self, pending: PendingRequest) -> Completion:
         """Return the reply, or what one repair made of it. One that was cut short or cannot be repaired stays."""
         request = pending.request
         completion = await self._complete(pending, request.messages)
@@ -251,7 +212,7 @@ class HttpEndpoint(AsyncEndpoint):
         repaired.usage = TokenUsage(*map(operator.add, repaired.usage, completion.usage))
         return repaired
 
-    async def _pieces(self, pending: _ModelRequest, received: StreamAccumulator) -> AsyncGenerator[str, None]:
+    async def _pieces(self, pending: PendingRequest, received: StreamAccumulator) -> AsyncGenerator[str, None]:
         """Yield the pieces of one attempt, in its slot. Left before its end, it closes the connection."""
         body = self._body(pending, pending.request.messages, streamed=True)
         started = time.monotonic()
@@ -268,15 +229,15 @@ class HttpEndpoint(AsyncEndpoint):
                 pending.latency_s = time.monotonic() - started
             await _drain(events)
 
-    def _delta(self, event: ServerSentEvent) -> CompletionDelta:
+    def _delta(self, event: bytes) -> Completion:
         try:
             return self._wire.delta(event)
         except _SHAPE_ERRORS:
-            detail = f"the event does not belong to this API: {error_message(event.data)}"
+            detail = f"the event does not belong to this API: {error_message(event)}"
             raise Failure(f"{TRANSIENT}wrong_shape", detail) from None
 
     async def _after_broken_stream(
-        self, pending: _ModelRequest, received: StreamAccumulator, failure: Failure
+        self, pending: PendingRequest, received: StreamAccumulator, failure: Failure
     ) -> Completion | None:
         """Return the completion that ends the stream, or None once another attempt is due."""
         if not received.started:
@@ -287,13 +248,13 @@ class HttpEndpoint(AsyncEndpoint):
             return None
         return received.failed(failure)
 
-    def _response(self, pending: _ModelRequest, completion: Completion) -> Response:
+    def _response(self, pending: PendingRequest, completion: Completion) -> Response:
         response = response_to(pending.request, self._transport.redacted(completion.text), completion.reason)
         response.finish_reason = "error" if completion.reason else completion.finish_reason
         usage = completion.usage
         response.prompt_tokens, response.cached_tokens = usage.prompt, usage.cached
         response.completion_tokens, response.written_tokens = usage.completion, usage.written
-        response.attempts, response.latency_s = pending.policy.sent, pending.latency_s
+        response.attempts, response.latency_s = pending.sent, pending.latency_s
         self.count(response)
         return response
 
@@ -314,12 +275,13 @@ class StreamAccumulator:
         """Whether text was shown, after which no attempt follows."""
         return bool(self._shown)
 
-    def add(self, delta: CompletionDelta) -> str:
+    def add(self, delta: Completion) -> str:
         """Return the text to show. Sets `ended` where the reply is whole, or a loop of white space."""
         self._finish_reason = delta.finish_reason or self._finish_reason
-        self._refusal += delta.refusal
         self._usage = TokenUsage(*map(max, self._usage, delta.usage))
-        text = self._show(self._redactor.feed(delta.text))
+        refused = delta.reason == "refusal" and delta.finish_reason != "refusal"  # which is not shown
+        self._refusal += delta.text if refused else ""
+        text = "" if refused else self._show(self._redactor.feed(delta.text))
         self._blanks = len(text) - len(text.rstrip()) + (0 if text.strip() else self._blanks)
         self.ended = delta.last or self._blanks >= BLANK_CHARACTERS
         return text
@@ -379,7 +341,7 @@ def _repair_turns(text: str, request: Request, fault: str) -> list[dict[str, str
     return [{"role": "assistant", "content": quoted}, {"role": "user", "content": asked}]
 
 
-async def _drain(events: AsyncGenerator[ServerSentEvent, None]) -> None:
+async def _drain(events: AsyncGenerator[bytes, None]) -> None:
     """Wait briefly for the end of a body: only a connection that was read to its end is used again."""
     reading = asyncio.ensure_future(anext(events, None))  # not wait_for: before 3.12 it may lose a cancellation
     try:

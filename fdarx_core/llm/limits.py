@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections import OrderedDict, deque
+from collections import deque
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from contextlib import AsyncExitStack, asynccontextmanager
 from hashlib import blake2b
 
 from fdarx_core.llm.failures import AskingStopped
@@ -245,16 +244,6 @@ def _halfway_share(sent_before: float, share_before: float, sent: float) -> floa
     return (share_before + max(0.0, expected)) / 2
 
 
-@dataclass(slots=True)
-class _Prefix:
-    lock: asyncio.Lock = field(default_factory=asyncio.Lock)
-    cached_until: float = 0.0
-    users: int = 0
-
-    def is_cached(self) -> bool:
-        return self.cached_until >= asyncio.get_running_loop().time()
-
-
 class PrefixWarmup:
     """Sends the first request of each long prompt prefix alone, so that the others find it in a vendor's cache.
 
@@ -265,7 +254,8 @@ class PrefixWarmup:
 
     def __init__(self, *, enabled: bool) -> None:
         self._enabled = enabled
-        self._prefixes: OrderedDict[bytes, _Prefix] = OrderedDict()
+        self._cached_until: dict[bytes, float] = {}  # by digests of prefixes, the last used one last
+        self._locks: dict[bytes, asyncio.Lock] = {}  # of prefixes that no request has been answered for
 
     @asynccontextmanager
     async def turn(self, request: Request) -> AsyncIterator[bool]:
@@ -273,39 +263,28 @@ class PrefixWarmup:
         if not self._enabled or count_messages(request.messages[:-1], estimate_tokens) < MIN_PREFIX_TOKENS:
             yield False
             return
-        prefix = self._prefix(_digest(request))
-        prefix.users += 1
-        try:
-            async with _first_alone(prefix) as waited:
-                yield waited
-                prefix.cached_until = asyncio.get_running_loop().time() + PREFIX_CACHED_S
-        finally:
-            prefix.users -= 1
-
-    def _prefix(self, digest: bytes) -> _Prefix:
-        """Return the prefix, now the last used; forget those used longest ago once no cache holds them."""
-        while self._prefixes:
-            oldest = next(iter(self._prefixes.values()))
-            if oldest.users or oldest.is_cached():
-                break
-            self._prefixes.popitem(last=False)
-        prefix = self._prefixes.setdefault(digest, _Prefix())
-        self._prefixes.move_to_end(digest)
-        return prefix
-
-
-@asynccontextmanager
-async def _first_alone(prefix: _Prefix) -> AsyncIterator[bool]:
-    """Run the block under the prefix's lock until the prefix is cached; the value is whether it waited."""
-    if prefix.is_cached():
-        yield False
-        return
-    waited = prefix.lock.locked()
-    async with prefix.lock:
-        if not prefix.is_cached():
+        digest, waited = _digest(request), False
+        async with AsyncExitStack() as alone:
+            if not self._is_cached(digest):
+                lock = self._locks.setdefault(digest, asyncio.Lock())
+                waited = lock.locked()
+                await alone.enter_async_context(lock)
+                if self._is_cached(digest):
+                    await alone.aclose()
             yield waited
-            return
-    yield waited
+            self._remember(digest)
+
+    def _is_cached(self, digest: bytes) -> bool:
+        return self._cached_until.get(digest, -1.0) >= asyncio.get_running_loop().time()
+
+    def _remember(self, digest: bytes) -> None:
+        """Note that the prefix is cached from now on, and forget those that no cache holds any more."""
+        now = asyncio.get_running_loop().time()
+        self._locks.pop(digest, None)
+        self._cached_until.pop(digest, None)
+        self._cached_until[digest] = now + PREFIX_CACHED_S
+        while self._cached_until[oldest := next(iter(self._cached_until))] < now:
+            del self._cached_until[oldest]
 
 
 def _digest(request: Request) -> bytes:

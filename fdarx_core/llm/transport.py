@@ -13,7 +13,7 @@ from yarl import URL
 
 from fdarx_core.llm.failures import TRANSIENT, EndpointStopped, Failure, connection_failure, status_failure
 from fdarx_core.llm.model_config import ModelConfig
-from fdarx_core.llm.wire_formats import EventDecoder, ServerSentEvent, WireFormat
+from fdarx_core.llm.wire_formats import EventDecoder, WireFormat
 
 _CONNECT_S = 30.0
 _MAX_BODY_BYTES = 8 << 20
@@ -53,8 +53,8 @@ class Transport:
         self.answered_at = time.monotonic()
         return data
 
-    async def events(self, body: bytes) -> AsyncGenerator[ServerSentEvent, None]:
-        """Yield the events of a reply as they arrive; a reply in plain JSON is one event.
+    async def events(self, body: bytes) -> AsyncGenerator[bytes, None]:
+        """Yield the data of the events of a reply as they arrive; a reply in plain JSON is one event.
 
         Raises as `post`. Closing the generator before its end closes the connection.
         """
@@ -64,12 +64,12 @@ class Transport:
                 if reply.status != 200 or reply.content_type == "application/json":
                     data = await self._checked_body(reply)
                     self.answered_at = time.monotonic()
-                    yield ServerSentEvent("", data)
+                    yield data
                     return
                 async with aclosing(_events_of(reply)) as events:
-                    async for name, data in events:
+                    async for data in events:
                         self.answered_at = time.monotonic()
-                        yield ServerSentEvent(name, self._without_key(data))
+                        yield self._without_key(data)
         except (aiohttp.ClientError, asyncio.TimeoutError, OSError) as error:
             raise connection_failure(error, self.answered_at > 0) from None
 
@@ -134,36 +134,31 @@ class Redactor:
         return rest
 
 
-class BodyLimit:
-    """Bounds one body: at most `max_bytes` in all, and at most 64 KiB of nothing but white space in a row."""
-
-    def __init__(self, max_bytes: int) -> None:
-        self._max_bytes = max_bytes
-        self._size = self._blank = 0
-
-    def check(self, chunk: bytes) -> bytes:
-        """Return the chunk. Raises Failure whitespace_loop or transient_reply_too_large."""
-        self._size += len(chunk)
-        self._blank = 0 if chunk.strip(_BLANK) else self._blank + len(chunk)
-        if self._blank > _MAX_BLANK_BYTES:
-            raise Failure(
-                "whitespace_loop", f"gave up after {self._size} bytes, the last {self._blank} all white space"
-            )
-        if self._size > self._max_bytes:
-            raise Failure(f"{TRANSIENT}reply_too_large", f"gave up after {self._size} bytes")
-        return chunk
-
-
 async def read_body(stream: aiohttp.StreamReader) -> bytes:
-    """Return a whole body of at most 8 MiB. Raises as `BodyLimit.check`, without reading the rest."""
-    limit = BodyLimit(_MAX_BODY_BYTES)
-    return b"".join([limit.check(chunk) async for chunk in stream.iter_any()])
+    """Return a whole body of at most 8 MiB, with at most 64 KiB of nothing but white space in a row.
+
+    Raises Failure whitespace_loop or transient_reply_too_large, without reading the rest.
+    """
+    return b"".join([chunk async for chunk in _chunks(stream, _MAX_BODY_BYTES)])
 
 
-async def _events_of(reply: aiohttp.ClientResponse) -> AsyncGenerator[ServerSentEvent, None]:
-    decoder, limit = EventDecoder(), BodyLimit(_MAX_STREAM_BYTES)
-    async for chunk in reply.content.iter_any():
-        for event in decoder.feed(limit.check(chunk)):
-            yield event
+async def _chunks(stream: aiohttp.StreamReader, max_bytes: int) -> AsyncGenerator[bytes, None]:
+    size = blank = 0
+    async for chunk in stream.iter_any():
+        size += len(chunk)
+        blank = 0 if chunk.strip(_BLANK) else blank + len(chunk)
+        if blank > _MAX_BLANK_BYTES:
+            raise Failure("whitespace_loop", f"gave up after {size} bytes, the last {blank} all white space")
+        if size > max_bytes:
+            raise Failure(f"{TRANSIENT}reply_too_large", f"gave up after {size} bytes")
+        yield chunk
+
+
+async def _events_of(reply: aiohttp.ClientResponse) -> AsyncGenerator[bytes, None]:
+    decoder = EventDecoder()
+    async with aclosing(_chunks(reply.content, _MAX_STREAM_BYTES)) as chunks:
+        async for chunk in chunks:
+            for event in decoder.feed(chunk):
+                yield event
     for event in decoder.finish():
         yield event

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal, NamedTuple
 
 import orjson
 
-from fdarx_core.llm.failures import TRANSIENT, Failure, decode_json, reported_failure
+from fdarx_core.llm.failures import TRANSIENT, Failure, decode_json, rejects_structured_output, reported_failure
 from fdarx_core.records import Request
 
 OutputMode = Literal["json_schema", "json_object", "text"]
@@ -23,30 +23,24 @@ _MAX_TOKENS = 2**40
 _BLANK_LOOP = re.compile(rf"\s{{{BLANK_CHARACTERS},}}")
 _LINE_END = re.compile(rb"\r\n|\n|\r")
 _ANTHROPIC_VERSION = "2023-06-01"
+_WEAKER: dict[OutputMode, OutputMode] = {"json_schema": "json_object", "json_object": "text"}
 _FINISH_REASONS = {"max_tokens": "length", "model_context_window_exceeded": "length", "refusal": "refusal"}
 
 
-class ServerSentEvent(NamedTuple):
-    """One server-sent event; `name` is "" where the event has none."""
-
-    name: str
-    data: bytes
-
-
 class EventDecoder:
-    """Decodes one stream of server-sent events, which may be cut into portions anywhere.
+    """Decodes the data of one stream of server-sent events, which may be cut into portions anywhere.
 
-    Comments, other fields and events without data are skipped. Source: WHATWG HTML standard, "Server-sent events".
+    Names, comments, other fields and events without data are skipped. Source: WHATWG HTML standard, "Server-sent
+    events".
     """
 
     def __init__(self) -> None:
         self._line: list[bytes] = []
         self._after_return = False
-        self._name = ""
         self._data: list[bytes] = []
 
-    def feed(self, portion: bytes) -> Iterator[ServerSentEvent]:
-        """Yield the events that end in this portion."""
+    def feed(self, portion: bytes) -> Iterator[bytes]:
+        """Yield the data of the events that end in this portion."""
         if not portion:
             return
         if self._after_return:  # the second half of a line end
@@ -58,21 +52,18 @@ class EventDecoder:
             yield from self._end_line(b"".join(self._line))
             self._line = [line]
 
-    def finish(self) -> Iterator[ServerSentEvent]:
-        """Yield the event at the end of the stream that lacks only the final blank line, as some servers send it."""
+    def finish(self) -> Iterator[bytes]:
+        """Yield the data of the last event where it lacks only its final blank line, as some servers send it."""
         yield from self._end_line(b"".join(self._line))
         yield from self._end_line(b"")
 
-    def _end_line(self, line: bytes) -> Iterator[ServerSentEvent]:
+    def _end_line(self, line: bytes) -> Iterator[bytes]:
         field, _, value = line.partition(b":")
         if field == b"data":
             self._data.append(value.removeprefix(b" "))
-        elif field == b"event":
-            self._name = value.removeprefix(b" ").decode("utf-8", "replace")
-        elif not line:
-            if self._data:
-                yield ServerSentEvent(self._name, b"\n".join(self._data))
-            self._name, self._data = "", []
+        elif not line and self._data:
+            yield b"\n".join(self._data)
+            self._data = []
 
 
 class TokenUsage(NamedTuple):
@@ -89,26 +80,39 @@ _NO_USAGE = TokenUsage()
 
 @dataclass(slots=True)
 class Completion:
-    """A whole reply. `reason` is "" or says why the reply is not usable (refusal, null_content, whitespace_loop …)."""
+    """A whole reply, or what one event adds to a streamed one, of which the last has `last`.
 
-    text: str
-    finish_reason: str
-    usage: TokenUsage = _NO_USAGE
-    reason: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class CompletionDelta:
-    """What one event adds to a streamed reply. `usage` covers the whole reply so far, with 0 for unknown counts.
-
-    `refusal` is text in which the model declines to answer; `last` marks the end of the reply.
+    `reason` is "" or says why the reply is not usable (refusal, null_content, whitespace_loop …). The `usage` of an
+    event covers the whole reply so far, with 0 for unknown counts.
     """
 
     text: str = ""
-    refusal: str = ""
     finish_reason: str = ""
     usage: TokenUsage = _NO_USAGE
-    last: bool = False
+    reason: str = ""
+    last: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class ServerFeatures:
+    """What a server supports: structured output, the name of its token limit, and `stream_options` for token counts."""
+
+    mode: OutputMode = "text"
+    token_limit: str = "max_tokens"
+    stream_options: bool = True
+
+    def without_refused(self, failure: Failure, *, may_weaken: bool) -> ServerFeatures | None:
+        """Return the features without that which a refused request names; None where it names none of them.
+
+        `may_weaken`: the mode may change to the next weaker one.
+        """
+        if "max_completion_tokens" in failure.detail and self.token_limit == "max_tokens":
+            return replace(self, token_limit="max_completion_tokens")
+        if "stream_options" in failure.detail and self.stream_options:
+            return replace(self, stream_options=False)
+        if may_weaken and self.mode in _WEAKER and rejects_structured_output(failure):
+            return replace(self, mode=_WEAKER[self.mode])
+        return None
 
 
 class OpenAIFormat:
@@ -150,23 +154,25 @@ class OpenAIFormat:
         reason = "null_content" if text is None and finish_reason != "length" else ""  # all tokens may be reasoning
         return Completion(text or "", finish_reason, _openai_usage(reply), reason)
 
-    def delta(self, event: ServerSentEvent) -> CompletionDelta:
-        """Read an event of a streamed reply, or the whole reply of a server that does not stream.
+    def delta(self, event: bytes) -> Completion:
+        """Read the data of an event of a streamed reply, or the whole reply of a server that does not stream.
 
         Reasoning is not part of the text. An event that only counts tokens has no choices. Raises Failure for an error
         that the server reports, and otherwise as `completion`.
         """
-        if event.data == b"[DONE]":
-            return CompletionDelta(last=True)
-        reply = decode_json(event.data)
+        if event == b"[DONE]":
+            return Completion()
+        reply = decode_json(event)
         if reply.get("error"):
-            raise reported_failure(event.data, reply["error"])
+            raise reported_failure(event, reply["error"])
         choice: Mapping[str, Any] = (reply.get("choices") or [{}])[0]
         if "message" in choice:
-            return _whole_delta(self.completion(reply))
-        delta = choice.get("delta") or {}
-        text, refusal = _content_text(delta.get("content")) or "", _content_text(delta.get("refusal")) or ""
-        return CompletionDelta(text, refusal, str(choice.get("finish_reason") or ""), _openai_usage(reply))
+            return self.completion(reply)
+        delta, finish_reason = choice.get("delta") or {}, str(choice.get("finish_reason") or "")
+        if refusal := _content_text(delta.get("refusal")):
+            return Completion(refusal, finish_reason, _openai_usage(reply), "refusal", last=False)
+        text = _content_text(delta.get("content")) or ""
+        return Completion(text, finish_reason, _openai_usage(reply), last=False)
 
 
 class AnthropicFormat:
@@ -207,23 +213,23 @@ class AnthropicFormat:
             reason = "null_content"
         return Completion(text, finish_reason, _anthropic_usage(reply), reason)
 
-    def delta(self, event: ServerSentEvent) -> CompletionDelta:
+    def delta(self, event: bytes) -> Completion:
         """Events of other kinds than text (thinking, ping) add nothing."""
-        reply = decode_json(event.data)
+        reply = decode_json(event)
         kind = reply.get("type")
         if kind == "error" or reply.get("error"):
-            raise reported_failure(event.data, reply.get("error"))
+            raise reported_failure(event, reply.get("error"))
         if kind == "message":
-            return _whole_delta(self.completion(reply))
+            return self.completion(reply)
         if kind == "content_block_delta":
-            return CompletionDelta(str(reply["delta"].get("text") or ""))
+            return Completion(str(reply["delta"].get("text") or ""), last=False)
         if kind == "message_start":
-            return CompletionDelta(usage=_anthropic_usage(reply["message"]))
+            return Completion(usage=_anthropic_usage(reply["message"]), last=False)
         if kind == "message_delta":
             stop_reason = reply["delta"].get("stop_reason")
             finish_reason = _FINISH_REASONS.get(stop_reason, "stop") if stop_reason else ""
-            return CompletionDelta(finish_reason=finish_reason, usage=_anthropic_usage(reply))
-        return CompletionDelta(last=kind == "message_stop")
+            return Completion("", finish_reason, _anthropic_usage(reply), last=False)
+        return Completion(last=kind == "message_stop")
 
 
 WireFormat = OpenAIFormat | AnthropicFormat
@@ -245,13 +251,6 @@ def cut_whitespace_loop(completion: Completion) -> None:
 
 def _sampling(request: Request) -> dict[str, Any]:
     return {name: value for name, value in request.sampling.items() if name != "structured"}
-
-
-def _whole_delta(completion: Completion) -> CompletionDelta:
-    """Return a reply that came whole as the only delta of a stream."""
-    refused = completion.reason == "refusal" and completion.finish_reason != "refusal"
-    text, refusal = ("", completion.text) if refused else (completion.text, "")
-    return CompletionDelta(text, refusal, completion.finish_reason, completion.usage, last=True)
 
 
 def _openai_usage(reply: Mapping[str, Any]) -> TokenUsage:

@@ -21,7 +21,7 @@ from yarl import URL
 from fdarx_core.factuality.evidence.pubmed_search import Article, format_abstracts, parse_articles
 from fdarx_core.factuality.evidence.sources import PUBMED
 from fdarx_core.llm import response_to
-from fdarx_core.llm.attempts import AsyncEndpoint, PendingRequest, RetryPolicy
+from fdarx_core.llm.attempts import AsyncEndpoint, PendingRequest
 from fdarx_core.llm.failures import TRANSIENT, Failure, connection_failure, decode_json, status_failure
 from fdarx_core.llm.limits import RequestLimiter
 from fdarx_core.llm.transport import read_body
@@ -215,8 +215,7 @@ class PubMed(AsyncEndpoint):
 
     async def ask(self, request: Request, admit: Callable[[], None] = lambda: None) -> Response:
         """See `AsyncEndpoint`. The text of the response is that of `format_abstracts`."""
-        policy = RetryPolicy(request.key, self._settings.max_tries, self._settings.max_wait_s)
-        search = PendingRequest(request, policy, admit)
+        search = PendingRequest(request, self._settings.max_tries, self._settings.max_wait_s, admit)
         with self.counted():
             try:
                 response = response_to(request, await self._search(search))
@@ -258,7 +257,7 @@ class PubMed(AsyncEndpoint):
 
     def delay_after(self, pending: PendingRequest, failure: Failure) -> float:
         """See `AsyncEndpoint`."""
-        seconds = pending.policy.delay_after(failure)
+        seconds = pending.delay_after(failure)
         if seconds is None:
             self._failed_searches += failure.transient
             if self._failed_searches >= _MOST_FAILED_SEARCHES:
