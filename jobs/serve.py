@@ -30,7 +30,7 @@ from jobs.options import RolesConfig, check_roles, load_all
 from jobs.ray_session import start_ray
 from serving.config import SERVE_VARIABLES, ServiceConfig, ServiceSettings
 from serving.failures import failed_deployment
-from serving.http.access import ApiKeysError, add_key, load_keys
+from serving.http.access import add_key, load_keys
 from serving.retriever import CorpusStore, LoadedCorpus
 
 _NAMED = re.compile(r"([A-Za-z0-9][A-Za-z0-9._-]*)=(.+)")
@@ -212,7 +212,7 @@ def serve(*, config: Annotated[ServeConfig | None, Parameter(name="*")] = None) 
             print(f"FDARx answers at {where} (its API: {where}/docs); Ctrl-C ends it", file=sys.stderr, flush=True)
             ended.wait()
         return 0
-    except (StorageError, ModelsError, ModelMissing, ApiKeysError, NotStarted, ValueError) as error:
+    except (StorageError, ModelsError, ModelMissing, NotStarted, ValueError) as error:
         stop(str(error))
     except KeyboardInterrupt:
         return 0

@@ -7,9 +7,9 @@ even for different models. If requests for an adapter arrive together, each of t
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from types import SimpleNamespace
 from typing import Any, cast
 
 from fastapi import HTTPException
@@ -17,7 +17,7 @@ from ray.serve.llm import LLMConfig, LoraConfig
 from ray.serve.llm.deployment import LLMServer
 
 from fdarx_core.storage import Location, StorageError
-from serving.adapters import AdapterError, fetch_adapter
+from serving.adapters import fetch_adapter
 
 
 class AdapterFolder(LoraConfig):
@@ -25,14 +25,6 @@ class AdapterFolder(LoraConfig):
 
     folder: str
     rank: int
-
-
-@dataclass(frozen=True, slots=True)
-class LoadedAdapter:
-    """A loaded adapter, with the fields that Ray expects from a loader."""
-
-    model_id: str
-    local_path: str
 
 
 class AdapterServer(LLMServer):
@@ -52,20 +44,23 @@ class AdapterServer(LLMServer):
         self._copies.cleanup()
         await super().__del__()
 
-    async def load_model_from_config(self, lora_model_id: str, llm_config: LLMConfig) -> LoadedAdapter:
+    async def load_model_from_config(self, lora_model_id: str, llm_config: LLMConfig) -> SimpleNamespace:
         """Load an adapter into the engine. Ray Serve calls this for one adapter at a time, if it is not loaded yet.
 
-        Raises HTTPException, whose detail is sent to the client.
+        Returns the fields that Ray expects. Raises HTTPException, whose detail is sent to the client.
         """
         base, _, name = lora_model_id.partition(":")
         try:
-            adapter = LoadedAdapter(lora_model_id, str(await asyncio.to_thread(self._read, name)))
-            engine: Any = self.engine
-            await engine.resolve_lora(adapter)
-        except AdapterError as error:
-            raise HTTPException(error.status, f"{base}: {error.reason}") from None
+            path = await asyncio.to_thread(self._read, name)
+        except LookupError as error:
+            raise HTTPException(404, f"{base}: {error}") from None
         except StorageError as error:
             raise HTTPException(503, f"{base}: adapter {name}: {error}") from None
+        except ValueError as error:
+            raise HTTPException(400, f"{base}: {error}") from None
+        adapter, engine = SimpleNamespace(model_id=lora_model_id, local_path=str(path)), cast(Any, self.engine)
+        try:
+            await engine.resolve_lora(adapter)
         except ValueError as error:  # vLLM raises it for weights of another model
             raise HTTPException(400, f"{base}: adapter {name}: {error}") from None
         return adapter

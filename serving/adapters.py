@@ -15,14 +15,6 @@ CONFIG = "adapter_config.json"
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]*")
 
 
-class AdapterError(Exception):
-    """An adapter that can't be loaded; the message has the remedy. `status` is HTTP's: 404 unknown, 400 unsuitable."""
-
-    def __init__(self, status: int, reason: str) -> None:
-        super().__init__(reason)
-        self.status, self.reason = status, reason
-
-
 def adapter_folder_fault(folder: str) -> str | None:
     """Return what is wrong with a local folder of adapters, on one line; None for remote folders and valid ones."""
     place = Location(folder)
@@ -38,16 +30,17 @@ def adapter_folder_fault(folder: str) -> str | None:
 def fetch_adapter(folder: Location, name: str, max_rank: int, copies: Path) -> Path:
     """Return the local directory of the adapter `name` of `folder`, whose rank is at most `max_rank`.
 
-    An adapter on S3 is copied to `copies`/`name`. Raises AdapterError, and StorageError where S3 can't be reached.
+    An adapter on S3 is copied to `copies`/`name`. Raises LookupError for an unknown adapter, ValueError for an
+    unsuitable one, each with the remedy, and StorageError where S3 can't be reached.
     """
     place = folder / name
     if not _NAME.fullmatch(name) or not (place / CONFIG).exists():
-        raise AdapterError(404, f"there is no adapter {name!r} in {folder}; it has {_adapter_names(folder)}")
+        raise LookupError(f"there is no adapter {name!r} in {folder}; it has {_adapter_names(folder)}")
     rank = _config(place).get("r")
     if not isinstance(rank, int):
-        raise AdapterError(400, f"{place / CONFIG} has no LoRA rank; save the adapter with PEFT")
+        raise ValueError(f"{place / CONFIG} has no LoRA rank; save the adapter with PEFT")
     if rank > max_rank:
-        raise AdapterError(400, f"adapter {name} has rank {rank}; set adapters.rank of the served model to {rank}")
+        raise ValueError(f"adapter {name} has rank {rank}; set adapters.rank of the served model to {rank}")
     if not place.is_remote:
         return Path(str(place))
     copy = copies / name

@@ -22,7 +22,7 @@ from ray.serve.schema import ApplicationDetails, LoggingConfig, ServeInstanceDet
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from fdarx_core.llm import ModelsError
-from serving.failures import failed_deployment, first_logged_error
+from serving.failures import first_logged_error
 from serving.packing import ClusterNode
 
 HEARTBEAT_S = 3.0
@@ -97,15 +97,6 @@ _READ_WITHIN_S = 20.0
 
 
 @dataclass(frozen=True, slots=True)
-class ApplicationState:
-    """State of an application. `placed`: all of its replicas have been scheduled. `error`: "" if there is none."""
-
-    status: str
-    placed: bool
-    error: str
-
-
-@dataclass(frozen=True, slots=True)
 class ServeApplications:
     """Applications of one evaluation. `name` is their prefix in names and routes, `address` that of Serve's proxy."""
 
@@ -126,16 +117,18 @@ class ServeApplications:
         """Delete an application without waiting; `states` does not have it when it is gone."""
         serve.delete(f"{self.name}-{name}", _blocking=False)
 
-    def states(self) -> dict[str, ApplicationState]:
+    def states(self) -> dict[str, ApplicationDetails]:
         """Return the state of each application, by name."""
-        return {name: _application_state(details) for name, details in self._details().items()}
+        client: Any = _get_global_client()
+        found, prefix = ServeInstanceDetails(**client.get_serve_details()).applications, f"{self.name}-"
+        return {name.removeprefix(prefix): one for name, one in found.items() if name.startswith(prefix)}
 
     def engine_error(self, name: str) -> str:
         """Return the error that stopped the engine of an application, "" where the log has none.
 
         The engine runs in processes of its own, and its replica only knows that they have ended.
         """
-        details = self._details().get(name)
+        details = self.states().get(name)
         deployments = details.deployments.values() if details else ()
         for replica in (one for each in deployments for one in (*each.recent_dead_replicas, *each.replicas)):
             node = NodeAffinitySchedulingStrategy(str(replica.node_id), soft=False)
@@ -152,11 +145,6 @@ class ServeApplications:
                 return True
         except (urllib.error.URLError, OSError):
             return False
-
-    def _details(self) -> dict[str, ApplicationDetails]:
-        client: Any = _get_global_client()
-        found, prefix = ServeInstanceDetails(**client.get_serve_details()).applications, f"{self.name}-"
-        return {name.removeprefix(prefix): one for name, one in found.items() if name.startswith(prefix)}
 
 
 @contextmanager
@@ -242,9 +230,3 @@ def _logged_by(worker: str) -> str:
 
 
 _LOGGED_BY: Any = ray.remote(num_cpus=0)(_logged_by)
-
-
-def _application_state(details: ApplicationDetails) -> ApplicationState:
-    replicas = [replica for one in details.deployments.values() for replica in one.replicas]
-    placed = bool(replicas) and all(replica.node_id for replica in replicas)
-    return ApplicationState(details.status.value, placed, failed_deployment(details.deployments)[1])

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import AsyncGenerator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from ray.exceptions import RayActorError
@@ -87,10 +86,10 @@ class RayServeBackend:
         self.answerer, self.budget = answerer, budget
         self.postprocessors = [name for name in POSTPROCESSORS if name != "rerank" or reranker]
         # methods are looked up once, since a handle creates a new object at every access
-        self.search, self._corpora_method = retriever.search, retriever.corpora
+        self._search, self._corpora_method = retriever.search, retriever.corpora
         self._matches, self._names, self._passage = retriever.matches, retriever.names, retriever.passage
-        self.ask, self.stream = model.ask, model.options(method_name="stream", stream=True)
-        self.score = None if reranker is None else reranker.score
+        self._ask, self._stream = model.ask, model.options(method_name="stream", stream=True)
+        self._score = None if reranker is None else reranker.score
         self._corpora: dict[str, ServedCorpus] = {}
 
     async def open(self) -> None:
@@ -101,8 +100,27 @@ class RayServeBackend:
     def corpora(self) -> Mapping[str, ServedCorpus]:
         return self._corpora
 
-    def tools(self, corpus: str, retriever: str) -> RequestTools:
-        return RequestTools(self, corpus, retriever)
+    async def search(
+        self, corpus: str, queries: Sequence[SearchQuery], filter: ChunkFilter, k: int, retriever: str
+    ) -> tuple[str, list[list[SearchHit]]]:
+        found: tuple[str, list[list[SearchHit]]]
+        found = await call(self._search, corpus, queries, filter, k, retriever, part=INDEX)
+        return found
+
+    async def rerank(self, question: str, texts: Sequence[str]) -> list[float]:
+        if self._score is None:
+            raise Unavailable(RERANKER, "the service was started without one")
+        scores: list[float] = await call(self._score, question, texts, part=RERANKER)
+        return scores
+
+    async def ask(self, role: Role, calls: Sequence[TaskCall]) -> list[Response]:
+        asked = [(task.name, slots) for task, slots in calls]
+        responses: list[Response] = await call(self._ask, role, asked, part=MODEL)
+        return responses
+
+    def stream(self, role: Role, task_call: TaskCall) -> AsyncGenerator[str | Response, None]:
+        task, slots = task_call
+        return call_streaming(self._stream, role, task.name, slots, part=MODEL)
 
     async def matches(self, corpus: str, filter: ChunkFilter) -> bool:
         matches: bool = await call(self._matches, corpus, filter, part=INDEX)
@@ -137,34 +155,3 @@ class RayServeBackend:
                 await self._refresh()
             except Unavailable as error:
                 _LOGGER.warning(f"the retriever does not answer: {error.why}")
-
-
-@dataclass(slots=True)
-class RequestTools:
-    """Search, models and reranker for one request. `version` is that of the index that answered the last search."""
-
-    backend: RayServeBackend
-    corpus: str
-    retriever: str
-    version: str = ""
-
-    async def ask(self, role: Role, calls: Sequence[TaskCall]) -> list[Response]:
-        asked = [(task.name, slots) for task, slots in calls]
-        responses: list[Response] = await call(self.backend.ask, role, asked, part=MODEL)
-        return responses
-
-    def stream(self, role: Role, task_call: TaskCall) -> AsyncGenerator[str | Response, None]:
-        task, slots = task_call
-        return call_streaming(self.backend.stream, role, task.name, slots, part=MODEL)
-
-    async def search(self, queries: Sequence[SearchQuery], filter: ChunkFilter, k: int) -> list[list[SearchHit]]:
-        hits: list[list[SearchHit]]
-        arguments: tuple[Any, ...] = (self.corpus, queries, filter, k, self.retriever)
-        self.version, hits = await call(self.backend.search, *arguments, part=INDEX)
-        return hits
-
-    async def rerank(self, question: str, texts: Sequence[str]) -> list[float]:
-        if self.backend.score is None:
-            raise Unavailable(RERANKER, "the service was started without one")
-        scores: list[float] = await call(self.backend.score, question, texts, part=RERANKER)
-        return scores

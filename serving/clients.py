@@ -1,8 +1,4 @@
-"""Clients for the models that the service asks: a model on a server, or the built-in baseline.
-
-Both have `ask`, which returns the Response, and `stream`, which yields the pieces of the reply's text and at the end
-the Response. A failing model never raises: its response has the reason.
-"""
+"""The client of a model on a server that the service asks. It has the methods of `Baseline`, which takes its place."""
 
 from __future__ import annotations
 
@@ -11,9 +7,7 @@ import time
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
 
-from fdarx_core.llm import TRANSIENT, AskingStopped, Baseline, HttpEndpoint, ModelConfig, response_to
-from fdarx_core.rag.search import TaskCall
-from fdarx_core.rag.tasks import RAG_RULES_VERSION, RAG_TASKS
+from fdarx_core.llm import TRANSIENT, AskingStopped, HttpEndpoint, ModelConfig, response_to
 from fdarx_core.records import Request, Response
 
 PAUSE_S = 3.0
@@ -22,26 +16,11 @@ PAUSE_S = 3.0
 _INTERACTIVE_LIMITS = {"max_tries": 2, "max_wait_s": 5.0}
 
 
-class BaselineClient:
-    """The built-in rules. They take milliseconds, and run in a thread so that other streams continue meanwhile."""
-
-    def __init__(self) -> None:
-        self._baseline = Baseline(RAG_TASKS, RAG_RULES_VERSION)
-
-    async def ask(self, call: TaskCall) -> Response:
-        [response] = await asyncio.to_thread(self._baseline.answer, [self._request(call)])
-        return response
-
-    def stream(self, call: TaskCall) -> AsyncGenerator[str | Response, None]:
-        return self._baseline.stream(self._request(call))
-
-    def _request(self, call: TaskCall) -> Request:
-        task, slots = call
-        return task.request(slots, endpoint=Baseline.name, sampling=self._baseline.sampling)
-
-
 class HttpModelClient:
-    """A model on a server. A model that stops answering is not asked for `PAUSE_S`, then a new endpoint is opened."""
+    """A model on a server. A failure is not raised, but is the reason of a response.
+
+    A model that stops answering is not asked for `PAUSE_S`, then a new endpoint is opened.
+    """
 
     def __init__(self, config: ModelConfig) -> None:
         """Raise ValueError where the API key is missing.
@@ -49,6 +28,7 @@ class HttpModelClient:
         A user waits, so there are fewer retries than in a batch, unless the models file sets their number.
         """
         config.key()
+        self.name, self.sampling = config.name, config.request_parameters
         unset = {field: value for field, value in _INTERACTIVE_LIMITS.items() if field not in config.model_fields_set}
         self._config = config.model_copy(update=unset)
         self._endpoint = HttpEndpoint(self._config)
@@ -56,8 +36,7 @@ class HttpModelClient:
         self._paused_until = 0.0
         self._closing: set[asyncio.Task[None]] = set()
 
-    async def ask(self, call: TaskCall) -> Response:
-        request = self._request(call)
+    async def ask(self, request: Request) -> Response:
         if self._is_paused():
             return self._failure(request)
         endpoint = self._endpoint
@@ -66,8 +45,8 @@ class HttpModelClient:
         except AskingStopped as error:
             return self._stopped(request, endpoint, error)
 
-    async def stream(self, call: TaskCall) -> AsyncGenerator[str | Response, None]:
-        request = self._request(call)
+    async def stream(self, request: Request) -> AsyncGenerator[str | Response, None]:
+        """Yield the pieces of the reply's text, and at the end the response."""
         if self._is_paused():
             yield self._failure(request)
             return
@@ -78,10 +57,6 @@ class HttpModelClient:
                     yield piece
         except AskingStopped as error:
             yield self._stopped(request, endpoint, error)
-
-    def _request(self, call: TaskCall) -> Request:
-        task, slots = call
-        return task.request(slots, endpoint=self._config.name, sampling=self._endpoint.sampling)
 
     def _is_paused(self) -> bool:
         """Return whether the pause lasts; after it, replace the endpoint, since one that has stopped stays stopped."""

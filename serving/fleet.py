@@ -10,9 +10,11 @@ from dataclasses import dataclass
 from typing import Literal
 
 from ray import serve
+from ray.serve.schema import ApplicationDetails
 
 from fdarx_core.llm import ModelConfig, ModelsError
-from serving.applications import ApplicationState, ServeApplications, cluster_nodes, serve_applications
+from serving.applications import ServeApplications, cluster_nodes, serve_applications
+from serving.failures import failed_deployment
 from serving.packing import ClusterNode, ResourceRequest, select_to_start, why_never_fits
 from serving.served_model import INGRESS_CPUS, ServedModel
 
@@ -123,7 +125,7 @@ class ServeFleet:
             self._applications = self._stack.enter_context(serve_applications(alone=self._alone))
         return self._applications
 
-    def _update(self, deployment: Deployment, state: ApplicationState | None, now: float) -> None:
+    def _update(self, deployment: Deployment, state: ApplicationDetails | None, now: float) -> None:
         if deployment.phase == "leaving" and state is None:
             deployment.phase = "gone"
         elif deployment.occupies and state is None:
@@ -132,20 +134,22 @@ class ServeFleet:
         elif deployment.phase == "starting" and state is not None:
             self._update_starting(deployment, state, now)
 
-    def _update_starting(self, deployment: Deployment, state: ApplicationState, now: float) -> None:
-        model = deployment.model
+    def _update_starting(self, deployment: Deployment, state: ApplicationDetails, now: float) -> None:
+        model, error = deployment.model, failed_deployment(state.deployments)[1]
+        replicas = [replica for one in state.deployments.values() for replica in one.replicas]
+        placed = bool(replicas) and all(replica.node_id for replica in replicas)
         others = (one for one in self._deployments.values() if one is not deployment)
-        if not state.placed and any(one.phase in ("ready", "leaving") for one in others):
+        if not placed and any(one.phase in ("ready", "leaving") for one in others):
             deployment.since = now  # it waits for resources that others occupy
         if state.status == "RUNNING" and self._open().answers(model.name):
             deployment.phase = "ready"
             self._log(f"{model.name} is ready after {now - deployment.since:.0f} s")
         elif state.status == "DEPLOY_FAILED":
-            reason = self._open().engine_error(model.name) or state.error
+            reason = self._open().engine_error(model.name) or error
             self._fail(deployment, reason or "Ray Serve gives no reason; see its logs")
         elif now - deployment.since > model.start_within_s:
-            reason = "it does not answer" if state.placed else "the cluster has no resources for it"
-            self._fail(deployment, f"after {model.start_within_s:,.0f} s (start_within_s): {state.error or reason}")
+            reason = "it does not answer" if placed else "the cluster has no resources for it"
+            self._fail(deployment, f"after {model.start_within_s:,.0f} s (start_within_s): {error or reason}")
 
     def _fail(self, deployment: Deployment, reason: str) -> None:
         deployment.failure = f"{deployment.model.name} can't be served: {reason}"

@@ -18,12 +18,12 @@ from starlette.types import ASGIApp
 from fdarx_core.llm import Baseline, ModelConfig
 from fdarx_core.rag.flow import context_budget
 from fdarx_core.rag.search import Role
-from fdarx_core.rag.tasks import RAG_TASKS
-from fdarx_core.records import Response
+from fdarx_core.rag.tasks import RAG_RULES_VERSION, RAG_TASKS
+from fdarx_core.records import Request, Response
 from fdarx_core.retrieval.encoders import bge_reranker
 from serving.backend import RayServeBackend
 from serving.batching import DynamicBatcher
-from serving.clients import BaselineClient, HttpModelClient
+from serving.clients import HttpModelClient
 from serving.config import ServiceConfig, ServiceSettings
 from serving.http import configure_request_log, make_app
 from serving.metrics import record
@@ -121,21 +121,26 @@ class ModelDeployment:
         Raises ValueError where the API key of a model is not in this replica's environment.
         """
         configs = [ModelConfig.model_validate(fields) for fields in models]
-        clients: dict[str, BaselineClient | HttpModelClient] = {
+        clients: dict[str, Baseline | HttpModelClient] = {
             config.name: HttpModelClient(config) for config in configs if config.name in roles.values()
         }
-        clients[Baseline.name] = BaselineClient()
+        clients[Baseline.name] = Baseline(RAG_TASKS, RAG_RULES_VERSION)
         self._clients = {role: clients[name] for role, name in roles.items()}
 
     async def ask(self, role: Role, calls: Sequence[tuple[str, Mapping[str, Any]]]) -> list[Response]:
         """Return one response per call, given as a task's name and its slots; a failed one has a reason."""
         client = self._clients[role]
-        return list(await asyncio.gather(*(client.ask((RAG_TASKS[name], slots)) for name, slots in calls)))
+        return list(await asyncio.gather(*(client.ask(_request(client, *call)) for call in calls)))
 
     async def stream(self, role: Role, task: str, slots: Mapping[str, Any]) -> AsyncGenerator[str | Response, None]:
         """Yield the pieces of the reply's text, and at the end the complete Response."""
-        async for piece in self._clients[role].stream((RAG_TASKS[task], slots)):
+        client = self._clients[role]
+        async for piece in client.stream(_request(client, task, slots)):
             yield piece
+
+
+def _request(client: Baseline | HttpModelClient, task: str, slots: Mapping[str, Any]) -> Request:
+    return RAG_TASKS[task].request(slots, endpoint=client.name, sampling=client.sampling)
 
 
 RerankRequest: TypeAlias = tuple[str, Sequence[str]]

@@ -34,10 +34,14 @@ class Baseline:
         """
         return [self._answer(request) for request in requests]
 
+    async def ask(self, request: Request) -> Response:
+        """Return the response. Rules compute for milliseconds: a thread lets other requests continue."""
+        [response] = await asyncio.to_thread(self.answer, [request])
+        return response
+
     async def stream(self, request: Request) -> AsyncGenerator[str | Response, None]:
         """Yield the text of a response word by word, and at the end the response, as `HttpEndpoint.stream` does."""
-        # rules compute for milliseconds: a thread lets other streams continue
-        [response] = await asyncio.to_thread(self.answer, [request])
+        response = await self.ask(request)
         for word in [] if response.reason else _WORDS.findall(response.text):
             yield word
         yield response

@@ -18,28 +18,24 @@ _LINE = re.compile(rf"({_NAME.pattern}):([0-9a-f]{{64}})")
 _MAX_CLIENTS = 10_000
 
 
-class ApiKeysError(ValueError):
-    """A keys file, or a name for a key, that can't be used."""
-
-
 def load_keys(file: Path) -> dict[str, str]:
     """Read the SHA-256 hashes of the API keys, by name.
 
-    Raises ApiKeysError, with the number of the line, where the file can't be read or has a line that is not NAME:HASH.
+    Raises ValueError, with the number of the line, where the file can't be read or has a line that is not NAME:HASH.
     """
     try:
         lines = file.read_text(encoding="utf-8").splitlines()
     except (OSError, UnicodeDecodeError) as error:
-        raise ApiKeysError(f"{file}: the keys can't be read ({type(error).__name__}): check keys_file") from None
+        raise ValueError(f"{file}: the keys can't be read ({type(error).__name__}): check keys_file") from None
     hashes: dict[str, str] = {}
     for number, line in enumerate(lines, 1):
         if not line.strip() or line.startswith("#"):
             continue
         match = _LINE.fullmatch(line.strip())
         if match is None:  # do not show the line: it may be a key that was pasted by mistake
-            raise ApiKeysError(f"{file}:{number}: not a line NAME:SHA-256; create keys with `fdarx serve --new-key`")
+            raise ValueError(f"{file}:{number}: not a line NAME:SHA-256; create keys with `fdarx serve --new-key`")
         if match[1] in hashes:
-            raise ApiKeysError(f"{file}:{number}: a second key named {match[1]}: delete one of the two lines")
+            raise ValueError(f"{file}:{number}: a second key named {match[1]}: delete one of the two lines")
         hashes[match[1]] = match[2]
     return hashes
 
@@ -63,12 +59,12 @@ def key_of_request(headers: Mapping[str, str]) -> bytes:
 def add_key(file: Path, name: str) -> str:
     """Create a key of 32 random bytes, append its hash to the file, and return the key, which is stored nowhere.
 
-    Raises ApiKeysError for a name that is taken or has characters other than letters, digits, ".", "_" and "-".
+    Raises ValueError for a name that is taken or has characters other than letters, digits, ".", "_" and "-".
     """
     if not _NAME.fullmatch(name):
-        raise ApiKeysError(f"{name!r} can't name a key: use up to 64 letters, digits, '.', '_' and '-'")
+        raise ValueError(f"{name!r} can't name a key: use up to 64 letters, digits, '.', '_' and '-'")
     if file.exists() and name in load_keys(file):
-        raise ApiKeysError(f"{file} has a key named {name}: choose another name, or delete its line to revoke it")
+        raise ValueError(f"{file} has a key named {name}: choose another name, or delete its line to revoke it")
     key = secrets.token_urlsafe(32)
     line = f"{name}:{hashlib.sha256(key.encode()).hexdigest()}\n"
     unfinished = file.exists() and file.stat().st_size and not file.read_bytes().endswith(b"\n")

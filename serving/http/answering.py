@@ -13,12 +13,12 @@ from fdarx_core.llm import AskingStopped, response_to
 from fdarx_core.llm.failures import Failure
 from fdarx_core.rag.cited_answer import CitedAnswer
 from fdarx_core.rag.flow import RagConfig, RetrievalResult, answer_question, retrieve_contexts, stream_answer
-from fdarx_core.rag.search import Role, TaskCall
+from fdarx_core.rag.search import Role, SearchQuery, TaskCall
 from fdarx_core.rag.strategies import STRATEGIES
 from fdarx_core.records import Response, SearchHit
 from fdarx_core.retrieval.index import ChunkFilter
 from serving.config import ServiceSettings
-from serving.http.backend import BackendTools, Overloaded, Record, ServedCorpus, ServiceBackend, Unavailable
+from serving.http.backend import Overloaded, Record, ServedCorpus, ServiceBackend, Unavailable
 from serving.http.logs import RequestLog
 from serving.http.responses import ApiError, unknown_name_error
 from serving.http.schemas import SearchFilter, SearchOptions
@@ -26,6 +26,7 @@ from serving.http.schemas import SearchFilter, SearchOptions
 ValueT = TypeVar("ValueT")
 _MODEL_FAILURES = (AskingStopped, Failure, Unavailable, asyncio.TimeoutError)
 _PHASES = ("rewrite", "search", "postprocess")
+_SHOWN = ("document_id", "title", "section", "text", "set_id", "drug")
 _NO_MATCH = "Nothing in {!r} matches the filter; GET /v1/names lists names, and exclude may leave too much out."
 
 
@@ -35,7 +36,7 @@ class RetrievedRequest:
 
     question: str
     result: RetrievalResult
-    tools: Fallback
+    tools: RequestTools
     reply: dict[str, Any]
     log: RequestLog
     started: float
@@ -87,7 +88,7 @@ class AnswerService:
         retriever, config = await self._resolve(question, served, options)
         log.corpus, log.strategy = served.name, config.strategy.name
         log.retriever, log.postprocess = retriever, config.postprocess
-        tools = Fallback(self._backend.tools(served.name, retriever), self._settings.model_s)
+        tools = RequestTools(self._backend, served.name, retriever, self._settings.model_s)
         result = await retrieve_contexts(question, config, tools)
         log.passages = len(result.contexts)
         for phase, seconds in result.seconds.items():
@@ -190,23 +191,24 @@ def _select(known: Mapping[str, ValueT], name: str, param: str) -> ValueT:
     return known[name]
 
 
-class Fallback:
-    """Tools for one request. If a model fails, only its reply is missing; the passages are still returned.
+class RequestTools:
+    """Search, models and reranker for one request. `version` is that of the index that answered the last search.
 
-    A model fails when it is down, or sends nothing for `timeout_s` seconds; its response then has the reason.
+    If a model fails, only its reply is missing; the passages are still returned. A model fails when it is down, or
+    sends nothing for `timeout_s` seconds; its response then has the reason.
     """
 
-    def __init__(self, tools: BackendTools, timeout_s: float) -> None:
-        self._tools, self._timeout_s = tools, timeout_s
-        self.search, self.rerank = tools.search, tools.rerank
+    def __init__(self, backend: ServiceBackend, corpus: str, retriever: str, timeout_s: float) -> None:
+        self._backend, self._corpus, self._retriever, self._timeout_s = backend, corpus, retriever, timeout_s
+        self.rerank, self.version = backend.rerank, ""
 
-    @property
-    def version(self) -> str:
-        return self._tools.version
+    async def search(self, queries: Sequence[SearchQuery], filter: ChunkFilter, k: int) -> list[list[SearchHit]]:
+        self.version, hits = await self._backend.search(self._corpus, queries, filter, k, self._retriever)
+        return hits
 
     async def ask(self, role: Role, calls: Sequence[TaskCall]) -> list[Response]:
         try:
-            return await asyncio.wait_for(self._tools.ask(role, calls), self._timeout_s)
+            return await asyncio.wait_for(self._backend.ask(role, calls), self._timeout_s)
         except Overloaded:
             raise
         except _MODEL_FAILURES as error:
@@ -214,7 +216,7 @@ class Fallback:
 
     async def stream(self, role: Role, call: TaskCall) -> AsyncGenerator[str | Response, None]:
         try:
-            async with aclosing(self._tools.stream(role, call)) as pieces:
+            async with aclosing(self._backend.stream(role, call)) as pieces:
                 while True:
                     yield await asyncio.wait_for(anext(pieces), self._timeout_s)
         except StopAsyncIteration:
@@ -247,20 +249,8 @@ def _first_parts(line: str, count: int) -> str:
 
 
 def _passage(number: int, hit: SearchHit) -> dict[str, Any]:
-    chunk = hit.chunk
-    return {
-        "n": number,
-        "chunk_id": chunk.id,
-        "document_id": chunk.document_id,
-        "title": chunk.title,
-        "section": chunk.section,
-        "text": chunk.text,
-        "set_id": chunk.set_id,
-        "drug": chunk.drug,
-        "score": hit.score,
-        "rerank": hit.rerank,
-        "cited": False,
-    }
+    shown = {name: getattr(hit.chunk, name) for name in _SHOWN}
+    return {"n": number, "chunk_id": hit.chunk.id, **shown, "score": hit.score, "rerank": hit.rerank, "cited": False}
 
 
 def _usage(result: RetrievalResult, answer: Response | None = None) -> dict[str, int]:

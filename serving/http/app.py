@@ -37,7 +37,7 @@ _SECURITY = {
 def make_app(backend: ServiceBackend, settings: ServiceSettings, record: Record) -> FastAPI:
     """Build the application.
 
-    Raises ApiKeysError where the keys file can't be used, ValueError where the default post-processing is missing.
+    Raises ValueError where the keys file can't be used, or the default post-processing is missing.
     """
     if settings.postprocess not in backend.postprocessors:
         available = ", ".join(backend.postprocessors)

@@ -6,8 +6,8 @@ from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, Protocol
 
-from fdarx_core.rag.search import RagBackend, Role, TaskCall
-from fdarx_core.records import Chunk, Response
+from fdarx_core.rag.search import Role, SearchQuery, TaskCall
+from fdarx_core.records import Chunk, Response, SearchHit
 from fdarx_core.retrieval.index import ChunkFilter
 
 Record = Callable[..., None]
@@ -39,25 +39,11 @@ class ServedCorpus:
     retrievers: tuple[str, ...]
 
 
-class BackendTools(RagBackend, Protocol):
-    """Search, models and reranker for one request. Search and reranking raise Unavailable or Overloaded.
-
-    A model that is down gives a Response with a reason, or raises AskingStopped, Failure or Unavailable; one that is
-    busy raises Overloaded.
-    """
-
-    @property
-    def version(self) -> str:
-        """Version of the index that answered the last search; "" before the first."""
-        ...
-
-    def stream(self, role: Role, call: TaskCall) -> AsyncGenerator[str | Response, None]:
-        """Yield the text of a reply piece by piece, and at the end the complete Response."""
-        ...
-
-
 class ServiceBackend(Protocol):
     """Corpora and models behind the HTTP service. Methods are called in the event loop, concurrently.
+
+    Search and reranking raise Unavailable or Overloaded. A model that is down gives a Response with a reason, or raises
+    AskingStopped, Failure or Unavailable; one that is busy raises Overloaded.
 
     Attributes:
         answerer: name of the model that writes the answers.
@@ -76,8 +62,22 @@ class ServiceBackend(Protocol):
         """Return the corpora by name, as of the last update; the first is the default."""
         ...
 
-    def tools(self, corpus: str, retriever: str) -> BackendTools:
-        """Return the tools for one request."""
+    async def search(
+        self, corpus: str, queries: Sequence[SearchQuery], filter: ChunkFilter, k: int, retriever: str
+    ) -> tuple[str, list[list[SearchHit]]]:
+        """Return the version of the index that answers, and from it the k best chunks for each query, best first."""
+        ...
+
+    async def rerank(self, question: str, texts: Sequence[str]) -> list[float]:
+        """Return how well each text answers the question; higher is better."""
+        ...
+
+    async def ask(self, role: Role, calls: Sequence[TaskCall]) -> list[Response]:
+        """Return the responses of the model that plays the role, in order."""
+        ...
+
+    def stream(self, role: Role, call: TaskCall) -> AsyncGenerator[str | Response, None]:
+        """Yield the text of a reply piece by piece, and at the end the complete Response."""
         ...
 
     async def matches(self, corpus: str, filter: ChunkFilter) -> bool:

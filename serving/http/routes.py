@@ -115,13 +115,13 @@ def lookup_routes(backend: ServiceBackend, settings: ServiceSettings) -> APIRout
         chunk, around = found
         neighbors = [
             {
-                "chunk_id": one.id,
-                "title": one.title,
-                "section": one.section,
-                "text": one.text,
-                "here": one.id == chunk.id,
+                "chunk_id": near.id,
+                "title": near.title,
+                "section": near.section,
+                "text": near.text,
+                "here": near == chunk,
             }
-            for one in around
+            for near in around
         ]
         return json_reply({"chunk": asdict(chunk), "around": neighbors})
 

@@ -23,7 +23,7 @@ from fdarx_core.rag.search import Role, SearchQuery, TaskCall, search_index
 from fdarx_core.rag.tasks import RAG_RULES_VERSION, RAG_TASKS
 from fdarx_core.records import Chunk, Request, Response, SearchHit
 from fdarx_core.retrieval.index import ChunkFilter, IndexReader, IndexStore
-from serving.http import BackendTools, ServedCorpus, ServiceSettings, Unavailable, make_app
+from serving.http import ServedCorpus, ServiceSettings, Unavailable, make_app
 
 HTML = "<script>alert('x')</script> & <b>bold</b>"
 _LABELS = (
@@ -114,9 +114,6 @@ class LocalBackend:
             served[name] = ServedCorpus(name, index.version, kind, *counts, index.retrievers)  # type: ignore[arg-type]
         return served
 
-    def tools(self, corpus: str, retriever: str) -> BackendTools:
-        return _Tools(self, opened(corpus), retriever)
-
     async def matches(self, corpus: str, filter: ChunkFilter) -> bool:
         return bool(opened(corpus).matching(filter).any())
 
@@ -131,16 +128,10 @@ class LocalBackend:
     async def ready(self) -> Mapping[str, str]:
         return self.missing
 
-
-class _Tools:
-    def __init__(self, world: LocalBackend, index: IndexReader, retriever: str) -> None:
-        self._world, self._index, self._retriever = world, index, retriever
-        self.version = ""
-
     async def ask(self, role: Role, calls: Sequence[TaskCall]) -> list[Response]:
-        async with self._counted(role):
-            await asyncio.sleep(self._world.hold)
-            model = self._world.model
+        async with _Counted(self, role):
+            await asyncio.sleep(self.hold)
+            model = self.model
             requests = [task.request(slots, endpoint=model.name, sampling=model.sampling) for task, slots in calls]
             return list(await asyncio.gather(*map(model.ask, requests)))
 
@@ -151,17 +142,16 @@ class _Tools:
             await asyncio.sleep(0)
         yield response
 
-    async def search(self, queries: Sequence[SearchQuery], filter: ChunkFilter, k: int) -> list[list[SearchHit]]:
-        if self._world.search_fault:
-            raise self._world.search_fault
-        self.version = self._index.version
-        return search_index(self._index, queries, filter, k, self._retriever, None)
+    async def search(
+        self, corpus: str, queries: Sequence[SearchQuery], filter: ChunkFilter, k: int, retriever: str
+    ) -> tuple[str, list[list[SearchHit]]]:
+        if self.search_fault:
+            raise self.search_fault
+        index = opened(corpus)
+        return index.version, search_index(index, queries, filter, k, retriever, None)
 
     async def rerank(self, question: str, texts: Sequence[str]) -> list[float]:
         raise Unavailable("the reranker")
-
-    def _counted(self, role: str) -> _Counted:
-        return _Counted(self._world, role)
 
 
 @dataclass

@@ -10,7 +10,7 @@ import pytest
 
 from fdarx_core.llm import ModelsError
 from fdarx_core.storage import Location
-from serving.adapters import CONFIG, AdapterError, fetch_adapter
+from serving.adapters import CONFIG, fetch_adapter
 from serving.models import build
 from serving.served_model import ServedModel
 
@@ -48,32 +48,33 @@ def test_one_on_s3_is_copied_and_read_anew_each_time(bucket: Location, tmp_path:
         found = fetch_adapter(bucket / "runs/tuned", "adapter", 16, tmp_path)
         assert (found, (found / "adapter_model.safetensors").read_bytes()) == (tmp_path / "adapter", WEIGHTS)
         assert json.loads((found / CONFIG).read_text()) == {"r": rank}
-    with pytest.raises(AdapterError, match=r"no adapter 'other' in s3://.*/runs/tuned; it has adapter$"):
+    with pytest.raises(LookupError, match=r"no adapter 'other' in s3://.*/runs/tuned; it has adapter$"):
         fetch_adapter(bucket / "runs/tuned", "other", 16, tmp_path)
 
 
 @pytest.mark.parametrize(
-    ("name", "status", "says"),
+    ("name", "kind", "says"),
     [
-        ("absent", 404, r"there is no adapter 'absent' in .*; it has adapter, garbled, rankless, wide"),
-        ("report", 404, r"there is no adapter 'report'"),
-        ("", 404, r"there is no adapter ''"),
-        ("../tuned/adapter", 404, r"there is no adapter '\.\./tuned/adapter'"),
-        ("..", 404, r"there is no adapter '\.\.'"),
-        ("wide", 400, r"adapter wide has rank 64; set adapters.rank of the served model to 64"),
-        ("rankless", 400, r"rankless/adapter_config.json has no LoRA rank; save the adapter with PEFT"),
-        ("garbled", 400, r"garbled/adapter_config.json has no LoRA rank"),
+        ("absent", LookupError, r"there is no adapter 'absent' in .*; it has adapter, garbled, rankless, wide"),
+        ("report", LookupError, r"there is no adapter 'report'"),
+        ("", LookupError, r"there is no adapter ''"),
+        ("../tuned/adapter", LookupError, r"there is no adapter '\.\./tuned/adapter'"),
+        ("..", LookupError, r"there is no adapter '\.\.'"),
+        ("wide", ValueError, r"adapter wide has rank 64; set adapters.rank of the served model to 64"),
+        ("rankless", ValueError, r"rankless/adapter_config.json has no LoRA rank; save the adapter with PEFT"),
+        ("garbled", ValueError, r"garbled/adapter_config.json has no LoRA rank"),
     ],
 )
-def test_what_can_not_be_had_is_explained(folder: Location, tmp_path: Path, name: str, status: int, says: str) -> None:
-    with pytest.raises(AdapterError, match=says) as raised:
+def test_what_can_not_be_had_is_explained(
+    folder: Location, tmp_path: Path, name: str, kind: type[Exception], says: str
+) -> None:
+    with pytest.raises(kind, match=says) as raised:
         fetch_adapter(folder, name, 16, tmp_path / "copies")
-    assert raised.value.status == status
-    assert "\n" not in raised.value.reason
+    assert "\n" not in str(raised.value)
 
 
 def test_a_folder_that_holds_none_says_so(tmp_path: Path) -> None:
-    with pytest.raises(AdapterError, match=r"it has none \(no folder with adapter_config.json\)"):
+    with pytest.raises(LookupError, match=r"it has none \(no folder with adapter_config.json\)"):
         fetch_adapter(Location(tmp_path), "adapter", 16, tmp_path)
 
 
