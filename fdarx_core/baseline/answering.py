@@ -75,7 +75,7 @@ def parse_label_text(text: str) -> ParsedText:
 
 
 def _refers_only(text: str) -> bool:
-    """Whether nothing but cross-references stands there: "[see Warnings (5)]."."""
+    """Return whether a text contains only cross-references ("[see Warnings (5)].")."""
     return not text[:1].isalnum() and not re.search(r"\w", _REFERENCE.sub("", text))
 
 
@@ -110,23 +110,23 @@ class SentenceIndex:
         self.bm25 = [(_K1 + 1) / (1 + _K1 * (1 - _B + _B * length / mean)) for length in lengths]
 
     def in_statements(self, term: str) -> list[int]:
-        """The places of the statements that have a term."""
+        """Return the places of the statements that contain a term."""
         if term not in self._places:
             shifted = zip(self._starts, self._told, strict=False)
             self._places[term] = [start + place for start, one in shifted for place in one.places.get(term, ())]
         return self._places[term]
 
     def in_titles(self, term: str) -> list[int]:
-        """The places of the passages whose titles have a term."""
+        """Return the places of the passages whose titles contain a term."""
         return [place for place, held in enumerate(self._titles) if term in held]
 
     def in_passages(self, term: str) -> list[int]:
-        """The places of the passages that have a term in their text or titles."""
+        """Return the places of the passages that contain a term in their text or titles."""
         both = zip(self._titles, self._told, strict=True)
         return [place for place, (titles, one) in enumerate(both) if term in titles or term in one.places]
 
     def has_form(self, term: str) -> bool:
-        """Whether the term stands anywhere, as such or in another form."""
+        """Return whether any passage contains the term, or another form of it."""
         return any(term in one.places for one in self._told) or term[:_STEM] in self._stems
 
     @cached_property
@@ -134,11 +134,11 @@ class SentenceIndex:
         return frozenset(term[:_STEM] for held in (*self._titles, *(one.places for one in self._told)) for term in held)
 
     def titles_of(self, place: int) -> frozenset[str]:
-        """The terms of the titles above a statement."""
+        """Return the terms of the titles above a statement."""
         return self._titles[self.passage_of[place]]
 
     def rarity(self, term: str) -> float:
-        """A term's idf over the statements, as BM25 has it; above 0 also for one that stands in most."""
+        """Return the idf of a term over the statements, as in BM25; it is above 0 also for frequent terms."""
         held = len(self.in_statements(term))
         return math.log(1 + (len(self.statements) - held + 0.5) / (held + 0.5))
 
@@ -185,18 +185,18 @@ _TWO_ASKED = re.compile(
 
 @lru_cache(maxsize=1024)
 def asked_terms(question: str, drug: str) -> tuple[frozenset[str], frozenset[str]]:
-    """The terms of a question beside the drug's name, and those of them that tell what it is about.
+    """Return the terms of a question without the drug's name, and those of them that name its subject.
 
-    Words in which one asks about any drug ("according", "label", "recommended") tell nothing.
+    Words of questions about any drug ("according", "label", "recommended") do not name the subject.
     """
     asked = terms(question) - terms(drug)
     return asked, asked - _FRAME
 
 
 def absent_share(telling: frozenset[str], evidence: SentenceIndex) -> float:
-    """Which share of a question's telling terms stands nowhere, neither as such nor in another form.
+    """Return the share of a question's subject terms that occur nowhere in the evidence, in any form.
 
-    A name with figures in it (CYP2D6) that stands nowhere is all that matters.
+    If a name with figures in it (CYP2D6) occurs nowhere, the share is 1.
     """
     absent = [term for term in telling - _STANDING if not evidence.has_form(term) and len(term) > 1]
     if any(_CODE.match(term) for term in absent):
@@ -205,12 +205,12 @@ def absent_share(telling: frozenset[str], evidence: SentenceIndex) -> float:
 
 
 def wants_number(question: str) -> bool:
-    """Whether a figure is asked for: a dose, a share, a duration."""
+    """Return whether a question asks for a figure, such as a dose, a share or a duration."""
     return _NUMBER_ASKED.search(question) is not None
 
 
 def wants_two(question: str) -> bool:
-    """Whether it sets two things beside each other, as multi-hop questions do."""
+    """Return whether a question compares two things, as multi-hop questions do."""
     return _TWO_ASKED.search(question) is not None
 
 
@@ -233,12 +233,12 @@ _REFUSAL = "NOT_ANSWERABLE\nCITED_PASSAGES: []"
 
 
 def from_memory(slots: Mapping[str, Any]) -> str:
-    """The answer without a label: rules know nothing of any drug, and say so."""
+    """Return the closed-book answer. Rules have no knowledge of drugs, so the answer says that it is not known."""
     return "I do not know what the label says."
 
 
 def from_gold(slots: Mapping[str, Any]) -> str:
-    """The answer from passages that hold it: the best sentence of each, of two at most; it never declines."""
+    """Return an answer from the gold passages: the best sentence of each of at most two passages; it never refuses."""
     evidence = evidence_of(slots)
     scores, statements = scored(slots["question"], slots["drug"], evidence), evidence.statements
     best: dict[int, int] = {}
@@ -250,7 +250,7 @@ def from_gold(slots: Mapping[str, Any]) -> str:
 
 
 def from_passages(slots: Mapping[str, Any]) -> str:
-    """The answer from a label or from passages found, with citations, or a refusal."""
+    """Return an answer with citations from a label or from retrieved passages, or a refusal."""
     evidence = evidence_of(slots)
     _, telling = asked_terms(slots["question"], slots["drug"])
     scores = scored(slots["question"], slots["drug"], evidence)
@@ -286,7 +286,7 @@ def scored(question: str, drug: str, evidence: SentenceIndex) -> list[float]:
 
 
 def _best(scores: Sequence[float], evidence: SentenceIndex, *, two: bool) -> list[int]:
-    """The best sentence; where two things are asked for, also the best of another passage if it is nearly as good."""
+    """Return the best sentence; for two things, also the best of another passage if its score is close."""
     first = max(range(len(scores)), key=scores.__getitem__)
     if not two:
         return [first]

@@ -54,7 +54,7 @@ _LONGEST_HEADING = 10
 
 
 def blocks_of(answer: str) -> list[AnswerBlock]:
-    """The answer's blocks in order. Lines that only rule off, and marks of fences, are in none."""
+    """Return the blocks of the answer in order, without horizontal rules and code fences."""
     lines = [(found.start(), found.end()) for found in _LINE.finditer(answer)]
     said = [
         line
@@ -66,7 +66,7 @@ def blocks_of(answer: str) -> list[AnswerBlock]:
 
 
 def _tables(answer: str, lines: list[tuple[int, int]]) -> Iterator[AnswerBlock]:
-    """Each line as a block; a row of a table with the cells of the row that stands above the table's rule."""
+    """Yield each line as a block; a table row also has the cells of the table's header."""
     headers: tuple[str, ...] = ()
     for at, (start, end) in enumerate(lines):
         line = answer[start:end]
@@ -85,7 +85,7 @@ def _is_rule(line: str) -> bool:
 
 
 def cells(row: str) -> tuple[str, ...]:
-    """A row's cells, without space around."""
+    """Return the cells of a row, stripped of white space."""
     return tuple(cell.strip() for cell in row.strip().strip("|").split("|"))
 
 
@@ -114,7 +114,7 @@ def _after(pattern: re.Pattern[str], answer: str, start: int, end: int) -> int:
 
 
 def _joined(answer: str, blocks: list[AnswerBlock]) -> list[AnswerBlock]:
-    """A line that goes on with the sentence of the line before belongs to it: text that was wrapped."""
+    """Join a line to the line before if it continues that line's sentence, as in wrapped text."""
     joined = list[AnswerBlock]()
     for block in blocks:
         before = joined[-1] if joined else None
@@ -137,7 +137,10 @@ def _goes_on(answer: str, before: AnswerBlock, block: AnswerBlock) -> bool:
 
 
 def _as_heading(answer: str, block: AnswerBlock, *, alone: bool) -> AnswerBlock:
-    """A line in bold, or a short one of text without a verb and an end, heads what follows; not one that is `alone`."""
+    """Return a block as a heading if it is in bold, or short without a verb and a full stop.
+
+    Not one that is `alone`.
+    """
     if block.kind != "text" or alone:
         return block
     text = answer[block.start : block.end]
@@ -153,7 +156,7 @@ _AROUND = " \t\r\n\v\f\x1c\x1d\x1e\x85\u00a0\u2028\u2029*_,;:|"
 
 
 def trimmed(text: str, start: int, end: int) -> tuple[int, int]:
-    """`start` and `end` without what a claim does not say; equal where nothing is left."""
+    """Return `start` and `end` without introduction, citations and punctuation; they are equal if nothing is left."""
     if leading := _LEADING.match(text, start, end):
         start = leading.end()
     piece = _LAST_JOINT.sub("", text[start:end]).rstrip(_AROUND)
@@ -177,10 +180,10 @@ _LONG = 1000
 
 
 def claims_of(answer: CheckedAnswer) -> list[Claim]:
-    """The answer's claims in their order. None of a refusal or a failed answer; one that is repeated counts once.
+    """Return the claims of the answer in order. A refusal or a failed answer has none; a repeated claim counts once.
 
-    A pronoun is replaced where it is certain what it stands for; what is said in a few words without a verb ("5 mg
-    twice daily") reads together with what announces it, a list's introduction, a heading or the question.
+    A pronoun is replaced if its reference is certain. Words without a verb ("5 mg twice daily") are combined with what
+    introduces them: the line above a list, a heading or the question.
     """
     if answer.outcome in _SILENT or declines(answer.answer):
         return []
@@ -260,7 +263,7 @@ class _Reader:
             yield from self._sentence(start, end, block.kind, followed)
 
     def _is_cut(self, start: int, end: int) -> bool:
-        """Whether an answer breaks off here, as one does that reaches the length it was allowed."""
+        """Return whether the answer stops within a sentence here, because it reached its maximum length."""
         text = self.text[start:end]
         if _ENDED_CLAIMS.search(text) or (self.alone and len(text.split()) < 4):
             return False
@@ -292,7 +295,7 @@ class _Reader:
         return has_verb(said)
 
     def _says_something(self, text: str, kind: BlockKind, followed: bool) -> bool:
-        """Whether few words without a verb answer: not an exclamation, an aside, a "Yes." before more."""
+        """Return whether words without a verb can be a claim: no exclamation, aside, or "Yes." before more text."""
         aside = text.endswith("!") or (text.startswith("(") and text.rstrip(".").endswith(")"))
         return kind == "item" or (self.alone and not followed) or (len(text.split()) > 2 and not aside)
 

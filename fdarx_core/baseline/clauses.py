@@ -77,7 +77,7 @@ def opening(said: str) -> ClauseState:
 
 
 def subject_of(said: str, core: ClauseCore | None) -> str:
-    """A clause's subject, with the space that follows it."""
+    """Return the subject of a clause, with the space that follows it."""
     if core is None:
         return ""
     words = spoken(said, core.start, core.verb)
@@ -94,9 +94,9 @@ _TO_BE = frozenset(["is", "are", "was", "were"])
 
 
 def negated(verb: str, before: str, denied: str) -> str | None:
-    """The verb denied, with what of the words `before` "but not" it keeps and what is `denied` left to add.
+    """Return the negated verb, with the words of `before` that remain before `denied`.
 
-    None where it is not certain which words are replaced: they must follow the only preposition there is, or the verb.
+    None if it is not certain which words are replaced: they must follow the only preposition, or the verb.
     """
     denial = _denial(verb)
     kept = _kept(verb, before, denied)
@@ -187,7 +187,7 @@ _NOT = re.compile(r"not\s+", re.IGNORECASE)
 
 
 def clauses_of(text: str, start: int, end: int) -> list[Clause]:
-    """The clauses of the sentence `text[start:end]`, in order and apart."""
+    """Return the clauses of the sentence `text[start:end]`, in order and without overlap."""
     return [Clause(start + one.start, start + one.end, one.reading) for one in _split(opening(text[start:end]))]
 
 
@@ -254,13 +254,13 @@ def _own_subject(scene: ClauseState, joint: re.Match[str], *, bare: bool) -> Cla
 
 
 def _is_adverbial(scene: ClauseState, core: ClauseCore) -> bool:
-    """Whether what stands before the verb ("most commonly") is no subject."""
+    """Return whether the words before the verb ("most commonly") are not a subject."""
     words = [plain(word) for word in spoken(scene.shown, core.start, core.verb)]
     return words not in (["most"], ["more"]) and all(map(is_adverb, words))
 
 
 def _means(scene: ClauseState, core: ClauseCore) -> bool:
-    """Whether "they" are those of whom the clause before speaks."""
+    """Return whether "they" refers to the subject of the clause before."""
     told = number_of(scene.subject, scene.core.number if scene.core else "")
     return scene.shown[core.start : core.verb].strip().lower() == "they" and told == "plural"
 
@@ -287,12 +287,12 @@ def _shared_subject(scene: ClauseState, joint: re.Match[str]) -> ClauseState | N
 
 
 def _no_subject(subject: str) -> bool:
-    """ "It is important to", "There is", "What matters is": nothing that a second verb could be said of."""
+    """Return whether a subject ("It is important to", "There is", "What matters is") can have no second verb."""
     return subject.strip().lower() in ("", "there", "here", "what", "who", "which", "that")
 
 
 def _alike(verb: str, other: str) -> bool:
-    """Verbs of one mood, which a condition that follows may govern both."""
+    """Return whether two verbs have the same mood, so that a following condition may apply to both."""
     return verb == other or (verb in MODALS) == (other in MODALS)
 
 
@@ -307,7 +307,7 @@ def _second_command(scene: ClauseState, joint: re.Match[str]) -> ClauseState | N
 
 
 def _but_not(scene: ClauseState, joint: re.Match[str], before: str) -> ClauseState | None:
-    """ "A treats B, but not C": "A does not treat C"."""
+    """Return the clause "A does not treat C" of "A treats B, but not C"."""
     if scene.core is None or _named(joint, "word") != "but" or _no_subject(scene.subject):
         return None
     denied = _NOT.match(scene.shown, joint.end())

@@ -35,12 +35,12 @@ _LONGEST = 300
 
 
 def is_dose(one: Quantity) -> bool:
-    """Whether a quantity has a unit in which drugs are dosed by mass, units or milliequivalents."""
+    """Return whether a quantity has a unit of drug doses: mass, units or milliequivalents."""
     return one.unit in _DOSE_UNITS
 
 
 def tells_amount(text: str) -> bool:
-    """Whether a text says how much of a drug, in any unit in which drugs are given."""
+    """Return whether a text gives an amount of a drug, in any unit in which drugs are given."""
     return any(one.unit in _GIVEN_UNITS for one in extract_quantities(extract_intervals(normalize(text))[1])[0])
 
 
@@ -78,9 +78,9 @@ class LabelAmounts:
         return any(unit in _DOSE_UNITS for _, unit in self._given)
 
     def give(self, one: Quantity, times: Iterable[int] = ()) -> bool:
-        """Whether the label gives this amount, a range that holds it, the whole of a day, or a share of it.
+        """Return whether the label gives this amount, a range that includes it, its daily total or a share of it.
 
-        `times`: it may also be so many times an amount of the label ("two 500 mg tablets").
+        With `times`, the amount may also be so many times an amount of the label ("two 500 mg tablets").
         """
         if (one.value, one.unit) in self._given or one.raw in self._bare:
             return True
@@ -116,7 +116,7 @@ class LabelAmounts:
 
 
 def _pairs(line: str) -> Iterator[tuple[float, str]]:
-    """The amounts of a line, what they make in a day, and the shares of those that are divided."""
+    """Yield the amounts of a line, their daily totals, and the shares of divided doses."""
     intervals, rest = extract_intervals(line)
     doses = [one for one in extract_quantities(rest)[0] if one.unit]
     yield from ((one.value, one.unit) for one in doses)
@@ -199,7 +199,7 @@ _NOT_GIVEN = re.compile(
 
 
 def asks_for_dose(question: str) -> tuple[bool, bool]:
-    """Whether a question asks how much of a drug, and how often."""
+    """Return whether a question asks how much of a drug to take, and how often."""
     said = normalize(question).strip()
     if _NOT_ASKED.search(said):
         return False, False
@@ -207,7 +207,7 @@ def asks_for_dose(question: str) -> tuple[bool, bool]:
 
 
 def lacks_dose(question: str, answer: str) -> bool:
-    """Whether a dose was asked for and the answer neither gives one nor says that there is none."""
+    """Return whether a question asks for a dose and the answer neither gives one nor says that there is none."""
     much, often = asks_for_dose(question)
     if not (much or often) or prohibits(normalize(answer)) or _SETTLED.search(normalize(answer)):
         return False
@@ -225,9 +225,9 @@ class AnswerDose(NamedTuple):
 
 
 def doses_in(answer: str, question: str, own: re.Pattern[str]) -> Iterator[AnswerDose]:
-    """Each dose that an answer gives of the drug.
+    """Yield each dose of the drug in an answer.
 
-    Doses of other drugs, measured values, and what the question itself says are none. `own` finds the drug's names.
+    Doses of other drugs, measured values, and amounts in the question are left out. `own` finds the drug's names.
     """
     asked = {(one.value, one.unit) for one in extract_quantities(normalize(question))[0]}
     for start, end in sentence_spans(answer):
@@ -244,7 +244,7 @@ def doses_in(answer: str, question: str, own: re.Pattern[str]) -> Iterator[Answe
 
 
 def _placed(sentence: str, quantities: Sequence[Quantity]) -> Iterator[tuple[Quantity, int, int]]:
-    """The doses of a sentence and where they are written; a number that no unit follows is none but in a range."""
+    """Yield the doses of a sentence with their positions; a number without a unit counts only within a range."""
     at = 0
     for one in filter(is_dose, quantities):
         words = original_words(sentence[at:], one.text)

@@ -86,9 +86,9 @@ def _bounded_otherwise(one: Quantity, equal: Sequence[Quantity]) -> str:
 
 
 def _in_range(one: Quantity, text: str, here: Sequence[Quantity], where: str) -> bool:
-    """Whether a value of a patient lies between two, or on the right side of one, that the passage gives.
+    """Return whether a value of a patient is within a range or bound of the passage.
 
-    A claim that gives a range or a bound itself must give the passage's.
+    A claim that itself gives a range or a bound must give that of the passage.
     """
     alike = [other for other in here if other.unit == one.unit]
     if one.unit not in _OF_PATIENTS or one.bound or not alike or any(one.raw in ends for ends in _spans(text)):
@@ -133,7 +133,7 @@ def _repeated(one: Quantity, own: Sequence[Quantity], here: Sequence[Quantity]) 
 
 
 def _of_comparator(one: Quantity, text: str, where: str) -> bool:
-    """Whether a table gives a number for the placebo alone, of which the claim does not speak."""
+    """Return whether a table gives a number only for the placebo, which the claim does not mention."""
     if " | " not in where:
         return False
     others = _COMPARATORS.difference(concepts(text))

@@ -57,10 +57,10 @@ _STOP = re.compile(r"[^\w\s-]")
 
 
 def written(original: str, spelled: str, wanted: frozenset[str], drug: str) -> str:
-    """The phrases of a text in which the wanted stems stand, first ones only, letter for letter, with commas between.
+    """Return the first phrases of a text that contain the wanted stems, as they are written, separated by commas.
 
-    `spelled` is the plain form of `original`, `drug` the plain name of the drug, which may stand within a phrase.
-    Neighbours are one phrase. Words that say little by themselves are left out where there are others.
+    `spelled` is the normalized form of `original`, `drug` the normalized name of the drug, which a phrase may contain.
+    Adjacent words are one phrase. Words of low weight are left out if there are others.
     """
     phrases = list(_phrases(spelled, wanted, drug))
     telling = [phrase for phrase, says in phrases if says >= 1] or [phrase for phrase, _ in phrases]
@@ -69,7 +69,7 @@ def written(original: str, spelled: str, wanted: frozenset[str], drug: str) -> s
 
 
 def original_words(original: str, phrase: str) -> str:
-    """A phrase of a plain text as the original writes it; as it is where the original writes it in no such way."""
+    """Return a phrase of a normalized text as the original writes it, or the phrase itself if it is not found."""
     if (at := original.lower().find(phrase)) >= 0:
         return original[at : at + len(phrase)]
     parts = (",?".join(part) if part.isdigit() else re.escape(part) for part in _TOKEN.findall(phrase))
@@ -78,7 +78,7 @@ def original_words(original: str, phrase: str) -> str:
 
 
 def _phrases(spelled: str, wanted: frozenset[str], drug: str) -> Iterator[tuple[str, float]]:
-    """Phrases with what they say in weight: runs of pieces that each hold a wanted stem, of which one is new."""
+    """Yield phrases, runs of pieces that each contain a wanted stem (at least one new), with their weights."""
     left, start, end, held = set(wanted), -1, -1, frozenset[str]()
     for first, last, found in stem_spans(spelled):
         goes_on = start >= 0 and _joins(spelled[end:first].replace(drug or " ", " "))
@@ -93,7 +93,7 @@ def _phrases(spelled: str, wanted: frozenset[str], drug: str) -> Iterator[tuple[
 
 
 def _joins(between: str) -> bool:
-    """Whether nothing but little words stands between two pieces."""
+    """Return whether only stop words are between two pieces."""
     return all(is_stop_word(word) for word in between.replace("-", " ").split()) and not _STOP.search(between)
 
 
@@ -127,17 +127,17 @@ class GradedText:
         return tuple(graded_text(sentence, self.drug) for sentence in split_sentences(self.original))
 
     def wording(self, wanted: frozenset[str]) -> str:
-        """The phrases in which the terms stand in the text, letter for letter, in its order."""
+        """Return the phrases of the text that contain the terms, as they are written, in order."""
         return written(self.original, self.spelled, wanted, self.drug)
 
     def figures(self, wanted: list[Quantity]) -> str:
-        """The quantities as the text writes them."""
+        """Return the quantities as the text writes them."""
         return ", ".join(dict.fromkeys(original_words(self.original, one.text) for one in wanted))
 
 
 @lru_cache(maxsize=32768)
 def graded_text(text: str, drug: str) -> GradedText:
-    """`drug` is the plain name of the drug, which says nothing in an answer about its label."""
+    """Return a text prepared for grading. `drug` is the normalized name of the drug, which is ignored in answers."""
     spelled = normalize(text)
     named = canonical_names(spelled.replace(drug, " ") if drug else spelled)
     intervals, rest = extract_intervals(named)
@@ -209,7 +209,7 @@ def _grade(question: GradedText, gold: GradedText, said: GradedText) -> tuple[Ou
 
 
 def _abstention(question: GradedText, gold: GradedText, said: GradedText) -> str:
-    """The name of an answer that claims nothing, "" for one that does."""
+    """Return the kind of an answer without claims, "abstained" or "vague", and "" for other answers."""
     if _foreign(said.quantities, (question, gold)) or len(said.terms - question.terms - gold.terms) > MOST_EXCUSED:
         return ""
     if not said.terms and not said.quantities:
@@ -379,7 +379,7 @@ def _items(text: str) -> list[frozenset[str]]:
 
 
 def _often(intervals: Iterable[float]) -> str:
-    """Intervals in hours as words, "" for none."""
+    """Return intervals in hours as words, "" for none."""
     return ", ".join(_every(hours) for hours in sorted(intervals))
 
 

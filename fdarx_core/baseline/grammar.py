@@ -66,17 +66,17 @@ class ClauseCore:
 
 
 def spoken(text: str, start: int = 0, end: int | None = None) -> list[re.Match[str]]:
-    """The words of `text[start:end]`, with their places in the text."""
+    """Return the words of `text[start:end]` with their positions in the text."""
     return token_matches(text, "clause", start, end)
 
 
 def plain(word: re.Match[str]) -> str:
-    """A word in lower case, with a plain apostrophe."""
+    """Return a word in lower case, with a plain apostrophe."""
     return word[0].lower().replace("’", "'")
 
 
 def finite(words: list[re.Match[str]], at: int) -> str | None:
-    """The number that the word asks of its subject, where it is a finite verb: singular, plural or "" (a modal)."""
+    """Return the grammatical number of a finite verb: singular, plural or "" (a modal). None for other words."""
     word = plain(words[at])
     if word in MODALS or word in PAST_AUXILIARIES:
         return ""
@@ -97,7 +97,7 @@ def _object_follows(words: list[re.Match[str]], at: int) -> bool:
 
 
 def _to_before(words: list[re.Match[str]], at: int) -> bool:
-    """An infinitive ("to reduce", "can also reduce"), or a noun after an article."""
+    """Return whether a word is an infinitive ("to reduce", "can also reduce"), or a noun after an article."""
     return any(
         plain(word) in MODALS | {"to", "not", "the", "a", "an", "does", "do", "did"}
         for word in words[max(0, at - 2) : at]
@@ -105,7 +105,7 @@ def _to_before(words: list[re.Match[str]], at: int) -> bool:
 
 
 def core_of(text: str, start: int = 0, end: int | None = None) -> ClauseCore | None:
-    """Subject and verb of the clause that `text[start:end]` begins with; None where they can't be told for certain."""
+    """Return subject and verb of the clause at the start of `text[start:end]`; None if they are not certain."""
     words = spoken(text, start, end)
     for at, word in enumerate(words):
         if at > _LONGEST_SUBJECT or (at and plain(word) in SUBORDINATORS):
@@ -135,13 +135,13 @@ def frame_end(text: str, start: int = 0) -> int:
 
 
 def has_verb(text: str) -> bool:
-    """Whether something is said of something, or commanded."""
+    """Return whether a text has a finite verb or an imperative."""
     words = spoken(text)
     return any(_says(words, at) for at in range(len(words))) or commands(text) or commands(text[frame_end(text) :])
 
 
 def _says(words: list[re.Match[str]], at: int) -> bool:
-    """A finite verb, or what can be little else: "it's", a word in -s or -ed between a noun and an article."""
+    """Return whether a word is a finite verb, or very probably one: "it's", or an -s or -ed form before an article."""
     word = plain(words[at])
     if finite(words, at) is not None or word in CONTRACTED or (at > 0 and word in PAST):
         return True
@@ -150,34 +150,34 @@ def _says(words: list[re.Match[str]], at: int) -> bool:
 
 
 def commands(text: str) -> bool:
-    """Whether it begins with an imperative ("Do not use …", "Avoid …")."""
+    """Return whether a text begins with an imperative ("Do not use …", "Avoid …")."""
     words = spoken(text)
     return len(words) > 1 and plain(words[0]) in COMMANDS
 
 
 def begins_question(text: str) -> bool:
-    """Whether a line without a question mark asks ("What are the side effects"), as headings of model answers do."""
+    """Return whether a line begins with a question word ("What are the side effects"), as headings of answers do."""
     return bool(_WH.match(text.lstrip("*_ \t")))
 
 
 def asks(text: str) -> bool:
-    """Whether a sentence with a question mark asks."""
+    """Return whether a sentence ends with a question mark."""
     return text.rstrip("*_\"”’')] \t").endswith("?")
 
 
 def is_adverb(word: str) -> bool:
-    """Whether it may stand between a subject and its verb."""
+    """Return whether a word may be between a subject and its verb."""
     return word in ADVERBS or (word.endswith("ly") and len(word) > 4)
 
 
 def is_simple(subject: str) -> bool:
-    """A short noun phrase that holds no other noun which a pronoun might mean."""
+    """Return whether a subject is a short noun phrase without a second noun that a pronoun could refer to."""
     words = [plain(word) for word in spoken(subject)]
     return 0 < len(words) <= 5 and not PREPOSITIONS.intersection(words) and not SUBORDINATORS.intersection(words)
 
 
 def number_of(subject: str, verb_number: str = "") -> str:
-    """Singular or plural; the verb tells, else how the subject's noun ends; "" of nothing."""
+    """Return "singular" or "plural", from the verb or else from the ending of the subject's noun; "" for no subject."""
     words = [plain(word) for word in spoken(subject)]
     if verb_number or not words:
         return verb_number
@@ -188,12 +188,12 @@ def number_of(subject: str, verb_number: str = "") -> str:
 
 
 def agree(one: str, other: str) -> bool:
-    """Whether two verbs can be of one subject, by the numbers that they ask of it."""
+    """Return whether two verbs can have the same subject, by their grammatical numbers."""
     return not one or not other or one == other
 
 
 def third_to_base(verb: str) -> str | None:
-    """ "treats" gives "treat"; None for what is no verb of the lists."""
+    """Return "treat" for "treats"; None for a word that is not in the lists of verbs."""
     return _THIRD.get(verb)
 
 
@@ -202,5 +202,5 @@ def is_base(verb: str) -> bool:
 
 
 def is_said(text: str) -> bool:
-    """Whether it holds a word."""
+    """Return whether a text contains a word."""
     return bool(spoken(text))

@@ -19,17 +19,17 @@ from fdarx_core.labels.loinc import (
 
 
 def join_quotes(found: Sequence[str]) -> str:
-    """Sentences as a judge quotes them."""
+    """Join sentences to one quotation, as a judge gives it."""
     return " … ".join(found)
 
 
 def passages_text(slots: Mapping[str, Any]) -> str:
-    """The text of the passages in the slot `passages`."""
+    """Return the text of the passages in the slot `passages`."""
     return "\n".join(str(passage["text"]) for passage in slots["passages"])
 
 
 def passage_headings(slots: Mapping[str, Any]) -> str:
-    """The titles above the passages in the slot `passages`."""
+    """Return the section titles of the passages in the slot `passages`."""
     return "\n".join(str(passage["section"]) for passage in slots["passages"])
 
 
@@ -52,10 +52,10 @@ _WEAK = re.compile(
 
 
 def relevance(slots: Mapping[str, Any]) -> tuple[Topic | Literal["None / Irrelevant"], Relevance]:
-    """The topic of a question and how much it matters.
+    """Return the topic of a question and its relevance.
 
-    Of the topics that its words ask for, that of its sections comes first, then the most particular; a question that
-    only wants to know what the label says falls under its section's. None where neither tells.
+    Of the topics that its words match, the topic of its sections is taken first, then the most specific one. A question
+    that only asks what the label says has the topic of its sections, and no topic if these have none.
     """
     asked = str(slots["question"]).lower().replace(str(slots["drug"]).lower(), " ")
     topics = [topic for topic, words in _TOPICS if words.search(asked)]
@@ -123,7 +123,7 @@ def sentence_naming(entity: str, text: str) -> str:
 
 
 def covered(answer: frozenset[str], held: frozenset[str]) -> bool:
-    """Whether what is held has all numbers of the answer and enough of its words."""
+    """Return whether `held` contains all numbers of the answer, and enough of its words."""
     missing = answer - held
     if any(term[0].isdigit() for term in missing):
         return False
@@ -131,14 +131,14 @@ def covered(answer: frozenset[str], held: frozenset[str]) -> bool:
 
 
 def _computed(answer: frozenset[str], held: frozenset[str]) -> frozenset[str]:
-    """The answer's numbers that are halves, doubles, quotients or products of others in it: "2 tablets of 500 mg"."""
+    """Return the numbers of an answer that are products or quotients of other numbers, as in "2 tablets of 500 mg"."""
     values = {float(term) for term in held if _DECIMAL.fullmatch(term)} | {2.0}
     results = {x / y for x in values for y in values if y} | {x * y for x in values for y in values}
     return frozenset(term for term in answer - held if _DECIMAL.fullmatch(term) and float(term) in results)
 
 
 def both_needed(answer: str, a: str, b: str) -> bool:
-    """Whether each passage adds to the answer: words that the other lacks, or a sentence that it does not say."""
+    """Return whether each passage contributes to the answer words or a sentence that the other lacks."""
     said, in_a, in_b = terms(answer), terms(a), terms(b)
     return all(
         term_weight(said & own - other) >= OWN_PART or _says_alone(answer, text, rest)
@@ -151,7 +151,7 @@ def _says_alone(answer: str, text: str, rest: str) -> bool:
 
 
 def _stated(answer: str, text: str, rest: str) -> list[str]:
-    """The sentences of a text that say those sentences of the answer which it says no worse than the rest does."""
+    """Return the sentences of a text that state the answer's sentences at least as well as the rest does."""
     said = [one for _, one in sentence_terms(answer) if _share(one, text) >= max(SAID, _share(one, rest))]
     pool = sentence_terms(text)
     best = {max(range(len(pool)), key=lambda place: term_weight(one & pool[place][1])) for one in said}
@@ -190,7 +190,7 @@ _NO_HOP = re.compile(rf"(?=.*(?:{_THING}))(?=.*(?:{_EFFECT}))", re.S)
 
 
 def factual_fault(slots: Mapping[str, Any]) -> FactualFault | None:
-    """The first fault found, with what it is."""
+    """Return the first fault of a factual question with its explanation, None for none."""
     question, answer, drug = (str(slots[name]) for name in ("question", "answer", "drug"))
     where = f"{passage_headings(slots)}\n{passages_text(slots)}"
     if garbled := _SPACED_OUT.search(f"{question}\n{answer}"):
@@ -207,7 +207,7 @@ def factual_fault(slots: Mapping[str, Any]) -> FactualFault | None:
 
 
 def multihop_fault(slots: Mapping[str, Any]) -> MultihopFault | None:
-    """The first fault found, with what it is."""
+    """Return the first fault of a multi-hop question with its explanation, None for none."""
     question, answer, drug = (str(slots[name]) for name in ("question", "answer", "drug"))
     a, b = str(slots["context_a"]), str(slots["context_b"])
     where = "\n".join((str(slots["section_a"]), a, str(slots["section_b"]), b))

@@ -58,9 +58,9 @@ StemPolarity = dict[str, bool | None]
 
 
 def stem_polarity(text: str, *, asked_what_is_forbidden: bool) -> StemPolarity:
-    """For each stem of a plain text whether it stands in clauses that affirm (True), that deny (False), or both (None).
+    """Return for each stem whether clauses affirm it (True), deny it (False), or both (None).
 
-    Where the question asks what is forbidden, an answer may list it with or without saying so again.
+    If the question asks what is forbidden, an answer may list it without saying again that it is forbidden.
     """
     found: StemPolarity = {}
     text = _FORBIDDEN.sub(" forbids ", _FORBIDS.sub(" forbids ", _ONLY.sub(" ", _ASIDE.sub(" ", text))))
@@ -75,29 +75,29 @@ def stem_polarity(text: str, *, asked_what_is_forbidden: bool) -> StemPolarity:
 
 
 def prohibits(text: str) -> bool:
-    """Whether a plain text says of something that it must not be done, is to be avoided or is not recommended."""
+    """Return whether a plain text says that something must not be done, is to be avoided or is not recommended."""
     return bool(_FORBIDS.search(text) or _FORBIDDEN.search(text))
 
 
 def forbids(text: str) -> bool:
-    """Whether a plain text speaks of what must not be done."""
+    """Return whether a plain text names something that must not be done."""
     return prohibits(text) or bool(_RULES_OUT.search(text))
 
 
 def may_forbid(text: str) -> bool:
-    """Whether a plain text may be taken to speak of what must not be done, or only under conditions."""
+    """Return whether a plain text may name something that must not be done, or only under conditions."""
     return forbids(text) or bool(_MAY_FORBID.search(text))
 
 
 def reversed_stems(gold: StemPolarity, said: StemPolarity) -> list[str]:
-    """The stems that one text affirms and the other denies, where these are most of what both speak of; else none."""
+    """Return the stems that one text affirms and the other denies, if they are most of the shared ones; else none."""
     shared = frozenset(one for one in gold.keys() & said.keys() if None not in (gold[one], said[one]))
     turned = frozenset(one for one in shared if gold[one] != said[one])
     return sorted(turned) if turned and stem_weight(turned) > 0.5 * stem_weight(shared) else []
 
 
 def opposite_word(gold: str, said: str) -> str:
-    """The word by which one text says the opposite of the other (a rise for a fall), "" for none."""
+    """Return the word with which one text says the opposite of the other ("rise" for "fall"), "" for none."""
     for pair in _OPPOSITES:
         for side, other in (pair, pair[::-1]):
             wrong = other.search(said)
@@ -247,9 +247,9 @@ def _focus(clause: str, denial: re.Match[str]) -> frozenset[str]:
 
 
 def contradicting_polarity(said: Polarity, passage: Polarity, words: float, held: float) -> str:
-    """The concepts that one side denies or forbids and the other affirms or allows, "" for no such disagreement.
+    """Return the concepts that one side denies or forbids and the other affirms or allows, "" for none.
 
-    `words` is the weight of the claim's concepts, `held` of those that the passage has too.
+    `words` is the weight of the claim's concepts, `held` the weight of those that the passage has too.
     """
     if allowed := _one_allows(said, passage, words):
         return f"one allows, the other forbids: {_listed(allowed)}"
@@ -337,7 +337,7 @@ def _side(one: str) -> tuple[int, int] | None:
 
 
 def sides(found: Sequence[str], text: str) -> Sides:
-    """The sides on which the stems, and what the plain text says of food, stand."""
+    """Return for each pair of opposites which side the stems of a text are on, with the words near them."""
     taken: dict[int, dict[int, tuple[str, frozenset[str]]]] = {}
     for number, one in enumerate(found):
         if place := _side(one):
@@ -359,7 +359,7 @@ def _add_food(found: Sequence[str], text: str, taken: dict[int, dict[int, tuple[
 
 
 def opposed(said: Sides, passage: Sides, denied: frozenset[str]) -> str:
-    """The words by which one stands on the other side of the same thing, "" for none; what is `denied` takes none."""
+    """Return the words with which two texts are on opposite sides, "" for none; concepts in `denied` are ignored."""
     for axis in said.keys() & passage.keys():
         own, other = said[axis], passage[axis]
         if own.keys() & other.keys() or denied.intersection(
@@ -378,7 +378,7 @@ def _named(taken: Mapping[int, tuple[str, frozenset[str]]]) -> str:
 
 
 def other_group(said: frozenset[str], passage: frozenset[str]) -> str:
-    """Groups of patients of which a claim names one and the passage another that excludes it, "" for none."""
+    """Return two groups of patients that exclude each other, of the claim and of the passage, "" for none."""
     for family in _OPPOSED_GROUPS:
         own, other = said & family, passage & family
         if own and other and not own & other:

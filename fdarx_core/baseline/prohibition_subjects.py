@@ -74,10 +74,10 @@ _TOO_LITTLE = re.compile(
 
 
 def subjects_of(phrase: str) -> Iterator[tuple[str, str]]:
-    """Each thing that a phrase names, and the part that names it.
+    """Yield each subject that a phrase names, with the part that names it.
 
-    "patients with glaucoma, ileus, or anuria and in children" gives four. A list is parted only where every part
-    stands by itself: "hypersensitivity to aspirin, caffeine, or codeine" is one.
+    "patients with glaucoma, ileus, or anuria and in children" gives four. A list of incomplete parts is not split:
+    "hypersensitivity to aspirin, caffeine, or codeine" is one.
     """
     for part in _parts(in_sentence(phrase)):
         for one in _listed(_headless(part)):
@@ -124,7 +124,7 @@ def _headless(part: str) -> str:
 
 
 def _listed(part: str) -> list[str]:
-    """The members of a list of nouns, each with what holds for all; the part whole where they can't stand alone."""
+    """Return the members of a list of nouns, each with the words that apply to all; or the whole part."""
     if not part or _WHOLE.search(part):
         return [part]
     tail = ""
@@ -241,7 +241,7 @@ _OF_A_KIND = re.compile(
 
 
 def kind_of(subject: str, lead: str = "") -> str:
-    """population, condition, drug or procedure. `lead` is the sentence over the list that the subject stands in."""
+    """Return the kind of a subject: population, condition, drug or procedure. `lead` is the sentence above its list."""
     subject = _EXCEPT_KINDS.sub("", subject)
     if _ANOTHER_DRUG.match(subject) and not _NO_DRUG.search(subject):
         return "drug"
@@ -285,7 +285,7 @@ _ASIDE = re.compile(
 
 @lru_cache(maxsize=8192)
 def names_of(subject: str, phrase: str) -> tuple[str, ...]:
-    """Names beside the subject: its alternatives, acronyms, examples of the whole `phrase`, plain words for them."""
+    """Return other names of a subject: alternatives, acronyms, examples of the whole `phrase`, and common words."""
     bare = _ASIDE.sub("", subject).strip(" ,")
     found = [bare, _SIMPLER.sub("", bare), *_alternatives(bare)]
     found += _spelled(_EXCEPTION.sub("", subject))
@@ -298,7 +298,7 @@ def names_of(subject: str, phrase: str) -> tuple[str, ...]:
 
 
 def _spelled(subject: str) -> list[str]:
-    """ "bypass graft (CABG) surgery" once without the acronym and once with it alone."""
+    """Return "bypass graft (CABG) surgery" without the acronym, and with the acronym only."""
     found = _ACRONYM.search(subject)
     if not found:
         return []
@@ -309,7 +309,7 @@ def _spelled(subject: str) -> list[str]:
 
 
 def _initials(long: str, short: str) -> str:
-    """The last words of which a short form takes the first letters, "" where it does not."""
+    """Return the last words whose first letters make up a short form, "" if they do not."""
     letters = [char for char in short if char.isupper()]
     words = re.findall(r"[^\s-]+[\s-]*", long)[-len(letters) :]
     first = [word[0].upper() for word in words]
@@ -317,7 +317,7 @@ def _initials(long: str, short: str) -> str:
 
 
 def _alternatives(bare: str) -> list[str]:
-    """ "asthma, urticaria, or hives after taking aspirin": each with the end that they share."""
+    """Return the parts of "asthma, urticaria, or hives after taking aspirin", each with the ending that they share."""
     shared = _SHARED.search(bare)
     head, tail = (bare[: shared.start()].strip(), f" {shared[0]}") if shared else (bare, "")
     parts = [part.strip() for part in re.split(r",\s*(?:or|and)?\s*|\s+(?:or|and)\s+", head) if part.strip()]
@@ -327,7 +327,7 @@ def _alternatives(bare: str) -> list[str]:
 
 
 def _completed(part: str, last: str) -> str:
-    """A part without its noun takes that of the last: "acute or severe asthma", "second- or third-degree block"."""
+    """Return a part with the noun of the last one added: "acute or severe asthma", "second- or third-degree block"."""
     if part.endswith("-") and "-" in last:
         return part + last.partition("-")[2]
     return f"{part} {last.split()[-1]}" if _is_adjective(part) else part

@@ -40,7 +40,7 @@ class Line:
 
 
 def lines_of(passages: Sequence[Passage]) -> Iterator[Line]:
-    """The lines of the passages, in their order, that say something."""
+    """Yield the lines of the passages that contain text, in order."""
     bullet = ""
     for passage in passages:
         for raw in _unglued(passage.text):
@@ -67,7 +67,7 @@ def _line(raw: str, passage: Passage, inherited: str) -> Line:
 
 
 def _unglued(text: str) -> Iterator[str]:
-    """The lines, also where the label lost the break between two; one that the next says whole is left out."""
+    """Yield the lines, also those whose line break the label lost; a line that the next one repeats is left out."""
     joined = _WRAPPED.sub(lambda found: "-" if found[1] else " ", _BROKEN_REFERENCE.sub("", text))
     raw = _INNER_BULLET.sub("\n• ", _GLUED.sub(". ", joined)).split("\n")
     for at, line in enumerate(raw):
@@ -140,12 +140,12 @@ _THIS = re.compile(r"\b(?:this|the) (?:drug|medicine|medication|product|combinat
 
 
 def forbids(sentence: str) -> bool:
-    """Whether a sentence forbids the use of something."""
+    """Return whether a sentence forbids the use of something."""
     return bool(_FORBIDS.search(sentence))
 
 
 def reads_on(sentence: str) -> bool:
-    """Whether a forbidding sentence ends before it says what it forbids: a list follows."""
+    """Return whether a forbidding sentence ends before it says what it forbids, because a list follows."""
     found = _last(sentence)
     rest = sentence[found.end() :]
     words = rest.strip(" :.")
@@ -155,7 +155,7 @@ def reads_on(sentence: str) -> bool:
 
 
 def object_of(sentence: str, own: re.Pattern[str]) -> list[str]:
-    """The phrases that name what the sentence forbids; `own` finds the names of the label's drug."""
+    """Return the phrases that name what the sentence forbids; `own` finds the names of the label's drug."""
     found = _last(sentence)
     before, after = sentence[: found.start()], sentence[found.end() :]
     if again := _AGAIN.search(after):
@@ -180,7 +180,7 @@ def object_of(sentence: str, own: re.Pattern[str]) -> list[str]:
 
 
 def _last(sentence: str) -> re.Match[str]:
-    """The forbidding words of a sentence, the first ones: what follows belongs to them."""
+    """Return the first forbidding words of a sentence."""
     found = _FORBIDS.search(sentence)
     if found is None:
         raise ValueError(f"no sentence that forbids: {sentence[:80]}")
@@ -206,7 +206,7 @@ def _of_an_order(after: str, own: re.Pattern[str]) -> list[str]:
 
 
 def _of_a_use(before: str, own: re.Pattern[str]) -> list[str]:
-    """ "The use of A with B is contraindicated": whichever of them is not the label's drug."""
+    """Return the drug in "The use of A with B is contraindicated" that is not the label's drug."""
     before = re.sub(r"\W*\b(?:is|are|was|were|be|and|also|therefore|thus)\b\W*$", "", before.strip())
     before = re.sub(r"(?:\W*\b(?:is|are|also|therefore|thus)\b)+\W*$", "", before).strip(" ,")
     used = _USE_OF.search(before)
@@ -238,12 +238,12 @@ def _names(own: re.Pattern[str], text: str) -> bool:
 
 
 def without_reason(text: str) -> str:
-    """A phrase without the reason that it gives at its end."""
+    """Return a phrase without the reason at its end."""
     return _REASON.sub("", text)
 
 
 def in_sentence(one: str) -> str:
-    """A phrase from a sentence's beginning as it stands within one; names of persons keep their capital."""
+    """Return a phrase in lower case, as within a sentence; names of persons keep their capital."""
     first = one.split()[0] if one.split() else ""
     return one if "'" in first or "’" in first else decapitalise(one)
 
@@ -304,10 +304,10 @@ class Forbidden:
 def forbidden_by(
     label: Label, passages: Sequence[Passage], own: re.Pattern[str]
 ) -> Iterator[tuple[Forbidden, list[str]]]:
-    """Each forbidding statement of a label, in order, with the phrases that name what it forbids.
+    """Yield each forbidding statement of a label, in order, with the phrases that name what it forbids.
 
-    `own` finds the drug's names. Sections other than Contraindications and Boxed Warning say nothing here. Where a part
-    of Contraindications has a title ("Nursing mothers") and no text that forbids, the title does.
+    `own` finds the drug's names. Only Contraindications and Boxed Warning are read. If a part of Contraindications has
+    a title ("Nursing mothers") and no text that forbids, its title is the statement.
     """
     by_path: dict[str, list[Passage]] = {}
     for passage in passages:
@@ -412,10 +412,10 @@ class _Section:
 
 
 def _heads(line: Line, following: Line) -> bool:
-    """Whether a short line is the heading of the one below."""
+    """Return whether a short line is the heading of the next line."""
     return not line.bullet and any(forbids(sentence) for sentence in following.sentences)
 
 
 def _names_only(sentence: str) -> bool:
-    """Whether a sentence has no verb of its own, so that it only names something."""
+    """Return whether a sentence has no finite verb, so that it only names something."""
     return not _ORDER.match(sentence) and not _FINITE.search(_CLAUSE.sub("", re.sub(r"\([^()]*\)", "", sentence)))

@@ -44,14 +44,14 @@ _SHARE, _RUN = 0.6, 3
 
 
 def core(question: str, titles: Iterable[str] = ()) -> str:
-    """The question without a title that it names and without what leads up to it ("According to …, what")."""
+    """Return the question without a title that it names, and without its introduction ("According to …, what")."""
     for title in titles:
         question = _without(question, title)
     return _LEAD.sub("", question.strip(), count=1).strip() or question
 
 
 def key_words(question: str) -> list[str]:
-    """The words that tell what the question is about, as it writes them, in its order; all of them where none does."""
+    """Return the subject words of a question as it writes them, in order; all words if there are none."""
     _, telling = asked_terms(question, "")
     words = list(dict.fromkeys(_WORD.findall(question)))
     return [word for word in words if terms(word) & telling] or words
@@ -70,7 +70,7 @@ def defines(question: str) -> re.Pattern[str] | None:
 
 
 def _without(question: str, title: str) -> str:
-    """A question without its longest run of words in common with a title, where that is most of the title."""
+    """Return a question without its longest run of words in common with a title, if that is most of the title."""
     asked, named = list(_PART.finditer(question)), _PART.findall(title.lower())
     matcher = SequenceMatcher(None, [word[0].lower() for word in asked], named, autojunk=False)
     run = matcher.find_longest_match()
@@ -108,7 +108,7 @@ def made_up_passage(slots: Mapping[str, Any]) -> str:
 
 
 def other_questions(slots: Mapping[str, Any]) -> list[str]:
-    """Three wordings around the question's key words."""
+    """Return three rewordings of a question from its key words."""
     topic = _topic(slots["question"])
     return [wording.format(topic=topic) for wording in _OTHERS]
 
@@ -164,9 +164,9 @@ _HEADING = re.compile(
 
 @lru_cache(maxsize=512)
 def parse_document_text(text: str) -> ParsedText:
-    """The sentences of a piece of a document, each that announces a list together with the list's items.
+    """Return the sentences of a chunk; a sentence that introduces a list includes the items.
 
-    A sentence of which the cut left but the end is left out.
+    A first sentence without its beginning is left out.
     """
     lines = _joined(_lines(_plain(text)))
     if lines and lines[0][:1].islower():
@@ -175,7 +175,7 @@ def parse_document_text(text: str) -> ParsedText:
 
 
 def _plain(text: str) -> str:
-    """The text without the signs of its typesetting; a row of a table is a line, its cells parted by " | "."""
+    """Return the text without typesetting; a table row is one line, with its cells separated by " | "."""
     plain = _LEFTOVERS.sub("", text)
     if "\\" in plain:
         plain = _ROW_END.sub("\n", plain).replace(" & ", " | ")
@@ -189,7 +189,7 @@ def _plain(text: str) -> str:
 
 
 def _lines(text: str) -> Iterator[str]:
-    """The lines that say something, without space around and without what stands before their first word."""
+    """Yield the lines with content, stripped of white space and of marks before the first word."""
     for line in text.split("\n"):
         said = line.strip()
         if start := _LINE_STARTS.match(said):
@@ -199,7 +199,7 @@ def _lines(text: str) -> Iterator[str]:
 
 
 def _joined(lines: Iterable[str]) -> list[str]:
-    """The lines, those that a page break cut joined again."""
+    """Return the lines, with those joined that a page break cut."""
     joined = list[str]()
     for line in lines:
         if joined and line[0].islower() and not joined[-1].endswith(_DONE):
@@ -222,7 +222,7 @@ def _with_lists(lines: Iterable[str]) -> list[str]:
 
 
 def _is_item(line: str, ended: bool) -> bool:
-    """A line with a bullet, or a short one while none before it `ended` the list with a full stop."""
+    """Return whether a line has a bullet, or is short before any item `ended` the list with a full stop."""
     short = len(line) <= _SHORT_ITEM and ". " not in line and not line.endswith(("?", ":"))
     return bool(ITEM.match(line)) or (short and not ended)
 
@@ -263,7 +263,7 @@ _LONG = 700
 
 
 def from_contexts(slots: Mapping[str, Any]) -> str:
-    """Up to three sentences, each with the number of every context that has it; or the refusal."""
+    """Return up to three sentences, each with the numbers of all contexts that contain it, or a refusal."""
     contexts = slots["contexts"]
     evidence = SentenceIndex(
         [(f"[{one['n']}]", f"{one['title']} {one['section']}", parse_context(one)) for one in contexts]
@@ -286,9 +286,10 @@ def parse_context(context: Mapping[str, Any]) -> ParsedText:
 
 
 def _answering(scores: list[float], question: str, evidence: SentenceIndex) -> list[float]:
-    """The scores of sentences that can be answers; those of questions are handed on to what follows them.
+    """Return the scores of sentences; the score of a question is passed on to the sentences after it.
 
-    So guidelines in the form of questions and answers are read. What says nothing beyond the question is one too.
+    This finds answers in guidelines that have the form of questions and answers. A sentence that only repeats the
+    question counts as a question.
     """
     asked, defined = terms(question), defines(question)
     handed = [0.0] * (len(scores) + len(_REPLIES_TO))
@@ -312,9 +313,10 @@ def _no_answer(one: CandidateSentence) -> bool:
 
 
 def _bears_on(place: int, telling: frozenset[str], evidence: SentenceIndex) -> bool:
-    """Whether enough of a question's telling words stand in a sentence, just before it or above it.
+    """Return whether enough of a question's subject words are in a sentence, just before it or in its titles.
 
-    A guideline's 10,000 characters hold any few words somewhere. A label's passages are short: there, absence tells.
+    A chunk of 10,000 characters of a guideline contains nearly any few words. The short passages of labels do not need
+    this check.
     """
     near = range(max(0, place - len(_REPLIES_TO)), place + 1)
     held = evidence.titles_of(place).union(*(evidence.statements[one].terms for one in near))
@@ -324,7 +326,7 @@ def _bears_on(place: int, telling: frozenset[str], evidence: SentenceIndex) -> b
 
 
 def _chosen(scores: Sequence[float], evidence: SentenceIndex) -> list[int]:
-    """The best, and others nearly as good that say something else; those of a passage in its order."""
+    """Return the best sentence and others of similar score and other content, in order within each passage."""
     order = sorted((place for place, score in enumerate(scores) if score), key=lambda place: -scores[place])
     chosen = list[int]()
     for place in order:
@@ -342,7 +344,7 @@ def _new(evidence: SentenceIndex, place: int, other: int) -> bool:
 
 
 def _cited(evidence: SentenceIndex, place: int) -> str:
-    """A sentence with its citations before its full stop."""
+    """Return a sentence with its citations before the full stop."""
     said, text = evidence.statements[place].spoken, evidence.statements[place].text
     holders = {evidence.passage_of[other] for other, one in enumerate(evidence.statements) if one.text == text}
     if _VERDICT.match(text):

@@ -120,10 +120,10 @@ _LONGEST = 4000
 
 
 def declines(answer: str) -> bool:
-    """Whether a reply, without its citations, is a refusal.
+    """Return whether a reply, without its citations, is a refusal.
 
-    NOT_ANSWERABLE at its start, or on a line or in a sentence of its own, settles it, whatever stands besides: the
-    model gives the verdict that it was asked for. Elsewhere it is a clause that declines, like others.
+    NOT_ANSWERABLE at the start, or on a line or in a sentence of its own, is always a refusal, because the prompt asks
+    for this verdict. Elsewhere it is one declining clause among others.
     """
     if not _HINT.search(answer):
         return False

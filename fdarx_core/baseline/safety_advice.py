@@ -53,34 +53,34 @@ _ASKS_WHAT_IS_FORBIDDEN = re.compile(
 
 @lru_cache(maxsize=4096)
 def compared(text: str) -> str:
-    """A text as it is held against what labels forbid: plain, and one name for what has several."""
+    """Return a text in the form that is compared with prohibitions: normalized, with one name for synonyms."""
     return canonical_names(normalize(text))
 
 
 @lru_cache(maxsize=4096)
 def permits(said: str) -> bool:
-    """Whether a plain sentence recommends or permits a use; one that also warns or limits does not."""
+    """Return whether a plain sentence recommends or permits a use; one that also warns or limits does not."""
     said = _HARMLESS.sub(" harmless ", said)
     return bool(_PERMITS.search(said)) and not warns(said)
 
 
 def warns(said: str) -> bool:
-    """Whether a plain sentence warns of a use, rules it out or ties it to conditions."""
+    """Return whether a plain sentence warns of a use, rules it out or makes it conditional."""
     said = _HARMLESS.sub(" harmless ", said)
     return bool(_WARNS.search(said)) or may_forbid(said)
 
 
 def asks_what_is_forbidden(question: str) -> bool:
-    """Whether a plain question is for a list of what must not be done, which no answer recommends."""
+    """Return whether a plain question asks for a list of what must not be done."""
     return bool(re.match(r"\W*(?:what|which|when|who|in (?:what|which|whom)|list|name)\b", question)) and bool(
         _ASKS_WHAT_IS_FORBIDDEN.search(question)
     )
 
 
 def says_yes(question: str, answer: str) -> bool:
-    """Whether the first sentence of a plain answer permits what a plain question asks for.
+    """Return whether the first sentence of a plain answer permits what a plain question asks for.
 
-    "No" does where the question asks whether it must be avoided.
+    If the question asks whether something must be avoided, "No" permits it.
     """
     if not _ASKS.search(question) and not _ASKS_WHAT_IS_FORBIDDEN.search(question):
         return False
@@ -103,7 +103,7 @@ _SALT = re.compile(
 
 @lru_cache(maxsize=4096)
 def telling_names(names: tuple[str, ...]) -> tuple[str, ...]:
-    """The names in lower case, each as it is, without salt and form, and by its long words."""
+    """Return the names in lower case: complete, without salt and dosage form, and each of their long words."""
     wanted: dict[str, None] = {}
     for name in names:
         bare = without_salts(name)
@@ -115,13 +115,13 @@ def telling_names(names: tuple[str, ...]) -> tuple[str, ...]:
 
 @lru_cache(maxsize=4096)
 def names_pattern(names: tuple[str, ...]) -> re.Pattern[str]:
-    """Finds any of the `telling_names`, ignoring case; nothing where none tells."""
+    """Return a pattern that finds any of the `telling_names`, ignoring case; it matches nothing if there are none."""
     several = "|".join(re.escape(one) for one in sorted(telling_names(names), key=len, reverse=True))
     return re.compile(rf"(?<!\w)(?:{several})(?!\w)", re.IGNORECASE) if several else re.compile(r"(?!)")
 
 
 def without_salts(name: str) -> str:
-    """A drug's name without the salt, the form and words of the form: "Naproxen Sodium Tablets" is "Naproxen"."""
+    """Return a drug name without salt and dosage form: "Naproxen Sodium Tablets" gives "Naproxen"."""
     return " ".join(_SALT.sub(" ", name).split()).strip(" ,/-")
 
 
@@ -195,7 +195,7 @@ class SubjectMatcher:
         self._wanted = tuple(dict.fromkeys(filter(None, (_wanted(name) for name in (subject, *names)))))
 
     def stands_in(self, said: str) -> bool:
-        """Whether the text speaks of the subject, no less severe, no older and no healthier than it says."""
+        """Return whether the text mentions the subject, in no milder form, age or state of health."""
         if self._kind == "drug":
             return any(_has(said, drug) for drug in self._drugs)
         if self._allergens is not None:
@@ -232,7 +232,7 @@ def _fits(said: str, wanted: _Wanted, aged: bool) -> bool:
 
 
 def _together(words: Sequence[str], wanted: frozenset[str]) -> bool:
-    """Whether the words stand near each other somewhere, no more others than these between them."""
+    """Return whether the words occur near each other, with at most as many other words between them."""
     reach = 2 * len(wanted) + 1
     return not wanted or any(wanted <= set(words[at : at + reach]) for at, word in enumerate(words) if word in wanted)
 

@@ -76,7 +76,7 @@ _CAPITALS = re.compile(r"[A-Z]")
 
 
 def statements(context: str) -> list[str]:
-    """Sentences of at most `MAX_STATEMENT` characters that need no neighbour, references and bullets taken off."""
+    """Return self-contained sentences of at most `MAX_STATEMENT` characters, without references and bullets."""
     found: dict[str, None] = {}
     for line in context.split("\n"):
         if len(line) >= _MIN_STATEMENT and "|" not in line:
@@ -154,7 +154,7 @@ class DoseFacts:
 
 
 def dose_facts(role: str, text: str) -> DoseFacts | None:
-    """The doses or strengths of a passage by its section's role; None for sections that give neither."""
+    """Return the doses or strengths of a passage by its section's role; None for sections that give neither."""
     if role == "dosage":
         return DoseFacts(maximum_daily_dose(text), starting_dose(text))
     if role in ("forms", "supply"):
@@ -164,19 +164,19 @@ def dose_facts(role: str, text: str) -> DoseFacts | None:
 
 
 def maximum_daily_dose(text: str) -> Dose | None:
-    """The one maximum daily dose that a passage gives adults; None where it gives none or several."""
+    """Return the only maximum daily dose that a passage gives adults; None if it gives none or several."""
     found = [dose for line in statements(text) if _A_DAY.search(line) for dose in _doses(_MAXIMUM, line, _FREQUENCY)]
     return found[0] if len({dose.milligrams for dose in found}) == 1 else None
 
 
 def starting_dose(text: str) -> Dose | None:
-    """The one starting dose that a passage gives adults; None where it gives none or several."""
+    """Return the only starting dose that a passage gives adults; None if it gives none or several."""
     found = [dose for line in statements(text) for dose in _doses(_START, line, _RANGE)]
     return found[0] if len({dose.milligrams for dose in found}) == 1 else None
 
 
 def strengths(text: str) -> tuple[str, tuple[Dose, ...]]:
-    """The dosage form (tablet, capsule or caplet) and its strengths, smallest first; none where there are two forms."""
+    """Return the dosage form (tablet, capsule or caplet) and its strengths, smallest first; none for two forms."""
     forms = {form.lower() for form in _SOLID.findall(text)}
     if len(forms) != 1 or _OTHER_FORMS.search(text):
         return "", ()
@@ -185,7 +185,7 @@ def strengths(text: str) -> tuple[str, tuple[Dose, ...]]:
 
 
 def _doses(pattern: re.Pattern[str], sentence: str, several: re.Pattern[str]) -> list[Dose]:
-    """The amounts a sentence gives for all adults, where nothing beside one says that it is one of several."""
+    """Return the amounts that a sentence gives for all adults, unless it marks one as one of several."""
     if _OTHER_PATIENTS.search(sentence):
         return []
     found = [
@@ -219,17 +219,17 @@ def _term(token: str) -> str:
 
 
 def sequence(text: str) -> list[str]:
-    """The stems of the words that carry meaning, and the numbers, thousands separators taken out, in order."""
+    """Return the stems of the words that carry meaning, and the numbers, thousands separators taken out, in order."""
     return [term for term in map(_term, tokenize(text.lower().translate(_SIGNS), "sequence")) if term]
 
 
 def terms(text: str) -> frozenset[str]:
-    """The distinct terms of `sequence`."""
+    """Return the distinct terms of `sequence`."""
     return frozenset(sequence(text))
 
 
 def figures(found: frozenset[str]) -> frozenset[str]:
-    """The numbers among terms."""
+    """Return the numbers among terms."""
     return frozenset(term for term in found if term[0].isdigit())
 
 
@@ -240,7 +240,7 @@ def qualifiers(text: str) -> frozenset[str]:
 
 
 def lacks(wanted: frozenset[str], held: frozenset[str], most: float) -> bool:
-    """Whether a number of what is wanted is missing, or more of its weight than the share `most`."""
+    """Return whether a number of what is wanted is missing, or more of its weight than the share `most`."""
     missing = wanted - held
     if not missing:
         return False
@@ -279,7 +279,7 @@ class PassageTerms:
         return [(text, terms(text)) for text in (*(unit for unit, _ in units), *pairs, *whole)]
 
     def holding(self, wanted: frozenset[str], most: float) -> list[tuple[str, frozenset[str]]]:
-        """The windows that lack no number of what is wanted and no more of its weight than the share `most`."""
+        """Return the windows that lack no number of what is wanted and no more of its weight than the share `most`."""
         return [window for window in self.windows if not lacks(wanted, window[1], most)]
 
     @cached_property
@@ -289,7 +289,7 @@ class PassageTerms:
 
 
 def _units(text: str) -> Iterator[tuple[str, bool]]:
-    """Sentences, table rows, and lists with what introduces them, each with whether the next one belongs to it."""
+    """Yield sentences, table rows, and lists with their introduction, each with whether the next one belongs to it."""
     open_list: list[str] = []
     for line in text.split("\n"):
         if open_list and _ITEM.match(line):
