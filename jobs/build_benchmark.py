@@ -99,7 +99,7 @@ class BuildConfig(AskingConfig):
         return [] if words == ["none"] else [word.casefold() for word in words]
 
     def identity(self, roles: Roles) -> dict[str, Any]:
-        """What makes a run this run: every option that can change its results."""
+        """Return the options that can change the results of a run; they identify it."""
         from fdarx_core.filters.criteria import read_criteria
         from fdarx_core.records import content_id
 
@@ -113,7 +113,10 @@ class BuildConfig(AskingConfig):
         return name if name == BASELINE else {"name": name, **roles.address(name).sampling}
 
     def roles(self) -> Roles:
-        """Raises ModelsError for a models file that can't be used, a name that is not in it, a limit without prices."""
+        """Return the models of the roles.
+
+        Raises ModelsError for an invalid models file, unknown name or limit without prices.
+        """
         from fdarx_core.llm import ModelsError, load_models
         from fdarx_core.pipeline.build_steps import Roles
 
@@ -134,7 +137,7 @@ class BuildConfig(AskingConfig):
         return judges() if self.criteria is None else judges_by(read_criteria(self.criteria), self.criteria)
 
     def keep_criteria(self, run: RunDirectory) -> None:
-        """Copies the criteria that were given into the run, which names them by a digest alone."""
+        """Copy the given criteria into the run; the configuration has only their digest."""
         from fdarx_core.filters.criteria import KEPT_AS
         from fdarx_core.storage import Location
 
@@ -155,7 +158,10 @@ class BuildConfig(AskingConfig):
 
 
 def _listed(one: str) -> list[str]:
-    """The lines of a file; what is none stands for itself. Raises ValueError where the file can't be read."""
+    """Return the lines of a file; a value that is not a file is its own line.
+
+    Raises ValueError for unreadable files.
+    """
     from fdarx_core.storage import Location, StorageError
 
     try:

@@ -61,9 +61,9 @@ class IndexConfig(RunningConfig):
         return self
 
     def embedding(self) -> Embedding | None:
-        """The model of the vectors; None, after a word on standard error, where there is none to use.
+        """Return the model of the vectors; None, with a message on standard error, if there is none.
 
-        Raises ModelMissing where one was asked for and can't be used.
+        Raises ModelMissing if a model was named and can't be used.
         """
         if self.words_only:
             return None

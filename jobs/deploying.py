@@ -18,10 +18,10 @@ Served = Mapping[str, ServedModel]
 
 
 def load_deployed(files: Sequence[str], *, to_ask: bool) -> dict[str, ServedModel]:
-    """The served models of these files, by name.
+    """Return the served models of these files, by name.
 
-    Raises ModelsError for a file or a model that can't be used or does not fit its cards; where they are to be asked,
-    not planned with, also for a directory that is no whole model, or where vLLM is missing.
+    Raises ModelsError for a file or a model that can't be used or does not fit its GPUs. If the models will be asked,
+    and not only planned with, it is also raised for an incomplete directory, or if vLLM is missing.
     """
     served: dict[str, ServedModel] = {}
     for file in files:
@@ -39,13 +39,15 @@ def load_deployed(files: Sequence[str], *, to_ask: bool) -> dict[str, ServedMode
 
 
 def on_this_machine() -> bool:
-    """Whether the job starts a Ray of its own, for this machine alone."""
+    """Return whether the job starts its own Ray instance on this machine."""
     return not os.environ.get("RAY_ADDRESS")
 
 
 def cpus_for(served: Served, judge: str) -> int:
-    """CPUs to be counted on top of a machine's own, so that models don't keep the job's tasks waiting: those of all
-    models on GPUs, of the judge, and of one other."""
+    """Return the CPUs to count in addition to the machine's own, so that models do not block the job's tasks.
+
+    They are those of all models on GPUs, of the judge, and of the largest other model.
+    """
     if not served:
         return 0
     from serving.fleet import resource_request  # it imports Ray Serve, which takes seconds
@@ -59,7 +61,7 @@ def cpus_for(served: Served, judge: str) -> int:
 def fleet_of(
     served: Served, judge: str, progress: ProgressLine, *, gpus: int | None, cpus: int | None
 ) -> AbstractContextManager[ModelFleet | None]:
-    """What brings them up, and takes them down at the end of the block. `cpus`: as in `ray_session`."""
+    """Return the fleet that deploys the models, and removes them at the end of the block. `cpus`: see `ray_session`."""
     if not served:
         return nullcontext()
     os.environ.setdefault("VLLM_LOGGING_LEVEL", "WARNING")  # of this process, which imports it to describe models

@@ -129,8 +129,11 @@ class EvaluateConfig(MeasuringConfig):
         return given
 
     def spec(self, given: GivenAnswers, served: Served) -> EvaluationSpec:
-        """Raises ModelsError for a models file that can't be used, a name that is not in it, a limit without prices,
-        ModelMissing for a retriever whose models can't be loaded."""
+        """Return the specification of the evaluation.
+
+        Raises ModelsError for an invalid models file, an unknown name or a limit without prices, and ModelMissing for a
+        retriever whose models can't be loaded.
+        """
         models = self._models(served)
         answerers = self._answerers(models)
         if self.judge != Baseline.name and self.judge not in models:
@@ -164,14 +167,14 @@ class EvaluateConfig(MeasuringConfig):
         return spec
 
     def identity(self, spec: EvaluationSpec) -> dict[str, Any]:
-        """What makes a run this run: every option that can change its results."""
+        """Return the options that can change the results of a run; they identify it."""
         config = self.model_dump(mode="json", exclude=_NOT_RESULTS | PRESENTATION)
         # not the baseline's rules: when they change, what they said is made anew
         asked = {name: dict(spec.sampling(name)) for name in spec.used}
         return {**config, "answerers": list(spec.answerers), "asked": asked, "cut_by": self._cut_by(spec)}
 
     def _cut_by(self, spec: EvaluationSpec) -> dict[str, Any]:
-        """What decides how much of a label each model is shown."""
+        """Return the options that decide how much of a label each model is shown."""
         bounded = {name: model for name, model in spec.used.items() if model.context_length and name in spec.answerers}
         return {
             name: {"context_length": model.context_length, "tokenizer": model.tokenizer}
@@ -285,7 +288,7 @@ def _tell(run: RunDirectory, config: EvaluateConfig) -> int:
 
 
 def _tell_unfinished(cells: Sequence[dict[str, Any]]) -> None:
-    """A line a model where all its cells have the same reason."""
+    """Print the incomplete cells, in one line if all cells of a model have the same reason."""
     for (model, status, reason), group in groupby(cells, key=itemgetter("model", "status", "reason")):
         names = [str(CellKey(model, cell["setting"], cell["retriever"])) for cell in group]
         more = f" and {len(names) - 1} more" if len(names) > 1 else ""

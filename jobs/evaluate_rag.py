@@ -83,7 +83,11 @@ class EvaluateRagConfig(RolesConfig, MeasuringConfig):
         return _known(given, list(POSTPROCESSORS), "post-processing")
 
     def spec(self, index: IndexReader) -> RagSpec:
-        """Raises ModelsError for a model that can't be used, ModelMissing for a directory, ValueError for the rest."""
+        """Return the specification of the comparison.
+
+        Raises ModelsError for a model that can't be used, ModelMissing for a directory, and ValueError for other
+        options.
+        """
         models = load_all(self.models)
         roles: dict[Role, str] = {**self.played, "judge": self.judge}
         check_roles(roles, models)
@@ -114,7 +118,7 @@ class EvaluateRagConfig(RolesConfig, MeasuringConfig):
         return spec
 
     def identity(self, spec: RagSpec, questions: Sequence[RagQuestion]) -> dict[str, Any]:
-        """What makes a run this run: every option that can change its results."""
+        """Return the options that can change the results of a run; they identify it."""
         return {
             **self.model_dump(mode="json", exclude=_HOW | _IDENTIFIED_BY_CONTENT | PRESENTATION),
             "asked": {name: model.request_parameters for name, model in spec.used.items()},
@@ -149,7 +153,7 @@ class EvaluateRagConfig(RolesConfig, MeasuringConfig):
 
 
 def _encoder(directories: ModelDirectories) -> str | None:
-    """What embeds answers and references: the model of the index, if it is here."""
+    """Return the encoder for answers and references: the model of the index, if it is available."""
     try:
         check_installed("cosine")
         return directories.of("cosine")

@@ -154,14 +154,14 @@ class FetchConfig(JobConfig):
         )
 
     def half_there(self) -> Path:
-        """The folder of bulk files that are half there."""
+        """Return the folder of bulk files that are half there."""
         if self.scratch:
             return Path(self.scratch)
         place = Location(self.out)
         return Path.home() / ".cache" / "fdarx" / "fetch" if place.is_remote else Path(self.out) / ".partial"
 
     def _filters(self) -> dict[str, str]:
-        """The query as the service takes it. `--since` alone asks for labels only where nothing else is asked for."""
+        """Return the query parameters. `--since` alone selects labels only if no releases or set ids are given."""
         filters = {"drug_name": self.query} if self.query else {}
         if self.type:
             filters["doctype"] = _TYPES.get(self.type, self.type)
@@ -203,7 +203,7 @@ async def _fetch(config: FetchConfig, place: Location, progress: ProgressLine) -
 
 
 def _agent(config: FetchConfig) -> str:
-    """Who asks: DailyMed's operators can tell these requests from others, and whom to write to."""
+    """Return the user agent, from which DailyMed's operators see who sends the requests, and whom to contact."""
     version = versions()["fdarx"]
     name = f"fdarx/{version}" if version[0].isdigit() else "fdarx"
     return f"{name} (fetches SPL labels{'; ' if config.contact else ''}{config.contact or ''})"
@@ -226,7 +226,7 @@ def _tell(result: FetchResult, place: Location) -> None:
 
 
 def _plain(text: str) -> str:
-    """One line that a terminal can be shown: part of it is a server's."""
+    """Return a text without control characters for the terminal, because part of it comes from a server."""
     return "".join(letter if letter.isprintable() else " " for letter in text)
 
 

@@ -66,7 +66,10 @@ class FinetuneConfig(BertscoreConfig, ComputingConfig):
     seed: int = Field(0, description="fixes the split_pairs, the order of training, and the intervals")
 
     def tuning(self) -> TuningSpec:
-        """Raises ModelMissing for a library or a directory that is not there, ValueError for one that can't be used."""
+        """Return the specification.
+
+        Raises ModelMissing for a missing library or directory, ValueError for an invalid one.
+        """
         for library in _LIBRARIES:
             if find_spec(library) is None:
                 raise ModelMissing(f"fine-tuning needs {library}: pip install 'fdarx[models]'")
@@ -85,7 +88,7 @@ class FinetuneConfig(BertscoreConfig, ComputingConfig):
         )
 
     def identity(self, pairs: Sequence[TrainingPair], tuning: TuningSpec) -> dict[str, Any]:
-        """What makes a run this run: every option that can change its results."""
+        """Return the options that can change the results of a run; they identify it."""
         return {
             **self.model_dump(mode="json", exclude=_HOW | PRESENTATION),
             "model": {"name": Path(tuning.model).name, "fingerprint": fingerprint(tuning.model)},
@@ -95,7 +98,7 @@ class FinetuneConfig(BertscoreConfig, ComputingConfig):
         }
 
     def _encoder(self) -> str | None:
-        """What embeds answers and references: the directory given, else MiniLM where it is installed."""
+        """Return the encoder for answers and references: the given directory, else MiniLM if it is installed."""
         directories = ModelDirectories(cosine=self.cosine_model)
         if self.cosine_model is not None:
             return directories.of("cosine")
@@ -148,7 +151,7 @@ def _tune(config: FinetuneConfig) -> int:
 def _prepared(
     config: FinetuneConfig, tuning: TuningSpec
 ) -> tuple[list[TrainingPair], dict[str, list[EncodedPair]], list[Reject]]:
-    """Pairs with their parts, the tokens of those parts that are learnt from, and what was left out."""
+    """Return the pairs with their parts, the tokens of the parts for training, and the rejects."""
     read, rejects = read_pairs(config.questions)
     pairs = split_pairs(read, config.seed)
     encoded, too_long = encode_parts(pairs, ChatEncoder(tuning.model), tuning.recipe.length)

@@ -74,7 +74,7 @@ class AskingConfig(RunningConfig):
     )
 
     def check_prices(self, used: Mapping[str, ModelConfig]) -> None:
-        """Raises ModelsError where a limit of cost is set and a model that is asked has no prices."""
+        """Raise ModelsError if a limit of cost is set and a model that is asked has no prices."""
         from fdarx_core.llm import ModelsError
 
         unpriced = [name for name, model in used.items() if model.prices is None]
@@ -116,7 +116,7 @@ class BertscoreConfig(JobConfig):
     )
 
     def check_bertscore(self) -> None:
-        """Raises ModelMissing where the model that was given can't be used."""
+        """Raise ModelMissing if the given model can't be used."""
         from fdarx_core.evaluation.similarity import check_model
         from fdarx_core.retrieval.models import ModelMissing
 
@@ -179,7 +179,7 @@ class RolesConfig(JobConfig):
 
 
 def check_roles(roles: Mapping[Role, str], models: Mapping[str, ModelConfig]) -> None:
-    """Raises ModelsError for a name that is no model's."""
+    """Raise ModelsError for a name that is not the name of a model."""
     from fdarx_core.llm import ModelsError
 
     for role, name in roles.items():

@@ -85,7 +85,7 @@ class ProgressLine:
 
     @contextmanager
     def watching(self, asking: Callable[[], AskProgress | None]) -> Iterator[None]:
-        """While a job runs, also show the progress of asking, which `asking` returns."""
+        """Show the progress of asking, which `asking` returns, while the block runs."""
         ended = threading.Event()
 
         def watch() -> None:

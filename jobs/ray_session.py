@@ -20,7 +20,7 @@ from jobs import STOPPED, stop
 
 @contextmanager
 def as_ctrl_c() -> Iterator[None]:
-    """SIGTERM, with which `ray job stop` and Kubernetes end a job, raises KeyboardInterrupt in the block."""
+    """Raise KeyboardInterrupt in the block on SIGTERM, with which `ray job stop` and Kubernetes end a job."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
@@ -39,9 +39,9 @@ class NotShared(Exception):
 
 
 def check_shared(written: Sequence[Location], read: Sequence[Location]) -> None:
-    """Have the cluster's other machines look for local folders to write into, and for local files to read.
+    """Check that the cluster's other machines see the local folders to write and the local files to read.
 
-    Raises NotShared. A machine that does not answer in time is passed over: it may be on its way up, or down.
+    Raises NotShared. A machine that does not answer in time is skipped, because it may be starting or stopping.
     """
     others = [node["NodeID"] for node in _nodes() if node["Alive"] and node["NodeID"] != _own_node()]
     folders = [place for place in written if not place.is_remote]
@@ -167,7 +167,7 @@ def join_cluster(address: str, **options: Any) -> None:
 
 @contextmanager
 def watching_head(address: str) -> Iterator[None]:
-    """Say in one line that the cluster's head is gone: Ray ends the process a minute later, and says other things."""
+    """Print one line if the cluster's head is lost; Ray ends the process a minute later with other messages."""
     ended = threading.Event()
     watcher = threading.Thread(target=_watch, args=(address, ended), daemon=True)
     watcher.start()
@@ -205,7 +205,7 @@ def _check_address(address: str) -> None:
 
 
 def _refusal(address: str) -> str:
-    """Why HOST:PORT can't be reached; "" where somebody listens."""
+    """Return why HOST:PORT can't be reached; "" if it can."""
     host, _, port = address.rpartition(":")
     try:
         with socket.create_connection((host.strip("[]"), int(port)), timeout=_ANSWER_WITHIN_S_JOINING):
@@ -235,11 +235,11 @@ that the job tells itself."""
 def ray_session(
     cpus: int | None = None, *, for_models: int = 0, written: Sequence[Location] = (), read: Sequence[str | None] = ()
 ) -> Iterator[None]:
-    """Ray for the length of a job. `cpus` bounds a local instance and means nothing on a cluster.
+    """Start or join Ray for the duration of a job. `cpus` limits a local instance and is ignored on a cluster.
 
-    `for_models` are counted on top, for models that the job brings up itself; what such say goes to Ray's logs alone.
-    `written` and `read` are what workers write into and read, where there is such: the job ends where a cluster's
-    machines don't share it. SIGTERM raises KeyboardInterrupt, as Ctrl-C does.
+    `for_models` are additional CPUs for models that the job deploys; their output goes only to Ray's logs. `written`
+    and `read` are the places that workers write and read; the job ends if the machines of a cluster do not share them.
+    SIGTERM raises KeyboardInterrupt, as Ctrl-C does.
     """
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     import ray

@@ -168,7 +168,7 @@ class ReviewReportConfig(JobConfig):
 
 
 def report(review: str, *, config: Annotated[ReviewReportConfig | None, Parameter(name="*")] = None) -> int:
-    """How far a run's judges and the annotators of a review agree: tables, confusions, and a page with every item.
+    """Measure the agreement of a run's judges and the annotators of a review: tables, confusions, and a page.
 
     Parameters
     ----------
@@ -197,7 +197,7 @@ def _measured(review: Review, annotations: Sequence[Annotation], config: ReviewR
 
 
 def _calibrated(review: Review, config: ReviewReportConfig) -> list[ResultTable]:
-    """Of a review of an evaluation; the rest of the report stands without it where the evaluation is gone."""
+    """Return the tables of calibrated accuracy of an evaluation's review; none if the evaluation does not exist."""
     if review.info["job"] != "evaluate":
         return []
     try:
@@ -208,7 +208,7 @@ def _calibrated(review: Review, config: ReviewReportConfig) -> list[ResultTable]
 
 
 def _write(review: Review, found: Agreement, calibrated: Sequence[ResultTable]) -> None:
-    """agreement.json, .txt and .html in the review's folder, in place of those of an earlier report."""
+    """Write agreement.json, .txt and .html to the review's folder; earlier reports are replaced."""
     grids = [grid for grid in (table_3(found), table_4(found), table_5(found), *calibrated) if grid.rows]
     text = "\n\n\n".join(map(table_text, grids))
     page = review.root / "agreement.html"
@@ -221,7 +221,7 @@ def _write(review: Review, found: Agreement, calibrated: Sequence[ResultTable]) 
 
 
 def _as_data(review: Review, found: Agreement, calibrated: Sequence[ResultTable]) -> dict[str, Any]:
-    """All but items and votes, which stand in the review's own files."""
+    """Return all figures except items and votes, which the review's own files contain."""
     how = {name: getattr(found, name) for name in ("blind", "weighted", "seed", "informed")}
     rows = {name: [asdict(one) for one in getattr(found, name)] for name in ("tallies", "confusions")}
     rows["figures"] = [one.to_row() for one in found.figures]

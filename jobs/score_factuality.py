@@ -137,7 +137,10 @@ class ScoreFactualityConfig(MeasuringConfig):
         return given
 
     def spec(self) -> FactualitySpec:
-        """Raises ModelsError for a model that can't be used, ModelMissing for a directory, StorageError for a run."""
+        """Return the specification.
+
+        Raises ModelsError for a model that can't be used, ModelMissing for a directory, and StorageError for a run.
+        """
         models = load_all(self.models)
         if self.claims not in {Baseline.name, *models}:
             raise ModelsError(f"--claims {self.claims}: {unknown_model(models)}")
@@ -166,13 +169,13 @@ class ScoreFactualityConfig(MeasuringConfig):
         return spec
 
     def source(self, spec: FactualitySpec) -> EvidenceSource | None:
-        """The evidence, opened to see that it is there; None for PubMed. Raises as `open_evidence`."""
+        """Open the evidence to check that it exists; None for PubMed. Raises the errors of `open_evidence`."""
         if spec.from_pubmed and spec.retriever:
             raise ValueError(f"--retriever {spec.retriever}: PubMed searches by itself; leave --retriever out")
         return None if spec.from_pubmed else open_evidence(spec.evidence, spec.directories, spec.retriever)
 
     def identity(self, spec: FactualitySpec, source: EvidenceSource | None, summary: AnswerSummary) -> dict[str, Any]:
-        """What makes a run this run: every option that can change its results, and the answers."""
+        """Return the options and answers that can change the results of a run; they identify it."""
         return {
             **self.model_dump(mode="json", exclude=_HOW | _IDENTIFIED_BY_CONTENT | PRESENTATION),
             "safety": spec.safety,
@@ -205,14 +208,17 @@ class ScoreFactualityConfig(MeasuringConfig):
         return EngineSpec("nli", name_of(given), given, labels)
 
     def _safety(self) -> str:
-        """The run of the labels, "" for none. Raises StorageError where it is no finished build."""
+        """Return the run with the labels, "" for none. Raises StorageError if it is not a finished build."""
         spec = EvidenceSpec.parse(self.evidence)
         of_evidence = spec.place if spec.kind in ("labels", "all-labels") else ""
         place = self.safety or of_evidence
         return str(open_build(place).root) if place else ""
 
     def _rxnav(self) -> str:
-        """Its address, "" where it is not asked. Raises ValueError where there is no label to find drugs by."""
+        """Return the address of RxNav, "" if it is not used.
+
+        Raises ValueError if there are no labels to find drugs in.
+        """
         if self.rxnav and not self._safety():
             raise ValueError("--rxnav finds drugs for safety flags, which need labels: give --safety RUN")
         return (self.rxnav_url or ADDRESS) if self.rxnav else ""
@@ -223,7 +229,7 @@ class ScoreFactualityConfig(MeasuringConfig):
 
 
 def _years(given: str) -> tuple[int, int]:
-    """Raises ValueError for anything but 2014-2024 or 2020."""
+    """Return the first and the last year. Raises ValueError for other forms than 2014-2024 and 2020."""
     found = _YEARS.fullmatch(given.strip())
     first, last = (int(found[1]), int(found[2] or found[1])) if found else (1, 0)
     if first > last:
@@ -290,7 +296,7 @@ def _rows(answers: CheckedAnswers, chosen: set[str], rejects: Sequence[Reject]) 
 
 
 def _intake(summary: AnswerSummary, gold: GoldStatements, source: EvidenceSource | None, chosen: int) -> dict[str, Any]:
-    """What run.json says of the rows: each is an answer or a reject."""
+    """Return the counts of rows for run.json: each row is an answer or a reject."""
     return {
         "intake": {
             "rows": summary.rows,

@@ -112,7 +112,7 @@ class NotStarted(Exception):
 
 
 def check_port(host: str, port: int) -> None:
-    """Raises NotStarted where nobody can listen there. Serve itself would share a port that it finds taken."""
+    """Raise NotStarted if the port is not free. Ray Serve itself would share a port that is in use."""
     try:
         family, kind, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
         with socket.socket(family, kind) as probe:
@@ -124,7 +124,7 @@ def check_port(host: str, port: int) -> None:
 
 @contextmanager
 def serving(service: ServiceConfig, host: str, port: int, metrics_port: int | None) -> Iterator[threading.Event]:
-    """The service, ready, while the block runs; the event is set by Ctrl-C and SIGTERM. Raises NotStarted."""
+    """Run the service while the block runs; Ctrl-C and SIGTERM set the event. Raises NotStarted."""
     if os.environ.get("RAY_ADDRESS"):
         raise NotStarted(
             "RAY_ADDRESS names a cluster, and this serves on one machine; see cluster/qa_rag.yaml, or unset it"
@@ -184,7 +184,7 @@ def _wait(url: str) -> None:
 
 
 def _cause(status: Any, error: Exception) -> str:
-    """What a replica said when it could not start."""
+    """Return the message of a replica that could not start."""
     for app in status.applications.values():
         name, said = failed_deployment(app.deployments)
         if said:

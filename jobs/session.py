@@ -128,7 +128,7 @@ def run_stoppable(job: PipelineJob, progress: ProgressLine) -> None:
 
 
 def _interrupt(job: PipelineJob) -> None:
-    """The status is written first: `ray job stop` kills the job three seconds after it has asked it to end."""
+    """Write the status before waiting, because `ray job stop` kills the job three seconds after SIGTERM."""
     job.executor.stop_asking()
     job.run.stop("interrupted")
     _await_in_flight(job.executor)

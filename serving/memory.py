@@ -48,7 +48,7 @@ class MemoryEstimate:
 
 
 def estimate_memory(model: ServedModel) -> MemoryEstimate:
-    """Raises ModelsError where a field is missing, or the model does not fit."""
+    """Estimate the memory of a model. Raises ModelsError if a field is missing, or if the model does not fit."""
     where, size, gpus = f"model {model.name}", model.size, model.tensor_parallel
     if size is None:
         raise ModelsError(f"{where}: size: the estimate needs it; give parameters, layers ...")

@@ -134,7 +134,7 @@ def declines(answer: str) -> bool:
 
 
 def clause_kind(clause: str) -> str:
-    """Classify a clause in lower case: declines, empty or answers."""
+    """Return the kind of a clause in lower case: "declines", "empty" or "answers"."""
     clause = _LEAD.sub("", clause).rstrip(" .,:;!?*_\"'")
     if _DECLINES.search(clause) and not _CONCEDES.match(clause):
         return "declines"

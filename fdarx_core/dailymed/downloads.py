@@ -259,7 +259,10 @@ class ReleaseDownload:
         return True
 
     def _conditions(self, known: FileVersion | None, existing: FetchedFile | None) -> dict[str, str]:
-        """A complete file is resumed from its last byte: the reply tells whether it is still the current version."""
+        """Return the headers that resume a file.
+
+        A complete file is resumed from its last byte, to check its version.
+        """
         if known:
             start = min(self._size, known.length - 1) if known.length else self._size
             return {"Range": f"bytes={start}-", "If-Range": known.validator}

@@ -144,7 +144,7 @@ class Fetcher:
             self._write_rejects()
 
     async def _fetch_releases(self, request: FetchRequest) -> None:
-        """Releases go one after another: one connection is enough, and only one is incomplete at a time."""
+        """Fetch the releases one after another, so that only one file is incomplete at a time."""
         listed = await self._required("the page of bulk releases", self._client.retry(self._release_page))
         files = self._selected(request, listed)
         for number, file in enumerate(files, 1):

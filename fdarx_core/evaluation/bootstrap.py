@@ -166,7 +166,7 @@ def percentile_interval(samples: Numbers, level: float = LEVEL) -> tuple[Numbers
 
 
 def _at(ordered: Numbers, position: NDArray[np.float64]) -> Numbers:
-    """Linear interpolation between the two values around a position of each column."""
+    """Interpolate linearly between the two values around a position of each column."""
     below = np.floor(np.maximum(position, 0)).astype(np.int64)
     above = np.ceil(np.maximum(position, 0)).astype(np.int64)
     columns = np.arange(ordered.shape[1])

@@ -74,18 +74,18 @@ def split_citations(reply: str) -> SplitReply:
 
 
 def _without_citation(found: re.Match[str]) -> str:
-    """Nothing, where brackets hold passages alone."""
+    """Return "" for brackets that contain only passages, else the brackets."""
     inner = _SEE.sub("", found[0].strip()[1:-1])
     return "" if _MARKER.search(inner) and _is_list(inner) else found[0]
 
 
 def in_text(text: str) -> list[tuple[int, int]]:
-    """The passages that are named by marker."""
+    """Return the passages that a text names by marker."""
     return [pair for pair, bare in _pairs(text) if not bare]
 
 
 def in_list(listed: str) -> list[tuple[int, int]]:
-    """The passages of a list, line by line: by marker, and by number where a line holds nothing else."""
+    """Return the passages of a list, line by line: by marker, and by number in lines with numbers only."""
     found, named = [], bool(_MARKER.search(listed))
     for line in listed.split("\n"):
         plain = _ENUMERATOR.sub("", line) if named else line
@@ -94,7 +94,7 @@ def in_list(listed: str) -> list[tuple[int, int]]:
 
 
 def _pairs(text: str) -> Iterator[tuple[tuple[int, int], bool]]:
-    """First and last number of each citation, and whether it is a mere number; a range that runs backwards is two."""
+    """Yield the first and last number of each citation, and whether it has no marker; a reversed range is two."""
     for found in _CITED.finditer(text):
         first, last, bare = int(found["first"]), int(found["last"] or found["first"]), found["name"] is None
         if first <= last:
@@ -109,7 +109,7 @@ def _is_list(text: str) -> bool:
 
 
 def _list_end(reply: str, start: int, line_end: int) -> int:
-    """Where a list ends: its line, and the lines below it that hold only passages, or stand within its bracket."""
+    """Return the end of a list: after its line, and the lines below with only passages or within its bracket."""
     end, opened = line_end, reply.count("[", start, line_end) > reply.count("]", start, line_end)
     while (following := _line_end(reply, end + 1)) > end:
         line = reply[end + 1 : following]
@@ -160,7 +160,7 @@ class ParsedReply:
 
 
 def parse_reply(reply: str, numbered: Mapping[int, Passage]) -> ParsedReply:
-    """Reads a reply; `numbered` is what the markers mean (`PromptContext.numbered`). Never raises.
+    """Parse a reply; `numbered` maps the markers to passages (`PromptContext.numbered`). Never raises.
 
     1. Thoughts in tags are dropped; one that does not end leaves no answer (unclosed_thought).
     2. A JSON object with an answer in it, fenced or not, is read by its fields; an answer of null is a refusal.
@@ -185,7 +185,7 @@ def parse_reply(reply: str, numbered: Mapping[int, Passage]) -> ParsedReply:
 
 
 def without_thoughts(reply: str) -> str | None:
-    """A reply without the thoughts that stand in tags, and without space around it; None where one does not end."""
+    """Return a reply without thoughts in tags and surrounding white space; None if a thought does not end."""
     text = _THOUGHT.sub("", reply) if "</" in reply else reply
     if _THOUGHT_OPENS.search(text):
         return None
@@ -193,7 +193,7 @@ def without_thoughts(reply: str) -> str | None:
 
 
 def _resolved(ranges: list[tuple[int, int]], numbered: Mapping[int, Passage]) -> tuple[list[Passage], int]:
-    """The passages meant. Of a range that spans what was not shown, only its ends can be unknown."""
+    """Return the cited passages and the number of unknown ones; of a range, only its ends can be unknown."""
     meant: dict[int, None] = {}
     unknown: set[int] = set()
     for first, last in ranges:
@@ -203,7 +203,7 @@ def _resolved(ranges: list[tuple[int, int]], numbered: Mapping[int, Passage]) ->
 
 
 def _unfenced(text: str) -> str:
-    """The text without the marks of Markdown fences; what they hold stays."""
+    """Return the text without the marks of Markdown fences; their content stays."""
     return _FENCE.sub(r"\1", text).strip() if "```" in text else text
 
 

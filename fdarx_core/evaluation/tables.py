@@ -77,13 +77,13 @@ Form = Callable[[Estimate], str]
 
 
 def with_bounds(entry: Estimate) -> str:
-    """`0.53 [0.50, 0.56]`, the value alone where it has no interval."""
+    """Return a value with its interval, `0.53 [0.50, 0.56]`, or only the value without an interval."""
     bounds = "" if entry.low is None or entry.high is None else f" [{_figure(entry.low)}, {_figure(entry.high)}]"
     return f"{_figure(entry.value)}{bounds}"
 
 
 def with_margin(entry: Estimate) -> str:
-    """`0.53 ±0.03`: the larger of the two distances to a bound, so that the interval is never shown too narrow."""
+    """Return a value with the larger distance to a bound, `0.53 ±0.03`, so that no interval appears too narrow."""
     if entry.value is None or entry.low is None or entry.high is None:
         return _figure(entry.value)
     return f"{_figure(entry.value)} ±{max(entry.high - entry.value, entry.value - entry.low):.2f}"

@@ -32,7 +32,7 @@ class ExtractClaimsReply(Reply):
 
 
 def by_rules(slots: Mapping[str, Any]) -> ExtractClaimsReply:
-    """The claims that the rules find."""
+    """Return the claims that the rules find."""
     question, answer, drug = (str(slots[name]) for name in ("question", "answer", "drug"))
     found = claims_of(CheckedAnswer("", "", question, answer, "", drug=drug))
     return ExtractClaimsReply(claims=[QuotedClaim(quote=one.text, claim=one.resolved) for one in found])
@@ -45,16 +45,16 @@ _SAME = {sign: f"[{re.escape(group)}]" for group in _ALIKE for sign in group}
 
 
 def claims_asked(answer: CheckedAnswer) -> dict[str, Any]:
-    """The slots of the request for an answer's claims; `read_claims` reads the response to it."""
+    """Return the slots of the request for an answer's claims; `read_claims` reads the response."""
     return {"question": answer.question, "answer": answer.answer, "drug": answer.drug}
 
 
 def read_claims(answer: CheckedAnswer, response: Response) -> list[Claim]:
-    """The claims of a response, in the answer's order; each `text` is what stands in the answer, not the quote of it.
+    """Return the claims of a response, in the order of the answer; each `text` is taken from the answer.
 
-    White space and the shapes of quotation marks, apostrophes and dashes do not count. A quote that stands in several
-    places is taken past the claim before it. Raises Unparsable as `Task.parse`, and with the reason quote_not_found
-    where a quote is no part of the answer, or overlapping_quotes where it shares letters with another.
+    White space and the shapes of quotation marks, apostrophes and dashes are ignored. If a quote occurs several times,
+    the first place after the claim before it is used. Raises Unparsable as `Task.parse` does, and with the reason
+    quote_not_found if a quote is not in the answer, or overlapping_quotes if two quotes overlap.
     """
     taken = list[Clause]()
     for one in EXTRACT_CLAIMS.parse(response).claims:
@@ -75,7 +75,7 @@ def _place(quote: str, answer: str, taken: list[Clause]) -> tuple[int, int]:
 
 
 def _pattern(quote: str) -> re.Pattern[str]:
-    """Finds the quote, and not within a longer word or number."""
+    """Return a pattern that finds the quote, but not within a longer word or number."""
     words = ("".join(_SAME.get(sign, re.escape(sign)) for sign in word) for word in quote.split())
     first = r"(?<![^\W_])(?<!\d[.,])" if quote[0].isalnum() else ""
     last = r"(?![^\W_]|[.,]\d)" if quote[-1].isalnum() else ""

@@ -35,7 +35,7 @@ class DrugNameIndex:
         self._longest = max((name.count(" ") for name in (*self._by_name, *self._synonyms)), default=1)
 
     def of(self, answer: CheckedAnswer) -> list[list[str]]:
-        """The drugs that an answer is about, each as the set ids of its labels.
+        """Return the drugs that an answer is about, each as the set ids of its labels.
 
         That of its own label, else its drug by name, else those named in the question, else in the answer.
         """
@@ -49,14 +49,14 @@ class DrugNameIndex:
         return []
 
     def named(self, name: str) -> list[str]:
-        """Labels of a drug by name: those with no other active ingredient, or whose own name it is."""
+        """Return the labels of a drug: those with no other active ingredient, or with this name."""
         wanted = [normalize_words(name), *map(normalize_words, self._synonyms.get(normalize_words(name), ()))]
         found = [set_id for one in wanted for set_id in self._by_name.get(one, ())]
         bare = {normalize_words(without_salts(one)) for one in wanted}
         return [set_id for set_id in dict.fromkeys(found) if self._is_of(self._labels[set_id], bare, wanted)]
 
     def names_in(self, text: str) -> list[str]:
-        """The names of drugs with a label, or a synonym, that stand in a text; the longest at each place."""
+        """Return the names and synonyms in a text that belong to a label; of overlapping names the longest."""
         words = normalize_words(text).split()
         found: dict[str, None] = {}
         at = 0
@@ -109,9 +109,9 @@ class RxNormIngredients:
 
 
 def unknown_names(answers: Iterable[CheckedAnswer], drugs: DrugNameIndex) -> list[str]:
-    """Names of drugs, it may be, that no label has: those of the answers, and words with a capital in their questions.
+    """Return possible drug names that no label has: the drugs of answers, and capitalized words of questions.
 
-    At most `MOST_NAMES`, the most frequent first.
+    At most `MOST_NAMES` are returned, the most frequent first.
     """
     counts: dict[str, int] = {}
     for answer in answers:
@@ -166,7 +166,7 @@ class _Asking:
         self._store.put(self._new)
 
     async def ingredients(self, name: str) -> list[str]:
-        """The ingredients' names, none for a name that RxNorm does not know."""
+        """Return the names of the ingredients, none for a name that RxNorm does not know."""
         known = await self._get((self._address / "REST/rxcui.json").with_query(name=name, search="2"))
         ids = _ids(known)
         if not ids:
@@ -222,5 +222,5 @@ def _names_rxnav(answer: Any) -> Iterator[str]:
 
 
 def _dicts(value: Any) -> list[dict[str, Any]]:
-    """RxNav leaves out what is empty, or sends null."""
+    """Return the list of a reply as dictionaries. RxNav omits empty values or sends null."""
     return [one for one in (value if isinstance(value, list) else [value]) if isinstance(one, dict)]

@@ -62,7 +62,7 @@ def contraindications_of(label: Label, passages: Sequence[Passage]) -> list[Cont
 
 
 def own_names(label: Label) -> re.Pattern[str]:
-    """Finds any name of the label's drug in a text, salts and forms left out, ignoring case."""
+    """Return a pattern for all names of the label's drug, without salts and dosage forms, ignoring case."""
     return names_pattern((label.drug_name, *label.aliases, *label.substances))
 
 
@@ -125,7 +125,7 @@ class ContraindicationTable:
         return [entry for ingredients in found for entry in _merged(self._by_ingredients[ingredients])]
 
     def save(self, folder: Location) -> None:
-        """Writes `contraindications.parquet`, a row a label and subject, and `contraindications.csv`, `entries`."""
+        """Write `contraindications.parquet`, one row per label and subject, and `contraindications.csv` (`entries`)."""
         write_records(folder / PARQUET, self.rows, Contraindication)
         (folder / CSV).write_text(_as_csv(self.entries))
 
@@ -136,7 +136,7 @@ class ContraindicationTable:
 
 
 def _ingredients(row: Contraindication) -> frozenset[str]:
-    """Codes, else names, of all active ingredients; the drug's name where the label gives neither."""
+    """Return the codes, else the names, of all active ingredients, or the drug's name without them."""
     return frozenset(row.uniis or map(normalize_words, row.substances) or [normalize_words(row.drug)])
 
 
@@ -234,7 +234,7 @@ class SafetyFlagger:
         return ContraindicationTable(row for rows in self._rows.values() for row in rows)
 
     def flags_of(self, answer: CheckedAnswer) -> list[SafetyFlag]:
-        """All flags of an answer, in its order; none where it answers nothing, or names no drug with a label."""
+        """Return all flags of an answer, in order; none if it failed or refused, or has no drug with a label."""
         if answer.outcome != "answered" or not answer.answer.strip():
             return []
         drugs = self.drugs.of(answer)
@@ -292,7 +292,7 @@ class SafetyFlagger:
     def _place(
         self, row: Contraindication, question: str, told: Sequence[tuple[int, int, str]], own: re.Pattern[str]
     ) -> tuple[int, int] | None:
-        """The first sentence that recommends the drug for what the row forbids, the question's subject included."""
+        """Return the position of the first sentence that recommends the drug for what the row forbids."""
         subject = self._subject(row)
         verdicts = verify([TextPair(text, row.subject) for _, _, text in told], recommendation_engine(subject))
         for (start, end, text), verdict in zip(told, verdicts, strict=True):
@@ -304,7 +304,7 @@ class SafetyFlagger:
         return told[0][:2] if says_yes(question, first) and not any(map(warns, others)) else None
 
     def _is_about(self, row: Contraindication, said: str, own: re.Pattern[str]) -> bool:
-        """Whether a sentence speaks of the drug itself, and of two together where the row forbids another."""
+        """Return whether a sentence is about the drug, and also about the other drug if the row forbids one."""
         if _OTHER_CHOICE.search(said):
             return False
         if row.kind == "drug" and (not _TOGETHER.search(said) or _APART.search(said)):

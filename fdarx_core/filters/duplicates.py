@@ -26,12 +26,11 @@ _NUMBER = re.compile(r"\d+(?:[.,]\d+)*")
 
 
 def drop_duplicates(questions: Sequence[QuestionAnswer]) -> tuple[list[QuestionAnswer], list[Reject]]:
-    """The questions of one label without repetitions, in their order; of several that ask the same the first stays.
+    """Return the questions of one label without duplicates, in order, and a reject for each duplicate.
 
-    exact_duplicate: equal but for case, punctuation and spaces. near_duplicate: equal numbers and entity, and as
-    similar as `SAME_QUESTION` or, with equal answers, `SAME_ANSWER`; the drug's name does not count. Every pair is
-    compared.
-    Each Reject's detail is the id of the question that stayed.
+    The first of several duplicates is kept. exact_duplicate: equal except for case, punctuation and spaces.
+    near_duplicate: equal numbers and entity, and as similar as `SAME_QUESTION` or, with equal answers, `SAME_ANSWER`;
+    the drug's name is ignored. Every pair is compared. The detail of a Reject is the id of the question that was kept.
     """
     kept: list[_Asked] = []
     rejects: list[Reject] = []
@@ -71,7 +70,7 @@ class _Asked:
         )
 
     def repeats(self, earlier: _Asked) -> str:
-        """The reason to drop this one, "" for none."""
+        """Return the reason to drop this question, "" for none."""
         if self.question == earlier.question:
             return "exact_duplicate"
         if self.numbers != earlier.numbers or self.row.entity != earlier.row.entity:

@@ -39,11 +39,11 @@ _VAGUE = frozenset("recommended usual typical available main common appropriate 
 
 
 def artificial_conjunction(question: str, drug_names: Sequence[str], contexts: Sequence[str]) -> str | None:
-    """The joint of two questions that could be asked apart, None for one question.
+    """Return the conjunction of two questions that could be asked separately, None for one question.
 
-    Either a conjunction opens a second clause that asks ("…, and how is it supplied?"), or it joins two things asked
-    for, of which one stands in the first context only and the other in the second only ("the storage temperature and
-    the maximum dose"). "Renal and hepatic impairment" joins nothing that is asked for.
+    Either a conjunction begins a second question ("…, and how is it supplied?"), or it joins two objects of the
+    question, one of which is only in the first context and the other only in the second ("the storage temperature and
+    the maximum dose"). "Renal and hepatic impairment" is one object.
     """
     asked = _masked(question, tuple(drug_names))
     second = _second_question(asked) or _SECOND_CLAUSE.search(asked)
@@ -56,7 +56,7 @@ def artificial_conjunction(question: str, drug_names: Sequence[str], contexts: S
 
 
 def _masked(question: str, drug_names: tuple[str, ...]) -> str:
-    """Lower case, with one word for the drug: names have conjunctions of their own."""
+    """Return the question in lower case, with one word in place of the drug's name, which may contain conjunctions."""
     pattern = _names_pattern(drug_names)
     return pattern.sub(_DRUG, question).lower() if pattern else question.lower()
 
@@ -76,7 +76,7 @@ def _second_question(asked: str) -> re.Match[str] | None:
 
 
 def _subordinate(before: str, word: str) -> set[str]:
-    """The words that open side clauses so far: "in patients who smoke, and who have …" goes on with the same one."""
+    """Return the words that have opened subordinate clauses: "and who" continues "in patients who smoke"."""
     inside = set(_INTERROGATIVE.findall(before)[1:])
     return inside | {word} if word in ("which", "who") and " that " in before else inside
 
@@ -236,7 +236,7 @@ def joined_questions(question: QuestionAnswer, evidence: LabelEvidence) -> str |
 
 
 def low_overlap(question: QuestionAnswer, evidence: LabelEvidence) -> str | None:
-    """All contexts together count for factual questions, each by itself for multi-hop ones."""
+    """Return a message if the answer and its contexts share few words. Multi-hop questions need a share in each."""
     if question.type == "refusal":
         return None
     contexts = evidence.contexts if question.type == "multihop" else ["\n".join(evidence.contexts)]

@@ -21,7 +21,7 @@ _ASKED_OF_ALL = frozenset("recommended patient label dose use used taking treatm
 
 
 def relevance_slots(question: QuestionAnswer, label: Label, passages: Sequence[Passage]) -> dict[str, Any]:
-    """Slots of judge_relevance; they hold no answer, since it is not judged."""
+    """Return the slots of judge_relevance; they have no answer, because it is not judged."""
     gold = {(passages[index].section_path, passages[index].core_code): None for index in question.gold_passages}
     return {
         "drug": label.drug_name,
@@ -32,7 +32,7 @@ def relevance_slots(question: QuestionAnswer, label: Label, passages: Sequence[P
 
 
 def factual_slots(question: QuestionAnswer, label: Label, passages: Sequence[Passage]) -> dict[str, Any]:
-    """Slots of judge_support_factual and judge_quality_factual."""
+    """Return the slots of judge_support_factual and judge_quality_factual."""
     gold = [passages[index] for index in question.gold_passages]
     return {
         "drug": label.drug_name,
@@ -43,7 +43,7 @@ def factual_slots(question: QuestionAnswer, label: Label, passages: Sequence[Pas
 
 
 def multihop_slots(question: QuestionAnswer, label: Label, passages: Sequence[Passage]) -> dict[str, Any]:
-    """Slots of judge_support_multihop and judge_quality_multihop."""
+    """Return the slots of judge_support_multihop and judge_quality_multihop."""
     a, b = (passages[index] for index in question.gold_passages)
     return {
         "drug": label.drug_name,
@@ -57,7 +57,7 @@ def multihop_slots(question: QuestionAnswer, label: Label, passages: Sequence[Pa
 
 
 def refusal_slots(question: QuestionAnswer, label: Label, passages: Sequence[Passage]) -> dict[str, Any]:
-    """Slots of judge_support_refusal: the whole body of a short label, else the passages nearest to the question."""
+    """Return the slots of judge_support_refusal: the body of a short label, else the most similar passages."""
     whole = sum(passage.text.count(" ") for passage in passages) <= WHOLE_LABEL_WORDS
     shown = passages if whole else nearest(question, label, passages)
     return {
@@ -69,9 +69,10 @@ def refusal_slots(question: QuestionAnswer, label: Label, passages: Sequence[Pas
 
 
 def nearest(question: QuestionAnswer, label: Label, passages: Sequence[Passage]) -> list[Passage]:
-    """The `NEAREST_PASSAGES` that hold most of what the question asks, in document order; of equals the first.
+    """Return the `NEAREST_PASSAGES` that contain most words of the question, in document order.
 
-    A word counts the more the fewer passages have it, and once a passage. Source: the idf of BM25 (Robertson).
+    Each word counts once per passage, with the idf of BM25 as its weight (Robertson). Of equal passages, the first is
+    taken.
     """
     names = frozenset().union(*map(content_words, label.aliases))
     asked = sorted(content_words(question.question) - names - _ASKED_OF_ALL)

@@ -44,7 +44,7 @@ _SYSTEM = re.compile(
 
 
 def table_candidates(reading: PassageOutline, context: str, drug: str, code: str) -> Iterator[QuestionCandidate]:
-    """Questions from what is no sentence. Rows with equal headers under one caption are left out as ambiguous."""
+    """Yield questions on tables and lists. Rows with equal headers under one caption are ambiguous and left out."""
     seen = Counter((row.header.lower(), row.caption) for row in reading.rows)
     for row in reading.rows:
         if len(row.cells) == 1:
@@ -60,7 +60,7 @@ def table_candidates(reading: PassageOutline, context: str, drug: str, code: str
 
 
 def package_candidates(context: str, drug: str) -> Iterator[QuestionCandidate]:
-    """NDCs by package size, where the passage is about one strength and each size occurs once."""
+    """Yield questions on NDCs by package size, if the passage has one strength and each size once."""
     if "NDC" not in context or len(strengths := set(_STRENGTH.findall(context))) != 1:
         return
     lines = [clean_label_text(line).replace(" | ", ", ") for line in context.split("\n") if _NDC.search(line)]
@@ -75,7 +75,7 @@ def package_candidates(context: str, drug: str) -> Iterator[QuestionCandidate]:
 
 
 def _interaction(row: TableRow, drug: str) -> Iterator[QuestionCandidate]:
-    """The rows of an interactions table in the PLR layout: impact and intervention for the drug class over them."""
+    """Yield questions on interaction tables in the PLR layout: impact and intervention for a drug class."""
     partner, text = decapitalise(plain_case(row.group, drug), drug), row.cells[0]
     if not partner or len(partner) > 110 or len(text) > MAX_ANSWER or re.match(r"(?:These|This|Such|It|They)\b", text):
         return
@@ -111,7 +111,7 @@ def _values(row: TableRow, drug: str, code: str) -> Iterator[QuestionCandidate]:
 
 
 def _own_question(block: QuestionBlock, drug: str) -> Iterator[QuestionCandidate]:
-    """ "How should I store X?" of a Medication Guide, asked of a patient."""
+    """Yield the question of a Medication Guide ("How should I store X?"), reworded for a patient."""
     question = block.question.rstrip("?")
     for old, new in (
         ("should I", "should a patient"),
@@ -158,10 +158,10 @@ def _reactions(system: str) -> str:
 
 
 def factual_questions(slots: Mapping[str, Any]) -> list[tuple[str, str, str]]:
-    """Up to `k` (question, answer, kind) from one passage; kind is factual, list or numeric.
+    """Return up to `k` (question, answer, kind) from one passage; kind is factual, list or numeric.
 
     Slots: drug, section_title, section_path, section_code (core LOINC code), context, k. The answers are sentences of
-    the passage. A passage that no rule reads with confidence gives none.
+    the passage. The list is empty if no rule is certain.
     """
     drug, context = slots["drug"].strip(), slots["context"]
     if not drug or slots["k"] < 1:
@@ -193,7 +193,7 @@ def _from_sentences(
 
 
 def _merge_same_question(candidates: list[QuestionCandidate]) -> list[QuestionCandidate]:
-    """One candidate a question: sentences that answer the same question are one answer together."""
+    """Return one candidate per question; answers of the same question are joined."""
     kept: dict[str, QuestionCandidate] = {}
     for one in candidates:
         first = kept.get(one.question)
@@ -214,7 +214,7 @@ def _fits(one: QuestionCandidate, drug: str, context: str) -> bool:
 
 
 def _choose(candidates: list[QuestionCandidate], k: int) -> list[QuestionCandidate]:
-    """The k best, none of whose answers repeats another's, in the order of the passage."""
+    """Return the k best candidates without repeated answers, in the order of the passage."""
     chosen: list[QuestionCandidate] = []
     for one in sorted(candidates, key=lambda one: (-one.weight, one.order, one.question)):
         if len(chosen) < k and not any(one.answer in other.answer or other.answer in one.answer for other in chosen):

@@ -156,7 +156,7 @@ def _sockets(lowered: str, role: str) -> Iterator[tuple[LinkKey, int]]:
 
 
 def find_links(a: PassageFacts, b: PassageFacts) -> list[Link]:
-    """The rules and things that link two passages, best first."""
+    """Return the links between two passages, each a rule and a subject, best first."""
     if b.fits.isdisjoint(a.sockets):
         return []
     found = []
@@ -169,7 +169,7 @@ def find_links(a: PassageFacts, b: PassageFacts) -> list[Link]:
 
 
 def _compatible(first: list[str], second: list[str]) -> tuple[str, str] | None:
-    """The best sentences that differ in what they say and do not speak of different degrees of severity."""
+    """Return the best pair of sentences with different content and the same degree of severity."""
     for pair in product(first[:_TRIED], second[:_TRIED]):
         degrees, others = (set(_DEGREE.findall(sentence)) for sentence in pair)
         if (not degrees or not others or degrees & others) and not _alike(*pair):
@@ -186,7 +186,7 @@ _MAX_UNITS = 12
 
 
 def dose_questions(drug: str, a: PassageFacts, b: PassageFacts) -> list[tuple[str, str]]:
-    """Questions and answers on a passage with doses and one with strengths, in either order; none on other passages."""
+    """Return questions on a passage with doses and one with strengths, in either order; none for others."""
     for dosing, supply in ((a.doses, b.doses), (b.doses, a.doses)):
         # A passage with a single strength may be one of several on a product's strengths.
         if dosing and supply and len(supply.strengths) > 1:
@@ -230,7 +230,7 @@ _MIN_OVERLAP = 0.10
 
 
 def multihop_questions(slots: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """Questions that need both passages, with their answers; none where no rule links the two.
+    """Return questions that need both passages, with their answers; none if no rule links the two.
 
     Args:
         slots: those of the task generate_multihop.
@@ -258,7 +258,7 @@ def _link_questions(drug: str, linked: Iterable[Link]) -> Iterator[tuple[str, st
 
 
 def _names_itself(drug: str, thing: str) -> bool:
-    """Whether the thing is the drug: warfarin is no interaction of warfarin's."""
+    """Return whether a subject is the drug itself: warfarin does not interact with warfarin."""
     return not {word.rstrip("s") for word in question_words(drug)}.isdisjoint(
         word.rstrip("s") for word in question_words(thing)
     )

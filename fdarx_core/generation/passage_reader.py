@@ -217,7 +217,7 @@ class SentenceContext:
 
 
 def sentence_context(unit: SentenceUnit, drug: str, title: str, code: str, about_drug: bool) -> SentenceContext | None:
-    """The scene of a sentence, or None where it cannot be understood alone or makes too long an answer."""
+    """Return the context of a sentence, or None if the sentence depends on others or is too long."""
     sentence = _SUPPLIED_AS.sub(".", capitalise(_CONNECTIVE.sub("", unit.text)))
     if len(sentence) > MAX_ANSWER or not sentence[:1].isalnum() or not _stands_alone(sentence):
         return None
@@ -228,14 +228,14 @@ def sentence_context(unit: SentenceUnit, drug: str, title: str, code: str, about
 
 
 def _stands_alone(sentence: str) -> bool:
-    """A late "such" or "these" mostly points back within its own sentence, an early one out of it."""
+    """Return whether a sentence can be understood alone. An early "such" or "these" refers to another sentence."""
     pointer = _POINTER.search(sentence)
     early = pointer is not None and len(sentence[: pointer.start()].split()) < 14
     return not (early or _DANGLING_START.match(sentence) or _ELSEWHERE.search(sentence))
 
 
 def split_lead(sentence: str) -> tuple[str, str]:
-    """A leading condition and the clause after it: "In adults, the dose is …" gives "in adults", "the dose is …"."""
+    """Return a leading condition and its clause: "In adults, the dose is …" gives "in adults", "the dose is …"."""
     if not _LEAD.match(sentence):
         return "", sentence
     cut = sentence.find(", ")
@@ -249,7 +249,7 @@ def split_lead(sentence: str) -> tuple[str, str]:
 
 
 def sound(phrase: str, longest: int = 110) -> bool:
-    """Whether a phrase can be copied into a question: short, brackets closed, nothing that points elsewhere."""
+    """Return whether a phrase can be part of a question: short, brackets closed, no reference to other text."""
     return (
         0 < len(phrase) <= longest
         and phrase.count("(") == phrase.count(")")
@@ -259,7 +259,7 @@ def sound(phrase: str, longest: int = 110) -> bool:
 
 
 def is_noun_phrase(phrase: str) -> bool:
-    """`sound`, and without a verb, a relative clause or a loose end."""
+    """Return whether a phrase is `sound`, without a verb, a relative clause or an incomplete end."""
     return sound(phrase) and not _CLAUSE.search(phrase)
 
 
@@ -289,7 +289,7 @@ _SAYS_ONLY_ITS_KIND = re.compile(
 
 
 def name_subject(subject: str, drug: str) -> str:
-    """The subject as the question names it: the drug's name where the label means the drug, else as written."""
+    """Return the subject for a question: the drug's name if the label means the drug, else as it is written."""
     subject = decapitalise(subject.strip(), keep=drug)
     low, name = subject.lower(), drug.lower()
     if name in low:
@@ -301,15 +301,15 @@ def name_subject(subject: str, drug: str) -> str:
 
 
 def is_combination(drug: str) -> bool:
-    """Whether the name is that of several drugs together, so that "the half-life of it" says too little."""
+    """Return whether the name is of several drugs, so that "its half-life" is ambiguous."""
     return bool(re.search(r" and |/|,|\bwith\b|\+", drug, re.I))
 
 
 def is_about(drug: str, path: str, text: str) -> bool:
-    """Whether a passage speaks of the drug that the label is named for, and not of another part of a kit.
+    """Return whether a passage is about the drug of the label, and not about another part of a kit.
 
-    It does where it holds a word of the name that is no salt or form, or where nothing hints at a kit: neither the name
-    nor a product named in the section path.
+    This is so if it contains a word of the name that is not a salt or form, or if neither the name nor the section path
+    suggests a kit.
     """
     own = [word for word in re.findall(r"[a-z]{3,}", drug.lower()) if word not in _FORMS and word != "and"]
     low = f"{path} {text}".lower()
@@ -317,7 +317,7 @@ def is_about(drug: str, path: str, text: str) -> bool:
 
 
 def telling_topic(title: str, drug: str) -> str:
-    """A title in running case, "" where it only says what kind of section it heads ("Clinical Trials Experience")."""
+    """Return a title in lower case, "" if it only names the kind of section ("Clinical Trials Experience")."""
     phrase = re.sub(r"^[\W\d]+", "", title).strip(" :.")
     if not 4 <= len(phrase) <= 70 or _SAYS_ONLY_ITS_KIND.match(phrase) or re.search(r"[?;]|\d", phrase):
         return ""
@@ -325,13 +325,13 @@ def telling_topic(title: str, drug: str) -> str:
 
 
 def running_title(title: str, drug: str) -> str:
-    """A title as it stands inside a sentence; a bare adjective gets its noun: "geriatric patients"."""
+    """Return a title as part of a sentence; an adjective alone gets a noun: "geriatric patients"."""
     phrase = plain_case(title, drug)
     return f"{phrase} patients" if _ADJECTIVE.fullmatch(phrase) else phrase
 
 
 def ask(core: str, drug: str, topic: str = "") -> str:
-    """The question that names the drug: the core itself, or the core "according to the … label" (and its section)."""
+    """Return a question that names the drug: the core itself, or with "according to the … label" (and its section)."""
     core = re.sub(r"\s+", " ", core).strip(" ,;:.")
     if topic and topic.lower() not in core.lower():
         if f"{drug} label" in core:

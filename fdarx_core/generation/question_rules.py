@@ -98,7 +98,7 @@ class QuestionCandidate:
 
 
 def apply_rule(rule: QuestionRule, scene: SentenceContext) -> QuestionCandidate | None:
-    """The question that a rule makes of a sentence, or None where the rule does not hold."""
+    """Return the question that a rule makes from a sentence, or None if the rule does not apply."""
     if (rule.codes and scene.code not in rule.codes) or not any(key in scene.low for key in rule.gate):
         return None
     if not (scene.about_drug or rule.of_label) or (found := rule.pattern.search(scene.clause)) is None:
@@ -139,12 +139,12 @@ def _finish(rule: QuestionRule, scene: SentenceContext, groups: MatchGroups) -> 
 
 
 def topic_of(scene: SentenceContext) -> str:
-    """The heading over the sentence, else the section's title; "" where neither says what it is about."""
+    """Return the heading above the sentence, else the section's title; "" if neither names a subject."""
     return telling_topic(scene.unit.heading, scene.drug) or telling_topic(scene.title, scene.drug)
 
 
 def answer_text(scene: SentenceContext) -> str | None:
-    """The sentence with the items of its list, if it is whole and not too long."""
+    """Return the sentence with the items of its list, if it is complete and not too long."""
     text, items = scene.sentence, scene.unit.items
     if items and (not text.endswith(":") or any(":" in item for item in items)):
         return None
@@ -156,12 +156,12 @@ def answer_text(scene: SentenceContext) -> str | None:
 
 
 def is_list(answer: str) -> bool:
-    """Whether an answer names three things or more."""
+    """Return whether an answer names three things or more."""
     return answer.count(",") + answer.count(";") >= 2
 
 
 def informative(question: str, answer: str, needs_number: bool) -> bool:
-    """Whether the answer says something that the question does not already say."""
+    """Return whether the answer states something that the question does not contain."""
     if needs_number and not number_strings(answer) - number_strings(question):
         return False
     told = len(set(question_words(answer)) - set(question_words(question)))
@@ -220,7 +220,7 @@ _NOW = {"include": "are", "includes": "are", "included": "were"}
 
 
 def _of_drug(groups: MatchGroups, scene: SentenceContext) -> MatchGroups | None:
-    """Say whose quantity it is, and turn "ranges" and "averaged" into "is" and "was"."""
+    """Add whose quantity it is, and replace "ranges" and "averaged" by "is" and "was"."""
     phrase, aux = groups["np"], groups["aux"]
     if not re.search(r" (?:of|for) ", phrase):
         if is_combination(scene.drug) or not scene.about_drug:

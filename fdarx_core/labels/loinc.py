@@ -114,5 +114,5 @@ _TOPIC: dict[str, Topic] = {code: topic for topic, codes in _CODES.items() for c
 
 
 def topic_of(core_code: str) -> Topic | Literal[""]:
-    """The topic of a section by its LOINC code; "" for codes that belong to none."""
+    """Return the topic of a section by its LOINC code, "" for a code without a topic."""
     return _TOPIC.get(core_code, "")

@@ -69,11 +69,11 @@ class RequestLimiter:
         self._hand_over()
 
     async def pause(self, seconds: float) -> None:
-        """Sleep without a slot. Raises the error that `stop` was given."""
+        """Sleep without holding a slot. Raises the error of `stop`."""
         await self._sleep_until(asyncio.get_running_loop().time() + seconds)
 
     def correct_tokens(self, estimated: int, counted: int) -> None:
-        """Book the difference between an estimate and the server's count."""
+        """Reserve the difference between an estimate and the server's count."""
         if self._tokens:
             self._tokens.reserve(0.0, counted - estimated)
 
@@ -121,7 +121,7 @@ class RequestLimiter:
         self._free += 1
 
     async def _wait_for_rates(self, tokens: int) -> None:
-        """Only the head of the queue reserves, so that a changed rate holds for all requests behind it."""
+        """Wait until the rates allow a request. Only the first of the queue reserves, so changed rates apply to all."""
         clock = asyncio.get_running_loop().time
         if not (self._requests or self._tokens or self._adaptive.rate or self._paused_until > clock()):
             self._adaptive.reserve(clock())

@@ -136,7 +136,7 @@ class Model:
     @overload
     async def ask_async(self, task: str, slots: Slots) -> Any: ...
     async def ask_async(self, task: Task[Any] | str, slots: Slots) -> Any:
-        """As `ask`, from a coroutine."""
+        """Like `ask`, as a coroutine."""
         return (await self.ask_many_async(task, [slots]))[0]
 
     @overload
@@ -150,7 +150,7 @@ class Model:
     async def ask_many_async(
         self, task: Task[Any] | str, rows: Iterable[Slots], *, return_exceptions: bool = False
     ) -> list[Any]:
-        """As `ask_many`, from a coroutine. A cancelled call leaves its requests running; `close` ends them."""
+        """Like `ask_many`, as a coroutine. A cancelled call leaves its requests running; `close` ends them."""
         task, requests = self._requests(task, rows)
         if self.config is None:
             responses = await asyncio.to_thread(self._by_rules, {task.name: task}, requests)
@@ -180,7 +180,7 @@ class Model:
         return task, [task.request(slots, endpoint=self.name, sampling=sampling) for slots in rows]
 
     def _by_rules(self, tasks: Mapping[str, Task[Any]], requests: list[Request]) -> list[Response]:
-        """The baseline's responses are not stored: they cost nothing, and its rules may change."""
+        """Return the baseline's responses. They are not stored, because they cost nothing and the rules may change."""
         from fdarx_core.llm.baseline import Baseline
 
         return Baseline(tasks, rules="").answer(requests)

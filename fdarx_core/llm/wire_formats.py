@@ -185,7 +185,7 @@ class AnthropicFormat:
         return {"anthropic-version": _ANTHROPIC_VERSION} | ({"x-api-key": key} if key else {})
 
     def payload(self, request: Request, messages: Messages, mode: OutputMode) -> dict[str, Any]:
-        """The mode json_object, which this API lacks, becomes a forced call of a tool that takes the reply."""
+        """Return the mode json_object, which this API lacks, becomes a forced call of a tool that takes the reply."""
         blocks: list[dict[str, Any]] = [{"type": "text", "text": message["content"]} for message in messages]
         if len(request.messages) > 1:
             blocks[len(request.messages) - 2]["cache_control"] = {"type": "ephemeral"}
@@ -266,7 +266,7 @@ def _openai_usage(reply: Mapping[str, Any]) -> TokenUsage:
 
 
 def _anthropic_usage(reply: Mapping[str, Any]) -> TokenUsage:
-    """This API's `input_tokens` leave out those read from the cache and written to it."""
+    """Return the usage of a reply. Its `input_tokens` exclude tokens read from or written to the cache."""
     usage = reply.get("usage") or {}
     names = ("input_tokens", "cache_read_input_tokens", "output_tokens", "cache_creation_input_tokens")
     fresh, cached, completion, written = (token_count(usage.get(name)) for name in names)

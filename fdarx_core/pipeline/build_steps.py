@@ -48,7 +48,7 @@ class LabelState:
     counts: list[StageCount] = field(default_factory=list)
 
     def account(self, stage: str, rows_in: int, kept: int, rows_out: int, rejects: Iterable[Reject] = ()) -> None:
-        """Account for one stage: rows that came in, were kept, and were rejected; `rows_out` is what those became.
+        """Count one stage: rows in, rows kept and rejected; `rows_out` are the rows made from those that were kept.
 
         Raises AccountingError when a row is missing.
         """
@@ -130,7 +130,7 @@ def build_steps(
 
 
 def parse(state: LabelState) -> None:
-    """Source → Label and Passages."""
+    """Parse the source of a label into the Label and its Passages."""
     source = state.identity.source
     try:
         state.label, state.passages = parse_document(read_document(source), source.name)
@@ -150,7 +150,7 @@ def _reject_label(state: LabelState, reason: str, detail: str) -> None:
 
 
 def chunk(amounts: GenerationConfig, state: LabelState) -> None:
-    """Passages → Contexts: what to ask about."""
+    """Make the Contexts for questions from the passages."""
     if state.label is not None:
         state.contexts = make_contexts(state.label, state.passages, amounts)
         state.account("contexts", 1, 1, len(state.contexts))
@@ -183,7 +183,7 @@ def _take_candidates(state: LabelState, exchanges: Sequence[Exchange]) -> None:
 
 
 def filter_by_rules(state: LabelState) -> None:
-    """Candidates → questions that pass every rule. Source: FDARxBench §B.4, stage 1."""
+    """Keep the candidates that pass every rule as questions. Source: FDARxBench §B.4, stage 1."""
     if state.label is None:
         return
     rejects: list[Reject] = []
@@ -201,7 +201,7 @@ def filter_by_rules(state: LabelState) -> None:
 
 
 def filter_duplicates(state: LabelState) -> None:
-    """Questions → questions without exact and near duplicates within the label."""
+    """Drop exact and near duplicates among the questions of a label."""
     if state.label is not None:
         before = len(state.questions)
         state.questions, repeated = drop_duplicates(state.questions)

@@ -58,7 +58,7 @@ class RunControl:
         return state.progress if state else None
 
     def stop(self) -> None:
-        """Have nothing more asked; the asking actor learns of it within a second."""
+        """Stop sending requests; the actor that sends them stops within a second."""
         self._actor.stop.remote()
 
     def await_stopped(self, bound_s: float) -> None:

@@ -144,7 +144,7 @@ class Evaluation(PipelineJob):
         return lambda done, of: self.progress(phase, done, of, "")
 
     def _answer(self, parts: EvaluationParts, numbers: Sequence[int], intake: IntakeSummary) -> list[SettingProgress]:
-        """Have every model answer, and the judge grade, what is not done; returns how far each cell came."""
+        """Have the models answer, and the judge grade, all that is left; return the progress of each cell."""
         ended: dict[str, str] = {}
         total = len(self.spec.graded) * len(numbers)
         unfinished = {model: self._unfinished(parts, model, numbers) for model in self.spec.graded}

@@ -257,7 +257,7 @@ class BertScorer:
 
 
 def with_bert_scores(run: RunDirectory, model: str, scores: pa.Table) -> pa.Table:
-    """A Score table with its bert_score column filled in, where answers were scored."""
+    """Return a Score table with its bert_score column filled in for the answers that were scored."""
     found: dict[str, float] = {}
     for place in run.parts(f"bert_scores/{model}"):
         table = read_table(place, ["prediction_id", "bert_score"])

@@ -55,7 +55,7 @@ GivenAnswers: TypeAlias = Mapping[tuple[str, CellKey], ImportedPrediction]
 
 
 def baseline() -> Baseline:
-    """The built-in rules for all tasks of an evaluation."""
+    """Return the built-in rules for all tasks of an evaluation."""
     return Baseline(EVALUATION_TASKS, EVALUATION_RULES_VERSION)
 
 
@@ -85,7 +85,7 @@ class EvaluationSpec:
     max_cost: float | None = None
 
     def cells(self, model: str) -> list[CellKey]:
-        """In the order in which they are asked: what shares the longest prefix first."""
+        """Return the cells of a model in the order of asking: those that share the longest prefix first."""
         if model not in self.answerers:
             return [cell for cell in self.given if cell.model == model]
         keys: list[CellKey] = []
@@ -100,15 +100,15 @@ class EvaluationSpec:
         return list(dict.fromkeys([*self.answerers, *(cell.model for cell in self.given)]))
 
     def is_due(self, setting: str, question: QuestionAnswer, subject: LabelSummary) -> bool:
-        """Whether the question is asked in the setting: that is meant for it, and the label's text is at hand."""
+        """Return whether the question is asked in the setting: it is meant for it, and the needed text is available."""
         return is_due(setting, question) and (subject.whole or not needs_whole_label(setting))
 
     def citing(self, model: str) -> frozenset[str]:
-        """The settings in which its answers are to cite."""
+        """Return the settings in which the model's answers should cite passages."""
         return MARKED if model in self.answerers else MARKED | self.given_citing
 
     def address(self, name: str) -> Address:
-        """Where requests of that name go. Raises KeyError for a name that is no model."""
+        """Return where requests to a model are sent. Raises KeyError for an unknown name."""
         return Address(name, self.sampling(name))
 
     def sampling(self, name: str) -> Mapping[str, Any]:
@@ -143,7 +143,7 @@ class EvalSample:
     grades: list[Grade] = field(default_factory=list)
 
     def ranked(self, retriever: str, question: QuestionAnswer, top_k: int) -> list[Passage]:
-        """The passages that the retriever puts first; none in settings without one."""
+        """Return the `top_k` passages of the retriever; none in settings without one."""
         if not retriever:
             return []
         ranking = self.rankings[retriever, question.id]
@@ -194,7 +194,7 @@ def _take_answers(prices: Prices | None, sample: EvalSample, exchanges: Sequence
 
 
 def take_given_answers(answers: GivenAnswers, sample: EvalSample) -> None:
-    """Answers made elsewhere → predictions."""
+    """Make predictions from answers that other programs made."""
     for cell, questions in sample.due.items():
         for question in questions:
             given = answers[question.id, cell]
@@ -227,7 +227,7 @@ def _graded_by_rule(sample: EvalSample) -> list[tuple[QuestionAnswer, Prediction
 
 
 def _sharing_text(requests: list[Request]) -> list[Request]:
-    """The same requests, whose equal messages are one string: forty questions on a label hold its text once."""
+    """Let equal messages share one string, so that the requests on a label hold its text only once."""
     texts: dict[str, str] = {}
     for request in requests:
         for message in request.messages:
@@ -242,7 +242,7 @@ class EvaluationParts(PartFiles):
     code_version: ClassVar[str] = CODE_VERSION
 
     def examined(self, part: int) -> list[BenchmarkItem]:
-        """The labels of a part, in order of set id."""
+        """Return the labels of a part, in order of set id."""
         passages = _by_label(self.read("passages", part, Passage))
         questions = _by_label(self.read("questions", part, QuestionAnswer))
         return [
@@ -258,13 +258,13 @@ class EvaluationParts(PartFiles):
         self.mark("intake", part)
 
     def equivalences(self, part: int) -> dict[str, Equivalence]:
-        """By question id."""
+        """Return the equivalences of a part by question id."""
         return {row.question_id: row for row in self.read("equivalences", part, Equivalence)}
 
     def samples(
         self, spec: EvaluationSpec, model: str, part: int, given: GivenAnswers | None = None
     ) -> list[EvalSample]:
-        """What a model is to sit, from the rows that earlier stages wrote; of `given` answers, what they answer."""
+        """Return the samples for a model from the rows of earlier stages, or those that `given` answers cover."""
         equal = self.equivalences(part)
         cells = spec.cells(model)
         rankings, elsewhere = self._rankings(() if given else {cell.retriever for cell in cells}, part)
@@ -284,7 +284,7 @@ class EvaluationParts(PartFiles):
         ]
 
     def write_samples(self, spec: EvaluationSpec, model: str, part: int, samples: Sequence[EvalSample]) -> None:
-        """Predictions, grades and scores; last, how far each cell came in this part."""
+        """Write predictions, grades and scores, and last the progress of each cell in this part."""
         predictions = [row for sample in samples for row in sample.predictions]
         grades = [row for sample in samples for row in sample.grades]
         self.write(f"predictions/{model}", part, predictions, Prediction)
@@ -293,7 +293,7 @@ class EvaluationParts(PartFiles):
         self.mark(f"graded/{model}", part, [how_far(cell, samples) for cell in spec.cells(model)], SettingProgress)
 
     def cells(self, model: str, part: int) -> list[SettingProgress]:
-        """How far the cells of a model came in a part that is marked."""
+        """Return the progress of a model's cells in a part that is marked."""
         return self.read(self.done(f"graded/{model}"), part, SettingProgress)
 
     def _rankings(
@@ -312,7 +312,7 @@ class EvaluationParts(PartFiles):
 
 
 def scores(sample: EvalSample, citing: Collection[str]) -> list[Score]:
-    """A row a prediction; in the settings `citing`, citations are scored."""
+    """Return one row per prediction; citations are scored in the settings `citing`."""
     examined = sample.examined
     passages = {passage.doc_chunk_index: passage for passage in examined.passages}
     questions = {question.id: question for question in examined.questions}
@@ -332,7 +332,7 @@ def scores(sample: EvalSample, citing: Collection[str]) -> list[Score]:
 
 
 def how_far(cell: CellKey, samples: Sequence[EvalSample]) -> SettingProgress:
-    """Whether the cell is done in these samples. What failed for now makes it incomplete, and is asked again."""
+    """Return the progress of a cell in these samples. Transient failures make it incomplete and are asked again."""
     mine = {
         row.id: row for one in samples for row in one.predictions if (row.model, row.setting, row.retriever) == cell
     }

@@ -136,7 +136,7 @@ class Executor(ABC):
 
     @abstractmethod
     def stop_asking(self) -> None:
-        """Have nothing more asked. Does not wait."""
+        """Stop sending requests. Does not wait."""
 
     @abstractmethod
     def await_stopped(self, bound_s: float = 30.0) -> None:

@@ -108,12 +108,12 @@ def rows_of(spec: FactualitySpec, states: Sequence[AnswerState]) -> ScoredPart:
 
 
 def _with_refusal(answer: CheckedAnswer) -> CheckedAnswer:
-    """Answers from files don't say which of them decline to answer."""
+    """Return an answer with its outcome. Files of answers do not say which of them are refusals."""
     declined = answer.outcome == "answered" and declines(answer.answer)
     return replace(answer, outcome="refused") if declined else answer
 
 
 def _failed_for_now(rows: ScoredPart) -> Iterator[bool]:
-    """Whether something failed that asking again may cure."""
+    """Yield whether each reason is a transient failure, which another attempt may cure."""
     yield from (TRANSIENT in reason for score in rows.scores for reason in score.unscored)
     yield from (TRANSIENT in pair.reason for pair in rows.pairs if pair.entailment is None)

@@ -272,7 +272,7 @@ def _take_claims(state: AnswerState, exchanges: Sequence[Exchange]) -> None:
 
 
 async def find_evidence(k: int, states: Sequence[AnswerState], context: StepContext) -> None:
-    """Claims → evidence, from the source that the resource `evidence` holds."""
+    """Find evidence for the claims in the source that the resource `evidence` holds."""
     queries = _queries(states)
     pieces = [queries[at : at + _QUERIES_PER_CALL] for at in range(0, len(queries), _QUERIES_PER_CALL)]
     found = await asyncio.gather(*(context.call("evidence", "find", piece, k) for piece in pieces))
@@ -280,9 +280,9 @@ async def find_evidence(k: int, states: Sequence[AnswerState], context: StepCont
 
 
 async def search_pubmed(k: int, years: tuple[int, int], states: Sequence[AnswerState], context: StepContext) -> None:
-    """Claims → evidence, from PubMed over the network; each search is a request, kept with its response.
+    """Find evidence for the claims in PubMed. Each search is a request, which is stored with its response.
 
-    In a plan each search is noted, and stands for as many abstracts of the usual length as are wanted.
+    A plan counts each search with the requested number of abstracts of average length.
     """
     requests = [search_request(query, k, years) for query in _queries(states)]
     if context.note is not None:
@@ -360,9 +360,9 @@ def _claim_key(asked: PairToJudge) -> tuple[str, str, str, int]:
 
 
 async def judge_by_model(engine: str, main: bool, states: Sequence[AnswerState], context: StepContext) -> None:
-    """Pairs → judgements, by the NLI model that the resource of the engine's name holds.
+    """Judge the pairs by the NLI model of the resource with the engine's name.
 
-    Pairs of a part go to it by length, so that a batch holds hardly any padding.
+    The pairs of a part are sorted by length, so that batches need little padding.
     """
     asked = [(state, one) for state in states for one in state.pairs_to_judge(engine, main=main)]
     pairs = [one.pair for _, one in asked]
@@ -377,7 +377,7 @@ async def judge_by_model(engine: str, main: bool, states: Sequence[AnswerState],
 
 
 def judge_by_rules(engine: str, main: bool, state: AnswerState) -> None:
-    """Pairs → judgements, by rules."""
+    """Judge the pairs by rules."""
     asked = state.pairs_to_judge(engine, main=main)
     found = (_guarded(open_engine("rules").judge, [one.pair]) for one in asked)
     state.pairs[engine] = _filled(asked, [Unjudged(one) if isinstance(one, str) else one[0] for one in found])
@@ -393,7 +393,7 @@ def _filled(asked: Sequence[PairToJudge], judgements: Sequence[Judgement]) -> li
 
 
 def score(spec: FactualitySpec, state: AnswerState) -> None:
-    """Judged pairs → verdicts of claims and the score of the answer."""
+    """Make the verdicts of claims and the score of the answer from judged pairs."""
     engine = spec.engine.name
     if not spec.measures_similarity:
         [state.similarity] = open_similarity(None, None, None).of([state.answer])

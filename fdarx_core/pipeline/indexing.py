@@ -86,7 +86,7 @@ class Indexing:
         return done
 
     def _check(self, base: Manifest, encoder: EncoderInfo | None) -> None:
-        """A commit would refuse the same, but only after all was embedded."""
+        """Check that model and chunk size fit the index. A commit checks this too, but only after the embedding."""
         if not same_encoder(base.encoder, encoder):
             was, now = (one.name if one else "no embedding model" for one in (base.encoder, encoder))
             raise IndexConflict(f"{self.place} was made with {was}, not with {now}; {_REMEDY}")
@@ -100,7 +100,7 @@ class Indexing:
     def _documents(
         self, given: Iterable[Document | Reject], runs: Sequence[str], done: Indexed
     ) -> Iterator[list[Chunk]]:
-        """The chunks of each document; what can't be read becomes a reject."""
+        """Yield the chunks of each document; a document that can't be read becomes a reject."""
         for run in runs:
             yield from read_label_chunks(run)
         for one in given:
@@ -117,7 +117,7 @@ class Indexing:
         given: dict[str, str],
         done: Indexed,
     ) -> Iterator[list[Chunk]]:
-        """What the index does not hold yet, some whole documents at a time."""
+        """Yield the chunks of new documents, several whole documents at a time."""
         waiting: list[Chunk] = []
         for chunks in documents:
             done.documents += 1
@@ -159,7 +159,7 @@ class _Embedder:
 
 
 def _dropped(base: Manifest | None, given: Collection[str], remove: Collection[str], rebuild: bool) -> set[str]:
-    """The ids of the documents to drop. Raises ValueError for one to remove that is not there."""
+    """Return the ids of the documents to drop. Raises ValueError if one to remove does not exist."""
     entries = base.entries if base is not None else {}
     known = {*entries, *(entry.source for entry in entries.values())}
     if unknown := [one for one in remove if one not in known]:

@@ -84,9 +84,9 @@ def store_of(run: RunDirectory, reuse: Iterable[RunDirectory] = ()) -> ResponseS
 
 
 def check_inputs(run: RunDirectory, digest: str, what: str) -> None:
-    """All parts of a run must come from the same inputs: the first start notes their digest, a later one compares.
+    """Check that all parts of a run come from the same inputs, by a digest that the first start writes.
 
-    Raises RunConflict; `what` says in its message what was found to be different.
+    Raises RunConflict; `what` names in its message the inputs that differ.
     """
     note = run.file("input.json")
     if not (run.resumed and note.exists()):

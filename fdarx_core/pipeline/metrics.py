@@ -59,7 +59,7 @@ GAUGES = {
 
 
 def _tokens(counters: Counters) -> dict[str, int]:
-    """By kind."""
+    """Return the numbers of tokens by kind."""
     return {
         "prompt_computed": counters.prompt_tokens - counters.cached_tokens,
         "prompt_cached": counters.cached_tokens,
@@ -78,7 +78,7 @@ def _set(name: str, to: float, tags: Mapping[str, str]) -> None:
 
 
 def _ascii(tags: Mapping[str, str]) -> dict[str, str]:
-    """Ray raises an error for any other character, and a run may be named in any language."""
+    """Return tags in ASCII. Ray accepts no other characters, but the name of a run may contain them."""
     return {tag: value.encode("ascii", "backslashreplace").decode() for tag, value in tags.items()}
 
 

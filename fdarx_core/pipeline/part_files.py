@@ -27,7 +27,7 @@ class PartFiles:
         return list(read_records(self.run.part(kind, part), record))
 
     def read_all(self, kind: str, numbers: Iterable[int], record: type[R]) -> list[R]:
-        """The rows of those parts that have any file of the kind."""
+        """Return the rows of those parts that have a file of the kind."""
         there = {place.name for place in self.run.parts(kind)}
         parts = (number for number in numbers if self.run.part(kind, number).name in there)
         return [row for number in parts for row in self.read(kind, number, record)]
@@ -57,14 +57,14 @@ class PartFiles:
         self.write(self.done(work), part, rows, record)
 
     def marked(self, work: str, numbers: Iterable[int]) -> set[int]:
-        """Those of the parts on which this work is whole."""
+        """Return those of the parts for which this work is complete."""
         there = {place.name for place in self.run.parts(self.done(work))}
         return {number for number in numbers if self.run.part("done", number).name in there}
 
     def undone(self, numbers: Iterable[int]) -> list[int]:
-        """The parts that are still to be made."""
+        """Return the parts that are not complete."""
         return sorted({*numbers} - self.marked("", numbers))
 
     def done(self, work: str) -> str:
-        """The kind of the marks."""
+        """Return the kind of the marks."""
         return "/".join(filter(None, ("done", self.code_version, work)))

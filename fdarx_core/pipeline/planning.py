@@ -53,7 +53,7 @@ class Prefixes:
     _before: dict[str, _Counted] = field(default_factory=dict)
 
     def count(self, endpoint: str, messages: Sequence[dict[str, str]], counter: TokenCounter) -> tuple[int, int]:
-        """Tokens of the prompt, and how many of them the prompt before begins with as well."""
+        """Return the tokens of the prompt, and how many of them the previous prompt begins with too."""
         before = self._before.get(endpoint, ())
         known = dict(before)  # so that a label that stands in forty prompts is counted once
         texts = [message["content"] for message in messages]
@@ -91,9 +91,9 @@ class Tally:
 
 
 def add_up(parts: Iterable[Sequence[Planned]], models: Mapping[str, ModelConfig]) -> list[PlanRow]:
-    """A row a task and endpoint, in the order in which tasks are asked, with what they would cost.
+    """Return one row per task and endpoint, in the order of the tasks, with its cost.
 
-    What labels ask in the same words is asked once, so it counts once.
+    Identical requests are sent once, so they are counted once.
     """
     sums: dict[tuple[str, str], PlanRow] = {}
     seen: set[int] = set()
@@ -130,7 +130,7 @@ def _shared(before: _Counted, now: _Counted, counter: TokenCounter) -> int:
 
 
 def agreement(one: str, other: str) -> int:
-    """How many characters both begin with."""
+    """Return how many characters two texts have in common at their start."""
     low, high = 0, min(len(one), len(other))
     while low < high:
         middle = (low + high + 1) // 2

@@ -258,7 +258,7 @@ def _begin(stage: Stage[Any], part: Part, models: Collection[str], answer: Answe
 def _end(
     stage: Stage[Any], number: int, asked: tuple[Sequence[Any], str], models: Collection[str], answer: Answer
 ) -> tuple[Any, str]:
-    """Nothing is written of a part that asking ended in: it is made again."""
+    """Finish a part and write it. A part in which asking was stopped is not written, and is computed again."""
     states, ended = asked
     if ended:
         return None, ended

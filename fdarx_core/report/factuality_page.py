@@ -120,7 +120,7 @@ def collect(answers: Iterable[ScoredAnswer], seed: int) -> tuple[AnswerTally, li
 
 
 def _alone(one: ScoredAnswer) -> ScoredAnswer:
-    """With its own passages only: it outlives the part of the run that it came in."""
+    """Return an answer with its own passages only, because it is kept longer than its part."""
     wanted = {pair.evidence_id for pair in one.pairs}
     return replace(one, evidence={name: row for name, row in one.evidence.items() if name in wanted})
 

@@ -171,7 +171,7 @@ def draw_stratified(units: Sequence[SampleUnit], n: int, seed: int) -> Stratifie
 
 
 def allocate_sample(sizes: Mapping[str, int], n: int) -> dict[str, int]:
-    """Allocate `n` units to strata of these sizes: at least one to each, at most its size, else in proportion to size.
+    """Allocate `n` units to strata in proportion to their sizes: at least one to each, at most its size.
 
     `n` must be at least the number of strata, unless there are fewer units than `n`. Source: the divisor method of
     Sainte-Laguë (Webster): each unit goes to the stratum with the largest size / (units + 1/2).

@@ -38,10 +38,10 @@ class OutputClasses:
 
 
 def classes_of(model: str, outputs: Sequence[str], given: Sequence[str] | None = None) -> OutputClasses:
-    """The classes of a model whose configuration names its `outputs` so; `given` names them in their place.
+    """Return the classes of a model from the names of its `outputs`, or from the names in `given`.
 
-    Names count in any case and form (CONTRADICTION, contradictory), and those of FEVER (SUPPORTS, REFUTES, NOT ENOUGH
-    INFO). Raises `ModelMissing`, with the names and the option to give, where they do not say which is which.
+    Names are recognized in any case and form (CONTRADICTION, contradictory), and so are those of FEVER (SUPPORTS,
+    REFUTES, NOT ENOUGH INFO). Raises `ModelMissing`, with the names and the option to give, if they are not recognized.
     """
     if given is not None and len(given) != len(outputs):
         raise ModelMissing(f"{OPTION} {','.join(given)}: {model} has {len(outputs)} outputs ({', '.join(outputs)})")
@@ -78,10 +78,10 @@ _TOKENIZERS = ("tokenizer.json", "vocab.txt", "vocab.json", "spm.model", "senten
 
 
 def check_nli(model: str, labels: Sequence[str] | None = None) -> OutputClasses:
-    """Which output of the model is which class, without loading its weights; of a name, its configuration is fetched.
+    """Return the class of each output of a model without loading its weights; a hub name is looked up.
 
-    `labels` names the outputs in their order where the model's own configuration does not. Raises `ModelMissing` for
-    what is no NLI cross-encoder, and where the extra is not installed.
+    `labels` names the outputs in order, if the model's configuration does not. Raises `ModelMissing` if the model is
+    not an NLI cross-encoder, and if the extra is not installed.
     """
     if find_spec("transformers") is None or find_spec("torch") is None:
         raise ModelMissing(f"{PURPOSE} needs transformers and torch: pip install 'fdarx[models]'")
@@ -93,7 +93,7 @@ def check_nli(model: str, labels: Sequence[str] | None = None) -> OutputClasses:
 
 
 def name_of(model: str) -> str:
-    """The last part of its path, or of its name on the hub."""
+    """Return the last part of the model's path, or of its name on the hub."""
     return Path(model).resolve().name if Path(model).is_dir() else model.rsplit("/", 1)[-1]
 
 
@@ -107,7 +107,10 @@ class LoadedModel:
 
 
 def load(model: str, device: str) -> LoadedModel:
-    """The model ready to judge: half precision on a GPU, single elsewhere. Raises `ModelMissing` for one not whole."""
+    """Load a model in half precision on a GPU, in single precision on CPU.
+
+    Raises `ModelMissing` if files are missing.
+    """
     transformers, torch = (load_module(name, PURPOSE) for name in ("transformers", "torch"))
     known = {"local_files_only": Path(model).is_dir()}
     precision = torch.float16 if device.startswith("cuda") else torch.float32
@@ -158,13 +161,13 @@ def _from_hub(model: str) -> Path:
 
 
 def _outputs(config: dict[str, Any]) -> list[str]:
-    """The names of the outputs in order; transformers leaves them out of a configuration where they tell nothing."""
+    """Return the names of the outputs in order. A configuration may omit them if they are only numbered."""
     names = config.get("id2label") or {number: f"LABEL_{number}" for number in range(2)}
     return [str(name) for _, name in sorted(names.items(), key=lambda item: int(item[0]))]
 
 
 def _longest(network: Any, tokenizer: Any) -> int:
-    """The least that configuration, position embeddings and tokenizer allow."""
+    """Return the smallest maximum length of configuration, position embeddings and tokenizer."""
     found = [getattr(network.config, "max_position_embeddings", None), tokenizer.model_max_length]
     for name, module in network.named_modules():
         if name.endswith("embeddings.position_embeddings") and getattr(module, "padding_idx", None) is not None:

@@ -161,7 +161,7 @@ class EntrezClient:
         return data
 
     def _without_key(self, data: bytes) -> bytes:
-        """Entrez repeats the key in its error messages."""
+        """Remove the key from a reply, because Entrez repeats it in error messages."""
         return data.replace(self._key.encode(), b"[key]") if self._key else data
 
     def _open(self) -> aiohttp.ClientSession:

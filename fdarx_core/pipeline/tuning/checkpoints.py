@@ -34,7 +34,7 @@ class Checkpoints:
     run: RunDirectory
 
     def write(self, state: State) -> None:
-        """The newest; those before it are then deleted."""
+        """Write the newest checkpoint, and delete those before it."""
         torch = load_module("torch", "fine-tuning")
         stream = io.BytesIO()
         torch.save({**_fields(state), "curve": [asdict(one) for one in state.curve]}, stream)
@@ -45,7 +45,7 @@ class Checkpoints:
                 other.delete()
 
     def latest(self) -> State | None:
-        """None where nothing was written yet."""
+        """Return the latest checkpoint, None if there is none."""
         found = self.run.file(_FOLDER).list()
         if not found:
             return None

@@ -15,7 +15,7 @@ from fdarx_core.tuning.training import ADAPTER_FILES, LoraModel, TuningSpec, gen
 
 
 def examine(run: RunDirectory, tuning: TuningSpec, pairs: Sequence[TrainingPair]) -> list[TunedAnswer]:
-    """Both models' answers, measured. Work of one Ray task, on a GPU where there is one."""
+    """Return the answers of both models, with their scores. It runs in one Ray task, on a GPU if there is one."""
     with tempfile.TemporaryDirectory() as folder:
         for name in ADAPTER_FILES:
             (Path(folder) / name).write_bytes((run.file("adapter") / name).read_bytes())

@@ -68,7 +68,7 @@ class FineTuning:
     timings: dict[str, float] = field(default_factory=dict)
 
     def run_all(self) -> dict[str, Any]:
-        """Returns what `run.json` then says. Raises TrainingFailed."""
+        """Run the training, and return the entries for `run.json`. Raises TrainingFailed."""
         write_records(self.run.part("pairs", 0), self.pairs, TrainingPair)
         write_records(self.run.part("rejects", 0), self.rejects, Reject)
         for part, learnt in self.encoded.items():
@@ -144,6 +144,6 @@ class FineTuning:
 
 
 def _reason(error: BaseException) -> str:
-    """Ray's errors hold the traceback of a worker; its last line is what happened."""
+    """Return the last line of an error. Ray's errors contain the traceback of a worker, and this line is its cause."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     return lines[-1] if lines else type(error).__name__
