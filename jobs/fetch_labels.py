@@ -24,7 +24,6 @@ from fdarx_core.dailymed import (
     Fetcher,
     FetchRequest,
     FetchResult,
-    Site,
     is_set_id,
 )
 from fdarx_core.labels.selection import HUMAN_PRESCRIPTION
@@ -194,8 +193,8 @@ def fetch(*, config: Annotated[FetchConfig, Parameter(name="*")]) -> int:
 
 
 async def _fetch(config: FetchConfig, place: Location, progress: ProgressLine) -> FetchResult:
-    site = Site(config.base_url)
-    async with DailyMedClient(site, _agent(config), config.rate, config.connections, config.timeout) as client:
+    limits = config.rate, config.connections, config.timeout
+    async with DailyMedClient(config.base_url, _agent(config), *limits) as client:
         progress("list", 0, 0)
         fetcher = Fetcher(client, place, config.half_there(), progress)
         await fetcher.run(config.wish())

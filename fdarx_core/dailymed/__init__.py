@@ -1,6 +1,6 @@
 """Labels from DailyMed: bulk releases, and single labels by set id or query, checked and listed in a manifest."""
 
-from fdarx_core.dailymed.client import BASE_URL, FILTERS, DailyMedClient, Site, is_set_id
+from fdarx_core.dailymed.client import BASE_URL, FILTERS, DailyMedClient, is_set_id
 from fdarx_core.dailymed.downloads import RELEASES
 from fdarx_core.dailymed.fetching import REJECTS, Fetcher, FetchRequest, FetchResult
 
@@ -13,6 +13,5 @@ __all__ = [
     "FetchRequest",
     "FetchResult",
     "Fetcher",
-    "Site",
     "is_set_id",
 ]

@@ -22,6 +22,8 @@ T = TypeVar("T")
 
 BASE_URL = "https://dailymed.nlm.nih.gov/dailymed"
 
+TRIES = 5
+"""Attempts at a request whose failure may pass."""
 PAGE_SIZE = 100
 """Labels on one page of a listing, the most that the service gives."""
 
@@ -56,25 +58,24 @@ _MONTHS = ["jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct",
 class FetchError(Exception):
     """One item cannot be fetched. `reason` is a fixed name to count by, `detail` describes this case.
 
-    `rejected`: the server turned the client away, so later requests may fail as well.
-    """
-
-    def __init__(self, reason: str, detail: str, *, rejected: bool = False) -> None:
-        super().__init__(f"{reason}: {detail}")
-        self.reason, self.detail, self.rejected = reason, detail, rejected
-
-
-class TransientFetchError(FetchError):
-    """A failure that another attempt may cure; there are `tries` attempts in all.
-
-    `wait_s` are the seconds that the server asked for, None where it did not. `busy`: the server is overloaded, so all
-    requests wait. `progress`: the attempt brought enough data not to count.
+    `tries` is 0 for a failure for good, otherwise there are so many attempts in all. Then `wait_s` are the seconds that
+    the server asked for, None where it did not; `busy`: the server is overloaded, so all requests wait; `progress`: the
+    attempt brought enough data not to count. `rejected`: the server turned the client away, so later requests may fail
+    as well.
     """
 
     def __init__(
-        self, reason: str, detail: str, *, tries: int = 5, wait_s: float | None = None, busy: bool = False
+        self,
+        reason: str,
+        detail: str,
+        *,
+        tries: int = 0,
+        wait_s: float | None = None,
+        busy: bool = False,
+        rejected: bool = False,
     ) -> None:
-        super().__init__(reason, detail)
+        super().__init__(f"{reason}: {detail}")
+        self.reason, self.detail, self.rejected = reason, detail, rejected
         self.tries, self.wait_s, self.busy = tries, wait_s, busy
         self.progress = False
 
@@ -83,49 +84,19 @@ class FetchStopped(Exception):
     """No more requests are sent to the server. The message is one line: why, and what to do."""
 
 
-class Site:
-    """DailyMed's addresses under one base, such as `BASE_URL`."""
-
-    def __init__(self, base_url: str = BASE_URL) -> None:
-        self._base = URL(base_url.rstrip("/"))
-
-    @property
-    def releases(self) -> URL:
-        """The page that lists the bulk releases."""
-        return self._base / "spl-resources-all-drug-labels.cfm"
-
-    def listing(self, query: Mapping[str, str], page: int) -> URL:
-        """Return the address of one page, from 1, of the labels that match."""
-        parameters = {**query, "pagesize": str(PAGE_SIZE), "page": str(page)}
-        return (self._base / "services/v2/spls.json").with_query(parameters)
-
-    def label(self, set_id: str) -> URL:
-        return self._base / "services/v2/spls" / f"{set_id}.xml"
-
-    def follow(self, here: URL, link: str) -> URL:
-        """Return the target of a link or redirect at `here`. Raises FetchError unless it is https, or DailyMed's."""
-        try:
-            url = here.join(URL(link))
-            safe = url.scheme == "https" or url.origin() == self._base.origin()
-        except ValueError:
-            raise FetchError("bad_address", f"{here} leads to {link[:200]!r}, which is no address") from None
-        if not safe:
-            raise FetchError("bad_address", f"{here} leads to {str(url)[:200]}; only https is followed")
-        return url
-
-
 class DailyMedClient:
-    """Sends all requests to DailyMed, within `async with`.
+    """Sends all requests to DailyMed, within `async with`, and knows its addresses.
 
     Args:
+        base_url: of DailyMed or a mirror, such as `BASE_URL`.
         agent: the User-Agent header.
         rate: the most requests a second.
         connections: the most requests at once.
         timeout_s: seconds within which a reply must begin, and after that bring 16 KiB, again and again.
     """
 
-    def __init__(self, site: Site, agent: str, rate: float = 3, connections: int = 2, timeout_s: float = 60) -> None:
-        self.site, self.connections = site, connections
+    def __init__(self, base_url: str, agent: str, rate: float = 3, connections: int = 2, timeout_s: float = 60) -> None:
+        self._base, self.connections = URL(base_url.rstrip("/")), connections
         self._agent, self._timeout_s = agent, timeout_s
         self._limiter = RateLimiter(rate)
         self._given_up = 0
@@ -143,6 +114,30 @@ class DailyMedClient:
     async def __aexit__(self, *error: object) -> None:
         await self._session.close()
 
+    @property
+    def releases_url(self) -> URL:
+        """The page that lists the bulk releases."""
+        return self._base / "spl-resources-all-drug-labels.cfm"
+
+    def listing_url(self, query: Mapping[str, str], page: int) -> URL:
+        """Return the address of one page, from 1, of the labels that match."""
+        parameters = {**query, "pagesize": str(PAGE_SIZE), "page": str(page)}
+        return (self._base / "services/v2/spls.json").with_query(parameters)
+
+    def label_url(self, set_id: str) -> URL:
+        return self._base / "services/v2/spls" / f"{set_id}.xml"
+
+    def follow(self, here: URL, link: str) -> URL:
+        """Return the target of a link or redirect at `here`. Raises FetchError unless it is https, or DailyMed's."""
+        try:
+            url = here.join(URL(link))
+            safe = url.scheme == "https" or url.origin() == self._base.origin()
+        except ValueError:
+            raise FetchError("bad_address", f"{here} leads to {link[:200]!r}, which is no address") from None
+        if not safe:
+            raise FetchError("bad_address", f"{here} leads to {str(url)[:200]}; only https is followed")
+        return url
+
     async def retry(self, attempt: Callable[[], Awaitable[T]]) -> T:
         """Return the attempt's result, repeated after transient failures.
 
@@ -154,20 +149,20 @@ class DailyMedClient:
             tries += 1
             try:
                 result = await attempt()
-            except TransientFetchError as error:
+            except FetchError as error:
                 tries = 1 if error.progress else tries
+                if not error.tries:
+                    raise self._counted(error) from None
                 if tries >= error.tries:
                     detail = f"{error.detail} (tried {tries} times)"
                     raise self._counted(FetchError(error.reason, detail, rejected=True)) from None
                 await self._wait(error, tries)
-            except FetchError as error:
-                raise self._counted(error) from None
             else:
                 self._given_up = 0
                 return result
 
     async def read(self, url: URL, max_bytes: int) -> bytes:
-        """Make one attempt at a whole body with status 200. Raises FetchError and TransientFetchError."""
+        """Make one attempt at a whole body with status 200. Raises FetchError."""
         body = bytearray()
         async with self.open(url) as reply:
             if reply.status != 200:
@@ -191,10 +186,10 @@ class DailyMedClient:
                 reply.close()
         except (aiohttp.ClientError, asyncio.TimeoutError, ConnectionError) as error:
             message = " ".join(str(error).split())[:300] or type(error).__name__
-            raise TransientFetchError("no_answer", f"{url}: {message}") from None
+            raise FetchError("no_answer", f"{url}: {message}", tries=TRIES) from None
 
     async def chunks(self, reply: aiohttp.ClientResponse, max_bytes: int) -> AsyncIterator[bytes]:
-        """Yield the body as it arrives. Raises FetchError too_large, TransientFetchError too_slow."""
+        """Yield the body as it arrives. Raises FetchError too_large or too_slow."""
         size = arrived = 0
         since = time.monotonic()
         async for chunk in reply.content.iter_any():
@@ -205,7 +200,7 @@ class DailyMedClient:
             if time.monotonic() - since > self._timeout_s:
                 if arrived < _MIN_BYTES:
                     detail = f"{reply.url} sent {arrived:,} bytes in {self._timeout_s:g} s"
-                    raise TransientFetchError("too_slow", detail)
+                    raise FetchError("too_slow", detail, tries=TRIES)
                 since, arrived = time.monotonic(), 0
 
     async def _reply(self, url: URL, headers: Mapping[str, str]) -> aiohttp.ClientResponse:
@@ -217,10 +212,10 @@ class DailyMedClient:
             if reply.status not in _REDIRECTS:
                 return reply
             reply.close()
-            url = self.site.follow(url, reply.headers.get("Location", ""))
+            url = self.follow(url, reply.headers.get("Location", ""))
         raise FetchError("redirected", f"{url}: more than {_MAX_REDIRECTS} redirects")
 
-    async def _wait(self, error: TransientFetchError, tries: int) -> None:
+    async def _wait(self, error: FetchError, tries: int) -> None:
         seconds = _FIRST_WAIT_S * 2.0 ** (tries - 1) if error.wait_s is None else error.wait_s
         if seconds > _LONGEST_WAIT_S:
             request = f"DailyMed asks for a wait of {seconds / 60:.0f} minutes"
@@ -261,6 +256,6 @@ def _check_status(reply: aiohttp.ClientResponse) -> None:
         return
     if status in (408, 425, 429) or status >= 500:
         wait_s = parse_retry_after(reply.headers.get("Retry-After"))
-        raise TransientFetchError(f"http_{status}", detail, wait_s=wait_s, busy=status in (429, 503))
+        raise FetchError(f"http_{status}", detail, tries=TRIES, wait_s=wait_s, busy=status in (429, 503))
     reason = "not_found" if status in (404, 410) else f"http_{status}"
     raise FetchError(reason, detail, rejected=status in (401, 403))

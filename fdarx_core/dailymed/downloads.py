@@ -21,7 +21,7 @@ from lxml import etree, html
 from pydantic import TypeAdapter, ValidationError
 from yarl import URL
 
-from fdarx_core.dailymed.client import DailyMedClient, FetchError, Site, TransientFetchError, iso_date
+from fdarx_core.dailymed.client import TRIES, DailyMedClient, FetchError, iso_date
 from fdarx_core.storage import Location, StorageError
 from fdarx_core.storage.tables import read_json_lines
 
@@ -46,6 +46,8 @@ _MODIFIED = re.compile(r"last modified:?\s*([A-Za-z]{3,9}\.? \d{1,2}, \d{4})", r
 class FetchedFile:
     """One entry of the manifest: `file` is the path in the folder, `bytes` and `sha256` describe its content.
 
+    Beside a partly downloaded file, `bytes` is the size that the server announced, 0 where it did not.
+
     `set_id`, `version`, `published` (ISO 8601) and `title` belong to a label; `md5`, `etag` and `last_modified` are
     what was published about a bulk release, "" where nothing was.
     """
@@ -62,6 +64,11 @@ class FetchedFile:
     md5: str = ""
     etag: str = ""
     last_modified: str = ""
+
+    @property
+    def validator(self) -> str:
+        """The value of If-Range: a strong ETag, otherwise the date of the last change."""
+        return self.etag if self.etag.startswith('"') else self.last_modified
 
 
 _ENTRY = TypeAdapter(FetchedFile)
@@ -121,8 +128,8 @@ class ReleaseFile:
         return f"releases/{self.name}"
 
 
-def read_release_page(data: bytes, site: Site) -> list[ReleaseFile]:
-    """Return the page's release files, each once, in order. Raises TransientFetchError where it lists none.
+def read_release_page(data: bytes, client: DailyMedClient) -> list[ReleaseFile]:
+    """Return the page's release files, each once, in order. Raises FetchError where it lists none.
 
     A file is a link to a zip with a release's name. Its checksum and date are searched in the text up to the next link,
     whatever the markup. Links that may not be followed (ftp) are skipped.
@@ -134,7 +141,7 @@ def read_release_page(data: bytes, site: Site) -> list[ReleaseFile]:
         match = full or update
         if name not in files and match:
             try:
-                url = site.follow(site.releases, link)
+                url = client.follow(client.releases_url, link)
             except FetchError:
                 continue
             files[name] = ReleaseFile(name, match[1], int((full and full[2]) or 0), str(url))
@@ -146,7 +153,7 @@ def read_release_page(data: bytes, site: Site) -> list[ReleaseFile]:
                 modified=file.modified or (iso_date(modified[1]) if modified else ""),
             )
     if not files:
-        raise TransientFetchError("not_a_release_page", f"{site.releases} lists no bulk release", tries=2)
+        raise FetchError("not_a_release_page", f"{client.releases_url} lists no bulk release", tries=2)
     return list(files.values())
 
 
@@ -166,25 +173,6 @@ def _links(data: bytes) -> Iterator[tuple[str, str]]:
     yield link, " ".join(texts)
 
 
-@dataclass(frozen=True, slots=True)
-class FileVersion:
-    """Which version of a file the server sends. `length` is 0 and the other fields "" where it does not say."""
-
-    url: str
-    md5: str = ""
-    etag: str = ""
-    last_modified: str = ""
-    length: int = 0
-
-    @property
-    def validator(self) -> str:
-        """The value of If-Range: a strong ETag, otherwise the date of the last change."""
-        return self.etag if self.etag.startswith('"') else self.last_modified
-
-
-_VERSION = TypeAdapter(FileVersion)
-
-
 class ReleaseDownload:
     """Downloads one zip of a bulk release into `scratch`, a local folder, checks it, and copies it to `folder`.
 
@@ -202,7 +190,7 @@ class ReleaseDownload:
     ) -> None:
         self._client, self._folder, self._file, self._progress = client, folder, file, progress
         self._partial, self._version_file = scratch / file.name, scratch / f"{file.name}.json"
-        self._version = FileVersion(file.url)
+        self._version = FetchedFile(file.file, file.url, 0, "", "")
         self._resumed_at = 0
 
     async def fetch(self, existing: FetchedFile | None) -> FetchedFile | None:
@@ -215,20 +203,11 @@ class ReleaseDownload:
         sha256 = await self._client.retry(lambda: self._attempt(existing))
         if not sha256:
             return None
-        size, version = self._size, self._version
+        size = self._size
         await asyncio.to_thread(self._publish, self._folder / self._file.file)
         self._discard()
-        return FetchedFile(
-            file=self._file.file,
-            url=version.url,
-            bytes=size,
-            sha256=sha256,
-            fetched_at=utc_now(),
-            published=self._file.modified,
-            md5=version.md5,
-            etag=version.etag,
-            last_modified=version.last_modified,
-        )
+        known = {"published": self._file.modified, "fetched_at": utc_now()}
+        return dataclasses.replace(self._version, bytes=size, sha256=sha256, **known)
 
     async def _attempt(self, existing: FetchedFile | None) -> str:
         """Return the SHA-256 of the whole file; "" where it has not changed."""
@@ -236,7 +215,7 @@ class ReleaseDownload:
         try:
             if not await self._download(existing):
                 return ""
-        except TransientFetchError as error:
+        except FetchError as error:
             error.progress = self._size - size_before >= _PROGRESS_BYTES
             raise
         return await asyncio.to_thread(self._check)
@@ -252,45 +231,46 @@ class ReleaseDownload:
                 async for chunk in self._client.chunks(reply, _MAX_ZIP_BYTES - size):
                     write(chunk)
                     size += len(chunk)
-                    self._progress(size, self._version.length)
-        if self._version.length not in (0, size):
-            detail = f"{self._file.url} sent {size:,} bytes of {self._version.length:,}"
-            raise TransientFetchError("wrong_length", detail)
+                    self._progress(size, self._version.bytes)
+        if self._version.bytes not in (0, size):
+            detail = f"{self._file.url} sent {size:,} bytes of {self._version.bytes:,}"
+            raise FetchError("wrong_length", detail, tries=TRIES)
         return True
 
-    def _conditions(self, known: FileVersion | None, existing: FetchedFile | None) -> dict[str, str]:
+    def _conditions(self, known: FetchedFile | None, existing: FetchedFile | None) -> dict[str, str]:
         """Return the headers that resume a file.
 
         A complete file is resumed from its last byte, to check its version.
         """
         if known:
-            start = min(self._size, known.length - 1) if known.length else self._size
+            start = min(self._size, known.bytes - 1) if known.bytes else self._size
             return {"Range": f"bytes={start}-", "If-Range": known.validator}
         conditions = {}
         if existing:
             conditions = {"If-None-Match": existing.etag, "If-Modified-Since": existing.last_modified}
         return {name: value for name, value in conditions.items() if value}
 
-    def _start(self, reply: aiohttp.ClientResponse, known: FileVersion | None) -> int:
+    def _start(self, reply: aiohttp.ClientResponse, known: FetchedFile | None) -> int:
         """Return the first byte of the body, and prepare the partial file for it."""
         headers = reply.headers
         if headers.get("Content-Encoding", "identity") != "identity":
             detail = f"{reply.url} comes as {headers['Content-Encoding']}, which was not requested"
             raise FetchError("unexpected_encoding", detail)
         if reply.status == 200:
-            etag, modified = headers.get("ETag", ""), headers.get("Last-Modified", "")
-            self._version = FileVersion(self._file.url, self._file.md5, etag, modified, reply.content_length or 0)
+            about = {"etag": headers.get("ETag", ""), "last_modified": headers.get("Last-Modified", "")}
+            one = self._file
+            self._version = FetchedFile(one.file, one.url, reply.content_length or 0, "", "", md5=one.md5, **about)
             self._begin()
             return 0
         span = re.fullmatch(r"bytes (\d{1,15})-\d{1,15}/(\d{1,15})", headers.get("Content-Range", ""))
         if reply.status == 206 and known and span:
             start, length = int(span[1]), int(span[2])
-            if known.length in (0, length) and start <= self._size:
+            if known.bytes in (0, length) and start <= self._size:
                 self._version = known
                 return start
         self._discard()
         detail = f"{reply.url} answers {reply.status} to a request for the rest; the download starts again"
-        raise TransientFetchError("bad_range", detail)
+        raise FetchError("bad_range", detail, tries=TRIES)
 
     def _check(self) -> str:
         """Return the file's SHA-256 if it is whole: by the published MD5, otherwise by the CRCs in the zip."""
@@ -301,7 +281,7 @@ class ReleaseDownload:
         if fault:
             self._discard()
             # A resumed file may be made of two versions; a file sent in one piece would come again as it is.
-            raise TransientFetchError(*fault, tries=2 if self._resumed_at else 1)
+            raise FetchError(*fault, tries=2 if self._resumed_at else 1)
         return sha256
 
     def _zip_fault(self) -> tuple[str, str] | None:
@@ -322,10 +302,10 @@ class ReleaseDownload:
         with self._as_storage_error():
             return self._partial.stat().st_size if self._partial.exists() else 0
 
-    def _known_version(self) -> FileVersion | None:
+    def _known_version(self) -> FetchedFile | None:
         """Return the version of the partial file, None where it cannot be resumed for this address and checksum."""
         try:
-            version = _VERSION.validate_json(self._version_file.read_bytes())
+            version = _ENTRY.validate_json(self._version_file.read_bytes())
         except (OSError, ValidationError):
             return None
         same = (version.url, version.md5) == (self._file.url, self._file.md5)

@@ -13,14 +13,7 @@ from urllib.parse import urlencode
 
 import orjson
 
-from fdarx_core.dailymed.client import (
-    DailyMedClient,
-    FetchError,
-    FetchStopped,
-    TransientFetchError,
-    is_set_id,
-    iso_date,
-)
+from fdarx_core.dailymed.client import DailyMedClient, FetchError, FetchStopped, is_set_id, iso_date
 from fdarx_core.dailymed.downloads import (
     DownloadManifest,
     FetchedFile,
@@ -85,37 +78,28 @@ class ListedLabel:
 
 
 @dataclass(slots=True)
-class ListingPage:
-    """One page of a listing: its labels, invalid ids, and the service's counts for the whole listing."""
-
-    labels: list[ListedLabel]
-    bad_ids: list[str]
-    total: int
-    pages: int
-
-
-@dataclass(slots=True)
 class LabelListing:
-    """All labels of a query by set id, each at its newest version, and what is wrong with the listing."""
+    """Labels by set id, each at its newest version, and what is wrong with the listing, of one page or of all pages.
+
+    `total` and `pages` are the service's counts for the whole listing.
+    """
 
     labels: dict[str, ListedLabel] = field(default_factory=dict)
-    rejects: list[Reject] = field(default_factory=list)
+    rejects: dict[str, Reject] = field(default_factory=dict)
+    total: int = 0
+    pages: int = 0
 
     @property
     def size(self) -> int:
         return len(self.labels) + len(self.rejects)
 
-    def add(self, page: ListingPage) -> None:
-        for label in page.labels:
+    def add(self, labels: Iterable[ListedLabel]) -> None:
+        for label in labels:
             known = self.labels.get(label.set_id, label)
             self.labels[label.set_id] = max(known, label, key=lambda one: one.version)
-        known_bad = {reject.id for reject in self.rejects}
-        for bad in dict.fromkeys(page.bad_ids):
-            if bad not in known_bad:
-                self.reject(bad, "bad_set_id", "DailyMed lists a label under an invalid set id")
 
     def reject(self, name: str, reason: str, detail: str) -> None:
-        self.rejects.append(Reject(id=name, stage="list", reason=reason, detail=detail))
+        self.rejects.setdefault(name, Reject(id=name, stage="list", reason=reason, detail=detail))
 
 
 class Fetcher:
@@ -155,8 +139,7 @@ class Fetcher:
                 raise
 
     async def _release_page(self) -> list[ReleaseFile]:
-        site = self._client.site
-        return read_release_page(await self._client.read(site.releases, _MAX_PAGE_BYTES), site)
+        return read_release_page(await self._client.read(self._client.releases_url, _MAX_PAGE_BYTES), self._client)
 
     def _selected(self, request: FetchRequest, listed: list[ReleaseFile]) -> list[ReleaseFile]:
         files = [file for file in listed if file.release in request.releases]
@@ -191,7 +174,7 @@ class Fetcher:
             )
             found = await self._required("the list of labels", listing)
             wanted |= found.labels
-            self.result.rejects += found.rejects
+            self.result.rejects += found.rejects.values()
         remaining = dict.fromkeys(wanted)
 
         async def fetch(set_id: str) -> None:
@@ -299,7 +282,8 @@ async def _read_pages(
     for number in range(1, _MAX_PAGES + 1):
         page = await _list_page(client, query, number)
         size_before = listing.size
-        listing.add(page)
+        listing.add(page.labels.values())
+        listing.rejects |= page.rejects
         totals.append(page.total)
         progress(len(listing.labels), min(page.total, limit or page.total))
         if listing.size == size_before or number >= page.pages or (limit and len(listing.labels) >= limit):
@@ -307,32 +291,34 @@ async def _read_pages(
     return listing, totals
 
 
-async def _list_page(client: DailyMedClient, query: Mapping[str, str], number: int) -> ListingPage:
-    async def attempt() -> ListingPage:
-        return read_listing(await client.read(client.site.listing(query, number), _MAX_PAGE_BYTES))
+async def _list_page(client: DailyMedClient, query: Mapping[str, str], number: int) -> LabelListing:
+    async def attempt() -> LabelListing:
+        return read_listing(await client.read(client.listing_url(query, number), _MAX_PAGE_BYTES))
 
     return await client.retry(attempt)
 
 
-def read_listing(data: bytes) -> ListingPage:
-    """Parse one page of `spls.json`, whose numbers are numbers or texts. Raises TransientFetchError not_a_listing."""
+def read_listing(data: bytes) -> LabelListing:
+    """Parse one page of `spls.json`, whose numbers are numbers or texts. Raises FetchError not_a_listing."""
     try:
         content = orjson.loads(data)
         rows, metadata = content["data"], content["metadata"]
-        total, pages = _number(metadata["total_elements"]), _number(metadata["total_pages"])
+        page = LabelListing(total=_number(metadata["total_elements"]), pages=_number(metadata["total_pages"]))
         ids = [str(row["setid"]).strip().lower() for row in rows]
     except (orjson.JSONDecodeError, KeyError, TypeError) as error:
         detail = f"no list of labels but {data[:80]!r} ({type(error).__name__})"
-        raise TransientFetchError("not_a_listing", detail, tries=2) from None
-    labels = [_listed(set_id, row) for set_id, row in zip(ids, rows, strict=True) if is_set_id(set_id)]
-    return ListingPage(labels, [set_id[:80] for set_id in ids if not is_set_id(set_id)], total, pages)
+        raise FetchError("not_a_listing", detail, tries=2) from None
+    page.add(_listed(set_id, row) for set_id, row in zip(ids, rows, strict=True) if is_set_id(set_id))
+    for set_id in ids:
+        if not is_set_id(set_id):
+            page.reject(set_id[:80], "bad_set_id", "DailyMed lists a label under an invalid set id")
+    return page
 
 
 async def find_label(client: DailyMedClient, set_id: str) -> ListedLabel:
     """Return DailyMed's entry for one label, or one without version. Raises FetchError and FetchStopped."""
     page = await _list_page(client, {"setid": set_id}, 1)
-    entries = [label for label in page.labels if label.set_id == set_id]
-    return max(entries, key=lambda label: label.version, default=ListedLabel(set_id))
+    return page.labels.get(set_id, ListedLabel(set_id))
 
 
 async def fetch_label(client: DailyMedClient, folder: Location, listed: ListedLabel) -> FetchedFile:
@@ -340,7 +326,7 @@ async def fetch_label(client: DailyMedClient, folder: Location, listed: ListedLa
 
     Raises FetchError (not_found, not_spl, wrong_label, too_large …), FetchStopped, and StorageError.
     """
-    url = client.site.label(listed.set_id)
+    url = client.label_url(listed.set_id)
 
     async def attempt() -> tuple[bytes, Header]:
         data = await client.read(url, MAX_DOCUMENT)
@@ -370,9 +356,9 @@ def _checked_header(data: bytes, set_id: str) -> Header:
     try:
         header = read_header(parse_xml(data))
     except BadDocument as bad:
-        raise TransientFetchError("not_spl", f"{bad.reason}: {bad.detail}", tries=2) from None
+        raise FetchError("not_spl", f"{bad.reason}: {bad.detail}", tries=2) from None
     if header.set_id != set_id:
-        raise TransientFetchError("wrong_label", f"the document's set id is {header.set_id[:80]}", tries=2)
+        raise FetchError("wrong_label", f"the document's set id is {header.set_id[:80]}", tries=2)
     return header
 
 

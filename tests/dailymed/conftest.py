@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from fdarx_core.dailymed import DailyMedClient, Fetcher, FetchRequest, FetchResult, Site
+from fdarx_core.dailymed import DailyMedClient, Fetcher, FetchRequest, FetchResult
 from fdarx_core.storage import Location
 from tests.conftest import EXAMPLES
 from tests.dailymed.dailymed_server import DailyMedServer
@@ -55,7 +55,7 @@ def fetch(server: DailyMedServer, tmp_path: Path) -> Fetch:
         wish: FetchRequest, place: Location | None = None, timeout_s: float = 5, connections: int = 2
     ) -> FetchResult:
         async def all_of_it() -> FetchResult:
-            async with DailyMedClient(Site(server.url), "fdarx tests", 1000, connections, timeout_s) as client:
+            async with DailyMedClient(server.url, "fdarx tests", 1000, connections, timeout_s) as client:
                 out = place or Location(tmp_path / "out")
                 fetcher = Fetcher(client, out, tmp_path / "scratch", lambda *_: None)
                 await fetcher.run(wish)

@@ -13,8 +13,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fdarx_core.dailymed import FetchRequest, Site
-from fdarx_core.dailymed.client import TransientFetchError
+from fdarx_core.dailymed import BASE_URL, DailyMedClient, FetchRequest
+from fdarx_core.dailymed.client import FetchError
 from fdarx_core.dailymed.downloads import ReleaseFile, read_release_page
 from fdarx_core.labels import find_sources, read_source
 from fdarx_core.records import Reject
@@ -271,7 +271,7 @@ def test_a_note_from_elsewhere_is_not_believed(
 ) -> None:
     interrupted(server, fetch, 9000)
     note = tmp_path / "scratch" / f"{NAME}.json"
-    note.write_text(json.dumps(json.loads(note.read_text()) | {"length": "much"}))
+    note.write_text(json.dumps(json.loads(note.read_text()) | {"bytes": "much"}))
     assert len(fetch(RX).fetched) == 1
     assert target.read_bytes() == server.files[NAME]
 
@@ -309,7 +309,7 @@ def test_to_s3_and_on_from_the_scratch_folder(server: DailyMedServer, fetch: Fet
         assert archive.testzip() is None
 
 
-SITE = Site()
+CLIENT = DailyMedClient(BASE_URL, "fdarx tests")
 DATA = "https://dailymed-data.nlm.nih.gov/public-release-files/"
 MD5 = "0123456789abcdef0123456789abcdef"
 NAMES = st.one_of(
@@ -328,8 +328,8 @@ MARKUPS = [
 
 @given(st.binary(max_size=200) | st.text("<>a/= \"'!-.zip&;", max_size=80).map(str.encode))
 def test_anything_is_read_or_refused(data: bytes) -> None:
-    with pytest.raises(TransientFetchError, match="not_a_release_page"):
-        read_release_page(data, SITE)
+    with pytest.raises(FetchError, match="not_a_release_page"):
+        read_release_page(data, CLIENT)
 
 
 @given(
@@ -338,7 +338,7 @@ def test_anything_is_read_or_refused(data: bytes) -> None:
 )
 def test_each_file_has_its_own_checksum(files: dict[str, str], markup: str) -> None:
     items = "".join(markup.format(name=name, url=DATA + name, md5=md5) for name, md5 in files.items())
-    read = read_release_page(f"<html><body>{items}</body></html>".encode(), SITE)
+    read = read_release_page(f"<html><body>{items}</body></html>".encode(), CLIENT)
     assert [(file.name, file.url, file.md5) for file in read] == [
         (name, DATA + name, md5) for name, md5 in files.items()
     ]
@@ -348,7 +348,7 @@ def test_names_say_release_and_part() -> None:
     links = (
         f"<a href='{DATA}{name}'>x</a>" for name in ("dm_spl_release_human_rx_part3.zip", "dm_spl_release_animal.zip")
     )
-    rx, animal = read_release_page("".join(links).encode(), SITE)
+    rx, animal = read_release_page("".join(links).encode(), CLIENT)
     assert rx == ReleaseFile(
         "dm_spl_release_human_rx_part3.zip", "human_rx", 3, f"{DATA}dm_spl_release_human_rx_part3.zip"
     )
@@ -357,7 +357,7 @@ def test_names_say_release_and_part() -> None:
 
 def test_what_is_not_published_is_left_open() -> None:
     name = "dm_spl_monthly_update_oct2025.zip"
-    [file] = read_release_page(f"<a href='{name}'>x</a> Last Modified: Nov 1, 2025 MD5 checksum: n/a".encode(), SITE)
+    [file] = read_release_page(f"<a href='{name}'>x</a> Last Modified: Nov 1, 2025 MD5 checksum: n/a".encode(), CLIENT)
     assert (file.md5, file.modified) == ("", "2025-11-01")
     assert file.url == f"https://dailymed.nlm.nih.gov/dailymed/{name}"
 
@@ -368,11 +368,11 @@ def test_what_is_not_published_is_left_open() -> None:
 def test_links_that_are_not_safe_are_passed_over(link: str) -> None:
     name = "dm_spl_release_animal.zip"
     page = f"<a href='{link}{name}'>a</a> <a href='{DATA}{name}'>b</a> MD5 checksum: {MD5}"
-    [file] = read_release_page(page.encode(), SITE)
+    [file] = read_release_page(page.encode(), CLIENT)
     assert (file.url, file.md5) == (DATA + name, MD5)
 
 
 def test_a_name_never_leads_out_of_the_folder() -> None:
     page = f"<a href='{DATA}..%2f..%2fdm_spl_release_animal.zip'>a</a><a href='{DATA}dm_spl_daily_update_..zip'>b</a>"
-    with pytest.raises(TransientFetchError):
-        read_release_page(page.encode(), SITE)
+    with pytest.raises(FetchError):
+        read_release_page(page.encode(), CLIENT)
