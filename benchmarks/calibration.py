@@ -23,7 +23,7 @@ import numpy as np
 
 from benchmarks import command_line
 from fdarx_core.evaluation.metrics import Codes, Numbers
-from fdarx_core.review.active_sampling import AnswerPool, inclusion_probabilities, pareto_sample
+from fdarx_core.review.active_sampling import inclusion_probabilities, pareto_sample
 from fdarx_core.review.prediction_powered import CalibratedEstimate, LabelingRound, calibrated_share, people_share
 
 MIN_COVERAGE, MAX_COVERAGE = 0.93, 0.97
@@ -127,7 +127,7 @@ def draw_actively(random: np.random.Generator, answers: SimulatedAnswers, labels
     """Draw a third at random, and the rest by active sampling."""
     rounds, more = draw_at_random(random, answers, labels // 3), labels - labels // 3
     verdict = answers.judge.astype(np.int64)
-    pool = AnswerPool(np.zeros_like(verdict), verdict + 2 * answers.type, verdict)
+    pool = (np.zeros_like(verdict), verdict + 2 * answers.type, verdict)
     chances = inclusion_probabilities(pool, rounds, more)
     return [*rounds, answers.label(pareto_sample(chances, random.random(len(chances)), more), chances)]
 

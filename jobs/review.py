@@ -25,8 +25,8 @@ from fdarx_core.review.calibration import calibrated_tables
 from fdarx_core.review.criteria import CriteriaTrial, ReviewCriteria, compare_criteria
 from fdarx_core.review.criteria_proposals import apply_changes
 from fdarx_core.review.importing import import_annotations
-from fdarx_core.review.items import SampleConfig, draw_sample
-from fdarx_core.review.review_set import Review, ReviewError, open_review, write_review
+from fdarx_core.review.items import draw_sample
+from fdarx_core.review.review_set import Review, open_review, write_review
 from fdarx_core.review.sampling import open_reviewable_run
 from fdarx_core.review.tasks import REVIEW_TASKS
 from fdarx_core.storage import Location, RunDirectory, StorageError
@@ -112,11 +112,14 @@ def sample(run: str, *, config: Annotated[ReviewSampleConfig, Parameter(name="*"
 
 
 def _draw(address: str, config: ReviewSampleConfig) -> Review:
-    wanted = SampleConfig(config.n, config.seed, config.tasks, config.models, config.settings)
     run = open_reviewable_run(address)
     if config.after and (config.models or config.settings):
         raise ValueError(f"--after {config.after} goes on with its own models and settings; give none")
-    drawn = draw_next(run, open_review(config.after), wanted) if config.after else draw_sample(run, wanted)
+    if config.after:
+        drawn = draw_next(run, open_review(config.after), config.n, config.seed)
+    else:
+        wanted = config.model_dump(include={"n", "seed", "tasks", "models", "settings"})
+        drawn = draw_sample(run, **wanted)
     return write_review(config.out, drawn, config.annotators, versions(), annotator_page)
 
 
@@ -144,7 +147,7 @@ def import_files(
     """
     try:
         done = import_annotations(open_review(review), files)
-    except (StorageError, ReviewError) as error:
+    except (StorageError, ValueError) as error:
         stop(str(error))
     for notice in done.notices:
         print(notice, file=sys.stderr)

@@ -24,8 +24,7 @@ from fdarx_core.review.criteria_proposals import (
     CriterionChange,
     proposal_slots,
 )
-from fdarx_core.review.items import JudgeInput, read_judge_inputs, verdict_value
-from fdarx_core.review.review_set import ReviewError
+from fdarx_core.review.items import JudgeInput, judge_slots, read_judge_inputs, verdict_value
 from fdarx_core.review.tasks import REVIEW_TASKS
 from fdarx_core.storage import RunDirectory, StorageError
 
@@ -48,13 +47,11 @@ class ItemState:
 def propose_changes(work: ReviewCriteria, model: ModelConfig, executor: Executor) -> list[CriterionChange]:
     """Ask a model for changes of the criteria; none where it finds nothing general.
 
-    Raises ReviewError for a reply that can't be used, and AskingStopped.
+    Raises ValueError for a reply that can't be used, and AskingStopped.
     """
     slots = proposal_slots(work.learned, work.criteria)
     if not slots["groups"]:
-        raise ReviewError(
-            "nothing to propose from: no rejection or remark, outside what is held out, bears on criteria"
-        )
+        raise ValueError("nothing to propose from: no rejection or remark, outside what is held out, bears on criteria")
     request = Address(model.name, model.request_parameters).request(PROPOSE_CRITERIA, slots)
     step: AskStep[list[Any]] = AskStep("propose", frozenset((model.name,)), lambda state: [request], _keep_response)
     stage = Stage("propose", lambda part: [[]], [step], lambda number, states: states[0])
@@ -62,7 +59,7 @@ def propose_changes(work: ReviewCriteria, model: ModelConfig, executor: Executor
     try:
         return PROPOSE_CRITERIA.parse(response).changes
     except Unparsable as error:
-        raise ReviewError(f"the reply of {model.name} can't be used, {error.reason}: {error.detail}") from error
+        raise ValueError(f"the reply of {model.name} can't be used, {error.reason}: {error.detail}") from error
 
 
 def _keep_response(state: list[Any], exchanges: Sequence[Exchange]) -> None:
@@ -102,8 +99,8 @@ def _judge_requests(judges: Sequence[dict[str, Judge]], address: Address, state:
     stage = REVIEW_TASKS[state.item.task].stage
     requests = []
     for judge in (one[stage] for one in judges):
-        task = judge.by_type[state.given.question.type].task
-        requests.append(address.request(task, state.given.slots(judge)))
+        task = judge.by_type[state.given[0].type].task
+        requests.append(address.request(task, judge_slots(judge, state.given)))
     return requests
 
 
@@ -111,7 +108,7 @@ def _decide(judges: Sequence[dict[str, Judge]], state: ItemState, exchanges: Seq
     task = REVIEW_TASKS[state.item.task]
     state.decisions = []
     for by_stage, (request, response) in zip(judges, exchanges, strict=True):
-        verdict = by_stage[task.stage].read(state.given.question, request.slots, response)
+        verdict = by_stage[task.stage].read(state.given[0], request.slots, response)
         if verdict.outcome == "unscored":
             state.decisions.append(("", f"{verdict.reason}: {verdict.detail}"))
         else:

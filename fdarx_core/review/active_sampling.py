@@ -10,15 +10,16 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
+from typing import TypeAlias
 
 import numpy as np
 
 from fdarx_core.evaluation.metrics import Codes, Mask, Numbers
 from fdarx_core.records import content_id
-from fdarx_core.review.calibration import GradedAnswer, labeling_rounds, read_graded_answers, review_history
-from fdarx_core.review.items import ReviewSample, SampleConfig, grade_items, item_texts, strata_info
+from fdarx_core.review.calibration import labeling_rounds, read_graded_answers, review_history
+from fdarx_core.review.items import ReviewSample, grade_items, item_texts, strata_info
 from fdarx_core.review.prediction_powered import LabelingRound, drawn_rows
 from fdarx_core.review.review_set import Review
 from fdarx_core.review.sampling import SampleUnit, Stratum
@@ -32,19 +33,14 @@ _PRIOR_LABELS = 4.0
 _STRATIFIED_BY = ("model, setting and retriever", "type", "verdict")
 
 
-@dataclass(frozen=True, slots=True)
-class AnswerPool:
-    """The answers that may be drawn, as codes from 0: `cell`, group (`like`), and the judge's `verdict` of each.
+AnswerPool: TypeAlias = tuple[Codes, Codes, Codes]
+"""The cell, the group and the judge's verdict of each answer that may be drawn, as codes from 0.
 
-    Answers of one group are alike; answers with the same verdict, over all cells, are the wider group.
-    """
-
-    cell: Codes
-    like: Codes
-    verdict: Codes
+Answers of one group are alike; answers with the same verdict, over all cells, are the wider group.
+"""
 
 
-def draw_next(run: RunDirectory, earlier: Review, config: SampleConfig) -> ReviewSample:
+def draw_next(run: RunDirectory, earlier: Review, n: int, seed: int = 0) -> ReviewSample:
     """Draw `n` answers that no review drew so far, with probabilities that narrow the calibrated accuracies most.
 
     `earlier` is the last review of the run; models and settings are those of the first. The `fraction` of an item is
@@ -56,25 +52,23 @@ def draw_next(run: RunDirectory, earlier: Review, config: SampleConfig) -> Revie
     rounds = labeling_rounds(answers, reviews)
     if not any(len(one.rows) for one in rounds):
         raise StorageError(f"{earlier.root} has no grades yet; import the annotators' files with `fdarx review import`")
-    probabilities = inclusion_probabilities(_answer_pool(answers), rounds, config.n)
+    probabilities = inclusion_probabilities(_answer_pool(answers), rounds, n)
     if not probabilities.any():
         raise StorageError(f"{earlier.root} leaves no answer to draw: reviews hold all that have a verdict")
-    rows = pareto_sample(
-        probabilities, _uniforms(answers, earlier, config.seed), round(float(probabilities.sum()))
-    ).tolist()
+    rows = pareto_sample(probabilities, _uniforms(answers, earlier, seed), round(float(probabilities.sum()))).tolist()
     drawn_before = set(drawn_rows(rounds).tolist())
     sizes = Counter(_stratum(answer) for row, answer in enumerate(answers) if row not in drawn_before)
     counts = Counter(_stratum(answers[row]) for row in rows)
     strata = {name: Stratum(name, sizes[name], counts[name]) for name in sorted(counts)}
-    rows.sort(key=lambda row: content_id(str(config.seed), "order", answers[row].id))
-    items = grade_items(run, [(_sample_unit(answers[row]), strata[_stratum(answers[row])]) for row in rows])
+    rows.sort(key=lambda row: content_id(str(seed), "order", answers[row].id))
+    items = grade_items(run, [(answers[row], strata[_stratum(answers[row])]) for row in rows])
     items = [replace(item, fraction=float(probabilities[row])) for item, row in zip(items, rows, strict=True)]
     info = {
         **earlier.info,
         "digest": content_id(earlier.digest, *item_texts(items)),
         "of": earlier.root.address if earlier.root.is_remote else str(Path(earlier.root.address).absolute()),
-        "seed": config.seed,
-        "n": config.n,
+        "seed": seed,
+        "n": n,
         "tasks": [GRADE_TASK],
         "annotators": [],
         "by": list(_STRATIFIED_BY),
@@ -93,11 +87,15 @@ def inclusion_probabilities(pool: AnswerPool, rounds: Sequence[LabelingRound], n
     """
     labeled = np.concatenate([np.zeros(0, dtype=np.int64), *(one.rows for one in rounds)])
     people = np.concatenate([np.zeros(0), *(one.people for one in rounds)])
-    left = np.ones(len(pool.cell), dtype=np.bool_)
+    cell, group, verdict = pool
+    left = np.ones(len(cell), dtype=np.bool_)
     left[drawn_rows(rounds)] = False
     if not left.any():
         return np.zeros(len(left))
-    desired = _desired_labels(pool, _deviations(pool, labeled, people), labeled, left, n)
+    # The standard deviation of people's verdict on each answer, estimated from those on answers like it.
+    prior = _shrunk_shares(verdict, np.full(len(cell), 0.5), labeled, people)
+    share = _shrunk_shares(group, prior, labeled, people)
+    desired = _desired_labels(cell, np.sqrt(share * (1 - share)), labeled, left, n)
     uniform = left / left.sum()
     mixed = _UNIFORM_SHARE * uniform + (1 - _UNIFORM_SHARE) * desired / desired.sum() if desired.any() else uniform
     return _capped(mixed, n)
@@ -114,13 +112,6 @@ def pareto_sample(probabilities: Numbers, uniforms: Numbers, n: int) -> Codes:
     return np.sort(rows[np.argsort(odds, kind="stable")[:n]])
 
 
-def _deviations(pool: AnswerPool, labeled: Codes, people: Numbers) -> Numbers:
-    """Estimate the standard deviation of people's verdict on each answer."""
-    prior = _shrunk_shares(pool.verdict, np.full(len(pool.cell), 0.5), labeled, people)
-    share = _shrunk_shares(pool.like, prior, labeled, people)
-    return np.asarray(np.sqrt(share * (1 - share)))
-
-
 def _shrunk_shares(group: Codes, prior: Numbers, labeled: Codes, people: Numbers) -> Numbers:
     """Estimate for each answer how often people find those of its group correct, shrunk towards the prior."""
     size = int(group.max(initial=0)) + 1
@@ -129,15 +120,15 @@ def _shrunk_shares(group: Codes, prior: Numbers, labeled: Codes, people: Numbers
     return np.asarray((correct + _PRIOR_LABELS * prior) / (labels + _PRIOR_LABELS))
 
 
-def _desired_labels(pool: AnswerPool, deviations: Numbers, labeled: Codes, left: Mask, n: int) -> Numbers:
+def _desired_labels(cell: Codes, deviations: Numbers, labeled: Codes, left: Mask, n: int) -> Numbers:
     """Return how much of the next `n` labels each answer should get, in any unit."""
-    size = int(pool.cell.max(initial=0)) + 1
-    sizes = np.bincount(pool.cell, minlength=size)
-    labels = np.bincount(pool.cell[labeled], minlength=size)
-    mean = np.bincount(pool.cell, deviations, minlength=size) / np.maximum(sizes, 1)
+    size = int(cell.max(initial=0)) + 1
+    sizes = np.bincount(cell, minlength=size)
+    labels = np.bincount(cell[labeled], minlength=size)
+    mean = np.bincount(cell, deviations, minlength=size) / np.maximum(sizes, 1)
     due = np.maximum(mean / mean.sum() * (len(labeled) + n) - labels, 0)
-    among = np.bincount(pool.cell, deviations * left, minlength=size)
-    return np.asarray(left * deviations * np.divide(due, among, out=np.zeros(size), where=among > 0)[pool.cell])
+    among = np.bincount(cell, deviations * left, minlength=size)
+    return np.asarray(left * deviations * np.divide(due, among, out=np.zeros(size), where=among > 0)[cell])
 
 
 def _capped(weights: Numbers, n: int) -> Numbers:
@@ -156,9 +147,9 @@ def _capped(weights: Numbers, n: int) -> Numbers:
     return probabilities
 
 
-def _answer_pool(answers: Sequence[GradedAnswer]) -> AnswerPool:
+def _answer_pool(answers: Sequence[SampleUnit]) -> AnswerPool:
     groups = [(answer.cell, answer.type, answer.verdict) for answer in answers]
-    return AnswerPool(_codes([cell for cell, _, _ in groups]), _codes(groups), _codes([last for _, _, last in groups]))
+    return _codes([cell for cell, _, _ in groups]), _codes(groups), _codes([verdict for _, _, verdict in groups])
 
 
 def _codes(values: Sequence[object]) -> Codes:
@@ -166,7 +157,7 @@ def _codes(values: Sequence[object]) -> Codes:
     return np.array([codes[value] for value in values], dtype=np.int64)
 
 
-def _uniforms(answers: Sequence[GradedAnswer], earlier: Review, seed: int) -> Numbers:
+def _uniforms(answers: Sequence[SampleUnit], earlier: Review, seed: int) -> Numbers:
     """Return a number between 0 and 1 for each answer, by a hash of seed, earlier review and id.
 
     Without the earlier review in it, answers left over from a round would all have high numbers.
@@ -175,10 +166,5 @@ def _uniforms(answers: Sequence[GradedAnswer], earlier: Review, seed: int) -> Nu
     return np.array([(number + 0.5) / 2.0**64 for number in hashes])
 
 
-def _sample_unit(answer: GradedAnswer) -> SampleUnit:
-    keys = (answer.verdict, answer.type)
-    return SampleUnit(answer.id, answer.question_id, keys, f"predictions/{answer.cell.model}", answer.part)
-
-
-def _stratum(answer: GradedAnswer) -> str:
+def _stratum(answer: SampleUnit) -> str:
     return f"{answer.cell} · {answer.type} · {answer.verdict}"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from typing import TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -27,6 +27,7 @@ from fdarx_core.review.prediction_powered import (
     people_share,
 )
 from fdarx_core.review.review_set import Review, open_review
+from fdarx_core.review.sampling import SampleUnit
 from fdarx_core.review.tasks import GRADE_TASK, REVIEW_TASKS
 from fdarx_core.storage import RunDirectory, StorageError, read_records, read_table, read_where
 
@@ -57,26 +58,8 @@ _CLASSES: tuple[Callable[[ReviewItem], str], ...] = (lambda item: item.stratum, 
 _COLUMNS_READ = ["prediction_id", "question_id", "set_id", "setting", "retriever", "type", "outcome", "grade"]
 
 
-@dataclass(frozen=True, slots=True)
-class GradedAnswer:
-    """An answer to an answerable question with the judge's `verdict`. `part` names its file in the run."""
-
-    id: str
-    question_id: str
-    cell: CellKey
-    type: str
-    verdict: str
-    part: str
-
-
-@dataclass(frozen=True, slots=True)
-class CalibratedAccuracy:
-    """The accuracy of a cell on a group of questions: by the judge, calibrated, and by people alone."""
-
-    name: str
-    judge: Estimate
-    calibrated: CalibratedEstimate
-    people: CalibratedEstimate
+CalibratedAccuracy: TypeAlias = tuple[Estimate, CalibratedEstimate, CalibratedEstimate]
+"""The accuracy of a cell on a group of questions: by the judge, calibrated, and by people alone."""
 
 
 def calibrated_tables(review: Review, run: RunDirectory, *, blind: bool = False) -> list[ResultTable]:
@@ -106,8 +89,8 @@ def calibrated_tables(review: Review, run: RunDirectory, *, blind: bool = False)
 
 
 def calibrated_cells(
-    answers: Sequence[GradedAnswer], rounds: Sequence[LabelingRound], figures: Iterable[Figure], group: str
-) -> list[CalibratedAccuracy]:
+    answers: Sequence[SampleUnit], rounds: Sequence[LabelingRound], figures: Iterable[Figure], group: str
+) -> dict[str, CalibratedAccuracy]:
     """Return the accuracies of each cell with answers in the group, and of all cells together where several."""
     judged = {
         CellKey(*(one.keys[name] for name in CellKey._fields)): one
@@ -123,27 +106,21 @@ def calibrated_cells(
     if len(cells) > 1:
         masks[ALL_CELLS] = in_group, None
     verdicts = judge_verdicts(answers)
-    return [
-        _cell_accuracy(name, verdicts[mask], restrict_rounds(rounds, mask), figure)
-        for name, (mask, figure) in masks.items()
-        if mask.any()
-    ]
+    found: dict[str, CalibratedAccuracy] = {}
+    for name, (mask, figure) in masks.items():
+        if mask.any():
+            judge, within = verdicts[mask], restrict_rounds(rounds, mask)
+            by_judge = Estimate(float(judge.mean()), *((figure.low, figure.high) if figure else ()))
+            found[name] = by_judge, calibrated_share(judge, within), people_share(len(judge), within)
+    return found
 
 
-def _cell_accuracy(
-    name: str, judge: Numbers, rounds: Sequence[LabelingRound], figure: Figure | None
-) -> CalibratedAccuracy:
-    bounds = (figure.low, figure.high) if figure else (None, None)
-    by_judge = Estimate(float(judge.mean()), *bounds)
-    return CalibratedAccuracy(name, by_judge, calibrated_share(judge, rounds), people_share(len(judge), rounds))
-
-
-def judge_verdicts(answers: Iterable[GradedAnswer]) -> Numbers:
+def judge_verdicts(answers: Iterable[SampleUnit]) -> Numbers:
     """Return 1 for each answer that the judge found correct, else 0."""
     return np.array([float(answer.verdict == CORRECT) for answer in answers])
 
 
-def read_graded_answers(run: RunDirectory, review: Review) -> list[GradedAnswer]:
+def read_graded_answers(run: RunDirectory, review: Review) -> list[SampleUnit]:
     """Read the answers of the models and settings that a review was drawn from, in the order of the cells.
 
     Raises StorageError where the run is no evaluation, or not the one that the review was drawn from.
@@ -162,7 +139,7 @@ def read_graded_answers(run: RunDirectory, review: Review) -> list[GradedAnswer]
     return sorted((answer for answer in answers if answer.cell in order), key=lambda answer: order[answer.cell])
 
 
-def _model_answers(run: RunDirectory, model: str) -> Iterator[GradedAnswer]:
+def _model_answers(run: RunDirectory, model: str) -> Iterator[SampleUnit]:
     for part in run.parts(f"scores/{model}"):
         table = read_table(part, _COLUMNS_READ)
         columns = ScoreColumns(table.append_column("model", pa.array([model] * len(table), pa.string())))
@@ -172,7 +149,7 @@ def _model_answers(run: RunDirectory, model: str) -> Iterator[GradedAnswer]:
             rows, graded(columns) & answerable_questions(columns), strict=True
         ):
             if counts:
-                yield GradedAnswer(id_, question, CellKey(*cell), type_, verdict, part.name)
+                yield SampleUnit(id_, question, (verdict, type_), part.name, CellKey(*cell))
 
 
 def _check_same_answers(review: Review, run: RunDirectory) -> None:
@@ -200,7 +177,7 @@ def review_history(review: Review) -> list[Review]:
 
 
 def labeling_rounds(
-    answers: Sequence[GradedAnswer], reviews: Sequence[Review], *, blind: bool = False
+    answers: Sequence[SampleUnit], reviews: Sequence[Review], *, blind: bool = False
 ) -> list[LabelingRound]:
     """Return people's verdicts on the answers, one round a review. Rows are positions in `answers`.
 
@@ -273,17 +250,16 @@ def restrict_rounds(rounds: Sequence[LabelingRound], rows: Mask) -> list[Labelin
     ]
 
 
-def _table(group: str, cells: Sequence[CalibratedAccuracy]) -> ResultTable:
+def _table(group: str, cells: Mapping[str, CalibratedAccuracy]) -> ResultTable:
     rows: list[tuple[str, list[Estimate | None]]] = []
-    for cell in cells:
-        both = cell.calibrated
-        worth = Estimate((cell.people.width / both.width) ** 2) if both.value is not None and both.width else None
-        values = [cell.judge, _entry(both), _entry(cell.people), worth]
-        rows.append((f"{cell.name} ({both.labels} of {both.rows:,})", values))
+    for name, (judge, both, people) in cells.items():
+        worth = Estimate((people.width / both.width) ** 2) if both.value is not None and both.width else None
+        rows.append((f"{name} ({both.labels} of {both.rows:,})", [judge, _entry(both), _entry(people), worth]))
+    by = {name: both.by for name, (_, both, _) in cells.items()}
     notes = []
-    if any(cell.calibrated.by == TOO_FEW for cell in cells):
+    if TOO_FEW in by.values():
         notes.append(f"Not calibrated: fewer than {MIN_LABELS} labels.")
-    if alone := [cell.name for cell in cells if cell.calibrated.by == PEOPLE_ALONE]:
+    if alone := [name for name in by if by[name] == PEOPLE_ALONE]:
         notes.append(f"The judge said the same of all labeled answers, so people alone count: {'; '.join(alone)}.")
     title = f"Accuracy on {GROUPS[group][0]} questions, calibrated by people's labels"
     return ResultTable(title, "Answers (labeled of all)", list(_COLUMNS), rows, notes)

@@ -41,7 +41,7 @@ from fdarx_core.review.criteria_proposals import (
     is_filled_in,
     read_changes,
 )
-from fdarx_core.review.review_set import Review, ReviewError
+from fdarx_core.review.review_set import Review
 from fdarx_core.review.tasks import REVIEW_TASKS, Scale, task_scales
 from fdarx_core.storage import Location, RunDirectory, StorageError
 
@@ -142,13 +142,13 @@ class ReviewCriteria:
         return file
 
     def filled_in(self, table: Location) -> list[CriterionChange]:
-        """Read the changes of a filled-in table. Raises ReviewError, also for a table that shows held-out items."""
+        """Read the changes of a filled-in table. Raises ValueError, also for a table that shows held-out items."""
         try:
             text = table.read_text()
         except UnicodeDecodeError as error:
-            raise ReviewError(f"{table}: not UTF-8 text; save it as CSV in UTF-8") from error
+            raise ValueError(f"{table}: not UTF-8 text; save it as CSV in UTF-8") from error
         if any(f"[{one.item.id}]" in text for one in self.held_out):
-            raise ReviewError(f"{table}: made with another --seed or --held-out, it shows items that are now held out")
+            raise ValueError(f"{table}: made with another --seed or --held-out, it shows items that are now held out")
         return read_changes(text, str(table))
 
     def measured_items(self) -> list[AnnotatedItem]:

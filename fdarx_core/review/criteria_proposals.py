@@ -21,7 +21,7 @@ from fdarx_core.llm import Criteria, PromptError, Reply, Task
 from fdarx_core.llm.prompts import Criterion, validation_message
 from fdarx_core.records.benchmark import ReviewItem
 from fdarx_core.review.agreement_metrics import AnnotatedItem, consensus
-from fdarx_core.review.review_set import ReviewError, escape_formula
+from fdarx_core.review.review_set import escape_formula
 from fdarx_core.review.tasks import REVIEW_TASKS
 
 PROPOSED_FILE = "criteria.proposed.yaml"
@@ -187,11 +187,11 @@ def is_filled_in(text: str) -> bool:
 def read_changes(text: str, file: str) -> list[CriterionChange]:
     """Read the changes of a filled-in table. `applies_to` is separated by spaces, commas or semicolons.
 
-    Raises ReviewError, which names the file and the row as a spreadsheet numbers it.
+    Raises ValueError, which names the file and the row as a spreadsheet numbers it.
     """
     rows = csv.DictReader(StringIO(text.removeprefix("\ufeff")))
     if missing := sorted({*CHANGE_COLUMNS} - {*(rows.fieldnames or ())}):
-        raise ReviewError(f"{file}: it has no columns {missing}; fill in the table that this job wrote, with commas")
+        raise ValueError(f"{file}: it has no columns {missing}; fill in the table that this job wrote, with commas")
     numbered = enumerate(rows, 2)
     return [_change(row, f"{file}, row {number}") for number, row in numbered if (row["action"] or "").strip()]
 
@@ -202,49 +202,49 @@ def _change(row: dict[str, str], where: str) -> CriterionChange:
     try:
         return CriterionChange.model_validate({**cells, "action": cells["action"].lower(), "applies_to": applies_to})
     except ValidationError as error:
-        raise ReviewError(f"{where}: {validation_message(error)}") from error
+        raise ValueError(f"{where}: {validation_message(error)}") from error
 
 
 def apply_changes(criteria: Criteria, changes: Sequence[CriterionChange]) -> Criteria:
-    """Return the criteria after the changes, rules in their order and new ones last. Raises ReviewError."""
+    """Return the criteria after the changes, rules in their order and new ones last. Raises ValueError."""
     rules = {rule.id: rule for rule in criteria.rules}
     changed: set[str] = set()
     for number, change in enumerate(changes, 1):
         where = f"change {number} ({change.action} {change.id})"
         if change.id in changed:
-            raise ReviewError(f"{where}: an earlier change is to the same rule; combine them")
+            raise ValueError(f"{where}: an earlier change is to the same rule; combine them")
         changed.add(change.id)
         _apply(rules, change, where)
     proposed = Criteria(purpose=criteria.purpose, rules=list(rules.values()))
     if proposed == criteria:
-        raise ReviewError("the changes leave every rule as it is")
+        raise ValueError("the changes leave every rule as it is")
     try:
         judges_by(proposed, PROPOSED_FILE)
     except PromptError as error:
-        raise ReviewError(str(error)) from error
+        raise ValueError(str(error)) from error
     return proposed
 
 
 def _apply(rules: dict[str, Criterion], change: CriterionChange, where: str) -> None:
     if (change.id in rules) == (change.action == "add"):
         known = "there is a rule of that id; change it" if change.id in rules else f"known rules are {', '.join(rules)}"
-        raise ReviewError(f"{where}: {known}")
+        raise ValueError(f"{where}: {known}")
     if change.action == "remove":
         del rules[change.id]
         return
     guided = guided_tasks()
     if unread := sorted(set(change.applies_to) - guided):
-        raise ReviewError(f"{where}: applies_to names {unread}; tasks that read criteria are {sorted(guided)}")
+        raise ValueError(f"{where}: applies_to names {unread}; tasks that read criteria are {sorted(guided)}")
     text = " ".join(change.text.split())
     if len(text) > MAX_RULE_CHARS:
-        raise ReviewError(f"{where}: the rule has {len(text)} characters; shorten it to {MAX_RULE_CHARS} at most")
+        raise ValueError(f"{where}: the rule has {len(text)} characters; shorten it to {MAX_RULE_CHARS} at most")
     if not text.isprintable():
-        raise ReviewError(f"{where}: the rule holds characters that can't be printed; write it in plain text")
+        raise ValueError(f"{where}: the rule holds characters that can't be printed; write it in plain text")
     applies_to = list(dict.fromkeys(change.applies_to)) or (rules[change.id].applies_to if change.id in rules else [])
     try:
         rules[change.id] = Criterion(id=change.id, text=text, applies_to=applies_to)
     except ValidationError as error:
-        raise ReviewError(f"{where}: {validation_message(error)}") from error
+        raise ValueError(f"{where}: {validation_message(error)}") from error
 
 
 def criteria_yaml(criteria: Criteria) -> str:

@@ -14,7 +14,7 @@ from typing import Any, TypeAlias
 
 from fdarx_core.records import content_id
 from fdarx_core.records.benchmark import Annotation, ReviewItem
-from fdarx_core.review.review_set import FORMAT, Review, ReviewError, merge_annotations
+from fdarx_core.review.review_set import FORMAT, Review, merge_annotations
 from fdarx_core.storage import Location, StorageError, write_records
 from fdarx_core.storage.tables import read_rows
 
@@ -41,7 +41,7 @@ class ImportResult:
 def import_annotations(review: Review, files: Sequence[str]) -> ImportResult:
     """Import the files of annotators' pages (.json) and filled-in items (.csv, .jsonl).
 
-    An item without a value counts as unanswered. Raises ReviewError for a row of another review, for an annotator,
+    An item without a value counts as unanswered. Raises ValueError for a row of another review, for an annotator,
     item or value that the review does not have, and for an annotator who gives an item two values, in these files or an
     earlier import; StorageError for a file that can't be read. In both cases nothing is written.
     """
@@ -159,15 +159,15 @@ def _checked_rows(
 def _item(review: Review, items: Mapping[str, ReviewItem], place: str, review_id: str, row: Annotation) -> ReviewItem:
     if review_id != review.digest:
         given = f"of review {review_id!r}" if review_id else "without a review's id"
-        raise ReviewError(f"{place}: the row is {given}, this is {review.digest}; import it into its own review")
+        raise ValueError(f"{place}: the row is {given}, this is {review.digest}; import it into its own review")
     known = review.info["annotators"]
     if row.annotator not in known:
-        raise ReviewError(
+        raise ValueError(
             f"{place}: there is no annotator {row.annotator!r}; known are {', '.join(known)}. To add one, run "
             "`fdarx review sample` with the same options and the name in --annotators"
         )
     if row.item_id not in items:
-        raise ReviewError(
+        raise ValueError(
             f"{place}: the review has no item {row.item_id!r}; ids have 16 hexadecimal digits, see "
             f"{review.root}/items.csv"
         )
@@ -177,13 +177,13 @@ def _item(review: Review, items: Mapping[str, ReviewItem], place: str, review_id
 def _value(item: ReviewItem, place: str, row: Annotation) -> str:
     """Return the choice of a row, "" for none; case is ignored. For up to three choices, a, b and c are accepted.
 
-    Raises ReviewError for a value that is no choice.
+    Raises ValueError for a value that is no choice.
     """
     given = row.value.strip().casefold()
     letters = dict(zip(_LETTERS, item.choices, strict=False)) if len(item.choices) <= len(_LETTERS) else {}
     values = {"": "", **letters, **{choice.casefold(): choice for choice in item.choices}}
     if given not in values:
-        raise ReviewError(
+        raise ValueError(
             f"{place}: {row.value!r} is not a value of item {item.id} ({item.task}); give one of "
             f"{', '.join(item.choices)}, or leave it empty"
         )
@@ -191,9 +191,9 @@ def _value(item: ReviewItem, place: str, row: Annotation) -> str:
 
 
 def _adds_remark(before: Annotation, row: Annotation, place: str) -> bool:
-    """Return whether a row adds a remark to an annotation that is there. Raises ReviewError for another value."""
+    """Return whether a row adds a remark to an annotation that is there. Raises ValueError for another value."""
     if before.value != row.value:
-        raise ReviewError(
+        raise ValueError(
             f"{place}: {row.annotator} gives item {row.item_id} the value {row.value!r}, but {before.value!r} was "
             "handed in before; nothing is overwritten: ask the annotator which is right, and hand in that file alone"
         )

@@ -6,7 +6,7 @@ import json
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from typing import Any
+from typing import Any, TypeAlias
 
 from fdarx_core.evaluation.gold import gold_indices
 from fdarx_core.filters.judges import Judge, judges
@@ -25,17 +25,6 @@ from fdarx_core.storage import RunDirectory, StorageError, read_where
 
 
 @dataclass(frozen=True, slots=True)
-class SampleConfig:
-    """How many questions to draw, and of what. No tasks, models (of an evaluation) or settings stand for all."""
-
-    n: int
-    seed: int = 0
-    tasks: Sequence[str] = ()
-    models: Sequence[str] = ()
-    settings: Sequence[str] = ()
-
-
-@dataclass(frozen=True, slots=True)
 class ReviewSample:
     """The items in the order in which annotators see them, and the contents of review.json."""
 
@@ -43,60 +32,57 @@ class ReviewSample:
     info: dict[str, Any]
 
 
-@dataclass(frozen=True, slots=True)
-class JudgeInput:
-    """What the slots of a judge are made of: a question, its label, and the label's passages in document order."""
-
-    question: QuestionAnswer
-    label: Label
-    passages: list[Passage]
-
-    def slots(self, judge: Judge) -> dict[str, Any]:
-        """Return the slots of the judge's prompt. Raises StorageError where the run lacks a gold passage."""
-        try:
-            return judge.slots(self.question, self.label, self.passages)
-        except (KeyError, IndexError) as missing:
-            raise _incomplete(self.question) from missing
+JudgeInput: TypeAlias = tuple[QuestionAnswer, Label, list[Passage]]
+"""What the slots of a judge are made of: a question, its label, and the label's passages in document order."""
 
 
-def draw_sample(run: RunDirectory, config: SampleConfig) -> ReviewSample:
-    """Draw questions of a build, or predictions of an evaluation, each question once, with one item a task.
+def draw_sample(
+    run: RunDirectory,
+    n: int,
+    *,
+    seed: int = 0,
+    tasks: Collection[str] = (),
+    models: Collection[str] = (),
+    settings: Collection[str] = (),
+) -> ReviewSample:
+    """Draw `n` questions of a build, or predictions of an evaluation, each question once, with one item a task.
 
-    The sample is stratified by verdict, type, relevance and category. Raises StorageError where no task fits the run,
-    where it lacks a model or setting, or where no judge was asked about anything.
+    The sample is stratified by verdict, type, relevance and category. No tasks, models or settings (both of an
+    evaluation) stand for all. Raises StorageError where no task fits the run, where it lacks a model or setting, or
+    where no judge was asked about anything.
     """
     job = run.info()["job"]
-    tasks = [task for task in TASKS_BY_JOB[job] if not config.tasks or task in config.tasks]
-    if not tasks:
+    asked = [task for task in TASKS_BY_JOB[job] if not tasks or task in tasks]
+    if not asked:
         raise StorageError(f"{run.root} is a run of {job}; its tasks are {', '.join(TASKS_BY_JOB[job])}")
     if job == "evaluate":
-        units = prediction_units(run, config.models, config.settings, config.seed)
-    elif config.models or config.settings:
+        units = prediction_units(run, models, settings, seed)
+    elif models or settings:
         raise StorageError(f"{run.root} is a build: it has no answers of models; leave --models and --settings out")
     else:
-        units = question_units(run, tasks)
+        units = question_units(run, asked)
     if not units:
         raise StorageError(
             f"{run.root} has nothing that a judge was asked about; was it built or evaluated with a judge?"
         )
-    sample = draw_stratified(units, config.n, config.seed)
-    items = grade_items(run, sample.rows) if job == "evaluate" else build_items(run, sample.rows, tasks)
+    rows, strata, depth = draw_stratified(units, n, seed)
+    items = grade_items(run, rows) if job == "evaluate" else build_items(run, rows, asked)
     info = run.info()
     review_info = {
         "digest": content_id(*item_texts(items)),
         "run": str(run.root),
         "job": job,
         "input": (info.get("input") or info.get("benchmark") or {}).get("digest", ""),
-        "seed": config.seed,
-        "n": config.n,
-        "tasks": tasks,
-        "models": list(config.models),
-        "settings": list(config.settings),
-        "by": list(STRATIFY_BY[: sample.depth]),
+        "seed": seed,
+        "n": n,
+        "tasks": asked,
+        "models": list(models),
+        "settings": list(settings),
+        "by": list(STRATIFY_BY[:depth]),
         "population": len(units),
-        "subjects": len(sample.rows),
+        "subjects": len(rows),
         "items": len(items),
-        "strata": strata_info(sample.strata),
+        "strata": strata_info(strata),
     }
     return ReviewSample(items, review_info)
 
@@ -120,8 +106,7 @@ def build_items(
     """
     inputs: dict[str, JudgeInput] = {}
     verdicts: dict[tuple[str, str], JudgeVerdict] = {}
-    for (_, part), units in _by_part(rows).items():
-        ids = {unit.id for unit in units}
+    for (_, part), ids in _ids_by_part(rows).items():
         inputs |= read_judge_inputs(run, part, ids)
         part_verdicts = read_where(run.file(f"verdicts/{part}"), "question_id", ids, JudgeVerdict)
         verdicts |= {(row.question_id, row.stage): row for row in part_verdicts}
@@ -137,10 +122,10 @@ def grade_items(run: RunDirectory, rows: Sequence[tuple[SampleUnit, Stratum]]) -
     """Return the items of an evaluation's predictions. `evidence` holds the gold passages, which no judge saw."""
     predictions: dict[str, Prediction] = {}
     grades: dict[str, Grade] = {}
-    for (folder, part), units in _by_part(rows).items():
-        ids = {unit.id for unit in units}
-        predictions |= {row.id: row for row in read_where(run.file(f"{folder}/{part}"), "id", ids, Prediction)}
-        file = run.file(f"grades/{folder.partition('/')[2]}/{part}")
+    for (model, part), ids in _ids_by_part(rows).items():
+        file = run.file(f"predictions/{model}/{part}")
+        predictions |= {row.id: row for row in read_where(file, "id", ids, Prediction)}
+        file = run.file(f"grades/{model}/{part}")
         grades |= {row.prediction_id: row for row in read_where(file, "prediction_id", ids, Grade)}
     question_ids = {unit.question_id for unit, _ in rows}
     questions = {
@@ -165,7 +150,15 @@ def read_judge_inputs(run: RunDirectory, part: str, question_ids: Collection[str
     for question in questions:
         if question.set_id not in labels:
             raise _incomplete(question)
-    return {one.id: JudgeInput(one, labels[one.set_id], passages.get(one.set_id, [])) for one in questions}
+    return {one.id: (one, labels[one.set_id], passages.get(one.set_id, [])) for one in questions}
+
+
+def judge_slots(judge: Judge, given: JudgeInput) -> dict[str, Any]:
+    """Return the slots of the judge's prompt. Raises StorageError where the run lacks a gold passage."""
+    try:
+        return judge.slots(*given)
+    except (KeyError, IndexError) as missing:
+        raise _incomplete(given[0]) from missing
 
 
 def verdict_value(task: ReviewTask, verdict: JudgeVerdict) -> str:
@@ -183,10 +176,11 @@ def shown_answer(prediction: Prediction) -> str:
     return prediction.answer if prediction.outcome == "answered" else prediction.text
 
 
-def _by_part(rows: Sequence[tuple[SampleUnit, Stratum]]) -> dict[tuple[str, str], list[SampleUnit]]:
-    parts: dict[tuple[str, str], list[SampleUnit]] = defaultdict(list)
+def _ids_by_part(rows: Sequence[tuple[SampleUnit, Stratum]]) -> dict[tuple[str, str], set[str]]:
+    """Return the ids of the units by model ("" for questions) and part."""
+    parts: dict[tuple[str, str], set[str]] = defaultdict(set)
     for unit, _ in rows:
-        parts[unit.folder, unit.part].append(unit)
+        parts[unit.cell.model, unit.part].add(unit.id)
     return parts
 
 
@@ -225,7 +219,7 @@ def _item(task: ReviewTask, subject: str, question: QuestionAnswer, stratum: Str
 def _judged_item(
     task: ReviewTask, unit: SampleUnit, stratum: Stratum, judged: JudgeInput, verdict: JudgeVerdict
 ) -> ReviewItem:
-    slots = judged.slots(next(judge for judge in judges() if judge.stage == task.stage))
+    slots = judge_slots(next(judge for judge in judges() if judge.stage == task.stage), judged)
     if "context_a" in slots:
         passages = [(slots["section_a"], slots["context_a"]), (slots["section_b"], slots["context_b"])]
     else:
@@ -233,11 +227,11 @@ def _judged_item(
     # One judge decides relevance and category: its reason for one would tell annotators the other.
     silent = task.stage == "relevance" and verdict.outcome != "unscored"
     return replace(
-        _item(task, unit.id, judged.question, stratum),
+        _item(task, unit.id, judged[0], stratum),
         category=unit.keys[3],
         decision=verdict_value(task, verdict),
         because="" if silent else _reason(verdict.reason, verdict.detail, verdict.evidence),
-        kept=unit.keys[0] == "kept",
+        kept=unit.verdict == "kept",
         evidence=[text for _, text in passages],
         context=_context(passages) if passages else f"Sections: {'; '.join(slots['sections']) or 'none'}",
         judge=verdict.endpoint,

@@ -46,10 +46,6 @@ Ids have a word in front: a spreadsheet would read an id of digits and an "e" as
 _FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r")
 
 
-class ReviewError(ValueError):
-    """Annotations or proposed changes that cannot be used. The message names the row, the fault and the remedy."""
-
-
 @dataclass(frozen=True, slots=True)
 class Review:
     """A complete review folder. `info` holds its review.json."""

@@ -7,30 +7,42 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from heapq import heapify, heapreplace
 from operator import itemgetter
-from typing import Any
+from typing import Any, TypeAlias
 
+from fdarx_core.evaluation.figures import CellKey
 from fdarx_core.records import SettingProgress, content_id
 from fdarx_core.review.tasks import REVIEW_TASKS, TASKS_BY_JOB
 from fdarx_core.storage import Location, RunDirectory, StorageError, read_records, read_table
 
 STRATIFY_BY = ("verdict", "type", "relevance", "category")
 """The keys of a `SampleUnit`, the most important first."""
+NO_CELL = CellKey("", "", "")
+"""The cell of a question of a build."""
 
 
 @dataclass(frozen=True, slots=True)
 class SampleUnit:
     """A question of a build, or a prediction of an evaluation, that can be drawn.
 
-    `keys` are its values of `STRATIFY_BY`; `folder` and `part` name the file that holds its row. `predictions` counts
-    the predictions on the same question; one of them is drawn at random.
+    `keys` are its values of `STRATIFY_BY`, or the first of them; `part` names the file of its row. `cell` is that of a
+    prediction, and `predictions` counts the predictions on the same question, of which one is drawn at random.
     """
 
     id: str
     question_id: str
     keys: tuple[str, ...]
-    folder: str = ""
     part: str = ""
+    cell: CellKey = NO_CELL
     predictions: int = 1
+
+    @property
+    def verdict(self) -> str:
+        return self.keys[0]
+
+    @property
+    def type(self) -> str:
+        """The type of the question."""
+        return self.keys[1]
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,16 +59,9 @@ class Stratum:
         return self.drawn / self.size
 
 
-@dataclass(frozen=True, slots=True)
-class StratifiedSample:
-    """Drawn units, each with its stratum, in an order that is independent of the strata.
-
-    Strata are told apart by the first `depth` keys.
-    """
-
-    rows: list[tuple[SampleUnit, Stratum]]
-    strata: list[Stratum]
-    depth: int
+StratifiedSample: TypeAlias = tuple[list[tuple[SampleUnit, Stratum]], list[Stratum], int]
+"""Drawn units, each with its stratum, in an order that is independent of the strata; the strata; and the number of keys
+by which strata are told apart."""
 
 
 def open_reviewable_run(address: str) -> RunDirectory:
@@ -91,7 +96,7 @@ def _judged_units(run: RunDirectory, part: Location, stages: set[str]) -> Iterat
             first, last, candidate = rows[0], rows[-1], candidates[question_id]
             verdict = "kept" if question_id in kept else f"{last['outcome']} at {last['stage']}"
             keys = (verdict, candidate["type"], first["relevance"], first["category"] or candidate["category"])
-            yield SampleUnit(question_id, question_id, keys, "candidates", part.name)
+            yield SampleUnit(question_id, question_id, keys, part.name)
 
 
 def prediction_units(
@@ -115,9 +120,8 @@ def prediction_units(
                 if settings and prediction["setting"] not in settings:
                     continue
                 name, question_id = prediction["id"], prediction["question_id"]
-                unit = SampleUnit(
-                    name, question_id, (outcome, *questions[question_id]), f"predictions/{model}", part.name
-                )
+                cell = CellKey(model, prediction["setting"], prediction["retriever"])
+                unit = SampleUnit(name, question_id, (outcome, *questions[question_id]), part.name, cell)
                 ranked = content_id(str(seed), "alike", name), unit
                 chosen[question_id] = min(chosen.get(question_id, ranked), ranked, key=itemgetter(0))
                 counts[question_id] += 1
@@ -138,7 +142,7 @@ def _graded_predictions(run: RunDirectory, model: str, part: Location) -> Iterat
     file = run.file(f"grades/{model}/{part.name}")
     grades = _columns(file, "prediction_id", "outcome") if file.exists() else []
     outcomes = {row["prediction_id"]: row["outcome"] for row in grades}
-    for row in _columns(part, "id", "question_id", "setting"):
+    for row in _columns(part, "id", "question_id", "setting", "retriever"):
         if row["id"] in outcomes:
             yield row, outcomes[row["id"]]
 
@@ -167,7 +171,7 @@ def draw_stratified(units: Sequence[SampleUnit], n: int, seed: int) -> Stratifie
         for stratum in strata
         for unit in sorted(groups[stratum.name], key=lambda unit: content_id(str(seed), unit.id))[: stratum.drawn]
     ]
-    return StratifiedSample(sorted(rows, key=lambda row: content_id(str(seed), "order", row[0].id)), strata, depth)
+    return sorted(rows, key=lambda row: content_id(str(seed), "order", row[0].id)), strata, depth
 
 
 def allocate_sample(sizes: Mapping[str, int], n: int) -> dict[str, int]:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from lxml import html
 
-from fdarx_core.review.items import SampleConfig, draw_sample
+from fdarx_core.review.items import draw_sample
 from fdarx_core.review.review_set import Review
 from fdarx_core.storage import RunDirectory
 from jobs.cli import main
@@ -22,7 +22,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> RunDirectory:
 
 @pytest.fixture(scope="module")
 def review(run: RunDirectory, tmp_path_factory: pytest.TempPathFactory) -> Review:
-    return reviewed(tmp_path_factory.mktemp("reviewed") / "review", draw_sample(run, SampleConfig(60)), annotated=40)
+    return reviewed(tmp_path_factory.mktemp("reviewed") / "review", draw_sample(run, 60), annotated=40)
 
 
 def test_the_page_and_the_terminal_show_what_people_made_of_it(
@@ -51,9 +51,9 @@ def test_what_does_not_fit_is_said_in_one_line_and_changes_nothing(
     run: RunDirectory, review: Review, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     build = ReviewedBuild(tmp_path / "build", parts=1)
-    of_build = reviewed(tmp_path / "of_build", draw_sample(build.run, SampleConfig(5)), annotated=0)
-    unjudged = reviewed(tmp_path / "unjudged", draw_sample(run, SampleConfig(20)), annotated=0)
-    few = reviewed(tmp_path / "few", draw_sample(run, SampleConfig(20)), annotated=4)
+    of_build = reviewed(tmp_path / "of_build", draw_sample(build.run, 5), annotated=0)
+    unjudged = reviewed(tmp_path / "unjudged", draw_sample(run, 20), annotated=0)
+    few = reviewed(tmp_path / "few", draw_sample(run, 20), annotated=4)
     other = evaluation(tmp_path / "other", labels=1, seed=3)
     run.file("report.html").write_text("as it was")
     for given, told in (

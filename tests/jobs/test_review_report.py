@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from fdarx_core.records.benchmark import Annotation, ReviewItem
-from fdarx_core.review.items import SampleConfig, draw_sample
+from fdarx_core.review.items import draw_sample
 from fdarx_core.review.review_set import FORMAT
 from fdarx_core.storage import Location, write_records
 from jobs import cli
@@ -50,7 +50,7 @@ def test_it_writes_tables_data_and_a_page(review: Path, capsys: pytest.CaptureFi
 
 def test_a_review_of_an_evaluation_has_calibrated_accuracy(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     run = evaluation(tmp_path / "run", labels=6)
-    found = reviewed(tmp_path / "review", draw_sample(run, SampleConfig(40)))
+    found = reviewed(tmp_path / "review", draw_sample(run, 40))
     assert cli.main(["review", "report", "--review", str(found.root), "--resamples", "100"]) == 0
     told, noticed = capsys.readouterr()
     assert noticed == ""

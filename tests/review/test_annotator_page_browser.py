@@ -11,7 +11,7 @@ import pytest
 
 from fdarx_core.records.benchmark import ReviewItem
 from fdarx_core.report.review_pages import annotator_page
-from fdarx_core.review.items import SampleConfig, draw_sample
+from fdarx_core.review.items import draw_sample
 from fdarx_core.review.review_set import Review, open_review, write_review
 from jobs.cli import main
 from tests.review.synthetic_reviews import HOSTILE, ReviewedBuild, ReviewedEvaluation
@@ -44,7 +44,7 @@ def build(tmp_path_factory: pytest.TempPathFactory) -> ReviewedBuild:
 
 @pytest.fixture
 def review(build: ReviewedBuild, tmp_path: Path) -> Review:
-    drawn = draw_sample(build.run, SampleConfig(ITEMS, tasks=["correctness"]))
+    drawn = draw_sample(build.run, ITEMS, tasks=["correctness"])
     return write_review(str(tmp_path / "set"), drawn, ["anna", "ben"], {}, annotator_page)
 
 
@@ -205,7 +205,7 @@ def test_what_the_browser_kept_damaged_is_set_aside(page: Page, review: Review) 
 def test_answers_are_graded_against_the_reference_on_a_narrow_screen(
     page: Page, build: ReviewedBuild, tmp_path: Path
 ) -> None:
-    drawn = draw_sample(ReviewedEvaluation(tmp_path / "evaluation", build).run, SampleConfig(5))
+    drawn = draw_sample(ReviewedEvaluation(tmp_path / "evaluation", build).run, 5)
     review = write_review(str(tmp_path / "grades"), drawn, ["anna"], {}, annotator_page)
     page.set_viewport_size({"width": 390, "height": 800})
     item = visit(page, review, "anna")[0]

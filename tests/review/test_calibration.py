@@ -17,15 +17,15 @@ from fdarx_core.records.benchmark import ReviewItem
 from fdarx_core.review.active_sampling import AnswerPool, draw_next, inclusion_probabilities, pareto_sample
 from fdarx_core.review.calibration import (
     ALL_CELLS,
-    GradedAnswer,
     calibrated_tables,
     labeling_rounds,
     read_graded_answers,
     review_history,
 )
-from fdarx_core.review.items import SampleConfig, draw_sample
+from fdarx_core.review.items import draw_sample
 from fdarx_core.review.prediction_powered import LabelingRound
 from fdarx_core.review.review_set import open_review
+from fdarx_core.review.sampling import SampleUnit
 from fdarx_core.storage import RunDirectory, StorageError, read_records, write_records
 from tests.review.synthetic_reviews import PEOPLE, evaluation, fair, hashed, reviewed
 
@@ -37,7 +37,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> RunDirectory:
     return evaluation(tmp_path_factory.mktemp("calibrated") / "run")
 
 
-def truth(answers: list[GradedAnswer]) -> np.ndarray:
+def truth(answers: list[SampleUnit]) -> np.ndarray:
     """What `fair` people would say of every answer."""
     rows = [(one.verdict == "correct", hashed("truth", one.id)) for one in answers]
     return np.array([right != (draw < (0.25 if right else 0.1)) for right, draw in rows], dtype=np.float64)
@@ -49,7 +49,7 @@ def row(entries: dict[str, list[Estimate | None]], name: str) -> list[Estimate |
 
 
 def test_the_judge_s_column_is_the_evaluation_s_own_figure(run: RunDirectory, tmp_path: Path) -> None:
-    review = reviewed(tmp_path / "review", draw_sample(run, SampleConfig(100)))
+    review = reviewed(tmp_path / "review", draw_sample(run, 100))
     first = calibrated_tables(review, run)[0]
     own = {
         " · ".join(filter(None, (one.keys[name] for name in ("model", "setting", "retriever")))): one
@@ -62,7 +62,7 @@ def test_the_judge_s_column_is_the_evaluation_s_own_figure(run: RunDirectory, tm
 
 
 def test_people_s_labels_bring_the_judge_s_figure_to_the_truth(run: RunDirectory, tmp_path: Path) -> None:
-    review = reviewed(tmp_path / "review", draw_sample(run, SampleConfig(150)))
+    review = reviewed(tmp_path / "review", draw_sample(run, 150))
     judge, both, alone, worth = row(dict(calibrated_tables(review, run)[0].rows), ALL_CELLS)
     true = float(truth(read_graded_answers(run, review)).mean())
     assert judge and both and alone and worth
@@ -77,14 +77,14 @@ def test_people_who_agree_with_the_judge_on_all_leave_its_figure(run: RunDirecto
     def agreeing(annotator: str, item: ReviewItem) -> str:
         return item.decision or "incorrect"
 
-    review = reviewed(tmp_path / "review", draw_sample(run, SampleConfig(150)), agreeing)
+    review = reviewed(tmp_path / "review", draw_sample(run, 150), agreeing)
     judge, both, _, _ = row(dict(calibrated_tables(review, run)[0].rows), ALL_CELLS)
     assert judge and both
     assert both.value == pytest.approx(judge.value)
 
 
 def test_cells_with_too_few_labels_are_named(run: RunDirectory, tmp_path: Path) -> None:
-    review = reviewed(tmp_path / "review", draw_sample(run, SampleConfig(30)))
+    review = reviewed(tmp_path / "review", draw_sample(run, 30))
     table = calibrated_tables(review, run)[0]
     entries = [row for name, row in table.rows if "(3 of" in name or "(2 of" in name or "(1 of" in name]
     assert entries and all(one[0] and one[1:] == [None, None, None] for one in entries)
@@ -94,13 +94,13 @@ def test_cells_with_too_few_labels_are_named(run: RunDirectory, tmp_path: Path) 
 
 
 def test_a_review_of_one_setting_is_of_that_setting(run: RunDirectory, tmp_path: Path) -> None:
-    review = reviewed(tmp_path / "review", draw_sample(run, SampleConfig(40, models=["hasty-8b"], settings=["oracle"])))
+    review = reviewed(tmp_path / "review", draw_sample(run, 40, models=["hasty-8b"], settings=["oracle"]))
     names = [name for name, _ in calibrated_tables(review, run)[0].rows]
     assert [name.rpartition(" (")[0] for name in names] == ["hasty-8b · oracle"]
 
 
 def test_nothing_is_made_of_a_review_that_nobody_annotated(run: RunDirectory, tmp_path: Path) -> None:
-    review = reviewed(tmp_path / "review", draw_sample(run, SampleConfig(40)), people=())
+    review = reviewed(tmp_path / "review", draw_sample(run, 40), people=())
     assert calibrated_tables(review, run) == []
 
 
@@ -109,24 +109,24 @@ def test_a_tie_counts_by_share_and_a_majority_whole(run: RunDirectory, tmp_path:
         three = hashed("three", item.subject) < 0.5
         return {"anna": "correct", "ben": "correct" if three else "incorrect"}.get(annotator, "not_attempted")
 
-    review = reviewed(tmp_path / "review", draw_sample(run, SampleConfig(60)), split)
+    review = reviewed(tmp_path / "review", draw_sample(run, 60), split)
     (one,) = labeling_rounds(read_graded_answers(run, review), [review])
     assert set(one.people.tolist()) == {1.0, 1 / 3}
-    pair = reviewed(tmp_path / "pair", draw_sample(run, SampleConfig(60, seed=1)), split, PEOPLE[1:])
+    pair = reviewed(tmp_path / "pair", draw_sample(run, 60, seed=1), split, PEOPLE[1:])
     (two,) = labeling_rounds(read_graded_answers(run, pair), [pair])
     assert set(two.people.tolist()) == {0.5, 0.0}
 
 
 def test_a_run_that_is_no_evaluation_is_refused(run: RunDirectory, tmp_path: Path) -> None:
-    review = reviewed(tmp_path / "review", draw_sample(run, SampleConfig(40)))
+    review = reviewed(tmp_path / "review", draw_sample(run, 40))
     other = RunDirectory.begin(str(tmp_path / "build"), job="build_benchmark", config={}, versions={})
     with pytest.raises(StorageError, match="not of evaluate"):
         calibrated_tables(review, other)
 
 
 def test_further_answers_are_others_and_narrow_the_intervals(run: RunDirectory, tmp_path: Path) -> None:
-    first = reviewed(tmp_path / "first", draw_sample(run, SampleConfig(80)))
-    second = reviewed(tmp_path / "second", draw_next(run, first, SampleConfig(80, seed=4)))
+    first = reviewed(tmp_path / "first", draw_sample(run, 80))
+    second = reviewed(tmp_path / "second", draw_next(run, first, 80, seed=4))
     assert len(second.items()) == 80
     assert not {item.subject for item in first.items()} & {item.subject for item in second.items()}
     assert [one.digest for one in review_history(open_review(str(second.root)))] == [first.digest, second.digest]
@@ -137,8 +137,8 @@ def test_further_answers_are_others_and_narrow_the_intervals(run: RunDirectory, 
 
 
 def test_further_draws_are_the_same_again_and_others_by_seed(run: RunDirectory, tmp_path: Path) -> None:
-    first = reviewed(tmp_path / "first", draw_sample(run, SampleConfig(40)))
-    one, again, other = (draw_next(run, first, SampleConfig(20, seed=seed)) for seed in (1, 1, 2))
+    first = reviewed(tmp_path / "first", draw_sample(run, 40))
+    one, again, other = (draw_next(run, first, 20, seed=seed) for seed in (1, 1, 2))
     assert one == again
     assert one.info["digest"] != other.info["digest"]
     graded = {answer.id for answer in read_graded_answers(run, first)}
@@ -146,38 +146,38 @@ def test_further_draws_are_the_same_again_and_others_by_seed(run: RunDirectory, 
 
 
 def test_when_all_were_seen_the_figure_is_people_s_own(run: RunDirectory, tmp_path: Path) -> None:
-    first = reviewed(tmp_path / "first", draw_sample(run, SampleConfig(40, settings=["oracle"])))
-    rest = reviewed(tmp_path / "rest", draw_next(run, first, SampleConfig(EVERYTHING)))
+    first = reviewed(tmp_path / "first", draw_sample(run, 40, settings=["oracle"]))
+    rest = reviewed(tmp_path / "rest", draw_next(run, first, EVERYTHING))
     _, both, alone, _ = row(dict(calibrated_tables(rest, run)[0].rows), ALL_CELLS)
     answers = read_graded_answers(run, first)
     assert sum(len(one.rows) for one in labeling_rounds(answers, [first, rest])) == len(answers)
     assert both and alone
     assert both.value == both.low == both.high == pytest.approx(truth(answers).mean())
     with pytest.raises(StorageError, match="leaves no answer"):
-        draw_next(run, rest, SampleConfig(10))
+        draw_next(run, rest, 10)
 
 
 def test_what_a_review_holds_is_not_drawn_again_though_nobody_annotated_it(run: RunDirectory, tmp_path: Path) -> None:
-    drawn = draw_sample(run, SampleConfig(60))
+    drawn = draw_sample(run, 60)
     first = reviewed(tmp_path / "first", drawn, annotated=30)
-    second = draw_next(run, first, SampleConfig(40))
+    second = draw_next(run, first, 40)
     assert not {item.subject for item in drawn.items} & {item.subject for item in second.items}
     (one,) = labeling_rounds(read_graded_answers(run, first), [first])
     assert 0 < len(one.rows) <= 30
 
 
 def test_going_on_needs_annotations(run: RunDirectory, tmp_path: Path) -> None:
-    first = reviewed(tmp_path / "first", draw_sample(run, SampleConfig(40)), people=())
+    first = reviewed(tmp_path / "first", draw_sample(run, 40), people=())
     with pytest.raises(StorageError, match="no grades yet"):
-        draw_next(run, first, SampleConfig(10))
+        draw_next(run, first, 10)
 
 
 def test_another_evaluation_is_refused(run: RunDirectory, tmp_path: Path) -> None:
     """Its answers have the same ids, as the same models have on the same questions; some read otherwise."""
-    first = reviewed(tmp_path / "first", draw_sample(run, SampleConfig(40, models=["hasty-8b"])))
+    first = reviewed(tmp_path / "first", draw_sample(run, 40, models=["hasty-8b"]))
     other = evaluation(tmp_path / "other", seed=1)
     assert {one.id for one in read_graded_answers(run, first)} & ids_of(other)
-    for use in (lambda: draw_next(other, first, SampleConfig(10)), lambda: calibrated_tables(first, other)):
+    for use in (lambda: draw_next(other, first, 10), lambda: calibrated_tables(first, other)):
         with pytest.raises(StorageError, match=r"\d+ of its 40 answers are not in .*give the evaluation that it was"):
             use()
 
@@ -187,7 +187,7 @@ def ids_of(run: RunDirectory) -> set[str]:
 
 
 def test_an_answer_that_was_given_anew_is_another(run: RunDirectory, tmp_path: Path) -> None:
-    first = reviewed(tmp_path / "first", draw_sample(run, SampleConfig(40)))
+    first = reviewed(tmp_path / "first", draw_sample(run, 40))
     items = first.items()
     items[7].answer += " mg"
     write_records(first.root / "items.parquet", items, ReviewItem)
@@ -202,7 +202,7 @@ def test_people_s_consensus_is_what_counts(run: RunDirectory, tmp_path: Path) ->
         said = fair(annotator, item)
         return said if annotator != "ben" else {"correct": "incorrect", "incorrect": "correct"}[said]
 
-    drawn = draw_sample(run, SampleConfig(60))
+    drawn = draw_sample(run, 60)
     whole, split = reviewed(tmp_path / "whole", drawn), reviewed(tmp_path / "split", replace(drawn), contrary)
     assert calibrated_tables(whole, run) == calibrated_tables(split, run)
 
@@ -211,7 +211,8 @@ GROUPS = st.lists(st.tuples(st.integers(0, 2), st.integers(0, 3), st.integers(0,
 
 
 def pool_of(rows: list[tuple[int, int, int]]) -> AnswerPool:
-    return AnswerPool(*(np.array(column, dtype=np.int64) for column in zip(*rows, strict=True)))
+    cell, group, verdict = (np.array(column, dtype=np.int64) for column in zip(*rows, strict=True))
+    return cell, group, verdict
 
 
 def seen(rows: Codes, people: list[float]) -> LabelingRound:

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from benchmarks.calibration import main
 from fdarx_core.evaluation.metrics import Numbers
 from fdarx_core.records.benchmark import Annotation, ReviewItem
-from fdarx_core.review.active_sampling import AnswerPool, inclusion_probabilities, pareto_sample
+from fdarx_core.review.active_sampling import inclusion_probabilities, pareto_sample
 from fdarx_core.review.agreement_metrics import AnnotatedItem
 from fdarx_core.review.calibration import labeling_round
 from fdarx_core.review.prediction_powered import (
@@ -218,7 +218,7 @@ class SimulatedStudy:
 
 def sampled(study: SimulatedStudy, labels: int, seed: int) -> list[ReviewItem]:
     """The items in the order of asking, as `fdarx review sample` draws them."""
-    return [graded(row, one.name, one.fraction) for row, one in draw_stratified(study.rows, labels, seed).rows]
+    return [graded(row, one.name, one.fraction) for row, one in draw_stratified(study.rows, labels, seed)[0]]
 
 
 def graded(row: SampleUnit, stratum: str, fraction: float) -> ReviewItem:
@@ -258,7 +258,7 @@ def test_intervals_hold_where_a_part_is_judged(answers: int, labels: int, stops:
 def further(dice: np.random.Generator, study: SimulatedStudy, before: LabelingRound, labels: int) -> list[ReviewItem]:
     """More of them, as `fdarx review sample --after` draws them, in any order."""
     verdict = study.judge.astype(np.int64)
-    chance = inclusion_probabilities(AnswerPool(np.zeros_like(verdict), verdict, verdict), [before], labels)
+    chance = inclusion_probabilities((np.zeros_like(verdict), verdict, verdict), [before], labels)
     rows = pareto_sample(chance, dice.random(len(chance)), round(float(chance.sum())))
     return [graded(study.rows[row], study.rows[row].keys[0], float(chance[row])) for row in dice.permutation(rows)]
 
@@ -343,7 +343,7 @@ def test_the_mean_over_many_draws_is_the_truth_whatever_was_drawn_first(share: f
     people = (np.arange(rows) % 10 < 8).astype(np.float64)
     judge = np.where(np.arange(rows) % 7 == 0, 1 - people, people)
     verdict = judge.astype(np.int64)
-    pool = AnswerPool(np.zeros_like(verdict), verdict, verdict)
+    pool = (np.zeros_like(verdict), verdict, verdict)
     for at in range(200):
         first = dice.choice(rows, 20, replace=False)
         rounds = [LabelingRound(first, people[first], np.full(20, 20 / rows))]

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from fdarx_core.records import JudgeVerdict, Label
 from fdarx_core.records.benchmark import ReviewItem
 from fdarx_core.report.review_pages import annotator_page, pieces_of
-from fdarx_core.review.items import SampleConfig, draw_sample
+from fdarx_core.review.items import draw_sample
 from fdarx_core.review.review_set import open_review, write_review
 from fdarx_core.review.sampling import SampleUnit, allocate_sample, draw_stratified, open_reviewable_run
 from fdarx_core.storage import RunConflict, RunDirectory, StorageError, write_records
@@ -32,7 +32,7 @@ def evaluation(build: ReviewedBuild, tmp_path_factory: pytest.TempPathFactory) -
 
 
 def test_each_question_is_drawn_once_with_the_tasks_that_its_judges_had(build: ReviewedBuild) -> None:
-    drawn = draw_sample(build.run, SampleConfig(40))
+    drawn = draw_sample(build.run, 40)
     judged = {(one.question_id, one.stage) for one in build.verdicts}
     stages = {"relevance": "relevance", "category": "relevance", "correctness": "support", "quality": "quality"}
     assert len({item.subject for item in drawn.items}) == 40 == drawn.info["subjects"]
@@ -48,7 +48,7 @@ def test_decisions_are_those_of_the_judges_in_the_tasks_words(build: ReviewedBui
     verdicts = {(one.question_id, one.stage): one for one in build.verdicts}
     words = {"kept": ("correct", "fit"), "dropped": ("incorrect", "unfit"), "unscored": ("", "")}
     decisions = Counter[str]()
-    for item in draw_sample(build.run, SampleConfig(1000)).items:
+    for item in draw_sample(build.run, 1000).items:
         decisions[item.decision] += 1
         assert item.kept == (item.subject in build.kept) and item.judge == "strict-judge"
         assert item.decision in {*item.choices, ""}
@@ -65,7 +65,7 @@ def test_decisions_are_those_of_the_judges_in_the_tasks_words(build: ReviewedBui
 
 
 def test_every_stratum_is_drawn_from_and_weights_add_up_to_all_questions(build: ReviewedBuild) -> None:
-    drawn = draw_sample(build.run, SampleConfig(60))
+    drawn = draw_sample(build.run, 60)
     strata = {one["name"]: one for one in drawn.info["strata"]}
     assert drawn.info["by"] == ["verdict", "type", "relevance", "category"]
     assert all(1 <= one["drawn"] <= one["size"] for one in strata.values())
@@ -74,14 +74,14 @@ def test_every_stratum_is_drawn_from_and_weights_add_up_to_all_questions(build: 
     assert Counter(item.stratum for item in firsts) == {name: one["drawn"] for name, one in strata.items()}
     verdicts = {name.split(" · ")[0] for name in strata}
     assert {"kept", "dropped at relevance", "dropped at support", "dropped at quality"} <= verdicts
-    assert draw_sample(build.run, SampleConfig(6)).info["by"] != drawn.info["by"]
+    assert draw_sample(build.run, 6).info["by"] != drawn.info["by"]
 
 
 def test_the_order_of_parts_changes_nothing(build: ReviewedBuild, tmp_path: Path) -> None:
     backwards = ReviewedBuild(tmp_path / "backwards", backwards=True)
-    drawn, other = (draw_sample(one.run, SampleConfig(25, seed=3)) for one in (build, backwards))
+    drawn, other = (draw_sample(one.run, 25, seed=3) for one in (build, backwards))
     assert drawn.items == other.items and drawn.info["digest"] == other.info["digest"]
-    assert draw_sample(build.run, SampleConfig(25, seed=4)).items != drawn.items
+    assert draw_sample(build.run, 25, seed=4).items != drawn.items
 
 
 def test_a_judge_that_names_its_reason_twice_is_quoted_once(tmp_path: Path) -> None:
@@ -89,7 +89,7 @@ def test_a_judge_that_names_its_reason_twice_is_quoted_once(tmp_path: Path) -> N
     place = made.run.part("verdicts", 0)
     named = [replace(one, detail=f"{one.reason}: and why" if one.reason else "") for one in made.verdicts]
     write_records(place, named, JudgeVerdict)
-    items = draw_sample(made.run, SampleConfig(500, tasks=["correctness", "quality"])).items
+    items = draw_sample(made.run, 500, tasks=["correctness", "quality"]).items
     assert {item.because for item in items if item.decision == item.choices[1]} == {"some_reason: and why"}
 
 
@@ -97,11 +97,11 @@ def test_a_build_that_lost_a_label_is_named_as_such(tmp_path: Path) -> None:
     made = ReviewedBuild(tmp_path / "build", parts=1)
     write_records(made.run.part("labels", 0), [], Label)
     with pytest.raises(StorageError, match="rests on a label or passage that the run does not have; delete the run"):
-        draw_sample(made.run, SampleConfig(5))
+        draw_sample(made.run, 5)
 
 
 def test_of_an_evaluation_one_prediction_a_question_is_drawn(evaluation: ReviewedEvaluation) -> None:
-    drawn = draw_sample(evaluation.run, SampleConfig(500))
+    drawn = draw_sample(evaluation.run, 500)
     said = {one.id: one for one in evaluation.predictions}
     asked = [said[item.subject].question_id for item in drawn.items]
     assert len(set(asked)) == len(asked) == len({one.question_id for one in evaluation.predictions})
@@ -115,19 +115,19 @@ def test_of_an_evaluation_one_prediction_a_question_is_drawn(evaluation: Reviewe
 
 
 def test_models_and_settings_narrow_what_is_drawn(evaluation: ReviewedEvaluation, build: ReviewedBuild) -> None:
-    drawn = draw_sample(evaluation.run, SampleConfig(500, models=["small"], settings=["oracle"]))
+    drawn = draw_sample(evaluation.run, 500, models=["small"], settings=["oracle"])
     assert {(item.model, item.setting, item.fraction) for item in drawn.items} == {("small", "oracle", 1.0)}
     with pytest.raises(StorageError, match="no model tiny; known are large, small"):
-        draw_sample(evaluation.run, SampleConfig(5, models=["tiny"]))
+        draw_sample(evaluation.run, 5, models=["tiny"])
     with pytest.raises(StorageError, match="no answers of models"):
-        draw_sample(build.run, SampleConfig(5, models=["small"]))
+        draw_sample(build.run, 5, models=["small"])
 
 
 def test_runs_that_have_nothing_to_review_are_refused(build: ReviewedBuild, tmp_path: Path) -> None:
     with pytest.raises(StorageError, match="its tasks are relevance"):
-        draw_sample(build.run, SampleConfig(5, tasks=["grade"]))
+        draw_sample(build.run, 5, tasks=["grade"])
     with pytest.raises(StorageError, match="nothing that a judge was asked about"):
-        draw_sample(make_run(tmp_path / "unjudged", labels=6, parts=1), SampleConfig(5))
+        draw_sample(make_run(tmp_path / "unjudged", labels=6, parts=1), 5)
     RunDirectory.begin(str(tmp_path / "running"), job="evaluate", config={}, versions={})
     with pytest.raises(StorageError, match="is running; finish it"):
         open_reviewable_run(str(tmp_path / "running"))
@@ -136,7 +136,7 @@ def test_runs_that_have_nothing_to_review_are_refused(build: ReviewedBuild, tmp_
 
 
 def test_pieces_put_together_are_the_context_and_mark_what_answers(build: ReviewedBuild) -> None:
-    for item in draw_sample(build.run, SampleConfig(50)).items:
+    for item in draw_sample(build.run, 50).items:
         pieces = pieces_of(item)
         assert "".join(text for _, text in pieces) == item.context
         shown = "".join(text for kind, text in pieces if kind != "plain")
@@ -154,7 +154,7 @@ def test_evidence_that_is_not_in_the_context_is_not_looked_for_twice() -> None:
 
 
 def test_the_folder_holds_pages_rows_and_a_sheet_that_tells_no_decision(build: ReviewedBuild, tmp_path: Path) -> None:
-    drawn = draw_sample(build.run, SampleConfig(20))
+    drawn = draw_sample(build.run, 20)
     review = write_review(str(tmp_path / "set"), drawn, ["anna", "ben"], {}, annotator_page)
     assert open_review(str(tmp_path / "set")).items() == drawn.items and review.annotations() == []
     page = (tmp_path / "set" / "anna.html").read_text("utf-8")
@@ -167,7 +167,7 @@ def test_the_folder_holds_pages_rows_and_a_sheet_that_tells_no_decision(build: R
 
 
 def test_who_joins_gets_a_page_and_nothing_else_changes(build: ReviewedBuild, tmp_path: Path) -> None:
-    drawn, out = draw_sample(build.run, SampleConfig(5)), tmp_path / "set"
+    drawn, out = draw_sample(build.run, 5), tmp_path / "set"
     write_review(str(out), drawn, ["anna"], {}, annotator_page)
     before = {file.name: file.read_bytes() for file in out.iterdir() if file.name != "review.json"}
     joined = write_review(str(out), drawn, ["anna", "ben"], {}, annotator_page)
@@ -175,7 +175,7 @@ def test_who_joins_gets_a_page_and_nothing_else_changes(build: ReviewedBuild, tm
     assert joined.info["annotators"] == ["anna", "ben"] == open_review(str(out)).info["annotators"]
     assert after.items() > before.items() and after.keys() - before.keys() == {"ben.html"}
     with pytest.raises(RunConflict, match="n: was 5, now 6"):
-        write_review(str(out), draw_sample(build.run, SampleConfig(6)), ["anna"], {}, annotator_page)
+        write_review(str(out), draw_sample(build.run, 6), ["anna"], {}, annotator_page)
     (tmp_path / "other").mkdir()
     (tmp_path / "other" / "mine.txt").write_text("mine")
     with pytest.raises(RunConflict, match="holds files but no review"):
@@ -213,25 +213,25 @@ def test_shares_are_those_of_sainte_lague_after_one_each() -> None:
 def test_the_same_rows_are_drawn_whatever_their_order(
     rows: list[SampleUnit], n: int, seed: int, random: object
 ) -> None:
-    sample = draw_stratified(rows, n, seed)
+    drawn, strata, depth = draw_stratified(rows, n, seed)
     shuffled = list(rows)
     random.shuffle(shuffled)  # type: ignore[attr-defined]
-    assert draw_stratified(shuffled, n, seed) == sample
-    assert len(sample.rows) == min(n, len(rows)) == len({row.id for row, _ in sample.rows})
-    assert sum(one.size for one in sample.strata) == len(rows)
-    for row, stratum in sample.rows:
-        assert stratum.name == (" · ".join(row.keys[: sample.depth]) or "all")
+    assert draw_stratified(shuffled, n, seed) == (drawn, strata, depth)
+    assert len(drawn) == min(n, len(rows)) == len({row.id for row, _ in drawn})
+    assert sum(one.size for one in strata) == len(rows)
+    for row, stratum in drawn:
+        assert stratum.name == (" · ".join(row.keys[:depth]) or "all")
 
 
 @given(rows, st.integers(1, 80))
 def test_strata_are_merged_only_as_far_as_needed(rows: list[SampleUnit], n: int) -> None:
-    depth = draw_stratified(rows, n, 0).depth
+    depth = draw_stratified(rows, n, 0)[2]
     assert len({row.keys[:depth] for row in rows}) <= n
     assert depth == 3 or len({row.keys[: depth + 1] for row in rows}) > n
 
 
 def test_another_seed_draws_others_and_a_larger_sample_holds_the_smaller() -> None:
     rows = [unit(str(number), ("kept",)) for number in range(200)]
-    first = {row.id for row, _ in draw_stratified(rows, 20, 0).rows}
-    assert first != {row.id for row, _ in draw_stratified(rows, 20, 1).rows}
-    assert first < {row.id for row, _ in draw_stratified(rows, 50, 0).rows}
+    first = {row.id for row, _ in draw_stratified(rows, 20, 0)[0]}
+    assert first != {row.id for row, _ in draw_stratified(rows, 20, 1)[0]}
+    assert first < {row.id for row, _ in draw_stratified(rows, 50, 0)[0]}
