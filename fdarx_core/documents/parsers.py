@@ -14,7 +14,7 @@ from lxml import etree
 from pypdf import PageObject, PasswordType, PdfReader
 from pypdf.errors import DependencyError
 
-from fdarx_core.storage.errors import BadSource
+from fdarx_core.storage.errors import InputError
 from fdarx_core.storage.sources import MAX_DOCUMENT
 from fdarx_core.storage.tables import parse_json_row
 
@@ -48,11 +48,11 @@ class UnreadablePart:
     """A part of a file that cannot be read. `at` follows the name of the file, such as ":12" for a line."""
 
     at: str
-    error: BadSource
+    error: InputError
 
 
 Reader = Callable[[BinaryIO], Iterator[ParsedFile | UnreadablePart]]
-"""Yields the documents of a file. Raises BadSource where the rest of the file cannot be read."""
+"""Yields the documents of a file. Raises InputError where the rest of the file cannot be read."""
 
 
 UTF_16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
@@ -80,22 +80,22 @@ def read_markdown(stream: BinaryIO) -> Iterator[ParsedFile | UnreadablePart]:
 
 
 def decode(data: bytes) -> str:
-    """Decode UTF-8, with or without a byte order mark, or UTF-16 with one. Raises BadSource not_text."""
+    """Decode UTF-8, with or without a byte order mark, or UTF-16 with one. Raises InputError not_text."""
     try:
         text = data.decode("utf-16" if data.startswith(UTF_16) else "utf-8-sig")
     except UnicodeDecodeError as error:
         detail = f"byte {error.start:,} is not {error.encoding}; save the file as UTF-8"
-        raise BadSource("not_text", detail) from error
+        raise InputError("not_text", detail) from error
     if text.startswith("%PDF-"):
-        raise BadSource("not_text", "the file is a PDF; give it a name that ends in .pdf")
+        raise InputError("not_text", "the file is a PDF; give it a name that ends in .pdf")
     refuse_binary(text)
     return text
 
 
 def refuse_binary(text: str) -> None:
-    """Raise BadSource not_text for a text with a NUL character."""
+    """Raise InputError not_text for a text with a NUL character."""
     if "\0" in text:
-        raise BadSource("not_text", f"character {text.index(chr(0)):,} is a NUL; the file is no text")
+        raise InputError("not_text", f"character {text.index(chr(0)):,} is a NUL; the file is no text")
 
 
 def tidy(text: str) -> str:
@@ -140,7 +140,7 @@ def read_json_rows(stream: BinaryIO) -> Iterator[ParsedFile | UnreadablePart]:
     for number, line in _numbered(_lines(stream)):
         try:
             named, text = _row(line)
-        except BadSource as error:
+        except InputError as error:
             yield UnreadablePart(f":{number}", error)
             continue
         if pieces and not (named and named == title):
@@ -153,26 +153,26 @@ def read_json_rows(stream: BinaryIO) -> Iterator[ParsedFile | UnreadablePart]:
 
 
 def _numbered(lines: Iterable[bytes]) -> Iterator[tuple[int, bytes]]:
-    """Yield the lines that are not blank. Raises BadSource where all are blank."""
+    """Yield the lines that are not blank. Raises InputError where all are blank."""
     rows = 0
     for number, line in enumerate(lines, 1):
         if line.strip():
             rows += 1
             yield number, line
     if not rows:
-        raise BadSource("empty_document", "no line holds a row")
+        raise InputError("empty_document", "no line holds a row")
 
 
 def _row(line: bytes) -> tuple[str, str]:
     row, fault = parse_json_row(line)
     if fault:
         reason, _, detail = fault.partition(": ")
-        raise BadSource(reason, detail)
+        raise InputError(reason, detail)
     title, text = row.get("title"), row.get("text")
     if not isinstance(text, str):
-        raise BadSource("no_text_field", f"a row has title and text; this one has {', '.join(row)[:200] or 'nothing'}")
+        raise InputError("no_text_field", f"a row has title and text; this one has {', '.join(row)[:200] or 'nothing'}")
     if not (tidied := tidy(text)):
-        raise BadSource("empty_document", "text is blank")
+        raise InputError("empty_document", "text is blank")
     return tidy(title) if isinstance(title, str) else "", tidied
 
 
@@ -192,7 +192,7 @@ def _transcoded(stream: BinaryIO) -> Iterator[bytes]:
         while line := reader.readline(MAX_DOCUMENT):
             yield line.encode()
     except UnicodeDecodeError as error:
-        raise BadSource("not_text", f"{error}; save the file as UTF-8") from error
+        raise InputError("not_text", f"{error}; save the file as UTF-8") from error
 
 
 _HIDDEN = "head script style nav noscript template svg iframe object canvas"
@@ -223,7 +223,7 @@ def read_html(stream: BinaryIO) -> Iterator[ParsedFile | UnreadablePart]:
     """
     page = _decode_page(stream.read())
     if not _TAG.search(page):
-        raise BadSource("not_html", "there is no tag in it; give text a name that ends in .txt")
+        raise InputError("not_html", "there is no tag in it; give text a name that ends in .txt")
     root = _parse_page(page)
     heading = root.find(".//h1")
     named = title_of(root.findtext(".//title") or "")
@@ -234,7 +234,7 @@ def read_html(stream: BinaryIO) -> Iterator[ParsedFile | UnreadablePart]:
 def _decode_page(data: bytes) -> str:
     try:
         return decode(data)
-    except BadSource:
+    except InputError:
         declared = _CHARSET.search(data, 0, 4096)
         if declared is None or b"\0" in data:
             raise
@@ -242,21 +242,21 @@ def _decode_page(data: bytes) -> str:
     try:
         return data.decode("windows-1252" if name == "iso-8859-1" else name)
     except (UnicodeDecodeError, LookupError) as error:
-        raise BadSource("not_text", f"the page declares {name}, but {error}") from error
+        raise InputError("not_text", f"the page declares {name}, but {error}") from error
 
 
 def _parse_page(page: str) -> etree._Element:
-    """Parse a page. Raises BadSource where the parser stops before the end, so that no text is lost unnoticed."""
+    """Parse a page. Raises InputError where the parser stops before the end, so that no text is lost unnoticed."""
     parser = etree.HTMLParser(encoding="utf-8", remove_comments=True, remove_pis=True, huge_tree=True)
     try:
         root = etree.fromstring(page.encode(), parser)
     except etree.LxmlError as error:
-        raise BadSource("unreadable_html", str(error)) from error
+        raise InputError("unreadable_html", str(error)) from error
     given_up = [entry.message for entry in parser.error_log if entry.level == etree.ErrorLevels.FATAL]
     if given_up:
-        raise BadSource("unreadable_html", given_up[0])
+        raise InputError("unreadable_html", given_up[0])
     if root is None:
-        raise BadSource("empty_document", "the page holds nothing")
+        raise InputError("empty_document", "the page holds nothing")
     return root
 
 
@@ -328,7 +328,7 @@ def read_pdf(stream: BinaryIO) -> Iterator[ParsedFile | UnreadablePart]:
     text = _clean_pdf_text("\n\n".join(texts))
     if not any(map(str.isalnum, text)):
         detail = f"no text on any page ({len(texts)} could be read); run text recognition (OCR) on the file"
-        raise BadSource("no_text_layer", detail)
+        raise InputError("no_text_layer", detail)
     yield ParsedFile(_title(reader), text)
 
 
@@ -338,11 +338,11 @@ def _texts(pages: Sequence[PageObject]) -> Iterator[str | UnreadablePart]:
         try:
             text = page.extract_text()
         except Exception as error:  # a damaged page makes pypdf raise almost anything
-            yield UnreadablePart(f":page {number}", BadSource("unreadable_page", _message(error)))
+            yield UnreadablePart(f":page {number}", InputError("unreadable_page", _message(error)))
             continue
         size += len(text)
         if size > MAX_TEXT:
-            raise BadSource("oversized_document", f"more than {MAX_TEXT:,} characters by page {number}")
+            raise InputError("oversized_document", f"more than {MAX_TEXT:,} characters by page {number}")
         yield text
 
 
@@ -350,14 +350,14 @@ def _open_pdf(stream: BinaryIO) -> tuple[PdfReader, Sequence[PageObject]]:
     try:
         reader = PdfReader(stream)
         if reader.is_encrypted and reader.decrypt("") == PasswordType.NOT_DECRYPTED:
-            raise BadSource("encrypted_pdf", "the file opens with a password only; save a copy without one")
+            raise InputError("encrypted_pdf", "the file opens with a password only; save a copy without one")
         return reader, list(reader.pages)
-    except BadSource:
+    except InputError:
         raise
     except DependencyError as error:
-        raise BadSource("encrypted_pdf", f"{error}; save a copy that is not encrypted") from error
+        raise InputError("encrypted_pdf", f"{error}; save a copy that is not encrypted") from error
     except Exception as error:  # damaged files make pypdf raise almost anything
-        raise BadSource("unreadable_pdf", _message(error)) from error
+        raise InputError("unreadable_pdf", _message(error)) from error
 
 
 def _title(reader: PdfReader) -> str:

@@ -19,7 +19,7 @@ from fdarx_core.documents.parsers import (
 )
 from fdarx_core.records import Document, Reject, content_id
 from fdarx_core.storage import Location, StorageError
-from fdarx_core.storage.errors import BadSource, Unreachable
+from fdarx_core.storage.errors import InputError, Unreachable
 from fdarx_core.storage.sources import FileFilter, Source, as_reject, find_sources, read_source
 
 _READERS: dict[str, Reader] = {
@@ -39,7 +39,7 @@ def read_documents(paths: Sequence[str]) -> Iterator[Document | Reject]:
     The id of a document is a hash of its title and text. Its title is that of the file (see the reader of its kind),
     else the name of the file. For an unreadable file, a file of another kind, and a document with the title and text
     of an earlier one, yield a Reject. Hidden files are ignored. One document is in memory at a time. Raises
-    MissingInput at the call for a path that does not exist.
+    StorageError at the call for a path that does not exist.
     """
     found = find_sources(paths, _ANY)
     return _each_once(one for part in (found.rejects, _of_sources(found.sources)) for one in part)
@@ -77,7 +77,7 @@ def _streamed(source: Source) -> Iterator[Document | Reject]:
     except Unreachable:
         raise
     except (OSError, StorageError) as error:
-        yield as_reject(source, BadSource("unreadable", str(error)))
+        yield as_reject(source, InputError("unreadable", str(error)))
 
 
 def _of_files(files: Iterable[tuple[Source, bytes] | Reject]) -> Iterator[Document | Reject]:
@@ -95,7 +95,7 @@ def _documents(source: Source, stream: BinaryIO) -> Iterator[Document | Reject]:
                 yield as_reject(source, part.error, at=part.at)
             else:
                 yield _document(source, part)
-    except BadSource as bad:
+    except InputError as bad:
         yield as_reject(source, bad)
 
 
@@ -108,7 +108,7 @@ def _read(source: Source, stream: BinaryIO) -> Iterator[ParsedFile | UnreadableP
 
 def _document(source: Source, read: ParsedFile) -> Document:
     if not read.text:
-        raise BadSource("empty_document", "there is no text in it")
+        raise InputError("empty_document", "there is no text in it")
     title = read.title or _title(source)
     return Document(content_id(title, read.text), title, source.name, read.text, read.breaks)
 
@@ -127,7 +127,7 @@ def _file(source: Source) -> str:
     return source.members[-1] if source.members else source.location
 
 
-def _unsupported(kind: str) -> BadSource:
-    return BadSource(
+def _unsupported(kind: str) -> InputError:
+    return InputError(
         "unsupported_type", f"{kind or 'a name without ending'} is not read; {', '.join(_READERS)} and .zip are"
     )

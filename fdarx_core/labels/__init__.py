@@ -3,14 +3,11 @@
 from fdarx_core.labels.parse import ParsedLabel, parse_document, parse_label, read_labels
 from fdarx_core.labels.selection import Identity, Selection, find_sources, identify, read_source, select
 from fdarx_core.labels.xml import BadDocument
-from fdarx_core.storage.errors import BadSource, MissingInput
 from fdarx_core.storage.sources import Source, read_document
 
 __all__ = [
     "BadDocument",
-    "BadSource",
     "Identity",
-    "MissingInput",
     "ParsedLabel",
     "Selection",
     "Source",

@@ -49,7 +49,7 @@ def parse_label(label: str | os.PathLike[str] | bytes) -> ParsedLabel:
         label: a local path or `s3://` address of an XML file or of a zip with one, or the file's bytes.
 
     Raises:
-        MissingInput: there is no such file.
+        StorageError: there is no such file.
         BadDocument: it holds no label, or several; the message names the file, the reason and the remedy.
     """
     if isinstance(label, bytes):
@@ -71,7 +71,7 @@ def read_labels(labels: str | os.PathLike[str] | Sequence[str | os.PathLike[str]
         labels: files, folders, globs or zips (DailyMed's bulk releases too), on a disk or on `s3://`; one or a list.
 
     Raises:
-        MissingInput: an input does not exist.
+        StorageError: an input does not exist.
         BadDocument: the inputs contain no label.
     """
     import pandas

@@ -13,11 +13,12 @@ from fdarx_core.filters.tasks import JUDGE_RULES_VERSION
 from fdarx_core.generation.candidates import highlight_candidates, parse_candidates
 from fdarx_core.generation.contexts import Context, GenerationConfig, label_text, make_contexts
 from fdarx_core.generation.tasks import REPHRASE_REFUSAL, RULES_VERSION, TASKS
-from fdarx_core.labels import BadDocument, BadSource, Identity, parse_document, read_document
+from fdarx_core.labels import Identity, parse_document, read_document
 from fdarx_core.llm import Baseline
 from fdarx_core.llm.model_config import ModelConfig
 from fdarx_core.pipeline.steps import Address, AskStep, Exchange, Step
 from fdarx_core.records import JudgeVerdict, Label, Passage, QuestionAnswer, Reject, Request, StageCount
+from fdarx_core.storage.errors import InputError
 
 
 def stages() -> tuple[str, ...]:
@@ -134,7 +135,7 @@ def parse(state: LabelState) -> None:
     source = state.identity.source
     try:
         state.label, state.passages = parse_document(read_document(source), source.name)
-    except (BadDocument, BadSource) as error:
+    except InputError as error:
         _reject_label(state, error.reason, error.detail)
         return
     if state.passages:

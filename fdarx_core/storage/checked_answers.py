@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from hashlib import blake2b
-from typing import Any
+from typing import Any, TypeAlias
 
 from fdarx_core.records import CheckedAnswer, Prediction, QuestionAnswer, RagAnswer, RagQuestion, Reject, content_id
 from fdarx_core.storage.errors import InputError, StorageError
@@ -44,15 +44,8 @@ def _texts_at(row: dict[str, Any], *keys: str) -> list[str]:
     return []
 
 
-@dataclass(frozen=True, slots=True)
-class GoldRow:
-    """The gold statements on one question. `reference` is an expert's answer, "" where there is none."""
-
-    question: str
-    dataset: str
-    reference: str
-    must_have: list[str]
-    nice_to_have: list[str]
+GoldRow: TypeAlias = tuple[str, str, list[str], list[str]]
+"""The gold on one question: its dataset, an expert's answer ("" for none), must-have and nice-to-have statements."""
 
 
 @dataclass(slots=True)
@@ -68,13 +61,13 @@ class GoldStatements:
         row = self.rows.get(normalized_question(answer.question))
         if row is None:
             return answer
-        more = [row.reference] if row.reference and row.reference not in answer.references else []
+        dataset, reference, must_have, nice_to_have = row
         return replace(
             answer,
-            dataset=answer.dataset or row.dataset,
-            references=[*answer.references, *more],
-            must_have=row.must_have,
-            nice_to_have=row.nice_to_have,
+            dataset=answer.dataset or dataset,
+            references=[*answer.references, *({reference} - {"", *answer.references})],
+            must_have=must_have,
+            nice_to_have=nice_to_have,
         )
 
     def dataset_and_model(self, name: str) -> tuple[str, str]:
@@ -95,11 +88,16 @@ def read_gold(addresses: Sequence[str]) -> GoldStatements:
     gold = GoldStatements()
 
     def parse(row: dict[str, Any]) -> GoldRow:
-        one = _gold_row({str(key).lower(): value for key, value in row.items()}, gold.datasets[-1])
-        key = normalized_question(one.question)
-        if key in gold.rows:
+        row = {str(key).lower(): value for key, value in row.items()}
+        question, reference = normalized_question(text_at(row, "question")), text_at(row, "free_form_answer")
+        if not question:
+            raise InputError("no_question", "the key Question holds no text")
+        must_have, nice_to_have = _texts_at(row, "must_have"), _texts_at(row, "nice_to_have")
+        if not (reference or must_have or nice_to_have):
+            raise InputError("no_gold", "Must_have, Nice_to_have and Free_form_answer hold no text")
+        if question in gold.rows:
             raise InputError("duplicate", "an earlier row has the same question")
-        return gold.rows.setdefault(key, one)
+        return gold.rows.setdefault(question, (gold.datasets[-1], reference, must_have, nice_to_have))
 
     for location in map(Location, addresses):
         check_rows_file(location, "--gold")
@@ -109,16 +107,6 @@ def read_gold(addresses: Sequence[str]) -> GoldStatements:
     if addresses and not gold.rows:
         raise ValueError(no_usable_row(", ".join(addresses), "gold", _GOLD_KEYS, gold.rejects))
     return gold
-
-
-def _gold_row(row: dict[str, Any], dataset: str) -> GoldRow:
-    question, reference = text_at(row, "question"), text_at(row, "free_form_answer")
-    if not normalized_question(question):
-        raise InputError("no_question", "the key Question holds no text")
-    must_have, nice_to_have = _texts_at(row, "must_have"), _texts_at(row, "nice_to_have")
-    if not (reference or must_have or nice_to_have):
-        raise InputError("no_gold", "Must_have, Nice_to_have and Free_form_answer hold no text")
-    return GoldRow(question, dataset, reference, must_have, nice_to_have)
 
 
 @dataclass(slots=True)

@@ -15,10 +15,6 @@ class RunConflict(StorageError):
     """The output folder holds something other than the requested run, or another job writes it."""
 
 
-class MissingInput(StorageError):
-    """An input that the user named does not exist."""
-
-
 class InputError(Exception):
     """Content that cannot be used. `reason` is a fixed name to count by, `detail` describes this case."""
 
@@ -26,7 +22,3 @@ class InputError(Exception):
         super().__init__(f"{reason}: {detail}")
         self.reason = reason
         self.detail = detail
-
-
-class BadSource(InputError):
-    """A file or archive that cannot be read."""

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import IO, BinaryIO
 
 from fdarx_core.records import Reject
-from fdarx_core.storage.errors import BadSource, MissingInput, StorageError, Unreachable
+from fdarx_core.storage.errors import InputError, StorageError, Unreachable
 from fdarx_core.storage.location import Location
 
 MAX_DOCUMENT = 64 * 2**20
@@ -36,35 +36,35 @@ _READABLE = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
 
 
 def read_file(location: str) -> bytes:
-    """Read a file that is no archive. Raises BadSource, and Unreachable where the whole server fails."""
+    """Read a file that is no archive. Raises InputError, and Unreachable where the whole server fails."""
     try:
         with Location(location).open_input() as stream:
             return _bounded(stream)
     except Unreachable:
         raise
     except (OSError, StorageError) as error:
-        raise BadSource("unreadable", str(error)) from error
+        raise InputError("unreadable", str(error)) from error
 
 
 def open_outer(location: str) -> zipfile.ZipFile:
-    """Open an archive on a disk or S3. It stays open for other members: a bulk release has 50,000. Raises BadSource."""
+    """Open an archive on a disk or S3. It stays open for other members, 50,000 in a release. Raises InputError."""
     try:
         return _opened(location, _stamp(location))
     except Unreachable:
         raise
     except (OSError, StorageError) as error:
-        raise BadSource("unreadable", str(error)) from error
+        raise InputError("unreadable", str(error)) from error
 
 
 def open_inner(data: bytes) -> zipfile.ZipFile:
-    """Open an archive that is a member of another. Raises BadSource."""
+    """Open an archive that is a member of another. Raises InputError."""
     count = data.count(_ENTRY_MARK)
     if count > MAX_INNER_MEMBERS:
-        raise BadSource("too_many_members", f"about {count:,} members; at most {MAX_INNER_MEMBERS:,} are read")
+        raise InputError("too_many_members", f"about {count:,} members; at most {MAX_INNER_MEMBERS:,} are read")
     return _archive(io.BytesIO(data))
 
 
-def wanted_members(archive: zipfile.ZipFile, wanted: Callable[[str], bool]) -> Iterator[tuple[str, BadSource | None]]:
+def wanted_members(archive: zipfile.ZipFile, wanted: Callable[[str], bool]) -> Iterator[tuple[str, InputError | None]]:
     """Yield the names of the wanted members in order, each with the error that forbids reading it, if any.
 
     For each other member, yield the name "". Folders are ignored.
@@ -75,38 +75,38 @@ def wanted_members(archive: zipfile.ZipFile, wanted: Callable[[str], bool]) -> I
         if not wanted(member.filename):
             yield "", None
         elif _is_unsafe(member.orig_filename):
-            yield member.filename, BadSource("unsafe_member_path", "the name leads out of the archive")
+            yield member.filename, InputError("unsafe_member_path", "the name leads out of the archive")
         elif archive.NameToInfo[member.filename] is not member:
             detail = f"{copies[member.filename]} members have this name; the last of them is read"
-            yield member.filename, BadSource("duplicate_member", detail)
+            yield member.filename, InputError("duplicate_member", detail)
         else:
             yield member.filename, None
 
 
 def read_member(archive: zipfile.ZipFile, name: str) -> bytes:
-    """Read a member. Its header may state wrong sizes: reading stops at `MAX_DOCUMENT`. Raises BadSource."""
+    """Read a member. Its header may state wrong sizes: reading stops at `MAX_DOCUMENT`. Raises InputError."""
     try:
         member = archive.getinfo(name)
     except KeyError as error:
-        raise BadSource("damaged_archive", "the member is not there any more") from error
+        raise InputError("damaged_archive", "the member is not there any more") from error
     _refuse_unreadable(member)
     try:
         with archive.open(member) as stream:
             return _bounded(stream, member.compress_size)
     except _BROKEN as error:
-        raise BadSource("damaged_member", _message(error)) from error
+        raise InputError("damaged_member", _message(error)) from error
     except Unreachable:
         raise
     except (OSError, StorageError) as error:
         _opened.cache_clear()  # the file may have been replaced, so it is opened anew
-        raise BadSource("unreadable", str(error)) from error
+        raise InputError("unreadable", str(error)) from error
 
 
 def _refuse_unreadable(member: zipfile.ZipInfo) -> None:
     if member.flag_bits & 0x41:
-        raise BadSource("encrypted_member", "the member is encrypted; unpack the archive with its password first")
+        raise InputError("encrypted_member", "the member is encrypted; unpack the archive with its password first")
     if member.compress_type not in _READABLE:  # bzip2 and lzma can't be read in bounded steps
-        raise BadSource("damaged_member", f"compression method {member.compress_type} is not read; only deflate is")
+        raise InputError("damaged_member", f"compression method {member.compress_type} is not read; only deflate is")
 
 
 def _bounded(stream: IO[bytes] | BinaryIO, compressed: int | None = None) -> bytes:
@@ -120,11 +120,11 @@ def _bounded(stream: IO[bytes] | BinaryIO, compressed: int | None = None) -> byt
         chunks.append(chunk)
         size += len(chunk)
         if compressed is not None and size > max(RATIO_FROM, compressed * MAX_RATIO):
-            raise BadSource("compression_bomb", f"{compressed:,} bytes unpack to {size:,} and more")
+            raise InputError("compression_bomb", f"{compressed:,} bytes unpack to {size:,} and more")
         if size > MAX_DOCUMENT:
-            raise BadSource("oversized_member", f"more than {MAX_DOCUMENT // 2**20} MiB unpacked")
+            raise InputError("oversized_member", f"more than {MAX_DOCUMENT // 2**20} MiB unpacked")
     if not size:
-        raise BadSource("empty_file", "it has no bytes")
+        raise InputError("empty_file", "it has no bytes")
     return b"".join(chunks)
 
 
@@ -142,12 +142,12 @@ def _archive(stream: BinaryIO) -> zipfile.ZipFile:
 def _directory(stream: BinaryIO) -> zipfile.ZipFile:
     start = stream.read(4)
     if not start:
-        raise BadSource("empty_file", "it has no bytes")
+        raise InputError("empty_file", "it has no bytes")
     try:
         return zipfile.ZipFile(stream)
     except _BROKEN as error:
         reason = "damaged_archive" if start.startswith(b"PK") else "not_a_zip"
-        raise BadSource(reason, _message(error)) from error
+        raise InputError(reason, _message(error)) from error
 
 
 @lru_cache(maxsize=8)
@@ -226,7 +226,7 @@ def find_sources(paths: Sequence[str], wanted: FileFilter) -> Inputs:
         wanted: the wanted files.
 
     Raises:
-        MissingInput: a path does not exist, or a glob matches nothing.
+        StorageError: a path does not exist, or a glob matches nothing.
         StorageError: a place cannot be reached.
     """
     found = Inputs()
@@ -251,12 +251,12 @@ def read_source(source: Source, wanted: FileFilter) -> Iterator[tuple[Source, by
             yield from _inner_documents(source, wanted)
         else:
             yield source, read_document(source)
-    except BadSource as bad:
+    except InputError as bad:
         yield as_reject(source, bad)
 
 
 def read_document(source: Source) -> bytes:
-    """Read a document at an address that `read_source` yielded. Raises BadSource."""
+    """Read a document at an address that `read_source` yielded. Raises InputError."""
     if not source.members:
         return read_file(source.location)
     archive = open_outer(source.location)
@@ -275,13 +275,13 @@ def _files(path: str, wanted: FileFilter) -> Iterator[tuple[Location, bool]]:
     elif re.search(r"[*?\[]", path):
         yield from _matches(path)
     else:
-        raise MissingInput(f"{path} does not exist; give {wanted.plural}, zips, folders or globs that do")
+        raise StorageError(f"{path} does not exist; give {wanted.plural}, zips, folders or globs that do")
 
 
 def _matches(pattern: str) -> Iterator[tuple[Location, bool]]:
     matches = Location.glob(pattern)
     if not matches:
-        raise MissingInput(f"{pattern} matches nothing; correct the pattern, or check the folder it looks in")
+        raise StorageError(f"{pattern} matches nothing; correct the pattern, or check the folder it looks in")
     for match in matches:
         yield from ((file, False) for file in (match.list(recursive=True) if match.is_dir() else [match]))
 
@@ -303,7 +303,7 @@ def _take(file: Location, wanted: FileFilter, found: Inputs) -> None:
             _take_archive(source, wanted, found)
         else:
             found.sources.append(source)
-    except BadSource as bad:
+    except InputError as bad:
         found.rejects.append(as_reject(source, bad))
 
 
@@ -332,36 +332,36 @@ def _inner_documents(source: Source, wanted: FileFilter) -> Iterator[tuple[Sourc
         member = Source(source.location, (*source.members, name))
         try:
             yield member, _inner_document(archive, name, bad)
-        except BadSource as found:
+        except InputError as found:
             yield as_reject(member, found)
     _refuse_none(taken, wanted)
 
 
-def _inner_document(archive: zipfile.ZipFile, name: str, bad: BadSource | None) -> bytes:
+def _inner_document(archive: zipfile.ZipFile, name: str, bad: InputError | None) -> bytes:
     if bad:
         raise bad
     if _is_zip(name):
-        raise BadSource("archive_too_deep", "a zip in a zip in a zip is not read; unpack the outermost one first")
+        raise InputError("archive_too_deep", "a zip in a zip in a zip is not read; unpack the outermost one first")
     return read_member(archive, name)
 
 
 def _refuse_none(taken: int, wanted: FileFilter) -> None:
     if not taken:
-        raise BadSource("no_document", f"the archive holds no {wanted.plural} and no zips")
+        raise InputError("no_document", f"the archive holds no {wanted.plural} and no zips")
 
 
 def _refuse_undecodable(source: Source) -> None:
     try:
         source.location.encode()
     except UnicodeEncodeError as error:
-        raise BadSource("unreadable", "the file's name is not valid UTF-8; rename it") from error
+        raise InputError("unreadable", "the file's name is not valid UTF-8; rename it") from error
 
 
 def _is_zip(name: str) -> bool:
     return name.lower().endswith(".zip")
 
 
-def as_reject(source: Source, bad: BadSource, *, at: str = "") -> Reject:
+def as_reject(source: Source, bad: InputError, *, at: str = "") -> Reject:
     """Return the Reject of an unreadable source. `at` is the position in the document."""
     name = f"{source.name}{at}".encode("utf-8", "backslashreplace").decode()
     return Reject(id=name, stage="read", reason=bad.reason, detail=bad.detail, source=name)

@@ -14,8 +14,9 @@ import pytest
 from benchmarks import read_documents
 from benchmarks.fidelity import Fidelity, measure
 from benchmarks.mutate import CRASHED, cases
-from fdarx_core.labels import BadDocument, MissingInput, parse_document, parse_label, read_labels
+from fdarx_core.labels import BadDocument, parse_document, parse_label, read_labels
 from fdarx_core.records import Label
+from fdarx_core.storage import StorageError
 from tests.conftest import EXAMPLES
 from tests.labels.spl import FIELDS, FILLER, SET_ID, document, passages_of, read, section, table
 
@@ -363,7 +364,7 @@ def test_one_label_from_a_path_or_bytes(tmp_path: Path) -> None:
 
 
 def test_errors_of_one_label_name_the_file_and_the_remedy(tmp_path: Path) -> None:
-    with pytest.raises(MissingInput, match=r"nowhere\.xml does not exist; give"):
+    with pytest.raises(StorageError, match=r"nowhere\.xml does not exist; give"):
         parse_label(tmp_path / "nowhere.xml")
     (tmp_path / "page.xml").write_text("<html/>")
     with pytest.raises(BadDocument, match=r"^wrong_root: .*page\.xml: the root element is <html>.*; give SPL"):

@@ -17,9 +17,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fdarx_core.labels import BadSource, MissingInput, Source, find_sources, read_document, read_source
+from fdarx_core.labels import Source, find_sources, read_document, read_source
 from fdarx_core.records import Reject, arrow_schema, to_table
-from fdarx_core.storage import Location
+from fdarx_core.storage import Location, StorageError
+from fdarx_core.storage.errors import InputError
 from fdarx_core.storage.sources import Inputs
 
 XML = b'<?xml version="1.0"?><document xmlns="urn:hl7-org:v3"/>'
@@ -111,7 +112,7 @@ def test_hidden_files_are_passed_over(tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", ["gone.xml", "gone/*.xml", "gone"])
 def test_missing_inputs_are_named(tmp_path: Path, name: str) -> None:
     put(tmp_path / "here.xml")
-    with pytest.raises(MissingInput, match="gone"):
+    with pytest.raises(StorageError, match="gone"):
         find_sources([f"{tmp_path}/here.xml", f"{tmp_path}/{name}"])
 
 
@@ -235,7 +236,7 @@ def test_a_replaced_archive_is_read_anew(tmp_path: Path) -> None:
     time.sleep(0.02)
     put(path, make_zip({"x.xml": b"<x/>", "a.xml": b"<newer/>"}))
     assert read_document(source) == b"<newer/>"
-    with pytest.raises(BadSource, match="damaged_archive"):
+    with pytest.raises(InputError, match="damaged_archive"):
         read_document(Source(str(path), ("gone.xml",)))
 
 

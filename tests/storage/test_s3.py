@@ -13,7 +13,7 @@ from uuid import uuid4
 import pyarrow as pa
 import pytest
 
-from fdarx_core.labels import MissingInput, find_sources, read_document, read_source
+from fdarx_core.labels import find_sources, read_document, read_source
 from fdarx_core.records import Reject
 from fdarx_core.storage import (
     Location,
@@ -188,7 +188,7 @@ def test_sources(folder: Location) -> None:
         assert all(read_document(source) == data for source, data in documents)
         assert documents[0][0].name.startswith(f"{folder}/bulk.zip!rx/0.zip!0.xml")
     for missing in ("gone.xml", "gone/*.xml"):
-        with pytest.raises(MissingInput, match="gone"):
+        with pytest.raises(StorageError, match="gone"):
             find_sources([f"{folder}/{missing}"])
 
 
