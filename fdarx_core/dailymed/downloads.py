@@ -206,8 +206,8 @@ class ReleaseDownload:
         size = self._size
         await asyncio.to_thread(self._publish, self._folder / self._file.file)
         self._discard()
-        known = {"published": self._file.modified, "fetched_at": utc_now()}
-        return dataclasses.replace(self._version, bytes=size, sha256=sha256, **known)
+        new = dataclasses.replace(self._version, bytes=size, sha256=sha256)
+        return dataclasses.replace(new, published=self._file.modified, fetched_at=utc_now())
 
     async def _attempt(self, existing: FetchedFile | None) -> str:
         """Return the SHA-256 of the whole file; "" where it has not changed."""
@@ -257,9 +257,16 @@ class ReleaseDownload:
             detail = f"{reply.url} comes as {headers['Content-Encoding']}, which was not requested"
             raise FetchError("unexpected_encoding", detail)
         if reply.status == 200:
-            about = {"etag": headers.get("ETag", ""), "last_modified": headers.get("Last-Modified", "")}
-            one = self._file
-            self._version = FetchedFile(one.file, one.url, reply.content_length or 0, "", "", md5=one.md5, **about)
+            self._version = FetchedFile(
+                file=self._file.file,
+                url=self._file.url,
+                bytes=reply.content_length or 0,
+                sha256="",
+                fetched_at="",
+                md5=self._file.md5,
+                etag=headers.get("ETag", ""),
+                last_modified=headers.get("Last-Modified", ""),
+            )
             self._begin()
             return 0
         span = re.fullmatch(r"bytes (\d{1,15})-\d{1,15}/(\d{1,15})", headers.get("Content-Range", ""))
