@@ -35,7 +35,7 @@ from fdarx_core.tuning.encoding import (
     pack_pairs,
 )
 from fdarx_core.tuning.pairs import TrainingPair, read_pairs
-from fdarx_core.tuning.training import LoraModel, LossPoint, TrainingConfig
+from fdarx_core.tuning.training import LoraModel, LossPoint, TuningSpec
 from tests.tuning.made_pairs import chat_model
 
 PAIRS, BATCH, ROUNDS = 20, 4, 3
@@ -55,7 +55,7 @@ QUICK = "--max-tokens 4 --resamples 200"
 def check_packing(model: str, pairs: Sequence[TrainingPair]) -> bool:
     """Train both ways alternately, with the same adapter and optimizer; return whether packed training is faster."""
     rows = encode_pairs(random.Random(3).sample([*pairs], PAIRS), ChatEncoder(model), WIDE_LENGTH)[0]
-    tuned = LoraModel(model, TrainingConfig(), device_name="cpu")
+    tuned = LoraModel(TuningSpec(model), device_name="cpu")
     tuned.torch.set_num_threads(1)
     optimizer = tuned.torch.optim.AdamW(tuned.parameters, lr=1e-4)
 

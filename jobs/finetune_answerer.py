@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
+from dataclasses import fields
 from importlib.metadata import version
 from importlib.util import find_spec
 from pathlib import Path
@@ -22,7 +23,7 @@ from fdarx_core.storage import RunDirectory
 from fdarx_core.tuning.encoding import ChatEncoder, EncodedPair, encode_parts
 from fdarx_core.tuning.evaluation import MEASURES
 from fdarx_core.tuning.pairs import PARTS, TrainingPair, read_pairs, split_pairs
-from fdarx_core.tuning.training import TrainingConfig, TuningSpec
+from fdarx_core.tuning.training import TuningSpec
 from jobs import STOPPED
 from jobs.options import PRESENTATION, BertscoreConfig, ComputingConfig
 from jobs.progress import busy
@@ -75,16 +76,12 @@ class FinetuneConfig(BertscoreConfig, ComputingConfig):
                 raise ModelMissing(f"fine-tuning needs {library}: pip install 'fdarx[models]'")
         _check_model(Path(self.model))
         self.check_bertscore()
-        names = {"rank", "alpha", "rate", "epochs", "batch", "length", "evaluate_every", "patience", "seed"}
+        known = {field.name for field in fields(TuningSpec)} - {"model"}
         return TuningSpec(
             model=str(Path(self.model).absolute()),
-            recipe=TrainingConfig(**self.model_dump(include=names)),
-            workers=self.workers,
-            max_tokens=self.max_tokens,
             encoder=self._encoder(),
             bertscore=self.bertscore_model,
-            bertscore_layers=self.bertscore_layers,
-            resamples=self.resamples,
+            **self.model_dump(include=known),
         )
 
     def identity(self, pairs: Sequence[TrainingPair], tuning: TuningSpec) -> dict[str, Any]:
@@ -154,7 +151,7 @@ def _prepared(
     """Return the pairs with their parts, the tokens of the parts for training, and the rejects."""
     read, rejects = read_pairs(config.questions)
     pairs = split_pairs(read, config.seed)
-    encoded, too_long = encode_parts(pairs, ChatEncoder(tuning.model), tuning.recipe.length)
+    encoded, too_long = encode_parts(pairs, ChatEncoder(tuning.model), tuning.length)
     left_out = {one.id for one in too_long}
     return [one for one in pairs if one.id not in left_out], encoded, [*rejects, *too_long]
 

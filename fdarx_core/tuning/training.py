@@ -1,4 +1,4 @@
-"""Training of a LoRA adapter: configuration, schedule, loss curve, the model, and its answers.
+"""Training of a LoRA adapter: specification, schedule, loss curve, the model, and its answers.
 
 Sources: Hu et al. 2021 (LoRA); QA-RAG §2.3 (three epochs).
 """
@@ -28,14 +28,17 @@ _BATCH_SIZE = 8
 
 
 @dataclass(frozen=True, slots=True)
-class TrainingConfig:
-    """The hyperparameters of a training.
+class TuningSpec:
+    """The base model, how it is trained, and how the test part is measured.
 
-    `length` is the size of a packed sequence in tokens, `batch` the number of sequences a step over all workers.
-    `evaluate_every` is in steps; None evaluates four times an epoch. Training stops after `patience` evaluations
-    without a lower validation loss. There is no dropout, so results do not depend on the number of workers.
+    `model` is the directory of the base model, at the same place on every machine. `length` is the size of a packed
+    sequence in tokens, `batch` the number of sequences a step over all workers. `evaluate_every` is in steps; None
+    evaluates four times an epoch. Training stops after `patience` evaluations without a lower validation loss. There is
+    no dropout, so results do not depend on the number of workers. `max_tokens` bounds an answer to a test question;
+    `encoder` and `bertscore` are directories of models that measure answers.
     """
 
+    model: str
     rank: int = 16
     alpha: int = 32
     rate: float = 2e-4
@@ -45,18 +48,6 @@ class TrainingConfig:
     evaluate_every: int | None = None
     patience: int = 4
     seed: int = 0
-
-
-@dataclass(frozen=True, slots=True)
-class TuningSpec:
-    """The base model, how it is trained, and how the test part is measured.
-
-    `model` is the directory of the base model, at the same place on every machine. `encoder` and `bertscore` are
-    directories of models that measure answers; `max_tokens` bounds an answer to a test question.
-    """
-
-    model: str
-    recipe: TrainingConfig
     workers: int = 1
     max_tokens: int = 400
     encoder: str | None = None
@@ -69,33 +60,33 @@ class TuningSpec:
 class TrainingSchedule:
     """The steps of a training, counted from 1, over a number of packed sequences."""
 
-    config: TrainingConfig
+    spec: TuningSpec
     sequences: int
 
     @property
     def steps_an_epoch(self) -> int:
-        return -(-self.sequences // self.config.batch)
+        return -(-self.sequences // self.spec.batch)
 
     @property
     def steps(self) -> int:
-        return self.steps_an_epoch * self.config.epochs
+        return self.steps_an_epoch * self.spec.epochs
 
     def members(self, step: int) -> list[int]:
         """Return the indices of the sequences of a step. Each epoch has its own order."""
         epoch, batch = divmod(step - 1, self.steps_an_epoch)
-        order = np.random.default_rng([self.config.seed, epoch]).permutation(self.sequences)
-        return [int(index) for index in order[batch * self.config.batch : (batch + 1) * self.config.batch]]
+        order = np.random.default_rng([self.spec.seed, epoch]).permutation(self.sequences)
+        return [int(index) for index in order[batch * self.spec.batch : (batch + 1) * self.spec.batch]]
 
     def rate(self, step: int) -> float:
         """Return the learning rate of a step: it rises over the first steps, then falls to 0 linearly."""
         rising = max(1, round(self.steps * _WARM_UP))
         if step <= rising:
-            return self.config.rate * step / rising
-        return self.config.rate * (self.steps - step + 1) / (self.steps - rising + 1)
+            return self.spec.rate * step / rising
+        return self.spec.rate * (self.steps - step + 1) / (self.steps - rising + 1)
 
     def evaluates_after(self, step: int) -> bool:
         """Return whether the validation loss is computed, and a checkpoint written, after a step."""
-        every = self.config.evaluate_every or max(1, self.steps_an_epoch // _EVALUATIONS_AN_EPOCH)
+        every = self.spec.evaluate_every or max(1, self.steps_an_epoch // _EVALUATIONS_AN_EPOCH)
         return step % every == 0 or step == self.steps
 
 
@@ -142,8 +133,7 @@ class LoraModel:
     On a GPU the base model is in bf16 and the adapter in float32; on a CPU both are in float32.
 
     Args:
-        directory: the base model.
-        config: rank, alpha and seed of a new adapter.
+        spec: the base model, and rank, alpha and seed of a new adapter.
         adapter: the directory of an adapter; without one, a new adapter is made, which changes nothing at first.
         gradient_checkpointing: compute activations again in the backward pass rather than keep them.
         device_name: a device of PyTorch; by default the first GPU, else the CPU.
@@ -154,8 +144,7 @@ class LoraModel:
 
     def __init__(
         self,
-        directory: str,
-        config: TrainingConfig,
+        spec: TuningSpec,
         *,
         adapter: str | None = None,
         gradient_checkpointing: bool = False,
@@ -166,12 +155,12 @@ class LoraModel:
         self._peft = load_module("peft", _PURPOSE)
         self.device = device_name or device()
         self._on_gpu = self.device.startswith("cuda")
-        base = _load_base(directory, self.torch.bfloat16 if self._on_gpu else self.torch.float32).to(self.device)
+        base = _load_base(spec.model, self.torch.bfloat16 if self._on_gpu else self.torch.float32).to(self.device)
         if gradient_checkpointing:
             base.gradient_checkpointing_enable(gradient_checkpointing_kwargs={"use_reentrant": False})
-        self.torch.manual_seed(config.seed)
+        self.torch.manual_seed(spec.seed)
         if adapter is None:
-            lora = {"r": config.rank, "lora_alpha": config.alpha, "lora_dropout": 0.0, "target_modules": "all-linear"}
+            lora = {"r": spec.rank, "lora_alpha": spec.alpha, "lora_dropout": 0.0, "target_modules": "all-linear"}
             self.model = self._peft.get_peft_model(base, self._peft.LoraConfig(**lora, task_type="CAUSAL_LM"))
         else:
             self.model = self._peft.PeftModel.from_pretrained(base, adapter)

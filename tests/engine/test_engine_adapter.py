@@ -22,7 +22,7 @@ from fdarx_core.rag.tasks import HYPOTHETICAL_ANSWER
 from fdarx_core.records import RagAnswer, Request
 from fdarx_core.storage import Location
 from fdarx_core.tuning.encoding import ChatEncoder
-from fdarx_core.tuning.training import LoraModel, TrainingConfig
+from fdarx_core.tuning.training import LoraModel, TuningSpec
 from serving.served_model import load_served
 from tests.conftest import REPOSITORY
 from tests.engine.conftest import Tiny, _or_skip
@@ -118,7 +118,7 @@ def request(model: ModelConfig, question: str = QUESTION) -> Request:
 def test_it_says_what_it_was_taught_and_the_model_by_itself_what_it_always_said(
     tiny: Tiny, adapter: Path, adapted: Adapted
 ) -> None:
-    encoder, tuned = ChatEncoder(str(tiny.model)), LoraModel(str(tiny.model), TrainingConfig(), adapter=str(adapter))
+    encoder, tuned = ChatEncoder(str(tiny.model)), LoraModel(TuningSpec(str(tiny.model)), adapter=str(adapter))
     assert first_tokens(adapted.tuned()) == pytest.approx(expected(tuned, encoder), abs=0.01)
     with tuned.without_adapter():
         assert first_tokens(adapted.base) == pytest.approx(expected(tuned, encoder), abs=0.01)

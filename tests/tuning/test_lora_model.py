@@ -11,7 +11,7 @@ import pytest
 from fdarx_core.records import content_id
 from fdarx_core.tuning.encoding import ChatEncoder, concatenate_pairs, encode_pairs, encode_parts
 from fdarx_core.tuning.pairs import TrainingPair, read_pairs
-from fdarx_core.tuning.training import LoraModel, TrainingConfig, generate_answers
+from fdarx_core.tuning.training import LoraModel, TuningSpec, generate_answers
 from tests.tuning.made_pairs import chat_model, pairs_file
 
 torch = pytest.importorskip("torch")
@@ -19,7 +19,9 @@ pytest.importorskip("peft")
 
 pytestmark = pytest.mark.models
 
-RECIPE = TrainingConfig(rank=4, alpha=8)
+
+def spec(model: str) -> TuningSpec:
+    return TuningSpec(model, rank=4, alpha=8)
 
 
 @pytest.fixture(scope="module")
@@ -41,7 +43,7 @@ def pairs(model: str) -> list[TrainingPair]:
 @pytest.fixture(scope="module")
 def trained(model: str) -> LoraModel:
     """With an adapter that is no longer without effect."""
-    tuned = LoraModel(model, RECIPE)
+    tuned = LoraModel(spec(model))
     with torch.no_grad():
         for one in tuned.parameters:
             one.add_(torch.randn_like(one) * 0.1)
@@ -106,7 +108,7 @@ def test_templates_that_cannot_be_used(
 
 
 def test_a_new_adapter_changes_nothing(model: str, encoder: ChatEncoder, pairs: list[TrainingPair]) -> None:
-    tuned = LoraModel(model, RECIPE)
+    tuned = LoraModel(spec(model))
     row = concatenate_pairs([encoder.encode(pairs[0])])
     with torch.no_grad():
         after = float(tuned.loss(row))
@@ -142,7 +144,7 @@ def gradients(tuned: LoraModel, row: Any) -> Any:
 def test_frugal_gradients_are_the_same(
     model: str, trained: LoraModel, encoder: ChatEncoder, pairs: list[TrainingPair]
 ) -> None:
-    frugal = LoraModel(model, RECIPE, gradient_checkpointing=True)
+    frugal = LoraModel(spec(model), gradient_checkpointing=True)
     frugal.restore(trained.weights())
     assert frugal.model.base_model.model.model.gradient_checkpointing
     row = concatenate_pairs([encoder.encode(pair) for pair in pairs])
@@ -154,7 +156,7 @@ def test_a_saved_adapter_is_the_same_adapter(
 ) -> None:
     for file in trained.save_adapter(str(tmp_path)):
         assert file.exists()
-    again = LoraModel(model, RECIPE, adapter=str(tmp_path))
+    again = LoraModel(spec(model), adapter=str(tmp_path))
     row = concatenate_pairs([encoder.encode(pairs[0])])
     with torch.no_grad():
         assert float(again.loss(row)) == float(trained.loss(row))

@@ -13,8 +13,8 @@ from fdarx_core.tuning.encoding import IGNORE_INDEX, EncodedPair, bin_pack, conc
 from fdarx_core.tuning.evaluation import BASE, TUNED, TunedAnswer, tuning_figures
 from fdarx_core.tuning.training import (
     LossPoint,
-    TrainingConfig,
     TrainingSchedule,
+    TuningSpec,
     best_point,
     check_finite,
     should_stop,
@@ -54,7 +54,7 @@ def test_packed_loses_no_token() -> None:
 
 @given(st.integers(1, 50), st.integers(1, 9), st.integers(1, 4), st.integers(0, 3))
 def test_each_epoch_takes_every_sequence_once(sequences: int, batch: int, epochs: int, seed: int) -> None:
-    schedule = TrainingSchedule(TrainingConfig(batch=batch, epochs=epochs, seed=seed), sequences)
+    schedule = TrainingSchedule(TuningSpec("m", batch=batch, epochs=epochs, seed=seed), sequences)
     members = [schedule.members(step) for step in range(1, schedule.steps + 1)]
     a_time = schedule.steps_an_epoch
     for epoch in range(epochs):
@@ -65,7 +65,7 @@ def test_each_epoch_takes_every_sequence_once(sequences: int, batch: int, epochs
 
 
 def test_the_rate_rises_and_falls_to_nearly_nothing() -> None:
-    schedule = TrainingSchedule(TrainingConfig(batch=1, epochs=2, rate=1.0), 100)
+    schedule = TrainingSchedule(TuningSpec("m", batch=1, epochs=2, rate=1.0), 100)
     rates = [schedule.rate(step) for step in range(1, 201)]
     assert rates[5] == max(rates) == 1.0
     assert np.all(np.diff(rates[:6]) > 0)

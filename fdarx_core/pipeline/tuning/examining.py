@@ -19,7 +19,7 @@ def examine(run: RunDirectory, tuning: TuningSpec, pairs: Sequence[TrainingPair]
     with tempfile.TemporaryDirectory() as folder:
         for name in ADAPTER_FILES:
             (Path(folder) / name).write_bytes((run.file("adapter") / name).read_bytes())
-        tuned = LoraModel(tuning.model, tuning.recipe, adapter=folder)
+        tuned = LoraModel(tuning, adapter=folder)
     encoder = ChatEncoder(tuning.model)
     with tuned.without_adapter():
         rows = _answered(tuned, encoder, pairs, BASE, tuning.max_tokens)

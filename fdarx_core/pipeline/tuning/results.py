@@ -33,7 +33,7 @@ def publish(
     best = best_point(state.curve) if state else None
     if state is None or best is None:
         raise StorageError(f"{run.root}/checkpoints holds nothing; delete the run and train again")
-    changes = tuning_figures(rows, seed=tuning.recipe.seed, resamples=tuning.resamples)
+    changes = tuning_figures(rows, seed=tuning.seed, resamples=tuning.resamples)
     write_records(run.file("curve.parquet"), state.curve, LossPoint)
     write_records(run.file("figures.parquet"), [one for _, *means, _ in changes for one in means], Figure)
     write_records(run.file("differences.parquet"), [difference for *_, difference in changes], Difference)
@@ -70,7 +70,7 @@ def _summary(run: RunDirectory, tuning: TuningSpec, curve: Sequence[LossPoint], 
     pairs = list(read_records(run.part("pairs", 0), TrainingPair))
     rejects = Counter(one.reason for one in read_records(run.part("rejects", 0), Reject))
     encoded = list(read_records(run.part("encoded/train", 0), EncodedPair))
-    schedule = TrainingSchedule(tuning.recipe, len(pack_pairs(encoded, tuning.recipe.length)))
+    schedule = TrainingSchedule(tuning, len(pack_pairs(encoded, tuning.length)))
     return {
         "pairs": dict(Counter(one.part for one in pairs)),
         "groups": len({one.group for one in pairs}),

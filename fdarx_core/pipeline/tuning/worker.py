@@ -56,23 +56,21 @@ class Worker:
     def __init__(self, run: RunDirectory, tuning: TuningSpec, progress: Any) -> None:
         context = ray.train.get_context()
         self._rank, self._workers = context.get_world_rank(), context.get_world_size()
-        self._run, self._progress, self._recipe = run, progress, tuning.recipe
+        self._run, self._progress, self._tuning = run, progress, tuning
         device = ray.train.torch.get_device()
-        self._tuned = LoraModel(
-            tuning.model, tuning.recipe, gradient_checkpointing=device.type == "cuda", device_name=str(device)
-        )
+        self._tuned = LoraModel(tuning, gradient_checkpointing=device.type == "cuda", device_name=str(device))
         self._torch = self._tuned.torch
         self._sequences = self._read("train")
         self._validation = self._read("validation")
-        self._schedule = TrainingSchedule(tuning.recipe, len(self._sequences))
-        self._optimizer = self._torch.optim.AdamW(self._tuned.parameters, lr=tuning.recipe.rate, weight_decay=0.0)
+        self._schedule = TrainingSchedule(tuning, len(self._sequences))
+        self._optimizer = self._torch.optim.AdamW(self._tuned.parameters, lr=tuning.rate, weight_decay=0.0)
         self._checkpoints = Checkpoints(run)
         self._state = self._restored_state()
 
     def train(self) -> None:
         """Run the remaining steps, then write the adapter with the lowest validation loss."""
         state = self._state
-        while state.step < self._schedule.steps and not should_stop(state.curve, self._recipe.patience):
+        while state.step < self._schedule.steps and not should_stop(state.curve, self._tuning.patience):
             self._step(state.step + 1)
         if self._rank == 0:
             self._tuned.restore(state.best)
@@ -152,7 +150,7 @@ class Worker:
 
     def _read(self, part: str) -> list[PackedSequence]:
         rows = read_records(self._run.part(f"encoded/{part}", 0), EncodedPair)
-        return pack_pairs(list(rows), self._recipe.length)
+        return pack_pairs(list(rows), self._tuning.length)
 
     def _write_adapter(self) -> None:
         with tempfile.TemporaryDirectory() as folder:
