@@ -5,10 +5,15 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import subprocess
+import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
+
+T = TypeVar("T")
 
 REPOSITORY = Path(__file__).resolve().parents[1]
 DATA = Path(os.environ.get("FDARX_DATA", REPOSITORY.parent / "shared" / "data"))
@@ -16,19 +21,47 @@ DATA = Path(os.environ.get("FDARX_DATA", REPOSITORY.parent / "shared" / "data"))
 PRESCRIPTION_LABELS = DATA / "spl" / "dm_spl_release_human_rx.zip"
 
 
-def command_line(doc: str | None) -> argparse.ArgumentParser:
-    """Return a parser of a script's options, described by the first line of its docstring."""
-    return argparse.ArgumentParser(description=(doc or "").splitlines()[0])
+def command_line(doc: str | None, *, paths: bool = False) -> argparse.ArgumentParser:
+    """Return a parser of a script's options, described by the first line of its docstring.
+
+    Args:
+        doc: the docstring.
+        paths: whether the script also takes the paths of labels.
+    """
+    parser = argparse.ArgumentParser(description=(doc or "").splitlines()[0])
+    if paths:
+        parser.add_argument("paths", nargs="*", metavar="PATH")
+    return parser
 
 
-def read_documents(paths: Sequence[str] = ()) -> list[bytes]:
-    """Read all documents under the paths, by default the real prescription labels."""
+def read_documents(
+    paths: Sequence[str] = (), *, most: int | None = None, set_ids: Collection[str] = ("",)
+) -> list[bytes]:
+    """Read documents under the paths, by default the real prescription labels.
+
+    Args:
+        paths: files, folders and archives.
+        most: read the first sources alone.
+        set_ids: read those files of a bulk release, which names them by set id, that are these labels.
+    """
     from fdarx_core.labels import find_sources, read_source
     from fdarx_core.records import Reject
 
-    sources = find_sources(list(paths) or [str(PRESCRIPTION_LABELS)]).sources
-    found = (document for source in sources for document in read_source(source))
+    sources = find_sources(list(paths) or [str(PRESCRIPTION_LABELS)]).sources[:most]
+    named = [source for source in sources if any(set_id in source.name for set_id in set_ids)]
+    found = (document for source in named for document in read_source(source))
     return [document[1] for document in found if not isinstance(document, Reject)]
+
+
+def built_run(folder: str | Path, *options: str) -> Path:
+    """Build questions on the real labels with these options; return the run. Raises FileNotFoundError without them."""
+    from jobs import cli
+
+    if not PRESCRIPTION_LABELS.is_file():
+        raise FileNotFoundError(f"no real labels at {PRESCRIPTION_LABELS}; set FDARX_DATA, or give a build by --run")
+    run = Path(folder) / "build"
+    cli.main(["build", "--labels", str(PRESCRIPTION_LABELS), "--out", str(run), *options])
+    return run
 
 
 def json_lines(path: Path) -> list[dict[str, Any]]:
@@ -37,8 +70,20 @@ def json_lines(path: Path) -> list[dict[str, Any]]:
         return [json.loads(line) for line in lines]
 
 
-def cpu_seconds(call: Callable[[], object]) -> float:
-    """Return the CPU seconds of a call."""
+def cpu_timed(call: Callable[[], T]) -> tuple[T, float]:
+    """Return the result of a call, and its CPU seconds."""
     start = time.process_time()
-    call()
-    return time.process_time() - start
+    result = call()
+    return result, time.process_time() - start
+
+
+@contextmanager
+def server_process(module: str, *arguments: str) -> Iterator[str]:
+    """Run a module in its own process in this context; give the first line that it prints."""
+    command = [sys.executable, "-m", module, *arguments]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout
+        try:
+            yield process.stdout.readline().strip()
+        finally:
+            process.terminate()

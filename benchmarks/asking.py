@@ -14,21 +14,19 @@ from __future__ import annotations
 
 import asyncio
 import json
-import subprocess
 import sys
 import tempfile
-import time
 import urllib.request
 from collections.abc import Callable, Coroutine, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from functools import cache
+from importlib.util import find_spec
 from typing import Any
 
 import aiohttp
 import orjson
 
-from benchmarks import command_line
+from benchmarks import command_line, cpu_timed, server_process
 from fdarx_core.generation.tasks import GENERATE_FACTUAL
 from fdarx_core.llm import Asker, HttpEndpoint, ModelConfig, ResponseStore
 from fdarx_core.records import Request
@@ -42,44 +40,30 @@ _SENTENCE = "In patients with moderate renal impairment the recommended dose is 
 Client = Callable[[str, int], Coroutine[Any, Any, int]]
 
 
-@dataclass
-class ClientRun:
-    """The replies of one client, the window in which the server saw its requests, and its CPU time."""
+def measure(
+    name: str, client: Client, requests: int, latency: float, *flags: str, ideal_s: float = 0.0
+) -> tuple[int, float, float]:
+    """Send one client's requests, and print how fast it was.
 
-    name: str
-    answered: int
-    window_s: float
-    cpu_s: float
-
-    def line(self, requests: int, ideal_s: float) -> str:
-        """Return a line to print."""
-        rate, cpu = requests / self.window_s, self.cpu_s / requests * 1000
-        over = f"{self.window_s / ideal_s:6.3f} of ideal, " if ideal_s else ""
-        return f"  {self.name:12s} {over}{self.window_s:7.2f} s, {rate:6.0f} requests/s, {cpu:.2f} CPU-s per 1,000"
+    Returns the number of replies, the seconds from the first request to the last reply as the server measures them, and
+    the CPU seconds of the client.
+    """
+    ready_bodies(requests)
+    with server(latency, *flags) as url:
+        answered, cpu_s = cpu_timed(lambda: asyncio.run(client(f"{url}/v1", requests)))
+        with urllib.request.urlopen(f"{url}/seen") as reply:
+            window_s = float(json.load(reply)["window_s"])
+    over = f"{window_s / ideal_s:6.3f} of ideal, " if ideal_s else f"one core alone {requests / cpu_s:6,.0f}/s, "
+    rate = f"{window_s:7.2f} s, {requests / window_s:6.0f} requests/s"
+    print(f"  {name:12s} {over}{rate}, {cpu_s / requests * 1000:.2f} CPU-s per 1,000")
+    return answered, window_s, cpu_s
 
 
 @contextmanager
 def server(latency: float, *flags: str) -> Iterator[str]:
     """Start a server in its own process, and give its address."""
-    command = [sys.executable, "-m", "tests.llm.loopback_server", "--latency", str(latency), *flags]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
-        assert process.stdout
-        try:
-            yield f"http://127.0.0.1:{process.stdout.readline().strip()}"
-        finally:
-            process.terminate()
-
-
-def measure(name: str, client: Client, requests: int, latency: float, *flags: str) -> ClientRun:
-    """Send one client's requests; the server measures the time from the first request to the last reply."""
-    ready_bodies(requests)
-    with server(latency, *flags) as url:
-        before = time.process_time()
-        answered = asyncio.run(client(f"{url}/v1", requests))
-        cpu = time.process_time() - before
-        with urllib.request.urlopen(f"{url}/seen") as reply:
-            window = float(json.load(reply)["window_s"])
-    return ClientRun(name, answered, window, cpu)
+    with server_process("tests.llm.loopback_server", "--latency", str(latency), *flags) as port:
+        yield f"http://127.0.0.1:{port}"
 
 
 def request(number: int, sampling: Any) -> Request:
@@ -161,50 +145,43 @@ def ready_bodies(requests: int) -> Sequence[bytes]:
     return [orjson.dumps({"model": "any", "max_tokens": 1024, "messages": one.messages}) for one in made]
 
 
-def clients() -> dict[str, Client]:
-    """Return the whole path and its peers; the openai client only where it is installed."""
+def measure_clients(requests: int, latency: float, ideal_s: float = 0.0) -> list[tuple[int, float, float]]:
+    """Measure the whole path, raw aiohttp, and the openai client where it is installed."""
     peers: dict[str, Client] = {"whole path": whole_path, "raw aiohttp": raw_aiohttp}
-    try:
-        import openai  # noqa: F401
-    except ImportError:
+    if find_spec("openai"):
+        peers["openai"] = openai_client
+    else:
         print("no openai client here: pip install openai, to see it beside")
-        return peers
-    return peers | {"openai": openai_client}
+    return [measure(name, client, requests, latency, ideal_s=ideal_s) for name, client in peers.items()]
 
 
 def window(waves: int) -> bool:
     """Return whether the whole path takes at most 1.05 times the ideal window."""
     requests, ideal = waves * IN_FLIGHT, waves * 0.5
     print(f"{requests:,} requests, {IN_FLIGHT} in flight, 500 ms: ideal {ideal:.1f} s")
-    results = {name: measure(name, client, requests, 0.5) for name, client in clients().items()}
-    for result in results.values():
-        print(result.line(requests, ideal))
-    ratio = results["whole path"].window_s / ideal
-    print(f"ratio whole path / ideal: {ratio:.3f} (at most 1.05)")
-    print(f"ratio whole path / raw aiohttp: {results['whole path'].window_s / results['raw aiohttp'].window_s:.3f}")
-    return ratio <= 1.05 and results["whole path"].answered == requests
+    (answered, own_s, _), (_, raw_s, _), *_ = measure_clients(requests, 0.5, ideal)
+    print(f"ratio whole path / ideal: {own_s / ideal:.3f} (at most 1.05)")
+    print(f"ratio whole path / raw aiohttp: {own_s / raw_s:.3f}")
+    return own_s / ideal <= 1.05 and answered == requests
 
 
 def throughput(requests: int = 5000) -> None:
     """Print the most requests a second of one core."""
     print(f"{requests:,} requests, {IN_FLIGHT} in flight, no latency")
-    own, raw, *others = (measure(name, client, requests, 0.0) for name, client in clients().items())
-    for result in (own, raw, *others):
-        print(result.line(requests, 0), f"(one core alone: {requests / result.cpu_s:,.0f}/s)")
-    print(f"ratio whole path / raw aiohttp, CPU: {own.cpu_s / raw.cpu_s:.2f}")
+    (*_, own_cpu), (*_, raw_cpu), *_ = measure_clients(requests, 0.0)
+    print(f"ratio whole path / raw aiohttp, CPU: {own_cpu / raw_cpu:.2f}")
 
 
 def refused(requests: int = 2000) -> bool:
     """Return whether all rows are answered, in time, when a tenth of the requests must wait a second."""
     print(f"{requests:,} requests, {IN_FLIGHT} in flight, 100 ms; then with 429 and Retry-After 1 for a tenth of them")
-    without = measure("faultless", whole_path, requests, 0.1)
-    delayed = measure("delayed", whole_path, requests, 0.1, "--refuse-tenth")
-    for result in (without, delayed):
-        print(result.line(requests, requests / IN_FLIGHT * 0.1))
-    allowed = 1.3 * without.window_s + 1
-    print(f"rows lost: {requests - delayed.answered}; window {delayed.window_s:.2f} s (at most {allowed:.2f} s)")
-    print(f"ratio delayed / allowed: {delayed.window_s / allowed:.2f}")
-    return delayed.answered == requests and delayed.window_s <= allowed
+    ideal = requests / IN_FLIGHT * 0.1
+    _, without, _ = measure("faultless", whole_path, requests, 0.1, ideal_s=ideal)
+    answered, delayed, _ = measure("delayed", whole_path, requests, 0.1, "--refuse-tenth", ideal_s=ideal)
+    allowed = 1.3 * without + 1
+    print(f"rows lost: {requests - answered}; window {delayed:.2f} s (at most {allowed:.2f} s)")
+    print(f"ratio delayed / allowed: {delayed / allowed:.2f}")
+    return answered == requests and delayed <= allowed
 
 
 def main() -> int:

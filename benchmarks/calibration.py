@@ -15,9 +15,8 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import NamedTuple
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -29,57 +28,28 @@ from fdarx_core.review.prediction_powered import CalibratedEstimate, LabelingRou
 MIN_COVERAGE, MAX_COVERAGE = 0.93, 0.97
 
 
-class JudgeRates(NamedTuple):
-    """The share of correct answers, and the shares of these that a judge accepts and of wrong answers it rejects."""
-
-    accuracy: float
-    sensitivity: float
-    specificity: float
-
-
-JUDGES = (
-    JudgeRates(0.30, 0.85, 0.90),
-    JudgeRates(0.50, 0.75, 0.85),
-    JudgeRates(0.50, 0.90, 0.80),
-    JudgeRates(0.60, 0.97, 0.80),
-    JudgeRates(0.70, 0.90, 0.70),
-    JudgeRates(0.85, 0.95, 0.50),
+JudgeRates = tuple[float, float, float]
+"""The share of correct answers, and the shares of these that a judge accepts and of wrong answers it rejects."""
+JUDGES: tuple[JudgeRates, ...] = (
+    (0.30, 0.85, 0.90),
+    (0.50, 0.75, 0.85),
+    (0.50, 0.90, 0.80),
+    (0.60, 0.97, 0.80),
+    (0.70, 0.90, 0.70),
+    (0.85, 0.95, 0.50),
 )
-UNBIASED = JudgeRates(0.85, 0.95, 0.72)
+UNBIASED: JudgeRates = (0.85, 0.95, 0.72)
 """The two kinds of errors of this judge cancel on these answers, so its mean is right by chance."""
-TYPES = (
-    ((0.65, JudgeRates(0.80, 0.98, 0.95)), (0.35, JudgeRates(0.55, 0.85, 0.60))),
-    ((0.65, JudgeRates(0.80, 0.95, 0.97)), (0.35, JudgeRates(0.60, 0.70, 0.90))),
-    ((0.70, JudgeRates(0.80, 0.99, 0.97)), (0.30, JudgeRates(0.50, 0.80, 0.60))),
+TYPES: tuple[tuple[tuple[float, JudgeRates], ...], ...] = (
+    ((0.65, (0.80, 0.98, 0.95)), (0.35, (0.55, 0.85, 0.60))),
+    ((0.65, (0.80, 0.95, 0.97)), (0.35, (0.60, 0.70, 0.90))),
+    ((0.70, (0.80, 0.99, 0.97)), (0.30, (0.50, 0.80, 0.60))),
 )
 """Shares of two types, and the judge on each: too lenient on the second type, too strict, and both."""
 
 
-@dataclass(slots=True)
-class IntervalTally:
-    """The intervals of one method: whether each contains the truth, and its width."""
-
-    hits: list[bool] = field(default_factory=list)
-    widths: list[float] = field(default_factory=list)
-
-    def add(self, truth: float, low: float, high: float) -> None:
-        self.hits.append(low <= truth <= high)
-        self.widths.append(high - low)
-
-    @property
-    def coverage(self) -> float:
-        return float(np.mean(self.hits))
-
-    @property
-    def width(self) -> float:
-        return float(np.mean(self.widths))
-
-    @property
-    def is_calibrated(self) -> bool:
-        return MIN_COVERAGE <= self.coverage <= MAX_COVERAGE
-
-    def __str__(self) -> str:
-        return f"{self.coverage:9.3f}{self.width:8.3f}"
+Method = tuple[float, float]
+"""The share of a method's intervals that contain the truth, and their mean width."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,48 +120,56 @@ def check_calibration(random: np.random.Generator, options: argparse.Namespace) 
     """Print the first table; return whether it shows what it must."""
     print(f"\n{'accuracy sensitivity specificity  sample':46}{'judge alone':>17}{'people alone':>17}{'both':>17}")
     good = True
-    draws: dict[str, Draw] = {"random": draw_at_random, "strata": draw_by_verdict}
     for judge in (*JUDGES, UNBIASED):
-        alone, found = repeat(random, options, draws, ((1.0, judge),))
-        good &= alone.coverage < 0.5 or judge is UNBIASED
-        for name, (people, both) in found.items():
-            print(f"{judge[0]:8.2f}{judge[1]:12.2f}{judge[2]:12.2f}  {name:12}{alone}{people}{both}")
-            good &= both.is_calibrated and both.width < people.width
+        alone, *found = repeat(random, options, (draw_at_random, draw_by_verdict), ((1.0, judge),))
+        good &= alone[0] < 0.5 or judge is UNBIASED
+        for name, people, both in zip(("random", "strata"), found[::2], found[1::2], strict=True):
+            figures = "".join(map(figures_of, (alone, people, both)))
+            print(f"{judge[0]:8.2f}{judge[1]:12.2f}{judge[2]:12.2f}  {name:12}{figures}")
+            good &= is_calibrated(both) and both[1] < people[1]
     return good
+
+
+def figures_of(method: Method) -> str:
+    """Return two columns of a table."""
+    return f"{method[0]:9.3f}{method[1]:8.3f}"
+
+
+def is_calibrated(method: Method) -> bool:
+    """Return whether the intervals contain the truth as often as they should."""
+    return MIN_COVERAGE <= method[0] <= MAX_COVERAGE
 
 
 def check_active(random: np.random.Generator, options: argparse.Namespace) -> bool:
     """Print the second table; return whether active sampling gives narrower intervals."""
     print(f"\n{'two types of questions, the judge is':46}{'both, random':>17}{'both, active':>17}")
     good = True
-    draws: dict[str, Draw] = {"random": draw_at_random, "active": draw_actively}
     for name, parts in zip(("too lenient", "too strict", "both"), TYPES, strict=True):
-        _, found = repeat(random, options, draws, parts)
-        at_random, active = (both for _, both in found.values())
-        print(f"{f'{name} on the second':46}{at_random}{active}")
-        good &= active.is_calibrated and at_random.is_calibrated and active.width < at_random.width
+        _, _, at_random, _, active = repeat(random, options, (draw_at_random, draw_actively), parts)
+        print(f"{f'{name} on the second':46}{figures_of(at_random)}{figures_of(active)}")
+        good &= is_calibrated(active) and is_calibrated(at_random) and active[1] < at_random[1]
     return good
 
 
 def repeat(
     random: np.random.Generator,
     options: argparse.Namespace,
-    draws: Mapping[str, Draw],
+    draws: Sequence[Draw],
     parts: Sequence[tuple[float, JudgeRates]],
-) -> tuple[IntervalTally, dict[str, tuple[IntervalTally, IntervalTally]]]:
-    """Return the tally of the judge alone, and those of people alone and of both for each way to draw labels."""
-    alone, found = IntervalTally(), {name: (IntervalTally(), IntervalTally()) for name in draws}
+) -> list[Method]:
+    """Return the judge alone, then people alone and both for each way to draw labels."""
+    repeats: list[list[Method]] = []
     for _ in range(options.repeats):
         answers = simulate(random, options.answers, parts)
         truth, mean = float(answers.people.mean()), float(answers.judge.mean())
         reach = 1.96 * (mean * (1 - mean) / options.answers) ** 0.5
-        alone.add(truth, mean - reach, mean + reach)
-        for name, draw in draws.items():
+        intervals = [(mean - reach, mean + reach)]
+        for draw in draws:
             rounds = draw(random, answers, options.labels)
-            people, both = found[name]
-            people.add(truth, *bounds(people_share(options.answers, rounds)))
-            both.add(truth, *bounds(calibrated_share(answers.judge, rounds)))
-    return alone, found
+            intervals.append(bounds(people_share(options.answers, rounds)))
+            intervals.append(bounds(calibrated_share(answers.judge, rounds)))
+        repeats.append([(low <= truth <= high, high - low) for low, high in intervals])
+    return [(coverage, width) for coverage, width in np.mean(repeats, axis=0).tolist()]
 
 
 def bounds(estimate: CalibratedEstimate) -> tuple[float, float]:

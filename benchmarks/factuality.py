@@ -14,15 +14,15 @@ from __future__ import annotations
 import os
 import sys
 import tempfile
-import time
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from statistics import median
 
-from benchmarks import DATA, PRESCRIPTION_LABELS, command_line, json_lines
+from benchmarks import DATA, command_line, cpu_timed, json_lines, read_documents
 from fdarx_core.baseline.claims import claims_of
-from fdarx_core.labels import find_sources, parse_document, read_source
-from fdarx_core.records import CheckedAnswer, Reject
+from fdarx_core.labels import parse_document
+from fdarx_core.records import CheckedAnswer
 from fdarx_core.retrieval import Collection, Queries, get_retriever
 from fdarx_core.verify.cross_encoder import CrossEncoder
 from fdarx_core.verify.engine import Inference, TextPair
@@ -58,9 +58,7 @@ def abstracts() -> list[str]:
 
 def label_passages() -> list[str]:
     """Return the passages of the first labels."""
-    sources = find_sources([str(PRESCRIPTION_LABELS)]).sources[:LABELS]
-    read = [one for source in sources for one in read_source(source)]
-    return [passage.text for one in read if not isinstance(one, Reject) for passage in parse_document(one[1])[1]]
+    return [passage.text for data in read_documents(most=LABELS) for passage in parse_document(data)[1]]
 
 
 def pairs_of(texts: Sequence[str], passages: Sequence[str]) -> list[TextPair]:
@@ -122,9 +120,8 @@ def measure(name: str, ways: Mapping[str, Way], pairs: Sequence[TextPair]) -> di
     for _ in range(ROUNDS):
         results = {}
         for way, judge in ways.items():
-            start = time.process_time()
-            results[way] = judge(pairs)
-            taken[way].append(time.process_time() - start)
+            results[way], seconds = cpu_timed(partial(judge, pairs))
+            taken[way].append(seconds)
     worst = max(
         abs(one - other)
         for way in ("padded", "plain")
@@ -133,10 +130,10 @@ def measure(name: str, ways: Mapping[str, Way], pairs: Sequence[TextPair]) -> di
     )
     if worst > TOLERANCE:
         raise SystemExit(f"{name}: results differ by {worst:.1e}, at most {TOLERANCE} is due to rounding")
-    seconds = {way: median(found) for way, found in taken.items()}
-    rates = "   ".join(f"{way} {len(pairs) / K / found:5.2f}" for way, found in seconds.items())
+    medians = {way: median(found) for way, found in taken.items()}
+    rates = "   ".join(f"{way} {len(pairs) / K / found:5.2f}" for way, found in medians.items())
     print(f"{name}: claims a CPU second: {rates}   results within {worst:.0e}", flush=True)
-    return seconds
+    return medians
 
 
 def fitting(directory: str, pairs: Sequence[TextPair]) -> list[TextPair]:

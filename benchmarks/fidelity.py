@@ -13,7 +13,6 @@ import re
 import sys
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from lxml import etree
 
@@ -33,52 +32,38 @@ _NUMBER = re.compile(r"\d+(?:\.\d+)?")
 _INVISIBLE = re.compile("[\u00ad\u200b-\u200f\u202a-\u202e\u2060-\u2064\ufeff\ufffc\ue000-\uf8ff]")
 
 
-@dataclass
-class Fidelity:
-    """Counts over sections: words of source and passages, and the lost words and numbers in tables."""
+def measure(data: bytes, total: Counter[str], lost: Counter[str]) -> None:
+    """Add a document's counts to `total`, and its lost words to `lost`.
 
-    sections: int = 0
-    source_words: int = 0
-    passage_words: int = 0
-    source_tokens: int = 0
-    passage_tokens: int = 0
-    lost_words: int = 0
-    table_numbers: int = 0
-    lost_numbers: int = 0
-
-    @property
-    def found(self) -> float:
-        """The share of the source's words that the passages of their section have, 0 to 1."""
-        return 1 - self.lost_words / max(self.source_words, 1)
-
-    @property
-    def growth(self) -> float:
-        """The words of the passages over the words of the source."""
-        return self.passage_words / max(self.source_words, 1)
-
-    @property
-    def token_growth(self) -> float:
-        """The same for all tokens between white space, with separators and bullets."""
-        return self.passage_tokens / max(self.source_tokens, 1)
-
-
-def measure(data: bytes, total: Fidelity, lost: Counter[str]) -> None:
-    """Add a document's counts to `total`, and its lost words to `lost`."""
+    The counts are sections; words and tokens (between white space, with separators and bullets) of source and passages;
+    lost words; numbers in tables, and lost ones.
+    """
     _, passages = parse_document(data)
-    total.passage_tokens += sum(len(passage.text.split()) for passage in passages)
+    total["passage tokens"] += sum(len(passage.text.split()) for passage in passages)
     for text, words in _by_section(data, passages):
         chunks = _flatten(text).split()
         missing = list(_missing(chunks, Counter(words)))
-        total.sections += 1
-        total.source_tokens += sum(1 for chunk in chunks if chunk.strip(_SEAM))
-        total.source_words += sum(len(_words(chunk.replace(_SEAM, ""))) for chunk in chunks)
-        total.passage_words += len(words)
-        total.lost_words += len(missing)
+        total["sections"] += 1
+        total["source tokens"] += sum(1 for chunk in chunks if chunk.strip(_SEAM))
+        total["source words"] += sum(len(_words(chunk.replace(_SEAM, ""))) for chunk in chunks)
+        total["passage words"] += len(words)
+        total["lost words"] += len(missing)
         lost.update(missing)
         known = set(_NUMBER.findall(" ".join(words))) | set(words)
         for cell in text.iter(NS + "td", NS + "th"):
-            total.table_numbers += len(_NUMBER.findall(_plain(cell, " ")))
-            total.lost_numbers += min(_numbers_lost(_plain(cell, seam), known) for seam in ("", " "))
+            total["numbers"] += len(_NUMBER.findall(_plain(cell, " ")))
+            total["lost numbers"] += min(_numbers_lost(_plain(cell, seam), known) for seam in ("", " "))
+
+
+def share_found(total: Counter[str], unit: str = "words") -> float:
+    """Return the share of the source's words, or of the numbers in tables, that the passages of their section have."""
+    of = total[unit] if unit == "numbers" else total[f"source {unit}"]
+    return 1 - total[f"lost {unit}"] / max(of, 1)
+
+
+def growth(total: Counter[str], unit: str) -> float:
+    """Return the words, or tokens, of the passages over those of the source."""
+    return total[f"passage {unit}"] / max(total[f"source {unit}"], 1)
 
 
 def _by_section(data: bytes, passages: list[Passage]) -> Iterator[tuple[etree._Element, list[str]]]:
@@ -156,21 +141,18 @@ def _numbers_lost(text: str, known: set[str]) -> int:
 
 def main() -> int:
     """Print the figures over all labels."""
-    options = command_line(__doc__)
-    options.add_argument("paths", nargs="*", metavar="PATH")
-    documents = read_documents(options.parse_args().paths)
-    total, lost = Fidelity(), Counter[str]()
+    documents = read_documents(command_line(__doc__, paths=True).parse_args().paths)
+    total, lost = Counter[str](), Counter[str]()
     for data in documents:
         measure(data, total, lost)
-    print(f"labels {len(documents)}, sections with text {total.sections}, words {total.source_words}")
-    print(f"words found in their section's passages: {total.found:.5%}")
-    print(f"words of the passages over words of the text: {total.growth:.4f}")
-    print(f"the same by white space, separators and bullets included: {total.token_growth:.4f}")
-    print(
-        f"numbers in tables found: {1 - total.lost_numbers / max(total.table_numbers, 1):.5%} of {total.table_numbers}"
-    )
+    found, words = share_found(total), growth(total, "words")
+    print(f"labels {len(documents)}, sections with text {total['sections']}, words {total['source words']}")
+    print(f"words found in their section's passages: {found:.5%}")
+    print(f"words of the passages over words of the text: {words:.4f}")
+    print(f"the same by white space, separators and bullets included: {growth(total, 'tokens'):.4f}")
+    print(f"numbers in tables found: {share_found(total, 'numbers'):.5%} of {total['numbers']}")
     print("lost most often:", ", ".join(f"{word} ({count})" for word, count in lost.most_common(15)) or "nothing")
-    return int(total.found < 0.999 or total.growth > 1.05 or total.lost_numbers > 0)
+    return int(found < 0.999 or words > 1.05 or total["lost numbers"] > 0)
 
 
 if __name__ == "__main__":

@@ -24,7 +24,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from benchmarks import DATA, REPOSITORY, command_line, cpu_seconds
+from benchmarks import DATA, REPOSITORY, command_line, cpu_timed
 from fdarx_core.storage import RunDirectory, read_records
 from fdarx_core.tuning.encoding import (
     IGNORE_INDEX,
@@ -70,7 +70,7 @@ def check_packing(model: str, pairs: Sequence[TrainingPair]) -> bool:
         lambda: train(_packed_losses(tuned, rows)),
         lambda: train(_padded_losses(tuned, rows)),
     ]
-    times = [[cpu_seconds(way) for way in ways] for _ in range(ROUNDS)]
+    times = [[cpu_timed(way)[1] for way in ways] for _ in range(ROUNDS)]
     tokens = sum(len(row.tokens) for row in rows)
     packed, padded = (tokens / median(column) for column in zip(*times, strict=True))
     filled = sum(max(len(row.tokens) for row in batch) * len(batch) for batch in _batches(rows))

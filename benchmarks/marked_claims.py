@@ -12,13 +12,12 @@ from __future__ import annotations
 import sys
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
-from benchmarks import PRESCRIPTION_LABELS, REPOSITORY, command_line, json_lines
+from benchmarks import PRESCRIPTION_LABELS, REPOSITORY, command_line, json_lines, read_documents
 from fdarx_core.factuality.scores import CONTRADICTED, SUPPORTED, UNSCORED, UNSUPPORTED
-from fdarx_core.labels import find_sources, parse_document, read_source
-from fdarx_core.records import Label, Passage, Reject
+from fdarx_core.labels import parse_document
+from fdarx_core.records import Label, Passage
 from fdarx_core.verify import THRESHOLD, open_engine
 from fdarx_core.verify.engine import Inference, Judgement, TextPair
 
@@ -26,33 +25,23 @@ MARKED = REPOSITORY / "tests" / "factuality" / "marked_claims.jsonl"
 CLASSES = (SUPPORTED, CONTRADICTED, UNSUPPORTED)
 
 
-@dataclass(frozen=True, slots=True)
-class MarkedClaim:
-    """A claim with the passage that it was written for; `changed` says how it was made."""
+def marked_claims(release: Path) -> list[tuple[TextPair, dict[str, str]]]:
+    """Return the hand-marked claims with their passages, read from a bulk release of prescription labels.
 
-    pair: TextPair
-    mark: str
-    changed: str
-
-
-def marked_claims(release: Path) -> list[MarkedClaim]:
-    """Return the hand-marked claims with their passages, read from a bulk release of prescription labels."""
+    The row of a claim has its `mark`, and how it was made (`changed`).
+    """
     rows = json_lines(MARKED)
     labels = labels_of(release, {row["set_id"] for row in rows})
     found = []
     for row in rows:
         label, passages = labels[row["set_id"]]
-        pair = TextPair(passages[row["passage"]].text, row["claim"], label.drug_name)
-        found.append(MarkedClaim(pair, row["mark"], row["changed"]))
+        found.append((TextPair(passages[row["passage"]].text, row["claim"], label.drug_name), row))
     return found
 
 
 def labels_of(release: Path, wanted: set[str]) -> dict[str, tuple[Label, list[Passage]]]:
-    """Return the labels with these set ids, and their passages. A bulk release names its files by set id."""
-    sources = find_sources([str(release)]).sources
-    named = [one for one in sources if any(set_id in one.name for set_id in wanted)]
-    read = [document for source in named for document in read_source(source)]
-    parsed = (parse_document(document[1]) for document in read if not isinstance(document, Reject))
+    """Return the labels with these set ids, and their passages."""
+    parsed = (parse_document(data) for data in read_documents([str(release)], set_ids=wanted))
     return {label.set_id: (label, passages) for label, passages in parsed}
 
 
@@ -88,12 +77,12 @@ def main() -> int:
     chosen = parser.parse_args()
     engine = open_engine(chosen.entailment or "rules")
     claims = marked_claims(PRESCRIPTION_LABELS)
-    judged = engine.judge([one.pair for one in claims])
+    judged = engine.judge([pair for pair, _ in claims])
     verdicts = [verdict(one, chosen.threshold) for one in judged]
-    _print_table(engine.name, confusion([one.mark for one in claims], verdicts))
-    for one, said, judgement in zip(claims, verdicts, judged, strict=True):
-        if chosen.show and said != one.mark:
-            print(f"{one.mark} judged {said} ({one.changed or 'not in the passage'}): {one.pair.hypothesis}")
+    _print_table(engine.name, confusion([row["mark"] for _, row in claims], verdicts))
+    for (pair, row), said, judgement in zip(claims, verdicts, judged, strict=True):
+        if chosen.show and said != row["mark"]:
+            print(f"{row['mark']} judged {said} ({row['changed'] or 'not in the passage'}): {pair.hypothesis}")
             print(f"    {judgement.reason}")
     return 0
 

@@ -38,9 +38,7 @@ def run_round(documents: list[bytes]) -> tuple[float, float, int]:
 
 def main() -> int:
     """Print each round and the medians."""
-    options = command_line(__doc__)
-    options.add_argument("paths", nargs="*", metavar="PATH")
-    documents = read_documents(options.parse_args().paths)
+    documents = read_documents(command_line(__doc__, paths=True).parse_args().paths)
     megabytes = sum(map(len, documents)) / 1e6
     print(f"{len(documents)} labels, {megabytes:.1f} MB, {ROUNDS} rounds")
     rounds = [run_round(documents) for _ in range(ROUNDS)]

@@ -20,8 +20,8 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from benchmarks import PRESCRIPTION_LABELS, command_line
-from fdarx_core.labels import find_sources, read_source
+from benchmarks import PRESCRIPTION_LABELS, command_line, read_documents
+from fdarx_core.labels import find_sources
 from fdarx_core.llm import ResponseStore
 from fdarx_core.pipeline.build import Build, BuildSpec
 from fdarx_core.pipeline.executor import Executor
@@ -97,11 +97,8 @@ def seconds_of(build: Build, parts: Sequence[Part]) -> float:
 def copies(path: str, folder: Path) -> str:
     """Write a bulk release with eight copies of each label, each with its own set id; return its path."""
     target = folder / "copies.zip"
-    documents = [
-        doc for source in find_sources([path]).sources for doc in read_source(source) if isinstance(doc, tuple)
-    ]
     with zipfile.ZipFile(target, "w", zipfile.ZIP_STORED) as bulk:
-        for position, (_, data) in enumerate(documents):
+        for position, data in enumerate(read_documents([path])):
             for copy in range(COPIES):
                 inner = io.BytesIO()
                 with zipfile.ZipFile(inner, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as archive:
@@ -115,9 +112,7 @@ def main() -> int:
     parser = command_line(__doc__)
     parser.add_argument("--labels", default=str(PRESCRIPTION_LABELS))
     parser.add_argument("--cpus", type=int, default=2)
-    parser.add_argument(
-        "--memory", action="store_true", help="also measure memory with eight times the labels; minutes"
-    )
+    parser.add_argument("--memory", action="store_true", help="measure memory with eight times the labels; minutes")
     options = parser.parse_args()
     failed = False
     with tempfile.TemporaryDirectory() as folder, ray_session(options.cpus):

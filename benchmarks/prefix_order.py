@@ -23,19 +23,26 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
+from itertools import islice
 from pathlib import Path
+from typing import Any
 
 import yaml
 
-from benchmarks import command_line
-from benchmarks.prefix_questions import by_label, chosen, made_build
-from fdarx_core.evaluation.settings import FULL_LABEL
+from benchmarks import built_run, command_line, json_lines
+from fdarx_core.evaluation.figures import CellKey
+from fdarx_core.evaluation.settings import FULL_LABEL, TokenBudget
 from fdarx_core.llm import Asker, HttpEndpoint, ModelConfig
 from fdarx_core.llm.model_config import count_messages, token_counter
+from fdarx_core.pipeline.evaluation_steps import EvalSample, answer_questions
+from fdarx_core.pipeline.steps import Address
 from fdarx_core.records import Request
+from fdarx_core.storage.benchmark_reader import read_benchmark
 from serving.served_model import load_served
 from tests.conftest import EXAMPLES, REPOSITORY
 from tests.engine.environment import installed
@@ -50,6 +57,29 @@ MOST_COMPUTED = {1: 0.12, 2: 0.15}
 LEAST_SPEEDUP = 4.0
 _REPLY_TOKENS = 4
 _ASK = {"sampling": {"temperature": 0.0}, "max_tokens": _REPLY_TOKENS}
+
+
+def chosen(build: Path, folder: Path, labels: int, questions: int) -> Path:
+    """Write a benchmark in the published format: the first labels of the build with enough questions."""
+    asked = defaultdict[str, list[Mapping[str, Any]]](list)
+    for row in json_lines(build / "benchmark" / "qa.jsonl"):
+        asked[row["set_id"]].append(row)
+    enough = (row for row in json_lines(build / "benchmark" / "labels.jsonl") if len(asked[row["set_id"]]) >= questions)
+    folder.mkdir()
+    with (folder / "labels.jsonl").open("w") as texts, (folder / "qa.jsonl").open("w") as rows:
+        for label in islice(enough, labels):
+            texts.write(f"{json.dumps(label)}\n")
+            own = asked[label["set_id"]]
+            rows.writelines(f"{json.dumps(row)}\n" for row in own[:: len(own) // questions][:questions])
+    return folder
+
+
+def by_label(benchmark: Path, model: ModelConfig, label_chars: int) -> list[list[Request]]:
+    """Return what a sweep asks the model, label by label."""
+    step = answer_questions(Address(model.name, model.request_parameters), TokenBudget.of(model, label_chars), top_k=0)
+    cell = CellKey(model.name, FULL_LABEL, "")
+    labels = read_benchmark(str(benchmark)).items()
+    return [step.requests(EvalSample(one, {}, {}, {}, {cell: one.questions})) for one in labels]
 
 
 @dataclass(frozen=True)
@@ -146,13 +176,15 @@ def behind_serve(workload: Workload, folder: Path, replicas: int) -> bool:
     """Print the measurements; return whether our order keeps its bounds and usage equals the engines' counters."""
     folder.mkdir()
     noun = f"Serve, {replicas} replica{'s' * (replicas > 1)}"
+    ways: list[Measurement] = []
     with served(workload, folder, replicas) as (model, up):
-        ways = [in_order(f"{noun}, our order", model, workload)]
-        print(ways[-1], flush=True)
-        ways.append(in_order(f"{noun}, at random", model, workload, workload.seed))
-        print(ways[-1], flush=True)
-        ways.append(swept(f"{noun}, fdarx evaluate", model, workload, folder))
-        print(ways[-1], flush=True)
+        for way in (
+            partial(in_order, f"{noun}, our order"),
+            partial(in_order, f"{noun}, at random", seed=workload.seed),
+            partial(swept, f"{noun}, fdarx evaluate", folder=folder),
+        ):
+            ways.append(way(model=model, workload=workload))
+            print(ways[-1], flush=True)
         sent, cached = sum(one.sent for one in ways), sum(one.cached for one in ways)
         queried = up.await_count("prefix_cache_queries", model.model, sent)
         hits = up.counted("prefix_cache_hits", model.model)
@@ -166,7 +198,8 @@ def behind_serve(workload: Workload, folder: Path, replicas: int) -> bool:
 
 def prepare(options: argparse.Namespace, folder: Path) -> Workload:
     """Make the questions and the model, and compute the size of its cache."""
-    build = Path(options.run) if options.run else made_build(folder, options.labels)
+    # Not all labels have enough questions, so half as many more are built.
+    build = Path(options.run or built_run(folder, "--sample", str(options.labels * 3 // 2), "--cpus", "2"))
     benchmark = chosen(build, folder / "benchmark", options.labels, QUESTIONS)
     python = installed()
     texts = [*sorted(EXAMPLES.glob("*.xml")), *sorted((REPOSITORY / "prompts").glob("*.yaml"))]

@@ -18,17 +18,15 @@ from collections.abc import Callable, Iterator, Sequence
 from importlib import import_module
 from importlib.util import find_spec
 from statistics import median
-from time import process_time
 
 import numpy as np
 from rank_bm25 import BM25Okapi
 
-from benchmarks import PRESCRIPTION_LABELS, command_line
+from benchmarks import built_run, command_line, cpu_timed
 from fdarx_core.retrieval import Collection, Queries, get_retriever, passage_search_text
 from fdarx_core.retrieval.lexical import tokenize
 from fdarx_core.storage import RunDirectory
 from fdarx_core.storage.run_directory import read_labels
-from jobs import cli
 
 ROUNDS = 5
 LEAST = 5.0
@@ -75,16 +73,13 @@ def asked_labels(run: str) -> Iterator[LabelQuestions]:
             yield texts, [question.question for question in rows.questions]
 
 
-def run_round(labels: Sequence[LabelQuestions]) -> tuple[dict[Engine, float], dict[Engine, Tops]]:
-    """Return CPU seconds and rankings of every engine, each over all labels."""
-    seconds: dict[Engine, float] = {}
-    tops: dict[Engine, Tops] = {}
+def run_round(labels: Sequence[LabelQuestions]) -> dict[Engine, tuple[Tops, float]]:
+    """Return rankings and CPU seconds of every engine, each over all labels."""
+    results: dict[Engine, tuple[Tops, float]] = {}
     for engine in ENGINES:
         gc.collect()  # so that an engine does not pay for the garbage of another
-        start = process_time()
-        tops[engine] = [found for texts, questions in labels for found in engine(texts, questions)]
-        seconds[engine] = process_time() - start
-    return seconds, tops
+        results[engine] = cpu_timed(lambda one=engine: [top for label in labels for top in one(*label)])  # type: ignore[misc]
+    return results
 
 
 def load(run: str | None) -> list[LabelQuestions]:
@@ -92,8 +87,7 @@ def load(run: str | None) -> list[LabelQuestions]:
     if run is not None:
         return list(asked_labels(run))
     with tempfile.TemporaryDirectory() as folder:
-        cli.main(["build", "--labels", str(PRESCRIPTION_LABELS), *f"--sample 700 --out {folder}/run".split()])
-        return list(asked_labels(f"{folder}/run"))
+        return list(asked_labels(str(built_run(folder, "--sample", "700"))))
 
 
 def main() -> int:
@@ -105,13 +99,17 @@ def main() -> int:
     print(f"{count} questions on {len(labels)} labels, {sum(len(texts) for texts, _ in labels)} passages")
     ratios = []
     for _ in range(ROUNDS):
-        seconds, tops = run_round(labels)
-        ratios.append(seconds[plain] / seconds[ours])
-        times = "   ".join(f"{engine.__name__} {seconds[engine]:.2f} s" for engine in ENGINES)
+        results = run_round(labels)
+        ratios.append(results[plain][1] / results[ours][1])
+        times = "   ".join(f"{engine.__name__} {seconds:.2f} s" for engine, (_, seconds) in results.items())
         print(f"  {times}   ratio {ratios[-1]:.2f}")
     ratio = median(ratios)
-    print(f"rank-bm25 ÷ ours, CPU time, median: {ratio:.2f} (at least {LEAST}); ours {count / seconds[ours]:.0f} q/s")
-    equal = {engine: np.mean([a == b for a, b in zip(tops[engine], tops[plain], strict=True)]) for engine in ENGINES}
+    rate = count / results[ours][1]
+    print(f"rank-bm25 ÷ ours, CPU time, median: {ratio:.2f} (at least {LEAST}); ours {rate:.0f} q/s")
+    reference, _ = results[plain]
+    equal = {
+        engine: np.mean([a == b for a, b in zip(tops, reference, strict=True)]) for engine, (tops, _) in results.items()
+    }
     for engine in ENGINES[1:]:
         print(f"same ordered top {K} as rank-bm25: {engine.__name__} {equal[engine]:.2%} of questions")
     return int(ratio < LEAST or equal[ours] < 1)

@@ -13,21 +13,24 @@ questions with the same model, but reads the index from disk for every question.
 
 from __future__ import annotations
 
+import asyncio
 import os
 import random
-import subprocess
 import sys
 import tempfile
+import time
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 from itertools import cycle
 from pathlib import Path
 
+import aiohttp
 import orjson
 
-from benchmarks import DATA, command_line
+from benchmarks import DATA, command_line, server_process
 from benchmarks.asking import server
-from benchmarks.service_load import Level, levels
 from fdarx_core.retrieval.index import ChunkFilter, IndexReader
 from jobs import cli
 from tests.serving.service_process import REPOSITORY, running
@@ -35,6 +38,8 @@ from tests.serving.service_process import REPOSITORY, running
 CLIENTS, FEW = (1, 16, 64, 256), (1, 16)
 LATENCY_S = 0.3
 MOST_ADDED_MS = 25.0
+OK, OVERLOADED = 200, 503
+_SPREAD_S = 1.0
 _CONTEXTS = 6
 _ECHO_CHARACTERS = 50_000
 """Approximate size of a reply with six guideline chunks."""
@@ -42,9 +47,96 @@ _ECHO_CHARACTERS = 50_000
 _ANSWER = "The guideline says so [1]."
 
 
+@dataclass
+class Level:
+    """Measurements of a number of clients. `latencies`: of answers, in seconds; `cpu_s`: of the clients."""
+
+    clients: int
+    latencies: list[float] = field(default_factory=list)
+    statuses: Counter[int] = field(default_factory=Counter)
+    window_s: float = 0.0
+    cpu_s: float = 0.0
+
+    @property
+    def requests(self) -> int:
+        return self.statuses.total()
+
+    @property
+    def rate(self) -> float:
+        """Answers a second."""
+        return len(self.latencies) / self.window_s
+
+    @property
+    def sound(self) -> bool:
+        """Whether there were answers, and all other replies had the status 503."""
+        return bool(self.latencies) and set(self.statuses) <= {OK, OVERLOADED}
+
+    def ms(self, share: float) -> float:
+        """Return the latency in ms that this share of the answers did not exceed; infinite without answers."""
+        ordered = sorted(self.latencies)
+        return ordered[min(len(ordered) - 1, int(share * len(ordered)))] * 1000 if ordered else float("inf")
+
+    def line(self) -> str:
+        """Return a line to print."""
+        times = "   ".join(f"p{share:g} {self.ms(share / 100):7.1f} ms" for share in (50, 95, 99))
+        shares = ", ".join(f"{status}: {count / self.requests:.1%}" for status, count in sorted(self.statuses.items()))
+        cpu = self.cpu_s / self.requests * 1000
+        return (
+            f"{self.clients:4d} clients {self.rate:7.1f}/s   {times}   {shares} of {self.requests}; client {cpu:.2f} ms"
+        )
+
+
+async def load(url: str, bodies: Iterator[bytes], clients: int, seconds: float) -> Level:
+    """Send requests: each client sends its next body when it has read the last reply, or after its Retry-After.
+
+    Clients begin at random times within a second; otherwise they would stay synchronized by a model with a constant
+    latency. A broken connection counts as status 0.
+    """
+    starts = random.Random(clients)
+    level, until = Level(clients), time.monotonic() + seconds
+
+    async def client(session: aiohttp.ClientSession) -> None:
+        await asyncio.sleep(starts.uniform(0, _SPREAD_S))
+        while time.monotonic() < until:
+            await asyncio.sleep(await _ask(session, url, next(bodies), level))
+
+    async with aiohttp.ClientSession(
+        connector=aiohttp.TCPConnector(limit=0), headers={"Content-Type": "application/json"}
+    ) as session:
+        start, cpu = time.perf_counter(), time.process_time()
+        await asyncio.gather(*(client(session) for _ in range(clients)))
+        level.window_s, level.cpu_s = time.perf_counter() - start, time.process_time() - cpu
+    return level
+
+
+async def _ask(session: aiohttp.ClientSession, url: str, body: bytes, level: Level) -> float:
+    """Send a request; return the seconds to wait before the next one."""
+    start = time.perf_counter()
+    try:
+        async with session.post(url, data=body) as reply:
+            await reply.read()
+    except aiohttp.ClientError:
+        level.statuses[0] += 1
+        return 1.0
+    level.statuses[reply.status] += 1
+    if reply.status == OK:
+        level.latencies.append(time.perf_counter() - start)
+    return float(reply.headers.get("Retry-After", 0))
+
+
+def levels(url: str, bodies: Iterator[bytes], clients: tuple[int, ...], seconds: float) -> dict[int, Level]:
+    """Measure and print each number of clients, after a short warm-up that is not counted."""
+    asyncio.run(load(url, bodies, max(4, clients[0]), 2.0))
+    done = {}
+    for count in clients:
+        done[count] = asyncio.run(load(url, bodies, count, seconds))
+        print(" ", done[count].line(), flush=True)
+    return done
+
+
 def questions() -> list[str]:
     """Return the real questions, or those of the examples, in a random order that a seed fixes."""
-    real = _data("faq.jsonl")
+    real = DATA / "guidelines" / "faq.jsonl"
     lines = (real if real.is_file() else REPOSITORY / "examples" / "questions.jsonl").read_bytes().splitlines()
     asked = [str(orjson.loads(line)["question"]) for line in lines]
     random.Random(5).shuffle(asked)
@@ -53,14 +145,10 @@ def questions() -> list[str]:
 
 def made_index(folder: str) -> str:
     """Make an index of the real guidelines, or of the examples, for BM25 only; return its folder."""
-    real = _data("chunks.jsonl")
+    real = DATA / "guidelines" / "chunks.jsonl"
     documents = real if real.is_file() else REPOSITORY / "examples" / "guidelines"
     cli.main(["index", "--documents", str(documents), "--words-only", "--out", f"{folder}/guidelines"])
     return f"{folder}/guidelines"
-
-
-def _data(name: str) -> Path:
-    return DATA / "guidelines" / name
 
 
 def bodies(asked: list[str]) -> Iterator[bytes]:
@@ -82,15 +170,10 @@ def published_method(folder: Path, index: IndexReader, llm: str) -> Iterator[str
     from benchmarks import service_seed
 
     service_seed.write(folder, [{"title": one.title, "text": one.text} for one in index.chunks(range(len(index)))])
-    command = [sys.executable, "-m", "benchmarks.service_seed", "--folder", str(folder), "--llm", llm]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
-        assert process.stdout
-        try:
-            port, _, encoder = process.stdout.readline().strip().partition(" ")
-            print(f"published method: index read for every query, {encoder} loaded once, {LATENCY_S:g} s model")
-            yield f"http://127.0.0.1:{port}"
-        finally:
-            process.terminate()
+    with server_process("benchmarks.service_seed", "--folder", str(folder), "--llm", llm) as line:
+        port, _, encoder = line.partition(" ")
+        print(f"published method: index read for every query, {encoder} loaded once, {LATENCY_S:g} s model")
+        yield f"http://127.0.0.1:{port}"
 
 
 def with_baseline(place: str, asked: list[str], folder: Path, seconds: float) -> list[Level]:
@@ -107,7 +190,8 @@ def with_model(place: str, asked: list[str], folder: Path, seconds: float) -> bo
         print(f"the model itself, {LATENCY_S:g} s")
         own = levels(f"{llm}/v1/chat/completions", prompts(asked, index), FEW, seconds / 2)
         models = folder / "models.yaml"
-        models.write_bytes(orjson.dumps([_model(f"{llm}/v1")]))
+        stub = {"name": "stub", "model": "any", "base_url": f"{llm}/v1", "max_in_flight": 256}
+        models.write_bytes(orjson.dumps([stub]))
         with running(folder, "--index", place, "--models", str(models), "--answerer", "stub") as service:
             print(f"service, {LATENCY_S:g} s model")
             ours = levels(f"{service.url}/v1/answers", bodies(asked), CLIENTS, seconds)
@@ -118,10 +202,6 @@ def with_model(place: str, asked: list[str], folder: Path, seconds: float) -> bo
         _compare(ours[clients], theirs[clients], own[clients])
     print(f"added to the model's own latency at 16 clients, p50: {added[16]:.1f} ms (at most {MOST_ADDED_MS:g})")
     return all(level.sound for level in ours.values()) and added[16] <= MOST_ADDED_MS
-
-
-def _model(url: str) -> dict[str, object]:
-    return {"name": "stub", "model": "any", "base_url": url, "max_in_flight": 256}
 
 
 def _compare(ours: Level, theirs: Level, own: Level) -> None:

@@ -41,19 +41,19 @@ def write(folder: Path, chunks: Sequence[dict[str, str]]) -> None:
 
 def encoder() -> tuple[str, Encode]:
     """Return the name of the encoder, and a function that encodes a question."""
+    none = "no encoder", lambda question: np.ones((1, _DIMENSIONS), np.float32)
     try:
         import torch
 
-        from fdarx_core.retrieval import ModelDirectories
-        from fdarx_core.retrieval import load_encoder as load
+        from fdarx_core.retrieval import ModelDirectories, load_encoder
         from fdarx_core.retrieval.models import ModelMissing
     except ImportError:
-        return "no encoder", lambda question: np.ones((1, _DIMENSIONS), np.float32)
+        return none
     torch.set_num_threads(1)  # requests are threads already
     try:
-        model = load("cosine", ModelDirectories())
+        model = load_encoder("cosine", ModelDirectories())
     except ModelMissing:
-        return "no encoder", lambda question: np.ones((1, _DIMENSIONS), np.float32)
+        return none
     return "MiniLM", lambda question: model.encode([question])
 
 
@@ -93,11 +93,6 @@ class Handler(BaseHTTPRequestHandler):
         """Log nothing."""
 
 
-class Server(ThreadingHTTPServer):
-    request_queue_size = 1024
-    daemon_threads = True
-
-
 def main() -> None:
     """Print the port and the name of the encoder, then serve until killed."""
     parser = command_line(__doc__)
@@ -106,7 +101,8 @@ def main() -> None:
     options = parser.parse_args()
     Handler.folder, Handler.llm = options.folder, options.llm
     name, Handler.encode = encoder()
-    with Server(("127.0.0.1", 0), Handler) as server:
+    ThreadingHTTPServer.request_queue_size = 1024
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
         print(server.server_address[1], name, flush=True)
         server.serve_forever()
 

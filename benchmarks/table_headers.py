@@ -13,7 +13,6 @@ import random
 import re
 import sys
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from lxml import etree
 
@@ -25,17 +24,11 @@ _NS = {"h": "urn:hl7-org:v3"}
 _OTHER = re.compile(r"[^a-z0-9.<>%:^\[\]]+")
 
 
-@dataclass(frozen=True, slots=True)
-class DataCell:
-    """A body cell outside the first column, as patterns: its text, the table's titles, its headers from the top."""
-
-    document: int
-    text: str
-    titles: tuple[str, ...]
-    headers: tuple[str, ...]
+DataCell = tuple[str, tuple[str, ...], tuple[str, ...]]
+"""A body cell outside the first column, as patterns: its text, the table's titles, its headers from the top."""
 
 
-def examples_of(data: bytes, document: int) -> Iterator[DataCell]:
+def examples_of(data: bytes) -> Iterator[DataCell]:
     """Yield the cells with text, outside the first column, whose column has a header, in tables with a thead."""
     for table in etree.fromstring(data).iterfind(".//h:table[h:thead]", _NS):
         if table.xpath("ancestor::h:excerpt", namespaces=_NS):
@@ -46,11 +39,14 @@ def examples_of(data: bytes, document: int) -> Iterator[DataCell]:
         for row in grid[len(head) :]:
             for column, (cell, width) in row.items():
                 above = [over[column] for over in grid[: len(head)] if column in over]
-                titles = dict.fromkeys(_pattern(header).rstrip(":") for header, spanned in above if spanned == full)
-                headers = dict.fromkeys(_pattern(header).rstrip(":") for header, spanned in above if spanned < full)
-                example = DataCell(document, _pattern(cell), tuple(filter(None, titles)), tuple(filter(None, headers)))
-                if column and width == 1 and example.headers and example.text and not _is_group(row):
-                    yield example
+                patterns = [(_pattern(header).rstrip(":"), spanned == full) for header, spanned in above]
+                titles, headers = (
+                    tuple(dict.fromkeys(text for text, is_title in patterns if text and is_title is wanted))
+                    for wanted in (True, False)
+                )
+                text = _pattern(cell)
+                if column and width == 1 and headers and text and not _is_group(row):
+                    yield text, titles, headers
 
 
 def _grid(rows: list[etree._Element]) -> list[dict[int, tuple[etree._Element, int]]]:
@@ -89,31 +85,30 @@ def squash(text: str) -> str:
 
 def is_right(example: DataCell, lines: list[str]) -> bool:
     """Return whether a line has the value after its lowest header, with the upper headers before, and the titles."""
-    *upper, leaf = example.headers
-    if not all(any(re.fullmatch(title + ":?", line) for line in lines) for title in example.titles):
+    text, titles, (*upper, leaf) = example
+    if not all(any(re.fullmatch(title + ":?", line) for line in lines) for title in titles):
         return False
-    beside = re.compile(f"{leaf}:+{example.text}")
+    beside = re.compile(f"{leaf}:+{text}")
     before = (line[: found.start()] for line in lines for found in beside.finditer(line))
-    return any(all(re.search(text, start) for text in upper) for start in before)
+    return any(all(re.search(header, start) for header in upper) for start in before)
 
 
 def main() -> int:
     """Print the share of right cells, and with --show each cell."""
-    parser = command_line(__doc__)
+    parser = command_line(__doc__, paths=True)
     parser.add_argument("--show", action="store_true", help="print each cell with its headers")
-    parser.add_argument("paths", nargs="*", metavar="PATH")
     options = parser.parse_args()
     documents = read_documents(options.paths)
-    pool = [example for number, data in enumerate(documents) for example in examples_of(data, number)]
+    pool = [(data, example) for data in documents for example in examples_of(data)]
     sample = random.Random(SEED).sample(pool, min(SAMPLE, len(pool)))
     wrong = []
-    for example in sample:
-        passages = parse_document(documents[example.document])[1]
-        lines = [squash(line) for passage in passages for line in passage.text.split("\n")]
-        if not is_right(example, lines):
+    for data, example in sample:
+        lines = [squash(line) for passage in parse_document(data)[1] for line in passage.text.split("\n")]
+        right = is_right(example, lines)
+        if not right:
             wrong.append(example)
         if options.show:
-            print(example.headers, "→", example.text, "" if example not in wrong else "WRONG")
+            print(example[2], "→", example[0], "" if right else "WRONG")
     share = 1 - len(wrong) / max(len(sample), 1)
     print(f"{len(sample)} cells of {len(pool)} in tables with a thead: {share:.1%} right")
     for example in wrong:
