@@ -12,14 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from fdarx_core.evaluation.bootstrap import (
-    FLIPS,
-    RESAMPLES,
-    PairedRows,
-    estimate,
-    paired_differences,
-    with_holm,
-)
+from fdarx_core.evaluation.bootstrap import FLIPS, RESAMPLES, PairedRows, estimate, paired_differences, with_holm
 from fdarx_core.evaluation.metrics import RETRIEVAL_METRICS, Mask, Metric, ScoreColumns, graded, score_metrics
 from fdarx_core.records import Difference, Figure, SettingProgress
 

@@ -26,12 +26,7 @@ Contrast = tuple[Numbers, Numbers]
 
 
 def spearman(
-    measures: Sequence[Numbers | Contrast],
-    other: Numbers,
-    clusters: Sequence[str],
-    *,
-    seed: int,
-    resamples: int,
+    measures: Sequence[Numbers | Contrast], other: Numbers, clusters: Sequence[str], *, seed: int, resamples: int
 ) -> list[Estimate]:
     """Return ρ of each measure with `other`, or the difference of two measures in ρ; NaN rows are left out.
 

@@ -23,10 +23,7 @@ _NAME = r"\|{0,2}[ ]?PASSAGES?(?:[ _\\\-#:]|ID|NO\.?|NUMBER){0,4}"
 _MARKER = re.compile(rf"{_NAME}(\d{{1,6}})(?!\d)\|{{0,2}}", re.IGNORECASE)
 _DIGITS = r"(?<![\d.])(?P<%s>\d{1,6})(?!\d|\.\d)\|{0,2}"
 _TO = r"\s*(?:-|–|—|\bto\b|\bthrough\b|\.{2,3})\s*"
-_CITED = re.compile(
-    rf"(?P<name>{_NAME})?{_DIGITS % 'first'}(?:{_TO}(?:{_NAME})?{_DIGITS % 'last'})?",
-    re.IGNORECASE,
-)
+_CITED = re.compile(rf"(?P<name>{_NAME})?{_DIGITS % 'first'}(?:{_TO}(?:{_NAME})?{_DIGITS % 'last'})?", re.IGNORECASE)
 _ENUMERATOR = re.compile(r"^\s*(?:[-*•]|\d{1,2}[.)])\s+")
 _LIST_WORDS = re.compile(
     r"PASSAGES?|IDS?\b|NONE|NULL|N/?A\b|EMPTY|NO\.|AND|OR|TO|THROUGH|[\s\d\[\](){}<>|,;:&*_\\\-–—.`\"'#+/•]",

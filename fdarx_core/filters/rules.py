@@ -26,9 +26,7 @@ _SECOND_QUESTION = re.compile(
     rf"{_JOIN}(?:{_PREPOSITION}\s+)?(?:(?P<open>what|why|how|whether)\b"
     rf"|(?P<narrow>which|whose)\s+(?:\w+\s+){{0,5}}?{_AUXILIARY}\b|(?P<inverted>who|whom|when|where)\s+{_AUXILIARY}\b)"
 )
-_SECOND_CLAUSE = re.compile(
-    rf"{_JOIN}(?:{_BE}\s+{_IT}\b|{_MODAL}\s+{_SUBJECT}\b|(?:does|do|did)\s+(?!not\b)\w+)",
-)
+_SECOND_CLAUSE = re.compile(rf"{_JOIN}(?:{_BE}\s+{_IT}\b|{_MODAL}\s+{_SUBJECT}\b|(?:does|do|did)\s+(?!not\b)\w+)")
 _SUBJECTS = re.compile(rf"\b(?:what|which)\s+(?:is|are|was|were)\s+(?P<first>[^?;]+?)\s*{_JOIN}(?P<second>[^?;]+)\?")
 _ACTIONS = re.compile(rf"\bhow\s+\w+\s+{_DRUG}\s+(?:be\s+)?(?P<first>[^?;]+?)\s*{_JOIN}(?P<second>[^?;]+)\?")
 _TAIL = re.compile(rf"\s*\b{_PREPOSITION}\b.*$")

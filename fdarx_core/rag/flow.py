@@ -109,9 +109,7 @@ async def answer_question(question: str, result: RetrievalResult, backend: RagBa
 
 
 async def stream_answer(
-    question: str,
-    result: RetrievalResult,
-    stream: Callable[[Role, TaskCall], AsyncGenerator[str | Response, None]],
+    question: str, result: RetrievalResult, stream: Callable[[Role, TaskCall], AsyncGenerator[str | Response, None]]
 ) -> AsyncGenerator[str | CitedAnswer, None]:
     """Yield the answer's text piece by piece, then the parsed answer; outer white space of both may differ.
 

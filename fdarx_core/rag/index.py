@@ -35,13 +35,7 @@ from fdarx_core.records import Response, SearchHit
 from fdarx_core.retrieval.encoders import Reranker, SentenceEncoder, Vectors
 from fdarx_core.retrieval.index import ChunkFilter, IndexReader
 from fdarx_core.retrieval.models import ModelDirectories
-from fdarx_core.retrieval.retrievers import (
-    RERANK_SUFFIX,
-    Retriever,
-    get_retriever,
-    load_reranker,
-    needs_reranker,
-)
+from fdarx_core.retrieval.retrievers import RERANK_SUFFIX, Retriever, get_retriever, load_reranker, needs_reranker
 from fdarx_core.storage import Location
 
 T = TypeVar("T")

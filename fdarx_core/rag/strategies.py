@@ -63,11 +63,7 @@ def _reply_only(question: str, reply: str) -> list[tuple[str, bool]]:
 
 _question = partial(Strategy, label="Only question({total})")
 _hypothetical_answer = partial(
-    Strategy,
-    label="Only hypothetical answer({total})",
-    texts=_reply_only,
-    task=HYPOTHETICAL_ANSWER,
-    role="hypothesis",
+    Strategy, label="Only hypothetical answer({total})", texts=_reply_only, task=HYPOTHETICAL_ANSWER, role="hypothesis"
 )
 
 STRATEGIES: dict[str, Strategy] = {
@@ -95,10 +91,7 @@ STRATEGIES: dict[str, Strategy] = {
 
 ABLATIONS: dict[str, Strategy] = {
     one.name: one
-    for one in (
-        _question("question_half", part=2),
-        _hypothetical_answer("hypothetical_answer_half", part=2),
-    )
+    for one in (_question("question_half", part=2), _hypothetical_answer("hypothetical_answer_half", part=2))
 }
 """Each half of QA-RAG without the other, with half as many candidates. Source: QA-RAG §3.5, Table 5."""
 

@@ -158,10 +158,7 @@ def _main_table(title: str, figures: Sequence[Figure], names: ComparisonNames, c
 
 
 def _table(
-    title: str,
-    figures: Sequence[Figure],
-    names: ComparisonNames,
-    columns: Sequence[tuple[str, str, tuple[str, str]]],
+    title: str, figures: Sequence[Figure], names: ComparisonNames, columns: Sequence[tuple[str, str, tuple[str, str]]]
 ) -> ResultTable:
     keys = {key for *_, key in columns}
     kept = [one for one in figures if (one.keys["postprocess"], one.metric) in keys]

@@ -12,15 +12,7 @@ import orjson
 
 from fdarx_core.factuality.scores import Weights
 from fdarx_core.factuality.tables import Summary
-from fdarx_core.records import (
-    CheckedAnswer,
-    Claim,
-    ClaimVerdict,
-    Evidence,
-    FactualityScore,
-    PairVerdict,
-    SafetyFlag,
-)
+from fdarx_core.records import CheckedAnswer, Claim, ClaimVerdict, Evidence, FactualityScore, PairVerdict, SafetyFlag
 from fdarx_core.report.page_engine import readable
 
 

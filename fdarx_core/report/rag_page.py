@@ -7,15 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from fdarx_core.evaluation.tables import MISSING
-from fdarx_core.rag.tables import (
-    CONTEXT,
-    DOCUMENT,
-    SIMILARITY,
-    ComparisonNames,
-    judge_note,
-    paper_tables,
-    row_names,
-)
+from fdarx_core.rag.tables import CONTEXT, DOCUMENT, SIMILARITY, ComparisonNames, judge_note, paper_tables, row_names
 from fdarx_core.records import Difference, Estimate, Figure, RagAnswer, RagQuestion, RagScore, RagUsage
 from fdarx_core.report.charts import COLORS, Series, bar_numbers, grouped_bars
 from fdarx_core.report.page_engine import Cell, FigurePanel, TableBlock, duration, render_page, signed

@@ -21,12 +21,7 @@ Dropped = Counter[tuple[str, str, str]]
 
 TYPE_NAMES: dict[str, str] = {"factual": "Factual", "multihop": "Multi-hop", "refusal": "Refusal"}
 
-UNITS: dict[str, str] = {
-    "read": "Label files",
-    "passages": "Labels",
-    "contexts": "Passages",
-    "generate": "Contexts",
-}
+UNITS: dict[str, str] = {"read": "Label files", "passages": "Labels", "contexts": "Passages", "generate": "Contexts"}
 """The name of the rows at the first stage of a sequence of stages."""
 
 KEPT_NAMES: dict[str, str] = {

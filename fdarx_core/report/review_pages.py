@@ -10,15 +10,7 @@ from fdarx_core.evaluation.tables import ResultTable
 from fdarx_core.records.benchmark import ReviewItem
 from fdarx_core.report.names import GROUP_NAMES
 from fdarx_core.report.page_engine import Cell, TableBlock, render_page
-from fdarx_core.review.agreement import (
-    TASK_NAMES,
-    TIE,
-    UNDECIDED,
-    Agreement,
-    table_3,
-    table_4,
-    table_5,
-)
+from fdarx_core.review.agreement import TASK_NAMES, TIE, UNDECIDED, Agreement, table_3, table_4, table_5
 from fdarx_core.review.agreement_metrics import AnnotatedItem
 from fdarx_core.review.tasks import REVIEW_TASKS
 

@@ -82,11 +82,7 @@ def sentences(changes: Sequence[Change]) -> list[tuple[str, str]]:
         kind: [MEASURES[one[0]] for one in changes if one[0] != "loss" and verdict(one) == kind]
         for kind in (BETTER, WORSE, OPEN)
     }
-    nearer = {
-        BETTER: "nearer to the references by",
-        WORSE: "further from them by",
-        OPEN: "no clear difference by",
-    }
+    nearer = {BETTER: "nearer to the references by", WORSE: "further from them by", OPEN: "no clear difference by"}
     listed = [f"{nearer[kind]} {', '.join(names)}" for kind, names in by_verdict.items() if names]
     loss = [("References", f"Their loss: {_change(one)}") for one in changes if one[0] == "loss"]
     return [*loss, ("Answers", f"The tuned model's: {'; '.join(listed)}.")] if listed else loss

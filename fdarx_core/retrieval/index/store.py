@@ -50,11 +50,7 @@ class IndexStore:
     """
 
     def __init__(
-        self,
-        place: str | Location,
-        *,
-        limits: tuple[int, int] = (MAX_EXACT, MAX_GRAPH),
-        settle: float = SETTLE,
+        self, place: str | Location, *, limits: tuple[int, int] = (MAX_EXACT, MAX_GRAPH), settle: float = SETTLE
     ) -> None:
         self.place = place if isinstance(place, Location) else Location(place)
         self._limits = limits
