@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import sys
 
-from fdarx_core.report.traces import UnknownQuestion, build_trace, evaluation_trace
+from fdarx_core.report.traces import build_trace, evaluation_trace
 from fdarx_core.storage import RunDirectory, StorageError
 from jobs import stop
 
@@ -27,7 +27,7 @@ def show(run: str, question: str, /) -> int:
         opened = RunDirectory.open(run)
         trace = evaluation_trace if opened.info()["job"] == "evaluate" else build_trace
         print(trace(opened, question), end="")
-    except (UnknownQuestion, StorageError) as error:
+    except StorageError as error:
         stop(str(error))
     return 0
 

@@ -232,19 +232,50 @@ def paired_differences(
     """
     found = pc.fill_null(pc.index_in(first.questions, value_set=second.questions), -1).to_numpy()
     shared = np.flatnonzero(found >= 0)
-    names, label_of = np.unique(first.columns.label_of[shared], return_inverse=True)
-    labels = len(names)
+    partners = found[shared].astype(np.int64)
+    names, codes = np.unique(first.columns.label_of[shared], return_inverse=True)
+    label_of, labels = codes.astype(np.int64), len(names)
     if labels < 2 or not slices:
         return [None] * len(slices)
-    pairs = [
-        _Pair.of(first, second, (shared, found[shared].astype(np.int64)), (label_of.astype(np.int64), labels), one)
-        for one in slices
-    ]
+    pairs = []
+    for metric, mask in slices:
+        (rests_on, ours), (other_rests_on, theirs) = first.counted(metric), second.counted(metric)
+        here = mask[shared] & rests_on[shared] & other_rests_on[partners]
+        sides = ((ours, shared), (theirs, partners))
+        sums = [sums_by_label(values[at[here]], label_of[here], labels) for values, at in sides]
+        pairs.append((metric, sums[0], sums[1], label_of[here]))
     weights = label_weights(labels, resamples, seed)
-    ones = times_each(weights, [pair.first for pair in pairs])
-    others = times_each(weights, [pair.second for pair in pairs])
-    moved = times_each(label_swaps(labels, flips, seed), [pair.second - pair.first for pair in pairs])
-    return [pair.difference(*drawn) for pair, *drawn in zip(pairs, ones, others, moved, strict=True)]
+    ones = times_each(weights, [one for _, one, _, _ in pairs])
+    others = times_each(weights, [other for _, _, other, _ in pairs])
+    moved = times_each(label_swaps(labels, flips, seed), [other - one for _, one, other, _ in pairs])
+    return [_difference(*pair, *drawn) for pair, *drawn in zip(pairs, ones, others, moved, strict=True)]
+
+
+def _difference(
+    metric: Metric, one: Numbers, other: Numbers, label_of: Codes, ones: Numbers, others: Numbers, moved: Numbers
+) -> Difference | None:
+    """Return the difference of two cells, None where it has no meaning.
+
+    Args:
+        metric: the metric.
+        one, other: the sums by label (labels, k) in both cells, over the rows that are measured in both.
+        label_of: the label of each of these rows.
+        ones, others: the sums in the samples of labels.
+        moved: what each permutation adds to the first cell and takes from the second.
+    """
+
+    def differ(first: Numbers, second: Numbers) -> Numbers:
+        return np.asarray(metric.combine(first) - metric.combine(second))
+
+    totals, labels = (one.sum(axis=0), other.sum(axis=0)), len(np.unique(label_of))
+    value = float(differ(*totals))
+    if labels < 2 or np.isnan(value):
+        return None
+    low, high = percentile_interval(differ(ones, others)[:, None])
+    permuted = differ(totals[0] + moved, totals[1] - moved)
+    permuted = permuted[~np.isnan(permuted)]
+    p = float((1 + np.count_nonzero(np.abs(permuted) >= abs(value) - _TIE)) / (1 + len(permuted)))
+    return Difference(value, float(low[0]), float(high[0]), len(label_of), labels, metric=metric.name, p=p)
 
 
 @lru_cache(maxsize=4)
@@ -254,48 +285,6 @@ def label_swaps(labels: int, flips: int, seed: int) -> Numbers:
     swaps = dice.integers(0, 2, (flips, labels)).astype(np.float64)
     swaps.flags.writeable = False
     return swaps
-
-
-@dataclass(frozen=True, slots=True)
-class _Pair:
-    """The sums of one metric by label (labels, k) in both cells, over the rows that are measured in both."""
-
-    metric: Metric
-    first: Numbers
-    second: Numbers
-    rows: int
-    labels: int
-
-    @classmethod
-    def of(
-        cls,
-        first: PairedRows,
-        second: PairedRows,
-        shared: tuple[Codes, Codes],
-        labels: tuple[Codes, int],
-        one: MetricSlice,
-    ) -> _Pair:
-        """`shared` gives the rows of the common questions in each cell; `labels` their label numbers and how many."""
-        (metric, mask), (label_of, number) = one, labels
-        counted = [(cell.counted(metric), at) for cell, at in ((first, shared[0]), (second, shared[1]))]
-        here = mask[shared[0]] & np.logical_and.reduce([rests_on[at] for (rests_on, _), at in counted])
-        ours, theirs = (sums_by_label(values[at[here]], label_of[here], number) for (_, values), at in counted)
-        return cls(metric, ours, theirs, int(here.sum()), len(np.unique(label_of[here])))
-
-    def difference(self, firsts: Numbers, seconds: Numbers, moved: Numbers) -> Difference | None:
-        """Return the difference from the sums in the samples of labels; `moved` is what each permutation adds."""
-        totals = self.first.sum(axis=0), self.second.sum(axis=0)
-        value = float(self._differ(*totals))
-        if self.labels < 2 or np.isnan(value):
-            return None
-        low, high = percentile_interval(self._differ(firsts, seconds)[:, None])
-        permuted = self._differ(totals[0] + moved, totals[1] - moved)
-        permuted = permuted[~np.isnan(permuted)]
-        p = float((1 + np.count_nonzero(np.abs(permuted) >= abs(value) - _TIE)) / (1 + len(permuted)))
-        return Difference(value, float(low[0]), float(high[0]), self.rows, self.labels, metric=self.metric.name, p=p)
-
-    def _differ(self, first: Numbers, second: Numbers) -> Numbers:
-        return np.asarray(self.metric.combine(first) - self.metric.combine(second))
 
 
 def with_holm(found: Iterable[Difference], family: Sequence[str] = ()) -> list[Difference]:

@@ -76,10 +76,8 @@ def _equivalence(question: QuestionAnswer, readings: dict[int, PassageTerms]) ->
     return found
 
 
-@dataclass(frozen=True)
-class _Statement:
-    text: str
-    terms: frozenset[str]
+_Statement = tuple[str, frozenset[str]]
+"""A statement of an answer, and its terms."""
 
 
 @dataclass(frozen=True)
@@ -98,21 +96,19 @@ def _claim(question: QuestionAnswer, gold: PassageTerms, others: Sequence[Passag
     drug = terms(question.drug_name)
     asked = (terms(question.question) - drug) & (gold.terms | gold.heading)
     statements = [
-        _Statement(one.text, one.terms & gold.terms)
-        for one in _statements(question.answer, drug)
-        if _rests_on(one, gold, others)
+        (text, said & gold.terms) for text, said in _statements(question.answer, drug) if _rests_on(said, gold, others)
     ]
-    part = frozenset[str]().union(*(one.terms for one in statements))
+    part = frozenset[str]().union(*(said for _, said in statements))
     known = terms(question.question).union(*(other.terms for other in others))
     if stem_weight(part - known) < LEAST_OWN:
         statements = []
     elif stem_weight(part) < SHORT_PART:
         context = asked | (drug & gold.terms & terms(question.answer))
-        statements = [_Statement(one.text, one.terms | context) for one in statements]
-    said = qualifiers(f"{question.question}\n{question.answer}\n{gold.passage.section_path}") | gold.qualifiers
+        statements = [(text, said | context) for text, said in statements]
+    known_qualifiers = qualifiers(f"{question.question}\n{question.answer}\n{gold.passage.section_path}")
     held = (terms(question.answer) - drug) & gold.terms
     figured = figures(gold.terms | terms(question.question) | terms(question.answer))
-    return _Claim(gold, part or held, tuple(statements), asked, figured, said)
+    return _Claim(gold, part or held, tuple(statements), asked, figured, known_qualifiers | gold.qualifiers)
 
 
 def _statements(answer: str, drug: frozenset[str]) -> Iterator[_Statement]:
@@ -123,14 +119,14 @@ def _statements(answer: str, drug: frozenset[str]) -> Iterator[_Statement]:
             joined[-1] = f"{joined[-1]} {sentence}"
         else:
             joined.append(sentence)
-    return (_Statement(text, terms(text) - drug) for text in joined)
+    return ((text, terms(text) - drug) for text in joined)
 
 
-def _rests_on(statement: _Statement, gold: PassageTerms, others: Sequence[PassageTerms]) -> bool:
-    held = stem_weight(statement.terms & gold.terms)
-    if not held or held < LEAST_OF_STATEMENT * stem_weight(statement.terms):
+def _rests_on(said: frozenset[str], gold: PassageTerms, others: Sequence[PassageTerms]) -> bool:
+    held = stem_weight(said & gold.terms)
+    if not held or held < LEAST_OF_STATEMENT * stem_weight(said):
         return False
-    return all(held >= stem_weight(statement.terms & other.terms) for other in others)
+    return all(held >= stem_weight(said & other.terms) for other in others)
 
 
 def _why(claim: _Claim, reading: PassageTerms) -> str:
@@ -139,12 +135,10 @@ def _why(claim: _Claim, reading: PassageTerms) -> str:
         return ""
     if claim.gold.text == reading.text or _near(claim, reading):
         return "near_duplicate"
-    states = bool(claim.statements) and _speaks_of(claim.asked, reading)
-    return "same_statement" if states and all(_states(reading, one, claim) for one in claim.statements) else ""
-
-
-def _speaks_of(asked: frozenset[str], reading: PassageTerms) -> bool:
-    return stem_weight(asked - reading.terms - reading.heading) <= (1 - LEAST_ASKED) * stem_weight(asked)
+    unmentioned = stem_weight(claim.asked - reading.terms - reading.heading)
+    if not claim.statements or unmentioned > (1 - LEAST_ASKED) * stem_weight(claim.asked):
+        return ""
+    return "same_statement" if all(_states(reading, one, claim) for one in claim.statements) else ""
 
 
 def _near(claim: _Claim, reading: PassageTerms) -> bool:
@@ -155,23 +149,23 @@ def _near(claim: _Claim, reading: PassageTerms) -> bool:
     held = len(gold.sequences) >= LEAST_SEQUENCES and both >= HELD_TEXT * len(gold.sequences)
     if not held and both < SAME_TEXT * len(gold.sequences | reading.sequences):
         return False
-    return not any(_says_opposite(reading, one) for one in claim.statements)
+    for text, said in claim.statements:
+        windows = reading.holding(said, MOST_MISSING)
+        if windows and all(_denied(text, window) for window, _ in windows):
+            return False
+    return True
 
 
 def _states(reading: PassageTerms, statement: _Statement, claim: _Claim) -> bool:
-    for text, held in reading.holding(statement.terms, MOST_MISSING):
-        if figures(statement.terms) and not figures(held) <= claim.figures:
+    text, said = statement
+    for window, held in reading.holding(said, MOST_MISSING):
+        if figures(said) and not figures(held) <= claim.figures:
             continue
-        if qualifiers(f"{reading.passage.section_path}\n{text}") <= claim.qualifiers and not _denied(statement, text):
+        if qualifiers(f"{reading.passage.section_path}\n{window}") <= claim.qualifiers and not _denied(text, window):
             return True
     return False
 
 
-def _says_opposite(reading: PassageTerms, statement: _Statement) -> bool:
-    held = reading.holding(statement.terms, MOST_MISSING)
-    return bool(held) and all(_denied(statement, text) for text, _ in held)
-
-
-def _denied(statement: _Statement, text: str) -> bool:
-    one, other = (stem_polarity(normalize(said), asked_what_is_forbidden=False) for said in (statement.text, text))
+def _denied(statement: str, window: str) -> bool:
+    one, other = (stem_polarity(normalize(text), asked_what_is_forbidden=False) for text in (statement, window))
     return bool(reversed_stems(one, other))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import combinations
 from typing import Any, NamedTuple
 
@@ -38,20 +38,15 @@ Edges = tuple[float, float]
 """Characters up to which a label is short, and up to which it is medium."""
 
 
-@dataclass(frozen=True, slots=True)
-class Group:
-    """The rows of a group; `by` and `name` are the keys group_by and group of its figures."""
-
-    by: str
-    name: str
-    rows: Mask
+Group = tuple[str, str, Mask]
+"""The keys group_by and group of the figures of a group, and its rows."""
 
 
 def type_groups(columns: ScoreColumns) -> list[Group]:
     """Return each question type, `answerable` for all types but refusal, and `all`."""
     by_type = {name: columns.is_in("type", name) for name in TYPES}
     together = {"answerable": ~by_type["refusal"], "all": np.ones(columns.rows, dtype=np.bool_)}
-    return [Group("type", name, rows) for name, rows in (by_type | together).items()]
+    return [("type", name, rows) for name, rows in (by_type | together).items()]
 
 
 def subgroups(columns: ScoreColumns, edges: Edges) -> list[Group]:
@@ -59,14 +54,14 @@ def subgroups(columns: ScoreColumns, edges: Edges) -> list[Group]:
     answerable = ~columns.is_in("type", "refusal")
     tertile = np.searchsorted(edges, columns.number("label_characters"))
     numeric = columns.number("numeric") > 0
-    groups = [
+    groups: list[Group] = [
         *_by_name(columns, "category", answerable),
         *_by_name(columns, "section", answerable),
-        *(Group("label_length", name, answerable & (tertile == at)) for at, name in enumerate(LENGTHS)),
-        Group("numeric", "numeric", answerable & numeric),
-        Group("numeric", "not numeric", answerable & ~numeric),
+        *(("label_length", name, answerable & (tertile == at)) for at, name in enumerate(LENGTHS)),
+        ("numeric", "numeric", answerable & numeric),
+        ("numeric", "not numeric", answerable & ~numeric),
     ]
-    return [group for group in groups if group.rows.any()]
+    return [group for group in groups if group[2].any()]
 
 
 def length_edges(*tables: pa.Table) -> Edges:
@@ -88,8 +83,8 @@ def _by_name(columns: ScoreColumns, by: str, among: Mask) -> list[Group]:
     alone = [
         str(name) for name, count in zip(names, rows, strict=True) if name not in ("", OTHER) and count >= SMALLEST
     ]
-    groups = [Group(by, name, among & (values == name)) for name in alone]
-    return [*groups, Group(by, OTHER, among & ~np.isin(values, alone))]
+    groups: list[Group] = [(by, name, among & (values == name)) for name in alone]
+    return [*groups, (by, OTHER, among & ~np.isin(values, alone))]
 
 
 SUBGROUP_METRICS = ("accuracy", "false_refusal_rate", "citation_f1", "citation_f1_eq")
@@ -141,14 +136,14 @@ def _figures(
     edges: Edges | None,
 ) -> list[Figure]:
     columns = ScoreColumns(scores)
-    types = {group.name: group for group in type_groups(columns)}
+    types = {group[1]: group for group in type_groups(columns)}
     wanted = [(types[name], metric) for metric in metrics.values() for name in metric.types]
     for group in subgroups(columns, edges or length_edges(scores)):
         wanted += [(group, metrics[name]) for name in by_subgroup]
-    estimates = estimate(columns, [(metric, group.rows) for group, metric in wanted], seed=seed, resamples=resamples)
+    estimates = estimate(columns, [(metric, rows) for (_, _, rows), metric in wanted], seed=seed, resamples=resamples)
     return [
-        Figure.of(metric.name, {**key._asdict(), "group_by": group.by, "group": group.name}, one)
-        for (group, metric), one in zip(wanted, estimates, strict=True)
+        Figure.of(metric.name, {**key._asdict(), "group_by": by, "group": name}, one)
+        for ((by, name, _), metric), one in zip(wanted, estimates, strict=True)
         if one.rows or one.unscored
     ]
 
@@ -231,7 +226,7 @@ def _compare_all(
     measured = {key: PairedRows(table) for key, table in cells.items()}
     found: list[Difference] = []
     for a, b in pairs:
-        groups = {group.name: group.rows for group in type_groups(measured[a].columns)}
+        groups = {name: rows for _, name, rows in type_groups(measured[a].columns)}
         slices = [(metrics[metric], groups[group]) for metric, group in wanted]
         differences = paired_differences(measured[a], measured[b], slices, seed=seed, resamples=resamples, flips=flips)
         found += [
@@ -248,12 +243,13 @@ def filled_cells(cells: Iterable[SettingProgress], scores: Mapping[CellKey, pa.T
     The caller sets the keys, status, reason and due of a cell. Latencies are of questions with a reply; `cost` is the
     sum of the known costs.
     """
-    return [_filled(cell, scores.get(CellKey(cell.model, cell.setting, cell.retriever))) for cell in cells]
+    return [
+        _filled(cell, table) if (table := scores.get(CellKey(cell.model, cell.setting, cell.retriever))) else cell
+        for cell in cells
+    ]
 
 
-def _filled(cell: SettingProgress, table: pa.Table | None) -> SettingProgress:
-    if table is None or not table.num_rows:
-        return cell
+def _filled(cell: SettingProgress, table: pa.Table) -> SettingProgress:
     columns = ScoreColumns(table)
     outcomes = Counter(columns.strings("outcome").tolist())
     latencies = columns.number("latency_s")[~columns.is_in("outcome", "failed")]

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, fields
-from functools import cache
+from functools import cache, partial
 
 import numpy as np
 import pyarrow as pa
@@ -47,13 +47,9 @@ class ScoreColumns:
             if name in self._table.column_names:
                 self._numbers[name] = pc.cast(self._table[name], pa.float64()).to_numpy().astype(np.float64)
             else:
-                self._numbers[name] = self._extra(name)
+                rows = self._table["extra"].to_pylist() if "extra" in self._table.column_names else [()] * self.rows
+                self._numbers[name] = np.array([dict(row or ()).get(name, np.nan) for row in rows], dtype=np.float64)
         return self._numbers[name]
-
-    def _extra(self, name: str) -> Numbers:
-        """Return the value of an added metric from `extra` of each row."""
-        rows = self._table["extra"].to_pylist() if "extra" in self._table.column_names else [()] * self.rows
-        return np.array([dict(row or ()).get(name, np.nan) for row in rows], dtype=np.float64)
 
     def measured(self, name: str) -> bool:
         """Return whether the column has a number in any row."""
@@ -77,6 +73,8 @@ ALL = ("all",)
 EVERY = ("factual", "multihop", "refusal", "answerable", "all")
 
 
+RowMask = Callable[["ScoreColumns"], Mask]
+"""Marks the rows that a metric is about."""
 AnswerScorer = Callable[[QuestionAnswer, Prediction, Grade | None], float | None]
 """Returns the number of one answer from the question, the prediction and its grade; None where it has no meaning."""
 
@@ -93,7 +91,7 @@ class Metric:
     """
 
     name: str
-    over: Callable[[ScoreColumns], Mask]
+    over: RowMask
     components: Callable[[ScoreColumns], Numbers]
     combine: Callable[[Numbers], Numbers]
     types: tuple[str, ...]
@@ -155,12 +153,18 @@ def graded(columns: ScoreColumns) -> Mask:
     return understood(columns) & columns.is_in("grade", "correct", "incorrect", "not_attempted")
 
 
-def accuracy(columns: ScoreColumns) -> Numbers:
-    return share_components(columns.is_in("grade", "correct"), graded(columns))
+def share_of(column: str, value: str, base: RowMask) -> Callable[[ScoreColumns], Numbers]:
+    """Return the components of the share of the rows of `base` that have the value in the column."""
+    return lambda columns: share_components(columns.is_in(column, value), base(columns))
 
 
-def not_attempted(columns: ScoreColumns) -> Numbers:
-    return share_components(columns.is_in("grade", "not_attempted"), graded(columns))
+def column_mean(column: str, about: RowMask, types: tuple[str, ...], name: str = "") -> Metric:
+    """Return the mean of a column, by default under its name; it concerns no row where no row has a value."""
+
+    def over(columns: ScoreColumns) -> Mask:
+        return about(columns) & columns.measured(column)
+
+    return Metric(name or column, over, lambda columns: mean_components(columns.number(column)), ratio, types)
 
 
 def attempts(columns: ScoreColumns) -> Mask:
@@ -168,49 +172,19 @@ def attempts(columns: ScoreColumns) -> Mask:
     return answerable_questions(columns) & ~columns.is_in("grade", "not_attempted")
 
 
-def false_refusals(columns: ScoreColumns) -> Numbers:
-    return share_components(refused(columns), understood(columns))
-
-
-def unparsed(columns: ScoreColumns) -> Numbers:
-    return share_components(columns.is_in("outcome", "unparsed"), every_row(columns))
-
-
-def failed(columns: ScoreColumns) -> Numbers:
-    return share_components(columns.is_in("outcome", "failed"), every_row(columns))
-
-
-def overlap_metric(metric: str) -> Metric:
-    """Return the mean of a text overlap, a column of Score; it concerns no row where no row has a value."""
-
-    def over(columns: ScoreColumns) -> Mask:
-        return answerable_questions(columns) & columns.measured(metric)
-
-    return Metric(metric, over, lambda columns: mean_components(columns.number(metric)), ratio, ANSWERABLE)
-
-
 ANSWERS: tuple[Metric, ...] = (
-    Metric("accuracy", answerable_questions, accuracy, ratio, ANSWERABLE),
-    Metric("accuracy_given_attempted", attempts, accuracy, ratio, ANSWERABLE),
-    Metric("not_attempted_rate", answerable_questions, not_attempted, ratio, ANSWERABLE),
-    Metric("false_refusal_rate", answerable_questions, false_refusals, ratio, ANSWERABLE),
-    Metric("unparsed_rate", every_row, unparsed, ratio, EVERY),
-    Metric("failed_rate", every_row, failed, ratio, EVERY),
-    *map(overlap_metric, ("bleu", "meteor", "rouge_l", "bert_score")),
+    Metric("accuracy", answerable_questions, share_of("grade", "correct", graded), ratio, ANSWERABLE),
+    Metric("accuracy_given_attempted", attempts, share_of("grade", "correct", graded), ratio, ANSWERABLE),
+    Metric("not_attempted_rate", answerable_questions, share_of("grade", "not_attempted", graded), ratio, ANSWERABLE),
+    Metric("false_refusal_rate", answerable_questions, share_of("outcome", "refused", understood), ratio, ANSWERABLE),
+    Metric("unparsed_rate", every_row, share_of("outcome", "unparsed", every_row), ratio, EVERY),
+    Metric("failed_rate", every_row, share_of("outcome", "failed", every_row), ratio, EVERY),
+    *(column_mean(name, answerable_questions, ANSWERABLE) for name in ("bleu", "meteor", "rouge_l", "bert_score")),
 )
 
 
 CountMetric = Callable[[Numbers], Numbers]
 """A citation metric of counts, shape (…, 4): right citations, citations, gold passages found, gold passages."""
-
-
-def citation_precision(counts: Numbers) -> Numbers:
-    """Return the precision of counts (…, 4): right citations, citations, gold passages found, gold passages."""
-    return divide(counts[..., 0], counts[..., 1])
-
-
-def citation_recall(counts: Numbers) -> Numbers:
-    return divide(counts[..., 2], counts[..., 3])
 
 
 def citation_f1(counts: Numbers) -> Numbers:
@@ -220,9 +194,11 @@ def citation_f1(counts: Numbers) -> Numbers:
     return np.where((both == 0) & (gold > 0), 0.0, divide(2 * right * found, both))
 
 
-def per_row(metric: CountMetric, counts: Numbers) -> Numbers:
-    """Return the metric of each row; without citations the precision is 0."""
-    return np.where((counts[:, 1] == 0) & (counts[:, 3] > 0), 0.0, metric(counts))
+CITATION_METRICS: dict[str, CountMetric] = {
+    "precision": lambda counts: divide(counts[..., 0], counts[..., 1]),
+    "recall": lambda counts: divide(counts[..., 2], counts[..., 3]),
+    "f1": citation_f1,
+}
 
 
 def citation_metrics(right: str, found: str, suffix: str) -> tuple[Metric, ...]:
@@ -241,17 +217,21 @@ def citation_metrics(right: str, found: str, suffix: str) -> tuple[Metric, ...]:
         made = np.where(refused(columns)[:, None], 0.0, made)
         return np.column_stack([made, columns.number("gold")])
 
-    def macro(name: str, metric: CountMetric) -> Metric:
-        rows = lambda columns: mean_components(per_row(metric, counts(columns)))  # noqa: E731
-        return Metric(f"citation_{name}{suffix}", over, rows, ratio, ANSWERABLE)
+    def macro(metric: CountMetric, columns: ScoreColumns) -> Numbers:
+        rows = counts(columns)
+        without_citations = (rows[:, 1] == 0) & (rows[:, 3] > 0)
+        return mean_components(np.where(without_citations, 0.0, metric(rows)))
 
-    metrics: tuple[tuple[str, CountMetric], ...] = (
-        ("precision", citation_precision),
-        ("recall", citation_recall),
-        ("f1", citation_f1),
+    return (
+        *(
+            Metric(f"citation_{name}{suffix}", over, partial(macro, metric), ratio, ANSWERABLE)
+            for name, metric in CITATION_METRICS.items()
+        ),
+        *(
+            Metric(f"citation_{name}_micro{suffix}", over, counts, metric, ANSWERABLE)
+            for name, metric in CITATION_METRICS.items()
+        ),
     )
-    micro = (Metric(f"citation_{name}_micro{suffix}", over, counts, metric, ANSWERABLE) for name, metric in metrics)
-    return (*(macro(name, metric) for name, metric in metrics), *micro)
 
 
 CITATIONS: tuple[Metric, ...] = (*citation_metrics("hits", "hits", ""), *citation_metrics("eq_right", "eq_hits", "_eq"))
@@ -273,32 +253,17 @@ def refusal_confusion(columns: ScoreColumns) -> Numbers:
     return np.where(understood(columns)[:, None], cases, np.nan)
 
 
-def refusal_precision(sums: Numbers) -> Numbers:
-    return divide(sums[..., 0], sums[..., 0] + sums[..., 1])
-
-
-def refusal_recall(sums: Numbers) -> Numbers:
-    return divide(sums[..., 0], sums[..., 0] + sums[..., 2])
-
-
-def refusal_f1(sums: Numbers) -> Numbers:
-    return divide(2 * sums[..., 0], 2 * sums[..., 0] + sums[..., 1] + sums[..., 2])
-
-
-def refusal_accuracy(sums: Numbers) -> Numbers:
-    return divide(sums[..., 0] + sums[..., 3], sums.sum(axis=-1))
-
-
-def hallucinations(columns: ScoreColumns) -> Numbers:
-    return share_components(~refused(columns), understood(columns))
-
-
 REFUSALS: tuple[Metric, ...] = (
-    Metric("refusal_precision", asked_to_refuse, refusal_confusion, refusal_precision, ALL),
-    Metric("refusal_recall", asked_to_refuse, refusal_confusion, refusal_recall, ALL),
-    Metric("refusal_f1", asked_to_refuse, refusal_confusion, refusal_f1, ALL),
-    Metric("refusal_accuracy", asked_to_refuse, refusal_confusion, refusal_accuracy, ALL),
-    Metric("hallucination_rate", refusal_questions, hallucinations, ratio, REFUSAL),
+    *(
+        Metric(f"refusal_{name}", asked_to_refuse, refusal_confusion, combine, ALL)
+        for name, combine in (
+            ("precision", lambda sums: divide(sums[..., 0], sums[..., 0] + sums[..., 1])),
+            ("recall", lambda sums: divide(sums[..., 0], sums[..., 0] + sums[..., 2])),
+            ("f1", lambda sums: divide(2 * sums[..., 0], 2 * sums[..., 0] + sums[..., 1] + sums[..., 2])),
+            ("accuracy", lambda sums: divide(sums[..., 0] + sums[..., 3], sums.sum(axis=-1))),
+        )
+    ),
+    Metric("hallucination_rate", refusal_questions, share_of("outcome", "answered", understood), ratio, REFUSAL),
 )
 
 
@@ -309,11 +274,9 @@ def with_gold(columns: ScoreColumns) -> Mask:
     return answerable_questions(columns) & (columns.number("gold") > 0)
 
 
-def retrieval_metric(name: str) -> Metric:
-    return Metric(name, with_gold, lambda columns: mean_components(columns.number(name)), ratio, ANSWERABLE)
-
-
-RETRIEVAL: tuple[Metric, ...] = tuple(map(retrieval_metric, _NAMES[_NAMES.index("gold") + 1 :]))
+RETRIEVAL: tuple[Metric, ...] = tuple(
+    column_mean(name, with_gold, ANSWERABLE) for name in _NAMES[_NAMES.index("gold") + 1 :]
+)
 
 
 def replied(columns: ScoreColumns) -> Mask:
@@ -324,21 +287,12 @@ def prefix_cache_hits(columns: ScoreColumns) -> Numbers:
     return np.column_stack([columns.number("cached_tokens"), columns.number("prompt_tokens")])
 
 
-def usage_metric(column: str, name: str) -> Metric:
-    """Return the mean of a column of Score; it concerns no row where no row has a value."""
-
-    def over(columns: ScoreColumns) -> Mask:
-        return replied(columns) & columns.measured(column)
-
-    return Metric(name, over, lambda columns: mean_components(columns.number(column)), ratio, EVERY)
-
-
 USAGE: tuple[Metric, ...] = (
-    usage_metric("prompt_tokens", "prompt_tokens"),
+    column_mean("prompt_tokens", replied, EVERY),
     Metric("prefix_cache_hit_rate", replied, prefix_cache_hits, ratio, EVERY),
-    usage_metric("completion_tokens", "completion_tokens"),
-    usage_metric("cost", "cost_per_question"),
-    usage_metric("latency_s", "latency_s"),
+    column_mean("completion_tokens", replied, EVERY),
+    column_mean("cost", replied, EVERY, "cost_per_question"),
+    column_mean("latency_s", replied, EVERY),
 )
 
 

@@ -46,7 +46,7 @@ def meteor_name() -> str:
 
 def rouge_l(prediction: str, reference: str) -> float:
     """Return ROUGE-L F1 of rouge-score in 0 to 1, with Porter stems."""
-    return float(_rouge().score(reference, prediction)["rougeL"].fmeasure)
+    return float(_rouge_scorer(("rougeL",), _rouge_tokens).score(reference, prediction)["rougeL"].fmeasure)
 
 
 def overlaps(prediction: str, reference: str) -> dict[str, Any]:
@@ -103,12 +103,17 @@ def _bleu() -> BLEU:
 
 
 @cache
-def _rouge() -> RougeScorer:
+def _rouge_scorer(kinds: tuple[str, ...], tokenize: Callable[[str], list[str]]) -> RougeScorer:
     from rouge_score.rouge_scorer import RougeScorer
+
+    return RougeScorer(list(kinds), tokenizer=SimpleNamespace(tokenize=tokenize))
+
+
+@lru_cache(_TEXTS)  # a reference is tokenized once for all settings
+def _rouge_tokens(text: str) -> list[str]:
     from rouge_score.tokenize import tokenize
 
-    words = lru_cache(_TEXTS)(lambda text: tokenize(text, stemmer()))  # a reference is tokenized once for all settings
-    return RougeScorer(["rougeL"], tokenizer=SimpleNamespace(tokenize=words))
+    return list(tokenize(text, stemmer()))
 
 
 @lru_cache(_TEXTS)
@@ -130,7 +135,8 @@ def rouge(prediction: str, references: Sequence[str]) -> tuple[float, float, flo
 
     Raises `ValueError` without a reference.
     """
-    found = [_rouge_overlap().score(reference, prediction) for reference in _given(references)]
+    scorer = _rouge_scorer(_KINDS, _stems)
+    found = [scorer.score(reference, prediction) for reference in _given(references)]
     one, two, longest = (max(float(scores[kind].fmeasure) for scores in found) for kind in _KINDS)
     return one, two, longest
 
@@ -144,18 +150,18 @@ def bleu_4(prediction: str, references: Sequence[str]) -> float:
     if not tokens:
         _given(references)
         return 0.0
-    return max(min(1.0, _bleu_overlap(tokens, treebank_tokens(reference))) for reference in _given(references))
+    score, smoothing = _nltk_bleu()
+    found = (
+        float(score([treebank_tokens(reference)], tokens, smoothing_function=smoothing))
+        for reference in _given(references)
+    )
+    return max(min(1.0, one) for one in found)
 
 
 def _given(references: Sequence[str]) -> Sequence[str]:
     if not references:
         raise ValueError("no reference to compare with; answers without one have no overlap")
     return references
-
-
-def _bleu_overlap(tokens: list[str], reference: list[str]) -> float:
-    score, smoothing = _nltk_bleu()
-    return float(score([reference], tokens, smoothing_function=smoothing))
 
 
 def _stems(text: str) -> list[str]:
@@ -182,13 +188,6 @@ def _nltk_bleu() -> tuple[Any, Any]:
     from nltk.translate.bleu_score import SmoothingFunction, sentence_bleu
 
     return sentence_bleu, SmoothingFunction().method1
-
-
-@cache
-def _rouge_overlap() -> RougeScorer:
-    from rouge_score.rouge_scorer import RougeScorer
-
-    return RougeScorer(list(_KINDS), tokenizer=SimpleNamespace(tokenize=_stems))
 
 
 def token_f1(answer: str, references: Sequence[str]) -> float | None:

@@ -14,7 +14,7 @@ from functools import cached_property
 import numpy as np
 
 from fdarx_core.evaluation.bootstrap import or_none, percentile_interval, weight_blocks
-from fdarx_core.evaluation.metrics import Codes, Mask, Numbers
+from fdarx_core.evaluation.metrics import Codes, Mask, Numbers, divide
 from fdarx_core.records import Estimate
 
 _CELLS = 2**17
@@ -105,7 +105,7 @@ class _Columns:
             against *= mine
             for at, ranks in columns.items():
                 deviations, width = ranks.centred(mine, totals)
-                found[:, at] = _ratio(np.einsum("sr,sr->s", deviations, against), np.sqrt(width * spread))
+                found[:, at] = divide(np.einsum("sr,sr->s", deviations, against), np.sqrt(width * spread))
         return found
 
     @cached_property
@@ -143,7 +143,3 @@ class _Ranks:
         ranks = np.cumsum(times, axis=1)
         ranks -= (times + totals) / 2
         return np.take(ranks, self.run_of, axis=1), np.einsum("sr,sr,sr->s", times, ranks, ranks)
-
-
-def _ratio(above: Numbers, below: Numbers) -> Numbers:
-    return np.asarray(np.divide(above, below, out=np.full(len(above), np.nan), where=below > 0))

@@ -36,23 +36,19 @@ _RUN_ON = re.compile(r"^[\s*_#]*(?:QUESTION|DRUG|PASSAGES|LABEL)[*_]*\s*:", re.M
 """What a model that does not stop writes next: the prompt's own lines."""
 
 
-@dataclass(frozen=True)
-class SplitReply:
-    """The reply without its citations, and these as pairs of first and last number, in the order of their naming."""
-
-    text: str
-    ranges: list[tuple[int, int]]
+CitedRange = tuple[int, int]
+"""The first and the last number of a citation."""
 
 
-def split_citations(reply: str) -> SplitReply:
-    """Split a reply into its text and its citations.
+def split_citations(reply: str) -> tuple[str, list[CitedRange]]:
+    """Split a reply into its text without citations, and its citations in the order of their naming.
 
     Citations are read from citation lines; where the reply has none, from the markers within the text. A citation line
     starts with a heading such as CITED_PASSAGES, "Cited passages", "Citations" or "Sources" and ends with its list,
     which may continue on the lines below. Numbers without a marker count only in a list that holds nothing else; a
     list may hold ranges. Text after a citation line that repeats the prompt's own lines is dropped.
     """
-    kept, ranges, at = [], list[tuple[int, int]](), 0
+    kept, ranges, at = [], list[CitedRange](), 0
     while found := _LINE.search(reply, at):
         end = _list_end(reply, found.start("list"), found.end())
         listed = reply[found.start("list") : end]
@@ -67,7 +63,8 @@ def split_citations(reply: str) -> SplitReply:
             reply = reply[: run_on.start()]
     kept.append(reply[at:])
     text = "".join(kept).strip()
-    return SplitReply(_BRACKETS.sub(_without_citation, text).strip(), ranges or in_text(text))
+    named_in_text = [pair for pair, bare in _pairs(text) if not bare]
+    return _BRACKETS.sub(_without_citation, text).strip(), ranges or named_in_text
 
 
 def _without_citation(found: re.Match[str]) -> str:
@@ -76,12 +73,7 @@ def _without_citation(found: re.Match[str]) -> str:
     return "" if _MARKER.search(inner) and _is_list(inner) else found[0]
 
 
-def in_text(text: str) -> list[tuple[int, int]]:
-    """Return the passages that a text names by marker."""
-    return [pair for pair, bare in _pairs(text) if not bare]
-
-
-def in_list(listed: str) -> list[tuple[int, int]]:
+def in_list(listed: str) -> list[CitedRange]:
     """Return the passages of a list, line by line: by marker, and by number in lines with numbers only."""
     found, named = [], bool(_MARKER.search(listed))
     for line in listed.split("\n"):
@@ -90,7 +82,7 @@ def in_list(listed: str) -> list[tuple[int, int]]:
     return found
 
 
-def _pairs(text: str) -> Iterator[tuple[tuple[int, int], bool]]:
+def _pairs(text: str) -> Iterator[tuple[CitedRange, bool]]:
     """Yield the first and last number of each citation, and whether it has no marker; a reversed range is two."""
     for found in _CITED.finditer(text):
         first, last, bare = int(found["first"]), int(found["last"] or found["first"]), found["name"] is None
@@ -170,8 +162,8 @@ def parse_reply(reply: str, numbered: Mapping[int, Passage]) -> ParsedReply:
     if fields := _json_fields(text):
         answer, ranges, refuses = fields
     else:
-        found = split_citations(_unfenced(text))
-        answer, ranges, refuses = found.text, found.ranges, False
+        answer, ranges = split_citations(_unfenced(text))
+        refuses = False
     answer = _LEAD_IN.sub("", _unfenced(answer)).strip()
     cited, unknown = _resolved(ranges, numbered)
     if refuses or declines(answer):
@@ -189,7 +181,7 @@ def without_thoughts(reply: str) -> str | None:
     return _THOUGHT_CLOSES.split(text)[-1].strip()  # the prompt's template may have opened it
 
 
-def _resolved(ranges: list[tuple[int, int]], numbered: Mapping[int, Passage]) -> tuple[list[Passage], int]:
+def _resolved(ranges: list[CitedRange], numbered: Mapping[int, Passage]) -> tuple[list[Passage], int]:
     """Return the cited passages and the number of unknown ones; of a range, only its ends can be unknown."""
     meant: dict[int, None] = {}
     unknown: set[int] = set()
@@ -204,19 +196,18 @@ def _unfenced(text: str) -> str:
     return _FENCE.sub(r"\1", text).strip() if "```" in text else text
 
 
-def _json_fields(text: str) -> tuple[str, list[tuple[int, int]], bool] | None:
+def _json_fields(text: str) -> tuple[str, list[CitedRange], bool] | None:
     """Answer, citations and whether the answer is null, of a reply that is a JSON object or has one in a fence."""
     for candidate in (text, *(found[1] for found in _FENCE.finditer(text))):
         if candidate.lstrip().startswith("{") and (fields := _object(candidate)):
-            answer = next((fields[key] for key in _ANSWER_KEYS if key in fields), _MISSING_READING)
-            if answer is not _MISSING_READING:
+            answer_key = next((key for key in _ANSWER_KEYS if key in fields), None)
+            if answer_key is not None:
+                answer = fields[answer_key]
                 listed: Any = next((fields[key] for key in _CITED_KEYS if key in fields), [])
-                said = split_citations("" if answer is None else str(answer))
-                return said.text, _listed(listed) or said.ranges, answer is None
+                items = listed if isinstance(listed, list) else [listed]
+                text, ranges = split_citations("" if answer is None else str(answer))
+                return text, [pair for item in items for pair in in_list(str(item))] or ranges, answer is None
     return None
-
-
-_MISSING_READING = object()
 
 
 def _object(text: str) -> dict[str, Any]:
@@ -225,8 +216,3 @@ def _object(text: str) -> dict[str, Any]:
     except (ValueError, RecursionError):
         return {}
     return {str(key).lower().replace(" ", "_"): item for key, item in value.items()} if isinstance(value, dict) else {}
-
-
-def _listed(value: Any) -> list[tuple[int, int]]:
-    items = value if isinstance(value, list) else [value]
-    return [pair for item in items for pair in in_list(str(item))]

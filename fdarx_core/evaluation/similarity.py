@@ -6,8 +6,7 @@ BERTScore is not rescaled to a baseline. Sources: Zhang et al. 2020; FAS §3.1 (
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -127,21 +126,8 @@ class AnswerSimilarity:
                 row["embedding_similarity"] = float(cosine) if answer.strip() else 0.0
         return found
 
-
-Measure = Callable[[Sequence[str], Sequence[str]], Sequence[float]]
-"""Returns the similarity of each answer and its reference."""
-TOKEN_F1 = "token F1"
-
-
-@dataclass(frozen=True, slots=True)
-class Similarity:
-    """A measure of similarity and its name in tables."""
-
-    name: str
-    measure: Measure
-
     def of(self, answers: Sequence[CheckedAnswer]) -> list[float | None]:
-        """Return the similarity of each answer to its most similar reference, in 0 to 1.
+        """Return the similarity of each answer to its most similar reference, in 0 to 1, by `values`.
 
         None without references and for an answer that failed. Values below 0 (opposite vectors) become 0; values are
         not rescaled otherwise.
@@ -149,36 +135,33 @@ class Similarity:
         pairs = [
             (at, reference) for at, one in enumerate(answers) if one.outcome != "failed" for reference in one.references
         ]
-        values = self.measure([answers[at].answer for at, _ in pairs], [reference for _, reference in pairs])
+        values = self.values([answers[at].answer for at, _ in pairs], [reference for _, reference in pairs])
         best: list[float | None] = [None] * len(answers)
         for (at, _), value in zip(pairs, values, strict=True):
             best[at] = max(best[at] or 0.0, min(1.0, float(value)))
         return best
 
+    def values(self, answers: Sequence[str], references: Sequence[str]) -> list[float]:
+        """Return for each pair the F1 of BERTScore, without its model the cosine, without either model `token_f1`."""
+        if self._scorer is None and self._encoder is None:
+            return [token_f1(*pair) or 0.0 for pair in zip(answers, ([one] for one in references), strict=True)]
+        field = "bert_f1" if self._scorer else "embedding_similarity"
+        return [one[field] for one in self.measure(answers, references)]
+
+
+TOKEN_F1 = "token F1"
+
 
 def similarity_name(bertscore: str | None, encoder: str | None) -> str:
-    """Return the name of the measure of `open_similarity`, without loading a model."""
+    """Return the name of the measure of `AnswerSimilarity.of`, without loading a model."""
     if bertscore:
         return f"BERTScore ({_model_name(bertscore)})"
     return f"embedding cosine ({_model_name(encoder)})" if encoder else TOKEN_F1
 
 
-def open_similarity(bertscore: str | None, layers: int | None, encoder: str | None) -> Similarity:
-    """Return the F1 of BERTScore if there is a model, else the cosine of an encoder, else the F1 of common words.
-
-    The arguments and errors are those of `AnswerSimilarity`.
-    """
-    name = similarity_name(bertscore, encoder)
-    if name == TOKEN_F1:
-        return Similarity(name, _token_f1)
-    models = AnswerSimilarity(bertscore, layers, None if bertscore else encoder)
-    field = "bert_f1" if bertscore else "embedding_similarity"
-    return Similarity(name, lambda answers, references: [one[field] for one in models.measure(answers, references)])
-
-
-def _token_f1(answers: Sequence[str], references: Sequence[str]) -> list[float]:
-    pairs = zip(answers, references, strict=True)
-    return [token_f1(answer, [reference]) or 0.0 for answer, reference in pairs]
+def open_similarity(bertscore: str | None, layers: int | None, encoder: str | None) -> AnswerSimilarity:
+    """Return the models for `AnswerSimilarity.of`, which needs no encoder beside BERTScore."""
+    return AnswerSimilarity(bertscore, layers, None if bertscore else encoder)
 
 
 def _model_name(directory: str) -> str:

@@ -143,7 +143,8 @@ def _block(grid: ResultTable, columns: list[int], form: Form) -> list[str]:
     ]
     head = "  ".join([" " * stub, *(group.ljust(room) for group, room in upper)]).rstrip()
     rule = "  ".join(["-" * stub, *("-" * room for _, room in upper)])
-    lines = ["  ".join([name.ljust(stub), *row]) for name, row in zip(names, _padded(texts, widths), strict=True)]
+    padded = [[text.ljust(width) for text in column] for column, width in zip(texts, widths, strict=True)]
+    lines = ["  ".join([name.ljust(stub), *row]) for name, *row in zip(names, *padded, strict=True)]
     return [head, rule, lines[0].rstrip(), rule, *(line.rstrip() for line in lines[1:])]
 
 
@@ -154,9 +155,3 @@ def _widths(grid: ResultTable, columns: list[int], texts: list[list[str]]) -> li
         taken = sum(widths[start:stop]) + 2 * (stop - start - 1)
         widths[stop - 1] += max(0, len(group) - taken)
     return widths
-
-
-def _padded(texts: list[list[str]], widths: list[int]) -> list[list[str]]:
-    """Return the texts row by row, padded to the widths of their columns."""
-    columns = [[text.ljust(width) for text in column] for column, width in zip(texts, widths, strict=True)]
-    return [list(row) for row in zip(*columns, strict=True)]

@@ -15,7 +15,7 @@ from fdarx_core.rag.metrics import summarize_usage
 from fdarx_core.rag.strategies import ABLATIONS, STRATEGIES
 from fdarx_core.rag.tables import ComparisonNames, paper_tables, usage_table
 from fdarx_core.records import Difference, Figure, RagAnswer, RagScore, RagUsage, TitleRank
-from fdarx_core.report.rag_page import RagResults, rag_page
+from fdarx_core.report.rag_page import rag_page
 from fdarx_core.storage import RunDirectory, read_records, write_records
 
 
@@ -39,21 +39,22 @@ def publish(
     """
     run, answers = parts.run, parts.read_all("answers", numbers, RagAnswer)
     scores = parts.read_all("scores", numbers, RagScore)
-    results = RagResults(
-        info=info,
-        names=compared(spec),
-        questions=[one for number in numbers for one in parts.questions(number)],
-        figures=figures(scores, seed=seed, resamples=resamples),
-        differences=differences(scores, seed=seed, resamples=resamples),
-        usages=summarize_usage(answers),
-        by_retriever=title_figures(parts.read_all("title_ranks", numbers, TitleRank), seed=seed, resamples=resamples),
-    )
-    write_records(run.file("figures.parquet"), [*results.figures, *results.by_retriever], Figure)
-    write_records(run.file("differences.parquet"), results.differences, Difference)
-    write_records(run.file("usage.parquet"), results.usages, RagUsage)
-    rows = [figure.to_row() for figure in results.figures]
+    questions = [one for number in numbers for one in parts.questions(number)]
+    found = figures(scores, seed=seed, resamples=resamples)
+    ranks = parts.read_all("title_ranks", numbers, TitleRank)
+    by_retriever = title_figures(ranks, seed=seed, resamples=resamples)
+    compared_pairs = differences(scores, seed=seed, resamples=resamples)
+    usages = summarize_usage(answers)
+    write_records(run.file("figures.parquet"), [*found, *by_retriever], Figure)
+    write_records(run.file("differences.parquet"), compared_pairs, Difference)
+    write_records(run.file("usage.parquet"), usages, RagUsage)
+    rows = [figure.to_row() for figure in found]
     run.file("metrics.json").write_bytes(orjson.dumps(rows, option=orjson.OPT_INDENT_2))
-    run.file("report.html").write_text(rag_page(results, answers, scores))
+    page = rag_page(
+        info, compared(spec), questions, answers, scores,
+        figures=found, by_retriever=by_retriever, differences=compared_pairs, usages=usages,
+    )  # fmt: skip
+    run.file("report.html").write_text(page)
 
 
 def tables_of(run: RunDirectory, names: ComparisonNames) -> list[ResultTable]:

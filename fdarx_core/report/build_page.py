@@ -16,7 +16,7 @@ from fdarx_core.records import Estimate, StageCount
 from fdarx_core.report import charts
 from fdarx_core.report.page_engine import FigurePanel, duration, render_page
 from fdarx_core.report.retention import TYPE_NAMES, UNITS, Dropped, Flow, check_accounts, draw_flow, split_stages
-from fdarx_core.report.samples import BuildSamples, RunPart, read_parts
+from fdarx_core.report.samples import DroppedExample, Example, RunPart, SeededSample, offer_rows, read_parts
 from fdarx_core.storage import RunDirectory
 
 ANY_TYPE = "any"
@@ -50,7 +50,8 @@ class BuildCounts:
         self.questions.update(_tally(part["questions"], ["type", "source", "category"]))
         self.candidates.update(_single(_tally(part["candidates"], ["type"])))
         self.dropped.update(_tally(_typed_rejects(part), ["stage", "reason", "type"]))
-        self.passage_words.update(_word_counts(part["passages"]["text"]))
+        words = pc.value_counts(pc.count_substring_regex(part["passages"]["text"], r"\S+"))
+        self.passage_words.update({row["values"]: row["counts"] for row in words.to_pylist()})
         self.questions_per_label.update(_questions_per_label(part))
         self._add_coverage(part)
 
@@ -94,11 +95,6 @@ def _typed_rejects(part: RunPart) -> pa.Table:
     return part["rejects"].append_column("type", types)
 
 
-def _word_counts(texts: pa.ChunkedArray) -> dict[int, int]:
-    counted = pc.value_counts(pc.count_substring_regex(texts, r"\S+"))
-    return {row["values"]: row["counts"] for row in counted.to_pylist()}
-
-
 def _questions_per_label(part: RunPart) -> Counter[int]:
     asked = _tally(part["questions"], ["set_id"])
     spread = Counter(asked.values())
@@ -137,7 +133,9 @@ def retention(stages: Sequence[StageCount], counts: BuildCounts) -> list[FigureP
 
 def topics(counts: BuildCounts) -> FigurePanel:
     """Return the questions by label topic, type and source."""
-    kinds = sorted({(kind, source) for kind, source, _ in counts.questions}, key=_kind_order)
+    kinds = sorted(
+        {(kind, source) for kind, source, _ in counts.questions}, key=lambda kind: (*_type_order(kind[0]), kind[1])
+    )
     others = sorted({category for _, _, category in counts.questions} - set(TOPICS))
     names = [*TOPICS, *others]
     series = [_topic_series(kind, names, counts) for kind in kinds]
@@ -176,29 +174,26 @@ def coverage(counts: BuildCounts) -> ResultTable:
 
 def passage_lengths(counts: BuildCounts) -> FigurePanel:
     """Return the passages by length in words."""
-    bins = _binned(counts.passage_words)
-    return FigurePanel(
-        "passages",
-        "Length of passages",
-        f"Words in the middle half of the passages: {_spread(counts.passage_words)}. The longest share the last bar.",
-        charts.histogram(bins, "words", "passages"),
-        ["Words", "Passages"],
-        [(name, rows) for _, _, rows, name in bins],
-    )
+    lengths = counts.passage_words
+    note = f"Words in the middle half of the passages: {_spread(lengths)}. The longest share the last bar."
+    return _histogram("passages", "Length of passages", note, lengths, "words", "passages")
 
 
 def questions_per_label(counts: BuildCounts) -> FigurePanel:
     """Return the labels by the number of their questions."""
-    bins = _binned(counts.questions_per_label)
-    return FigurePanel(
-        "per-label",
-        "Questions per label",
-        f"Questions from the middle half of the labels: {_spread(counts.questions_per_label)}. "
-        f"Labels without a question: {counts.questions_per_label[0]:,}. The largest numbers share the last bar.",
-        charts.histogram(bins, "questions", "labels"),
-        ["Questions", "Labels"],
-        [(name, rows) for _, _, rows, name in bins],
+    numbers = counts.questions_per_label
+    note = (
+        f"Questions from the middle half of the labels: {_spread(numbers)}. Labels without a question: {numbers[0]:,}. "
+        "The largest numbers share the last bar."
     )
+    return _histogram("per-label", "Questions per label", note, numbers, "questions", "labels")
+
+
+def _histogram(name: str, title: str, note: str, lengths: Counter[int], unit: str, rows: str) -> FigurePanel:
+    bins = _binned(lengths)
+    numbers = [(name, count) for _, _, count, name in bins]
+    header = [unit.capitalize(), rows.capitalize()]
+    return FigurePanel(name, title, note, charts.histogram(bins, unit, rows), header, numbers)
 
 
 def _topic_series(kind: tuple[str, str], categories: Sequence[str], counts: BuildCounts) -> charts.Series:
@@ -239,10 +234,6 @@ def _type_order(kind: str) -> tuple[int, str]:
     return (list(TYPE_NAMES).index(kind) if kind in TYPE_NAMES else len(TYPE_NAMES), kind)
 
 
-def _kind_order(kind: tuple[str, str]) -> tuple[int, str, str]:
-    return (*_type_order(kind[0]), kind[1])
-
-
 def _binned(lengths: Counter[int], bars: int = 30) -> list[charts.Bin]:
     """Return counts in at most `bars` bins of a round width up to the 99th percentile, and all above in one more."""
     top = quantile(lengths, 0.99)
@@ -272,10 +263,11 @@ def build_report(run: RunDirectory, summary: Mapping[str, Any] | None = None) ->
         ValueError: where the stage counts in run.json and the stored rows disagree.
     """
     info = {**run.info(), **(summary or {})}
-    counts, samples = BuildCounts(), BuildSamples(info["config"].get("seed", 0))
+    counts, seed = BuildCounts(), info["config"].get("seed", 0)
+    questions, rejects = SeededSample[Example](8, seed), SeededSample[DroppedExample](3, seed)
     for part in read_parts(run):
         counts.add(part)
-        samples.add(part)
+        offer_rows(part, questions, rejects)
     stages = [StageCount(**stage) for stage in info["stages"]]
     check_accounts(stages, counts.dropped)
     by_stage = {stage.stage: stage for stage in stages}
@@ -293,18 +285,18 @@ def build_report(run: RunDirectory, summary: Mapping[str, Any] | None = None) ->
             ("candidates", counts.candidates.total()),
             ("questions", stages[-1].kept),
         ],
-        types=_types(counts, samples),
+        types=_types(counts, questions),
         retention=retention(stages, counts),
         topics=topics(counts),
         coverage=coverage(counts),
         passages=passage_lengths(counts),
         per_label=questions_per_label(counts),
-        rejects=_rejects(by_stage, counts, samples),
+        rejects=_rejects(by_stage, counts, rejects),
         accounts=[list(asdict(stage).values()) for stage in stages],
     )
 
 
-def _types(counts: BuildCounts, samples: BuildSamples) -> list[dict[str, Any]]:
+def _types(counts: BuildCounts, samples: SeededSample[Example]) -> list[dict[str, Any]]:
     """Return name, number, share and sample of the questions of each type."""
     rows: Counter[str] = Counter()
     for (kind, _, _), number in counts.questions.items():
@@ -316,14 +308,14 @@ def _types(counts: BuildCounts, samples: BuildSamples) -> list[dict[str, Any]]:
             "name": TYPE_NAMES.get(kind, kind),
             "rows": rows[kind],
             "share": rows[kind] / total,
-            "examples": samples.questions(kind),
+            "examples": samples.of(kind),
         }
         for kind in (*TYPE_NAMES, *sorted(set(rows) - set(TYPE_NAMES)))
     ]
 
 
 def _rejects(
-    by_stage: Mapping[str, StageCount], counts: BuildCounts, samples: BuildSamples
+    by_stage: Mapping[str, StageCount], counts: BuildCounts, samples: SeededSample[DroppedExample]
 ) -> dict[str, list[dict[str, Any]]]:
     """Return the reasons of each stage that rejected rows, the most frequent first, with share and sample."""
     rows: Counter[tuple[str, str]] = Counter()
@@ -332,6 +324,6 @@ def _rejects(
     groups: dict[str, list[dict[str, Any]]] = {stage: [] for stage in by_stage}
     for (stage, reason), number in sorted(rows.items(), key=lambda item: (-item[1], item[0])):
         share = number / by_stage[stage].rows_in
-        examples = samples.rejects(stage, reason)
+        examples = samples.of((stage, reason))
         groups[stage].append({"reason": reason, "rows": number, "share": share, "examples": examples})
     return {stage: found for stage, found in groups.items() if found}

@@ -121,8 +121,9 @@ def answers_and_citations(sheets: EvaluationTables) -> FigurePanel | None:
         "Accuracy and citations",
         "Accuracy over factual and multi-hop questions against the F1 of cited passages, over all citations together, "
         "in the full label, with 95 % intervals. As in Figure 4 of the FDARxBench paper.",
-        ("Accuracy", lambda model: sheets.figure(model, FULL_LABEL, "accuracy", "answerable")),
-        ("Citation F1 (micro)", lambda model: sheets.figure(model, FULL_LABEL, "citation_f1_micro", "answerable")),
+        ("Accuracy", "accuracy"),
+        ("Citation F1 (micro)", "citation_f1_micro"),
+        "answerable",
     )
 
 
@@ -134,8 +135,9 @@ def refusals(sheets: EvaluationTables) -> FigurePanel | None:
         "Refusals of unanswerable questions",
         "Recall: the share of unanswerable questions that were refused. Precision: the share of refusals that were "
         "right. In the full label, with 95 % intervals. As in Figure 5 of the FDARxBench paper.",
-        ("Refusal recall", lambda model: sheets.figure(model, FULL_LABEL, "refusal_recall", "all")),
-        ("Refusal precision", lambda model: sheets.figure(model, FULL_LABEL, "refusal_precision", "all")),
+        ("Refusal recall", "refusal_recall"),
+        ("Refusal precision", "refusal_precision"),
+        "all",
     )
 
 
@@ -174,9 +176,14 @@ def accuracy_and_cost(sheets: EvaluationTables) -> FigurePanel | None:
 
 
 def _shares(
-    sheets: EvaluationTables, name: str, title: str, note: str, x: tuple[str, Measure], y: tuple[str, Measure]
+    sheets: EvaluationTables, name: str, title: str, note: str, x: tuple[str, str], y: tuple[str, str], group: str
 ) -> FigurePanel | None:
-    points = _points(sheets.models, x[1], y[1])
+    """Return two metrics in the full label against each other; `x` and `y` are title and name."""
+    points = _points(
+        sheets.models,
+        lambda model: sheets.figure(model, FULL_LABEL, x[1], group),
+        lambda model: sheets.figure(model, FULL_LABEL, y[1], group),
+    )
     if not points:
         return None
     return FigurePanel(
@@ -258,10 +265,10 @@ def _subgroup_table(sheets: EvaluationTables, condition: Condition, group_by: st
         if (one.keys["setting"], one.keys["retriever"]) == condition
     ]
     columns = [("", model, model) for model in sheets.models]
-    return build_table(*GROUPINGS[group_by], columns, sorted(cells, key=lambda cell: _order(cell[0])))
+    return build_table(*GROUPINGS[group_by], columns, sorted(cells, key=lambda cell: _group_order(cell[0])))
 
 
-def _order(name: str) -> tuple[bool, int, str]:
+def _group_order(name: str) -> tuple[bool, int, str]:
     return name == _LAST, _FIRST.index(name) if name in _FIRST else 0, name
 
 

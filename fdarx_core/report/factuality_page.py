@@ -112,9 +112,8 @@ def collect(answers: Iterable[ScoredAnswer], seed: int) -> tuple[AnswerTally, li
     tally, picks = AnswerTally(), SeededSample[ScoredAnswer](PER_KIND, seed)
     for one in answers:
         tally.add(one)
-        group = _group(one.answer.model, kind_of(one.score))
-        picks.offer(group, one.answer.id, lambda one=one: _alone(one))  # type: ignore[misc]
-    shares = [list(in_turn([picks.of(_group(model, kind)) for kind in KINDS])) for model in tally.models]
+        picks.offer((one.answer.model, kind_of(one.score)), one.answer.id, lambda one=one: _alone(one))  # type: ignore[misc]
+    shares = [list(in_turn([picks.of((model, kind)) for kind in KINDS])) for model in tally.models]
     picked = list(in_turn(shares))[:SHOWN]
     return tally, sorted(picked, key=lambda one: KINDS.index(kind_of(one.score)))
 
@@ -123,10 +122,6 @@ def _alone(one: ScoredAnswer) -> ScoredAnswer:
     """Return an answer with its own passages only, because it is kept longer than its part."""
     wanted = {pair.evidence_id for pair in one.pairs}
     return replace(one, evidence={name: row for name, row in one.evidence.items() if name in wanted})
-
-
-def _group(model: str, kind: str) -> str:
-    return f"{model}\x1f{kind}"
 
 
 GOLD_COLORS = ("#4477aa", "#d98b33")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from math import cos, pi, sin
 
 CHARACTER = 7.0
@@ -18,24 +17,15 @@ _DIRECTIONS = 16
 _ROUNDS = 4
 
 
-@dataclass(frozen=True, slots=True)
-class Box:
-    """A rectangle in pixels from the left and from the top."""
+Box = tuple[float, float, float, float]
+"""A rectangle: left, top, right and bottom in pixels from the left and from the top."""
 
-    left: float
-    top: float
-    right: float
-    bottom: float
 
-    def overlap(self, other: Box) -> float:
-        """Return the common area in square pixels."""
-        across = min(self.right, other.right) - max(self.left, other.left)
-        down = min(self.bottom, other.bottom) - max(self.top, other.top)
-        return max(across, 0.0) * max(down, 0.0)
-
-    @property
-    def area(self) -> float:
-        return (self.right - self.left) * (self.bottom - self.top)
+def overlap(one: Box, other: Box) -> float:
+    """Return the common area in square pixels; of a rectangle with itself, its area."""
+    across = min(one[2], other[2]) - max(one[0], other[0])
+    down = min(one[3], other[3]) - max(one[1], other[1])
+    return max(across, 0.0) * max(down, 0.0)
 
 
 Spot = tuple[float, float, float]
@@ -47,8 +37,8 @@ def place_labels(points: Sequence[tuple[float, float]], names: Sequence[str], si
 
     Each label takes the nearest free spot; in further rounds it may move to a spot that others have left.
     """
-    field = Box(0, 0, *size)
-    dots = [Box(x - _POINT, y - _POINT, x + _POINT, y + _POINT) for x, y in points]
+    field = (0.0, 0.0, *size)
+    dots = [(x - _POINT, y - _POINT, x + _POINT, y + _POINT) for x, y in points]
     spots: dict[int, Spot] = {}
     for _ in range(_ROUNDS):
         before = dict(spots)
@@ -63,7 +53,7 @@ def place_labels(points: Sequence[tuple[float, float]], names: Sequence[str], si
 def label_box(point: tuple[float, float], name: str, spot: Spot) -> Box:
     """Return the rectangle of a label at its spot."""
     x, y, wide = point[0] + spot[0], point[1] + spot[1], _width(name)
-    return Box(x - wide / 2, y - LINE / 2, x + wide / 2, y + LINE / 2)
+    return (x - wide / 2, y - LINE / 2, x + wide / 2, y + LINE / 2)
 
 
 def _width(name: str) -> float:
@@ -74,7 +64,12 @@ def _best_spot(point: tuple[float, float], name: str, obstacles: Sequence[Box], 
     """Return the nearest free spot, or the one that is covered least."""
     tried: list[tuple[float, Spot]] = []
     for distance in _DISTANCES:
-        ring = [(_covered(label_box(point, name, spot), obstacles, field), spot) for spot in _ring(name, distance)]
+        boxes = [(label_box(point, name, spot), spot) for spot in _ring(name, distance)]
+        # the area that others cover or that is outside the field
+        ring = [
+            (round(sum(overlap(box, one) for one in obstacles) + overlap(box, box) - overlap(box, field), 6), spot)
+            for box, spot in boxes
+        ]
         tried.append(min(ring, key=lambda option: (option[0], abs(option[1][1]))))
         if tried[-1][0] == 0:
             break
@@ -87,8 +82,3 @@ def _ring(name: str, distance: float) -> Iterator[Spot]:
         angle = 2 * pi * step / _DIRECTIONS
         reach = _POINT + _NEAR / 2 + distance
         yield cos(angle) * (reach + _width(name) / 2), sin(angle) * (reach + LINE / 2), distance
-
-
-def _covered(box: Box, obstacles: Sequence[Box], field: Box) -> float:
-    """Return the area of the label that others cover or that is outside the field, in square pixels."""
-    return round(sum(box.overlap(other) for other in obstacles) + box.area - box.overlap(field), 6)

@@ -131,12 +131,9 @@ DIGITS = 3
 
 def _best(table: ResultTable) -> list[float | None]:
     """Return the highest value of each column as shown; None everywhere for a table of one row."""
-    columns = [[one.value for one in column if one and one.value is not None] for column in _columns(table)]
+    entries = zip(*(row for _, row in table.rows), strict=True)
+    columns = [[one.value for one in column if one and one.value is not None] for column in entries]
     return [round(max(column), DIGITS) if column and len(table.rows) > 1 else None for column in columns]
-
-
-def _columns(table: ResultTable) -> list[tuple[Estimate | None, ...]]:
-    return list(zip(*(entries for _, entries in table.rows), strict=True))
 
 
 def _firsts(table: ResultTable) -> list[bool]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from fdarx_core.evaluation.tables import MISSING
@@ -166,41 +165,42 @@ def _beginning(text: str) -> str:
     return lines if len(lines) <= FIRST else f"{lines[:FIRST].rsplit(None, 1)[0]} …"
 
 
-@dataclass(frozen=True, slots=True)
-class RagResults:
-    """The results of a comparison. `by_retriever` are figures of `title_figures`; `info` is run.json."""
+def rag_page(
+    info: Mapping[str, Any],
+    names: ComparisonNames,
+    questions: Sequence[RagQuestion],
+    answers: Iterable[RagAnswer],
+    scores: Iterable[RagScore],
+    *,
+    figures: Sequence[Figure],
+    by_retriever: Sequence[Figure],
+    differences: Sequence[Difference],
+    usages: Sequence[RagUsage],
+) -> str:
+    """Return the page of a comparison. Answers and scores are read once; those of a few sample questions are kept.
 
-    info: Mapping[str, Any]
-    names: ComparisonNames
-    questions: Sequence[RagQuestion]
-    figures: Sequence[Figure]
-    differences: Sequence[Difference]
-    usages: Sequence[RagUsage]
-    by_retriever: Sequence[Figure] = ()
-
-
-def rag_page(results: RagResults, answers: Iterable[RagAnswer], scores: Iterable[RagScore]) -> str:
-    """Return the page. Answers and scores are read once; those of a few sample questions are kept."""
-    info, names = results.info, results.names
-    samples = pick_samples(results.questions, answers, scores, names, int(info["config"].get("seed", 0)))
-    main, others = difference_rows(results.differences, names)
-    tables = paper_tables(results.figures, results.by_retriever, names)
+    `info` is run.json, `by_retriever` are figures of `title_figures`.
+    """
+    samples = pick_samples(questions, answers, scores, names, int(info["config"].get("seed", 0)))
+    main, others = difference_rows(differences, names)
     return render_page(
         "rag.html.j2",
         info=info,
         took=duration(info),
-        questions=len(results.questions),
-        strategies=list(dict.fromkeys(names.title(one.keys["strategy"]) for one in results.figures)),
-        models=list(dict.fromkeys(one.keys["model"] for one in results.figures)),
+        questions=len(questions),
+        strategies=list(dict.fromkeys(names.title(one.keys["strategy"]) for one in figures)),
+        models=list(dict.fromkeys(one.keys["model"] for one in figures)),
         judge=names.judge,
         judged_by=judge_note(names.judge),
-        failed=sum(one.failed for one in results.usages),
-        tables=[TableBlock(name, table, rivals=True) for name, table in tables.items()],
-        figure=contexts(results.figures, names),
+        failed=sum(one.failed for one in usages),
+        tables=[
+            TableBlock(name, table, rivals=True) for name, table in paper_tables(figures, by_retriever, names).items()
+        ],
+        figure=contexts(figures, names),
         difference_header=DIFFERENCE_HEADER,
         differences=main,
         other_differences=others,
         usage_header=USAGE_HEADER,
-        usage=usage_rows(results.usages, names),
+        usage=usage_rows(usages, names),
         samples=samples,
     )

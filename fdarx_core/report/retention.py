@@ -108,18 +108,20 @@ def draw_flow(stages: Sequence[StageCount], types: Mapping[str, int], dropped: D
     flow = Flow([Node(start, "kept", "", total, 0)])
     ends: dict[str, End] = {"": (0, total)}
     if set(types) != {""}:
-        ends = {type: (_add_type(flow, type, rows), rows) for type, rows in types.items()}
+        ends = {
+            type: (flow.add(TYPE_NAMES.get(type, type), "kept", type, {type: (0, rows)}), rows)
+            for type, rows in types.items()
+        }
     for stage in stages:
         ends = _draw_stage(flow, stage.stage, ends, dropped)
     return flow
 
 
-def _add_type(flow: Flow, type: str, rows: int) -> int:
-    return flow.add(TYPE_NAMES.get(type, type), "kept", type, {type: (0, rows)})
-
-
 def _draw_stage(flow: Flow, stage: str, ends: Mapping[str, End], dropped: Dropped) -> dict[str, End]:
-    by_reason = _rejects_of(stage, dropped)
+    by_reason: dict[str, Counter[str]] = {}
+    for (name, reason, type), rows in dropped.items():
+        if name == stage:
+            by_reason.setdefault(reason, Counter())[type] += rows
     lost = sum(by_reason.values(), Counter[str]())
     if any(rows > ends.get(type, (0, 0))[1] for type, rows in lost.items()):
         raise ValueError(f"stage {stage}: rejects {dict(lost)} are not among its rows {ends}; build the run again")
@@ -134,14 +136,6 @@ def _add_kept(flow: Flow, stage: str, type: str, end: End) -> int:
     # The name is short because columns are close; color and first node show the type.
     words = KEPT_NAMES.get(stage, stage)
     return flow.add(f"✓ {words if type else words.capitalize()}", "kept", type, {type: end})
-
-
-def _rejects_of(stage: str, dropped: Dropped) -> dict[str, Counter[str]]:
-    by_reason: dict[str, Counter[str]] = {}
-    for (name, reason, type), rows in dropped.items():
-        if name == stage:
-            by_reason.setdefault(reason, Counter())[type] += rows
-    return by_reason
 
 
 def _grouped(by_reason: Mapping[str, Counter[str]]) -> dict[str, Counter[str]]:
@@ -173,7 +167,8 @@ def lay_out(flow: Flow) -> tuple[list[float], list[float], float, float]:
     for at, node in enumerate(flow.nodes):
         columns[node.column].append(at)
     scale = FLOW_HEIGHT / max(flow.nodes[0].rows, 1)
-    rooms = {number: [_room(flow.nodes[at], scale) for at in column] for number, column in columns.items()}
+    needed = [_GAP + max(node.rows * scale, _LINE_HEIGHT * len(label_lines(node))) for node in flow.nodes]
+    rooms = {number: [needed[at] for at in column] for number, column in columns.items()}
     height = max(sum(column) for column in rooms.values())
     y: dict[int, float] = {}
     for number, column in columns.items():
@@ -191,7 +186,3 @@ def label_lines(node: Node) -> list[str]:
         return [node.label, f"{node.rows:,}"]
     *before, last = wrap(node.label, LABEL_WIDTH)
     return [*before, f"{last} {node.rows:,}"]
-
-
-def _room(node: Node, scale: float) -> float:
-    return _GAP + max(node.rows * scale, _LINE_HEIGHT * len(label_lines(node)))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import insort
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Hashable, Iterator
 from operator import itemgetter
 from typing import Generic, TypeVar
 
@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from fdarx_core.records import Passage, QuestionAnswer, Reject, arrow_schema, content_id, from_table
-from fdarx_core.storage import Location, RunDirectory, read_table
+from fdarx_core.storage import RunDirectory, read_table
 
 Item = TypeVar("Item")
 
@@ -21,9 +21,9 @@ class SeededSample(Generic[Item]):
 
     def __init__(self, size: int, seed: int) -> None:
         self._size, self._seed = size, str(seed)
-        self._best: dict[str, list[tuple[str, Item]]] = {}
+        self._best: dict[Hashable, list[tuple[str, Item]]] = {}
 
-    def offer(self, group: str, row_id: str, make: Callable[[], Item]) -> None:
+    def offer(self, group: Hashable, row_id: str, make: Callable[[], Item]) -> None:
         """Consider a row; `make` is called only if it is picked. An id that is offered twice counts once."""
         rank = content_id(self._seed, row_id)
         best = self._best.setdefault(group, [])
@@ -33,7 +33,7 @@ class SeededSample(Generic[Item]):
         insort(best, (rank, make()), key=itemgetter(0))
         del best[self._size :]
 
-    def of(self, group: str) -> list[Item]:
+    def of(self, group: Hashable) -> list[Item]:
         """Return the sample of a group in the order of the hash."""
         return [item for _, item in self._best.get(group, [])]
 
@@ -55,11 +55,10 @@ def read_parts(run: RunDirectory) -> Iterator[RunPart]:
     """Yield the parts of a run in the order of their names, with the columns that a report needs."""
     found = {kind: {location.name: location for location in run.parts(kind)} for kind in _COLUMNS}
     for name in sorted({name for names in found.values() for name in names}):
-        yield {kind: _read(found[kind].get(name), schema) for kind, schema in _COLUMNS.items()}
-
-
-def _read(location: Location | None, schema: pa.Schema) -> pa.Table:
-    return schema.empty_table() if location is None else read_table(location, schema.names)
+        yield {
+            kind: read_table(found[kind][name], schema.names) if name in found[kind] else schema.empty_table()
+            for kind, schema in _COLUMNS.items()
+        }
 
 
 Example = tuple[QuestionAnswer, list[Passage]]
@@ -68,35 +67,14 @@ DroppedExample = tuple[Reject, str, str]
 """A rejected row with question and answer of the candidate, "" where the row was no question yet."""
 
 
-class BuildSamples:
-    """Eight questions of each type and three rejects of each stage and reason."""
-
-    def __init__(self, seed: int) -> None:
-        self._questions: SeededSample[Example] = SeededSample(8, seed)
-        self._rejects: SeededSample[DroppedExample] = SeededSample(3, seed)
-
-    def add(self, part: RunPart) -> None:
-        """Offer the rows of one part."""
-        _offer_all(self._questions, part["questions"], ["type"], lambda row: _example(part, row))
-        _offer_all(self._rejects, part["rejects"], ["stage", "reason"], lambda row: _dropped(part, row))
-
-    def questions(self, question_type: str) -> list[Example]:
-        """Return the sample of the questions of a type."""
-        return self._questions.of(question_type)
-
-    def rejects(self, stage: str, reason: str) -> list[DroppedExample]:
-        """Return the sample of the rejects of a stage and reason."""
-        return self._rejects.of(_group((stage, reason)))
-
-
-def _group(values: Iterable[str]) -> str:
-    return "\x1f".join(values)
-
-
-def _offer_all(picks: SeededSample[Item], table: pa.Table, groups: list[str], make: Callable[[int], Item]) -> None:
-    columns = [table[name].to_pylist() for name in groups]
-    for row, (row_id, *values) in enumerate(zip(table["id"].to_pylist(), *columns, strict=True)):
-        picks.offer(_group(values), row_id, lambda row=row: make(row))  # type: ignore[misc]
+def offer_rows(part: RunPart, questions: SeededSample[Example], rejects: SeededSample[DroppedExample]) -> None:
+    """Offer the questions of one part by type, and its rejects by (stage, reason)."""
+    table = part["questions"]
+    for row, (row_id, group) in enumerate(zip(table["id"].to_pylist(), table["type"].to_pylist(), strict=True)):
+        questions.offer(group, row_id, lambda row=row: _example(part, row))  # type: ignore[misc]
+    columns = (part["rejects"][name].to_pylist() for name in ("id", "stage", "reason"))
+    for row, (row_id, *place) in enumerate(zip(*columns, strict=True)):
+        rejects.offer(tuple(place), row_id, lambda row=row: _dropped(part, row))  # type: ignore[misc]
 
 
 def _example(part: RunPart, row: int) -> Example:

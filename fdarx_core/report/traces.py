@@ -17,13 +17,9 @@ from fdarx_core.records import (
     Response,
     SettingProgress,
 )
-from fdarx_core.storage import Location, RunDirectory, read_records
+from fdarx_core.storage import Location, RunDirectory, StorageError, read_records
 
 Record = TypeVar("Record")
-
-
-class UnknownQuestion(ValueError):
-    """No question of the run has this id."""
 
 
 def _find_question(run: RunDirectory, kind: str, question_id: str, places: str) -> tuple[Location, QuestionAnswer]:
@@ -32,7 +28,7 @@ def _find_question(run: RunDirectory, kind: str, question_id: str, places: str) 
         for question in read_records(part, QuestionAnswer):
             if question.id == question_id:
                 return part, question
-    raise UnknownQuestion(
+    raise StorageError(
         f"{run.root} has no question {question_id!r}; ids have 16 hexadecimal digits and are in {places}"
     )
 
@@ -40,7 +36,7 @@ def _find_question(run: RunDirectory, kind: str, question_id: str, places: str) 
 def build_trace(run: RunDirectory, question_id: str) -> str:
     """Return everything that a build has on a question: context, responses, verdicts and outcome.
 
-    Raises UnknownQuestion, which says what ids look like and where to find them.
+    Raises StorageError, which says what ids look like and where to find them.
     """
     part, question = _find_question(
         run, "candidates", question_id, "benchmark/qa.jsonl (qid), candidates/ and rejects/"
@@ -119,7 +115,7 @@ def _outcome(question_id: str, kept: bool, rejects: Iterable[Reject]) -> str:
 def evaluation_trace(run: RunDirectory, question_id: str) -> str:
     """Return everything that an evaluation has on a question: gold passages, and each prediction with its grade.
 
-    Raises UnknownQuestion.
+    Raises StorageError where there is none with this id.
     """
     part, question = _find_question(run, "questions", question_id, "questions/ and the wrong answers of the report")
     return "\n".join(_evaluation_lines(run, part.name, question)) + "\n"

@@ -56,6 +56,11 @@ class AnswerSources:
         """Return the gold passage that states the same as this one, and the reason."""
         return self.equivalents.get(question.id, {}).get(place[1]) if place[0] == question.set_id else None
 
+    def gold_among(self, question: QuestionAnswer, places: Sequence[PassageKey]) -> int:
+        """Return how many gold passages are among the places, themselves or by a passage that states the same."""
+        alike = {same[0] for place in places if (same := self.equivalent_gold(question, place))}
+        return sum(place in places or place[1] in alike for place in gold_keys(question))
+
 
 def read_sources(run: RunDirectory, predictions: Sequence[Prediction]) -> AnswerSources:
     """Read the questions and passages that these predictions need, part by part."""
@@ -118,34 +123,25 @@ def classify_evidence(wrong: WrongAnswer, question: QuestionAnswer, sources: Ans
     if wrong.kind not in _VERDICTS or not prediction.shown or not gold:
         return "unknown", ""
     shown = shown_places(prediction)
-    alike = {replaced[0] for place in shown if (replaced := sources.equivalent_gold(question, place))}
-    strict = [place for place in gold if place in shown]
-    found = [place for place in gold if place in shown or place[1] in alike]
-    return _shown_sentence(wrong, len(gold), len(strict), len(found))
+    strict = sum(place in shown for place in gold)
+    return _shown_sentence(wrong, len(gold), strict, sources.gold_among(question, shown))
 
 
 def _shown_sentence(wrong: WrongAnswer, gold: int, strict: int, found: int) -> tuple[str, str]:
-    where, instead = _field(wrong.prediction), _VERDICTS[wrong.kind]
+    shown, cuts = plural(len(wrong.prediction.shown), "passage"), wrong.prediction.cuts
+    where = f"among the {shown} shown{f'; {cuts:,} more were left out or cut' if cuts else ''}"
+    every = {1: "the gold passage was", 2: "both gold passages were"}.get(gold, f"all {gold} gold passages were")
+    instead = _VERDICTS[wrong.kind]
     if wrong.prediction.setting == "oracle" and found == gold:
-        return "shown", f"Reading failure: {_every(gold)} replaced in the prompt, and no other, yet {instead}."
+        return "shown", f"Reading failure: {every} in the prompt, and no other, yet {instead}."
     alike = f" ({found - strict} by a passage that states the same)" if found > strict else ""
     if found == gold:
-        return "shown", f"Reading failure: {_every(gold)}{alike} replaced {where}, yet {instead}."
+        return "shown", f"Reading failure: {every} {where}{alike}, yet {instead}."
     if found:
-        return "partly", f"Retrieval failure in part: {found} of {gold} gold passages{alike} replaced {where}."
-    none_of_them = "the gold passage did not stand" if gold == 1 else f"none of the {gold} gold passages replaced"
+        return "partly", f"Retrieval failure in part: {found} of {gold} gold passages were {where}{alike}."
+    none_of_them = "the gold passage was not" if gold == 1 else f"none of the {gold} gold passages was"
     fair = " Going by what was shown, the refusal was right." if wrong.kind == "false_refusal" else ""
     return "missing", f"Retrieval failure: {none_of_them} {where}.{fair}"
-
-
-def _every(gold: int) -> str:
-    return {1: "the gold passage", 2: "both gold passages"}.get(gold, f"all {gold} gold passages")
-
-
-def _field(prediction: Prediction) -> str:
-    shown = plural(len(prediction.shown), "passage")
-    cuts = f"; {prediction.cuts:,} more were left out or cut" if prediction.cuts else ""
-    return f"among the {shown} shown{cuts}"
 
 
 def asks_for_citations(setting: str) -> bool:
@@ -174,9 +170,8 @@ def citation_note(prediction: Prediction, question: QuestionAnswer, sources: Ans
 
 def _left_out(prediction: Prediction, question: QuestionAnswer, sources: AnswerSources) -> str:
     """Return a sentence on gold passages that are not cited, "" if all are."""
-    gold, cited = gold_keys(question), cited_places(prediction)
-    alike = {replaced[0] for place in cited if (replaced := sources.equivalent_gold(question, place))}
-    found = sum(place in cited or place[1] in alike for place in gold)
+    gold = gold_keys(question)
+    found = sources.gold_among(question, cited_places(prediction))
     if not gold or found == len(gold):
         return ""
     if not found:

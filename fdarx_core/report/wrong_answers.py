@@ -84,9 +84,9 @@ def collect_wrong(
             for cell, kind, row_id in _spot(run, model, part, types):
                 counts[cell, kind] += 1
                 spotted = (kind, model, part.name, row_id)
-                picks[kind].offer(_group(cell), row_id, lambda spotted=spotted: spotted)  # type: ignore[misc]
+                picks[kind].offer(cell, row_id, lambda spotted=spotted: spotted)  # type: ignore[misc]
     cells = sorted({cell for cell, _ in counts})
-    shares = [[*in_turn([picks[kind].of(_group(cell))[: _most(cell, kind)] for kind in KINDS])] for cell in cells]
+    shares = [[*in_turn([picks[kind].of(cell)[: _most(cell, kind)] for kind in KINDS])] for cell in cells]
     picked = [*in_turn([share[:PER_CELL] for share in shares])][:IN_ALL]
     return counts, _read(run, sorted(picked, key=lambda one: one[0] in NO_VERDICT))
 
@@ -124,10 +124,6 @@ def _read(run: RunDirectory, picked: Sequence[Spotted]) -> list[WrongAnswer]:
             judged = read_where(graded, "prediction_id", wanted, Grade)
             grades |= {grade.prediction_id: grade for grade in judged}
     return [WrongAnswer(kind, predictions[row_id], grades.get(row_id)) for kind, *_, row_id in picked]
-
-
-def _group(cell: CellName) -> str:
-    return "\x1f".join(cell)
 
 
 BUDGET = 6_000_000

@@ -1,6 +1,6 @@
 """Retrieval: which passages answer a question, by words, vectors, both, and rerankers."""
 
-from fdarx_core.retrieval.encoders import Encoder, Reranker
+from fdarx_core.retrieval.encoders import Reranker, SentenceEncoder
 from fdarx_core.retrieval.lexical import Mask, RankedList, top_k
 from fdarx_core.retrieval.models import ModelDirectories, ModelMissing
 from fdarx_core.retrieval.retrievers import (
@@ -16,7 +16,6 @@ from fdarx_core.retrieval.retrievers import (
 
 __all__ = [
     "Collection",
-    "Encoder",
     "Mask",
     "ModelDirectories",
     "ModelMissing",
@@ -24,6 +23,7 @@ __all__ = [
     "RankedList",
     "Reranker",
     "Retriever",
+    "SentenceEncoder",
     "get_retriever",
     "load_encoder",
     "load_reranker",

@@ -6,7 +6,6 @@ import hashlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -20,8 +19,6 @@ BATCH = 32
 RERANK_BATCH = 32
 _PASSAGE_PROMPTS = ("document", "passage", "corpus")
 """Names that models give to their prompt for passages."""
-_CONTRIEVER_TOKENS = 512
-"""Tokens of a text that ReContriever reads. Source: Lei et al. 2023, as Contriever."""
 _WEIGHTS = {".safetensors", ".bin", ".pt", ".onnx", ".msgpack", ".h5"}
 _HASHED_BYTES = 1 << 20
 """Bytes of a weights file that are hashed at each end: its header, and numbers that training nearly always changes."""
@@ -78,36 +75,40 @@ def _ends(file: Path) -> bytes:
         return head + stream.read(_HASHED_BYTES)
 
 
-class Encoder(Protocol):
-    """Turns texts into vectors whose inner product says how similar two texts are."""
-
-    @property
-    def name(self) -> str: ...
-    @property
-    def dimensions(self) -> int: ...
-    def encode(self, texts: Sequence[str]) -> Vectors:
-        """Encode passages."""
-
-    def encode_questions(self, texts: Sequence[str]) -> Vectors:
-        """Encode questions, which some models want with an instruction."""
-
-
 class SentenceEncoder:
-    """A sentence-transformers model from a local directory; it gives unit vectors, whose inner product is the cosine.
+    """A sentence-transformers or transformers model from a local directory, for texts to search and questions.
 
-    `max_tokens` is how many tokens of a text it reads; `instruction` is the text in front of questions: the given one,
-    else the model's own prompt for queries, if any.
+    The inner product of two vectors says how similar the texts are. A directory of transformers gives the mean of the
+    last layer over the tokens.
+
+    Args:
+        directory: the directory.
+        name: the name by which retrievers know it.
+        batch: texts encoded together.
+        instruction: the text in front of questions, by default the model's own prompt for queries, if any.
+        normalised: whether vectors get length 1, so that the inner product is the cosine.
+        max_tokens: the most tokens of a text that are read, by default those that the model reads.
     """
 
     def __init__(
-        self, directory: str, *, name: str = "cosine", batch: int = BATCH, instruction: str | None = None
+        self,
+        directory: str,
+        *,
+        name: str = "cosine",
+        batch: int = BATCH,
+        instruction: str | None = None,
+        normalised: bool = True,
+        max_tokens: int | None = None,
     ) -> None:
         library = load_module("sentence_transformers", f"the encoder {name}")
         self.name = name
         self._directory = directory
         self._batch = batch
+        self._normalised = normalised
         self._model = library.SentenceTransformer(directory, device=device(), local_files_only=True)
         self.dimensions = int(self._model.get_embedding_dimension())
+        if max_tokens is not None:
+            self._model.max_seq_length = min(max_tokens, self._model.max_seq_length or max_tokens)
         self.max_tokens = int(self._model.max_seq_length or 0)
         prompts = self._model.prompts
         self.instruction = str(prompts.get("query", "") if instruction is None else instruction)
@@ -119,7 +120,7 @@ class SentenceEncoder:
         """The model as an index records it; a directory `model` has the name of its parent."""
         path = Path(self._directory).resolve()
         name = path.parent.name if path.name == "model" else path.name
-        return EncoderInfo(name, fingerprint(self._directory), self.dimensions, self.instruction)
+        return EncoderInfo(name, fingerprint(self._directory), self.dimensions, self.instruction, self._normalised)
 
     def encode(self, texts: Sequence[str]) -> Vectors:
         """Encode passages; a text is cut at the model's longest input (256 tokens for MiniLM)."""
@@ -133,49 +134,13 @@ class SentenceEncoder:
         if not texts:
             return np.empty((0, self.dimensions), np.float32)
         vectors = self._model.encode(
-            list(texts), prompt=prompt, batch_size=self._batch, normalize_embeddings=True, show_progress_bar=False
+            list(texts),
+            prompt=prompt,
+            batch_size=self._batch,
+            normalize_embeddings=self._normalised,
+            show_progress_bar=False,
         )
         return np.asarray(vectors, np.float32)
-
-
-class ContrieverEncoder:
-    """A Contriever model from a transformers directory: the mean of the last layer over the tokens, not normalised.
-
-    Source: Izacard et al. 2022; Lei et al. 2023 (ReContriever is used the same way).
-    """
-
-    def __init__(self, directory: str, *, name: str = "recontriever", batch: int = BATCH) -> None:
-        library = load_module("transformers", f"the encoder {name}")
-        self.name = name
-        self._batch = batch
-        self._device = device()
-        self._tokenizer = library.AutoTokenizer.from_pretrained(directory, local_files_only=True)
-        self._model = library.AutoModel.from_pretrained(directory, local_files_only=True).to(self._device).eval()
-        self._max_tokens = min(_CONTRIEVER_TOKENS, int(self._model.config.max_position_embeddings))
-        self.dimensions = int(self._model.config.hidden_size)
-
-    def encode(self, texts: Sequence[str]) -> Vectors:
-        """Encode passages; texts of similar length share a batch, so that little is padded."""
-        vectors = np.empty((len(texts), self.dimensions), np.float32)
-        order = sorted(range(len(texts)), key=lambda position: -len(texts[position]))
-        for start in range(0, len(order), self._batch):
-            positions = order[start : start + self._batch]
-            vectors[positions] = self._means([texts[position] for position in positions])
-        return vectors
-
-    def encode_questions(self, texts: Sequence[str]) -> Vectors:
-        """Encode questions in the same way as passages."""
-        return self.encode(texts)
-
-    def _means(self, texts: list[str]) -> Any:
-        torch = load_module("torch", f"the encoder {self.name}")
-        with torch.inference_mode():
-            inputs = self._tokenizer(
-                texts, padding=True, truncation=True, max_length=self._max_tokens, return_tensors="pt"
-            ).to(self._device)
-            mask = inputs["attention_mask"].unsqueeze(-1)
-            states = self._model(**inputs).last_hidden_state.masked_fill(mask == 0, 0.0)
-            return (states.sum(dim=1) / mask.sum(dim=1)).float().cpu().numpy()
 
 
 Reranker = Callable[[Sequence[tuple[str, str]]], list[float]]

@@ -188,7 +188,10 @@ class Bm25Index:
     def __init__(self, index: InvertedIndex) -> None:
         self._index = index
         self._idf = _bm25_idf(index.frequencies, index.size)
-        self._weights = self._idf[index.terms] * _bm25_saturation(index)
+        counts, lengths = index.counts, index.lengths
+        average = lengths.sum() / max(1, len(lengths))
+        saturation: Floats = counts * (K1 + 1) / (counts + K1 * (1 - B + B * lengths[index.passages] / average))
+        self._weights = self._idf[index.terms] * saturation
 
     def scores(self, queries: Sequence[str]) -> Floats:
         """Return the scores, shape (queries, passages); a word that a query repeats counts again."""
@@ -216,13 +219,6 @@ def _bm25_idf(frequencies: Integers, size: int) -> Floats:
         # cumsum adds one after the other, as rank-bm25 does; sum would not
         idf[idf < 0] = EPSILON * (np.cumsum(in_use)[-1] / len(in_use))
     return idf
-
-
-def _bm25_saturation(index: InvertedIndex) -> Floats:
-    counts, lengths = index.counts, index.lengths
-    average = lengths.sum() / max(1, len(lengths))
-    factors: Floats = counts * (K1 + 1) / (counts + K1 * (1 - B + B * lengths[index.passages] / average))
-    return factors
 
 
 class TfidfIndex:

@@ -54,7 +54,7 @@ def check_installed(model: ModelName) -> None:
 
 _LIBRARIES: dict[ModelName, str] = {
     "cosine": "sentence_transformers",
-    "recontriever": "transformers",
+    "recontriever": "sentence_transformers",
     "reranker": "FlagEmbedding",
 }
 

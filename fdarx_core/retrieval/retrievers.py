@@ -14,7 +14,7 @@ from typing import Protocol, cast
 
 from fdarx_core.plugins import Registry
 from fdarx_core.records import Passage
-from fdarx_core.retrieval.encoders import ContrieverEncoder, Encoder, Reranker, SentenceEncoder, Vectors, bge_reranker
+from fdarx_core.retrieval.encoders import Reranker, SentenceEncoder, Vectors, bge_reranker
 from fdarx_core.retrieval.lexical import Bm25Index, InvertedIndex, Mask, RankedList, TfidfIndex, batches, top_k
 from fdarx_core.retrieval.models import ModelDirectories, ModelName, check_installed
 
@@ -25,6 +25,10 @@ RERANK_DEPTH = 50
 RERANK_SUFFIX = "+rerank"
 
 
+VectorSearch = Callable[[Vectors, int, Mask | None], list[RankedList]]
+"""Returns the k nearest passages for each query vector, of those that are allowed."""
+
+
 @dataclass
 class Collection:
     """The passages to search: of one label, of several, or of an index.
@@ -33,11 +37,13 @@ class Collection:
         texts: one text for each passage; rankings give positions in it.
         vectors: for each encoder, by name, float32 of shape (passages, dimensions).
         matching_only: whether retrievers by words leave out passages that share no word with the question.
+        searches: for an encoder whose vectors are not held here, by name, the function that does what `nearest` does.
     """
 
     texts: Sequence[str]
     vectors: Mapping[str, Vectors] = field(default_factory=dict)
     matching_only: bool = False
+    searches: Mapping[str, VectorSearch] = field(default_factory=dict)
 
     @cached_property
     def inverted_index(self) -> InvertedIndex:
@@ -60,6 +66,8 @@ class Collection:
             k: how many passages to return for each query.
             allowed: shape (passages,); the passages that may be returned, None for all.
         """
+        if encoder in self.searches:
+            return self.searches[encoder](queries, k, allowed)
         passages = _vectors_of(encoder, self.vectors, len(self.texts), "passages")
         parts = batches(len(queries), len(passages))
         return [ranked for part in parts for ranked in top_k(queries[part] @ passages.T, k, allowed)]
@@ -211,10 +219,13 @@ RETRIEVERS: Registry[Callable[[], Retriever]] = Registry(
     },
 )
 """Retrievers by name; packages add theirs by entry points of the group `fdarx.retrievers`."""
-ENCODERS: dict[str, Callable[[ModelDirectories], Encoder]] = {
+ENCODERS: dict[str, Callable[[ModelDirectories], SentenceEncoder]] = {
     "cosine": lambda directories: SentenceEncoder(directories.of("cosine")),
-    "recontriever": lambda directories: ContrieverEncoder(directories.of("recontriever")),
+    "recontriever": lambda directories: SentenceEncoder(
+        directories.of("recontriever"), name="recontriever", instruction="", normalised=False, max_tokens=512
+    ),
 }
+"""Embedding models by name. Source of recontriever: Izacard et al. 2022; Lei et al. 2023 uses it the same way."""
 
 
 def get_retriever(name: str, reranker: Reranker | None = None) -> Retriever:
@@ -250,7 +261,7 @@ def check_retriever_models(name: str, directories: ModelDirectories) -> None:
         check_installed(cast(ModelName, model))
 
 
-def load_encoder(name: str, directories: ModelDirectories) -> Encoder:
+def load_encoder(name: str, directories: ModelDirectories) -> SentenceEncoder:
     """Load the encoder of that name. Raises `ModelMissing` where its directory or its library is missing."""
     if name not in ENCODERS:
         raise ValueError(f"no encoder {name!r}; there are {', '.join(ENCODERS)}")

@@ -15,7 +15,7 @@ ROWS = score_rows(12, seed=1)
 
 
 def test_types_and_what_they_make_together() -> None:
-    found = {group.name: int(group.rows.sum()) for group in type_groups(ScoreColumns(table(ROWS)))}
+    found = {name: int(rows.sum()) for _, name, rows in type_groups(ScoreColumns(table(ROWS)))}
     by_type = Counter(one.type for one in ROWS)
     assert found == {**by_type, "answerable": by_type["factual"] + by_type["multihop"], "all": len(ROWS)}
 
@@ -26,7 +26,7 @@ def test_subgroups_part_the_answerable_questions(seed: int, labels: int) -> None
     columns = ScoreColumns(table(rows))
     groups = subgroups(columns, length_edges(table(rows)))
     for by in ("category", "section", "label_length", "numeric"):
-        covered = np.sum([group.rows for group in groups if group.by == by], axis=0)
+        covered = np.sum([rows for group_by, _, rows in groups if group_by == by], axis=0)
         assert np.array_equal(covered, ~columns.is_in("type", "refusal"))
 
 
@@ -35,23 +35,23 @@ def test_a_section_with_few_questions_does_not_stand_alone() -> None:
     alone = {name for name, rows in sections.items() if rows >= SMALLEST}
     assert 0 < sections["Overdosage"] < SMALLEST
     groups = subgroups(ScoreColumns(table(ROWS)), (0, 0))
-    found = {group.name: int(group.rows.sum()) for group in groups if group.by == "section"}
+    found = {name: int(rows.sum()) for by, name, rows in groups if by == "section"}
     assert found == {**{name: sections[name] for name in alone}, "other": sections["Overdosage"]}
 
 
 def test_what_is_called_other_goes_with_the_rest() -> None:
     rows = [replace(one, section="" if one.numeric else "other") for one in ROWS]
-    groups = [group for group in subgroups(ScoreColumns(table(rows)), (0, 0)) if group.by == "section"]
-    assert [group.name for group in groups] == ["other"]
+    groups = subgroups(ScoreColumns(table(rows)), (0, 0))
+    assert [name for by, name, _ in groups if by == "section"] == ["other"]
 
 
 def test_a_third_of_the_labels_is_short_whatever_the_number_of_their_questions() -> None:
     columns = ScoreColumns(table(ROWS))
     groups = subgroups(columns, length_edges(table(ROWS)))
-    by_length = [group for group in groups if group.by == "label_length"]
-    assert [group.name for group in by_length] == ["short", "medium", "long"]
-    assert [len(np.unique(columns.label_of[group.rows])) for group in by_length] == [4, 4, 4]
-    longest = [columns.number("label_characters")[group.rows].max() for group in by_length]
+    by_length = {name: rows for by, name, rows in groups if by == "label_length"}
+    assert list(by_length) == ["short", "medium", "long"]
+    assert [len(np.unique(columns.label_of[rows])) for rows in by_length.values()] == [4, 4, 4]
+    longest = [columns.number("label_characters")[rows].max() for rows in by_length.values()]
     assert longest == sorted(longest)
 
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from random import Random
+from typing import Any
 
 from fdarx_core.rag.figures import differences, figures, title_figures
 from fdarx_core.rag.metrics import context_precision, summarize_usage
 from fdarx_core.rag.tables import ComparisonNames
 from fdarx_core.records import RagAnswer, RagQuestion, RagScore, TitleRank
-from fdarx_core.report.rag_page import RagResults
+from fdarx_core.report.rag_page import rag_page
 
 WHAT = ComparisonNames(
     strategies={
@@ -49,22 +50,25 @@ class SyntheticRag:
             for retriever in ("bm25", "cosine", "hybrid")
         ]
 
-    def results(self) -> RagResults:
-        return RagResults(
-            info={
+    def results(self) -> dict[str, Any]:
+        return {
+            "info": {
                 "started": "2026-05-04T08:00:00+00:00",
                 "finished": "2026-05-04T08:12:30+00:00",
                 "config": {"seed": 3, "index": f"guidelines {self._hostile}", "judge": WHAT.judge},
                 "versions": {"fdarx": "0.1.0"},
                 "notes": ["No BERTScore: no model was given."],
             },
-            names=WHAT,
-            questions=self.questions,
-            figures=figures(self.scores, seed=3, resamples=200),
-            differences=differences(self.scores, seed=3, resamples=200, flips=200),
-            usages=summarize_usage(self.answers),
-            by_retriever=title_figures(self.ranks, seed=3, resamples=200),
-        )
+            "names": WHAT,
+            "questions": self.questions,
+            "figures": figures(self.scores, seed=3, resamples=200),
+            "differences": differences(self.scores, seed=3, resamples=200, flips=200),
+            "usages": summarize_usage(self.answers),
+            "by_retriever": title_figures(self.ranks, seed=3, resamples=200),
+        }
+
+    def page(self, **changed: Any) -> str:
+        return rag_page(**{"answers": self.answers, "scores": self.scores, **self.results(), **changed})
 
     def _question(self, number: int) -> RagQuestion:
         title = f"Guideline {number // 5} on cleaning of equipment {self._hostile}".strip()

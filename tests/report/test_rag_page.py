@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 from lxml import html as lxml_html
 
-from fdarx_core.report.rag_page import rag_page
 from tests.report.synthetic_rag import WHAT, SyntheticRag
 
 HOSTILE = '</script><script>alert(1)</script><img src=x onerror=alert(2)> & "dose" < 5 mg\' {{ 7 * 7 }}'
@@ -21,7 +20,7 @@ def made() -> SyntheticRag:
 
 @pytest.fixture(scope="module")
 def page(made: SyntheticRag) -> str:
-    return rag_page(made.results(), made.answers, made.scores)
+    return made.page()
 
 
 def parsed(page: str) -> Any:
@@ -48,14 +47,13 @@ def test_the_page_has_its_parts_and_loads_nothing(page: str) -> None:
 def test_it_says_who_judged_and_what_failed(made: SyntheticRag, page: str) -> None:
     failed = sum(one.outcome == "failed" for one in made.answers)
     assert "not from an LLM" in page and f"{failed} answers failed" in page
-    results = made.results()
-    by_model = rag_page(replace(results, names=replace(WHAT, judge="gpt")), made.answers, made.scores)
+    by_model = made.page(names=replace(WHAT, judge="gpt"))
     assert "not from an LLM" not in by_model and "Contexts judged by gpt." in by_model
 
 
 def test_tables_hold_the_figures(made: SyntheticRag, page: str) -> None:
     one = next(
-        one for one in made.results().figures
+        one for one in made.results()["figures"]
         if (one.keys["strategy"], one.keys["postprocess"], one.metric) == ("hyde", "rerank", "context_precision")
     )  # fmt: skip
     rows = {text_of(row[0]): row for row in parsed(page).get_element_by_id("table-3").xpath(".//tbody/tr")}
@@ -87,7 +85,7 @@ def test_twelve_samples_with_contexts_verdicts_and_citations(made: SyntheticRag,
 
 def test_texts_of_documents_and_models_stay_text() -> None:
     made = SyntheticRag(questions=10, hostile=HOSTILE)
-    page = rag_page(made.results(), made.answers, made.scores)
+    page = made.page()
     tree = parsed(page)
     assert list(tree.iter("img")) == []
     assert not any("alert(1)" in (script.text_content() or "") for script in tree.iter("script"))
@@ -95,14 +93,11 @@ def test_texts_of_documents_and_models_stay_text() -> None:
 
 
 def test_a_comparison_of_which_nothing_came(made: SyntheticRag) -> None:
-    empty = replace(made.results(), figures=[], differences=[], usages=[], by_retriever=[])
-    page = rag_page(empty, [], [])
+    page = made.page(figures=[], differences=[], usages=[], by_retriever=[], answers=[], scores=[])
     assert "Nothing was measured." in page and "There is nothing to compare" in page
     assert "The question was not asked with the main post-processing." in page
 
 
 def test_the_same_rows_give_the_same_page(made: SyntheticRag, page: str) -> None:
-    assert rag_page(made.results(), reversed(made.answers), made.scores).count("<blockquote") == page.count(
-        "<blockquote"
-    )
-    assert rag_page(made.results(), made.answers, made.scores) == page
+    assert made.page(answers=reversed(made.answers)).count("<blockquote") == page.count("<blockquote")
+    assert made.page() == page

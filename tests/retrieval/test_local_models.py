@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from fdarx_core.retrieval import Collection, ModelDirectories, Queries, get_retriever, load_encoder, load_reranker
-from fdarx_core.retrieval.encoders import ContrieverEncoder, Reranker, SentenceEncoder, bge_reranker
+from fdarx_core.retrieval.encoders import Reranker, SentenceEncoder, bge_reranker
 from tests.retrieval import tiny_models, tiny_rerankers
 
 torch = pytest.importorskip("torch")
@@ -149,7 +149,7 @@ def test_info_says_which_model_it_is(prompted: str, bare: str) -> None:
 
 
 def test_contriever_knows_no_difference(bare: str) -> None:
-    model = ContrieverEncoder(str(Path(bare).parent / "plain"))
+    model = load_encoder("recontriever", ModelDirectories(recontriever=str(Path(bare).parent / "plain")))
     assert np.array_equal(model.encode_questions(ENCODED_TEXTS), model.encode(ENCODED_TEXTS))
 
 

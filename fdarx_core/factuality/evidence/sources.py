@@ -24,7 +24,7 @@ from fdarx_core.rag.search import (
     search_index,
 )
 from fdarx_core.records import CheckedAnswer, Chunk, Evidence, Passage, Reject, content_id
-from fdarx_core.retrieval.encoders import Encoder, SentenceEncoder
+from fdarx_core.retrieval.encoders import SentenceEncoder
 from fdarx_core.retrieval.index import ChunkFilter, IndexReader
 from fdarx_core.retrieval.index.chunk_table import NameMatcher, normalize_name
 from fdarx_core.retrieval.models import ModelDirectories
@@ -184,7 +184,7 @@ class PassageSearch:
         return [[self._passages[at] for at, _ in ranked] for ranked in rankings]
 
     @cached_property
-    def _encoders(self) -> dict[str, Encoder]:
+    def _encoders(self) -> dict[str, SentenceEncoder]:
         return {name: load_encoder(name, self._directories) for name in self._retriever.encoders}
 
     @cached_property

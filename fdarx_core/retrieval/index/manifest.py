@@ -134,7 +134,11 @@ class Manifest:
 
     def same_content(self, other: Manifest) -> bool:
         """Return whether both have the same documents, chunked and embedded alike, in whatever segments."""
-        return bool(self._content == other._content)
+        own, others = (
+            ({id: entry.digest for id, entry in one.entries.items()}, one.encoder, one.chunking)
+            for one in (self, other)
+        )
+        return own == others
 
     def missing(self, chunks: Iterable[Chunk], encoder: EncoderInfo | None) -> list[Chunk]:
         """Return the chunks of those documents that this version lacks or has with other content or encoder.
@@ -143,15 +147,13 @@ class Manifest:
         """
         if not same_encoder(encoder, self.encoder):
             return list(chunks)
-        return [chunk for document in group_by_document(chunks) for chunk in document if not self._has(document)]
-
-    def _has(self, document: list[Chunk]) -> bool:
-        entry = self.entries.get(document[0].document_id)
-        return entry is not None and entry.digest == document_digest(document)
-
-    @property
-    def _content(self) -> Any:
-        return {id: entry.digest for id, entry in self.entries.items()}, self.encoder, self.chunking
+        digests = {id: entry.digest for id, entry in self.entries.items()}
+        return [
+            chunk
+            for document in group_by_document(chunks)
+            if digests.get(document[0].document_id) != document_digest(document)
+            for chunk in document
+        ]
 
 
 def version_number(version: str) -> int:

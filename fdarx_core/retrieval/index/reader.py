@@ -16,7 +16,7 @@ from fdarx_core.retrieval.index.manifest import IndexConflict, IndexMissing, Man
 from fdarx_core.retrieval.index.segments import find_version, read_rows
 from fdarx_core.retrieval.index.store import IndexStore
 from fdarx_core.retrieval.index.vectors import VectorIndex, load_approximate_index, load_faiss, make_faiss_index
-from fdarx_core.retrieval.lexical import Mask, RankedList
+from fdarx_core.retrieval.lexical import RankedList
 from fdarx_core.retrieval.retrievers import RETRIEVERS, Collection, Queries, Retriever, get_retriever
 from fdarx_core.storage import Location
 
@@ -34,20 +34,6 @@ _NO_FAISS = (
 )
 
 
-class _IndexCollection(Collection):
-    """The chunks of an index, as retrievers see them: FAISS finds the nearest vectors."""
-
-    def __init__(self, texts: Sequence[str], vector_index: VectorIndex | None) -> None:
-        super().__init__(texts, matching_only=True)
-        self._vector_index = vector_index
-
-    def nearest(self, encoder: str, queries: Vectors, k: int, allowed: Mask | None = None) -> list[RankedList]:
-        """See `Collection`."""
-        if self._vector_index is None or encoder != INDEX_ENCODER:
-            raise ValueError(f"the index has no vectors of the encoder {encoder!r}")
-        return self._vector_index.search(queries, k, allowed)
-
-
 class IndexReader(ChunkTable):
     """One version of an index: its chunks, which retrievers search. It never changes, and threads may share it.
 
@@ -61,9 +47,10 @@ class IndexReader(ChunkTable):
         self.manifest = manifest
         self.version = manifest.version
         self.notice = "" if vector_index else _NO_VECTORS if manifest.encoder is None else _NO_FAISS
-        self._collection = _IndexCollection(self.texts(), vector_index)
+        searches = {INDEX_ENCODER: vector_index.search} if vector_index else {}
+        self._collection = Collection(self.texts(), matching_only=True, searches=searches)
         _ = self._collection.bm25  # built before threads share the reader
-        self._retrievers = _usable_retrievers(frozenset({INDEX_ENCODER}) if vector_index else frozenset())
+        self._retrievers = _usable_retrievers(frozenset(searches))
         self.retrievers = tuple(self._retrievers)
 
     @classmethod
@@ -119,6 +106,8 @@ class IndexReader(ChunkTable):
         if k < 1:
             raise ValueError(f"k is {k}; it must be 1 or more")
         encoded = {INDEX_ENCODER: self._checked(vectors, len(texts))} if retriever.encoders else {}
+        if unknown := sorted(retriever.encoders - self._collection.searches.keys()):
+            raise ValueError(f"the index has no vectors of the encoder {unknown[0]!r}")
         allowed = None if filter == NO_FILTER else self.matching(filter)
         return retriever.rank(Queries(texts, encoded), self._collection, k, allowed)
 

@@ -77,7 +77,9 @@ class IndexStore:
             chunks_file = self._write(f"{folder}/chunks.parquet", _to_parquet(to_table(chunks, Chunk)))
             vectors_file = None
             if vectors is not None:
-                data = _to_parquet(_vector_table(vectors), compress=False)
+                flat = pa.array(np.ascontiguousarray(vectors, np.float32).reshape(-1))
+                table = pa.table({"vector": pa.FixedSizeListArray.from_arrays(flat, vectors.shape[1])})
+                data = _to_parquet(table, compress=False)
                 vectors_file = self._write(f"{folder}/vectors.parquet", data)
             entries = {
                 one[0].document_id: DocumentEntry("" if one[0].set_id else one[0].source, mark, len(one), name)
@@ -224,11 +226,6 @@ def _check(chunks: Sequence[Chunk], vectors: Vectors | None, encoder: EncoderInf
         raise ValueError(f"{len(chunks)} chunks of {encoder.dimensions} dimensions have vectors of {vectors.shape}")
     if not np.isfinite(vectors).all():
         raise ValueError(f"{encoder.name} gave vectors that are no numbers; check the model")
-
-
-def _vector_table(vectors: Vectors) -> pa.Table:
-    flat = pa.array(np.ascontiguousarray(vectors, np.float32).reshape(-1))
-    return pa.table({"vector": pa.FixedSizeListArray.from_arrays(flat, vectors.shape[1])})
 
 
 def _to_parquet(table: pa.Table, *, compress: bool = True) -> bytes:
