@@ -66,7 +66,11 @@ def _of_sources(sources: Iterable[Source]) -> Iterator[Document | Reject]:
         elif kind == ".jsonl" and not source.members:
             yield from _streamed(source)
         else:
-            yield from _of_files(read_source(source, _ANY))
+            for file in read_source(source, _ANY):
+                if isinstance(file, Reject):
+                    yield file
+                else:
+                    yield from _documents(file[0], io.BytesIO(file[1]))
 
 
 def _streamed(source: Source) -> Iterator[Document | Reject]:
@@ -80,30 +84,18 @@ def _streamed(source: Source) -> Iterator[Document | Reject]:
         yield as_reject(source, InputError("unreadable", str(error)))
 
 
-def _of_files(files: Iterable[tuple[Source, bytes] | Reject]) -> Iterator[Document | Reject]:
-    for file in files:
-        if isinstance(file, Reject):
-            yield file
-        else:
-            yield from _documents(file[0], io.BytesIO(file[1]))
-
-
 def _documents(source: Source, stream: BinaryIO) -> Iterator[Document | Reject]:
     try:
-        for part in _read(source, stream):
+        reader = _READERS.get(_kind(source))
+        if reader is None:
+            raise _unsupported(_kind(source))
+        for part in reader(stream):
             if isinstance(part, UnreadablePart):
                 yield as_reject(source, part.error, at=part.at)
             else:
                 yield _document(source, part)
     except InputError as bad:
         yield as_reject(source, bad)
-
-
-def _read(source: Source, stream: BinaryIO) -> Iterator[ParsedFile | UnreadablePart]:
-    reader = _READERS.get(_kind(source))
-    if reader is None:
-        raise _unsupported(_kind(source))
-    return reader(stream)
 
 
 def _document(source: Source, read: ParsedFile) -> Document:

@@ -9,23 +9,21 @@ from fdarx_core.llm import Reply, Task, Unparsable
 from fdarx_core.records import Grade, Prediction, QuestionAnswer, Response
 from fdarx_core.verify import TextPair, verify
 
-FAULTS = frozenset(
-    {
-        "number_missing",
-        "number_contradicted",
-        "unsupported_number",
-        "population_missing",
-        "unsupported_population",
-        "warning_missing",
-        "unsupported_warning",
-        "polarity",
-        "key_content_missing",
-        "unsupported_content",
-        "abstained",
-        "vague",
-    }
-)
-"""The names with which the reason of a grade other than CORRECT begins; wrong answers are counted by them."""
+FAULTS: dict[str, str] = {
+    "number_missing": "a number of the gold answer is missing",
+    "number_contradicted": "a number differs from the gold answer's",
+    "unsupported_number": "it states a number that the gold answer does not",
+    "population_missing": "it leaves out patients whom the gold answer names",
+    "unsupported_population": "it names patients whom the gold answer does not",
+    "warning_missing": "a warning or contraindication of the gold answer is missing",
+    "unsupported_warning": "it states a warning or contraindication that the gold answer does not",
+    "polarity": "it affirms what the gold answer denies, or the reverse",
+    "key_content_missing": "what matters in the gold answer is missing",
+    "unsupported_content": "it says much that the gold answer does not",
+    "abstained": "it claims nothing",
+    "vague": "it only says where to look or whom to ask",
+}
+"""The names with which the reason of a grade other than CORRECT begins, in words; wrong answers are counted by them."""
 
 
 class GradeReply(Reply):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import chain, islice, zip_longest
 from typing import Any
 
@@ -93,11 +93,11 @@ def _multihop_contexts(label: Label, passages: Sequence[Passage], config: Genera
 
 def _refusal_contexts(label: Label, passages: Sequence[Passage], config: GenerationConfig) -> Iterator[Context]:
     text = label_text(label, passages)
-    for draft in refusal_questions(text, label.drug_name, label.set_id, config.seed, config.refusals):
-        slots = {"drug": label.drug_name, "entity": draft.entity, "question": draft.question}
+    drafts = refusal_questions(text, label.drug_name, label.set_id, config.seed, config.refusals)
+    for question, entity, template in drafts:
+        slots = {"drug": label.drug_name, "entity": entity, "question": question}
         context = _context(label, REPHRASE_REFUSAL.name, slots, [])
-        context.category, context.entity, context.template = draft.category, draft.entity, draft.template
-        yield context
+        yield replace(context, category=template.category, entity=entity, template=template.text)
 
 
 def label_text(label: Label, passages: Sequence[Passage]) -> str:
@@ -120,8 +120,8 @@ def choose_passage_pairs(passages: Sequence[Passage], seed: int, count: int) -> 
     fill up, since a model may see a link that the rules miss. The order is by hashes of seed, set id and indices.
     """
     by_role = _shuffled_groups(((role, one) for one in passages if (role := role_of(one.core_code))), seed)
-    pairs = [pair for pair in section_pairs() if pair.a in by_role and pair.b in by_role]
-    pairs.sort(key=lambda pair: content_id(str(seed), passages[0].set_id, pair.a, pair.b))
+    pairs = [pair for pair in section_pairs() if by_role.keys() >= {*pair}]
+    pairs.sort(key=lambda pair: content_id(str(seed), passages[0].set_id, *pair))
     facts = {p.doc_chunk_index: passage_facts(p.text, p.core_code) for group in by_role.values() for p in group}
 
     def linked(first: list[Passage], second: list[Passage]) -> Iterator[_LinkedPair]:
@@ -133,7 +133,7 @@ def choose_passage_pairs(passages: Sequence[Passage], seed: int, count: int) -> 
                     seen.add(links[0])
                     yield links[0], (a, b)
 
-    groups = [(by_role[pair.a], by_role[pair.b]) for pair in pairs]
+    groups = [(by_role[a], by_role[b]) for a, b in pairs]
     first = _new_topics([list(islice(linked(a, b), _MAX_LINKED)) for a, b in groups])
     others = _in_turn([list(zip(a, b, strict=False)) for a, b in groups])
     chosen: dict[tuple[int, int], PassagePair] = {}

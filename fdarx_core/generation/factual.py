@@ -112,7 +112,8 @@ def _values(row: TableRow, drug: str, code: str) -> Iterator[QuestionCandidate]:
 
 def _own_question(block: QuestionBlock, drug: str) -> Iterator[QuestionCandidate]:
     """Yield the question of a Medication Guide ("How should I store X?"), reworded for a patient."""
-    question = block.question.rstrip("?")
+    question, lines, order = block
+    question = question.rstrip("?")
     for old, new in (
         ("should I", "should a patient"),
         ("I should", "patients should"),
@@ -121,7 +122,7 @@ def _own_question(block: QuestionBlock, drug: str) -> Iterator[QuestionCandidate
         (" me ", " patients "),
     ):
         question = question.replace(old, new)
-    lines = [line for line in block.lines if not _IMPRINT.search(line)]
+    lines = [line for line in lines if not _IMPRINT.search(line)]
     answer = " ".join(with_full_stop(line.lstrip("-• ")) if line[-1:] != ":" else line for line in lines)
     if (
         re.search(r"\byou(?:r)?\b", question)
@@ -130,7 +131,7 @@ def _own_question(block: QuestionBlock, drug: str) -> Iterator[QuestionCandidate
         or " | " in answer
     ):
         return
-    yield QuestionCandidate(ask(question, drug), with_full_stop(answer), "factual", 2.4, 2000 + block.order)
+    yield QuestionCandidate(ask(question, drug), with_full_stop(answer), "factual", 2.4, 2000 + order)
 
 
 def _systems(units: list[SentenceUnit], drug: str) -> Iterator[QuestionCandidate]:
@@ -169,27 +170,13 @@ def factual_questions(slots: Mapping[str, Any]) -> list[tuple[str, str, str]]:
     reading = PassageOutline(context)
     about_drug = is_about(drug, slots["section_path"], context)
     title, code = slots["section_title"], slots["section_code"]
-    candidates = [
-        *_from_sentences(reading, drug, title, code, about_drug),
-        *table_candidates(reading, context, drug, code),
-    ]
-    found = _merge_same_question(candidates)
-    fit = [one for one in found if _fits(one, drug, context)]
+    scenes = (sentence_context(unit, drug, title, code, about_drug) for unit in reading.units)
+    made = (apply_rule(rule, scene) for scene in scenes if scene for rule in question_rules())
+    candidates = [*filter(None, made), *table_candidates(reading, context, drug, code)]
+    fit = [one for one in _merge_same_question(candidates) if _fits(one, drug, context)]
     if not fit and (last := opening_statement(reading, drug, title, code)):
         fit = [one for one in [last] if _fits(one, drug, context)]
     return [(one.question, one.answer, one.kind) for one in _choose(fit, slots["k"])]
-
-
-def _from_sentences(
-    reading: PassageOutline, drug: str, title: str, code: str, about_drug: bool
-) -> Iterator[QuestionCandidate]:
-    for unit in reading.units:
-        scene = sentence_context(unit, drug, title, code, about_drug)
-        if scene is None:
-            continue
-        for rule in question_rules():
-            if candidate := apply_rule(rule, scene):
-                yield candidate
 
 
 def _merge_same_question(candidates: list[QuestionCandidate]) -> list[QuestionCandidate]:

@@ -82,7 +82,6 @@ LinkKey = tuple[int, str, int]
 class PassageFacts:
     """The sentences of one passage that can serve in links, best first, by socket; `fits` are the sockets they need."""
 
-    role: str
     sockets: dict[LinkKey, list[str]]
     fits: frozenset[LinkKey]
     doses: DoseFacts | None
@@ -137,7 +136,7 @@ def passage_facts(text: str, code: str) -> PassageFacts:
             served.setdefault(socket, []).append((place, len(sentence), sentence))
     sockets = {socket: [entry[2] for entry in sorted(entries)] for socket, entries in served.items()}
     fits = frozenset((rank, thing, 1 - side) for rank, thing, side in sockets)
-    return PassageFacts(role, sockets, fits, dose_facts(role, text))
+    return PassageFacts(sockets, fits, dose_facts(role, text))
 
 
 def _sockets(lowered: str, role: str) -> Iterator[tuple[LinkKey, int]]:
@@ -259,9 +258,8 @@ def _link_questions(drug: str, linked: Iterable[Link]) -> Iterator[tuple[str, st
 
 def _names_itself(drug: str, thing: str) -> bool:
     """Return whether a subject is the drug itself: warfarin does not interact with warfarin."""
-    return not {word.rstrip("s") for word in question_words(drug)}.isdisjoint(
-        word.rstrip("s") for word in question_words(thing)
-    )
+    names, things = ({word.rstrip("s") for word in question_words(text)} for text in (drug, thing))
+    return bool(names & things)
 
 
 def _fits(question: str, answer: str, a: str, b: str) -> bool:

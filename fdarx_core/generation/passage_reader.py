@@ -10,6 +10,7 @@ from fdarx_core.baseline.tokens import capitalise, clean_label_text, decapitalis
 
 _INLINE_HEADING = re.compile(r"^([A-Z][A-Za-z0-9 ,/()'’&-]{2,70}?)\s?:\s+(?=[A-Z])")
 _BULLET = re.compile(r"^\s*(?:[-•·●▪◦*○]+|o(?= [A-Z]))\s*(?:[•·●▪◦○]\s*)?")
+_QUESTION_HEADING = re.compile(r"(?:What|How|Who|When|Where|Why|Can|Should|Are|Is|Do|Does)\b[^?.!]{5,150}\?")
 _CAPTION = re.compile(r"^Table\s+\w+\s*[.:–-]?\s*", re.I)
 _FOOTNOTE = re.compile(r"^\[?[a-z0-9*†‡]{1,3}\]\s")
 _INTRODUCES = re.compile(
@@ -39,13 +40,8 @@ class TableRow:
     order: int
 
 
-@dataclass(slots=True)
-class QuestionBlock:
-    """A question that the label itself asks as a heading, and the lines of text under it."""
-
-    question: str
-    lines: list[str]
-    order: int
+QuestionBlock = tuple[str, list[str], int]
+"""A question that the label itself asks as a heading, the lines of text under it, and its place in the passage."""
 
 
 class PassageOutline:
@@ -63,14 +59,14 @@ class PassageOutline:
                 self._read(line, order)
 
     def _read(self, line: str, order: int) -> None:
-        if "?" in line and (found := _question_heading(line)):
-            self.blocks.append(QuestionBlock(found, [], order))
-            line = line[len(found) :].strip()
+        if "?" in line and (found := _QUESTION_HEADING.match(line)):
+            self.blocks.append((found[0], [], order))
+            line = line[found.end() :].strip()
             self._list_open = False
             if not line:
                 return
         if self.blocks:
-            self.blocks[-1].lines.append(line)
+            self.blocks[-1][1].append(line)
         if " | " in line:
             self._add_row(line, order)
         elif (bullet := _BULLET.match(line)) and bullet.end() > 0:
@@ -83,12 +79,11 @@ class PassageOutline:
     def _add_row(self, line: str, order: int) -> None:
         header, *cells = (_MARKS.sub("", part).strip() for part in line.split(" | "))
         self._list_open = False
-        if len(cells) == 1 and len(cells[0].split()) > 5 and not cells[0].partition(": ")[2].isdigit():
-            self.rows.append(TableRow(header.strip(" :"), cells, self._heading, "", order))
-            for sentence in split_sentences(cells[0], "label"):
-                self._add_unit(sentence, self._heading)
-        else:
-            self.rows.append(TableRow(header.strip(" :"), cells, self._heading, self._caption, order))
+        running = len(cells) == 1 and len(cells[0].split()) > 5 and not cells[0].partition(": ")[2].isdigit()
+        caption = "" if running else self._caption
+        self.rows.append(TableRow(header.strip(" :"), cells, self._heading, caption, order))
+        for sentence in split_sentences(cells[0], "label") if running else ():
+            self._add_unit(sentence, self._heading)
 
     def _add_heading(self, line: str) -> None:
         if caption := _CAPTION.match(line):
@@ -116,11 +111,6 @@ class PassageOutline:
 
     def _add_unit(self, text: str, heading: str) -> None:
         self.units.append(SentenceUnit(text, heading, len(self.units)))
-
-
-def _question_heading(line: str) -> str:
-    found = re.match(r"(?:What|How|Who|When|Where|Why|Can|Should|Are|Is|Do|Does)\b[^?.!]{5,150}\?", line)
-    return found.group() if found else ""
 
 
 def _is_heading(line: str) -> bool:

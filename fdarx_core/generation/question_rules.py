@@ -134,7 +134,7 @@ def _finish(rule: QuestionRule, scene: SentenceContext, groups: MatchGroups) -> 
     question = ask(core, scene.drug, topic)
     if answer is None or not informative(question, answer, rule.needs_number):
         return None
-    kind = rule.kind if rule.kind != "list" or is_list(answer) else "factual"
+    kind = rule.kind if rule.kind != "list" or answer.count(",") + answer.count(";") >= 2 else "factual"
     return QuestionCandidate(question, answer, kind, rule.weight, scene.unit.order)
 
 
@@ -153,11 +153,6 @@ def answer_text(scene: SentenceContext) -> str | None:
     if text.endswith(":") or len(text) >= MAX_ANSWER:
         return None
     return with_full_stop(text)
-
-
-def is_list(answer: str) -> bool:
-    """Return whether an answer names three things or more."""
-    return answer.count(",") + answer.count(";") >= 2
 
 
 def informative(question: str, answer: str, needs_number: bool) -> bool:
@@ -306,10 +301,6 @@ def _share(groups: MatchGroups, scene: SentenceContext) -> MatchGroups | None:
     return {**groups, "who": people, "vp": deed} if fine else None
 
 
-def _study(groups: MatchGroups, scene: SentenceContext) -> MatchGroups:
-    return {**groups, "aux": groups["aux"].split()[0], "been": " been" if " been" in groups["aux"] else ""}
-
-
 def _average(groups: MatchGroups, scene: SentenceContext) -> MatchGroups | None:
     phrase = groups["np"]
     if not re.search(r" (?:of|for|in|on|to|between|from) ", phrase):
@@ -343,7 +334,11 @@ SHAPES: dict[str, Shape] = {
     "share": _share,
     "single_drug": lambda groups, scene: None if is_combination(scene.drug) else groups,
     "singular": lambda groups, scene: {**groups, "aux": "is"},
-    "study": _study,
+    "study": lambda groups, scene: {
+        **groups,
+        "aux": groups["aux"].split()[0],
+        "been": " been" if " been" in groups["aux"] else "",
+    },
     "topic": _topic,
     "who": _who,
     "whose_dose": _whose_dose,

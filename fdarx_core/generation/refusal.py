@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
@@ -19,15 +18,8 @@ _MARK = "_"
 _POSSESSIVE = re.compile(r"['\u2019\u02bc]s\b")
 
 
-@dataclass(slots=True)
-class RefusalDraft:
-    """A question that the label cannot answer, about an entity of a kind. `category` is one of §B.4's nine topics."""
-
-    question: str
-    entity: str
-    template: str
-    category: str
-    kind: str
+RefusalDraft = tuple[str, str, RefusalTemplate]
+"""A question that the label cannot answer, the entity that it asks about, and its template."""
 
 
 def refusal_questions(label_text: str, drug: str, set_id: str, seed: int, count: int) -> list[RefusalDraft]:
@@ -53,7 +45,7 @@ def refusal_questions(label_text: str, drug: str, set_id: str, seed: int, count:
         entity = next(absent[template.kind], "")
         question = template.text.format(drug=drug, entity=entity)
         if entity and len(question) <= MAX_QUESTION:
-            drafts.append(RefusalDraft(question, entity, template.text, template.category, template.kind))
+            drafts.append((question, entity, template))
     return drafts
 
 
@@ -76,16 +68,13 @@ def _templates_in_turn(key: str) -> list[RefusalTemplate]:
 
 def _searchable(text: str) -> tuple[str, str]:
     """Return the text for substring search, once with hyphens as spaces and once without hyphens."""
-    plain = _POSSESSIVE.sub("", _unaccented(text.lower()))
+    lowered = text.lower()
+    if not lowered.isascii():
+        lowered = "".join(char for char in unicodedata.normalize("NFKD", lowered) if not unicodedata.combining(char))
+    plain = _POSSESSIVE.sub("", lowered)
     marked = f" {_NOT_WORD.sub(' ', _HYPHENS.sub(_MARK, plain))} "
     bare = marked.replace(f" {_MARK}", " ").replace(f"{_MARK} ", " ")
     return bare.replace(_MARK, " "), bare.replace(_MARK, "")
-
-
-def _unaccented(text: str) -> str:
-    if text.isascii():
-        return text
-    return "".join(char for char in unicodedata.normalize("NFKD", text) if not unicodedata.combining(char))
 
 
 @cache
@@ -118,15 +107,9 @@ def rephrase(slots: Mapping[str, Any]) -> str:
     prescribing information", or stays as it is where it would become too long.
     """
     drug, entity, question = str(slots["drug"]), str(slots["entity"]), str(slots["question"])
-    texts = _wordings_by_text()
-    template = next((text for text in texts if text.format(drug=drug, entity=entity) == question), "")
-    wordings = [text.format(drug=drug, entity=entity) for text in texts.get(template, ())]
+    alike = [one for one in refusal_templates() if one.text.format(drug=drug, entity=entity) == question]
+    wordings = [text.format(drug=drug, entity=entity) for one in alike[:1] for text in one.also]
     if fitting := [text for text in wordings if len(text) <= MAX_QUESTION]:
         return fitting[int(content_id(question), 16) % len(fitting)]
     attributed = f"In its prescribing information, {decapitalise(question, keep=f'{drug} {entity}')}"
     return attributed if question and len(attributed) <= MAX_QUESTION else question
-
-
-@cache
-def _wordings_by_text() -> dict[str, tuple[str, ...]]:
-    return {template.text: template.also for template in refusal_templates()}

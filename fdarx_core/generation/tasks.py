@@ -57,14 +57,9 @@ def baseline_multihop(slots: Mapping[str, Any]) -> MultihopReply:
     return MultihopReply(items=[MultihopItem(question=q, answer=a) for q, a in multihop_questions(slots)])
 
 
-def baseline_rephrase(slots: Mapping[str, Any]) -> RephraseReply:
-    """Return the baseline's wording of a refusal question."""
-    return RephraseReply(question=rephrase(slots))
-
-
 GENERATE_FACTUAL = Task.load("generate_factual", FactualReply, baseline_factual)
 GENERATE_MULTIHOP = Task.load("generate_multihop", MultihopReply, baseline_multihop)
-REPHRASE_REFUSAL = Task.load("rephrase_refusal", RephraseReply, baseline_rephrase)
+REPHRASE_REFUSAL = Task.load("rephrase_refusal", RephraseReply, lambda slots: RephraseReply(question=rephrase(slots)))
 TASKS: dict[str, Task[Any]] = {task.name: task for task in (GENERATE_FACTUAL, GENERATE_MULTIHOP, REPHRASE_REFUSAL)}
 RULES_VERSION = source_digest("fdarx_core.generation", "fdarx_core.baseline")
 """A digest of the rules by which the baseline does these tasks, for `Baseline(TASKS, RULES_VERSION)`."""

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from datetime import date
 
 from fdarx_core.labels.xml import CODE, NS, TITLE, BadDocument, Element, clean, raw_text
@@ -18,6 +19,7 @@ _PRODUCTS = frozenset(
 )
 _SUBSTANCES = frozenset(NS + name for name in ("ingredientSubstance", "activeIngredientSubstance"))
 _MOIETY, _GENERIC, _INGREDIENT = NS + "activeMoiety", NS + "genericMedicine", NS + "ingredient"
+_NAME_FIELDS = {**dict.fromkeys(_PRODUCTS, "brands"), _GENERIC: "generics", _MOIETY: "moieties"}
 _NDC_SYSTEM, _UNII_SYSTEM = "2.16.840.1.113883.6.69", "2.16.840.1.113883.4.9"
 
 
@@ -99,47 +101,34 @@ class Products:
 
 def read_products(subjects: Iterable[Element]) -> Products:
     """Return the products of `<subject>` elements, parts of kits included."""
-    products = Products()
+    found: defaultdict[str, dict[str, None]] = defaultdict(dict)
     for subject in subjects:
         for element in subject.iter(_NAME, CODE, _FORM, _ROUTE, _APPROVAL):
-            tag = element.tag
-            if tag == CODE:
-                _add_code(element, products)
-            elif tag == _NAME:
-                _add_name(element, products)
-            elif tag == _FORM:
-                _add(products.forms, element.get("displayName"))
-            elif tag == _ROUTE:
-                _add(products.routes, element.get("displayName"))
-            else:
-                _add_approval(element, products)
-    for one in fields(Products):
-        setattr(products, one.name, list(dict.fromkeys(getattr(products, one.name))))
-    return products
+            for name, value in _values(element):
+                if value and (text := clean(value)):
+                    found[name][text] = None
+    return Products(**{name: list(values) for name, values in found.items()})
 
 
-def _add_code(element: Element, products: Products) -> None:
-    system, parent = element.get("codeSystem"), element.getparent()
+def _values(element: Element) -> list[tuple[str, str | None]]:
+    """Return what an element says about a product: names of fields of `Products` with their values."""
+    tag, parent = element.tag, element.getparent()
+    if tag in (_FORM, _ROUTE):
+        return [("forms" if tag == _FORM else "routes", element.get("displayName"))]
+    if tag == _APPROVAL:
+        code, identifier = element.find(CODE), element.find(_ID)
+        category = None if code is None else code.get("displayName")
+        return [("categories", category), ("applications", None if identifier is None else identifier.get("extension"))]
     if parent is None:
-        return
-    if system == _NDC_SYSTEM and parent.tag.endswith(("Product", "Medicine")):
-        _add(products.ndcs, element.get("code"))
-    elif system == _UNII_SYSTEM and (parent.tag == _MOIETY or (parent.tag in _SUBSTANCES and _is_active(parent))):
-        _add(products.uniis, element.get("code"))
-
-
-def _add_name(element: Element, products: Products) -> None:
-    parent = element.getparent()
-    if parent is None:
-        return
-    if parent.tag in _PRODUCTS:
-        _add(products.brands, raw_text(element))
-    elif parent.tag == _GENERIC:
-        _add(products.generics, raw_text(element))
-    elif parent.tag == _MOIETY:
-        _add(products.moieties, raw_text(element))
-    elif parent.tag in _SUBSTANCES and _is_active(parent):
-        _add(products.substances, raw_text(element))
+        return []
+    active = parent.tag in _SUBSTANCES and _is_active(parent)
+    if tag == CODE:
+        system = element.get("codeSystem")
+        if system == _NDC_SYSTEM and parent.tag.endswith(("Product", "Medicine")):
+            return [("ndcs", element.get("code"))]
+        return [("uniis", element.get("code"))] if system == _UNII_SYSTEM and (parent.tag == _MOIETY or active) else []
+    name = "substances" if active else _NAME_FIELDS.get(parent.tag, "")
+    return [(name, raw_text(element))] if name else []
 
 
 def _is_active(substance: Element) -> bool:
@@ -147,16 +136,3 @@ def _is_active(substance: Element) -> bool:
     if ingredient is None or ingredient.tag != _INGREDIENT:
         return ingredient is not None
     return (ingredient.get("classCode") or "").startswith("ACTI")
-
-
-def _add_approval(element: Element, products: Products) -> None:
-    code, identifier = element.find(CODE), element.find(_ID)
-    if code is not None:
-        _add(products.categories, code.get("displayName"))
-    if identifier is not None:
-        _add(products.applications, identifier.get("extension"))
-
-
-def _add(values: list[str], value: str | None) -> None:
-    if value and (text := clean(value)):
-        values.append(text)

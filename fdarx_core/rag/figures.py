@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from operator import attrgetter
 
@@ -23,14 +23,6 @@ AGAINST = "question"
 DEPTHS = (1, 6, 24)
 
 
-def _by_rank(measure: Callable[[int | None], float | None]) -> Measure:
-    return "title_rank", lambda score: measure(score.title_rank)
-
-
-def _recall(depth: int) -> Measure:
-    return _by_rank(lambda rank: document_recall(depth, rank))
-
-
 MEASURES: dict[str, Measure] = {
     **{
         name: (name, attrgetter(name))
@@ -39,8 +31,11 @@ MEASURES: dict[str, Measure] = {
             "token_f1",
         )
     },
-    **{f"document_recall_{depth}": _recall(depth) for depth in DEPTHS},
-    "document_mrr": _by_rank(reciprocal_rank),
+    **{
+        f"document_recall_{depth}": ("title_rank", lambda score, depth=depth: document_recall(depth, score.title_rank))
+        for depth in DEPTHS
+    },
+    "document_mrr": ("title_rank", lambda score: reciprocal_rank(score.title_rank)),
 }  # fmt: skip
 
 

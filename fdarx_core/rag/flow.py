@@ -12,7 +12,7 @@ from contextlib import aclosing
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from fdarx_core.llm import ModelConfig, Unparsable
+from fdarx_core.llm import ModelConfig, Task, Unparsable
 from fdarx_core.rag.cited_answer import NOTHING_FOUND, CitedAnswer, parse_cited_answer
 from fdarx_core.rag.search import RagBackend, Role, SearchQuery, TaskCall, pool_candidates
 from fdarx_core.rag.strategies import Strategy
@@ -184,10 +184,16 @@ def score_calls(question: str, candidates: Sequence[SearchHit]) -> list[TaskCall
 
 def read_score(response: Response, missing: list[str]) -> float | None:
     """Return the score from 1 to 10 in a reply of SCORE_CHUNK; where there is none, add a line to `missing`."""
+    reply = _parse(SCORE_CHUNK, response, missing)
+    return None if reply is None else float(reply.score)
+
+
+def _parse(task: Task[Any], response: Response, missing: list[str]) -> Any:
+    """Return the parsed reply; None for one that cannot be parsed, which adds a line to `missing`."""
     try:
-        return float(SCORE_CHUNK.parse(response).score)
+        return task.parse(response)
     except Unparsable as error:
-        missing.append(f"{SCORE_CHUNK.name}: {error.reason}: {error.detail}")
+        missing.append(f"{task.name}: {error.reason}: {error.detail}")
         return None
 
 
@@ -203,13 +209,9 @@ async def _write_queries(
     if not calls:
         return [], [], []
     responses = await backend.ask(strategy.role, calls)
-    replies, missing = [], []
+    replies, missing = list[Any](), list[str]()
     for (task, _), response in zip(calls, responses, strict=True):
-        try:
-            replies.append(task.parse(response))
-        except Unparsable as error:
-            replies.append(None)
-            missing.append(f"{task.name}: {error.reason}: {error.detail}")
+        replies.append(_parse(task, response, missing))
     return responses, replies, missing
 
 

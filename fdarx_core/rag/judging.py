@@ -94,11 +94,12 @@ def context_calls(question: RagQuestion, contexts: Sequence[str]) -> list[TaskCa
     """
     if not contexts or not question.references:
         return []
-    reference = question.references[0]
-    return [
-        *precision_calls(question.question, reference, contexts),
-        *recall_calls(question.question, reference, contexts),
-    ]
+    asked = {"question": question.question, "reference": question.references[0]}
+    calls: list[TaskCall] = [(JUDGE_USEFUL_CONTEXT, {**asked, "context": one}) for one in contexts]
+    if statements := split_statements(question.references[0]):
+        slots = {"question": question.question, "statements": statements, "contexts": list(contexts)}
+        calls.append((JUDGE_REFERENCE_STATEMENTS, slots))
+    return calls
 
 
 def apply_verdicts(
@@ -124,18 +125,6 @@ def apply_verdicts(
         return _with_recall(score, read_statements(len(statements), responses[-1]))
     except Unparsable as error:
         return _unscored(score, "context_recall", error, len(statements))
-
-
-def precision_calls(question: str, reference: str, contexts: Sequence[str]) -> list[TaskCall]:
-    """Return a call for each context: whether it is useful."""
-    return [(JUDGE_USEFUL_CONTEXT, {"question": question, "reference": reference, "context": one}) for one in contexts]
-
-
-def recall_calls(question: str, reference: str, contexts: Sequence[str]) -> list[TaskCall]:
-    """Return one call about all statements of the reference, none where it states nothing."""
-    statements = split_statements(reference)
-    slots = {"question": question, "statements": statements, "contexts": list(contexts)}
-    return [(JUDGE_REFERENCE_STATEMENTS, slots)] if statements else []
 
 
 def split_statements(reference: str) -> list[str]:

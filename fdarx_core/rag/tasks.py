@@ -34,11 +34,6 @@ class ScoreReply(Reply):
     score: Annotated[int, Field(ge=1, le=10)]
 
 
-def more_questions_by_rules(slots: Mapping[str, Any]) -> MoreQuestionsReply:
-    """Return the baseline's reply."""
-    return MoreQuestionsReply(questions=other_questions(slots))
-
-
 def score_chunk_by_rules(slots: Mapping[str, Any]) -> ScoreReply:
     """Return the baseline's reply."""
     score, reason = relevance(slots)
@@ -49,7 +44,9 @@ HYPOTHETICAL_ANSWER = Task.load("hypothetical_answer", str, hypothetical_answer)
 """An expert's answer from memory, to search with. Source: QA-RAG §2.3."""
 HYDE_PASSAGE = Task.load("hyde_passage", str, made_up_passage)
 """A passage that would answer a question, to search with. Source: QA-RAG §3.4; Gao et al. 2022."""
-MORE_QUESTIONS = Task.load("more_questions", MoreQuestionsReply, more_questions_by_rules)
+MORE_QUESTIONS = Task.load(
+    "more_questions", MoreQuestionsReply, lambda slots: MoreQuestionsReply(questions=other_questions(slots))
+)
 """Three other questions that ask for the same, to search with. Source: QA-RAG §3.4, multiquery questions."""
 SCORE_CHUNK = Task.load("score_chunk", ScoreReply, score_chunk_by_rules)
 """How much a chunk helps to answer a question. Source: QA-RAG §2.4, the scoring agent."""

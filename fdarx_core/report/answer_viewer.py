@@ -105,11 +105,6 @@ def reason_name(reason: str) -> str:
     return readable(reason) if reason.replace("_", "").isalnum() and "_" in reason else reason
 
 
-def flag_name(kind: str) -> str:
-    """Return the kind of a flag in words."""
-    return FLAG_NAMES.get(kind, readable(kind))
-
-
 @dataclass(frozen=True, slots=True)
 class ScoringMethod:
     """How answers were scored, with the names of the run.
@@ -284,10 +279,14 @@ def viewer_payload(picked: Sequence[ScoredAnswer], method: ScoringMethod) -> dic
 
     Passages that decided a verdict come first; a passage that exceeds the budget has no text.
     """
-    answers = [(one, item) for one in picked if (item := _item(one, method))]
-    kept = list(_within(answers, FOR_ANSWERS))
-    left = BUDGET - sum(weight_of(item) for _, item in kept)
-    passages, places = passages_of([one for one, _ in kept], method, left)
+    kept: list[tuple[ScoredAnswer, dict[str, Any]]] = []
+    left = FOR_ANSWERS
+    for one in picked:
+        item = _item(one, method)
+        if (weight := weight_of(item)) <= left:
+            left -= weight
+            kept.append((one, item))
+    passages, places = passages_of([one for one, _ in kept], method, BUDGET - FOR_ANSWERS + left)
     for _, item in kept:
         for pair in chain.from_iterable(claim["pairs"] for claim in item["claims"]):
             pair[0] = places[pair[0]]
@@ -300,15 +299,6 @@ def viewer_payload(picked: Sequence[ScoredAnswer], method: ScoringMethod) -> dic
         "passages": passages,
         "items": [item for _, item in kept],
     }
-
-
-def _within(
-    answers: Iterable[tuple[ScoredAnswer, dict[str, Any]]], budget: int
-) -> Iterator[tuple[ScoredAnswer, dict[str, Any]]]:
-    for one, item in answers:
-        if (weight := weight_of(item)) <= budget:
-            budget -= weight
-            yield one, item
 
 
 def _item(one: ScoredAnswer, method: ScoringMethod) -> dict[str, Any]:
@@ -325,7 +315,11 @@ def _item(one: ScoredAnswer, method: ScoringMethod) -> dict[str, Any]:
         "claims": [
             _claim(claim.text, claim.resolved, verdicts.get(claim.id), pairs[claim.id]) for claim in one.claims
         ],
-        "flags": [_flag(flag) for flag in one.flags],
+        "flags": [
+            [FLAG_NAMES.get(flag.kind, readable(flag.kind)), flag.text, flag.subject, flag.drug, flag.because,
+             flag.marker, flag.set_id]
+            for flag in one.flags
+        ],
         "terms": [_short(score.similarity), _short(score.support), _short(score.contra), _short(score.fas)],
         "scores": {name: _short(getattr(score, name)) for name in SCORES},
         "unscored": [unscored_name(entry) for entry in score.unscored],
@@ -356,10 +350,6 @@ def _claim(text: str, resolved: str, verdict: ClaimVerdict | None, pairs: Sequen
 
 def _decides(pair: PairVerdict, verdict: ClaimVerdict | None) -> bool:
     return verdict is not None and bool(verdict.evidence_id) and pair.evidence_id == verdict.evidence_id
-
-
-def _flag(flag: SafetyFlag) -> list[str]:
-    return [flag_name(flag.kind), flag.text, flag.subject, flag.drug, flag.because, flag.marker, flag.set_id]
 
 
 def _gold(one: ScoredAnswer, method: ScoringMethod) -> Iterator[list[Any]]:

@@ -19,13 +19,10 @@ from fdarx_core.report.evaluation_figures import (
     subgroups,
 )
 from fdarx_core.report.names import GROUP_NAMES, METRIC_NAMES, STATUS_NAMES, setting_name
-from fdarx_core.report.page_engine import Cell, TableBlock, duration, plural, render_page
+from fdarx_core.report.page_engine import SIGNIFICANT, Cell, TableBlock, by_significance, duration, plural, render_page
 from fdarx_core.report.wrong_answer_explanations import read_sources
 from fdarx_core.report.wrong_answers import KINDS, NO_VERDICT, WrongAnswerPayload, collect_wrong
 from fdarx_core.storage import RunDirectory
-
-SIGNIFICANT = 0.05
-"""Of p after Holm's correction."""
 
 
 def differences(comparisons: Sequence[Difference]) -> dict[str, Any]:
@@ -33,8 +30,7 @@ def differences(comparisons: Sequence[Difference]) -> dict[str, Any]:
 
     A row is metric, questions, A, B, difference, low, high, p, p after Holm, number of questions and of labels.
     """
-    ordered = sorted(comparisons, key=lambda one: (one.p_holm or 0, one.p or 0, -abs(one.value or 0)))
-    return {"level": SIGNIFICANT, "rows": [_row(one) for one in ordered]}
+    return {"level": SIGNIFICANT, "rows": [_row(one) for one in by_significance(comparisons)]}
 
 
 def _row(one: Difference) -> list[str | int | float]:
@@ -189,10 +185,14 @@ def build_comparison_page(runs: Sequence[RunDirectory], comparisons: Sequence[Di
         names=names,
         warnings=_warnings(sheets),
         run_header=RUN_HEADER,
-        runs=[_row_compare(name, sheet) for name, sheet in zip(names, sheets, strict=True)],
+        runs=[
+            [name, benchmark_name(one.info), _option(one, "judge"), one.labels, len(one.types), _option(one, "seed"),
+             str(one.info["status"])]
+            for name, one in zip(names, sheets, strict=True)
+        ],
         tables=[one for one in _paper_tables(figures, judge) if one.table.rows],
         differences=differences(comparisons),
-    )
+    )  # fmt: skip
 
 
 def run_names(runs: Sequence[RunDirectory]) -> list[str]:
@@ -219,13 +219,6 @@ def _warnings(sheets: Sequence[EvaluationTables]) -> list[str]:
     if len({_option(sheet, "judge") for sheet in sheets}) > 1:
         found.append("The runs were graded by different judges: their accuracies cannot be compared.")
     return found
-
-
-def _row_compare(name: str, sheets: EvaluationTables) -> list[Cell]:
-    return [
-        name, benchmark_name(sheets.info), _option(sheets, "judge"), sheets.labels, len(sheets.types),
-        _option(sheets, "seed"), str(sheets.info["status"]),
-    ]  # fmt: skip
 
 
 def _option(sheets: EvaluationTables, name: str) -> str:

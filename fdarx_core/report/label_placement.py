@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from math import cos, pi, sin
 
 CHARACTER = 7.0
@@ -64,7 +64,11 @@ def _best_spot(point: tuple[float, float], name: str, obstacles: Sequence[Box], 
     """Return the nearest free spot, or the one that is covered least."""
     tried: list[tuple[float, Spot]] = []
     for distance in _DISTANCES:
-        boxes = [(label_box(point, name, spot), spot) for spot in _ring(name, distance)]
+        reach = _POINT + _NEAR / 2 + distance
+        angles = (2 * pi * step / _DIRECTIONS for step in range(_DIRECTIONS))  # beginning on the right
+        across, down = reach + _width(name) / 2, reach + LINE / 2
+        spots = ((cos(angle) * across, sin(angle) * down, distance) for angle in angles)
+        boxes = [(label_box(point, name, spot), spot) for spot in spots]
         # the area that others cover or that is outside the field
         ring = [
             (round(sum(overlap(box, one) for one in obstacles) + overlap(box, box) - overlap(box, field), 6), spot)
@@ -74,11 +78,3 @@ def _best_spot(point: tuple[float, float], name: str, obstacles: Sequence[Box], 
         if tried[-1][0] == 0:
             break
     return min(tried, key=lambda option: option[0])[1]
-
-
-def _ring(name: str, distance: float) -> Iterator[Spot]:
-    """Yield spots in all directions, beginning on the right, at that distance between label and point."""
-    for step in range(_DIRECTIONS):
-        angle = 2 * pi * step / _DIRECTIONS
-        reach = _POINT + _NEAR / 2 + distance
-        yield cos(angle) * (reach + _width(name) / 2), sin(angle) * (reach + LINE / 2), distance

@@ -18,7 +18,7 @@ from plotly.offline import get_plotlyjs
 
 from fdarx_core.evaluation.tables import MISSING, ResultTable
 from fdarx_core.labels.loinc import SECTION_NAMES
-from fdarx_core.records import Estimate
+from fdarx_core.records import Difference, Estimate
 
 Cell = str | int | float
 Item = TypeVar("Item")
@@ -125,6 +125,8 @@ def _shown(value: Any) -> str:
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 
+SIGNIFICANT = 0.05
+"""Threshold of p after Holm's correction."""
 DIGITS = 3
 """Decimals of the values on a page; values that look equal are equally good."""
 
@@ -159,6 +161,11 @@ def value_and_interval(one: Estimate | None) -> tuple[str, str]:
 def signed(value: float, digits: int = 2) -> str:
     """Return a difference as text: "+0.12", "−0.12"."""
     return f"{'+' if value > 0 else '−' if value < 0 else ''}{abs(value):.{digits}f}"
+
+
+def by_significance(differences: Iterable[Difference]) -> list[Difference]:
+    """Return the differences in the order of a page: the most significant first, of equals the largest."""
+    return sorted(differences, key=lambda one: (one.p_holm or 0, one.p or 0, -abs(one.value or 0)))
 
 
 def plural(number: int, one: str, more: str = "") -> str:

@@ -9,11 +9,18 @@ from fdarx_core.evaluation.tables import MISSING
 from fdarx_core.rag.tables import CONTEXT, DOCUMENT, SIMILARITY, ComparisonNames, judge_note, paper_tables, row_names
 from fdarx_core.records import Difference, Estimate, Figure, RagAnswer, RagQuestion, RagScore, RagUsage
 from fdarx_core.report.charts import COLORS, Series, bar_numbers, grouped_bars
-from fdarx_core.report.page_engine import Cell, FigurePanel, TableBlock, duration, render_page, signed
+from fdarx_core.report.page_engine import (
+    SIGNIFICANT,
+    Cell,
+    FigurePanel,
+    TableBlock,
+    by_significance,
+    duration,
+    render_page,
+    signed,
+)
 from fdarx_core.report.samples import SeededSample
 
-SIGNIFICANT = 0.05
-"""Threshold of p after Holm's correction."""
 METRIC_NAMES: dict[str, str] = {
     **{metric: name for name, metric in CONTEXT},
     **{metric: f"{group} {name}" for group, name, metric in SIMILARITY},
@@ -62,9 +69,11 @@ def difference_rows(
 
     The most significant differences come first.
     """
-    ordered = sorted(differences, key=lambda one: (one.p_holm or 0, one.p or 0, -abs(one.value or 0)))
     several = len({one.keys["model"] for one in differences}) > 1
-    rows = [(one.keys["postprocess"] == names.main, _difference(one, names, several)) for one in ordered]
+    rows = [
+        (one.keys["postprocess"] == names.main, _difference(one, names, several))
+        for one in by_significance(differences)
+    ]
     return [row for main, row in rows if main], [row for main, row in rows if not main]
 
 

@@ -46,7 +46,8 @@ def pieces_of(item: ReviewItem) -> list[Piece]:
     the words and numbers of the answer (of the reference where an answer is graded, of the question where no answer is
     expected). Rules find them, for rejected questions too, because the quotation of the judge would show its decision.
     """
-    near, pieces, at = _nearest(item), list[Piece](), 0
+    sought = item.question if item.type == "refusal" else item.gold or item.answer
+    near, pieces, at = best_sentences(terms(sought), "\n".join(item.evidence)), list[Piece](), 0
     for passage in item.evidence:
         start = item.context.find(passage, at)
         if start >= 0:
@@ -54,11 +55,6 @@ def pieces_of(item: ReviewItem) -> list[Piece]:
             at = start + len(passage)
     pieces.append(("plain", item.context[at:]))
     return [(kind, text) for kind, text in pieces if text]
-
-
-def _nearest(item: ReviewItem) -> list[str]:
-    sought = item.question if item.type == "refusal" else item.gold or item.answer
-    return best_sentences(terms(sought), "\n".join(item.evidence))
 
 
 def _marked(passage: str, near: Sequence[str]) -> Iterator[Piece]:
@@ -78,21 +74,19 @@ def annotator_page(info: Mapping[str, Any], items: Sequence[ReviewItem], annotat
         "review": info["digest"],
         "annotator": annotator,
         "file": f"review-{info['digest']}-{annotator}.json",
-        "tasks": {name: _task(name) for name in info["tasks"]},
+        "tasks": {
+            name: {
+                "asks": REVIEW_TASKS[name].asks,
+                "guide": GUIDES[name],
+                "shown": SHOWN_BESIDE.get(name, SHOWN),
+                "choices": [list(pair) for pair in REVIEW_TASKS[name].choices.items()],
+            }
+            for name in info["tasks"]
+        },
         "items": [_item(item, texts) for item in items],
         "texts": list(texts),
     }
     return render_page("review.html.j2", info=info, annotator=annotator, payload=payload)
-
-
-def _task(name: str) -> dict[str, Any]:
-    task = REVIEW_TASKS[name]
-    return {
-        "asks": task.asks,
-        "guide": GUIDES[name],
-        "shown": SHOWN_BESIDE.get(name, SHOWN),
-        "choices": [list(pair) for pair in task.choices.items()],
-    }
 
 
 def _item(item: ReviewItem, texts: dict[str, int]) -> dict[str, Any]:

@@ -41,7 +41,13 @@ def loss_curve(curve: Sequence[LossPoint]) -> FigurePanel:
         styled(figure, 360, {"l": 8, "r": 16, "t": 12, "b": 44}),
         ["Step", "Epoch", "Training loss", "Validation loss", "Learning rate"],
         [
-            [one.step, f"{one.epoch:.2f}", f"{one.loss:.4f}", _loss_text(one.validation_loss), f"{one.rate:.2e}"]
+            [
+                one.step,
+                f"{one.epoch:.2f}",
+                f"{one.loss:.4f}",
+                "" if one.validation_loss is None else f"{one.validation_loss:.4f}",
+                f"{one.rate:.2e}",
+            ]
             for one in curve
         ],
         legend=[(TRAINING, COLORS[0]), (VALIDATION, COLORS[1])],
@@ -58,10 +64,6 @@ def _line(figure: go.Figure, name: str, color: str, points: Sequence[tuple[int, 
         marker={"size": 5},
         hovertemplate="step %{x:,}<br>%{y:.4f}<extra>%{fullData.name}</extra>",
     )
-
-
-def _loss_text(loss: float | None) -> str:
-    return "" if loss is None else f"{loss:.4f}"
 
 
 BETTER, WORSE, OPEN = "better", "worse", "unclear"
@@ -123,6 +125,7 @@ def tuning_page(
 
     `info` is run.json.
     """
+    options = {**info["config"], "model": info["config"]["model"]["name"]}
     return render_page(
         "tuning.html.j2",
         info=info,
@@ -133,7 +136,7 @@ def tuning_page(
         pairs=[(base.rows, base.clusters) for _, base, *_ in changes[:1]],
         rows=[_row(one) for one in changes],
         samples=_samples(answers, str(info["config"].get("seed", 0))),
-        options=_options(info["config"]),
+        options=[(name, value) for name, value in options.items() if value is not None],
         counted=_counted(info),
     )
 
@@ -144,12 +147,6 @@ def _row(change: Change) -> tuple[str, tuple[str, ...], str]:
     bounds = "–" if one.low is None else f"{one.low:+.3f} to {one.high:+.3f}"
     numbers = (f"{base.value:.3f}", f"{tuned.value:.3f}", f"{one.value:+.3f}", bounds)
     return MEASURES[measure], numbers, verdict(change)
-
-
-def _options(config: Mapping[str, Any]) -> list[tuple[str, Any]]:
-    """Return the options that were set; the model is given by its name."""
-    listed = {**config, "model": config["model"]["name"]}
-    return [(name, value) for name, value in listed.items() if value is not None]
 
 
 def _counted(info: Mapping[str, Any]) -> list[tuple[str, str]]:

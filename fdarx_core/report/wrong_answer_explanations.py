@@ -8,26 +8,11 @@ from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from fdarx_core.evaluation.gold import PassageKey, gold_keys, passage_keys
+from fdarx_core.evaluation.grading import FAULTS
 from fdarx_core.evaluation.paper_tables import BASELINE
 from fdarx_core.records import Equivalence, Grade, Passage, Prediction, QuestionAnswer
 from fdarx_core.report.page_engine import plural, readable
 from fdarx_core.storage import RunDirectory, read_where
-
-FAULT_MEANINGS: dict[str, str] = {
-    "number_missing": "a number of the gold answer is missing",
-    "number_contradicted": "a number differs from the gold answer's",
-    "unsupported_number": "it states a number that the gold answer does not",
-    "population_missing": "it leaves out patients whom the gold answer names",
-    "unsupported_population": "it names patients whom the gold answer does not",
-    "warning_missing": "a warning or contraindication of the gold answer is missing",
-    "unsupported_warning": "it states a warning or contraindication that the gold answer does not",
-    "polarity": "it affirms what the gold answer denies, or the reverse",
-    "key_content_missing": "what matters in the gold answer is missing",
-    "unsupported_content": "it says much that the gold answer does not",
-    "abstained": "it claims nothing",
-    "vague": "it only says where to look or whom to ask",
-}
-"""The fixed names of the judge's reasons in words."""
 
 Record = TypeVar("Record")
 
@@ -242,7 +227,7 @@ def _judged(wrong: WrongAnswer, found: str) -> str:
     if wrong.grade is None:
         return f"Not graded; counted as {found}."
     reason = reason_of(wrong)
-    meaning = f": {FAULT_MEANINGS.get(reason, readable(reason))}" if reason else ""
+    meaning = f": {FAULTS.get(reason, readable(reason))}" if reason else ""
     named = {BASELINE: "The baseline grader, which uses rules,", "rule": "A fixed rule", "": "The judge"}
     return f"{named.get(wrong.grade.judge, f'The judge {wrong.grade.judge}')} found it {found}{meaning}."
 

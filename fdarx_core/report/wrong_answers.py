@@ -86,13 +86,12 @@ def collect_wrong(
                 spotted = (kind, model, part.name, row_id)
                 picks[kind].offer(cell, row_id, lambda spotted=spotted: spotted)  # type: ignore[misc]
     cells = sorted({cell for cell, _ in counts})
-    shares = [[*in_turn([picks[kind].of(cell)[: _most(cell, kind)] for kind in KINDS])] for cell in cells]
+    most = {("closed_book", "false_refusal"): _MEMORY_ALIKE}
+    shares = [
+        [*in_turn([picks[kind].of(cell)[: most.get((cell[1], kind), PER_CELL)] for kind in KINDS])] for cell in cells
+    ]
     picked = [*in_turn([share[:PER_CELL] for share in shares])][:IN_ALL]
     return counts, _read(run, sorted(picked, key=lambda one: one[0] in NO_VERDICT))
-
-
-def _most(cell: CellName, kind: str) -> int:
-    return _MEMORY_ALIKE if cell[1] == "closed_book" and kind == "false_refusal" else PER_CELL
 
 
 def _spot(

@@ -24,7 +24,7 @@ SECTIONS: dict[str, list[str]] = load_library("section_pairs")["sections"]
 def test_section_pairs_are_of_known_roles_and_no_code_has_two_roles() -> None:
     codes = [code for listed in SECTIONS.values() for code in listed]
     assert len(codes) == len(set(codes))
-    assert {role for pair in section_pairs() for role in (pair.a, pair.b)} <= SECTIONS.keys()
+    assert {role for pair in section_pairs() for role in pair} <= SECTIONS.keys()
 
 
 @pytest.mark.parametrize("template", refusal_templates(), ids=lambda one: one.text[:40])

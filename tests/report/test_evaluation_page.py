@@ -13,7 +13,6 @@ from typing import Any, TypeVar
 import pytest
 from lxml import html as lxml_html
 
-from fdarx_core.evaluation.grading import FAULTS
 from fdarx_core.records import (
     Difference,
     Equivalence,
@@ -25,7 +24,6 @@ from fdarx_core.records import (
     SettingProgress,
 )
 from fdarx_core.report.evaluation_page import build_comparison_page, build_evaluation_report, row_name, run_names
-from fdarx_core.report.wrong_answer_explanations import FAULT_MEANINGS
 from fdarx_core.report.wrong_answers import BUDGET, IN_ALL, PER_CELL, collect_wrong, kind_of
 from fdarx_core.storage import RunDirectory, read_records, write_records
 from tests.report.synthetic_evaluation import BROKEN, MODELS, SyntheticEvaluation, make_evaluation
@@ -284,10 +282,6 @@ def test_refusals_from_memory_are_shown_less_than_others(tmp_path: Path) -> None
     picked = collect_wrong(made, [next(iter(MODELS))], types, 0)[1]
     found = Counter(one.prediction.setting for one in picked if one.kind == "false_refusal")
     assert found["closed_book"] == 10 < found["full_label"]
-
-
-def test_every_fault_that_judges_name_has_its_words() -> None:
-    assert set(FAULT_MEANINGS) == FAULTS
 
 
 def test_sample_is_bounded_and_the_same_on_any_machine(run: RunDirectory) -> None:

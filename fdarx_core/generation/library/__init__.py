@@ -20,19 +20,10 @@ def load_library(name: str) -> Any:
     return yaml.load(files(__package__).joinpath(f"{name}.yaml").read_text(encoding="utf-8"), _Loader)
 
 
-class SectionPair(NamedTuple):
-    """Two section roles whose passages interact clinically, why they do, and what a question links."""
-
-    a: str
-    b: str
-    why: str
-    links: str
-
-
 @cache
-def section_pairs() -> list[SectionPair]:
-    """Return the pairs of section roles of `section_pairs.yaml`."""
-    return [SectionPair(**row) for row in load_library("section_pairs")["pairs"]]
+def section_pairs() -> list[tuple[str, str]]:
+    """Return the pairs of section roles of `section_pairs.yaml` whose passages interact clinically."""
+    return [(row["a"], row["b"]) for row in load_library("section_pairs")["pairs"]]
 
 
 @cache
