@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterable, Sequence
 
 from fdarx_core.evaluation.metrics import RETRIEVAL_METRICS, SCORE_METRICS, added_metrics
-from fdarx_core.evaluation.tables import ResultTable, build_table
+from fdarx_core.evaluation.tables import ResultTable, build_table, unscored_notes
 from fdarx_core.records import Figure
 
 BASELINE = "baseline"
@@ -57,7 +57,9 @@ def table_1(figures: Sequence[Figure], *, judge: str, equivalent: bool = False) 
     table = _by_model(
         f"Table 1. Accuracy, citations and refusals by setting{EQUIVALENT * equivalent}", figures, columns
     )
-    table.notes += [_judge_note(judge), *_baseline_notes(figures), *_unscored_notes(figures)]
+    counted = [one for one in _by_type(figures) if (one.metric, one.keys["group"]) == ("accuracy", "answerable")]
+    unscored = unscored_notes(counted, "answerable questions asked", "accuracy")
+    table.notes += [_judge_note(judge), *_baseline_notes(figures), *unscored]
     return table
 
 
@@ -131,15 +133,3 @@ def _judge_note(judge: str) -> str:
 def _baseline_notes(figures: Iterable[Figure]) -> list[str]:
     answered = any(one.keys["model"] == BASELINE for one in figures)
     return ["baseline answers by rules, no LLM: a lower bound."] if answered else []
-
-
-def _unscored_notes(figures: Iterable[Figure]) -> list[str]:
-    """Return how many answers are in no accuracy, because they have no verdict."""
-    counted = [one for one in _by_type(figures) if (one.metric, one.keys["group"]) == ("accuracy", "answerable")]
-    unscored = sum(one.unscored for one in counted)
-    total = unscored + sum(one.rows for one in counted)
-    return (
-        [f"{unscored:,} of {total:,} answerable questions asked have no verdict and are in no accuracy."]
-        if unscored
-        else []
-    )

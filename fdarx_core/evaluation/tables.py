@@ -73,6 +73,13 @@ def interval_note(estimates: Iterable[Estimate], clusters: str) -> str:
     return f"Intervals: 95 %, bootstrap over {clusters} (up to {number:,}).{few}"
 
 
+def unscored_notes(estimates: Sequence[Estimate], what: str, where: str) -> list[str]:
+    """Return the note on how many of the values have no verdict, empty where all have one."""
+    unscored = sum(one.unscored for one in estimates)
+    total = unscored + sum(one.rows for one in estimates)
+    return [f"{unscored:,} of {total:,} {what} have no verdict and are in no {where}."] if unscored else []
+
+
 Form = Callable[[Estimate], str]
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 from fdarx_core.llm import Task
@@ -61,16 +60,13 @@ def _reply_only(question: str, reply: str) -> list[tuple[str, bool]]:
     return [(reply, False)]
 
 
-_question = partial(Strategy, label="Only question({total})")
-_hypothetical_answer = partial(
-    Strategy, label="Only hypothetical answer({total})", texts=_reply_only, task=HYPOTHETICAL_ANSWER, role="hypothesis"
-)
+_ANSWER_ONLY = "Only hypothetical answer({total})"
 
 STRATEGIES: dict[str, Strategy] = {
     one.name: one
     for one in (
-        _question("question"),
-        _hypothetical_answer("hypothetical_answer"),
+        Strategy("question", "Only question({total})"),
+        Strategy("hypothetical_answer", _ANSWER_ONLY, _reply_only, HYPOTHETICAL_ANSWER, "hypothesis"),
         Strategy(
             "qa_rag",
             "Question({0}) + Hypothetical answer({1})",
@@ -91,7 +87,10 @@ STRATEGIES: dict[str, Strategy] = {
 
 ABLATIONS: dict[str, Strategy] = {
     one.name: one
-    for one in (_question("question_half", part=2), _hypothetical_answer("hypothetical_answer_half", part=2))
+    for one in (
+        Strategy("question_half", "Only question({total})", part=2),
+        Strategy("hypothetical_answer_half", _ANSWER_ONLY, _reply_only, HYPOTHETICAL_ANSWER, "hypothesis", part=2),
+    )
 }
 """Each half of QA-RAG without the other, with half as many candidates. Source: QA-RAG §3.5, Table 5."""
 

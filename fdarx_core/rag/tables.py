@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from fdarx_core.evaluation.tables import ResultTable, build_table
+from fdarx_core.evaluation.tables import ResultTable, build_table, unscored_notes
 from fdarx_core.records import Estimate, Figure, RagUsage
 
 BASELINE = "baseline"
@@ -183,11 +183,7 @@ def _of_main(figures: Sequence[Figure], names: ComparisonNames) -> list[Figure]:
 def _with_judge(table: ResultTable, figures: Iterable[Figure], names: ComparisonNames) -> ResultTable:
     """Return the table with the judge of the contexts, and the number of values without a verdict."""
     counted = [one for one in figures if one.metric in {metric for _, metric in CONTEXT}]
-    unscored = sum(one.unscored for one in counted)
-    total = unscored + sum(one.rows for one in counted)
-    table.notes.append(judge_note(names.judge))
-    if unscored:
-        table.notes.append(f"{unscored:,} of {total:,} values have no verdict and are in no mean.")
+    table.notes += [judge_note(names.judge), *unscored_notes(counted, "values", "mean")]
     return table
 
 
