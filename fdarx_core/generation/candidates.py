@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 from fdarx_core.baseline.numbers import number_strings
@@ -48,37 +48,27 @@ def parse_candidates(
     except Unparsable as error:
         return Reject(context.id, STAGE, error.reason, error.detail, label.set_id)
     gold = [passages[index] for index in context.passages]
+    made_by = {
+        "template": context.template,
+        "entity": context.entity,
+        "task": response.task,
+        "task_version": response.task_version,
+        "endpoint": response.endpoint,
+        "response_key": response.key,
+    }
     if context.task == REPHRASE_REFUSAL.name:
-        questions = [
-            _question(
-                label, reply.question, NO_ANSWER, gold,
-                type="refusal", answer_kind="refusal", source="refusal_template", category=context.category,
-            )
-        ]  # fmt: skip
-    else:
-        multihop = context.task == GENERATE_MULTIHOP.name
-        questions = [
-            _question(
-                label, item.question, item.answer, gold,
-                type="multihop" if multihop else "factual", answer_kind="multihop" if multihop else item.type,
-                source="section_pair" if multihop else "section", category=topic_of(gold[0].core_code),
-            )
-            for item in reply.items
-        ]  # fmt: skip
-    if not questions:
+        made_by |= {"type": "refusal", "source": "refusal_template", "category": context.category}
+        return [_question(label, reply.question, NO_ANSWER, gold, answer_kind="refusal", **made_by)]
+    if not reply.items:
         where = " and ".join(f"{p.marker} {p.section_title}" for p in gold)
         return Reject(context.id, STAGE, "nothing_to_ask", where, label.set_id)
+    made_by["category"] = topic_of(gold[0].core_code)
+    if context.task == GENERATE_MULTIHOP.name:
+        made_by |= {"type": "multihop", "source": "section_pair", "answer_kind": "multihop"}
+        return [_question(label, item.question, item.answer, gold, **made_by) for item in reply.items]
+    made_by |= {"type": "factual", "source": "section"}
     return [
-        replace(
-            question,
-            template=context.template,
-            entity=context.entity,
-            task=response.task,
-            task_version=response.task_version,
-            endpoint=response.endpoint,
-            response_key=response.key,
-        )
-        for question in questions
+        _question(label, item.question, item.answer, gold, answer_kind=item.type, **made_by) for item in reply.items
     ]
 
 

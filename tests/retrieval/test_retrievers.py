@@ -78,7 +78,9 @@ def test_a_missing_directory_names_the_option(tmp_path: Path) -> None:
 def test_a_missing_extra_is_named(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "config.json").write_text("{}")
     monkeypatch.setitem(sys.modules, "sentence_transformers", None)
-    with pytest.raises(ModelMissing, match=rf"encoder {name} needs sentence_transformers .*pip install 'fdarx\[models\]'"):
+    with pytest.raises(
+        ModelMissing, match=rf"encoder {name} needs sentence_transformers .*pip install 'fdarx\[models\]'"
+    ):
         load_encoder(name, ModelDirectories(cosine=str(tmp_path), recontriever=str(tmp_path)))
 
 
