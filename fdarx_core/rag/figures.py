@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from functools import partial
 from operator import attrgetter
 
 import numpy as np
@@ -23,6 +24,10 @@ AGAINST = "question"
 DEPTHS = (1, 6, 24)
 
 
+def _document_recall(depth: int, score: RagScore) -> float | None:
+    return document_recall(depth, score.title_rank)
+
+
 MEASURES: dict[str, Measure] = {
     **{
         name: (name, attrgetter(name))
@@ -31,10 +36,7 @@ MEASURES: dict[str, Measure] = {
             "token_f1",
         )
     },
-    **{
-        f"document_recall_{depth}": ("title_rank", lambda score, depth=depth: document_recall(depth, score.title_rank))
-        for depth in DEPTHS
-    },
+    **{f"document_recall_{depth}": ("title_rank", partial(_document_recall, depth)) for depth in DEPTHS},
     "document_mrr": ("title_rank", lambda score: reciprocal_rank(score.title_rank)),
 }  # fmt: skip
 
