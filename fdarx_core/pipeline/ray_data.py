@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pickle
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from typing import Any, TypeAlias
 
 import pyarrow as pa
@@ -36,12 +37,13 @@ def stream_parts(work: Work, stage: Stage[Any], parts: Sequence[Part], control: 
         return
     before, asking, after = cut_steps(stage.steps, work.clients.models)
     inputs = [_one_row(part.number, part.inputs) for part in parts]
-    operators = [_tasks("read", lambda block: _read(stage, block)), *_groups(before, work.answer, stage.kind)]
+    groups = [_groups(before), _groups(after)] if asking else [_groups(before)]
+    last = groups[-1][-1]
+    operators = [_tasks(stage, group, work.answer, group is groups[0][0], group is last) for group in groups[0]]
     if asking:
         arguments = (asking, stage.kind, work.clients, work.store.root, work.rules, control)
         operators.append(lambda dataset: _ask(dataset, arguments))
-    operators += _groups(after, work.answer, stage.kind)
-    operators.append(_tasks("write", lambda block: _write(stage, block)))
+        operators += [_tasks(stage, group, work.answer, False, group is last) for group in groups[1]]
     context = ray.data.DataContext.get_current()
     context.enable_progress_bars = False
     context.print_on_execution_start = False
@@ -102,38 +104,40 @@ def _ask(dataset: ray.data.Dataset, arguments: tuple[Any, ...]) -> ray.data.Data
     )
 
 
-def _groups(steps: Sequence[Step[Any]], answer: Answer, kind: type | None) -> list[Operator]:
-    """Return an operator for each asking step with the plain steps that follow it, under the names of the steps."""
-    groups: list[list[Step[Any]]] = []
+def _groups(steps: Sequence[Step[Any]]) -> list[list[Step[Any]]]:
+    """Return the steps by operator: asking steps that follow each other, and the plain steps after them.
+
+    There is a group at least, which may be empty. A block costs about a tenth of what the steps on its rows cost, so an
+    operator for each step would not pay.
+    """
+    groups: list[list[Step[Any]]] = [[]]
     for step in steps:
-        if isinstance(step, AskStep) or not groups:
+        if groups[-1] and isinstance(step, AskStep) and not isinstance(groups[-1][-1], AskStep):
             groups.append([])
         groups[-1].append(step)
-    return [_group(group, answer, kind) for group in groups]
+    return groups
 
 
-def _group(steps: Sequence[Step[Any]], answer: Answer, kind: type | None) -> Operator:
+def _tasks(stage: Stage[Any], steps: Sequence[Step[Any]], answer: Answer, first: bool, last: bool) -> Operator:
+    """Return an operator of plain tasks that takes blocks through steps; Ray shows it by the names of the steps.
+
+    The first operator reads the parts of a stage, and the last writes them.
+    """
+
     def run(block: pa.Table) -> pa.Table:
-        parts = from_block(block, kind)
-        return pa.concat_tables([to_block(part, run_steps(steps, states, answer), kind) for part, states in parts])
+        read = map(partial(_read, stage), block.to_pylist()) if first else from_block(block, stage.kind)
+        made = ((part, run_steps(steps, states, answer)) for part, states in read)
+        if last:
+            return pa.concat_tables([_one_row(part, stage.write(part, states)) for part, states in made])
+        return pa.concat_tables([to_block(part, states, stage.kind) for part, states in made])
 
-    return _tasks("+".join(map(step_name, steps)), run)
-
-
-def _tasks(name: str, function: Callable[[pa.Table], pa.Table]) -> Operator:
-    """Return an operator of plain tasks that applies a function to blocks; Ray shows it as MapBatches(name)."""
-    function.__name__ = name
-    return lambda dataset: dataset.map_batches(function, batch_format="pyarrow", batch_size=None, zero_copy_batch=True)
-
-
-def _read(stage: Stage[Any], block: pa.Table) -> pa.Table:
-    parts = [Part(row[PART], pickle.loads(row[_VALUE])) for row in block.to_pylist()]
-    return pa.concat_tables([to_block(part.number, stage.read(part), stage.kind) for part in parts])
+    names = [*(["read"] if first else []), *map(step_name, steps), *(["write"] if last else [])]
+    run.__name__ = "+".join(names)
+    return lambda dataset: dataset.map_batches(run, batch_format="pyarrow", batch_size=None, zero_copy_batch=True)
 
 
-def _write(stage: Stage[Any], block: pa.Table) -> pa.Table:
-    parts = from_block(block, stage.kind)
-    return pa.concat_tables([_one_row(part, stage.write(part, states)) for part, states in parts])
+def _read(stage: Stage[Any], row: dict[str, Any]) -> tuple[int, Sequence[Any]]:
+    return row[PART], stage.read(Part(row[PART], pickle.loads(row[_VALUE])))
 
 
 def _one_row(part: int, value: Any) -> pa.Table:

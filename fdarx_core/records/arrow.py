@@ -68,9 +68,9 @@ def from_table(table: pa.Table, record: type[Record]) -> Iterator[Record]:
         return
     hints = _hints(record)  # type: ignore[arg-type]
     names = [field.name for field in dataclasses.fields(record) if field.name in table.column_names]  # type: ignore[arg-type]
-    nested = [name for name in names if get_origin(hints[name]) in (dict, list)]
-    for row in table.select(names).to_pylist():
-        yield record(**row | {name: _typed(row[name], hints[name]) for name in nested})
+    columns = [_typed(table.column(name).to_pylist(), hints[name]) for name in names]
+    for values in zip(*columns, strict=True):
+        yield record(**dict(zip(names, values, strict=True)))
 
 
 def _keyed_table(rows: list[dict[str, Any]], schema: pa.Schema) -> pa.Table:
@@ -85,9 +85,11 @@ def _plain(value: Any) -> Any:
     return value
 
 
-def _typed(value: Any, hint: Any) -> Any:
-    if get_origin(hint) is dict and value is not None:
-        return dict(value)
+def _typed(values: list[Any], hint: Any) -> list[Any]:
+    """Return a column's values as its field holds them: maps as dicts, structs in lists as records."""
+    if get_origin(hint) is dict:
+        return [None if value is None else dict(value) for value in values]
     if get_origin(hint) is list and dataclasses.is_dataclass(get_args(hint)[0]):
-        return [get_args(hint)[0](**item) for item in value or []]
-    return value
+        record = get_args(hint)[0]
+        return [[record(**item) for item in value or []] for value in values]
+    return values
