@@ -68,7 +68,7 @@ def _app() -> App:
     )
     for name, (target, summary) in _JOBS.items():
         app.command(target, name=name, help=summary)
-    review = App(name="review", help="Have people judge a run: sample, import, report, criteria.")
+    review = App(name="review", help="Review a run with people: sample, import, report, criteria.")
     for name, (target, summary) in _REVIEW.items():
         review.command(target, name=name, help=summary)
     app.command(review)

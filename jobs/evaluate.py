@@ -54,36 +54,38 @@ class EvaluateConfig(MeasuringConfig):
     """Options of `fdarx evaluate`."""
 
     benchmark: str = Field(
-        description="what to ask: a run of `fdarx build`, or a folder (or file) with qa*.jsonl and labels.jsonl in "
+        description="benchmark: a run of `fdarx build`, or a folder (or file) with qa*.jsonl and labels.jsonl in "
         "FDARxBench's published format; on disk or s3://"
     )
-    out: str = Field(description="run directory to write, on disk or s3://; the same command again resumes it")
+    out: str = Field(description="run directory to write, on disk or s3://; repeat the command to resume a run")
     models: list[str] = Field(
         [Baseline.name],
-        description="whom to ask: `baseline` (built-in rules), and YAML files that list models on servers, see "
-        "docs/models.md",
+        description="models to evaluate: `baseline` (built-in rules), and YAML files that list models on servers, see"
+        " docs/models.md",
     )
     deploy: list[str] = Field(
         default_factory=list,
-        description="models to bring up for this, asked as well: a YAML file each, see docs/serving-models.md; each is "
-        "taken down once its questions are answered",
+        description="models to deploy and evaluate as well, one YAML file per model, see docs/serving-models.md; each"
+        " is removed when its questions are answered",
     )
     gpus: int | None = Field(
         None,
         ge=1,
-        description="GPUs that --deploy may take, those counted that an autoscaling cluster adds (those there are now)",
+        description="maximum number of GPUs for --deploy, including those that an autoscaling cluster adds (the "
+        "present ones)",
     )
     only: list[str] = Field(
         default_factory=list,
-        description="ask only these models of the files (all of them but the judge)",
+        description="evaluate only these models of the files (all except the judge)",
     )
     predictions: str | None = Field(
         None,
-        description="answers made elsewhere, to be graded: a file of rows with qid and answer, see docs/evaluating.md",
+        description="answers of other programs to grade: a file with qid and answer in each row, see "
+        "docs/evaluating.md",
     )
     settings: list[str] = Field(
         list(SETTINGS),
-        description="evidence to show: closed_book, full_label, oracle, retrieved; commas or spaces between",
+        description="evidence to show: closed_book, full_label, oracle, retrieved; separated by commas or spaces",
     )
     retrievers: list[str] = Field(
         ["bm25"],
@@ -93,21 +95,23 @@ class EvaluateConfig(MeasuringConfig):
     retrieval_scope: Literal["label", "corpus"] = Field(
         "label", description="search the question's own label, or all labels of the benchmark"
     )
-    top_k: int = Field(5, ge=1, description="passages shown in the setting retrieved")
+    top_k: int = Field(5, ge=1, description="number of passages in the setting `retrieved`")
     label_chars: int | None = Field(
         None,
         ge=1,
-        description="cut a label's text after so many characters, as FDARxBench's published code does at 16000 (whole)",
+        description="maximum number of characters of a label's text; FDARxBench's published code uses 16000 (complete"
+        " text)",
     )
     judge: str = Field(
-        Baseline.name, description="who grades: a name of --models, or the built-in rules, which are no language model"
+        Baseline.name,
+        description="model that grades: a name of --models, or baseline (built-in rules, not a language model)",
     )
     cosine_model: str | None = Field(
         None, description="local directory of a sentence-transformers model for cosine (all-MiniLM-L6-v2, if installed)"
     )
     recontriever_model: str | None = Field(None, description="local directory of ReContriever, or another Contriever")
     reranker_model: str | None = Field(None, description="local directory of a BGE reranker, for +rerank")
-    sample: int | None = Field(None, ge=1, description="evaluate on this many labels, drawn at random (all)")
+    sample: int | None = Field(None, ge=1, description="number of labels to evaluate on, drawn at random (all)")
 
     @field_validator("models", "only", "settings", "retrievers", mode="after")
     @classmethod

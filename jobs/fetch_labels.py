@@ -40,16 +40,18 @@ class FetchConfig(JobConfig):
     """Options of `fdarx fetch`."""
 
     out: str = Field(
-        description="folder to fetch into, on disk or s3://, for `fdarx build --labels`; the same command again "
-        "fetches what is missing or newer"
+        description="folder for the labels, on disk or s3://, for `fdarx build --labels`; repeat the command to fetch"
+        " what is missing or newer"
     )
     release: list[str] = Field(
         default_factory=list,
         description=f"DailyMed's bulk releases: {', '.join(RELEASES)}; human_rx takes about 15 GB",
     )
-    part: list[int] = Field(default_factory=list, description="parts of a release to take, from 1 (all)")
+    part: list[int] = Field(
+        default_factory=list, description="numbers of the parts of a release to fetch, from 1 (all)"
+    )
     set_ids: list[str] = Field(
-        default_factory=list, description="single labels: set ids, or files that list them one a line"
+        default_factory=list, description="single labels: set ids, or files with one set id per line"
     )
     query: str | None = Field(None, description="labels of this drug, by generic or brand name")
     type: str | None = Field(
@@ -57,24 +59,26 @@ class FetchConfig(JobConfig):
     )
     where: list[str] = Field(
         default_factory=list,
-        description=f"labels by what else DailyMed selects by, as NAME=VALUE: {', '.join(FILTERS)}",
+        description=f"labels by other parameters of DailyMed's queries, as NAME=VALUE: {', '.join(FILTERS)}",
     )
     since: date | None = Field(
-        None, description="only what was published on or after this day, YYYY-MM-DD: labels of a query, bulk files"
+        None, description="only labels of a query and bulk files that were published on or after this day, YYYY-MM-DD"
     )
-    limit: int | None = Field(None, ge=1, description="take no more labels of a query than this (all)")
-    rate: float = Field(3, gt=0, le=10, description="requests a second, at most; DailyMed asks no one for a key")
-    connections: int = Field(2, ge=1, le=8, description="requests at once, at most")
-    timeout: float = Field(60, gt=0, description="seconds without an answer, or nearly none, before trying again")
+    limit: int | None = Field(None, ge=1, description="maximum number of labels of a query (all)")
+    rate: float = Field(3, gt=0, le=10, description="maximum number of requests per second; DailyMed needs no key")
+    connections: int = Field(2, ge=1, le=8, description="maximum number of concurrent requests")
+    timeout: float = Field(
+        60, gt=0, description="seconds without data, or with nearly none, before a request is retried"
+    )
     contact: str | None = Field(
-        None, description="your e-mail or web address, sent to DailyMed with each request in case one is a problem"
+        None, description="your e-mail or web address, which is sent with each request so that DailyMed can contact you"
     )
     scratch: str | None = Field(
         None,
-        description="local folder for bulk files that are half there; one that outlives the job lets the next go on "
-        "from there (OUT/.partial; for s3://, ~/.cache/fdarx/fetch)",
+        description="local folder for incomplete bulk files; if it is kept after the job, the next job resumes them "
+        "(OUT/.partial; for s3://, ~/.cache/fdarx/fetch)",
     )
-    base_url: str = Field(BASE_URL, description="where DailyMed, or a mirror of it, is")
+    base_url: str = Field(BASE_URL, description="address of DailyMed or a mirror")
 
     @field_validator("release")
     @classmethod

@@ -39,32 +39,36 @@ class FinetuneConfig(BertscoreConfig, ComputingConfig):
     """Options of `fdarx finetune`."""
 
     questions: str = Field(
-        description="what to tune on: a finished run of fdarx build, or a jsonl, json, csv or parquet file with a "
-        "question a row and its answer, on disk or s3://"
+        description="training pairs: a finished run of fdarx build, or a jsonl, json, csv or parquet file with a "
+        "question and an answer in each row, on disk or s3://"
     )
     model: str = Field(
-        description="local directory of the base model, one with a chat template, at the same place on every machine"
+        description="local directory of the base model, which needs a chat template, at the same path on every machine"
     )
-    out: str = Field(description="run directory to write, on disk or s3://; the same command again resumes it")
-    rank: int = Field(16, ge=1, description="LoRA rank; more can learn more, and takes more memory in serving")
-    alpha: int = Field(32, ge=1, description="LoRA alpha: the adapter counts alpha/rank-fold")
+    out: str = Field(description="run directory to write, on disk or s3://; repeat the command to resume a run")
+    rank: int = Field(16, ge=1, description="LoRA rank; a higher rank can learn more, and takes more memory in serving")
+    alpha: int = Field(32, ge=1, description="LoRA alpha: the adapter's weights are scaled by alpha/rank")
     rate: float = Field(2e-4, gt=0, description="highest learning rate")
-    epochs: int = Field(3, ge=1, description="times that all pairs are gone through, at most")
-    batch: int = Field(4, ge=1, description="packed sequences a step, over all workers")
-    length: int = Field(2048, ge=16, description="tokens of a packed sequence; longer pairs are left out")
+    epochs: int = Field(3, ge=1, description="maximum number of epochs")
+    batch: int = Field(4, ge=1, description="packed sequences per step, over all workers")
+    length: int = Field(2048, ge=16, description="tokens of a packed sequence; longer pairs are rejected")
     evaluate_every: int | None = Field(
-        None, ge=1, description="steps between looks at the validation loss, each with a checkpoint (a quarter epoch)"
+        None,
+        ge=1,
+        description="steps between evaluations of the validation loss, each with a checkpoint (a quarter of an epoch)",
     )
-    patience: int = Field(4, ge=1, description="stop after so many looks in a row without a lower validation loss")
-    max_tokens: int = Field(400, ge=1, description="longest answer to a question of the test part, in tokens")
-    workers: int = Field(
-        1, ge=1, description="processes that train together, each with a GPU where the cluster has any"
+    patience: int = Field(
+        4, ge=1, description="stop after this many consecutive evaluations without a lower validation loss"
     )
+    max_tokens: int = Field(
+        400, ge=1, description="maximum number of tokens of an answer to a question of the test part"
+    )
+    workers: int = Field(1, ge=1, description="number of training processes, each with a GPU if the cluster has GPUs")
     cosine_model: str | None = Field(
         None, description="local directory of an embedding model for similarity (all-MiniLM-L6-v2, if installed)"
     )
-    resamples: int = Field(2000, ge=100, description="bootstrap resamples; more make steadier intervals")
-    seed: int = Field(0, description="fixes the split_pairs, the order of training, and the intervals")
+    resamples: int = Field(2000, ge=100, description="number of bootstrap resamples; more give more stable intervals")
+    seed: int = Field(0, description="random seed of the split, the order of training and the intervals")
 
     def tuning(self) -> TuningSpec:
         """Return the specification.

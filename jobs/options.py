@@ -31,10 +31,10 @@ class JobConfig(BaseModel):
 
     quiet: Annotated[bool, Parameter(alias="-q", group=_OUTPUT)] = Field(False, description="show no progress")
     verbose: Annotated[bool, Parameter(alias="-v", group=_OUTPUT)] = Field(
-        False, description="log what the libraries do, too"
+        False, description="also log messages of the libraries"
     )
     as_json: Annotated[bool, Parameter(name="--json", group=_OUTPUT)] = Field(
-        False, description="print the result as JSON on standard output, in place of tables"
+        False, description="print the result as JSON instead of tables"
     )
 
 
@@ -42,7 +42,7 @@ class ComputingConfig(JobConfig):
     """How much of this machine a job uses."""
 
     cpus: Annotated[int | None, Parameter(group=_RUNNING)] = Field(
-        None, ge=1, description="CPUs of this machine to use; on a cluster Ray decides (all)"
+        None, ge=1, description="number of CPUs of this machine to use; on a cluster Ray decides (all)"
     )
 
 
@@ -51,8 +51,8 @@ class RunningConfig(ComputingConfig):
 
     executor: Annotated[Literal["auto", "local", "ray"], Parameter(group=_RUNNING)] = Field(
         "auto",
-        description="where work runs: `local` in this process, `ray` on all CPUs of this machine, or on the cluster "
-        "that RAY_ADDRESS names; `auto` takes this process for small work",
+        description="where work runs: `local` in this process; `ray` on all CPUs of this machine, or on the cluster "
+        "of RAY_ADDRESS; `auto` uses this process for small jobs",
     )
 
 
@@ -61,16 +61,18 @@ class AskingConfig(RunningConfig):
 
     reuse: Annotated[list[str], Parameter(group=_ASKING)] = Field(
         default_factory=list,
-        description="other runs whose answers are taken where exactly the same was asked; saves what they cost",
+        description="other runs whose responses are used for identical requests, which saves their cost",
     )
     max_requests: Annotated[int | None, Parameter(group=_ASKING)] = Field(
-        None, ge=1, description="stop cleanly after this many requests to models; the same command goes on (no limit)"
+        None,
+        ge=1,
+        description="stop cleanly after this many requests to models; repeat the command to resume (no limit)",
     )
     max_cost: Annotated[float | None, Parameter(group=_ASKING)] = Field(
-        None, gt=0, description="stop cleanly at this cost in USD, by the prices in --models (no limit)"
+        None, gt=0, description="stop cleanly at this cost in US dollars, by the prices in --models (no limit)"
     )
     plan: Annotated[bool, Parameter(group=_ASKING)] = Field(
-        False, description="ask nothing: print requests, tokens and cost a task and model, then end"
+        False, description="send no requests; only print requests, tokens and cost per task and model"
     )
 
     def check_prices(self, used: Mapping[str, ModelConfig]) -> None:
@@ -109,10 +111,14 @@ class BertscoreConfig(JobConfig):
     """BERTScore's model."""
 
     bertscore_model: str | None = Field(
-        None, description="local directory of a model for BERTScore, as roberta-large; without it there is none"
+        None,
+        description="local directory of a model for BERTScore, such as roberta-large; without it BERTScore is not "
+        "computed",
     )
     bertscore_layers: int | None = Field(
-        None, ge=1, description="layers of that model to use (what bert-score's authors chose for a model of its name)"
+        None,
+        ge=1,
+        description="number of layers of that model to use (the choice of bert-score's authors for this model)",
     )
 
     def check_bertscore(self) -> None:
@@ -131,8 +137,8 @@ class BertscoreConfig(JobConfig):
 class MeasuringConfig(BertscoreConfig, AskingConfig):
     """BERTScore's model, and the intervals."""
 
-    seed: int = Field(0, description="fixes the sample and the intervals")
-    resamples: int = Field(2000, ge=100, description="bootstrap resamples; more make steadier intervals")
+    seed: int = Field(0, description="random seed of the sample and the intervals")
+    resamples: int = Field(2000, ge=100, description="number of bootstrap resamples; more give more stable intervals")
 
 
 def at_commas(given: list[str]) -> list[str]:
@@ -147,19 +153,19 @@ class RolesConfig(JobConfig):
     models: list[str] = Field(
         [BASELINE], description="`baseline` (built-in rules), and YAML files that list models, see docs/models.md"
     )
-    answerer: str = Field(BASELINE, description="who answers from the passages: a name of --models")
+    answerer: str = Field(BASELINE, description="model that answers from the passages: a name of --models")
     hypothesis: str | None = Field(
-        None, description="who writes hypothetical answers; best a model tuned on the domain (the answerer)"
+        None, description="model that writes hypothetical answers; a model tuned on the domain is best (the answerer)"
     )
     rewriter: str | None = Field(
-        None, description="who writes HyDE's passage and multiquery's questions (the answerer)"
+        None, description="model that writes the passages of HyDE and the questions of multiquery (the answerer)"
     )
-    scorer: str | None = Field(None, description="the scoring agent of the post-processing (the answerer)")
+    scorer: str | None = Field(None, description="model of the scoring agent of the post-processing (the answerer)")
     cosine_model: str | None = Field(
         None, description="local directory of the index's embedding model (all-MiniLM-L6-v2, if installed)"
     )
     reranker_model: str | None = Field(
-        None, description="local directory of a BGE reranker; without it none can be used"
+        None, description="local directory of a BGE reranker; without it, reranking is not available"
     )
 
     @field_validator("models", mode="after")

@@ -45,28 +45,31 @@ class ReviewSampleConfig(JobConfig):
 
     out: str = Field(description="folder to write, on disk or s3://")
     annotators: list[str] = Field(
-        description="who judges: names of letters, digits, dots and dashes; commas or spaces between. All get the same "
-        "items; three make a majority. The same command with more names adds pages for those who join",
+        description="names of the annotators, of letters, digits, dots and dashes, separated by commas or spaces. All"
+        " get the same items; three annotators allow a majority. Repeat the command with more names to "
+        "add pages",
     )
     n: int = Field(
         150,
         ge=1,
-        description="questions to draw (of an evaluation: predictions, one a question); each is asked about once "
-        "a task. More narrow the intervals, and take the annotators' time",
+        description="number of questions to draw (of an evaluation: predictions, one per question); each becomes one "
+        "item per task. More questions give narrower intervals, and take more of the annotators' time",
     )
     tasks: list[str] = Field(
         list(REVIEW_TASKS),
-        description="what to ask, of those that fit the run: a build's relevance, category, correctness, quality; an "
-        "evaluation's grade",
+        description="tasks, of those that fit the run: relevance, category, correctness and quality for a build; "
+        "grade for an evaluation",
     )
-    seed: int = Field(0, description="fixes what is drawn")
-    models: list[str] = Field(default_factory=list, description="an evaluation's: only answers of these models (all)")
-    settings: list[str] = Field(default_factory=list, description="an evaluation's: only answers in these (all)")
+    seed: int = Field(0, description="random seed of the sample")
+    models: list[str] = Field(default_factory=list, description="for an evaluation: only answers of these models (all)")
+    settings: list[str] = Field(
+        default_factory=list, description="for an evaluation: only answers in these settings (all)"
+    )
 
     after: str | None = Field(
         None,
-        description="an evaluation's: the last review of it; draw, of its models and settings, answers that none "
-        "held so far and that should narrow the calibrated accuracies most, going by what people said",
+        description="for an evaluation: its latest review; draws further answers of the same models and settings, "
+        "namely those that are expected to narrow the calibrated accuracies most",
     )
 
     @field_validator("annotators", "tasks", "models", "settings", mode="after")
@@ -160,14 +163,14 @@ def import_files(
 class ReviewReportConfig(JobConfig):
     """Options of `fdarx review report`."""
 
-    blind: bool = Field(False, description="leave out votes that were given with the judge's decision in view")
+    blind: bool = Field(False, description="leave out votes of annotators who saw the judge's decision")
     weighted: bool = Field(
         False,
-        description="count each item for those that it was drawn from: figures of the whole run rather than of the "
-        "sample, with wider intervals; without it each item counts once, as in the paper",
+        description="weight each item by the inverse of its sampling fraction: figures are then for the whole run, "
+        "with wider intervals; without this option each item counts once, as in the paper",
     )
     seed: int = Field(0, description="fixes the intervals")
-    resamples: int = Field(2000, ge=100, description="bootstrap resamples; more make steadier intervals")
+    resamples: int = Field(2000, ge=100, description="number of bootstrap resamples; more give more stable intervals")
 
 
 def report(review: str, *, config: Annotated[ReviewReportConfig | None, Parameter(name="*")] = None) -> int:
@@ -239,24 +242,25 @@ class ReviewCriteriaConfig(JobConfig):
 
     models: str | None = Field(None, description="YAML file that lists models on servers, see docs/models.md")
     proposer: str = Field(
-        Baseline.name, description="who proposes a change: a name of --models; the built-in rules make the table alone"
+        Baseline.name, description="model that proposes changes: a name of --models; baseline only writes the table"
     )
     table: str | None = Field(
-        None, description="criteria.table.csv with changes filled in by hand, in place of a proposer"
+        None, description="criteria.table.csv with changes that a person filled in, instead of a proposer"
     )
     judge: str = Field(
         Baseline.name,
-        description="whom to measure by the old and the new criteria: a name of --models, best the run's own judge, "
-        "whose answers are read back; the built-in rules read no criteria and measure nothing",
+        description="judge to measure with the old and the new criteria: a name of --models; the run's own judge is "
+        "best, because its responses are reused; baseline uses no criteria and measures nothing",
     )
     held_out: float = Field(
-        0.5, gt=0, lt=1, description="share of the questions that no proposal sees; more of it narrows the intervals"
+        0.5,
+        gt=0,
+        lt=1,
+        description="share of the questions that no proposal uses; a larger share gives narrower intervals",
     )
-    seed: int = Field(0, description="fixes what is held out, and the intervals")
+    seed: int = Field(0, description="random seed of the held-out questions and the intervals")
     resamples: int = Field(2000, ge=100, description="bootstrap resamples")
-    accept: str | None = Field(
-        None, description="write the proposal that stands in the review to this new file, for builds to use"
-    )
+    accept: str | None = Field(None, description="write the proposal of the review to this new file, for builds to use")
 
     @model_validator(mode="after")
     def _one_proposes(self) -> ReviewCriteriaConfig:

@@ -57,61 +57,73 @@ class ScoreFactualityConfig(MeasuringConfig):
 
     predictions: list[str] = Field(
         min_length=1,
-        description="answers to check: files (jsonl, json, csv, parquet) with a question and an answer a row, or "
-        "finished runs of `fdarx evaluate` or `fdarx evaluate-rag`",
+        description="answers to check: files (jsonl, json, csv, parquet) with a question and an answer in each row, "
+        "or finished runs of `fdarx evaluate` or `fdarx evaluate-rag`",
     )
     evidence: str = Field(
-        description="what checks claims: labels:RUN (the passages of the question's own label in a build), "
+        description="source of evidence: labels:RUN (passages of the question's own label in a build), "
         "all-labels:RUN, index:INDEX (of `fdarx index`), file:PATH (rows of texts), or pubmed"
     )
-    out: str = Field(description="run directory to write, on disk or s3://; the same command again resumes it")
+    out: str = Field(description="run directory to write, on disk or s3://; repeat the command to resume a run")
     gold: list[str] = Field(
         default_factory=list,
         description="files with MedLFQA's fields (Question, Free_form_answer, Must_have, Nice_to_have), matched by "
-        "question; without them nothing is correlated with gold factuality",
+        "question; without them there are no correlations with gold factuality",
     )
     models: list[str] = Field(default_factory=list, description="YAML files that list models, see docs/models.md")
-    claims: str = Field(Baseline.name, description="who makes out claims: baseline (rules), or a name of --models")
+    claims: str = Field(
+        Baseline.name, description="engine that extracts claims: baseline (rules), or a name of --models"
+    )
     entailment: str = Field(
         Baseline.name,
-        description="who judges claims: baseline (rules), an NLI cross-encoder's directory or name on the hub, or a "
-        "name of --models",
+        description="engine that judges claims: baseline (rules), an NLI cross-encoder's directory or name on the "
+        "hub, or a name of --models",
     )
     compare_entailment: str | None = Field(
-        None, description="a second judge, of the same forms, to compare with the first as one of the ablations"
+        None, description="second engine, named in the same way, to compare with the first as one of the ablations"
     )
     nli_labels: list[str] = Field(
         default_factory=list,
-        description="the classes of the NLI model's outputs in their order, where its configuration does not name them",
+        description="classes of the NLI model's outputs in order, if its configuration does not name them",
     )
-    threshold: float = Field(THRESHOLD, gt=0, le=1, description="probability from which a passage decides on a claim")
+    threshold: float = Field(
+        THRESHOLD, gt=0, le=1, description="minimum probability with which a passage decides a claim"
+    )
     k: int = Field(K, ge=1, le=100, description="passages for each claim")
     weights: str = Field(
         f"{_WEIGHTS.similarity},{_WEIGHTS.support},{_WEIGHTS.contra}",
-        description="what similarity, support and the absence of contradiction count in FAS; they add up to 1",
+        description="weights of similarity, support and absence of contradiction in FAS; their sum must be 1",
     )
     safety: str | None = Field(
-        None, description="a build whose labels safety flags rest on (that of labels:RUN and all-labels:RUN)"
+        None, description="build with the labels for safety flags (that of labels:RUN and all-labels:RUN)"
     )
     retriever: str | None = Field(
         None,
-        description="what searches the evidence: bm25, tfidf, or one of an installed package (bm25; hybrid for an "
-        "index whose embedding model is there)",
+        description="retriever of the evidence: bm25, tfidf, or one of an installed package (bm25; hybrid for an "
+        "index whose embedding model is available)",
     )
     cosine_model: str | None = Field(
         None,
-        description="local directory of a sentence-transformers model: similarity where BERTScore has none, and the "
-        "vectors of an index",
+        description="local directory of a sentence-transformers model, for the similarity without BERTScore, and for "
+        "the vectors of an index",
     )
     rxnav: bool = Field(
-        False, description="ask RxNav for the ingredients of drugs that no label of --safety names so (brands, mostly)"
+        False,
+        description="ask RxNav for the ingredients of drug names that the labels of --safety do not have (mostly "
+        "brands)",
     )
-    rxnav_url: str | None = Field(None, description="where RxNav is, if not at NLM")
-    years: str = Field(_SPAN, description="years of publication of the articles that PubMed may give")
-    pubmed_url: str | None = Field(None, description="where Entrez is, if not at NCBI")
-    pubmed_email: str | None = Field(None, description="whom NCBI may write to before it blocks an address")
-    sample: int | None = Field(None, ge=1, description="answers to so many questions, drawn at random (all)")
-    resamples: int = Field(RESAMPLES, ge=100, description="bootstrap resamples; more make steadier intervals")
+    rxnav_url: str | None = Field(None, description="address of RxNav, if it is not NLM's")
+    years: str = Field(_SPAN, description="years of publication of the PubMed articles")
+    pubmed_url: str | None = Field(None, description="address of Entrez, if it is not NCBI's")
+    pubmed_email: str | None = Field(
+        None, description="e-mail address at which NCBI can contact you before it blocks your address"
+    )
+    sample: int | None = Field(
+        None, ge=1, description="number of questions whose answers are checked, drawn at random (all)"
+    )
+    resamples: int = Field(
+        RESAMPLES, ge=100, description="number of bootstrap resamples; more give more stable intervals"
+    )
 
     @field_validator("predictions", "gold", "models", "nli_labels", mode="after")
     @classmethod

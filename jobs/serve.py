@@ -41,21 +41,24 @@ class ServeConfig(ServiceSettings, RolesConfig):
 
     index: list[str] = Field(
         default_factory=list,
-        description="[NAME=]INDEX, one or more indexes of `fdarx index`, on disk or s3://, and the names they are "
-        "served under (those of their folders); the first is searched where a request names none",
+        description="[NAME=]INDEX, one or more indexes of `fdarx index`, on disk or s3://, and the names of their "
+        "corpora (those of their folders); the first is searched if a request names none",
     )
-    port: int = Field(8000, ge=1, le=65535, description="port to answer at")
-    host: str = Field("127.0.0.1", description="address to answer at; 0.0.0.0 lets other machines in, then set keys")
+    port: int = Field(8000, ge=1, le=65535, description="port of the service")
+    host: str = Field(
+        "127.0.0.1", description="address of the service; with 0.0.0.0 other machines can use it, so set keys"
+    )
     replicas: int = Field(
         1,
         ge=1,
-        description="processes for each of HTTP, search and models; more use more cores, and memory for indexes",
+        description="number of processes for each of HTTP, search and models; more use more cores, and more memory "
+        "for indexes",
     )
-    poll_s: float = Field(3.0, gt=0, description="seconds between looks for a newer version of an index")
-    log: str | None = Field(None, description="file to log requests to, a line of JSON each (Ray's own logs)")
-    metrics_port: int | None = Field(None, ge=1, le=65535, description="port for Prometheus (none that is fixed)")
+    poll_s: float = Field(3.0, gt=0, description="seconds between checks for a newer version of an index")
+    log: str | None = Field(None, description="file for the log of requests, one line of JSON each (Ray's own logs)")
+    metrics_port: int | None = Field(None, ge=1, le=65535, description="port for Prometheus (a free port)")
     new_key: str | None = Field(
-        None, description="make an API key of this name, add it to --keys-file, print it, and end"
+        None, description="make an API key of this name, add its hash to --keys-file, and print the key"
     )
 
     @model_validator(mode="after")
