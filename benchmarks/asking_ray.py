@@ -66,7 +66,7 @@ def main() -> int:
         step = AskStep("ask", frozenset((model.name,)), partial(requests, address), check_all_answered)
         stage = Stage("benchmark", lambda part: part.inputs, [step], lambda number, states: A_LABEL * len(states))
         store = ResponseStore(Location(folder) / "responses")
-        work = Work([(stage, parts)], ClientPool({model.name: model}), baseline(), store)
+        work = Work([(stage, parts)], ClientPool(baseline(), {model.name: model}), store)
         start = time.monotonic()
         with ray_session(2):
             ready = time.monotonic()

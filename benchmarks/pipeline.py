@@ -91,7 +91,8 @@ def seconds_of(build: Build, parts: Sequence[Part]) -> float:
     store = ResponseStore(build.run.file("responses"))
     store.index()
     start = time.perf_counter()
-    for _ in build.executor.run(build.work(parts, store)):
+    [(stage, _)] = build.stages(planned=False)
+    for _ in build.executor.run(build.work([(stage, parts)], store, planned=False)):
         pass
     return time.perf_counter() - start
 
@@ -123,7 +124,7 @@ def main() -> int:
             job(f"{folder}/{name}", options.labels, executor)
             for name, executor in (("warm", on_ray), ("flow", on_ray), ("loop", LocalExecutor()))
         )
-        corpus = loop.corpus()
+        corpus = loop.select_labels()
         once, parts = corpus.labels, corpus.parts
         seconds_of(warm, parts[:4])
         seconds = seconds_of(flow, parts)
@@ -136,7 +137,7 @@ def main() -> int:
             with peak_memory() as small:
                 seconds_of(job(f"{folder}/again", options.labels, on_ray), parts)
             large_build = job(f"{folder}/many", copies(options.labels, Path(folder)), on_ray)
-            many = large_build.corpus()
+            many = large_build.select_labels()
             with peak_memory() as large:
                 seconds_of(large_build, many.parts)
             growth = max(large) / max(small)

@@ -29,7 +29,7 @@ from fdarx_core.pipeline.build import LABELS_PER_PART, Build, BuildSpec
 from fdarx_core.pipeline.build_steps import Roles
 from fdarx_core.pipeline.evaluation import Evaluation, check_benchmark
 from fdarx_core.pipeline.evaluation_steps import EvaluationSpec
-from fdarx_core.pipeline.planning import Planned, PlanRow, add_up
+from fdarx_core.pipeline.planning import PlanRow, add_up
 from fdarx_core.pipeline.ray_executor import RayExecutor
 from fdarx_core.storage import RunDirectory
 from fdarx_core.storage.benchmark_reader import read_benchmark
@@ -158,8 +158,8 @@ class WorkPlans:
 
     labels: int
     questions: int
-    build: list[list[Planned]]
-    sweep: list[list[Planned]]
+    build: list[list[PlanRow]]
+    sweep: list[list[PlanRow]]
     asked: Mapping[str, int]
 
     @property
@@ -180,7 +180,7 @@ class WorkPlans:
         ]
 
 
-def rows(parts: Iterable[Sequence[Planned]]) -> list[PlanRow]:
+def rows(parts: Iterable[Sequence[PlanRow]]) -> list[PlanRow]:
     return add_up(parts, stand_in())
 
 
@@ -188,7 +188,7 @@ def stand_in(base_url: str = "http://localhost:8000/v1") -> dict[str, ModelConfi
     return {NAME: ModelConfig(name=NAME, model=NAME, base_url=base_url, context_length=CONTEXT)}
 
 
-def _load(name: str, labels: int, parts: Sequence[Sequence[Planned]]) -> Load:
+def _load(name: str, labels: int, parts: Sequence[Sequence[PlanRow]]) -> Load:
     load = Load(name, labels)
     for row in rows(parts):
         load.requests += row.requests
@@ -220,7 +220,7 @@ def _asked(store: ResponseStore) -> Counter[str]:
     return Counter(task for _, task in {(row["key"], row["task"]) for row in rows})
 
 
-def sweep_parts(benchmark: Path, folder: Path) -> list[list[Planned]]:
+def sweep_parts(benchmark: Path, folder: Path) -> list[list[PlanRow]]:
     """Plan the requests to one model, which also grades, in all settings."""
     spec = EvaluationSpec(stand_in(), [NAME], NAME, list(SETTINGS), ["bm25"])
     run = RunDirectory.begin(str(folder / "sweep"), job="evaluate", config={}, versions=versions())

@@ -25,7 +25,7 @@ from fdarx_core.pipeline.build_steps import Roles
 from fdarx_core.pipeline.evaluation import Evaluation, check_benchmark
 from fdarx_core.pipeline.evaluation_steps import EvaluationSpec
 from fdarx_core.pipeline.factuality import FactualityEvaluation
-from fdarx_core.pipeline.factuality_parts import FactualityParts
+from fdarx_core.pipeline.factuality_results import read_rows
 from fdarx_core.pipeline.factuality_steps import EngineSpec, FactualitySpec
 from fdarx_core.pipeline.job import PipelineJob
 from fdarx_core.pipeline.local import LocalExecutor
@@ -201,14 +201,9 @@ def score_factuality(
         resamples=resamples,
     )
     _finish(run, job)
-    parts = [FactualityParts(run).scored(number) for number in range(run.info()["parts"])]
-    return FactualityResult(
-        [row for part in parts for row in part.scores],
-        [row for part in parts for row in part.claims],
-        [row for part in parts for row in part.verdicts],
-        [row for part in parts for row in part.flags],
-        run,
-    )
+    kinds = ("scores", "claims", "verdicts", "flags")
+    parts = [read_rows(run, number, kinds) for number in range(run.info()["parts"])]
+    return FactualityResult(run=run, **{kind: [row for part in parts for row in part[kind]] for kind in kinds})
 
 
 def _predictions(answers: Paths | Sequence[Mapping[str, Any]], folder: str) -> list[str]:

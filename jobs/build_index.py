@@ -11,8 +11,9 @@ from pydantic import Field, model_validator
 
 from fdarx_core.documents import is_benchmark, read_documents
 from fdarx_core.pipeline.executor import ExecutorName
-from fdarx_core.pipeline.indexing import Embedding, Indexed, Indexing
+from fdarx_core.pipeline.indexing import Indexing
 from fdarx_core.records import Reject
+from fdarx_core.retrieval.index.manifest import Manifest
 from fdarx_core.retrieval.models import ModelDirectories, ModelMissing, check_installed
 from fdarx_core.storage import Location, StorageError, write_records
 from jobs import INTERRUPTED, stop
@@ -62,8 +63,8 @@ class IndexConfig(RunningConfig):
             raise ValueError(f"--overlap {self.overlap} must be less than --chunk-size {self.chunk_size}")
         return self
 
-    def embedding(self) -> Embedding | None:
-        """Return the model of the vectors; None, with a message on standard error, if there is none.
+    def model(self) -> str | None:
+        """Return the directory of the model of the vectors; None, with a message on standard error, if there is none.
 
         Raises ModelMissing if a model was named and can't be used.
         """
@@ -72,7 +73,7 @@ class IndexConfig(RunningConfig):
         try:
             directory = ModelDirectories(cosine=self.cosine_model).of("cosine")
             check_installed("cosine")
-            return Embedding(directory, self.query_instruction)
+            return directory
         except ModelMissing as error:
             if self.cosine_model:
                 raise
@@ -96,31 +97,32 @@ def _index(config: IndexConfig) -> int:
     sources = [one for one in config.documents if one not in runs]
     place = Location(config.out)
     place.check_writable()
-    embedding = config.embedding()
+    model = config.model()
     with busy("looking for documents", quiet=config.quiet):
         documents = read_documents(sources) if sources else ()
     # Only embedding is work for others than this process.
-    read = [embedding.directory] if embedding else []
-    executor_name: ExecutorName = config.executor if embedding else "local"
-    with session(config, {"index": "documents read"}, read=read, executor=executor_name) as (progress, executor):
+    executor_name: ExecutorName = config.executor if model else "local"
+    with session(config, {"index": "documents read"}, read=[model], executor=executor_name) as (progress, executor):
         indexing = Indexing(
             executor,
             place,
             config.chunk_size,
             config.overlap,
-            embedding,
+            model,
+            config.query_instruction,
             lambda documents, embedded: progress("index", documents, 0, f"{embedded:,} new chunks written"),
             config.rebuild,
         )
-        done = indexing.run(documents, runs, config.remove)
+        manifest = indexing.run(documents, runs, config.remove)
     if config.as_json:
-        print_json({"index": str(place), "documents": done.documents, "chunks": done.chunks, "embedded": done.embedded})
+        counts = {"documents": indexing.documents, "chunks": indexing.chunks, "embedded": indexing.embedded}
+        print_json({"index": str(place), **counts})
     else:
-        _tell(done, place)
+        _tell(indexing, manifest, place)
     return 0
 
 
-def _tell(done: Indexed, place: Location) -> None:
+def _tell(done: Indexing, manifest: Manifest, place: Location) -> None:
     if done.rejects:
         write_records(place / "rejects.parquet", done.rejects, Reject)
         reasons = Counter(reject.reason for reject in done.rejects)
@@ -134,8 +136,6 @@ def _tell(done: Indexed, place: Location) -> None:
             f"{done.longest:,} characters: vectors of a smaller --chunk-size would cover the text",
             file=sys.stderr,
         )
-    manifest = done.manifest
-    assert manifest is not None
     by = f"BM25 and vectors of {manifest.encoder.name}" if manifest.encoder else "BM25 alone"
     print(
         f"index    {place}\nversion  {manifest.version}: {manifest.chunks:,} chunks of {manifest.documents:,} documents"

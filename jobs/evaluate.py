@@ -174,7 +174,7 @@ class EvaluateConfig(MeasuringConfig):
         """Return the options that can change the results of a run; they identify it."""
         config = self.model_dump(mode="json", exclude=_NOT_RESULTS | PRESENTATION)
         # not the baseline's rules: when they change, what they said is made anew
-        asked = {name: dict(spec.sampling(name)) for name in spec.used}
+        asked = {name: dict(model.request_parameters) for name, model in spec.used.items()}
         return {**config, "answerers": list(spec.answerers), "asked": asked, "cut_by": self._cut_by(spec)}
 
     def _cut_by(self, spec: EvaluationSpec) -> dict[str, Any]:

@@ -11,8 +11,7 @@ from pydantic import Field, field_validator
 
 from fdarx_core.evaluation.tables import table_text
 from fdarx_core.llm import Baseline
-from fdarx_core.pipeline.rag import RagEvaluation
-from fdarx_core.pipeline.rag_results import compared, tables_of
+from fdarx_core.pipeline.rag import RagEvaluation, compared, tables_of
 from fdarx_core.pipeline.rag_steps import CODE_VERSION, RagSpec
 from fdarx_core.rag.flow import CANDIDATES, CONTEXTS, POSTPROCESSORS
 from fdarx_core.rag.questions import keep_indexed_titles, read_questions

@@ -14,7 +14,7 @@ from cyclopts import Parameter
 from pydantic import Field
 
 from fdarx_core.pipeline.tuning.results import stored_changes
-from fdarx_core.pipeline.tuning.run import FineTuning, TrainingFailed
+from fdarx_core.pipeline.tuning.run import TrainingFailed, fine_tune
 from fdarx_core.rag.tasks import HYPOTHETICAL_ANSWER
 from fdarx_core.records import Reject, content_id
 from fdarx_core.retrieval.encoders import fingerprint
@@ -142,7 +142,7 @@ def _tune(config: FinetuneConfig) -> int:
     models = (tuning.model, tuning.encoder, tuning.bertscore)
     try:
         with session(config, _PHASES, read=models, executor="ray", run=run) as (progress, _):
-            FineTuning(run, tuning, pairs, encoded, rejects, progress).run_all()
+            fine_tune(run, tuning, pairs, encoded, rejects, progress)
     except TrainingFailed as error:
         print(f"error: training failed: {error}; the same command goes on from the last checkpoint", file=sys.stderr)
         return STOPPED

@@ -19,8 +19,7 @@ from fdarx_core.factuality.figures import RESAMPLES
 from fdarx_core.factuality.scores import Weights
 from fdarx_core.llm import Baseline, ModelConfig, ModelsError
 from fdarx_core.pipeline.factuality import FactualityEvaluation
-from fdarx_core.pipeline.factuality_parts import CODE_VERSION
-from fdarx_core.pipeline.factuality_results import tables_of
+from fdarx_core.pipeline.factuality_results import CODE_VERSION, tables_of
 from fdarx_core.pipeline.factuality_steps import EngineSpec, FactualitySpec
 from fdarx_core.records import CheckedAnswer, Reject
 from fdarx_core.retrieval.models import ModelDirectories, ModelMissing

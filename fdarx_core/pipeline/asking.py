@@ -5,11 +5,11 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeAlias, TypeVar
 
 from fdarx_core.llm import Asker, AsyncEndpoint, Baseline, Counters, HttpEndpoint, ModelConfig, ResponseStore
-from fdarx_core.pipeline.planning import Tally
-from fdarx_core.pipeline.steps import Step, StepContext, plan_steps, run_steps_async
+from fdarx_core.pipeline.planning import PlanRow, Tally
+from fdarx_core.pipeline.steps import Part, ResourceStep, Stage, Step, StepContext, run_steps, run_steps_async
 from fdarx_core.records import Request, Response
 from fdarx_core.storage import Location
 
@@ -24,9 +24,11 @@ _GRACE_S = 20.0
 class ClientPool:
     """The models to ask, and how much may be asked of all of them. `shared_fate` is as in `Asker`.
 
-    `others` make clients of servers that are no models, such as PubMed, in the process that asks.
+    `rules` answer what is asked of the built-in baseline. `others` make clients of servers that are no models, such as
+    PubMed, in the process that asks.
     """
 
+    rules: Baseline
     models: Mapping[str, ModelConfig] = field(default_factory=dict)
     max_requests: int | None = None
     max_cost: float | None = None
@@ -38,15 +40,13 @@ class ClientPool:
         """Whether any server is asked at all."""
         return bool(self.models or self.others)
 
-    def open(
-        self, responses: Location, rules: Baseline, watch: Callable[[Mapping[str, Counters]], None] = lambda _: None
-    ) -> Asker:
+    def open(self, responses: Location, watch: Callable[[Mapping[str, Counters]], None] = lambda _: None) -> Asker:
         """Return an Asker for the running event loop that keeps responses under `responses`."""
         servers: list[AsyncEndpoint] = [*map(HttpEndpoint, self.models.values()), *(make() for make in self.others)]
         endpoints: dict[str, AsyncEndpoint | Baseline] = {server.name: server for server in servers}
         # The store is opened anew: a process that is restarted must know what was answered in the meantime.
         return Asker(
-            endpoints | {rules.name: rules},
+            endpoints | {self.rules.name: self.rules},
             ResponseStore(responses),
             max_requests=self.max_requests,
             max_cost=self.max_cost,
@@ -58,12 +58,16 @@ class ClientPool:
 
 @dataclass(slots=True)
 class AskProgress:
-    """The state of asking at one moment, summed over endpoints; `cost` in USD."""
+    """The state of asking at one moment, summed over endpoints; `cost` in USD.
+
+    `stopped` says that nothing more is asked, and that all that was in flight is stored.
+    """
 
     done: int = 0
     in_flight: int = 0
     retries: int = 0
     cost: float = 0.0
+    stopped: bool = False
 
     @classmethod
     def of(cls, asker: Asker) -> AskProgress:
@@ -76,52 +80,37 @@ class AskProgress:
         )
 
 
-class Monitor(Protocol):
-    """The driver's side of asking: it hears of progress and may want asking to stop."""
+Report: TypeAlias = Callable[[AskProgress], Awaitable[bool]]
+"""Tells the driver of a run how far asking is; returns whether asking is to stop."""
 
-    async def report(self, progress: AskProgress) -> bool:
-        """Receive the progress; return whether asking is to stop."""
-        ...
-
-    async def note_stopped(self) -> None:
-        """Learn that asking has stopped, and that all that was in flight is stored."""
-        ...
+Call: TypeAlias = Callable[..., Awaitable[Any]]
+"""`call(resource, method, *arguments)` calls a method of a resource, wherever it is held."""
 
 
 class AskSession:
-    """Runs the asking segment of parts in one event loop; many parts may be in progress at once.
-
-    `call(resource, method, *arguments)` reaches the resources of the stage.
-    """
+    """Runs the asking segment of parts in one event loop; many parts may be in progress at once."""
 
     def __init__(
         self,
         clients: ClientPool,
         responses: Location,
-        rules: Baseline,
-        monitor: Monitor,
-        call: Callable[..., Awaitable[Any]],
+        report: Report,
+        call: Call,
         watch: Callable[[Mapping[str, Counters]], None] = lambda _: None,
     ) -> None:
-        self._clients, self._responses, self._rules = clients, responses, rules
-        self._monitor, self._call, self._watch = monitor, call, watch
+        self._clients, self._responses, self._watch = clients, responses, watch
+        self._report, self._call = report, call
         self._asker: Asker | None = None
         self._reporting: asyncio.Task[None] | None = None
 
     async def run(self, steps: Sequence[Step[State]], states: Sequence[State]) -> str:
         """Take the states of a part through steps; returns why asking ended early, or "". Responses are stored then."""
-        asker = self._open()
-        ended = await run_steps_async(steps, states, StepContext(asker.ask, self._call))
-        await asker.flush()
+        if self._asker is None:
+            self._asker = self._clients.open(self._responses, self._watch)
+            self._reporting = asyncio.create_task(self._keep_reporting(self._asker))
+        ended = await run_steps_async(steps, states, StepContext(self._asker.ask, self._call))
+        await self._asker.flush()
         return ended
-
-    async def plan(self, steps: Sequence[Step[State]], states: Sequence[State], tally: Tally) -> None:
-        """Take the states through steps without asking: the tally answers."""
-
-        async def answer(requests: Sequence[Request]) -> list[Response]:
-            return tally(requests)
-
-        await plan_steps(steps, states, tally, StepContext(answer, self._call, tally.note))
 
     async def close(self) -> None:
         """Stop reporting, and close connections."""
@@ -130,17 +119,32 @@ class AskSession:
             await self._asker.close()
             await asyncio.wait([self._reporting])
 
-    def _open(self) -> Asker:
-        if self._asker is None:
-            self._asker = self._clients.open(self._responses, self._rules, self._watch)
-            self._reporting = asyncio.create_task(self._report(self._asker))
-        return self._asker
-
-    async def _report(self, asker: Asker) -> None:
+    async def _keep_reporting(self, asker: Asker) -> None:
         while True:
             asker.report()
-            if await self._monitor.report(AskProgress.of(asker)):
-                await asker.stop()
-                await self._monitor.note_stopped()
-                return
+            if await self._report(AskProgress.of(asker)):
+                break
             await asyncio.sleep(_REPORT_EVERY_S)
+        await asker.stop()
+        last = AskProgress.of(asker)
+        last.stopped = True
+        await self._report(last)
+
+
+async def plan_part(stage: Stage[Any], part: Part, clients: ClientPool, call: Call) -> list[PlanRow]:
+    """Return what a part would ask, without asking or writing: the built-in rules answer.
+
+    The part goes through the stage step by step, so that the order is fixed.
+    """
+    tally = Tally(clients.rules, clients.models)
+
+    async def answer(requests: Sequence[Request]) -> list[Response]:
+        return tally(requests)
+
+    states = stage.read(part)
+    for step in stage.steps:
+        if isinstance(step, ResourceStep):
+            await step.run(states, StepContext(answer, call, tally.note))
+        else:
+            run_steps([step], states, tally)
+    return tally.planned

@@ -2,25 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import partial
 from hashlib import sha256
-from typing import Any, TypeVar
+from typing import Any, ClassVar, TypeVar
 
 from fdarx_core.filters.judges import Judge, judges
 from fdarx_core.generation.contexts import GenerationConfig
 from fdarx_core.labels import BadDocument, Identity, Selection, Source, identify, read_source, select
-from fdarx_core.llm import AskingStopped, ModelConfig, ResponseStore
+from fdarx_core.llm import AskingStopped, ModelConfig
 from fdarx_core.pipeline.asking import ClientPool
-from fdarx_core.pipeline.build_steps import LabelState, Roles, baseline, build_steps, check_accounts, stages, total
-from fdarx_core.pipeline.executor import Work
+from fdarx_core.pipeline.build_steps import (
+    LabelState,
+    Roles,
+    add_counts,
+    baseline,
+    build_steps,
+    check_accounts,
+    stage_names,
+)
+from fdarx_core.pipeline.executor import PartResult, Stages
 from fdarx_core.pipeline.job import PipelineJob, check_inputs
-from fdarx_core.pipeline.planning import Planned
 from fdarx_core.pipeline.steps import Part, Stage
 from fdarx_core.records import JudgeVerdict, Label, Passage, QuestionAnswer, Reject, StageCount
 from fdarx_core.report import build_report
-from fdarx_core.storage import RunDirectory, read_records, write_records
+from fdarx_core.storage import RunDirectory, write_records
 from fdarx_core.storage.benchmark_reader import write_benchmark
 from fdarx_core.storage.sources import Inputs
 
@@ -48,6 +55,15 @@ class BuildSpec:
     max_cost: float | None = None
     judges: Sequence[Judge] = field(default_factory=judges)
 
+    @property
+    def models(self) -> Mapping[str, ModelConfig]:
+        """The models by name, also those that are not asked."""
+        return self.roles.models
+
+    @property
+    def clients(self) -> ClientPool:
+        return ClientPool(baseline(), self.roles.used, self.max_requests, self.max_cost)
+
 
 @dataclass(slots=True)
 class Corpus:
@@ -73,30 +89,44 @@ class Corpus:
 class Build(PipelineJob):
     """One build into a run directory; see `PipelineJob`."""
 
+    phase: ClassVar[str] = "build"
+
     spec: BuildSpec
+    corpus: Corpus = field(init=False, repr=False)
+    counts: list[StageCount] = field(default_factory=list, init=False)
 
-    @property
-    def models(self) -> Mapping[str, ModelConfig]:
-        return self.spec.roles.models
-
-    def run_all(self) -> dict[str, Any]:
-        """Build, write the benchmark and the report, and mark the run complete.
-
-        Raises EmptySelection, RunConflict when the labels changed since the run began, and what ended asking.
-        """
+    def prepare(self, *, planned: bool) -> None:
+        """Identify and select the labels. Raises EmptySelection, and RunConflict when the labels changed since the run
+        began."""
         with self.timed("identify"):
-            corpus = self.corpus()
-        check_inputs(self.run, corpus.digest, "other labels")
-        with self.timed("build"):
-            counts = self._build(corpus)
-        return self._publish(corpus, total([*corpus.counts, *counts]))
+            self.corpus = self.select_labels()
+        self.numbers = range(len(self.corpus.parts))
+        if not planned:
+            check_inputs(self.run, self.corpus.digest, "other labels")
+            write_records(self.run.part("rejects", len(self.numbers)), self.corpus.rejects, Reject)
 
-    def planned_parts(self) -> Iterator[list[Planned]]:
-        """See `PipelineJob`. Raises EmptySelection."""
-        parts = self.corpus().parts
-        yield from self.plan_work(self.work(parts, ResponseStore(self.run.file("responses"))), len(parts))
+    def stages(self, *, planned: bool) -> Stages:
+        spec = self.spec
+        steps = build_steps(spec.amounts, spec.roles, spec.judges)
+        return [(Stage("build", _states, steps, partial(_write_part, self.run), 16, LabelState), self.corpus.parts)]
 
-    def corpus(self) -> Corpus:
+    def finished(self, stage: str, numbers: Collection[int]) -> set[int]:
+        return self.parts.there("stages", numbers)
+
+    def show(self, done: int, total: int, result: PartResult | None = None) -> None:
+        """Show how many labels are built, with the questions and the rejects so far."""
+        if result is None:
+            self.counts = add_counts(self.parts.read_all("stages", self.numbers, StageCount))
+        elif result.account is not None:
+            self._count(result.account)
+            self.counts = add_counts([*self.counts, *result.account])
+        labels = next((count.rows_in for count in self.counts if count.stage == "passages"), 0)
+        questions = next((count.rows_out for count in self.counts if count.stage == stage_names()[-1]), None)
+        rejects = sum(count.rejected for count in self.counts)
+        note = "" if questions is None else f"{questions:,} questions, {rejects:,} rejects"
+        self.progress("build", labels, len(self.corpus.labels), note)
+
+    def select_labels(self) -> Corpus:
         """Identify all documents of the inputs and select among them. Raises EmptySelection."""
         inputs, selection = self.spec.inputs, self.spec.selection
         found: list[Identity] = []
@@ -121,37 +151,6 @@ class Build(PipelineJob):
             raise EmptySelection(_why_empty(rejects))
         return Corpus(chosen, rejects, counts, sorted(selection.set_ids - {one.set_id for one in found}))
 
-    def work(self, parts: Sequence[Part], store: ResponseStore) -> Work:
-        """Return the work that makes these parts and writes them into the run."""
-        spec = self.spec
-        steps = build_steps(spec.amounts, spec.roles, spec.judges)
-        stage = Stage("build", _states, steps, partial(_write_part, self.run), 16, LabelState)
-        clients = ClientPool(spec.roles.used, spec.max_requests, spec.max_cost)
-        return Work([(stage, parts)], clients, baseline(), store)
-
-    def _build(self, corpus: Corpus) -> list[StageCount]:
-        parts = corpus.parts
-        write_records(self.run.part("rejects", len(parts)), corpus.rejects, Reject)
-        finished = {location.name for location in self.run.parts("stages")}
-        waiting = [part for part in parts if self.run.part("stages", part.number).name not in finished]
-        accounts = [self.run.part("stages", part.number) for part in parts]
-        counts = total(row for place in accounts if place.name in finished for row in read_records(place, StageCount))
-        self._show(counts, len(corpus.labels))
-        for result in self.executor.run(self.work(waiting, self.store())):
-            if result.ended:
-                raise AskingStopped(result.ended)
-            self._count(result.account)
-            counts = total([*counts, *result.account])
-            self._show(counts, len(corpus.labels))
-        return counts
-
-    def _show(self, counts: Sequence[StageCount], labels: int) -> None:
-        done = next((count.rows_in for count in counts if count.stage == "passages"), 0)
-        last = stages()[-1]
-        made = next((count.rows_out for count in counts if count.stage == last), None)
-        rejected = sum(count.rejected for count in counts)
-        self.progress("build", done, labels, "" if made is None else f"{made:,} questions, {rejected:,} rejects")
-
     def _count(self, counts: Sequence[StageCount]) -> None:
         run = self.run.root.name
         for count in counts:
@@ -159,13 +158,17 @@ class Build(PipelineJob):
                 self.executor.count("fdarx_run_labels", count.rows_in, {"run": run, "model": ""})
             self.executor.count("fdarx_run_rejects", count.rejected, {"run": run, "stage": count.stage})
 
-    def _publish(self, corpus: Corpus, stages: list[StageCount]) -> dict[str, Any]:
-        check_accounts(stages)
-        inputs = self.spec.inputs
+    def publish(self, ended: Mapping[str, str]) -> dict[str, Any]:
+        """Write the benchmark and the report, and mark the run complete. Raises AskingStopped where asking ended."""
+        if ended:
+            raise AskingStopped(ended["build"])
+        corpus, inputs = self.corpus, self.spec.inputs
+        counts = add_counts([*corpus.counts, *self.counts])
+        check_accounts(counts)
         read = {"digest": corpus.digest, "files": len(inputs.sources), "ignored": inputs.ignored}
         summary: dict[str, Any] = {
             "input": {**read, "set_ids_not_found": corpus.not_found},
-            "stages": [asdict(stage) for stage in stages],
+            "stages": [asdict(count) for count in counts],
             "timings": self.timings,
             "asked": self.asked(),
         }
@@ -173,8 +176,7 @@ class Build(PipelineJob):
             self.progress("publish", 0, 1, "")
             summary["questions"] = write_benchmark(self.run, about={**self.run.info(), **summary})
             self.run.file("report.html").write_text(build_report(self.run, summary))
-        self.run.finish(summary)
-        return self.run.info()
+        return self.end(summary, complete=True)
 
 
 def identify_sources(sources: Sequence[Source]) -> tuple[int, list[Identity], list[Reject]]:
@@ -203,7 +205,7 @@ def _write_part(run: RunDirectory, part: int, states: Sequence[LabelState]) -> l
 
     The accounts are written last: a part that has them is complete, and is not made again when a run resumes.
     """
-    counts = total(count for state in states for count in state.counts)
+    counts = add_counts(count for state in states for count in state.counts)
     write_records(run.part("labels", part), [state.label for state in states if state.label is not None], Label)
     for kind, record in _KINDS.items():
         write_records(run.part(kind, part), [row for state in states for row in getattr(state, kind)], record)

@@ -21,7 +21,7 @@ from fdarx_core.records import JudgeVerdict, Label, Passage, QuestionAnswer, Rej
 from fdarx_core.storage.errors import InputError
 
 
-def stages() -> tuple[str, ...]:
+def stage_names() -> tuple[str, ...]:
     """Return the names under which the rows of a label are accounted for, in order."""
     return ("passages", "contexts", "generate", "rules", "duplicates", *(judge.stage for judge in judges()))
 
@@ -63,7 +63,7 @@ class LabelState:
         self.counts.append(StageCount(stage, rows_in, kept, len(rejected), rows_out))
 
 
-def total(counts: Iterable[StageCount]) -> list[StageCount]:
+def add_counts(counts: Iterable[StageCount]) -> list[StageCount]:
     """Return counts added up by stage, in the order in which stages first appear."""
     sums: dict[str, StageCount] = {}
     for count in counts:
@@ -106,7 +106,7 @@ class Roles:
 
     def address(self, name: str) -> Address:
         """Return where requests of that name go. Raises KeyError for a name that is no model."""
-        return Address(name, baseline().sampling if name == Baseline.name else self.models[name].request_parameters)
+        return Address.of(name, self.models, baseline())
 
     @property
     def used(self) -> dict[str, ModelConfig]:

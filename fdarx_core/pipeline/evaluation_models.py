@@ -13,8 +13,9 @@ import pyarrow as pa
 
 from fdarx_core.evaluation.scoring import question_features, score_ranking
 from fdarx_core.evaluation.similarity import SemanticScorer
-from fdarx_core.pipeline.evaluation_steps import EvaluationParts, EvaluationSpec
+from fdarx_core.pipeline.evaluation_steps import EvaluationSpec, read_equivalences, read_items
 from fdarx_core.pipeline.executor import Executor, PartProgress
+from fdarx_core.pipeline.part_files import PartFiles
 from fdarx_core.pipeline.steps import Resource
 from fdarx_core.records import Equivalence, Passage, Prediction, QuestionAnswer, Ranking, RetrievalScore
 from fdarx_core.retrieval.lexical import RankedList
@@ -47,12 +48,11 @@ class Vectors(NamedTuple):
 
 
 def retrieve(
-    executor: Executor, parts: EvaluationParts, spec: EvaluationSpec, numbers: Sequence[int], progress: PartProgress
+    executor: Executor, parts: PartFiles, spec: EvaluationSpec, numbers: Sequence[int], progress: PartProgress
 ) -> None:
     """Embed what needs embedding, then rank and score, part by part; parts that are done are left alone."""
     for name in sorted({name for one in spec.retrievers for name in required_encoders(one)}):
-        there = {place.name for place in parts.run.parts(f"embeddings/{name}")}
-        missing = [number for number in numbers if parts.run.part("", number).name not in there]
+        missing = sorted(set(numbers) - parts.there(f"embeddings/{name}", numbers))
         resource = executor.models_resource(PartEncoder, parts, name, spec.directories, items=len(missing))
         _work_through(executor, resource, "encode", missing, progress)
     for name in spec.retrievers:
@@ -66,7 +66,7 @@ def retrieve(
 
 
 def score_semantics(
-    executor: Executor, parts: EvaluationParts, spec: EvaluationSpec, numbers: Sequence[int], progress: PartProgress
+    executor: Executor, parts: PartFiles, spec: EvaluationSpec, numbers: Sequence[int], progress: PartProgress
 ) -> None:
     """Compute BERTScore of the answers of each model that are graded and not scored yet."""
     missing = [
@@ -96,7 +96,7 @@ def _search_space(passages: Sequence[Passage], vectors: Mapping[str, np.ndarray]
 class Ranker:
     """Holds one retriever and, where that searches over all labels, all their passages."""
 
-    def __init__(self, parts: EvaluationParts, spec: EvaluationSpec, name: str, numbers: Sequence[int]) -> None:
+    def __init__(self, parts: PartFiles, spec: EvaluationSpec, name: str, numbers: Sequence[int]) -> None:
         self._parts, self._spec, self._name = parts, spec, name
         reranker = load_reranker(spec.directories) if needs_reranker(name) else None
         self._retriever: Retriever = get_retriever(name, reranker)
@@ -104,11 +104,11 @@ class Ranker:
 
     def rank(self, part: int) -> int:
         """Write rankings and their scores; returns the number of questions."""
-        equal = self._parts.equivalences(part)
+        equal = read_equivalences(self._parts, part)
         rows: list[Ranking] = []
         scored: list[RetrievalScore] = []
         elsewhere: dict[tuple[str, int], Passage] = {}
-        for label, own in _by_label(self._parts.examined(part), self._vectors(part)):
+        for label, own in _by_label(read_items(self._parts, part), self._vectors(part)):
             if label.subject.whole:
                 space = self._corpus or _search_space(label.passages, {name: one.passages for name, one in own.items()})
                 found = self._rank_label(label, own, space, elsewhere)
@@ -156,7 +156,7 @@ class Ranker:
         passages: list[Passage] = []
         vectors: dict[str, list[np.ndarray]] = {name: [] for name in self._retriever.encoders}
         for number in numbers:
-            passages += [row for label in self._parts.examined(number) for row in label.passages]
+            passages += [row for label in read_items(self._parts, number) for row in label.passages]
             for name, one in self._vectors(number).items():
                 vectors[name].append(one.passages)
         return _search_space(passages, {name: np.concatenate(parts) for name, parts in vectors.items()})
@@ -194,13 +194,13 @@ def _scores(
 class PartEncoder:
     """Embeds the passages and questions of parts with one encoder."""
 
-    def __init__(self, parts: EvaluationParts, name: str, directories: ModelDirectories) -> None:
+    def __init__(self, parts: PartFiles, name: str, directories: ModelDirectories) -> None:
         self._parts, self._name = parts, name
         self._encoder = load_encoder(name, directories)
 
     def encode(self, part: int) -> int:
         """Write the vectors of a part; returns how many passages it has."""
-        labels = self._parts.examined(part)
+        labels = read_items(self._parts, part)
         passages = self._encoder.encode([passage_search_text(row) for label in labels for row in label.passages])
         questions = self._encoder.encode_questions([row.question for label in labels for row in label.questions])
         place = self._parts.run.part(f"embeddings/{self._name}", part)
@@ -208,7 +208,7 @@ class PartEncoder:
         return len(passages)
 
 
-def read_vectors(parts: EvaluationParts, name: str, part: int) -> Vectors:
+def read_vectors(parts: PartFiles, name: str, part: int) -> Vectors:
     """Return what `PartEncoder` wrote of a part."""
     table = read_table(parts.run.part(f"embeddings/{name}", part))
     kinds = np.asarray(table["kind"].to_pylist())
@@ -234,7 +234,7 @@ def _matrix(table: pa.Table) -> np.ndarray:
 class BertScorer:
     """Holds one BERTScore model."""
 
-    def __init__(self, parts: EvaluationParts, directory: str, layers: int | None) -> None:
+    def __init__(self, parts: PartFiles, directory: str, layers: int | None) -> None:
         self._parts = parts
         self._scorer = SemanticScorer(directory, layers=layers)
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import groupby
-from typing import Any, ClassVar, TypeAlias
+from typing import Any, TypeAlias
 
 from fdarx_core.evaluation.figures import CellKey
 from fdarx_core.evaluation.grading import GRADE_ANSWER, grade_without_judge, grading_slots, read_grade
@@ -29,7 +30,7 @@ from fdarx_core.evaluation.settings import (
 from fdarx_core.llm import TRANSIENT, Baseline, ModelConfig, Prices, source_digest
 from fdarx_core.pipeline.asking import ClientPool
 from fdarx_core.pipeline.part_files import PartFiles
-from fdarx_core.pipeline.steps import Address, AskStep, Exchange, Step
+from fdarx_core.pipeline.steps import Address, AskStep, Exchange, Part, Step
 from fdarx_core.records import (
     Equivalence,
     Grade,
@@ -109,10 +110,7 @@ class EvaluationSpec:
 
     def address(self, name: str) -> Address:
         """Return where requests to a model are sent. Raises KeyError for an unknown name."""
-        return Address(name, self.sampling(name))
-
-    def sampling(self, name: str) -> Mapping[str, Any]:
-        return baseline().sampling if name == Baseline.name else self.models[name].request_parameters
+        return Address.of(name, self.models, baseline())
 
     @property
     def used(self) -> dict[str, ModelConfig]:
@@ -122,7 +120,7 @@ class EvaluationSpec:
 
     @property
     def clients(self) -> ClientPool:
-        return ClientPool(self.used, self.max_requests, self.max_cost, shared_fate=False)
+        return ClientPool(baseline(), self.used, self.max_requests, self.max_cost, shared_fate=False)
 
 
 @dataclass(slots=True)
@@ -235,80 +233,87 @@ def _sharing_text(requests: list[Request]) -> list[Request]:
     return requests
 
 
-@dataclass(frozen=True, slots=True)
-class EvaluationParts(PartFiles):
-    """Reads and writes the parts of one run."""
+def read_items(parts: PartFiles, part: int) -> list[BenchmarkItem]:
+    """Return the labels of a part, in order of set id."""
+    passages = _by_label(parts.read("passages", part, Passage))
+    questions = _by_label(parts.read("questions", part, QuestionAnswer))
+    return [
+        BenchmarkItem(subject, passages.get(subject.set_id, []), questions.get(subject.set_id, []))
+        for subject in parts.read("subjects", part, LabelSummary)
+    ]
 
-    code_version: ClassVar[str] = CODE_VERSION
 
-    def examined(self, part: int) -> list[BenchmarkItem]:
-        """Return the labels of a part, in order of set id."""
-        passages = _by_label(self.read("passages", part, Passage))
-        questions = _by_label(self.read("questions", part, QuestionAnswer))
-        return [
-            BenchmarkItem(subject, passages.get(subject.set_id, []), questions.get(subject.set_id, []))
-            for subject in self.read("subjects", part, LabelSummary)
-        ]
+def write_items(parts: PartFiles, part: int, labels: Sequence[BenchmarkItem], equal: Sequence[Equivalence]) -> None:
+    """Write the labels of a part, and the passages that are worth as much as gold passages."""
+    parts.write("subjects", part, [one.subject for one in labels], LabelSummary)
+    parts.write("passages", part, [row for one in labels for row in one.passages], Passage)
+    parts.write("questions", part, [row for one in labels for row in one.questions], QuestionAnswer)
+    parts.write("equivalences", part, equal, Equivalence)
+    parts.mark("intake", part)
 
-    def write_examined(self, part: int, labels: Sequence[BenchmarkItem], equal: Sequence[Equivalence]) -> None:
-        self.write("subjects", part, [one.subject for one in labels], LabelSummary)
-        self.write("passages", part, [row for one in labels for row in one.passages], Passage)
-        self.write("questions", part, [row for one in labels for row in one.questions], QuestionAnswer)
-        self.write("equivalences", part, equal, Equivalence)
-        self.mark("intake", part)
 
-    def equivalences(self, part: int) -> dict[str, Equivalence]:
-        """Return the equivalences of a part by question id."""
-        return {row.question_id: row for row in self.read("equivalences", part, Equivalence)}
+def read_equivalences(parts: PartFiles, part: int) -> dict[str, Equivalence]:
+    """Return the equivalences of a part by question id."""
+    return {row.question_id: row for row in parts.read("equivalences", part, Equivalence)}
 
-    def samples(
-        self, spec: EvaluationSpec, model: str, part: int, given: GivenAnswers | None = None
-    ) -> list[EvalSample]:
-        """Return the samples for a model from the rows of earlier stages, or those that `given` answers cover."""
-        equal = self.equivalences(part)
-        cells = spec.cells(model)
-        rankings, elsewhere = self._rankings(() if given else {cell.retriever for cell in cells}, part)
 
-        def due(cell: CellKey, question: QuestionAnswer, subject: LabelSummary) -> bool:
-            return spec.is_due(cell.setting, question, subject) if given is None else (question.id, cell) in given
+def read_samples(
+    parts: PartFiles, spec: EvaluationSpec, model: str, given: GivenAnswers | None, part: Part
+) -> list[EvalSample]:
+    """Return the samples for a model from the rows of earlier stages, or those that `given` answers cover."""
+    equal = read_equivalences(parts, part.number)
+    cells = spec.cells(model)
+    rankings, elsewhere = _read_rankings(parts, () if given else {cell.retriever for cell in cells}, part.number)
 
-        return [
-            EvalSample(
-                examined,
-                {row.id: equal[row.id] for row in examined.questions if row.id in equal},
-                {key: row for key, row in rankings.items() if row.set_id == examined.subject.set_id},
-                elsewhere,
-                {cell: [row for row in examined.questions if due(cell, row, examined.subject)] for cell in cells},
-            )
-            for examined in self.examined(part)
-        ]
+    def due(cell: CellKey, question: QuestionAnswer, subject: LabelSummary) -> bool:
+        return spec.is_due(cell.setting, question, subject) if given is None else (question.id, cell) in given
 
-    def write_samples(self, spec: EvaluationSpec, model: str, part: int, samples: Sequence[EvalSample]) -> None:
-        """Write predictions, grades and scores, and last the progress of each cell in this part."""
-        predictions = [row for sample in samples for row in sample.predictions]
-        grades = [row for sample in samples for row in sample.grades]
-        self.write(f"predictions/{model}", part, predictions, Prediction)
-        self.write(f"grades/{model}", part, grades, Grade)
-        self.write(f"scores/{model}", part, [row for one in samples for row in scores(one, spec.citing(model))], Score)
-        self.mark(f"graded/{model}", part, [how_far(cell, samples) for cell in spec.cells(model)], SettingProgress)
+    return [
+        EvalSample(
+            examined,
+            {row.id: equal[row.id] for row in examined.questions if row.id in equal},
+            {key: row for key, row in rankings.items() if row.set_id == examined.subject.set_id},
+            elsewhere,
+            {cell: [row for row in examined.questions if due(cell, row, examined.subject)] for cell in cells},
+        )
+        for examined in read_items(parts, part.number)
+    ]
 
-    def cells(self, model: str, part: int) -> list[SettingProgress]:
-        """Return the progress of a model's cells in a part that is marked."""
-        return self.read(self.done(f"graded/{model}"), part, SettingProgress)
 
-    def _rankings(
-        self, retrievers: Iterable[str], part: int
-    ) -> tuple[dict[tuple[str, str], Ranking], dict[tuple[str, int], Passage]]:
-        rankings: dict[tuple[str, str], Ranking] = {}
-        elsewhere: dict[tuple[str, int], Passage] = {}
-        for name in filter(None, retrievers):
-            if not self.run.part(f"rankings/{name}", part).exists():
-                continue  # no label is whole, so nothing is due
-            rankings |= {(name, row.question_id): row for row in self.read(f"rankings/{name}", part, Ranking)}
-            if self.run.part(f"elsewhere/{name}", part).exists():
-                found = self.read(f"elsewhere/{name}", part, Passage)
-                elsewhere |= {(row.set_id, row.doc_chunk_index): row for row in found}
-        return rankings, elsewhere
+def _read_rankings(
+    parts: PartFiles, retrievers: Iterable[str], part: int
+) -> tuple[dict[tuple[str, str], Ranking], dict[tuple[str, int], Passage]]:
+    rankings: dict[tuple[str, str], Ranking] = {}
+    elsewhere: dict[tuple[str, int], Passage] = {}
+    for name in filter(None, retrievers):  # without a file, no label is whole, so nothing is due
+        for row in parts.read_all(f"rankings/{name}", [part], Ranking):
+            rankings[name, row.question_id] = row
+        for passage in parts.read_all(f"elsewhere/{name}", [part], Passage):
+            elsewhere[passage.set_id, passage.doc_chunk_index] = passage
+    return rankings, elsewhere
+
+
+def write_samples(
+    parts: PartFiles, spec: EvaluationSpec, model: str, part: int, samples: Sequence[EvalSample]
+) -> tuple[int, Counter[tuple[str, str]]]:
+    """Write predictions, grades and scores, and last the progress of each cell in this part.
+
+    Returns:
+        The number of labels, and of grades by cell and outcome.
+    """
+    predictions = [row for sample in samples for row in sample.predictions]
+    grades = [row for sample in samples for row in sample.grades]
+    parts.write(f"predictions/{model}", part, predictions, Prediction)
+    parts.write(f"grades/{model}", part, grades, Grade)
+    parts.write(f"scores/{model}", part, [row for one in samples for row in scores(one, spec.citing(model))], Score)
+    parts.mark(f"graded/{model}", part, [how_far(cell, samples) for cell in spec.cells(model)], SettingProgress)
+    cells = {row.id: "/".join(filter(None, (row.model, row.setting, row.retriever))) for row in predictions}
+    return len(samples), Counter((cells[grade.prediction_id], grade.outcome) for grade in grades)
+
+
+def read_cells(parts: PartFiles, model: str, part: int) -> list[SettingProgress]:
+    """Return the progress of a model's cells in a part that is marked."""
+    return parts.read(parts.done(f"graded/{model}"), part, SettingProgress)
 
 
 def scores(sample: EvalSample, citing: Collection[str]) -> list[Score]:

@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Literal, Protocol, TypeAlias, TypeVar
 
-from fdarx_core.llm import Baseline, ModelConfig, ResponseStore, ask
+from fdarx_core.llm import ModelConfig, ResponseStore, ask
 from fdarx_core.pipeline.asking import AskProgress, ClientPool
-from fdarx_core.pipeline.planning import Planned
+from fdarx_core.pipeline.planning import PlanRow
 from fdarx_core.pipeline.steps import Answer, Part, Resource, Stage
 
 Item = TypeVar("Item")
@@ -65,18 +65,21 @@ class ModelFleet(Protocol):
         """Return what is starting and what waits, for a line of progress, or ""."""
 
 
+Stages: TypeAlias = Sequence[tuple[Stage[Any], Sequence[Part]]]
+"""Stages, each with the parts of it that are to be made."""
+
+
 @dataclass(frozen=True, slots=True)
 class Work:
     """Parts of stages to be made, with whom to ask, where responses are kept, and the heavy things that steps call.
 
-    `rules` answer what is asked of the built-in baseline. Where asking ends early, parts say so in `ended`. With
-    `isolated` stages, an error of a step does the same and ends its stage alone; else it ends all work with an
-    exception. With a `fleet`, a stage begins once the models that it asks are ready.
+    Where asking ends early, parts say so in `ended`. With `isolated` stages, an error of a step does the same and ends
+    its stage alone; else it ends all work with an exception. With a `fleet`, a stage begins once the models that it
+    asks are ready.
     """
 
-    stages: Sequence[tuple[Stage[Any], Sequence[Part]]]
+    stages: Stages
     clients: ClientPool
-    rules: Baseline
     store: ResponseStore
     resources: Mapping[str, Resource] = field(default_factory=dict)
     fleet: ModelFleet | None = None
@@ -85,7 +88,7 @@ class Work:
     @property
     def answer(self) -> Answer:
         """The function that answers requests by the rules, through the run's store."""
-        return partial(ask, baseline=self.rules, store=self.store)
+        return partial(ask, baseline=self.clients.rules, store=self.store)
 
 
 def describe(stage: Stage[Any], error: BaseException) -> str:
@@ -105,7 +108,7 @@ class Executor(ABC):
         """Make the parts; yields each as it is done. Raises what a step raised."""
 
     @abstractmethod
-    def plan(self, work: Work) -> Iterator[list[Planned]]:
+    def plan(self, work: Work) -> Iterator[list[PlanRow]]:
         """Return, part by part, what the work would ask, without asking or writing."""
 
     @abstractmethod

@@ -13,17 +13,16 @@ from fdarx_core.evaluation.similarity import open_similarity
 from fdarx_core.factuality.drug_names import DrugNameIndex, RxNormIngredients, ingredients_of, unknown_names
 from fdarx_core.factuality.evidence import EvidenceSpec, open_evidence
 from fdarx_core.factuality.safety import PARQUET, ContraindicationTable, contraindications_of
-from fdarx_core.llm import Baseline, ResponseStore
-from fdarx_core.pipeline.factuality_parts import FactualityParts
-from fdarx_core.pipeline.factuality_results import publish
+from fdarx_core.llm import ResponseStore
+from fdarx_core.pipeline.executor import Stages
+from fdarx_core.pipeline.factuality_results import CODE_VERSION, cut_answers, publish, read_states, write_states
 from fdarx_core.pipeline.factuality_steps import (
     FactualitySpec,
     SafetyChecker,
-    baseline,
     factuality_steps,
 )
-from fdarx_core.pipeline.parted_job import PartedJob
-from fdarx_core.pipeline.steps import Resource, Stage
+from fdarx_core.pipeline.job import PipelineJob
+from fdarx_core.pipeline.steps import Part, Resource, Stage
 from fdarx_core.records import CheckedAnswer, Contraindication, Label, Passage, Reject
 from fdarx_core.storage import RunDirectory, read_records, read_table
 from fdarx_core.storage.benchmark_reader import open_build
@@ -36,14 +35,15 @@ _MOST_SOURCES = 16
 
 
 @dataclass(slots=True, kw_only=True)
-class FactualityEvaluation(PartedJob):
-    """A factuality run; see `PartedJob`.
+class FactualityEvaluation(PipelineJob):
+    """A factuality run; see `PipelineJob`.
 
     `rows` returns the answers to be scored, and rejects for rows that are none; `input_info` is what run.json says of
     them.
     """
 
     phase: ClassVar[str] = "check"
+    code_version: ClassVar[str] = CODE_VERSION
 
     spec: FactualitySpec
     rows: Callable[[], Iterator[CheckedAnswer | Reject]]
@@ -51,31 +51,25 @@ class FactualityEvaluation(PartedJob):
     contraindications: int = 0
     synonyms: Mapping[str, Sequence[str]] = field(default_factory=dict)
 
-    @property
-    def parts(self) -> FactualityParts:
-        return FactualityParts(self.run)
-
-    @property
-    def rules(self) -> Baseline:
-        return baseline()
-
-    def cut(self) -> range:
+    def prepare(self, *, planned: bool) -> None:
+        """Cut the answers into parts; but for a plan, also make the table of contraindications, and look up the
+        ingredients of drugs that no label has by that name."""
         with self.timed("intake"):
             self.progress("intake", 0, 0, "")
-            return self.parts.split(self.rows())
-
-    def prepare(self, numbers: Sequence[int]) -> None:
-        """Make the table of contraindications, and look up the ingredients of drugs that no label has by that name."""
+            self.numbers = cut_answers(self.parts, self.rows())
+        if planned:
+            return
         if self.spec.safety:
             with self.timed("contraindications"):
                 self.contraindications = self._contraindications(open_build(self.spec.safety))
         with self.timed("rxnav"):
-            found = self._ingredients(numbers)
+            found = self._ingredients()
         self.input_info["rxnav"], self.synonyms = found.notice, found.names
 
-    def stage(self, *, planned: bool) -> Stage[Any]:
+    def stages(self, *, planned: bool) -> Stages:
         steps = factuality_steps(self.spec, planned=planned)
-        return Stage("check", self.parts.states, steps, partial(self.parts.write_states, self.spec))
+        stage = Stage("check", partial(read_states, self.parts), steps, partial(write_states, self.parts, self.spec))
+        return [(stage, [Part(number) for number in self.numbers])]
 
     def resources(self, *, planned: bool) -> Mapping[str, Resource]:
         """Return the source of evidence and the models. Where there are GPUs, each kind that computes on them has one
@@ -103,17 +97,15 @@ class FactualityEvaluation(PartedJob):
         open_model = {engine.name: partial(CrossEncoder, engine.place, labels=engine.labels) for engine in nli}
         return found | {name: Resource(factory, (), models, share) for name, factory in open_model.items()}
 
-    def about(self, numbers: Sequence[int]) -> dict[str, Any]:
-        return {
+    def publish(self, ended: Mapping[str, str]) -> dict[str, Any]:
+        about = {
             **self.input_info,
-            "parts": len(numbers),
+            "parts": len(self.numbers),
             "method": asdict(self.spec.method),
             "safety": self.spec.safety,
             "contraindications": self.contraindications,
         }
-
-    def publish(self, numbers: Sequence[int], info: Mapping[str, Any]) -> None:
-        publish(self.run, info, seed=self.seed, resamples=self.resamples)
+        return self.publish_parts(ended, about, partial(publish, self.run, seed=self.seed, resamples=self.resamples))
 
     def _contraindications(self, build: RunDirectory) -> int:
         """Make the run's table of contraindications, unless it is there; returns the number of its rows."""
@@ -128,14 +120,15 @@ class FactualityEvaluation(PartedJob):
             self.parts.mark("contraindications", 0)
         return int(read_table(self.run.file(PARQUET), ["id"]).num_rows)
 
-    def _ingredients(self, numbers: Sequence[int]) -> RxNormIngredients:
+    def _ingredients(self) -> RxNormIngredients:
         """Return what RxNav says of drugs by other names; nothing where it is not to be asked."""
         if not (self.spec.rxnav and self.spec.safety):
             return RxNormIngredients()
         self.progress("rxnav", 0, 1, "")
         build = open_build(self.spec.safety)
         labels = (label for part in build.parts("labels") for label in read_records(part, Label))
-        names = unknown_names((one for part in numbers for one in self.parts.answers(part)), DrugNameIndex(labels))
+        answers = (one for part in self.numbers for one in self.parts.read("answers", part, CheckedAnswer))
+        names = unknown_names(answers, DrugNameIndex(labels))
         return asyncio.run(ingredients_of(names, ResponseStore(self.run.file("responses")), self.spec.rxnav))
 
 

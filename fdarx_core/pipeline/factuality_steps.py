@@ -154,11 +154,11 @@ class FactualitySpec:
     @property
     def clients(self) -> ClientPool:
         others = [partial(PubMed, self.pubmed)] if self.from_pubmed else []
-        return ClientPool(self.used, self.max_requests, self.max_cost, shared_fate=False, others=others)
+        return ClientPool(baseline(), self.used, self.max_requests, self.max_cost, shared_fate=False, others=others)
 
     def address(self, name: str) -> Address:
         """Return where requests to a model go."""
-        return Address(name, self.models[name].request_parameters)
+        return Address.of(name, self.models, baseline())
 
 
 @dataclass(slots=True)

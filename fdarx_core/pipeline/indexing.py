@@ -22,68 +22,65 @@ Tell = Callable[[int, int], None]
 """Called with the documents read so far, and the chunks embedded so far."""
 
 
-@dataclass(frozen=True, slots=True)
-class Embedding:
-    """The model of the vectors: its directory, and the instruction that it reads before a question."""
-
-    directory: str
-    instruction: str | None = None
-
-    def load(self) -> SentenceEncoder:
-        return SentenceEncoder(self.directory, instruction=self.instruction)
-
-
-@dataclass(slots=True)
-class Indexed:
-    """What a build of an index did. `embedded` counts the chunks that were new; the others stood in it already.
-
-    `longest` is the longest chunk's number of characters, `reads` how many tokens the model reads of one, 0 without.
-    """
-
-    manifest: Manifest | None = None
-    documents: int = 0
-    chunks: int = 0
-    embedded: int = 0
-    longest: int = 0
-    reads: int = 0
-    rejects: list[Reject] = field(default_factory=list)
-
-
 @dataclass(slots=True)
 class Indexing:
-    """One build into an index. Run again after an end of any kind, it embeds only what is not yet written."""
+    """One build into an index. Run again after an end of any kind, it embeds only what is not yet written.
+
+    Args:
+        executor: Where chunks are embedded.
+        place: The folder of the index.
+        chunk_size: Characters of a chunk, at most.
+        overlap: Characters that a chunk shares with the one before.
+        model: The directory of the embedding model; None makes no vectors.
+        instruction: What the model reads before a question.
+        tell: Is told of progress.
+        rebuild: Drop all documents that are not given.
+        documents: The documents read.
+        chunks: Their chunks.
+        embedded: The chunks that were new; the others stood in the index already.
+        longest: Characters of the longest chunk.
+        reads: How many tokens the model reads of a chunk, 0 without one.
+        rejects: What could not be read.
+    """
 
     executor: Executor
     place: Location
     chunk_size: int
     overlap: int
-    embedding: Embedding | None
+    model: str | None
+    instruction: str | None
     tell: Tell
     rebuild: bool = False
+    documents: int = field(default=0, init=False)
+    chunks: int = field(default=0, init=False)
+    embedded: int = field(default=0, init=False)
+    longest: int = field(default=0, init=False)
+    reads: int = field(default=0, init=False)
+    rejects: list[Reject] = field(default_factory=list, init=False)
 
-    def run(self, given: Iterable[Document | Reject], runs: Sequence[str], remove: Sequence[str] = ()) -> Indexed:
+    def run(self, given: Iterable[Document | Reject], runs: Sequence[str], remove: Sequence[str] = ()) -> Manifest:
         """Index the given documents and the labels of `runs`; drop those whose id or source is listed.
 
-        `rebuild` drops all that is not given. Raises StorageError for a place that can't be read or written,
-        IndexConflict, before anything is embedded, where the index was made with another model or other chunks.
+        Raises StorageError for a place that can't be read or written, IndexConflict, before anything is embedded, where
+        the index was made with another model or other chunks.
         """
-        store, done = IndexStore(self.place), Indexed()
+        store = IndexStore(self.place)
         self.tell(0, 0)
-        loaded = self.embedding.load() if self.embedding else None
-        encoder, done.reads = (loaded.info, loaded.max_tokens) if loaded else (None, 0)
+        encoder = None
+        if self.model is not None:
+            loaded = SentenceEncoder(self.model, instruction=self.instruction)
+            encoder, self.reads = loaded.info, loaded.max_tokens
         base = store.current()
         if base is not None and not self.rebuild:
             self._check(base, encoder)
         indexed: dict[str, str] = {}
-        documents = self._documents(given, runs, done)
         segments: list[str] = []
-        for name, size in self._written(self._segments(base, encoder, documents, indexed, done)):
+        for name, size in self._written(store, self._segments(base, encoder, self._documents(given, runs), indexed)):
             segments.append(name)
-            done.embedded += size
-            self.tell(done.documents, done.embedded)
+            self.embedded += size
+            self.tell(self.documents, self.embedded)
         dropped = _dropped(base, indexed, remove, self.rebuild)
-        done.manifest = store.commit(segments, given=indexed, remove=dropped, chunking=self._chunking)
-        return done
+        return store.commit(segments, given=indexed, remove=dropped, chunking=self._chunking)
 
     def _check(self, base: Manifest, encoder: EncoderInfo | None) -> None:
         """Check that model and chunk size fit the index. A commit checks this too, but only after the embedding."""
@@ -97,15 +94,13 @@ class Indexing:
     def _chunking(self) -> dict[str, Any]:
         return {"size": self.chunk_size, "overlap": self.overlap}
 
-    def _documents(
-        self, given: Iterable[Document | Reject], runs: Sequence[str], done: Indexed
-    ) -> Iterator[list[Chunk]]:
+    def _documents(self, given: Iterable[Document | Reject], runs: Sequence[str]) -> Iterator[list[Chunk]]:
         """Yield the chunks of each document; a document that can't be read becomes a reject."""
         for run in runs:
             yield from read_label_chunks(run)
         for one in given:
             if isinstance(one, Reject):
-                done.rejects.append(one)
+                self.rejects.append(one)
             else:
                 yield chunk_document(one, self.chunk_size, self.overlap)
 
@@ -114,39 +109,35 @@ class Indexing:
         base: Manifest | None,
         encoder: EncoderInfo | None,
         documents: Iterable[list[Chunk]],
-        given: dict[str, str],
-        done: Indexed,
+        indexed: dict[str, str],
     ) -> Iterator[list[Chunk]]:
         """Yield the chunks of new documents, several whole documents at a time."""
         waiting: list[Chunk] = []
         for chunks in documents:
-            done.documents += 1
-            done.chunks += len(chunks)
-            done.longest = max([done.longest, *(len(chunk.text) for chunk in chunks)])
-            given.update((chunk.document_id, chunk.source) for chunk in chunks)
+            self.documents += 1
+            self.chunks += len(chunks)
+            self.longest = max([self.longest, *(len(chunk.text) for chunk in chunks)])
+            indexed.update((chunk.document_id, chunk.source) for chunk in chunks)
             waiting += chunks if base is None else base.missing(chunks, encoder)
             if len(waiting) >= _CHUNKS_A_SEGMENT:
                 yield waiting
                 waiting = []
-            self.tell(done.documents, done.embedded)
+            self.tell(self.documents, self.embedded)
         if waiting:
             yield waiting
 
-    def _written(self, segments: Iterator[list[Chunk]]) -> Iterator[tuple[str, int]]:
-        if self.embedding is None:
-            store = IndexStore(self.place)
-            for chunks in segments:
-                yield store.write_segment(chunks), len(chunks)
-            return
-        resource = self.executor.models_resource(_Embedder, self.place, self.embedding)
-        yield from self.executor.map_resource(resource, "write", segments)
+    def _written(self, store: IndexStore, segments: Iterator[list[Chunk]]) -> Iterator[tuple[str, int]]:
+        if self.model is None:
+            return ((store.write_segment(chunks), len(chunks)) for chunks in segments)
+        resource = self.executor.models_resource(_Embedder, self.place, self.model, self.instruction)
+        return self.executor.map_resource(resource, "write", segments)
 
 
 class _Embedder:
     """Holds the embedding model."""
 
-    def __init__(self, place: Location, embedding: Embedding) -> None:
-        self._store, self._encoder = IndexStore(place), embedding.load()
+    def __init__(self, place: Location, model: str, instruction: str | None) -> None:
+        self._store, self._encoder = IndexStore(place), SentenceEncoder(model, instruction=instruction)
 
     def write(self, chunks: list[Chunk]) -> tuple[str, int]:
         """Embed and write one segment, unless a build that did not come to its end has written it already."""

@@ -9,9 +9,9 @@ import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, TypeVar
 
-from fdarx_core.pipeline.asking import AskProgress, AskSession
-from fdarx_core.pipeline.executor import Executor, PartResult, Work, describe
-from fdarx_core.pipeline.planning import Planned, Tally
+from fdarx_core.pipeline.asking import AskProgress, AskSession, Call, plan_part
+from fdarx_core.pipeline.executor import Executor, PartResult, Stages, Work, describe
+from fdarx_core.pipeline.planning import PlanRow
 from fdarx_core.pipeline.steps import Part, Resource, Stage, cut_steps, run_steps
 
 Item = TypeVar("Item")
@@ -26,7 +26,10 @@ class LocalExecutor(Executor):
     name = "local"
 
     def __init__(self) -> None:
-        self._monitor = _LocalMonitor()
+        # Shared by the driver's thread and the event loop; each is written by one side only.
+        self._progress: AskProgress | None = None
+        self._stopping = False
+        self._stopped = threading.Event()
 
     def run(self, work: Work) -> Iterator[PartResult]:
         asking = []
@@ -38,14 +41,11 @@ class LocalExecutor(Executor):
         if asking:
             yield from self._run_asking(work, asking)
 
-    def plan(self, work: Work) -> Iterator[list[Planned]]:
-        resources = LocalResources(work.resources)
-        session = AskSession(work.clients, work.store.root, work.rules, self._monitor, resources.call)
+    def plan(self, work: Work) -> Iterator[list[PlanRow]]:
+        call = _resource_caller(work.resources)
         for stage, parts in work.stages:
             for part in parts:
-                tally = Tally(work.rules, work.clients.models)
-                asyncio.run(session.plan(stage.steps, stage.read(part), tally))
-                yield tally.planned
+                yield asyncio.run(plan_part(stage, part, work.clients, call))
 
     def map(self, function: Callable[[Item], Result], items: Iterable[Item]) -> Iterator[Result]:
         return map(function, items)
@@ -68,14 +68,20 @@ class LocalExecutor(Executor):
         return os.cpu_count() or 1
 
     def asking(self) -> AskProgress | None:
-        return self._monitor.progress
+        return self._progress
 
     def stop_asking(self) -> None:
-        self._monitor.stopping = True
+        self._stopping = True
 
     def await_stopped(self, bound_s: float = 30.0) -> None:
-        if self._monitor.progress is not None:
-            self._monitor.stopped.wait(bound_s)
+        if self._progress is not None:
+            self._stopped.wait(bound_s)
+
+    async def _report(self, progress: AskProgress) -> bool:
+        self._progress = progress
+        if progress.stopped:
+            self._stopped.set()
+        return self._stopping
 
     def _run_plain(self, work: Work, stage: Stage[Any], parts: Sequence[Part]) -> Iterator[PartResult]:
         for part in parts:
@@ -88,7 +94,7 @@ class LocalExecutor(Executor):
                 yield PartResult(stage.name, part.number, ended=describe(stage, error))
                 return
 
-    def _run_asking(self, work: Work, stages: Sequence[tuple[Stage[Any], Sequence[Part]]]) -> Iterator[PartResult]:
+    def _run_asking(self, work: Work, stages: Stages) -> Iterator[PartResult]:
         results: queue.Queue[Any] = queue.Queue()
 
         def run_loop() -> None:
@@ -98,26 +104,20 @@ class LocalExecutor(Executor):
                 results.put(error)
             results.put(_END)
 
-        self._monitor.stopped.clear()
+        self._stopped.clear()
         threading.Thread(target=run_loop, daemon=True).start()
         while (result := results.get()) is not _END:
             if isinstance(result, BaseException):
                 raise result
             yield result
 
-    async def _ask(
-        self,
-        work: Work,
-        stages: Sequence[tuple[Stage[Any], Sequence[Part]]],
-        report: Callable[[PartResult], None],
-    ) -> None:
-        resources = LocalResources(work.resources)
-        session = AskSession(work.clients, work.store.root, work.rules, self._monitor, resources.call)
+    async def _ask(self, work: Work, stages: Stages, report: Callable[[PartResult], None]) -> None:
+        session = AskSession(work.clients, work.store.root, self._report, _resource_caller(work.resources))
         try:
             await asyncio.gather(*(self._ask_stage(work, stage, parts, session, report) for stage, parts in stages))
         finally:
             await session.close()
-            self._monitor.stopped.set()
+            self._stopped.set()
 
     async def _ask_stage(
         self,
@@ -154,36 +154,19 @@ class LocalExecutor(Executor):
             await asyncio.gather(*workers, return_exceptions=True)
 
 
-class _LocalMonitor:
-    """Shared by the driver's thread and the event loop; each field is written by one side only."""
+def _resource_caller(resources: Mapping[str, Resource]) -> Call:
+    """Return a function that makes each resource when it is first called, and calls it in a thread, one caller at a
+    time."""
+    made: dict[str, Any] = {}
+    locks = {name: threading.Lock() for name in resources}
 
-    def __init__(self) -> None:
-        self.progress: AskProgress | None = None
-        self.stopping = False
-        self.stopped = threading.Event()
+    def call_now(name: str, method: str, arguments: Sequence[Any]) -> Any:
+        with locks[name]:
+            if name not in made:
+                made[name] = resources[name].factory(*resources[name].arguments)
+            return getattr(made[name], method)(*arguments)
 
-    async def report(self, progress: AskProgress) -> bool:
-        self.progress = progress
-        return self.stopping
+    async def call(name: str, method: str, *arguments: Any) -> Any:
+        return await asyncio.to_thread(call_now, name, method, arguments)
 
-    async def note_stopped(self) -> None:
-        self.stopped.set()
-
-
-class LocalResources:
-    """Makes each resource when it is first called, and lets one caller at a time use it, in a thread."""
-
-    def __init__(self, resources: Mapping[str, Resource]) -> None:
-        self._resources = resources
-        self._made: dict[str, Any] = {}
-        self._locks: dict[str, threading.Lock] = {name: threading.Lock() for name in resources}
-
-    async def call(self, name: str, method: str, *arguments: Any) -> Any:
-        return await asyncio.to_thread(self._call, name, method, arguments)
-
-    def _call(self, name: str, method: str, arguments: Sequence[Any]) -> Any:
-        with self._locks[name]:
-            if name not in self._made:
-                resource = self._resources[name]
-                self._made[name] = resource.factory(*resource.arguments)
-            return getattr(self._made[name], method)(*arguments)
+    return call

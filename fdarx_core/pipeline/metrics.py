@@ -7,7 +7,7 @@ end, so those of the last seconds of a killed process are lost.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import cache
 
@@ -16,19 +16,18 @@ from ray.util.metrics import Counter, Gauge
 from fdarx_core.llm import Counters
 
 
-class AskMetrics:
-    """Counts what is asked of each model. Belongs to the process that asks."""
+def ask_metrics(run: str) -> Callable[[Mapping[str, Counters]], None]:
+    """Return a function that reports how far the counters of each model have come since it was called last.
 
-    def __init__(self, run: str) -> None:
-        self._run = run
-        self._reported: dict[str, Counters] = {}
+    It belongs to the process that asks. `run` is the name of the run.
+    """
+    reported: dict[str, Counters] = {}
 
-    def __call__(self, counters: Mapping[str, Counters]) -> None:
-        """Report how far the counters have come since the last call."""
+    def report(counters: Mapping[str, Counters]) -> None:
         for model, now in counters.items():
-            before = self._reported.get(model, Counters())
-            self._reported[model] = replace(now)
-            tags = {"run": self._run, "model": model}
+            before = reported.get(model, Counters())
+            reported[model] = replace(now)
+            tags = {"run": run, "model": model}
             add("fdarx_run_requests", now.done - before.done, tags)
             add("fdarx_run_failed", now.failed - before.failed, tags)
             add("fdarx_run_retries", now.retries - before.retries, tags)
@@ -38,6 +37,8 @@ class AskMetrics:
                 add("fdarx_run_tokens", tokens - known[kind], {**tags, "kind": kind})
             _set("fdarx_run_in_flight", now.in_flight, tags)
             _set("fdarx_run_waiting", now.asked - now.done - now.abandoned - now.in_flight, tags)
+
+    return report
 
 
 COUNTERS = {
@@ -59,7 +60,6 @@ GAUGES = {
 
 
 def _tokens(counters: Counters) -> dict[str, int]:
-    """Return the numbers of tokens by kind."""
     return {
         "prompt_computed": counters.prompt_tokens - counters.cached_tokens,
         "prompt_cached": counters.cached_tokens,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, TypeVar
+from typing import Any, TypeVar
 
 from fdarx_core.records import Reject
 from fdarx_core.storage import RunDirectory, read_records, write_records
@@ -19,18 +19,22 @@ class PartFiles:
     `code_version` is the state of all code that the rows rest on: what another left is made anew.
     """
 
-    code_version: ClassVar[str]
-
     run: RunDirectory
+    code_version: str
 
     def read(self, kind: str, part: int, record: type[R]) -> list[R]:
         return list(read_records(self.run.part(kind, part), record))
 
     def read_all(self, kind: str, numbers: Iterable[int], record: type[R]) -> list[R]:
-        """Return the rows of those parts that have a file of the kind."""
-        there = {place.name for place in self.run.parts(kind)}
-        parts = (number for number in numbers if self.run.part(kind, number).name in there)
-        return [row for number in parts for row in self.read(kind, number, record)]
+        """Return the rows of those parts that have a file of the kind, in the order of the numbers."""
+        wanted = list(numbers)
+        there = self.there(kind, wanted)
+        return [row for number in wanted if number in there for row in self.read(kind, number, record)]
+
+    def there(self, kind: str, numbers: Iterable[int]) -> set[int]:
+        """Return those of the parts that have a file of the kind."""
+        names = {place.name for place in self.run.parts(kind)}
+        return {number for number in numbers if self.run.part(kind, number).name in names}
 
     def write(self, kind: str, part: int, rows: Iterable[Any], record: type) -> None:
         write_records(self.run.part(kind, part), rows, record)
@@ -58,12 +62,7 @@ class PartFiles:
 
     def marked(self, work: str, numbers: Iterable[int]) -> set[int]:
         """Return those of the parts for which this work is complete."""
-        there = {place.name for place in self.run.parts(self.done(work))}
-        return {number for number in numbers if self.run.part("done", number).name in there}
-
-    def undone(self, numbers: Iterable[int]) -> list[int]:
-        """Return the parts that are not complete."""
-        return sorted({*numbers} - self.marked("", numbers))
+        return self.there(self.done(work), numbers)
 
     def done(self, work: str) -> str:
         """Return the kind of the marks."""

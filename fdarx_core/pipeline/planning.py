@@ -14,10 +14,11 @@ from fdarx_core.records import Request, Response
 
 @dataclass(slots=True)
 class PlanRow:
-    """One task at one endpoint. Tokens are estimates unless `exact`; `cost` is in USD, None without prices.
+    """One request, told apart by its `key`, or the sum of all of one task at one endpoint.
 
-    `shared_tokens` are those of the prompts with which the prompt before begins as well, so that a server that caches
-    prefixes need not compute them; `cost` counts them as all others.
+    Tokens are estimates unless `exact`; `cost` is in USD, None without prices. `shared_tokens` are those of the
+    prompts with which the prompt before begins as well, so that a server that caches prefixes need not compute them;
+    `cost` counts them as all others.
     """
 
     task: str
@@ -28,38 +29,11 @@ class PlanRow:
     completion_tokens: int = 0
     exact: bool = False
     cost: float | None = None
+    key: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class Planned:
-    """One request that would be asked, with the tokens that it and its reply would hold."""
-
-    key: int
-    task: str
-    endpoint: str
-    prompt_tokens: int
-    shared_tokens: int
-    completion_tokens: int
-
-
-_Counted: TypeAlias = Sequence[tuple[str, int]]
+Counted: TypeAlias = Sequence[tuple[str, int]]
 """The texts of a prompt's messages, each with its tokens, the template's marks included."""
-
-
-@dataclass(slots=True)
-class Prefixes:
-    """Counts the prompts to each endpoint, one after another, in the order in which they would be asked."""
-
-    _before: dict[str, _Counted] = field(default_factory=dict)
-
-    def count(self, endpoint: str, messages: Sequence[dict[str, str]], counter: TokenCounter) -> tuple[int, int]:
-        """Return the tokens of the prompt, and how many of them the previous prompt begins with too."""
-        before = self._before.get(endpoint, ())
-        known = dict(before)  # so that a label that stands in forty prompts is counted once
-        texts = [message["content"] for message in messages]
-        now = [(text, known[text] if text in known else counter(text) + FRAME_TOKENS) for text in texts]
-        self._before[endpoint] = now
-        return sum(tokens for _, tokens in now), _shared(before, now, counter)
 
 
 @dataclass(slots=True)
@@ -68,8 +42,8 @@ class Tally:
 
     rules: Baseline
     models: Mapping[str, ModelConfig]
-    planned: list[Planned] = field(default_factory=list)
-    prefixes: Prefixes = field(default_factory=Prefixes)
+    planned: list[PlanRow] = field(default_factory=list)
+    before: dict[str, Counted] = field(default_factory=dict)
 
     def __call__(self, requests: Sequence[Request]) -> list[Response]:
         responses = self.rules.answer(requests)
@@ -78,19 +52,39 @@ class Tally:
 
     def note(self, requests: Sequence[Request]) -> None:
         """Record requests to an endpoint that reads no tokens."""
-        self.planned += [Planned(int(one.key[:16], 16), one.task, one.endpoint, 0, 0, 0) for one in requests]
+        self.planned += map(_row, requests)
 
-    def _count(self, request: Request, response: Response) -> Planned:
-        model = self.models.get(request.endpoint)
-        prompt, shared, completion = 0, 0, 0  # rules read none
-        if model is not None:
+    def _count(self, request: Request, response: Response) -> PlanRow:
+        row, model = _row(request), self.models.get(request.endpoint)
+        if model is not None:  # rules read no tokens
             counter, _ = token_counter(model)
-            prompt, shared = self.prefixes.count(request.endpoint, request.messages, counter)
-            completion = counter(response.text)
-        return Planned(int(request.key[:16], 16), request.task, request.endpoint, prompt, shared, completion)
+            row.prompt_tokens, row.shared_tokens = count_prompt(
+                self.before, request.endpoint, request.messages, counter
+            )
+            row.completion_tokens = counter(response.text)
+        return row
 
 
-def add_up(parts: Iterable[Sequence[Planned]], models: Mapping[str, ModelConfig]) -> list[PlanRow]:
+def _row(request: Request) -> PlanRow:
+    return PlanRow(request.task, request.endpoint, requests=1, key=int(request.key[:16], 16))
+
+
+def count_prompt(
+    before: dict[str, Counted], endpoint: str, messages: Sequence[dict[str, str]], counter: TokenCounter
+) -> tuple[int, int]:
+    """Return the tokens of the next prompt, and how many of them the previous prompt begins with too.
+
+    `before` holds the prompt before by endpoint; this one takes its place.
+    """
+    last = before.get(endpoint, ())
+    known = dict(last)  # so that a label that stands in forty prompts is counted once
+    texts = [message["content"] for message in messages]
+    now = [(text, known[text] if text in known else counter(text) + FRAME_TOKENS) for text in texts]
+    before[endpoint] = now
+    return sum(tokens for _, tokens in now), _shared(last, now, counter)
+
+
+def add_up(parts: Iterable[Sequence[PlanRow]], models: Mapping[str, ModelConfig]) -> list[PlanRow]:
     """Return one row per task and endpoint, in the order of the tasks, with its cost.
 
     Identical requests are sent once, so they are counted once.
@@ -101,7 +95,7 @@ def add_up(parts: Iterable[Sequence[Planned]], models: Mapping[str, ModelConfig]
         row = sums.setdefault((one.task, one.endpoint), PlanRow(one.task, one.endpoint))
         if one.key not in seen:
             seen.add(one.key)
-            row.requests += 1
+            row.requests += one.requests
             row.prompt_tokens += one.prompt_tokens
             row.shared_tokens += one.shared_tokens
             row.completion_tokens += one.completion_tokens
@@ -120,7 +114,7 @@ def _price(row: PlanRow, model: ModelConfig | None) -> None:
         row.cost = model.prices.cost(counted)
 
 
-def _shared(before: _Counted, now: _Counted, counter: TokenCounter) -> int:
+def _shared(before: Counted, now: Counted, counter: TokenCounter) -> int:
     shared = 0
     for (old, _), (new, tokens) in zip(before, now, strict=False):
         if old != new:

@@ -4,68 +4,115 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, ClassVar
 
-from fdarx_core.llm import Baseline
-from fdarx_core.pipeline.parted_job import PartedJob
-from fdarx_core.pipeline.rag_results import publish
+import orjson
+
+from fdarx_core.evaluation.similarity import AnswerSimilarity
+from fdarx_core.evaluation.tables import ResultTable
+from fdarx_core.pipeline.executor import Stages
+from fdarx_core.pipeline.job import PipelineJob
 from fdarx_core.pipeline.rag_steps import (
+    CODE_VERSION,
     IndexSearcher,
-    QuestionState,
-    RagParts,
     RagSpec,
     Reranker,
-    SimilarityModels,
-    baseline,
     rag_steps,
+    read_states,
+    write_states,
 )
-from fdarx_core.pipeline.steps import Resource, Stage
-from fdarx_core.records import RagQuestion, Reject
+from fdarx_core.pipeline.steps import Part, Resource, Stage
+from fdarx_core.rag.figures import differences, figures, title_figures
+from fdarx_core.rag.flow import POSTPROCESSORS
+from fdarx_core.rag.metrics import summarize_usage
+from fdarx_core.rag.strategies import ABLATIONS, STRATEGIES
+from fdarx_core.rag.tables import ComparisonNames, paper_tables, usage_table
+from fdarx_core.records import Difference, Figure, RagAnswer, RagQuestion, RagScore, RagUsage, Reject, TitleRank
+from fdarx_core.report.rag_page import rag_page
+from fdarx_core.storage import RunDirectory, read_records, write_records
+
+QUESTIONS_PER_PART = 8
 
 _GPU_SHARE = 0.33
 """Of a GPU, for each of index, reranker and similarity, which share one."""
 
 
 @dataclass(slots=True, kw_only=True)
-class RagEvaluation(PartedJob):
-    """A RAG comparison; see `PartedJob`."""
+class RagEvaluation(PipelineJob):
+    """A RAG comparison; see `PipelineJob`."""
 
     phase: ClassVar[str] = "answer"
+    code_version: ClassVar[str] = CODE_VERSION
 
     spec: RagSpec
     questions: Sequence[RagQuestion]
     rejects: Sequence[Reject]
 
-    @property
-    def parts(self) -> RagParts:
-        return RagParts(self.run)
+    def prepare(self, *, planned: bool) -> None:
+        rows = [*self.rejects, *self.questions]
+        self.numbers = self.parts.cut("questions", rows, RagQuestion, QUESTIONS_PER_PART)
 
-    @property
-    def rules(self) -> Baseline:
-        return baseline()
-
-    def cut(self) -> range:
-        return self.parts.split([*self.rejects, *self.questions])
-
-    def stage(self, *, planned: bool) -> Stage[QuestionState]:
+    def stages(self, *, planned: bool) -> Stages:
         steps = rag_steps(self.spec, planned=planned)
-        return Stage("answer", self.parts.states, steps, self.parts.write_states)
+        stage = Stage("answer", partial(read_states, self.parts), steps, partial(write_states, self.parts))
+        return [(stage, [Part(number) for number in self.numbers])]
 
     def resources(self, *, planned: bool) -> Mapping[str, Resource]:
-        share = _GPU_SHARE if self.executor.gpus else 0.0
-        found = {"index": Resource(IndexSearcher, (self.spec,), gpus=share)}
-        if "rerank" in self.spec.postprocessors:
-            found["reranker"] = Resource(Reranker, (self.spec,), gpus=share)
-        if self.spec.measures_similarity and not planned:
-            found["similarity"] = Resource(SimilarityModels, (self.spec,), gpus=share)
+        spec, share = self.spec, _GPU_SHARE if self.executor.gpus else 0.0
+        found = {"index": Resource(IndexSearcher, (spec,), gpus=share)}
+        if "rerank" in spec.postprocessors:
+            found["reranker"] = Resource(Reranker, (spec,), gpus=share)
+        if spec.measures_similarity and not planned:
+            models = (spec.bertscore, spec.bertscore_layers, spec.encoder)
+            found["similarity"] = Resource(AnswerSimilarity, models, gpus=share)
         return found
 
-    def about(self, numbers: Sequence[int]) -> dict[str, Any]:
-        return {
+    def publish(self, ended: Mapping[str, str]) -> dict[str, Any]:
+        about = {
             "index": {"place": str(self.spec.place), "version": self.spec.version},
             "questions": len(self.questions),
             "rejects": len(self.rejects),
         }
+        return self.publish_parts(ended, about, self._write)
 
-    def publish(self, numbers: Sequence[int], info: Mapping[str, Any]) -> None:
-        publish(self.parts, numbers, self.spec, info, seed=self.seed, resamples=self.resamples)
+    def _write(self, info: Mapping[str, Any]) -> None:
+        """Write figures, differences and usage as Parquet, the figures as metrics.json too, and report.html."""
+        run, parts, numbers = self.run, self.parts, self.numbers
+        bootstrap = {"seed": self.seed, "resamples": self.resamples}
+        answers = parts.read_all("answers", numbers, RagAnswer)
+        scores = parts.read_all("scores", numbers, RagScore)
+        questions = parts.read_all("questions", numbers, RagQuestion)
+        found, compared_pairs = figures(scores, **bootstrap), differences(scores, **bootstrap)
+        by_retriever = title_figures(parts.read_all("title_ranks", numbers, TitleRank), **bootstrap)
+        usages = summarize_usage(answers)
+        write_records(run.file("figures.parquet"), [*found, *by_retriever], Figure)
+        write_records(run.file("differences.parquet"), compared_pairs, Difference)
+        write_records(run.file("usage.parquet"), usages, RagUsage)
+        rows = [figure.to_row() for figure in found]
+        run.file("metrics.json").write_bytes(orjson.dumps(rows, option=orjson.OPT_INDENT_2))
+        page = rag_page(
+            info, compared(self.spec), questions, answers, scores,
+            figures=found, by_retriever=by_retriever, differences=compared_pairs, usages=usages,
+        )  # fmt: skip
+        run.file("report.html").write_text(page)
+
+
+def compared(spec: RagSpec) -> ComparisonNames:
+    """Return the names in tables; the main post-processing is the first in the order of the paper that was used."""
+    known = STRATEGIES | ABLATIONS
+    return ComparisonNames(
+        strategies={name: known[name].title(spec.candidates) for name in spec.strategies},
+        postprocessors={name: POSTPROCESSORS[name] for name in spec.postprocessors},
+        main=next(name for name in POSTPROCESSORS if name in spec.postprocessors),
+        judge=spec.roles["judge"],
+    )
+
+
+def tables_of(run: RunDirectory, names: ComparisonNames) -> list[ResultTable]:
+    """Return the tables of the paper, if they have a value, and the usage of the answers."""
+    found: list[Figure] = list(read_records(run.file("figures.parquet"), Figure))
+    by_strategy, by_retriever = ([one for one in found if bool(one.keys["postprocess"]) == given] for given in (1, 0))
+    usages: list[RagUsage] = list(read_records(run.file("usage.parquet"), RagUsage))
+    tables = [*paper_tables(by_strategy, by_retriever, names).values(), usage_table(usages, names)]
+    return [table for table in tables if table.rows]

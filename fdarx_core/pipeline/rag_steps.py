@@ -5,12 +5,11 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Awaitable, Callable, Hashable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, ClassVar, TypeVar
+from typing import Any, TypeVar
 
 from fdarx_core.evaluation.overlap import token_f1
-from fdarx_core.evaluation.similarity import AnswerSimilarity
 from fdarx_core.llm import TRANSIENT, Baseline, ModelConfig, source_digest
 from fdarx_core.pipeline.asking import ClientPool
 from fdarx_core.pipeline.part_files import PartFiles
@@ -31,19 +30,21 @@ from fdarx_core.rag.metrics import title_rank
 from fdarx_core.rag.search import Role, SearchQuery, TaskCall, encode_queries, index_encoder, search_index
 from fdarx_core.rag.strategies import ABLATIONS, STRATEGIES
 from fdarx_core.rag.tasks import RAG_RULES_VERSION, RAG_TASKS
-from fdarx_core.records import RagAnswer, RagQuestion, RagScore, Reject, Response, SearchHit, TitleRank
+from fdarx_core.records import RagAnswer, RagQuestion, RagScore, Response, SearchHit, TitleRank
 from fdarx_core.retrieval.index import ChunkFilter, IndexReader
 from fdarx_core.retrieval.models import ModelDirectories
 from fdarx_core.retrieval.retrievers import load_reranker
 from fdarx_core.storage import Location
 
-QUESTIONS_PER_PART = 8
 CODE_VERSION = source_digest("fdarx_core.rag", "fdarx_core.retrieval", "fdarx_core.baseline")
 """Digest of the code that searches, parses and judges. Parts of another version are computed again."""
 
 
 Timed = tuple[Any, float]
 """A result, and the seconds that its computation took."""
+
+Shared = dict[Hashable, asyncio.Future[Any]]
+"""Results that several variants share. Each is computed once, and later callers wait for it."""
 
 Result = TypeVar("Result")
 
@@ -98,9 +99,7 @@ class RagSpec:
         return ChunkFilter(exclude=(*self.exclude, *own))
 
     def address(self, role: Role) -> Address:
-        name = self.roles[role]
-        sampling = baseline().sampling if name == Baseline.name else self.models[name].request_parameters
-        return Address(name, sampling)
+        return Address.of(self.roles[role], self.models, baseline())
 
     @property
     def used(self) -> dict[str, ModelConfig]:
@@ -128,7 +127,7 @@ class RagSpec:
 
     @property
     def clients(self) -> ClientPool:
-        return ClientPool(self.used, self.max_requests, self.max_cost, shared_fate=False)
+        return ClientPool(baseline(), self.used, self.max_requests, self.max_cost, shared_fate=False)
 
 
 @dataclass(slots=True)
@@ -154,7 +153,7 @@ async def answer_and_judge(spec: RagSpec, states: Sequence[QuestionState], conte
 
 
 async def _answer_question(spec: RagSpec, state: QuestionState, context: StepContext) -> None:
-    cache = SharedResults()
+    cache: Shared = {}
     variants = [_answer_in_variant(spec, state.question, one, JobTools(spec, context, cache)) for one in spec.variants]
     state.answers = list(await asyncio.gather(*variants))
     state.ranks = await _title_ranks(spec, state.question, JobTools(spec, context, cache))
@@ -181,11 +180,21 @@ async def _title_ranks(spec: RagSpec, question: RagQuestion, tools: JobTools) ->
 
 
 async def measure_similarity(states: Sequence[QuestionState], context: StepContext) -> None:
-    """Measure the similarity of answers to their first reference, with the models of the resource `similarity`."""
-    rows = [row for state in states for row in state.answers]
-    measured = iter(await context.call("similarity", "measure", rows, [state.question for state in states]))
-    for state in states:
-        state.answers = [next(measured) for _ in state.answers]
+    """Measure the similarity of answers to their first reference, with the models of the resource `similarity`.
+
+    An answer that failed has none.
+    """
+    pairs = [
+        (row, score, state.question.references[0])
+        for state in states
+        for row, score in state.answers
+        if row.outcome != "failed" and state.question.references
+    ]
+    answers, references = [row.answer for row, _, _ in pairs], [reference for _, _, reference in pairs]
+    measured = await context.call("similarity", "measure", answers, references)
+    for (_, score, _), values in zip(pairs, measured, strict=True):
+        for name, value in values.items():
+            setattr(score, name, value)
 
 
 class IndexSearcher:
@@ -218,21 +227,15 @@ class Reranker:
         return self._score(pairs), time.perf_counter() - start
 
 
-class SharedResults:
-    """Results that several variants share. Each is computed once, and later callers wait for it."""
-
-    def __init__(self) -> None:
-        self._begun: dict[Hashable, asyncio.Future[Any]] = {}
-
-    async def each(
-        self, keys: Sequence[Hashable], make: Callable[[list[Any]], Awaitable[list[Result]]]
-    ) -> list[Result]:
-        """Return one result per key; `make` is called once, with those keys that no caller has requested yet."""
-        new = [key for key in dict.fromkeys(keys) if key not in self._begun]
-        if new:
-            work = asyncio.ensure_future(make(new))
-            self._begun |= {key: asyncio.ensure_future(_nth(work, at)) for at, key in enumerate(new)}
-        return [await self._begun[key] for key in keys]
+async def _shared(
+    begun: Shared, keys: Sequence[Hashable], make: Callable[[list[Any]], Awaitable[list[Result]]]
+) -> list[Result]:
+    """Return one result per key; `make` is called once, with those keys that no caller has requested yet."""
+    new = [key for key in dict.fromkeys(keys) if key not in begun]
+    if new:
+        work = asyncio.ensure_future(make(new))
+        begun |= {key: asyncio.ensure_future(_nth(work, at)) for at, key in enumerate(new)}
+    return [await begun[key] for key in keys]
 
 
 async def _nth(work: asyncio.Future[list[Result]], at: int) -> Result:
@@ -245,7 +248,7 @@ class JobTools:
     The results of searches and scores are in `cache`, which the variants of one question share.
     """
 
-    def __init__(self, spec: RagSpec, context: StepContext, cache: SharedResults) -> None:
+    def __init__(self, spec: RagSpec, context: StepContext, cache: Shared) -> None:
         self.search_s = self.rerank_s = 0.0
         self._spec, self._context, self._cache = spec, context, cache
 
@@ -268,7 +271,7 @@ class JobTools:
             scores, seconds = await self._context.call("reranker", "score", keys)
             return [(one, seconds / len(keys)) for one in scores]
 
-        scored = await self._cache.each([(question, text) for text in texts], score)
+        scored = await _shared(self._cache, [(question, text) for text in texts], score)
         self.rerank_s += sum(seconds for _, seconds in scored)
         return [one for one, _ in scored]
 
@@ -276,29 +279,8 @@ class JobTools:
         async def find(keys: list[Any]) -> list[Timed]:
             return [await self._context.call("index", "search", search, only, k, retriever)]
 
-        [timed] = await self._cache.each([(search.text, search.is_question, only, k, retriever)], find)
+        [timed] = await _shared(self._cache, [(search.text, search.is_question, only, k, retriever)], find)
         return timed
-
-
-class SimilarityModels:
-    """The models for the similarity of answers and references."""
-
-    def __init__(self, spec: RagSpec) -> None:
-        self._models = AnswerSimilarity(spec.bertscore, spec.bertscore_layers, spec.encoder)
-
-    def measure(
-        self, rows: Sequence[tuple[RagAnswer, RagScore]], questions: Sequence[RagQuestion]
-    ) -> list[tuple[RagAnswer, RagScore]]:
-        """Return the rows with the similarity of each answer to its first reference; a failed answer has none."""
-        references = {one.id: one.references[0] for one in questions if one.references}
-        kept = [at for at, (row, _) in enumerate(rows) if row.outcome != "failed" and row.question_id in references]
-        answers = [rows[at][0].answer for at in kept]
-        found = self._models.measure(answers, [references[rows[at][0].question_id] for at in kept])
-        measured = list(rows)
-        for at, values in zip(kept, found, strict=True):
-            answer, score = rows[at]
-            measured[at] = answer, replace(score, **values)
-        return measured
 
 
 def answer_row(
@@ -347,36 +329,25 @@ async def score_row(question: RagQuestion, row: RagAnswer, tools: JobTools) -> R
     return with_verdicts(score, question, row.context_texts, responses)
 
 
-def failed_for_now(row: RagAnswer, score: RagScore) -> bool:
-    """Return whether a request failed that may succeed when it is sent again."""
-    return any(TRANSIENT in reason for reason in (row.reason, *score.unscored))
-
-
 def _longest(responses: Iterable[Response]) -> float:
     return max((response.latency_s for response in responses), default=0.0)
 
 
-@dataclass(frozen=True, slots=True)
-class RagParts(PartFiles):
-    """Reads and writes the parts of one comparison."""
+def read_states(parts: PartFiles, part: Part) -> list[QuestionState]:
+    """Return the questions of a part."""
+    return [QuestionState(question) for question in parts.read("questions", part.number, RagQuestion)]
 
-    code_version: ClassVar[str] = CODE_VERSION
 
-    def split(self, rows: Iterable[RagQuestion | Reject]) -> range:
-        """Write the questions in parts, and the rejects; return the numbers of the parts."""
-        return self.cut("questions", rows, RagQuestion, QUESTIONS_PER_PART)
+def write_states(parts: PartFiles, part: int, states: Sequence[QuestionState]) -> None:
+    """Write the results of a part. After a transient failure, the next start computes the part again."""
+    rows = [row for state in states for row in state.answers]
+    parts.write("title_ranks", part, [rank for state in states for rank in state.ranks], TitleRank)
+    parts.write("answers", part, [row for row, _ in rows], RagAnswer)
+    parts.write("scores", part, [score for _, score in rows], RagScore)
+    if not any(_failed_for_now(*row) for row in rows):
+        parts.mark("", part)
 
-    def questions(self, part: int) -> list[RagQuestion]:
-        return self.read("questions", part, RagQuestion)
 
-    def states(self, part: Part) -> list[QuestionState]:
-        return [QuestionState(question) for question in self.questions(part.number)]
-
-    def write_states(self, part: int, states: Sequence[QuestionState]) -> None:
-        """Write the results of a part. After a transient failure, the next start computes the part again."""
-        rows = [row for state in states for row in state.answers]
-        self.write("title_ranks", part, [rank for state in states for rank in state.ranks], TitleRank)
-        self.write("answers", part, [row for row, _ in rows], RagAnswer)
-        self.write("scores", part, [score for _, score in rows], RagScore)
-        if not any(failed_for_now(*row) for row in rows):
-            self.mark("", part)
+def _failed_for_now(row: RagAnswer, score: RagScore) -> bool:
+    """Return whether a request failed that may succeed when it is sent again."""
+    return any(TRANSIENT in reason for reason in (row.reason, *score.unscored))

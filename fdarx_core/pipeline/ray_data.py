@@ -10,12 +10,11 @@ from typing import Any, TypeAlias
 import pyarrow as pa
 import ray.data
 
-from fdarx_core.llm import AskingStopped, Baseline
-from fdarx_core.pipeline.asking import AskSession, ClientPool
+from fdarx_core.llm import AskingStopped
+from fdarx_core.pipeline.asking import ClientPool
 from fdarx_core.pipeline.blocks import PART, from_block, to_block
-from fdarx_core.pipeline.control import WorkerControl, beside_driver
+from fdarx_core.pipeline.control import AskWorker, beside_driver
 from fdarx_core.pipeline.executor import PartResult, Work
-from fdarx_core.pipeline.metrics import AskMetrics
 from fdarx_core.pipeline.steps import Answer, AskStep, Part, Stage, Step, cut_steps, run_steps, step_name
 from fdarx_core.storage import Location
 
@@ -30,7 +29,7 @@ def stream_parts(work: Work, stage: Stage[Any], parts: Sequence[Part], control: 
     """Run a stage over its parts; yields each part once it is written.
 
     Steps from the first to the last that ask a model are one operator with one actor, so that limits hold for the whole
-    run; `control` is the name of its line to the driver. The other steps are tasks, which Ray fuses where they follow
+    run; `control` is the name of the control actor. The other steps are tasks, which Ray fuses where they follow
     each other. Raises what a step raised, with Ray's own error as a second class and the first as its `cause`.
     """
     if not parts:
@@ -41,7 +40,7 @@ def stream_parts(work: Work, stage: Stage[Any], parts: Sequence[Part], control: 
     last = groups[-1][-1]
     operators = [_tasks(stage, group, work.answer, group is groups[0][0], group is last) for group in groups[0]]
     if asking:
-        arguments = (asking, stage.kind, work.clients, work.store.root, work.rules, control)
+        arguments = (asking, stage.kind, work.clients, work.store.root, control)
         operators.append(lambda dataset: _ask(dataset, arguments))
         operators += [_tasks(stage, group, work.answer, False, group is last) for group in groups[1]]
     context = ray.data.DataContext.get_current()
@@ -65,26 +64,19 @@ class Ask:
         kind: type | None,
         clients: ClientPool,
         responses: Location,
-        rules: Baseline,
         control: str,
     ) -> None:
-        self._steps, self._kind, self._control = steps, kind, WorkerControl(control)
-        watch = AskMetrics(responses.parent.name)
-        self._session = AskSession(clients, responses, rules, self._control, _no_resource, watch)
+        self._steps, self._kind, self._worker = steps, kind, AskWorker(clients, responses, {}, control)
 
     async def __call__(self, block: pa.Table) -> pa.Table:
         """Take the parts of a block through the steps; many blocks are in progress. Raises AskingStopped."""
         return pa.concat_tables([await self._run(*part) for part in from_block(block, self._kind)])
 
     async def _run(self, part: int, states: Sequence[Any]) -> pa.Table:
-        if ended := await self._session.run(self._steps, states):
-            await self._control.note_end(ended)
+        made, ended = await self._worker.run(self._steps, states)
+        if ended:
             raise AskingStopped(ended)
-        return to_block(part, states, self._kind)
-
-
-async def _no_resource(name: str, method: str, *arguments: Any) -> Any:
-    raise KeyError(f"a streamed stage has no resource {name}")
+        return to_block(part, made, self._kind)
 
 
 def _ask(dataset: ray.data.Dataset, arguments: tuple[Any, ...]) -> ray.data.Dataset:

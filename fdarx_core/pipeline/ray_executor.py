@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import time
 from collections import deque
@@ -12,16 +13,14 @@ from typing import Any, TypeVar
 
 import ray
 
-from fdarx_core.llm import Baseline
 from fdarx_core.pipeline import metrics
-from fdarx_core.pipeline.actor_pool import ActorPool, map_pool
-from fdarx_core.pipeline.asking import AskProgress, AskSession, ClientPool
-from fdarx_core.pipeline.control import RunControl, WorkerControl, beside_driver
+from fdarx_core.pipeline.actor_pool import map_pool
+from fdarx_core.pipeline.asking import AskProgress, ClientPool, plan_part
+from fdarx_core.pipeline.control import AskWorker, beside_driver, start_control
 from fdarx_core.pipeline.executor import Executor, PartResult, Work, describe
-from fdarx_core.pipeline.planning import Planned, Tally
+from fdarx_core.pipeline.planning import PlanRow
 from fdarx_core.pipeline.ray_data import stream_parts
 from fdarx_core.pipeline.steps import Answer, Part, Resource, Stage, Step, cut_steps, run_steps
-from fdarx_core.storage import Location
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -41,32 +40,34 @@ class RayExecutor(Executor):
     name = "ray"
 
     def __init__(self) -> None:
-        self._control: RunControl | None = None
+        self._control: Any = None
 
     def run(self, work: Work) -> Iterator[PartResult]:
-        self._control = RunControl() if work.clients.asks or work.resources else None
+        control = ""
+        if work.clients.asks or work.resources:
+            control, self._control = start_control(AskProgress())
         if work.isolated or work.resources or len(work.stages) != 1:
-            yield from _Scheduler(work, self._control, self.cpus).run()
+            yield from _Scheduler(work, control, self.cpus).run()
         else:
             [(stage, parts)] = work.stages
             try:
-                yield from stream_parts(work, stage, parts, self._control.name if self._control else "")
+                yield from stream_parts(work, stage, parts, control)
             except Exception:
-                ended = self._control.ended_by() if self._control else ""
+                _, ended = self._state()  # of an error in an actor, Ray passes on no more than the text
                 if not ended:
                     raise
                 yield PartResult(stage.name, None, ended=ended)
 
-    def plan(self, work: Work) -> Iterator[list[Planned]]:
+    def plan(self, work: Work) -> Iterator[list[PlanRow]]:
         parts = [(stage, part) for stage, listed in work.stages for part in listed]
         if work.resources:
-            control = self._control = RunControl()
+            control, self._control = start_control(AskProgress())
             worker = _ask_worker(work, control, sum(stage.window for stage, _ in work.stages))
             window = max(stage.window for stage, _ in work.stages)
             yield from _in_window(lambda item: worker.plan.remote(*item), parts, window)
             ray.get(worker.close.remote())
         else:
-            yield from self.map(partial(_plan, work.rules, work.clients), parts)
+            yield from self.map(partial(_plan, work.clients), parts)
 
     def map(self, function: Callable[[Item], Result], items: Iterable[Item]) -> Iterator[Result]:
         shared = ray.put(function)  # put once: it may bring much with it
@@ -87,55 +88,27 @@ class RayExecutor(Executor):
         return max(1, cluster_has("CPU"))
 
     def asking(self) -> AskProgress | None:
-        return self._control.progress() if self._control else None
+        progress, _ = self._state()
+        return progress
 
     def stop_asking(self) -> None:
         if self._control:
-            self._control.stop()
+            self._control.stop.remote()
 
     def await_stopped(self, bound_s: float = 30.0) -> None:
-        if self._control:
-            self._control.await_stopped(bound_s)
+        end = time.monotonic() + bound_s
+        while time.monotonic() < end and (progress := self.asking()) is not None and not progress.stopped:
+            time.sleep(0.1)
 
-
-class AskWorker:
-    """A Ray actor, of which a run has one: limits and the store are shared because they are its own.
-
-    The parts that it has in progress don't wait for each other. It owns the actors that hold resources.
-    """
-
-    def __init__(
-        self,
-        clients: ClientPool,
-        responses: Location,
-        rules: Baseline,
-        resources: Mapping[str, Resource],
-        control: str,
-    ) -> None:
-        self._clients, self._rules = clients, rules
-        self._resources, self._pools = resources, dict[str, ActorPool]()
-        watch = metrics.AskMetrics(responses.parent.name)
-        self._session = AskSession(clients, responses, rules, WorkerControl(control), self._call, watch)
-
-    async def run(self, steps: Sequence[Step[Any]], states: Sequence[Any]) -> tuple[Sequence[Any], str]:
-        """Return the states after these steps, and why asking ended early, or ""."""
-        ended = await self._session.run(steps, states)
-        return ([] if ended else states), ended
-
-    async def plan(self, stage: Stage[Any], part: Part) -> list[Planned]:
-        """Return what a part would ask, without asking."""
-        tally = Tally(self._rules, self._clients.models)
-        await self._session.plan(stage.steps, stage.read(part), tally)
-        return tally.planned
-
-    async def close(self) -> None:
-        """Stop reporting to the driver, and close connections."""
-        await self._session.close()
-
-    async def _call(self, resource: str, method: str, *arguments: Any) -> Any:
-        if resource not in self._pools:
-            self._pools[resource] = ActorPool(self._resources[resource])
-        return await self._pools[resource].call(method, *arguments)
+    def _state(self) -> tuple[AskProgress | None, str]:
+        """Return the state of the control actor; nothing where there is none, or where it is gone."""
+        if self._control is None:
+            return None, ""
+        try:
+            state: tuple[AskProgress, str] = ray.get(self._control.state.remote(), timeout=5)
+        except ray.exceptions.RayError:
+            return None, ""
+        return state
 
 
 @dataclass(slots=True)
@@ -157,7 +130,7 @@ class _Queue:
 class _Scheduler:
     """Runs stages side by side, each at its own speed: none waits for another."""
 
-    def __init__(self, work: Work, control: RunControl | None, cpus: int) -> None:
+    def __init__(self, work: Work, control: str, cpus: int) -> None:
         self._work, self._control, self._cpus = work, control, cpus
         self._models = frozenset(work.clients.models)
         # Stages and the store are put once: they may bring much with them, such as answers or an index of responses.
@@ -243,12 +216,12 @@ class _Scheduler:
         return end.remote(queue.reference, part.number, asked, self._models, self._answer)
 
 
-def _plan(rules: Baseline, clients: ClientPool, item: tuple[Stage[Any], Part]) -> list[Planned]:
-    """Plan a part of a stage without resources."""
-    stage, part = item
-    tally = Tally(rules, clients.models)
-    run_steps(stage.steps, stage.read(part), tally)
-    return tally.planned
+def _plan(clients: ClientPool, item: tuple[Stage[Any], Part]) -> list[PlanRow]:
+    return asyncio.run(plan_part(*item, clients, _no_resource))
+
+
+async def _no_resource(name: str, method: str, *arguments: Any) -> Any:
+    raise KeyError(f"the stage has no resource {name}")
 
 
 def _begin(stage: Stage[Any], part: Part, models: Collection[str], answer: Answer) -> Sequence[Any]:
@@ -279,11 +252,11 @@ _MAKE: Any = ray.remote(_make)
 _APPLY: Any = ray.remote(_apply)
 
 
-def _ask_worker(work: Work, control: RunControl, concurrency: int) -> Any:
+def _ask_worker(work: Work, control: str, concurrency: int) -> Any:
     actor: Any = ray.remote(AskWorker)
     bounds = {"max_restarts": 4, "max_task_retries": 4, "max_concurrency": concurrency}
     made = actor.options(num_cpus=0, label_selector=beside_driver(), **bounds)
-    return made.remote(work.clients, work.store.root, work.rules, work.resources, control.name)
+    return made.remote(work.clients, work.store.root, work.resources, control)
 
 
 def _in_window(submit: Callable[[Item], Any], items: Iterable[Item], window: int) -> Iterator[Any]:

@@ -149,7 +149,7 @@ def _make_all(
     """Return what the stage's `write` returned for each part, in their order. Raises AskingStopped."""
     made: dict[int, Any] = {}
     progress(0, len(parts))
-    for result in executor.run(Work([(stage, parts)], ClientPool({model.name: model}), baseline(), store)):
+    for result in executor.run(Work([(stage, parts)], ClientPool(baseline(), {model.name: model}), store)):
         if result.ended:
             raise AskingStopped(result.ended)
         if result.part is not None:

@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, TypeAlias, TypeVar
 
-from fdarx_core.llm import AskingStopped, Task
+from fdarx_core.llm import AskingStopped, Baseline, ModelConfig, Task
 from fdarx_core.records import Request, Response
 
 State = TypeVar("State")
@@ -23,6 +23,11 @@ class Address:
 
     name: str
     sampling: Mapping[str, Any]
+
+    @classmethod
+    def of(cls, name: str, models: Mapping[str, ModelConfig], rules: Baseline) -> Address:
+        """Return the address of one of the models, or of the rules. Raises KeyError for any other name."""
+        return cls(name, rules.sampling if name == rules.name else models[name].request_parameters)
 
     def request(self, task: Task[Any], slots: Mapping[str, Any]) -> Request:
         """Return the request that asks the endpoint a task. Raises ValueError as `Task.request`."""
@@ -194,14 +199,3 @@ async def _run_one(steps: Sequence[Step[State]], state: State, context: StepCont
             step.take(state, list(zip(requests, responses, strict=True)))
         else:
             step(state)  # type: ignore[operator]
-
-
-async def plan_steps(
-    steps: Sequence[Step[State]], states: Sequence[State], answer: Answer, context: StepContext
-) -> None:
-    """Take states through steps of any kind with the answers of a plan, step by step, so that the order is fixed."""
-    for step in steps:
-        if isinstance(step, ResourceStep):
-            await step.run(states, context)
-        else:
-            run_steps([step], states, answer)

@@ -230,11 +230,11 @@ def test_a_long_query_is_posted(server: EntrezServer) -> None:
 
 @pytest.mark.usefixtures("hurried")
 def test_a_run_asks_it_beside_its_models(server: EntrezServer, tmp_path: Path) -> None:
-    outside = ClientPool(others=[partial(PubMed, PubMedSettings(base_url=server.url))])
+    outside = ClientPool(Baseline({}, rules=""), others=[partial(PubMed, PubMedSettings(base_url=server.url))])
     responses = Location(tmp_path / "responses")
 
     async def ask() -> list[Response]:
-        asker = outside.open(responses, Baseline({}, rules=""))
+        asker = outside.open(responses)
         try:
             return await asker.ask([search_request(CLAIM)])
         finally:

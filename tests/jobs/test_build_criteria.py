@@ -14,7 +14,7 @@ from fdarx_core.filters.judges import Judge, guided_tasks, judges
 from fdarx_core.generation.contexts import GenerationConfig
 from fdarx_core.llm import Criteria, PromptError
 from fdarx_core.llm.prompts import Criterion
-from fdarx_core.pipeline.build_steps import LabelState, build_steps, stages
+from fdarx_core.pipeline.build_steps import LabelState, build_steps, stage_names
 from fdarx_core.pipeline.steps import AskStep
 from fdarx_core.records import QuestionAnswer
 from fdarx_core.review.criteria import run_criteria
@@ -38,7 +38,7 @@ def requests(judged_by: Sequence[Judge], question: QuestionAnswer) -> dict[str, 
     steps = [
         step
         for step in build_steps(GenerationConfig(), judged_by=judged_by)
-        if isinstance(step, AskStep) and step.name in stages()[-3:]
+        if isinstance(step, AskStep) and step.name in stage_names()[-3:]
     ]
     asked = [one for step in steps for one in step.requests(state)]
     return {one.task: (one.key, one.messages[0]["content"]) for one in asked}

@@ -68,8 +68,8 @@ def test_a_label_s_questions_stand_in_a_row(sizes: list[int], in_flight: int, re
         address = Address("m", model.request_parameters)
         steps: list[Step[EvalSample]] = [answer_questions(address, TokenBudget(), 5), grade_answers(address)]
         stage = Stage("m", lambda part: parts[part.number], steps, lambda number, samples: None, window=PARTS)
-        clients = ClientPool({"m": model})
-        work = Work([(stage, [Part(number) for number in range(PARTS)])], clients, baseline(), ResponseStore(responses))
+        clients = ClientPool(baseline(), {"m": model})
+        work = Work([(stage, [Part(number) for number in range(PARTS)])], clients, ResponseStore(responses))
         assert [result.ended for result in LocalExecutor().run(work)] == [""] * PARTS
 
     with LoopbackServer(answer=respond, latency=0.001) as server:

@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from fdarx_core.pipeline.factuality_parts import ANSWERS_PER_PART, FactualityParts
+from fdarx_core.pipeline.factuality_results import ANSWERS_PER_PART, cut_answers, read_rows, write_states
 from fdarx_core.pipeline.factuality_steps import AnswerState, EngineSpec, FactualitySpec, ask_judge, score
+from fdarx_core.pipeline.part_files import PartFiles
 from fdarx_core.pipeline.steps import Address, run_steps
 from fdarx_core.records import CheckedAnswer, Claim, Evidence, PairVerdict, Reject, Request, Response
 from fdarx_core.storage import RunDirectory
@@ -34,33 +35,37 @@ def scored(one: AnswerState) -> AnswerState:
 
 
 @pytest.fixture
-def parts(tmp_path: Path) -> FactualityParts:
-    return FactualityParts(RunDirectory.begin(str(tmp_path), job="score_factuality", config={}, versions={}))
+def parts(tmp_path: Path) -> PartFiles:
+    return PartFiles(RunDirectory.begin(str(tmp_path), job="score_factuality", config={}, versions={}), "0")
 
 
-def test_rows_are_split_and_none_is_lost(parts: FactualityParts) -> None:
+def read_answers(parts: PartFiles, number: int) -> list[CheckedAnswer]:
+    return parts.read("answers", number, CheckedAnswer)
+
+
+def test_rows_are_split_and_none_is_lost(parts: PartFiles) -> None:
     answers = [CheckedAnswer(str(n), str(n), "Why?", "So it is.", "m") for n in range(2 * ANSWERS_PER_PART + 1)]
     rows: list[CheckedAnswer | Reject] = [answers[0], Reject("r1", "predictions", "no_answer"), *answers[1:]]
-    numbers = parts.split(rows)
-    assert [len(parts.answers(number)) for number in numbers] == [ANSWERS_PER_PART, ANSWERS_PER_PART, 1]
-    assert [row.id for number in numbers for row in parts.answers(number)] == [row.id for row in answers]
-    assert [row.id for row in parts.rejects()] == ["r1"]
+    numbers = cut_answers(parts, rows)
+    assert [len(read_answers(parts, number)) for number in numbers] == [ANSWERS_PER_PART, ANSWERS_PER_PART, 1]
+    assert [row.id for number in numbers for row in read_answers(parts, number)] == [row.id for row in answers]
+    assert [row.id for row in parts.read("rejects", 0, Reject)] == ["r1"]
 
 
-def test_answers_that_decline_are_known_as_refusals(parts: FactualityParts) -> None:
+def test_answers_that_decline_are_known_as_refusals(parts: PartFiles) -> None:
     said = ["I'm sorry, but I can't answer this question.", "Take 5 mg."]
-    parts.split([CheckedAnswer(text, text, "Why?", text, "m") for text in said])
-    assert [row.outcome for row in parts.answers(0)] == ["refused", "answered"]
+    cut_answers(parts, [CheckedAnswer(text, text, "Why?", text, "m") for text in said])
+    assert [row.outcome for row in read_answers(parts, 0)] == ["refused", "answered"]
 
 
-def test_a_part_is_done_when_it_is_whole(parts: FactualityParts) -> None:
-    numbers = parts.split([ANSWER])
-    assert parts.undone(numbers) == [0] and parts.scored(0).scores == []
+def test_a_part_is_done_when_it_is_whole(parts: PartFiles) -> None:
+    numbers = cut_answers(parts, [ANSWER])
+    assert not parts.marked("", numbers) and read_rows(parts.run, 0)["scores"] == []
     failed = scored(AnswerState(ANSWER, [CLAIM], unsearched={"c1": "failed_request: transient_server_error: 500"}))
-    parts.write_states(SPEC, 0, [failed])
-    assert parts.undone(numbers) == [0] and parts.scored(0).claims == [CLAIM]
-    parts.write_states(SPEC, 0, [scored(AnswerState(ANSWER, [CLAIM]))])
-    assert parts.undone(numbers) == []
+    write_states(parts, SPEC, 0, [failed])
+    assert not parts.marked("", numbers) and read_rows(parts.run, 0)["claims"] == [CLAIM]
+    write_states(parts, SPEC, 0, [scored(AnswerState(ANSWER, [CLAIM]))])
+    assert parts.marked("", numbers) == {0}
 
 
 def test_all_pairs_for_the_main_engine_and_evidence_alone_for_the_other() -> None:

@@ -10,13 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fdarx_core.pipeline.part_files import PartFiles
-from fdarx_core.pipeline.rag_steps import QuestionState, RagParts
+from fdarx_core.pipeline.rag_steps import QuestionState, write_states
 from fdarx_core.records import RagAnswer, RagQuestion, RagScore, Reject
 from fdarx_core.storage import RunDirectory, read_records
-
-
-class Earlier(RagParts):
-    code_version = "0123"
 
 
 def begun(folder: object) -> RunDirectory:
@@ -35,7 +31,7 @@ def test_each_row_is_in_one_part_or_among_the_rejects(kept: list[bool], size: in
         RagQuestion(str(n), f"{n}?", []) if one else Reject(str(n), "questions", "none") for n, one in enumerate(kept)
     ]
     with TemporaryDirectory() as folder:
-        files = PartFiles(begun(folder))
+        files = PartFiles(begun(folder), "0")
         numbers = files.cut("questions", iter(rows), RagQuestion, size)
         parts = [files.read("questions", number, RagQuestion) for number in numbers]
         rejects = files.read("rejects", 0, Reject)
@@ -44,20 +40,20 @@ def test_each_row_is_in_one_part_or_among_the_rejects(kept: list[bool], size: in
 
 
 def test_what_is_not_whole_or_was_understood_otherwise_is_made_again(tmp_path: Path) -> None:
-    files = RagParts(begun(tmp_path / "run"))
-    numbers = files.split([RagQuestion(str(n), f"{n}?", []) for n in range(20)])
-    files.write_states(0, [])
-    files.write_states(2, [answered("0", reason="transient_server_error")])
+    files = PartFiles(begun(tmp_path / "run"), "0")
+    numbers = files.cut("questions", [RagQuestion(str(n), f"{n}?", []) for n in range(20)], RagQuestion, 8)
+    write_states(files, 0, [])
+    write_states(files, 2, [answered("0", reason="transient_server_error")])
     files.mark("contraindications", 1)
-    assert (files.undone(numbers), files.marked("contraindications", numbers)) == ([1, 2], {1})
-    assert Earlier(files.run).undone(numbers) == [0, 1, 2]
+    assert (files.marked("", numbers), files.marked("contraindications", numbers)) == ({0}, {1})
+    assert PartFiles(files.run, "1").marked("", numbers) == set()
     assert pickle.loads(pickle.dumps(files)) == files
 
 
 def test_all_rows_are_those_of_the_parts_that_are_there(tmp_path: Path) -> None:
-    files = RagParts(begun(tmp_path / "run"))
+    files = PartFiles(begun(tmp_path / "run"), "0")
     answers = [answered(str(n)) for n in range(2)]
     for number, answer in zip((3, 1), answers, strict=True):
-        files.write_states(number, [answer])
+        write_states(files, number, [answer])
     assert [row.question_id for row in files.read_all("answers", range(4), RagAnswer)] == ["1", "0"]
     assert list(read_records(files.run.part("answers", 3), RagAnswer)) == [answers[0].answers[0][0]]

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fdarx_core.llm.model_config import FRAME_TOKENS
-from fdarx_core.pipeline.planning import Prefixes, agreement
+from fdarx_core.pipeline.planning import Counted, agreement, count_prompt
 
 TEXTS = st.text("ab", max_size=12)
 PROMPTS = st.lists(st.tuples(TEXTS, TEXTS), max_size=6)
@@ -29,9 +29,10 @@ def test_agreement_is_the_common_prefix(one: str, other: str) -> None:
 
 @given(PROMPTS)
 def test_shared_is_what_the_prompt_before_begins_with(prompts: list[tuple[str, str]]) -> None:
-    prefixes, before = Prefixes(), ("", "")
+    prefixes: dict[str, Counted] = {}
+    before = ("", "")
     for place, prompt in enumerate(prompts):
-        tokens, shared = prefixes.count("m", messages(prompt), len)
+        tokens, shared = count_prompt(prefixes, "m", messages(prompt), len)
         assert tokens == sum(map(len, prompt)) + 2 * FRAME_TOKENS
         expected = common(before[0], prompt[0])
         if before[0] == prompt[0]:
@@ -42,10 +43,10 @@ def test_shared_is_what_the_prompt_before_begins_with(prompts: list[tuple[str, s
 
 
 def test_endpoints_do_not_share() -> None:
-    prefixes = Prefixes()
-    prefixes.count("one", messages(("label", "a")), len)
-    assert prefixes.count("other", messages(("label", "b")), len)[1] == 0
-    assert prefixes.count("one", messages(("label", "b")), len)[1] == len("label") + FRAME_TOKENS
+    prefixes: dict[str, Counted] = {}
+    count_prompt(prefixes, "one", messages(("label", "a")), len)
+    assert count_prompt(prefixes, "other", messages(("label", "b")), len)[1] == 0
+    assert count_prompt(prefixes, "one", messages(("label", "b")), len)[1] == len("label") + FRAME_TOKENS
 
 
 def test_a_label_in_many_prompts_is_counted_once() -> None:
@@ -55,7 +56,7 @@ def test_a_label_in_many_prompts_is_counted_once() -> None:
         counted.append(text)
         return len(text)
 
-    prefixes = Prefixes()
+    prefixes: dict[str, Counted] = {}
     for question in ("a", "b", "c"):
-        prefixes.count("m", messages(("label", question)), counter)
+        count_prompt(prefixes, "m", messages(("label", question)), counter)
     assert counted.count("label") == 1

@@ -13,9 +13,10 @@ from benchmarks.sizing import BEGIN, END, NAME, Load, WorkPlans, measure, rows, 
 from benchmarks.throughput import PUBLISHED, derived, deviation
 from fdarx_core.evaluation.settings import SETTINGS
 from fdarx_core.pipeline.evaluation import Evaluation, check_benchmark
-from fdarx_core.pipeline.evaluation_steps import EvaluationParts, EvaluationSpec, baseline, evaluation_steps
+from fdarx_core.pipeline.evaluation_steps import EvaluationSpec, baseline, evaluation_steps, read_samples
+from fdarx_core.pipeline.part_files import PartFiles
 from fdarx_core.pipeline.ray_executor import RayExecutor
-from fdarx_core.pipeline.steps import run_steps
+from fdarx_core.pipeline.steps import Part, run_steps
 from fdarx_core.records import Request, Response
 from fdarx_core.storage import RunDirectory
 from fdarx_core.storage.benchmark_reader import read_benchmark
@@ -48,9 +49,9 @@ def as_the_rules(folder: Path, spec: EvaluationSpec) -> dict[bytes, str]:
         texts.update({orjson.dumps(one.messages): reply.text for one, reply in zip(requests, responses, strict=True)})
         return responses
 
-    parts = EvaluationParts(RunDirectory.open(str(folder / "sweep")))
+    parts = PartFiles(RunDirectory.open(str(folder / "sweep")), "")
     for number in range(len(parts.run.parts("subjects"))):
-        run_steps(evaluation_steps(spec, NAME), parts.samples(spec, NAME, number), answer)
+        run_steps(evaluation_steps(spec, NAME), read_samples(parts, spec, NAME, None, Part(number)), answer)
     return texts
 
 

@@ -12,11 +12,11 @@ from fdarx_core.labels import Identity, Selection, Source, find_sources, identif
 from fdarx_core.pipeline.build_steps import (
     AccountingError,
     LabelState,
+    add_counts,
     baseline,
     build_steps,
     check_accounts,
-    stages,
-    total,
+    stage_names,
 )
 from fdarx_core.pipeline.steps import run_steps
 from fdarx_core.records import Reject, StageCount
@@ -40,12 +40,12 @@ def examples() -> list[LabelState]:
 
 
 def test_every_stage_accounts_for_every_row(examples: list[LabelState]) -> None:
-    counts = total(count for state in examples for count in state.counts)
+    counts = add_counts(count for state in examples for count in state.counts)
     check_accounts(counts)
-    assert [count.stage for count in counts] == list(stages())
+    assert [count.stage for count in counts] == list(stage_names())
     rejected = sum(count.rejected for count in counts)
     assert rejected == sum(len(state.rejects) for state in examples) > 0
-    assert all(reject.reason and reject.stage in stages() for state in examples for reject in state.rejects)
+    assert all(reject.reason and reject.stage in stage_names() for state in examples for reject in state.rejects)
 
 
 def test_all_types_are_made_of_every_label(examples: list[LabelState]) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 
 import orjson
 
-from fdarx_core.pipeline.tuning.checkpoints import Checkpoints
+from fdarx_core.pipeline.tuning.checkpoints import latest_checkpoint
 from fdarx_core.records import Difference, Figure, Reject
 from fdarx_core.report.tuning_page import tuning_page
 from fdarx_core.storage import RunDirectory, StorageError, read_records, write_records
@@ -18,18 +18,12 @@ from fdarx_core.tuning.pairs import TrainingPair
 from fdarx_core.tuning.training import LossPoint, TrainingSchedule, TuningSpec, best_point
 
 
-def publish(
-    run: RunDirectory,
-    tuning: TuningSpec,
-    checkpoints: Checkpoints,
-    rows: Sequence[TunedAnswer],
-    timings: Mapping[str, float],
-) -> None:
+def publish(run: RunDirectory, tuning: TuningSpec, rows: Sequence[TunedAnswer], timings: Mapping[str, float]) -> None:
     """Write the curve and the figures as Parquet, the figures as metrics.json too, and report.html; then end the run.
 
     Raises StorageError if nothing was trained.
     """
-    state = checkpoints.latest()
+    state = latest_checkpoint(run)
     best = best_point(state.curve) if state else None
     if state is None or best is None:
         raise StorageError(f"{run.root}/checkpoints holds nothing; delete the run and train again")

@@ -11,7 +11,7 @@ import ray.train.torch
 from ray.train.v2._internal.callbacks.placement_group_callback import PlacementGroupCleanerCallback
 from ray.train.v2.torch.torch_trainer import TorchTrainer
 
-from fdarx_core.pipeline.tuning.checkpoints import Checkpoints, State
+from fdarx_core.pipeline.tuning.checkpoints import TrainingState, latest_checkpoint, write_checkpoint
 from fdarx_core.storage import RunDirectory, read_records
 from fdarx_core.tuning.encoding import EncodedPair, PackedSequence, pack_pairs
 from fdarx_core.tuning.training import (
@@ -42,7 +42,7 @@ class Trainer(TorchTrainer):
 
 def train(arguments: dict[str, Any]) -> None:
     """Run the loop of one worker of `ray.train`; the arguments are the run, the TuningSpec and the progress actor."""
-    Worker(arguments["run"], arguments["tuning"], arguments["progress"]).train()
+    Worker(**arguments).train()
 
 
 class Worker:
@@ -51,12 +51,13 @@ class Worker:
     The sequences of a step are divided among the workers. Each worker sums the gradients of its sequences, and an
     all-reduce sums them over the workers. The loss is divided by the number of answer tokens of the whole step, which
     every worker knows, so the number of workers changes only the order of the additions.
+    `control` is the actor that is told of each step.
     """
 
-    def __init__(self, run: RunDirectory, tuning: TuningSpec, progress: Any) -> None:
+    def __init__(self, run: RunDirectory, tuning: TuningSpec, control: Any) -> None:
         context = ray.train.get_context()
         self._rank, self._workers = context.get_world_rank(), context.get_world_size()
-        self._run, self._progress, self._tuning = run, progress, tuning
+        self._run, self._control, self._tuning = run, control, tuning
         device = ray.train.torch.get_device()
         self._tuned = LoraModel(tuning, gradient_checkpointing=device.type == "cuda", device_name=str(device))
         self._torch = self._tuned.torch
@@ -64,7 +65,6 @@ class Worker:
         self._validation = self._read("validation")
         self._schedule = TrainingSchedule(tuning, len(self._sequences))
         self._optimizer = self._torch.optim.AdamW(self._tuned.parameters, lr=tuning.rate, weight_decay=0.0)
-        self._checkpoints = Checkpoints(run)
         self._state = self._restored_state()
 
     def train(self) -> None:
@@ -87,7 +87,7 @@ class Worker:
         if self._schedule.evaluates_after(step):
             self._evaluate(point)
         if self._rank == 0:
-            self._progress.show.remote(step, self._schedule.steps, _note(point))
+            self._control.report.remote((step, self._schedule.steps, _note(point)))
 
     def _optimizer_step(self, members: Sequence[PackedSequence], tokens: int, rate: float) -> float:
         """Make one step of the optimizer, and return the mean loss per token before it."""
@@ -119,7 +119,7 @@ class Worker:
             state.best = self._tuned.weights()
         if self._rank == 0:
             state.weights, state.optimizer = self._tuned.weights(), self._optimizer.state_dict()
-            self._checkpoints.write(state)
+            write_checkpoint(self._run, state)
 
     def _own_share(self, members: Sequence[PackedSequence]) -> Iterator[PackedSequence]:
         yield from members[self._rank :: self._workers]
@@ -139,11 +139,11 @@ class Worker:
         for one, part in zip(tensors, flat.split([one.numel() for one in tensors]), strict=True):
             one.copy_(part.view_as(one))
 
-    def _restored_state(self) -> State:
+    def _restored_state(self) -> TrainingState:
         """Return the latest checkpoint, with weights and optimizer restored; a new state if there is none."""
-        state = self._checkpoints.latest()
+        state = latest_checkpoint(self._run)
         if state is None:
-            return State()
+            return TrainingState()
         self._tuned.restore(state.weights)
         self._optimizer.load_state_dict(state.optimizer)
         return state
