@@ -1,4 +1,4 @@
-"""The jobs of the command line, a module each, and how all of them end: their exit codes, and the line of an error."""
+"""The jobs of the command line, one module per job, their exit codes, and the messages of errors."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Models that a job brings up itself: their files, and the fleet of those that it asks."""
+"""Models that a job deploys: their files, and the fleet of the models that it asks."""
 
 from __future__ import annotations
 

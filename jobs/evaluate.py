@@ -47,7 +47,7 @@ _NOT_RESULTS = {
     "plan",
 }
 _NOWHERE = "http://not-up-yet"
-"""Where a model is asked that is brought up first: its address is known then."""
+"""Placeholder for the address of a model that is deployed later."""
 
 
 class EvaluateConfig(MeasuringConfig):

@@ -31,7 +31,7 @@ from jobs.session import exit_code, is_done, print_json, session, versions
 
 _HOW = {"out", "cpus", "workers", "model", "questions"}
 _LIBRARIES = ("torch", "transformers", "peft", "rapidfuzz")
-"""Looked for, not imported, which takes seconds before anything wrong is told."""
+"""Required libraries. They are not imported here, because that takes seconds before an error can be shown."""
 _WEIGHTS = ("*.safetensors", "*.bin")
 
 

@@ -39,7 +39,7 @@ class JobConfig(BaseModel):
 
 
 class ComputingConfig(JobConfig):
-    """How much of this machine a job uses."""
+    """The resources of this machine that a job uses."""
 
     cpus: Annotated[int | None, Parameter(group=_RUNNING)] = Field(
         None, ge=1, description="number of CPUs of this machine to use; on a cluster Ray decides (all)"
@@ -47,7 +47,7 @@ class ComputingConfig(JobConfig):
 
 
 class RunningConfig(ComputingConfig):
-    """Where a job's work runs."""
+    """The place where a job runs."""
 
     executor: Annotated[Literal["auto", "local", "ray"], Parameter(group=_RUNNING)] = Field(
         "auto",
@@ -57,7 +57,7 @@ class RunningConfig(ComputingConfig):
 
 
 class AskingConfig(RunningConfig):
-    """How much may be asked, and what need not be."""
+    """Limits of requests, and runs whose responses are reused."""
 
     reuse: Annotated[list[str], Parameter(group=_ASKING)] = Field(
         default_factory=list,

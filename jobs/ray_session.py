@@ -1,4 +1,4 @@
-"""Where a job computes: the cluster that RAY_ADDRESS names (as `ray job submit` sets it), else this machine alone."""
+"""Ray sessions of jobs: on the cluster of RAY_ADDRESS (which `ray job submit` sets), else on this machine."""
 
 from __future__ import annotations
 
@@ -227,8 +227,7 @@ def _explained(said: str) -> str:
 
 _LOCAL_OBJECT_STORE = 512 * 2**20
 _CHATTY = ("ray.data", "ray.data._internal.progress", "ray._private.authentication.authentication_token_setup")
-"""Loggers that tell of what is as it should be (no progress bars of Ray's own, a token for every cluster), or of errors
-that the job tells itself."""
+"""Loggers that are silenced: their messages are routine, or errors that the job itself reports."""
 
 
 @contextmanager

@@ -36,7 +36,7 @@ from jobs.progress import busy
 from jobs.session import asking_session, versions
 
 _AGREEMENT = "agreement"
-"""What `fdarx review report` calls its page."""
+"""The file name of the page of `fdarx review report`."""
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,39}")
 
 

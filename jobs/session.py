@@ -1,4 +1,4 @@
-"""How a job begins, runs on an executor and ends: exit codes, signals, resumed runs, plans."""
+"""The frame of all jobs: start, executor, exit codes, signals, resumed runs and plans."""
 
 from __future__ import annotations
 
@@ -143,7 +143,7 @@ def _await_in_flight(executor: Executor) -> None:
 
 
 _WRONG: tuple[type[Exception], ...] = (StorageError, ModelsError, ModelMissing)
-"""What wrong arguments of any job raise."""
+"""The errors that wrong arguments of any job raise."""
 
 
 def exit_code(job: Callable[[], int], *wrong: type[Exception]) -> int:

@@ -87,7 +87,10 @@ class ServiceSettings(BaseModel):
 
 
 class ServiceConfig(BaseModel):
-    """What the service serves. Replicas, resources and autoscaling are options of each deployment in Ray Serve."""
+    """The configuration of the service.
+
+    Replicas, resources and autoscaling are options of each deployment in Ray Serve.
+    """
 
     model_config = ConfigDict(extra="forbid")
 

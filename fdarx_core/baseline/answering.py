@@ -1,4 +1,4 @@
-"""What the baseline reads in one text: its sentences, and which word stands in which."""
+"""Index of the sentences of a text and the words that they contain, for the baseline."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class CandidateSentence:
 
 
 class ParsedText:
-    """What one text says: its statements, and for each term the places of those that have it."""
+    """The statements of a text, and for each term the places of the statements that contain it."""
 
     def __init__(self, found: Iterable[str]) -> None:
         self.statements = [_statement(one) for one in found if not _refers_only(one)]
@@ -92,7 +92,7 @@ _STEM = 5
 
 
 class SentenceIndex:
-    """The passages shown, each given as marker ("" where the prompt shows none), its section's titles and what it says.
+    """An index of passages, each given as marker ("" if the prompt has none), titles of its section, and statements.
 
     `passage_of[i]` is the place of the passage of `statements[i]`, `bm25[i]` what a word in it counts for.
     """
@@ -165,7 +165,7 @@ def _of_label(label: str) -> SentenceIndex:
 
 _FRAME = frozenset(term for word in word_set("question_words") for term in terms(word))
 _STANDING = frozenset(term for word in word_set("label_words") for term in terms(word))
-"""Words for which every label has a place, under this word or another: their absence says nothing."""
+"""Words whose content every label has, in this or another wording. Their absence is ignored."""
 _CODE = re.compile(r"[^\W\d]+\d")
 _NUMBER_ASKED = re.compile(
     r"\bhow (?:much|many|often|long|large|high|frequently|common|far|soon|quickly|old)\b|"
@@ -218,11 +218,11 @@ _FRAME_WEIGHT = 0.3
 """The weight of words in which one asks about any drug, beside words that say what a question is about."""
 _PASSAGE_WEIGHT = 0.5
 _HEADING_WEIGHT = 0.6
-"""The weight of a word that is elsewhere in the sentence's passage, or in the titles of its section."""
+"""The weight of a word in another sentence of the passage, or in the titles of its section."""
 _NUMBER_WEIGHT = 1.5
 """Factor for a sentence with a figure where one is asked for."""
 _HEADING_ITSELF = 0.4
-"""Factor for a heading: it has the question's words, but says nothing."""
+"""Factor for headings, which have words of the question but no statement."""
 _SHORTEST = 4
 """Terms of the shortest sentence that can be an answer by itself; shorter ones are mostly headings."""
 _ABSENT = 0.2

@@ -211,7 +211,10 @@ def numbered(answer: CheckedAnswer, said: list[Clause]) -> list[Claim]:
 
 @dataclass(slots=True)
 class _Reader:
-    """One walk through an answer. `topic` is what few words are said on, `lead` what announced the list at hand."""
+    """Reads the claims of an answer in one pass.
+
+    `topic` is the subject that a claim without a verb gets, `lead` the introduction of the current list.
+    """
 
     answer: CheckedAnswer
     text: str = ""

@@ -49,7 +49,7 @@ def tells_how_often(text: str) -> bool:
 
 
 class LabelAmounts:
-    """All amounts of one label, read on first use. `passages` are all of its passages.
+    """All amounts of a label, which are extracted at the first use. `passages` are all of its passages.
 
     What its section on overdosage gives is no dose to take: `of_overdose` has it alone.
     """

@@ -21,7 +21,7 @@ _ROUGHLY = re.compile(r"\b(?:about|approximately|around|nearly|almost|roughly)\b
 LEAST_SHARED = 0.2
 """The weight of shared neighboring words from which two numbers are about the same thing."""
 TELLING = 0.8
-"""How much closer, by weight, the words beside another number must be to a claim's than those beside its own."""
+"""Minimum difference in weight by which the words beside another number must be more similar to those of a claim."""
 _YEARS = range(1900, 2100)
 _CLOSE = 0.05
 """The largest relative difference to a number that is given approximately."""
@@ -193,7 +193,7 @@ def _often(intervals: frozenset[float]) -> str:
 MOST_CANDIDATES = 4
 """The number of statements that are compared in detail: those with most of the claim's words and numbers."""
 NEIGHBOURS = 2
-"""How far apart two statements may be that support a claim together."""
+"""Maximum distance, in statements, of two statements that support a claim together."""
 NUMBER = 1.5
 """The weight of a number; words weigh 1."""
 ELSEWHERE = 0.35

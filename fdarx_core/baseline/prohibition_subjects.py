@@ -1,4 +1,4 @@
-"""What a label forbids, one subject at a time: its kind, and other names for it."""
+"""Subjects of prohibitions in labels: their kind, and other names for them."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
-"""Whether an answer declines to answer.
+"""Detection of refusals.
 
-It does where one of its clauses declines and no clause answers. Each clause is classified as declining, empty (it
-refers the reader elsewhere, or says why there is no answer) or an answer: "the label gives no dose for children, but
-recommends 5 mg for adults" is an answer. Statements that labels make themselves, such as "is not recommended", "have
-not been established" and "no data are available", are answers too.
+An answer is a refusal if one of its clauses declines and no clause answers. Each clause is classified as declining,
+empty (it refers the reader elsewhere, or says why there is no answer) or an answer: "the label gives no dose for
+children, but recommends 5 mg for adults" is an answer. Statements that labels make themselves, such as "is not
+recommended", "have not been established" and "no data are available", are answers too.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Whether a text speaks of what a label forbids, and whether it recommends that or warns of it."""
+"""Detection of text that mentions what a label forbids, and recommends it or warns of it."""
 
 from __future__ import annotations
 

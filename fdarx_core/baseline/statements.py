@@ -145,7 +145,7 @@ class Dose:
 
 @dataclass(frozen=True, slots=True)
 class DoseFacts:
-    """What a passage says of doses (a Dosage section) or of strengths, smallest first (where they are listed)."""
+    """The doses of a passage of a Dosage section, or the strengths of a list, smallest first."""
 
     maximum: Dose | None = None
     start: Dose | None = None
@@ -250,7 +250,7 @@ def lacks(wanted: frozenset[str], held: frozenset[str], most: float) -> bool:
 
 
 class PassageTerms:
-    """One passage, read as far as it is asked for."""
+    """The terms of a passage, which are computed when they are first used."""
 
     def __init__(self, passage: Passage) -> None:
         self.passage = passage

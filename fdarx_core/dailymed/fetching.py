@@ -36,15 +36,16 @@ ProgressCallback = Callable[[str, int, int, str], None]
 """Called with the phase (list, label, release), how many are done, how many there are, and a note."""
 
 _MAX_PAGE_BYTES = 8 << 20
-"""Of one page; a listing of a hundred labels takes about 30 KB."""
+"""Maximum size of one page; a listing of a hundred labels has about 30 KB."""
 _MAX_PAGES = 5_000
 _MAX_READINGS = 3
 
 
 @dataclass(frozen=True, slots=True)
 class FetchRequest:
-    """What to fetch: bulk releases (all parts where none is named, none older than `since`), labels by set id, and
-    labels that match a query, at most `limit` of them."""
+    """A selection of labels: bulk releases (all parts where none is named, none older than `since`), labels by set id,
+    and labels that match a query, at most `limit` of them.
+    """
 
     releases: tuple[str, ...] = ()
     parts: tuple[int, ...] = ()

@@ -1,4 +1,4 @@
-"""Files to documents and their chunks, and a run's passages as chunks: what an index is made of."""
+"""Reads files as documents, splits them into chunks, and reads the passages of a run as chunks."""
 
 from fdarx_core.documents.chunks import chunk_document, chunk_label, is_benchmark, read_label_chunks, split_text
 from fdarx_core.documents.reading import read_documents

@@ -193,7 +193,7 @@ def holm(p_values: Sequence[float]) -> list[float]:
 
 FLIPS = 10_000
 _TIE = 1e-12
-"""Differences that lie closer together than this are equal but for rounding."""
+"""Differences that are closer to each other than this are equal except for rounding."""
 
 
 class PairedRows:

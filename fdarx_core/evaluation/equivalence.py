@@ -82,7 +82,7 @@ _Statement = tuple[str, frozenset[str]]
 
 @dataclass(frozen=True)
 class _Claim:
-    """What a passage must state to replace `gold`; without statements only a near duplicate can."""
+    """The statements that a passage must have to replace `gold`; without statements only a near duplicate can."""
 
     gold: PassageTerms
     part: frozenset[str]

@@ -33,7 +33,7 @@ _BRACKETS = re.compile(r" ?(?:\[[^\[\]\n]{1,400}\]|\([^()\n]{1,400}\)|\|\| ?PASS
 _SEE = re.compile(r"\b(?:see|cited?|sources?)\b", re.IGNORECASE)
 _BARE = re.compile(r"[\s\]}*`]*$")
 _RUN_ON = re.compile(r"^[\s*_#]*(?:QUESTION|DRUG|PASSAGES|LABEL)[*_]*\s*:", re.MULTILINE | re.IGNORECASE)
-"""What a model that does not stop writes next: the prompt's own lines."""
+"""Lines of the prompt that a model writes if it does not stop after its answer."""
 
 
 CitedRange = tuple[int, int]
@@ -135,7 +135,7 @@ _CITED_KEYS = ("cited_passages", "citations", "cited", "passages", "cited_passag
 
 @dataclass(frozen=True)
 class ParsedReply:
-    """What a reply says. `outcome` is answered, refused, or unparsed for the `reason`.
+    """A parsed reply. `outcome` is answered, refused, or unparsed for the `reason`.
 
     `cited` are the passages that it names and was shown, each once, in the order of their naming; `unknown` counts
     those that it names and was not shown. `answer` is the reply without thoughts, lead-ins and citations.

@@ -1,1 +1,1 @@
-"""Whether an answer's claims hold against evidence: claims, evidence, entailment, safety flags, Fact-Aligned Score."""
+"""Factuality of answers: claims, evidence, entailment, safety flags, Fact-Aligned Score."""

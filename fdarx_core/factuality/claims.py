@@ -83,7 +83,7 @@ def _pattern(quote: str) -> re.Pattern[str]:
 
 
 FACTUALITY_TASKS: dict[str, Task[Any]] = {task.name: task for task in (EXTRACT_CLAIMS, JUDGE_CLAIM)}
-"""All that checking answers asks, by name."""
+"""All tasks of checking answers, by name."""
 
 FACTUALITY_RULES_VERSION = source_digest(
     "fdarx_core.baseline",

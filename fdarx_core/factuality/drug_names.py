@@ -1,4 +1,4 @@
-"""Which drugs an answer is about: the names of labels, and ingredients of other names from RxNav."""
+"""Finds the drugs that an answer is about, by the names of labels, and by RxNav's ingredients of other names."""
 
 from __future__ import annotations
 
@@ -149,7 +149,7 @@ async def ingredients_of(
 
 
 class _Asking:
-    """One session with RxNav; what it answers is stored when the session ends."""
+    """A session with RxNav; its replies are stored when the session ends."""
 
     def __init__(self, store: ResponseStore, address: URL, limiter: RateLimiter, timeout_s: float) -> None:
         self._store, self._address, self._limiter, self._timeout_s = store, address, limiter, timeout_s

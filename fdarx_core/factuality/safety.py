@@ -81,7 +81,8 @@ CSV = "contraindications.csv"
 
 @dataclass(slots=True)
 class IngredientContraindication:
-    """What labels of the same active ingredients forbid alike: `subject` and `statement` in the words of most of them.
+    """A prohibition of the labels of the same active ingredients: `subject` and `statement` in the words of most of
+    them.
 
     `labels` is the number of labels that say it, `set_ids` which; `of_labels` how many labels of these ingredients
     forbid anything. `sections` are the LOINC codes of where they say it.
@@ -115,7 +116,7 @@ class ContraindicationTable:
 
     @property
     def entries(self) -> list[IngredientContraindication]:
-        """All that is forbidden, by ingredient; what most labels say first."""
+        """All prohibitions, by ingredient; those of most labels are first."""
         groups = sorted(self._by_ingredients.values(), key=lambda rows: _name(rows).casefold())
         return [entry for rows in groups for entry in _merged(rows)]
 

@@ -44,7 +44,7 @@ Cells = list[tuple[str, Hashable, Estimate]]
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """What a run reports: figures, differences, correlations, and the tables made from them."""
+    """The results of a run: figures, differences, correlations, and the tables made from them."""
 
     figures: list[Figure]
     differences: list[Difference]

@@ -27,7 +27,7 @@ _PIECE = re.compile(r"(?<![\w.])\.\d+|\d+(?:[.,]\d+)*|[^\W\d_]+|[%<>≤≥=±+/]
 
 @dataclass(frozen=True, slots=True)
 class Judging:
-    """How one type of question is judged: the task, the function that fills its slots, and the one that decides."""
+    """The judgement of one type of question: the task, the function that fills its slots, and the one that decides."""
 
     task: Task[Any]
     slots: Slots

@@ -175,7 +175,7 @@ MIN_OVERLAP = 0.10
 
 @dataclass(slots=True)
 class LabelEvidence:
-    """What a question is held against.
+    """The evidence of a label that a question is checked against.
 
     `drug_names` are the label's aliases; `contexts` the texts of the question's gold passages, position by position;
     `label_text`, for refusal questions, everything the label says, Highlights and tables included.

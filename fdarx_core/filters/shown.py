@@ -1,4 +1,4 @@
-"""What judges are shown of a question and its label: the slots of their tasks."""
+"""The slots of the judges' tasks, from a question and its label."""
 
 from __future__ import annotations
 

@@ -25,7 +25,7 @@ MultihopFlag = Literal["one_sided", "hop_mismatch", "leak_from_context", "unansw
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """What a judge's reply means for a question.
+    """The decision that follows from the reply of a judge.
 
     Attributes:
         drop: the reason to drop the question, a fixed name to count by; "" keeps it.

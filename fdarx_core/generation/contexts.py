@@ -27,7 +27,7 @@ _LinkedPair = tuple[tuple[str, str], PassagePair]
 
 @dataclass(frozen=True, slots=True)
 class GenerationConfig:
-    """How much to ask of a label: passages, question-answer pairs a passage, section pairs, refusal questions."""
+    """Amounts of requests per label: passages, question-answer pairs a passage, section pairs, refusal questions."""
 
     passages: int = 16
     pairs_per_passage: int = 3

@@ -54,7 +54,7 @@ _ALIKE = 0.7
 
 @dataclass(frozen=True, slots=True)
 class LinkSide:
-    """What a sentence must be to serve one side of a rule; its thing must be among the first `focus` it names."""
+    """Conditions of one side of a rule; the shared subject must be among the first `focus` that the sentence names."""
 
     roles: frozenset[str]
     all: tuple[re.Pattern[str], ...]
@@ -64,7 +64,7 @@ class LinkSide:
 
 @dataclass(frozen=True, slots=True)
 class LinkRule:
-    """One way two sections bear on each other; `rank` is its place in the file, best first."""
+    """A relation between two sections; `rank` is its place in the file, best first."""
 
     rank: int
     name: str

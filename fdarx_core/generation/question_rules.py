@@ -1,4 +1,4 @@
-"""How a rule of `factual.yaml` turns a sentence into a question, and the checks of the result."""
+"""Application of the rules of `factual.yaml`, which make a question from a sentence, and checks of the result."""
 
 from __future__ import annotations
 

@@ -57,7 +57,7 @@ def identify(data: bytes, source: Source) -> Identity:
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """Which labels to keep. Source: FDARxBench §B.1.
+    """The criteria for the selection of labels. Source: FDARxBench §B.1.
 
     Attributes:
         document_types: LOINC codes; empty: all.

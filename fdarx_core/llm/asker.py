@@ -57,7 +57,7 @@ class Asker:
 
     @property
     def counters(self) -> dict[str, Counters]:
-        """What each server has done so far, by endpoint."""
+        """The counts of each server so far, by endpoint."""
         return {server.name: server.counters for server in self._servers}
 
     def report(self) -> None:

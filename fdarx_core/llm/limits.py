@@ -19,7 +19,7 @@ PREFIX_CACHED_S = 240.0
 """Vendors keep a prefix for five minutes from its last use."""
 
 _CATCH_UP_S = 0.05
-"""How far requests may catch up after a late timer."""
+"""Seconds for which requests may catch up after a late timer."""
 _ALL_REFUSED = 16
 """Refusals in a row after which all requests wait for as long as the server asks."""
 _EPOCH_S, _EPOCH_REQUESTS = 1.0, 3

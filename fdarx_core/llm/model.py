@@ -90,7 +90,7 @@ class Model:
 
     @property
     def usage(self) -> Counters:
-        """What was asked so far: requests, retries, tokens, and the cost in US dollars where `prices` are known."""
+        """The usage so far: requests, retries, tokens, and the cost in US dollars if `prices` are known."""
         return replace(self._counters)
 
     @overload

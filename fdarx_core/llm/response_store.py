@@ -28,8 +28,11 @@ _CACHED_SEGMENTS = 8
 _REUSED = "reused/"
 _READERS = 16
 _UNREADABLE = (pa.ArrowException, OSError, KeyError, TypeError)
-"""What parsing a damaged or foreign file raises. A store that cannot be reached raises StorageError instead, which ends
-the run: to go on would send, and pay for, all its requests again."""
+"""Errors of parsing a damaged file, or a file of another format.
+
+A store that cannot be reached raises StorageError instead, which ends the run: to go on would send, and pay for, all
+its requests again.
+"""
 _FULL_SEGMENT = 256
 _MIN_INTERVAL_S, _MAX_INTERVAL_S = 0.05, 10.0
 _INTERVAL_SHARE = 0.005

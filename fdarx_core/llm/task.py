@@ -47,7 +47,7 @@ class Unparsable(ValueError):
 
 @dataclass(frozen=True)
 class Task(Generic[ReplyT]):
-    """One thing to ask a model.
+    """A request to a model: its prompt, the schema of its reply, and the baseline's rules.
 
     Args:
         prompt: the messages, as templates over slots.

@@ -13,7 +13,7 @@ from fdarx_core.llm.failures import TRANSIENT, Failure, decode_json, rejects_str
 from fdarx_core.records import Request
 
 OutputMode = Literal["json_schema", "json_object", "text"]
-"""How a server is asked to hold its reply to the request's schema."""
+"""The way in which a server is asked to apply the request's schema to its reply."""
 Messages = Sequence[Mapping[str, str]]
 
 BLANK_CHARACTERS = 4096

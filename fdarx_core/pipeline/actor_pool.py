@@ -20,7 +20,7 @@ _TRIES = 5
 """A call is given out so often, and so often in a row an actor may be lost, before that is an error."""
 
 _ACTOR_CPUS = 0.1
-"""CPUs that an actor takes of the cluster's count: hardly any, so that no CPU stands idle while tasks wait."""
+"""CPUs that Ray reserves for an actor: a small number, so that no CPU is idle while tasks wait."""
 
 
 class ResourceActor:

@@ -40,12 +40,14 @@ Item = TypeVar("Item")
 
 
 class EmptySelection(ValueError):
-    """No label was left to build from. The message says what was found and why it was not taken."""
+    """The selection of labels is empty. The message says what was found and why it was not selected."""
 
 
 @dataclass(frozen=True, slots=True)
 class BuildSpec:
-    """What a build is: which labels, how much to ask of each, who judges by what, and how much asking may take."""
+    """The specification of a build: the labels, amounts of questions, judges and their criteria, and limits of
+    requests.
+    """
 
     inputs: Inputs
     selection: Selection = field(default_factory=Selection)

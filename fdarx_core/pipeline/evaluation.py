@@ -38,7 +38,7 @@ from fdarx_core.storage.benchmark_reader import Benchmark, BenchmarkItem
 
 @dataclass(slots=True)
 class IntakeSummary:
-    """What was taken in: parts, labels, labels with all their text, questions by type.
+    """The rows that were read: parts, labels, labels with all their text, questions by type.
 
     `due` counts the questions of each setting, `ids` are those of all questions.
     """
@@ -66,7 +66,7 @@ class IntakeSummary:
 class Evaluation(PipelineJob):
     """One evaluation into a run directory; see `PipelineJob`. The run must have passed `check_benchmark`.
 
-    `given` are answers made elsewhere; `sample` bounds the labels; `fleet` brings models up.
+    `given` are answers of other programs; `sample` bounds the labels; `fleet` deploys models.
     """
 
     phase: ClassVar[str] = "answer"

@@ -49,10 +49,10 @@ from fdarx_core.storage.predictions import ImportedPrediction
 
 LABELS_PER_PART = 8
 CODE_VERSION = source_digest("fdarx_core.evaluation", "fdarx_core.retrieval", "fdarx_core.baseline")
-"""The state of all that ranks, reads, grades and scores: what another left is made anew, from the same replies."""
+"""Digest of the code that ranks, parses, grades and scores. Results of another version are computed again."""
 
 GivenAnswers: TypeAlias = Mapping[tuple[str, CellKey], ImportedPrediction]
-"""Answers made elsewhere, by question id and cell."""
+"""Answers of other programs, by question id and cell."""
 
 
 def baseline() -> Baseline:
@@ -97,7 +97,7 @@ class EvaluationSpec:
 
     @property
     def graded(self) -> list[str]:
-        """All whose answers are graded: those asked, then those whose answers were made elsewhere."""
+        """All models whose answers are graded: those that are asked, then those of other programs' answers."""
         return list(dict.fromkeys([*self.answerers, *(cell.model for cell in self.given)]))
 
     def is_due(self, setting: str, question: QuestionAnswer, subject: LabelSummary) -> bool:
@@ -125,7 +125,7 @@ class EvaluationSpec:
 
 @dataclass(slots=True)
 class EvalSample:
-    """What is known of the label and its questions, and what one model has made of them so far.
+    """A label with its questions, and the results of one model so far.
 
     `rankings` go by retriever and question id; `elsewhere` holds the passages of other labels that they name, by set
     id and index. `due` are the questions of each cell. `ended` says what ended asking before the sample was over.

@@ -27,10 +27,10 @@ SMALL = 64
 
 @dataclass(frozen=True, slots=True)
 class PartResult:
-    """What became of one part of a stage.
+    """The result of one part of a stage.
 
     `account` is what the stage's `write` returned. `ended` says why the part was not finished, or is "": nothing of it
-    was written then, and a later run makes it. A result with `part` None says nothing new; it lets the driver show that
+    was written then, and a later run makes it. A result with `part` None has no content; it lets the driver show that
     it waits.
     """
 
@@ -71,7 +71,7 @@ Stages: TypeAlias = Sequence[tuple[Stage[Any], Sequence[Part]]]
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """Parts of stages to be made, with whom to ask, where responses are kept, and the heavy things that steps call.
+    """Parts of stages to compute, with the models to ask, the response store, and the resources that steps call.
 
     Where asking ends early, parts say so in `ended`. With `isolated` stages, an error of a step does the same and ends
     its stage alone; else it ends all work with an exception. With a `fleet`, a stage begins once the models that it

@@ -29,7 +29,7 @@ from fdarx_core.storage.benchmark_reader import open_build
 from fdarx_core.verify.cross_encoder import CrossEncoder
 
 _CPUS_PER_MODEL = 8
-"""Of a cluster without GPUs: a model takes several cores, and more models more memory."""
+"""CPUs for each model on a cluster without GPUs; more models would take more memory."""
 _CPUS_PER_SOURCE = 4
 _MOST_SOURCES = 16
 

@@ -119,7 +119,7 @@ class FactualitySpec:
 
     @property
     def method(self) -> ScoringMethod:
-        """How the page describes the scoring."""
+        """The description of the scoring on the page."""
         return ScoringMethod(
             claims=self.claims,
             entailment=self.engine.name,

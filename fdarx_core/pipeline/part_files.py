@@ -16,7 +16,7 @@ R = TypeVar("R")
 class PartFiles:
     """Reads and writes the parts of one run.
 
-    `code_version` is the state of all code that the rows rest on: what another left is made anew.
+    `code_version` is a digest of the code that makes the rows; rows of another version are computed again.
     """
 
     run: RunDirectory

@@ -35,7 +35,7 @@ from fdarx_core.storage import RunDirectory, read_records, write_records
 QUESTIONS_PER_PART = 8
 
 _GPU_SHARE = 0.33
-"""Of a GPU, for each of index, reranker and similarity, which share one."""
+"""Share of a GPU for each of index, reranker and similarity."""
 
 
 @dataclass(slots=True, kw_only=True)

@@ -28,7 +28,7 @@ Result = TypeVar("Result")
 _LOG = logging.getLogger(__name__)
 
 _POLL_S = 1.0
-"""How often models that are not ready yet are looked at."""
+"""Seconds between checks of models that are not ready."""
 
 _TASK_CPUS_BESIDE_ACTORS = 0.8
 """CPUs of a task while actors hold resources: as many tasks as there are CPUs fit beside what the actors take."""

@@ -11,7 +11,7 @@ from fdarx_core.llm import AskingStopped, Baseline, ModelConfig, Task
 from fdarx_core.records import Request, Response
 
 State = TypeVar("State")
-"""What travels through steps: everything known so far of one label, evaluation sample, question or answer."""
+"""The data that steps work on: the state of one label, evaluation sample, question or answer."""
 
 Exchange: TypeAlias = tuple[Request, Response]
 Answer: TypeAlias = Callable[[Sequence[Request]], list[Response]]
@@ -19,7 +19,7 @@ Answer: TypeAlias = Callable[[Sequence[Request]], list[Response]]
 
 @dataclass(frozen=True, slots=True)
 class Address:
-    """Where a request goes, and which settings of the endpoint enter its key."""
+    """The endpoint of a request, and the settings of the endpoint that are part of the request's key."""
 
     name: str
     sampling: Mapping[str, Any]
@@ -49,7 +49,7 @@ class AskStep(Generic[State]):
 
 @dataclass(frozen=True, slots=True)
 class StepContext:
-    """What a resource step may use.
+    """The functions that a resource step may use.
 
     Args:
         ask: Returns one response per request, in order; raises AskingStopped. In a plan the built-in rules answer.

@@ -1,4 +1,4 @@
-"""From a question to a cited answer: rewrite the question, search, post-process, answer.
+"""The steps from a question to a cited answer: rewrite the question, search, post-process, answer.
 
 The service, the RAG comparison and `fdarx_core.Index` answer questions with these functions. Source: QA-RAG.
 """
@@ -23,8 +23,9 @@ from fdarx_core.retrieval.index import ChunkFilter
 CANDIDATES, CONTEXTS = 24, 6
 """Source: QA-RAG §3.3."""
 POSTPROCESSORS: dict[str, str] = {"rerank": "Reranker", "score": "Scoring agent", "none": "None"}
-"""How candidates are ordered, with its title in tables: by a cross-encoder, by a model's scores from 1 to 10, or as
-they were pooled. Source: QA-RAG §2.4."""
+"""The post-processings that order candidates, with their titles in tables: by a cross-encoder, by a model's scores from
+1 to 10, or as they were pooled. Source: QA-RAG §2.4.
+"""
 
 _PHASES = ("rewrite", "search", "postprocess")
 _CHARACTERS_PER_TOKEN = 4
@@ -35,7 +36,7 @@ _LEAST_BUDGET = 1_000
 
 @dataclass(frozen=True, slots=True)
 class RagConfig:
-    """How a question is answered.
+    """The configuration for answering a question.
 
     Attributes:
         strategy: what to search with.
@@ -56,7 +57,7 @@ class RagConfig:
 
 @dataclass(slots=True)
 class RetrievalResult:
-    """What was retrieved for a question.
+    """The result of retrieval for a question.
 
     Attributes:
         searches: the queries.

@@ -22,7 +22,7 @@ from fdarx_core.records import RagQuestion, RagScore, Response
 from fdarx_core.verify import TextPair, verify
 
 LEAST_WEIGHT = 3
-"""Weight of a statement's terms below which it says too little to be checked: "Yes.", a number, a heading."""
+"""Minimum weight of the terms of a statement that can be checked; "Yes.", a number or a heading is below it."""
 
 
 class UsefulContextReply(Reply):

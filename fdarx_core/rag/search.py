@@ -18,8 +18,9 @@ from fdarx_core.retrieval.models import ModelDirectories, ModelMissing, check_in
 from fdarx_core.retrieval.retrievers import Retriever
 
 Role = Literal["hypothesis", "rewriter", "scorer", "answerer", "judge"]
-"""What a model is asked for: hypothetical answers (at best by a model tuned on the domain), other wordings of the
-question, a score for each chunk, the answer, a verdict on the answer."""
+"""The roles of models: hypothetical answers (at best by a model tuned on the domain), other wordings of the question, a
+score for each chunk, the answer, a verdict on the answer.
+"""
 
 TaskCall: TypeAlias = tuple[Task[Any], Mapping[str, Any]]
 """A task and its slots."""

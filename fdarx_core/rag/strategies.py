@@ -11,7 +11,9 @@ from fdarx_core.rag.search import Role, SearchQuery, TaskCall
 from fdarx_core.rag.tasks import HYDE_PASSAGE, HYPOTHETICAL_ANSWER, MORE_QUESTIONS
 
 Texts = Callable[[str, Any], list[tuple[str, bool]]]
-"""From a question and the reply to the strategy's task: the texts to search with, and whether each is a question."""
+"""A function from a question and the reply to the strategy's task to the texts to search with, and whether each is a
+question.
+"""
 
 
 @dataclass(frozen=True, slots=True)

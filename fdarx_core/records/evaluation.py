@@ -54,8 +54,8 @@ class Equivalence:
 class Prediction:
     """The reply of a model to a question in a setting, and its parsed answer.
 
-    `setting` is closed_book, full_label, oracle or retrieved, the last with a `retriever`; answers from elsewhere keep
-    the names of the user. `outcome` is answered; refused; unparsed (`reason` says why no answer can be parsed from
+    `setting` is closed_book, full_label, oracle or retrieved, the last with a `retriever`; answers of other programs
+    keep the names of the user. `outcome` is answered; refused; unparsed (`reason` says why no answer can be parsed from
     `text`); or failed (`reason` says why there is no reply). `answer` is the reply without its citations. `cited` are
     doc_chunk_index values in the order of the citations, `shown` those of the passages in the prompt; their `…_set_ids`
     are as in `Ranking`. `cited_unknown` counts citations of passages that were not shown; `cuts` counts the passages of

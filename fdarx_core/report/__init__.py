@@ -1,4 +1,4 @@
-"""What a run gave, as one self-contained HTML page: counts, retention, figures with their numbers, samples."""
+"""Reports of runs as self-contained HTML pages: counts, retention, figures with their numbers, samples."""
 
 from fdarx_core.report.build_page import build_report
 

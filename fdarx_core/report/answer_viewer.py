@@ -18,7 +18,7 @@ from fdarx_core.report.page_engine import readable
 
 @dataclass(frozen=True, slots=True)
 class VerdictStyle:
-    """How a verdict is shown. `sign` precedes the word wherever the color is used, for readers who cannot see it."""
+    """The display of a verdict. `sign` precedes the word wherever the color is used, for readers who cannot see it."""
 
     name: str
     sign: str
@@ -32,7 +32,7 @@ VERDICTS: dict[str, VerdictStyle] = {
     "unsupported": VerdictStyle("Unsupported", "?", "#8a8a94", "no passage decides, or none was found"),
     "unscored": VerdictStyle("Unscored", "–", "#b08fb8", "no judgment was reached; in no share"),
 }
-"""In the order of the page."""
+"""The styles of verdicts, in the order of the page."""
 
 FLAG_NAMES: dict[str, str] = {
     "dose_missing": "Dose asked for and not given",
@@ -107,7 +107,7 @@ def reason_name(reason: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class ScoringMethod:
-    """How answers were scored, with the names of the run.
+    """The method of scoring, with the names of the run.
 
     `claims` is baseline or the name of a model, `evidence` the name of the source. `entailment` is the engine, as in
     `PairVerdict.engine`; `compared` is the second engine of the ablation, "" for none. `similarity` is the measure that

@@ -273,7 +273,7 @@ def _group_order(name: str) -> tuple[bool, int, str]:
 
 
 _CALIBRATED_COLORS = ("#8a8a94", "#2f9c80")
-"""Of the judge alone and of the corrected accuracy; that by people alone is in the table only."""
+"""Colors of the judge's accuracy and the corrected accuracy; the accuracy by people alone is only in the table."""
 
 
 def calibrated_parts(tables: Sequence[ResultTable]) -> dict[str, Any]:

@@ -1,1 +1,1 @@
-"""What people say of questions and answers: what they are asked, how it was drawn, and what came back."""
+"""Review of questions and answers by people: the items, the sample, and the annotations."""

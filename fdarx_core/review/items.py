@@ -33,7 +33,7 @@ class ReviewSample:
 
 
 JudgeInput: TypeAlias = tuple[QuestionAnswer, Label, list[Passage]]
-"""What the slots of a judge are made of: a question, its label, and the label's passages in document order."""
+"""The data for the slots of a judge: a question, its label, and the label's passages in document order."""
 
 
 def draw_sample(

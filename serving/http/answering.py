@@ -1,4 +1,4 @@
-"""From an HTTP request to its reply: resolve the options, retrieve passages, ask the model."""
+"""The steps from an HTTP request to its reply: resolve the options, retrieve passages, ask the model."""
 
 from __future__ import annotations
 

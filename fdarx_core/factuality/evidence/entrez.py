@@ -40,7 +40,7 @@ _REMEDY = "check its address and the network; what was found is kept, run again 
 
 
 class PubMedSettings(BaseModel):
-    """How Entrez is reached. The settings hold the name of the key's environment variable, not the key."""
+    """Settings for requests to Entrez. The settings hold the name of the key's environment variable, not the key."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 

@@ -51,7 +51,8 @@ STAGE = "evidence"
 _FORMS = "labels:RUN, all-labels:RUN, index:INDEX, file:PATH or pubmed"
 _WORD = re.compile(r"[^\W_]+(?:[-.,/][^\W_]+)*")
 _DEPTH_FACTOR = 8
-"""How many times k chunks are fetched to find k different texts: labels of one substance share most of theirs."""
+"""Multiple of k chunks that is retrieved to find k different texts, because labels of one substance share most texts.
+"""
 _CACHED_SCOPES = 32
 """Sets of labels whose passages stay in memory."""
 _IDS = ("pmid", "pubid", "id", "doc_id", "document_id", "uid")

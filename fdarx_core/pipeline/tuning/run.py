@@ -25,11 +25,11 @@ from fdarx_core.tuning.training import ADAPTER_FILES, LoraModel, TuningSpec, gen
 
 _LOOK_EVERY_S = 0.5
 _RETRIES = 2
-"""Starts anew, from the last checkpoint, after a worker or its machine died."""
+"""Number of restarts, from the last checkpoint, after a worker or its machine failed."""
 
 
 class TrainingFailed(Exception):
-    """The training ended early; the message says why, in a line."""
+    """The training failed; the message gives the reason in one line."""
 
 
 def fine_tune(

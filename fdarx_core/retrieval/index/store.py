@@ -36,7 +36,7 @@ from fdarx_core.storage.run_lock import folder_lock
 SETTLE = 2.0
 """Seconds, at least, that a writer waits on S3 before it checks whether another writer replaced its pointer."""
 _SLOWER_WRITER = 5
-"""How many times slower than this writer another one may be at reading and replacing the pointer."""
+"""Maximum factor by which another writer may be slower at reading and replacing the pointer."""
 
 
 class IndexStore:
