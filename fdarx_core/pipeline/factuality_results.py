@@ -41,8 +41,7 @@ ANSWERS_PER_PART = 16
 CODE_VERSION = source_digest(
     "fdarx_core.factuality", "fdarx_core.retrieval", "fdarx_core.evaluation", "fdarx_core.baseline", "fdarx_core.verify"
 )
-"""A digest of the code that reads, searches, judges and scores: results of another version are made anew, from the same
-replies."""
+"""Digest of the code that parses, searches, judges and scores. Results of another version are computed again."""
 
 Rows: TypeAlias = dict[str, list[Any]]
 """The rows of one part by kind, one of `_KINDS` or "answers". The evidence holds each passage once."""

@@ -24,23 +24,23 @@ Tell = Callable[[int, int], None]
 
 @dataclass(slots=True)
 class Indexing:
-    """One build into an index. Run again after an end of any kind, it embeds only what is not yet written.
+    """A build of an index. A repeated build embeds only the chunks that are not written yet.
 
     Args:
         executor: Where chunks are embedded.
         place: The folder of the index.
-        chunk_size: Characters of a chunk, at most.
-        overlap: Characters that a chunk shares with the one before.
+        chunk_size: Maximum number of characters of a chunk.
+        overlap: Characters that a chunk shares with the previous one.
         model: The directory of the embedding model; None makes no vectors.
-        instruction: What the model reads before a question.
-        tell: Is told of progress.
+        instruction: The instruction that the model reads before a question.
+        tell: Called with the progress.
         rebuild: Drop all documents that are not given.
         documents: The documents read.
         chunks: Their chunks.
-        embedded: The chunks that were new; the others stood in the index already.
+        embedded: The new chunks; the index had the others already.
         longest: Characters of the longest chunk.
-        reads: How many tokens the model reads of a chunk, 0 without one.
-        rejects: What could not be read.
+        reads: Maximum number of tokens that the model reads of a chunk, 0 without a model.
+        rejects: The documents that could not be read.
     """
 
     executor: Executor

@@ -1,4 +1,4 @@
-"""What a training can be gone on from: one file a checkpoint, in the run, on a disk or on S3.
+"""Checkpoints of a training: one file per checkpoint in the run, on a disk or on S3.
 
 Ray's own checkpoints are folders copied file by file; these appear whole or not at all, through the storage that
 everything else of a run goes through, and outlive the cluster that wrote them.
