@@ -18,9 +18,9 @@ from fdarx_core.documents.parsers import (
     read_text,
 )
 from fdarx_core.records import Document, Reject, content_id
-from fdarx_core.storage import Location, StorageError
-from fdarx_core.storage.errors import InputError, Unreachable
-from fdarx_core.storage.sources import FileFilter, Source, as_reject, find_sources, read_source
+from fdarx_core.storage import Location
+from fdarx_core.storage.errors import InputError
+from fdarx_core.storage.sources import FileFilter, Source, as_input_error, as_reject, find_sources, read_source
 
 _READERS: dict[str, Reader] = {
     ".txt": read_text,
@@ -76,12 +76,10 @@ def _of_sources(sources: Iterable[Source]) -> Iterator[Document | Reject]:
 def _streamed(source: Source) -> Iterator[Document | Reject]:
     """Read a file of rows from its stream: it may be larger than `MAX_DOCUMENT`."""
     try:
-        with Location(source.location).open_input() as stream:
+        with as_input_error(), Location(source.location).open_input() as stream:
             yield from _documents(source, stream)
-    except Unreachable:
-        raise
-    except (OSError, StorageError) as error:
-        yield as_reject(source, InputError("unreadable", str(error)))
+    except InputError as error:
+        yield as_reject(source, error)
 
 
 def _documents(source: Source, stream: BinaryIO) -> Iterator[Document | Reject]:

@@ -10,7 +10,8 @@ import weakref
 import zipfile
 import zlib
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
@@ -35,25 +36,27 @@ _BROKEN = (zipfile.BadZipFile, zlib.error, EOFError, struct.error, NotImplemente
 _READABLE = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
 
 
-def read_file(location: str) -> bytes:
-    """Read a file that is no archive. Raises InputError, and Unreachable where the whole server fails."""
+@contextmanager
+def as_input_error() -> Iterator[None]:
+    """Raise InputError where the file cannot be read in this context. The failure of a whole server is Unreachable."""
     try:
-        with Location(location).open_input() as stream:
-            return _bounded(stream)
+        yield
     except Unreachable:
         raise
     except (OSError, StorageError) as error:
         raise InputError("unreadable", str(error)) from error
+
+
+def read_file(location: str) -> bytes:
+    """Read a file that is no archive. Raises InputError, and Unreachable where the whole server fails."""
+    with as_input_error(), Location(location).open_input() as stream:
+        return _bounded(stream)
 
 
 def open_outer(location: str) -> zipfile.ZipFile:
     """Open an archive on a disk or S3. It stays open for other members, 50,000 in a release. Raises InputError."""
-    try:
+    with as_input_error():
         return _opened(location, _stamp(location))
-    except Unreachable:
-        raise
-    except (OSError, StorageError) as error:
-        raise InputError("unreadable", str(error)) from error
 
 
 def open_inner(data: bytes) -> zipfile.ZipFile:
@@ -64,25 +67,6 @@ def open_inner(data: bytes) -> zipfile.ZipFile:
     return _archive(io.BytesIO(data))
 
 
-def wanted_members(archive: zipfile.ZipFile, wanted: Callable[[str], bool]) -> Iterator[tuple[str, InputError | None]]:
-    """Yield the names of the wanted members in order, each with the error that forbids reading it, if any.
-
-    For each other member, yield the name "". Folders are ignored.
-    """
-    members = [member for member in archive.infolist() if not member.is_dir()]
-    copies = Counter(member.filename for member in members)
-    for member in members:
-        if not wanted(member.filename):
-            yield "", None
-        elif _is_unsafe(member.orig_filename):
-            yield member.filename, InputError("unsafe_member_path", "the name leads out of the archive")
-        elif archive.NameToInfo[member.filename] is not member:
-            detail = f"{copies[member.filename]} members have this name; the last of them is read"
-            yield member.filename, InputError("duplicate_member", detail)
-        else:
-            yield member.filename, None
-
-
 def read_member(archive: zipfile.ZipFile, name: str) -> bytes:
     """Read a member. Its header may state wrong sizes: reading stops at `MAX_DOCUMENT`. Raises InputError."""
     try:
@@ -91,15 +75,14 @@ def read_member(archive: zipfile.ZipFile, name: str) -> bytes:
         raise InputError("damaged_archive", "the member is not there any more") from error
     _refuse_unreadable(member)
     try:
-        with archive.open(member) as stream:
+        with as_input_error(), archive.open(member) as stream:
             return _bounded(stream, member.compress_size)
     except _BROKEN as error:
         raise InputError("damaged_member", _message(error)) from error
-    except Unreachable:
+    except InputError as error:
+        if error.reason == "unreadable":
+            _opened.cache_clear()  # the file may have been replaced, so it is opened anew
         raise
-    except (OSError, StorageError) as error:
-        _opened.cache_clear()  # the file may have been replaced, so it is opened anew
-        raise InputError("unreadable", str(error)) from error
 
 
 def _refuse_unreadable(member: zipfile.ZipInfo) -> None:
@@ -308,33 +291,49 @@ def _take(file: Location, wanted: FileFilter, found: Inputs) -> None:
 
 
 def _take_archive(source: Source, wanted: FileFilter, found: Inputs) -> None:
-    taken = 0
-    for name, bad in wanted_members(open_outer(source.location), wanted.takes):
-        member = Source(source.location, (name,))
-        if not name:
+    for member, bad in _members(source, open_outer(source.location), wanted):
+        if member is None:
             found.ignored += 1
-            continue
-        taken += 1
-        if bad:
+        elif bad:
             found.rejects.append(as_reject(member, bad))
         else:
             found.sources.append(member)
-    _refuse_none(taken, wanted)
+
+
+def _members(
+    source: Source, archive: zipfile.ZipFile, wanted: FileFilter
+) -> Iterator[tuple[Source | None, InputError | None]]:
+    """Yield the wanted members in order, each with the error that forbids reading it, if any.
+
+    For each other member, yield None twice. Folders are ignored. Raises InputError where no member is wanted.
+    """
+    members = [member for member in archive.infolist() if not member.is_dir()]
+    copies = Counter(member.filename for member in members)
+    taken = 0
+    for member in members:
+        bad = None
+        if not wanted.takes(member.filename):
+            yield None, None
+            continue
+        if _is_unsafe(member.orig_filename):
+            bad = InputError("unsafe_member_path", "the name leads out of the archive")
+        elif archive.NameToInfo[member.filename] is not member:
+            detail = f"{copies[member.filename]} members have this name; the last of them is read"
+            bad = InputError("duplicate_member", detail)
+        taken += 1
+        yield Source(source.location, (*source.members, member.filename)), bad
+    if not taken:
+        raise InputError("no_document", f"the archive holds no {wanted.plural} and no zips")
 
 
 def _inner_documents(source: Source, wanted: FileFilter) -> Iterator[tuple[Source, bytes] | Reject]:
     archive = open_inner(read_document(source))
-    taken = 0
-    for name, bad in wanted_members(archive, wanted.takes):
-        if not name:
-            continue
-        taken += 1
-        member = Source(source.location, (*source.members, name))
-        try:
-            yield member, _inner_document(archive, name, bad)
-        except InputError as found:
-            yield as_reject(member, found)
-    _refuse_none(taken, wanted)
+    for member, bad in _members(source, archive, wanted):
+        if member is not None:
+            try:
+                yield member, _inner_document(archive, member.members[-1], bad)
+            except InputError as found:
+                yield as_reject(member, found)
 
 
 def _inner_document(archive: zipfile.ZipFile, name: str, bad: InputError | None) -> bytes:
@@ -343,11 +342,6 @@ def _inner_document(archive: zipfile.ZipFile, name: str, bad: InputError | None)
     if _is_zip(name):
         raise InputError("archive_too_deep", "a zip in a zip in a zip is not read; unpack the outermost one first")
     return read_member(archive, name)
-
-
-def _refuse_none(taken: int, wanted: FileFilter) -> None:
-    if not taken:
-        raise InputError("no_document", f"the archive holds no {wanted.plural} and no zips")
 
 
 def _refuse_undecodable(source: Source) -> None:
