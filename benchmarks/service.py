@@ -176,13 +176,6 @@ def published_method(folder: Path, index: IndexReader, llm: str) -> Iterator[str
         yield f"http://127.0.0.1:{port}"
 
 
-def with_baseline(place: str, asked: list[str], folder: Path, seconds: float) -> list[Level]:
-    """Measure the service with the built-in rules."""
-    with running(folder, "--index", place) as service:
-        print("service, baseline")
-        return list(levels(f"{service.url}/v1/answers", bodies(asked), CLIENTS, seconds).values())
-
-
 def with_model(place: str, asked: list[str], folder: Path, seconds: float) -> bool:
     """Measure the model alone, the service and the published method; return whether the service meets its bounds."""
     index = IndexReader.open(place)
@@ -235,7 +228,10 @@ def main() -> int:
     with tempfile.TemporaryDirectory() as folder:
         place = options.index or made_index(folder)
         client_cost(asked, options.seconds / 2)
-        sound = all(level.sound for level in with_baseline(place, asked, Path(folder), options.seconds))
+        with running(Path(folder), "--index", place) as service:
+            print("service, baseline")
+            found = levels(f"{service.url}/v1/answers", bodies(asked), CLIENTS, options.seconds)
+        sound = all(level.sound for level in found.values())
         return int(not (with_model(place, asked, Path(folder), options.seconds) and sound))
 
 

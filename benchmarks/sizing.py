@@ -101,7 +101,8 @@ def table(loads: Sequence[Load], models: Sequence[ServedModel]) -> str:
         "|--:|---|--:|--:|--:|--:|--:|",
     ]
     lines += [_tokens(load, labels) for labels in sizes for load in loads]
-    lines += ["", *_hours_head(sizes)]
+    named = " | ".join(f"{labels:,} labels" for labels in sizes)
+    lines += ["", f"| model | GPUs | work | {named} |", "|---|--:|---" + "|--:" * len(sizes) + "|"]
     lines += [_hours(load, model, sizes) for model in models for load in loads]
     return "\n".join([*lines, "", *_notes(loads, models)])
 
@@ -111,11 +112,6 @@ def _tokens(load: Load, labels: int) -> str:
     error = "" if labels == load.labels else load.error(labels)
     tokens = f"{_short(one.prompt)} | {one.shared / one.prompt:.0%} | {_short(one.completion)}"
     return f"| {labels:,} | {load.name} | {one.requests:,.0f} | {tokens} | {error} |"
-
-
-def _hours_head(sizes: Sequence[int]) -> list[str]:
-    named = " | ".join(f"{labels:,} labels" for labels in sizes)
-    return [f"| model | GPUs | work | {named} |", "|---|--:|---" + "|--:" * len(sizes) + "|"]
 
 
 def _hours(load: Load, model: ServedModel, sizes: Sequence[int]) -> str:

@@ -45,7 +45,13 @@ def examples_of(data: bytes) -> Iterator[DataCell]:
                     for wanted in (True, False)
                 )
                 text = _pattern(cell)
-                if column and width == 1 and headers and text and not _is_group(row):
+                if (
+                    column
+                    and width == 1
+                    and headers
+                    and text
+                    and len({one for one, _ in row.values() if _pattern(one)}) > 1
+                ):
                     yield text, titles, headers
 
 
@@ -61,10 +67,6 @@ def _grid(rows: list[etree._Element]) -> list[dict[int, tuple[etree._Element, in
             for below in range(index, min(index + height, len(rows))):
                 grid[below].update(dict.fromkeys(range(column, column + width), (cell, width)))
     return grid
-
-
-def _is_group(row: dict[int, tuple[etree._Element, int]]) -> bool:
-    return len({cell for cell, _ in row.values() if _pattern(cell)}) == 1
 
 
 def _pattern(element: etree._Element) -> str:

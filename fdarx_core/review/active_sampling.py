@@ -52,7 +52,9 @@ def draw_next(run: RunDirectory, earlier: Review, n: int, seed: int = 0) -> Revi
     rounds = labeling_rounds(answers, reviews)
     if not any(len(one.rows) for one in rounds):
         raise StorageError(f"{earlier.root} has no grades yet; import the annotators' files with `fdarx review import`")
-    probabilities = inclusion_probabilities(_answer_pool(answers), rounds, n)
+    groups = [(answer.cell, answer.type, answer.verdict) for answer in answers]
+    pool = _codes([cell for cell, _, _ in groups]), _codes(groups), _codes([verdict for _, _, verdict in groups])
+    probabilities = inclusion_probabilities(pool, rounds, n)
     if not probabilities.any():
         raise StorageError(f"{earlier.root} leaves no answer to draw: reviews hold all that have a verdict")
     rows = pareto_sample(probabilities, _uniforms(answers, earlier, seed), round(float(probabilities.sum()))).tolist()
@@ -145,11 +147,6 @@ def _capped(weights: Numbers, n: int) -> Numbers:
             break
         probabilities[over], free = 1.0, free & ~over
     return probabilities
-
-
-def _answer_pool(answers: Sequence[SampleUnit]) -> AnswerPool:
-    groups = [(answer.cell, answer.type, answer.verdict) for answer in answers]
-    return _codes([cell for cell, _, _ in groups]), _codes(groups), _codes([verdict for _, _, verdict in groups])
 
 
 def _codes(values: Sequence[object]) -> Codes:

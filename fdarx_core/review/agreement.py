@@ -130,7 +130,10 @@ def measure_agreement(
         of_task = [one for one in voted if one.item.task == name]
         with_votes = [one for one in of_task if one.annotations]
         if of_task:
-            progress.append(_progress(name, len(of_task), with_votes))
+            undecided = sum(not one.item.decision for one in with_votes)
+            ties = [one.item.id for one in with_votes if not consensus(one.values)]
+            votes = dict(Counter(vote.annotator for one in with_votes for vote in one.annotations))
+            progress.append(TaskProgress(name, len(of_task), len(with_votes), undecided, ties, votes))
         if with_votes:
             scales = task_scales(task)
             for scale in scales:
@@ -138,17 +141,6 @@ def measure_agreement(
             matrices += confusion_matrices(with_votes, scales[-1])
     informed = sum(one.saw_decision for one in annotations)
     return Agreement(voted, figures, matrices, progress, informed, blind, weighted, seed)
-
-
-def _progress(task: str, items: int, with_votes: Sequence[AnnotatedItem]) -> TaskProgress:
-    return TaskProgress(
-        task,
-        items,
-        len(with_votes),
-        sum(not one.item.decision for one in with_votes),
-        [one.item.id for one in with_votes if not consensus(one.values)],
-        dict(Counter(vote.annotator for one in with_votes for vote in one.annotations)),
-    )
 
 
 def confusion_matrices(with_votes: Sequence[AnnotatedItem], scale: Scale) -> list[ConfusionMatrix]:

@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from fdarx_core.evaluation.figures import CellKey
-from fdarx_core.evaluation.metrics import Mask, Numbers, ScoreColumns, answerable_questions, graded
+from fdarx_core.evaluation.metrics import Mask, ScoreColumns, answerable_questions, graded
 from fdarx_core.evaluation.paper_tables import TYPE_NAMES
 from fdarx_core.evaluation.tables import Column, ResultTable
 from fdarx_core.records import Estimate, Figure, Prediction, SettingProgress
@@ -105,7 +105,7 @@ def calibrated_cells(
     }
     if len(cells) > 1:
         masks[ALL_CELLS] = in_group, None
-    verdicts = judge_verdicts(answers)
+    verdicts = np.array([float(answer.verdict == CORRECT) for answer in answers])
     found: dict[str, CalibratedAccuracy] = {}
     for name, (mask, figure) in masks.items():
         if mask.any():
@@ -113,11 +113,6 @@ def calibrated_cells(
             by_judge = Estimate(float(judge.mean()), *((figure.low, figure.high) if figure else ()))
             found[name] = by_judge, calibrated_share(judge, within), people_share(len(judge), within)
     return found
-
-
-def judge_verdicts(answers: Iterable[SampleUnit]) -> Numbers:
-    """Return 1 for each answer that the judge found correct, else 0."""
-    return np.array([float(answer.verdict == CORRECT) for answer in answers])
 
 
 def read_graded_answers(run: RunDirectory, review: Review) -> list[SampleUnit]:
@@ -206,7 +201,7 @@ def labeling_round(drawn: Iterable[AnnotatedItem], row: Mapping[str, int]) -> La
     labeled = [one for one in items if one.values]
     return LabelingRound(
         rows=np.array([row[one.item.subject] for one in labeled], dtype=np.int64),
-        people=np.array([_correct_share(one) for one in labeled], dtype=np.float64),
+        people=np.array([_correct_share(one.values) for one in labeled], dtype=np.float64),
         chances=np.array([one.item.fraction * shares[one.item.id] for one in labeled], dtype=np.float64),
         unjudged=np.array([row[one.item.subject] for one in items if not one.values], dtype=np.int64),
     )
@@ -235,9 +230,9 @@ def _annotated_share(items: Sequence[AnnotatedItem]) -> float:
     return sum(bool(one.values) for one in items) / max(len(items), 1)
 
 
-def _correct_share(one: AnnotatedItem) -> float:
-    verdict = consensus(one.values)
-    return float(verdict == CORRECT) if verdict else one.values.count(CORRECT) / len(one.values)
+def _correct_share(values: list[str]) -> float:
+    verdict = consensus(values)
+    return float(verdict == CORRECT) if verdict else values.count(CORRECT) / len(values)
 
 
 def restrict_rounds(rounds: Sequence[LabelingRound], rows: Mask) -> list[LabelingRound]:

@@ -173,11 +173,6 @@ def _answer(row: dict[str, Any], model: str, dataset: str) -> CheckedAnswer:
     )
 
 
-def answers_of_run(run: RunDirectory) -> Iterator[CheckedAnswer]:
-    """Yield every answer of every model in every setting, part by part. Raises StorageError for a damaged part."""
-    return _evaluated(run) if run.info()["job"] == "evaluate" else _compared(run)
-
-
 def _evaluated(run: RunDirectory) -> Iterator[CheckedAnswer]:
     """Yield the answers of a run of `evaluate`."""
     dataset = str(run.info().get("benchmark", {}).get("name", ""))
@@ -234,8 +229,7 @@ class CheckedAnswers:
     def __iter__(self) -> Iterator[CheckedAnswer | Reject]:
         seen: set[str] = set()
         for source in self.sources:
-            rows = answers_of_run(source) if isinstance(source, RunDirectory) else answers_of_file(source, self.gold)
-            for row in rows:
+            for row in self._rows_of(source):
                 if isinstance(row, Reject):
                     yield row
                 elif row.id in seen:
@@ -244,6 +238,11 @@ class CheckedAnswers:
                 else:
                     seen.add(row.id)
                     yield self.gold.added_to(row)
+
+    def _rows_of(self, source: Location | RunDirectory) -> Iterator[CheckedAnswer | Reject]:
+        if isinstance(source, Location):
+            return answers_of_file(source, self.gold)
+        return _evaluated(source) if source.info()["job"] == "evaluate" else _compared(source)
 
     def summary(self) -> AnswerSummary:
         """Read all rows once and count them; of each question only the id stays in memory.

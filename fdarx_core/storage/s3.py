@@ -89,7 +89,10 @@ def is_dir(address: str) -> bool:
 
 
 def size(address: str) -> int:
-    return int(_existing(address)["ContentLength"])
+    head = _head(address) if _split(address)[1] else None
+    if head is None:
+        raise _no_object(address)
+    return int(head["ContentLength"])
 
 
 def walk(address: str, recursive: bool) -> Iterator[str]:
@@ -210,13 +213,6 @@ def _head(address: str) -> Any:
             raise
 
     return with_retries("read", address, ask)
-
-
-def _existing(address: str) -> Any:
-    head = _head(address) if _split(address)[1] else None
-    if head is None:
-        raise _no_object(address)
-    return head
 
 
 def _first_range(address: str) -> tuple[int, str, bytes]:

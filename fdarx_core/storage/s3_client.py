@@ -90,13 +90,9 @@ _BY_CODE = {
 def is_transient(error: Exception) -> bool:
     """Return whether the request may succeed later: after throttling, server errors and broken connections."""
     if isinstance(error, ClientError):
-        return _status(error) in _PASSING_STATUS or _code(error) in _PASSING_CODES
+        status = int(error.response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0))
+        return status in _PASSING_STATUS or _code(error) in _PASSING_CODES
     return isinstance(error, _BROKEN) and not isinstance(error, _WRONG_SETTINGS)
-
-
-def is_expired(error: Exception) -> bool:
-    """Return whether the credentials have expired."""
-    return isinstance(error, ClientError) and _code(error) in _EXPIRED
 
 
 def requested_wait(error: Exception) -> float:
@@ -161,10 +157,6 @@ def _code(error: ClientError) -> str:
     return str(error.response.get("Error", {}).get("Code", "?"))
 
 
-def _status(error: ClientError) -> int:
-    return int(error.response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0))
-
-
 def _headers(error: Exception) -> dict[str, Any]:
     response = error.response if isinstance(error, ClientError) else {}
     return dict(response.get("ResponseMetadata", {}).get("HTTPHeaders", {}))
@@ -191,7 +183,9 @@ def with_retries(action: str, address: str, request: Callable[[], T]) -> T:
         try:
             result = request()
         except REPORTED as error:
-            if is_expired(error) and not renewed:  # they may have been renewed since the client was made
+            if (
+                isinstance(error, ClientError) and _code(error) in _EXPIRED and not renewed
+            ):  # they may have been renewed since the client was made
                 client.cache_clear()
                 renewed = True
                 continue
@@ -212,9 +206,5 @@ def _wait_after(error: Exception, began: float, attempt: int, action: str) -> No
     if left <= 0:
         tried = time.monotonic() - began if SERVER_STATE.reached else 0.0
         raise storage_error(action, error, tried) from error
-    time.sleep(min(left, max(_pause(attempt), requested_wait(error))))
-
-
-def _pause(attempt: int) -> float:
-    """Return the seconds to wait: exponential backoff with jitter."""
-    return min(_LONGEST_S, _SHORTEST_S * 2.0 ** min(attempt, 10)) * random.uniform(0.5, 1.0)
+    backoff = min(_LONGEST_S, _SHORTEST_S * 2.0 ** min(attempt, 10)) * random.uniform(0.5, 1.0)
+    time.sleep(min(left, max(backoff, requested_wait(error))))

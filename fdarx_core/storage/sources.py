@@ -73,7 +73,10 @@ def read_member(archive: zipfile.ZipFile, name: str) -> bytes:
         member = archive.getinfo(name)
     except KeyError as error:
         raise InputError("damaged_archive", "the member is not there any more") from error
-    _refuse_unreadable(member)
+    if member.flag_bits & 0x41:
+        raise InputError("encrypted_member", "the member is encrypted; unpack the archive with its password first")
+    if member.compress_type not in _READABLE:  # bzip2 and lzma can't be read in bounded steps
+        raise InputError("damaged_member", f"compression method {member.compress_type} is not read; only deflate is")
     try:
         with as_input_error(), archive.open(member) as stream:
             return _bounded(stream, member.compress_size)
@@ -83,13 +86,6 @@ def read_member(archive: zipfile.ZipFile, name: str) -> bytes:
         if error.reason == "unreadable":
             _opened.cache_clear()  # the file may have been replaced, so it is opened anew
         raise
-
-
-def _refuse_unreadable(member: zipfile.ZipInfo) -> None:
-    if member.flag_bits & 0x41:
-        raise InputError("encrypted_member", "the member is encrypted; unpack the archive with its password first")
-    if member.compress_type not in _READABLE:  # bzip2 and lzma can't be read in bounded steps
-        raise InputError("damaged_member", f"compression method {member.compress_type} is not read; only deflate is")
 
 
 def _bounded(stream: IO[bytes] | BinaryIO, compressed: int | None = None) -> bytes:
@@ -281,11 +277,14 @@ def _distinct(files: list[tuple[Location, bool]]) -> list[tuple[Location, bool]]
 def _take(file: Location, wanted: FileFilter, found: Inputs) -> None:
     source = Source(str(file))
     try:
-        _refuse_undecodable(source)
+        source.location.encode()
         if _is_zip(file.name):
             _take_archive(source, wanted, found)
         else:
             found.sources.append(source)
+    except UnicodeEncodeError:
+        bad = InputError("unreadable", "the file's name is not valid UTF-8; rename it")
+        found.rejects.append(as_reject(source, bad))
     except InputError as bad:
         found.rejects.append(as_reject(source, bad))
 
@@ -342,13 +341,6 @@ def _inner_document(archive: zipfile.ZipFile, name: str, bad: InputError | None)
     if _is_zip(name):
         raise InputError("archive_too_deep", "a zip in a zip in a zip is not read; unpack the outermost one first")
     return read_member(archive, name)
-
-
-def _refuse_undecodable(source: Source) -> None:
-    try:
-        source.location.encode()
-    except UnicodeEncodeError as error:
-        raise InputError("unreadable", "the file's name is not valid UTF-8; rename it") from error
 
 
 def _is_zip(name: str) -> bool:

@@ -55,7 +55,11 @@ def read_pairs(place: str) -> tuple[list[TrainingPair], list[Reject]]:
     only the label tells what to refuse. Raises StorageError where the place can't be read, ValueError where it holds no
     pair.
     """
-    pairs, rejects = _build_pairs(place) if (Location(place) / "run.json").exists() else _file_pairs(place)
+    if (Location(place) / "run.json").exists():
+        pairs, rejects = _build_pairs(place)
+    else:
+        questions, rejects = read_questions(place)
+        pairs = [TrainingPair(one.id, one.question, one.references[0], one.title or one.id) for one in questions]
     kept: list[TrainingPair] = []
     for pair in pairs:
         if answer := _ANSWER_PREFIX.sub("", pair.answer).strip():
@@ -65,11 +69,6 @@ def read_pairs(place: str) -> tuple[list[TrainingPair], list[Reject]]:
     if not kept:
         raise ValueError(f"{place} holds no pair to train on: {len(rejects)} rows were left out")
     return kept, rejects
-
-
-def _file_pairs(place: str) -> tuple[list[TrainingPair], list[Reject]]:
-    questions, rejects = read_questions(place)
-    return [TrainingPair(one.id, one.question, one.references[0], one.title or one.id) for one in questions], rejects
 
 
 def _build_pairs(place: str) -> tuple[list[TrainingPair], list[Reject]]:
