@@ -126,7 +126,11 @@ class Fetcher:
             self.result.stopped = str(stopped)
         finally:
             self._manifest.save()
-            self._write_rejects()
+            # An earlier run may have left rejects that this one could fetch.
+            if self.result.rejects:
+                write_records(self._folder / REJECTS, self.result.rejects, Reject)
+            else:
+                (self._folder / REJECTS).delete()
 
     async def _fetch_releases(self, request: FetchRequest) -> None:
         """Fetch the releases one after another, so that only one file is incomplete at a time."""
@@ -244,13 +248,6 @@ class Fetcher:
 
     def _reject(self, name: str, reason: str, detail: str) -> None:
         self.result.rejects.append(Reject(id=name, stage="fetch", reason=reason, detail=detail))
-
-    def _write_rejects(self) -> None:
-        """Write the rejects of this run alone: it may have fetched what an earlier run could not."""
-        if self.result.rejects:
-            write_records(self._folder / REJECTS, self.result.rejects, Reject)
-        else:
-            (self._folder / REJECTS).delete()
 
 
 async def list_labels(

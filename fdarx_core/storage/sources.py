@@ -329,18 +329,16 @@ def _inner_documents(source: Source, wanted: FileFilter) -> Iterator[tuple[Sourc
     archive = open_inner(read_document(source))
     for member, bad in _members(source, archive, wanted):
         if member is not None:
+            name = member.members[-1]
+            if _is_zip(name) and not bad:
+                detail = "a zip in a zip in a zip is not read; unpack the outermost one first"
+                bad = InputError("archive_too_deep", detail)
             try:
-                yield member, _inner_document(archive, member.members[-1], bad)
+                if bad:
+                    raise bad
+                yield member, read_member(archive, name)
             except InputError as found:
                 yield as_reject(member, found)
-
-
-def _inner_document(archive: zipfile.ZipFile, name: str, bad: InputError | None) -> bytes:
-    if bad:
-        raise bad
-    if _is_zip(name):
-        raise InputError("archive_too_deep", "a zip in a zip in a zip is not read; unpack the outermost one first")
-    return read_member(archive, name)
 
 
 def _is_zip(name: str) -> bool:
