@@ -1,6 +1,6 @@
 """Whole jobs as functions: build a benchmark, evaluate models on it, score the factuality of answers.
 
-Each writes a run directory, as the command line does, and a call with the same directory goes on with what was begun.
+Each writes a run directory, as the command line does, and a call with the same directory resumes the run.
 Work runs in this process, unless Ray is running in it already.
 """
 
@@ -256,7 +256,7 @@ def _models(given: Iterable[Model | str]) -> dict[str, ModelConfig]:
         if not isinstance(one, str):
             found |= {one.name: one.config} if one.config else {}
         elif one != Baseline.name:
-            raise ValueError(f'{one!r} is no model: give fdarx.Model("{one}", base_url=…), or "{Baseline.name}"')
+            raise ValueError(f'{one!r} is not a model: give fdarx.Model("{one}", base_url=…), or "{Baseline.name}"')
     return found
 
 

@@ -77,7 +77,7 @@ class IndexConfig(RunningConfig):
         except ModelMissing as error:
             if self.cosine_model:
                 raise
-            print(f"no vectors, BM25 alone will search: {error}", file=sys.stderr)
+            print(f"no vectors, so only lexical search is possible: {error}", file=sys.stderr)
             return None
 
 
@@ -88,7 +88,10 @@ def index(*, config: Annotated[IndexConfig, Parameter(name="*")]) -> int:
     except (StorageError, ModelMissing, ValueError) as error:
         stop(str(getattr(error, "cause", error)))
     except KeyboardInterrupt:
-        print("\ninterrupted; the index is as it was, the same command takes up what is embedded", file=sys.stderr)
+        print(
+            "\ninterrupted; the index is unchanged, and the same command continues with the stored vectors",
+            file=sys.stderr,
+        )
         return INTERRUPTED
 
 

@@ -127,7 +127,7 @@ def _read_yaml(path: str) -> dict[str, Any]:
     except StorageError as error:
         stop(f"--config: {error}")
     except (UnicodeDecodeError, yaml.YAMLError) as error:
-        stop(f"--config {path} is no YAML: {error}")
+        stop(f"--config {path} is not YAML: {error}")
     if not isinstance(values, dict):
         stop(f"--config {path} must hold options as `name: value` lines")
     return {str(name).replace("-", "_"): value for name, value in values.items()}

@@ -145,7 +145,7 @@ class EvaluateConfig(MeasuringConfig):
         if taken := sorted({cell.model for _, cell in given} & {*answerers}):
             raise ModelsError(f"--predictions has answers of {taken[0]}, which is asked as well; rename it there")
         if RETRIEVED in self.settings and not self.retrievers:
-            raise ModelsError("--settings retrieved wants --retrievers")
+            raise ModelsError("--settings retrieved needs --retrievers")
         directories = ModelDirectories(self.cosine_model, self.recontriever_model, self.reranker_model)
         for name in self.retrievers:
             check_retriever_models(name, directories)
@@ -286,7 +286,7 @@ def _tell(run: RunDirectory, config: EvaluateConfig) -> int:
     _tell_unfinished(unfinished)
     print(f"\nmetrics  {run.file('metrics.json')}\nreport   {run.file('report.html')}")
     if any(cell["status"] == "incomplete" for cell in unfinished):
-        print("some cells are incomplete, see above; the same command goes on from there", file=sys.stderr)
+        print("some cells are incomplete, see above; the same command resumes the job", file=sys.stderr)
         return STOPPED
     return 0
 

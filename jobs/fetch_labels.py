@@ -190,7 +190,7 @@ def fetch(*, config: Annotated[FetchConfig, Parameter(name="*")]) -> int:
     except StorageError as error:
         stop(str(error))
     except KeyboardInterrupt:
-        print("\ninterrupted; what is whole is kept, the same command goes on from there", file=sys.stderr)
+        print("\ninterrupted; what is whole is kept, the same command resumes the job", file=sys.stderr)
         return INTERRUPTED
     print_json(asdict(result)) if config.as_json else _tell(result, place)
     return STOPPED if result.rejects or result.stopped else 0

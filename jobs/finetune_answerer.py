@@ -112,7 +112,7 @@ class FinetuneConfig(BertscoreConfig, ComputingConfig):
 
 def _check_model(directory: Path) -> None:
     if not (directory / "config.json").is_file():
-        raise ModelMissing(f"--model: {directory} is no model directory, it has no config.json")
+        raise ModelMissing(f"--model: {directory} is not a model directory, it has no config.json")
     if not any(file for kind in _WEIGHTS for file in directory.glob(kind)):
         raise ModelMissing(f"--model: {directory} holds no weights ({' or '.join(_WEIGHTS)})")
 
@@ -144,7 +144,10 @@ def _tune(config: FinetuneConfig) -> int:
         with session(config, _PHASES, read=models, executor="ray", run=run) as (progress, _):
             fine_tune(run, tuning, pairs, encoded, rejects, progress)
     except TrainingFailed as error:
-        print(f"error: training failed: {error}; the same command goes on from the last checkpoint", file=sys.stderr)
+        print(
+            f"error: training failed: {error}; the same command resumes the job from the last checkpoint",
+            file=sys.stderr,
+        )
         return STOPPED
     return _tell(run, config)
 

@@ -184,7 +184,7 @@ def _watch(address: str, ended: threading.Event) -> None:
         if missed == _MISSED:
             print(
                 f"the head of the cluster at {address} has not answered for {_MISSED * _LOOK_EVERY_S:.0f} s; unless it "
-                "comes back this job ends within a minute, with exit code 1, and the same command goes on from there",
+                "comes back this job ends within a minute, with exit code 1, and the same command resumes the job",
                 file=sys.stderr,
                 flush=True,
             )

@@ -117,7 +117,7 @@ def sample(run: str, *, config: Annotated[ReviewSampleConfig, Parameter(name="*"
 def _draw(address: str, config: ReviewSampleConfig) -> Review:
     run = open_reviewable_run(address)
     if config.after and (config.models or config.settings):
-        raise ValueError(f"--after {config.after} goes on with its own models and settings; give none")
+        raise ValueError(f"--after {config.after} uses its own models and settings; give none")
     if config.after:
         drawn = draw_next(run, open_review(config.after), config.n, config.seed)
     else:

@@ -157,7 +157,7 @@ def exit_code(job: Callable[[], int], *wrong: type[Exception]) -> int:
         print(f"stopped: {error}", file=sys.stderr)
         return STOPPED
     except KeyboardInterrupt:
-        print("\ninterrupted; what is done is kept, the same command goes on from there", file=sys.stderr)
+        print("\ninterrupted; what is done is kept, the same command resumes the job", file=sys.stderr)
         return INTERRUPTED
 
 
@@ -231,5 +231,5 @@ def end_code(info: Mapping[str, Any]) -> int:
     """Return the exit code for a run of this state; print why something was left open."""
     if info["status"] != "incomplete":
         return 0
-    print(f"incomplete: {info['ended']}; the same command goes on from there", file=sys.stderr)
+    print(f"incomplete: {info['ended']}; the same command resumes the job", file=sys.stderr)
     return STOPPED

@@ -72,7 +72,7 @@ def _config(directory: str) -> dict[str, Any]:
     config: dict[str, Any] = json.loads(file.read_text())
     if "t5" in str(file.parent.absolute()) and "t5" not in config.get("model_type", ""):
         # bert-score tells T5 by these letters anywhere in the path, and would load another model with random weights.
-        raise ValueError(f"{file.parent.absolute()} has t5 in its path but holds no T5; move the model elsewhere")
+        raise ValueError(f"{file.parent.absolute()} has t5 in its path but is not T5; move the model to another path")
     return config
 
 

@@ -359,4 +359,4 @@ def _remedy(failure: Failure) -> str:
         return "check model, sampling and structured in the models file"
     if failure.status:
         return "check model and base_url in the models file"
-    return "check base_url in the models file and that the server is up; running again goes on from here"
+    return "check base_url in the models file and that the server is up; run the same command again to resume"

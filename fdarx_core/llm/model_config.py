@@ -191,7 +191,7 @@ def load_models(path: str | os.PathLike[str]) -> dict[str, ModelConfig]:
     """
     entries = read_yaml(path, "a YAML file that lists models")
     if not isinstance(entries, list) or not entries:
-        raise ModelsError(f"{path}: holds no list of models; begin each with '- name: ...'")
+        raise ModelsError(f"{path}: has no list of models; begin each with '- name: ...'")
     models: dict[str, ModelConfig] = {}
     for position, entry in enumerate(entries, 1):
         name = entry.get("name") if isinstance(entry, dict) else None

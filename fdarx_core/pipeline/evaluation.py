@@ -213,7 +213,7 @@ def check_benchmark(run: RunDirectory, benchmark: str, given: GivenAnswers) -> N
 def _with_due(cell: SettingProgress, due: int) -> SettingProgress:
     if due:
         return replace(cell, due=due)
-    why = "no whole label text is at hand" if needs_whole_label(cell.setting) else "no question is due"
+    why = "no label has its complete text" if needs_whole_label(cell.setting) else "no question is due"
     return replace(cell, due=0, status="skipped", reason=f"{why} in this benchmark")
 
 

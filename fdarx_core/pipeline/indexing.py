@@ -16,7 +16,7 @@ from fdarx_core.retrieval.index.manifest import same_encoder
 from fdarx_core.storage import Location
 
 _CHUNKS_A_SEGMENT = 1024
-_REMEDY = "use what it was made with, choose another --out, or give --rebuild and all documents to make it anew"
+_REMEDY = "use what it was made with, choose another --out, or give --rebuild and all documents to build it again"
 
 Tell = Callable[[int, int], None]
 """Called with the documents read so far, and the chunks embedded so far."""

@@ -85,7 +85,7 @@ class PipelineJob(ABC):
     def run_all(self) -> dict[str, Any]:
         """Do all that is not done yet; returns what `run.json` then says.
 
-        The status of the run is "incomplete" where something failed for now, and running again goes on.
+        The status of the run is "incomplete" after transient failures; run the job again to resume it.
         """
         self.prepare(planned=False)
         with self.timed(self.phase):
@@ -201,5 +201,5 @@ def check_inputs(run: RunDirectory, digest: str, what: str) -> None:
         note.write_text(json.dumps({"digest": digest}) + "\n")
     elif json.loads(note.read_text())["digest"] != digest:
         raise RunConflict(
-            f"{run.root} was begun with {what} than those found now; choose another --out, or bring the first ones back"
+            f"{run.root} was begun with {what} than those found now; choose another --out, or restore the first ones"
         )

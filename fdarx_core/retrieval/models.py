@@ -35,7 +35,7 @@ class ModelDirectories:
         if directory is None:
             raise ModelMissing(f"no directory for the {model} model; give --{model}-model DIRECTORY{_HINTS[model]}")
         if not (Path(directory) / "config.json").is_file():
-            raise ModelMissing(f"--{model}-model: {directory} is no model directory, it has no config.json")
+            raise ModelMissing(f"--{model}-model: {directory} is not a model directory, it has no config.json")
         return directory
 
 

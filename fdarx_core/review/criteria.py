@@ -183,7 +183,7 @@ class ReviewCriteria:
         Raises StorageError where there is none, or where the file exists; PromptError where it was edited wrongly.
         """
         if not (review.root / DATA_FILE).exists():
-            raise StorageError(f"{review.root} holds no proposal; make one with --proposer or --table")
+            raise StorageError(f"{review.root} has no proposal; make one with --proposer or --table")
         if file.exists():
             raise StorageError(f"{file} exists already; choose another file, accepted criteria are not overwritten")
         data = json.loads((review.root / DATA_FILE).read_text())

@@ -74,7 +74,7 @@ def open_review(address: str) -> Review:
     file = root / INFO
     if not file.exists():
         raise StorageError(
-            f"{address} is no review: it has no {INFO}; give the folder that `fdarx review sample` wrote"
+            f"{address} is not a review: it has no {INFO}; give the folder that `fdarx review sample` wrote"
         )
     try:
         info = json.loads(file.read_bytes())
@@ -149,7 +149,7 @@ def _existing_review(root: Location, sample: ReviewSample) -> Review | None:
         reason = "; ".join(differences) or "the run has changed since"
         raise RunConflict(f"{root} holds another review ({reason}); choose another --out")
     if not root.is_empty():
-        raise RunConflict(f"{root} holds files but no {INFO}, so it is no review; choose another --out or empty it")
+        raise RunConflict(f"{root} holds files but no {INFO}, so it is not a review; choose another --out or empty it")
     return None
 
 

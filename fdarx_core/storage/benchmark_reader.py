@@ -258,7 +258,7 @@ def _published_files(place: Location) -> tuple[list[Location], Location | None]:
     if not place.exists():
         raise StorageError(f"there is nothing at {place}; {_REMEDY}")
     if place.suffix != ".jsonl":
-        raise StorageError(f"{place} is no benchmark; {_REMEDY}")
+        raise StorageError(f"{place} is not a benchmark; {_REMEDY}")
     return [place], _labels_file(place.parent)
 
 

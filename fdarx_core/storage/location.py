@@ -147,5 +147,5 @@ def _checked(address: str) -> str:
     if scheme and re.search(r"/\.{1,2}(/|$)", address):
         raise StorageError(f"{address}: no part of an S3 address may be . or ..; write it out")
     if not address or "\0" in address:
-        raise StorageError(f"{address!r} is no path; give a local path or s3://bucket/key")
+        raise StorageError(f"{address!r} is not a path; give a local path or s3://bucket/key")
     return address.rstrip("/") or "/"

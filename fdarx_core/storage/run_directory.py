@@ -75,7 +75,7 @@ class RunDirectory:
         """Open a run for reading, complete or not. Raises StorageError where there is none or `run.json` is damaged."""
         root = _absolute(out)
         if not (root / "run.json").exists():
-            raise StorageError(f"{out} is no run: it has no run.json; give the folder that a job wrote with --out")
+            raise StorageError(f"{out} is not a run: it has no run.json; give the folder that a job wrote with --out")
         return cls(root, resumed=True, complete=_read_info(root)["status"] == "complete")
 
     def info(self) -> dict[str, Any]:
@@ -143,7 +143,9 @@ def _existing_run(root: Location, job: str, config: dict[str, Any]) -> dict[str,
     """Return `run.json` of the same run, None for an empty folder. Raises RunConflict for anything else."""
     if not (root / "run.json").exists():
         if not root.is_empty():
-            raise RunConflict(f"{root} holds files but no run.json, so it is no run; choose another --out or empty it")
+            raise RunConflict(
+                f"{root} holds files but no run.json, so it is not a run; choose another --out or empty it"
+            )
         return None
     earlier = _read_info(root)
     if earlier["job"] != job:

@@ -195,7 +195,7 @@ class Heartbeat:
         others = [one for one in self._others(files) if token in one.dead or (one.holds and one.token < token)]
         if others or (self._file not in files and not self._file.exists()):
             name = f"another job ({others[0].owner})" if others else "another job"
-            self._lost = f"{name} has taken the run over, as this one had given no sign of life"
+            self._lost = f"{name} has taken the run over, because this one had not renewed its claim"
 
     def _files(self) -> list[Location]:
         return (self._root / ".claims").list()

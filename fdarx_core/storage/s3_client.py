@@ -66,7 +66,7 @@ _CREDENTIALS = "set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or AWS_PROFILE,
 _ENDPOINT = "check AWS_ENDPOINT_URL (or AWS_ENDPOINT_URL_S3) and the network"
 _PERMISSION = "the credentials must be right, and allowed to list, read and write in this bucket"
 _REPLACED = "the object was overwritten while it was read; start again once nobody writes to it"
-_GO_ON = "once it answers again, the same command goes on"
+_GO_ON = "once it answers again, the same command resumes the job"
 
 _BY_CODE = {
     "NoSuchBucket": "the bucket does not exist; create it or correct its name",
@@ -76,7 +76,7 @@ _BY_CODE = {
     "PreconditionFailed": _REPLACED,
     "InvalidAccessKeyId": f"the server does not know the access key; {_CREDENTIALS}",
     "SignatureDoesNotMatch": f"the server refused the secret key; {_CREDENTIALS}",
-    **dict.fromkeys(_EXPIRED, f"the credentials have expired; {_CREDENTIALS}, then the same command goes on"),
+    **dict.fromkeys(_EXPIRED, f"the credentials have expired; {_CREDENTIALS}, then the same command resumes the job"),
     "InvalidToken": f"the server refused the session token; {_CREDENTIALS}",
     "AccessDenied": f"access was denied; {_PERMISSION}",
     "403": f"access was denied; {_PERMISSION}",
@@ -134,7 +134,7 @@ def _explanation(error: Exception) -> str:
     if isinstance(error, ClientError):
         code = _code(error)
         if code == "RequestTimeTooSkewed":
-            return f"this machine's clock {_skew(error)}; set it right (NTP), then the same command goes on"
+            return f"this machine's clock {_skew(error)}; set it right (NTP), then the same command resumes the job"
         said = f"{code}: {error.response['Error'].get('Message', '')}".strip(": ")
         return _BY_CODE.get(code, f"the server said {' '.join(said.split())}; {_ENDPOINT}")
     said = " ".join(str(error).split()).rstrip(".")

@@ -52,7 +52,7 @@ class ChatEncoder:
         try:
             self.tokenizer: Any = library.AutoTokenizer.from_pretrained(directory, local_files_only=True)
         except (OSError, ValueError) as error:
-            raise ValueError(f"{directory} holds no tokenizer that transformers can read: {error}") from error
+            raise ValueError(f"{directory} has no tokenizer that transformers can read: {error}") from error
         if not self.tokenizer.chat_template:
             raise ValueError(f"{directory} has no chat template; give a model that was tuned to follow instructions")
 

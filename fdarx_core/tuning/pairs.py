@@ -74,7 +74,7 @@ def read_pairs(place: str) -> tuple[list[TrainingPair], list[Reject]]:
 def _build_pairs(place: str) -> tuple[list[TrainingPair], list[Reject]]:
     run = RunDirectory.open(place)
     if not run.complete or run.info()["job"] != "build_benchmark":
-        raise StorageError(f"{place} is no finished run of fdarx build; give one, or a file of pairs")
+        raise StorageError(f"{place} is not a finished run of fdarx build; give one, or a file of pairs")
     pairs: list[TrainingPair] = []
     rejects: list[Reject] = []
     for one in (one for part in run.parts("questions") for one in read_records(part, QuestionAnswer)):

@@ -135,7 +135,7 @@ def _config(model: str) -> dict[str, Any]:
     elif _HUB_NAME.fullmatch(model):
         file = _from_hub(model)
     else:
-        raise ModelMissing(f"{model} is no directory; give that of a downloaded NLI model, or a name on the hub")
+        raise ModelMissing(f"{model} is not a directory; give that of a downloaded NLI model, or a name on the hub")
     try:
         config: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
     except ValueError as error:
@@ -145,7 +145,7 @@ def _config(model: str) -> dict[str, Any]:
 
 def _check_files(folder: Path) -> None:
     if not (folder / "config.json").is_file():
-        raise ModelMissing(f"{folder} is no model directory, it has no config.json")
+        raise ModelMissing(f"{folder} is not a model directory, it has no config.json")
     if not any((folder / f"{name}{end}").is_file() for name in _WEIGHTS for end in ("", ".index.json")):
         raise ModelMissing(f"{folder} has no weights: neither {' nor '.join(_WEIGHTS)}; download the model whole")
     if not any((folder / name).is_file() for name in _TOKENIZERS):
@@ -157,7 +157,7 @@ def _from_hub(model: str) -> Path:
         return Path(load_module("huggingface_hub", PURPOSE).hf_hub_download(model, "config.json"))
     except (OSError, ValueError) as error:
         why = " ".join(str(error).split())
-        raise ModelMissing(f"{model} is no directory, and not to be had from the hub: {why[:300]}") from error
+        raise ModelMissing(f"{model} is not a directory, and can't be loaded from the hub: {why[:300]}") from error
 
 
 def _outputs(config: dict[str, Any]) -> list[str]:

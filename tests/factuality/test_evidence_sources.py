@@ -220,8 +220,8 @@ def test_what_is_not_there_is_told(tmp_path: Path) -> None:
     (tmp_path / "empty.jsonl").write_text("{}\n")
     (tmp_path / "text.txt").write_text("x")
     for spec, said in {
-        f"labels:{tmp_path}/none": "is no run",
-        f"index:{tmp_path}/none": "is no index",
+        f"labels:{tmp_path}/none": "is not a run",
+        f"index:{tmp_path}/none": "is not an index",
         f"file:{tmp_path}/none.jsonl": "is not there",
         f"file:{tmp_path}/text.txt": "takes a file",
         f"file:{tmp_path}/empty.jsonl": "holds no text",

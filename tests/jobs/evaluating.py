@@ -80,6 +80,6 @@ def untimed(out: object) -> dict[tuple[str, str, str, str, str], Figure]:
 
 
 def reopen(out: Path) -> None:
-    """Make a complete run one that was stopped before its end, so that the same command goes on with it."""
+    """Make a complete run one that was stopped before its end, so that the same command resumes the job with it."""
     info = json.loads((out / "run.json").read_text())
     (out / "run.json").write_text(json.dumps({**info, "status": "interrupted"}))

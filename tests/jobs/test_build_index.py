@@ -26,7 +26,7 @@ def guidelines(tmp_path_factory: pytest.TempPathFactory) -> Path:
     out = tmp_path_factory.mktemp("indexes") / "guidelines"
     done = index("--documents", GUIDELINES, "--out", out, "--words-only", "--chunk-size", 600, "--overlap", 100)
     assert done.returncode == 0, done.stderr
-    assert "BM25 alone" in done.stdout
+    assert "lexical search" in done.stdout
     return out
 
 
@@ -87,7 +87,11 @@ def test_a_runs_labels(example_build: Path, tmp_path: Path) -> None:
 def test_wrong_arguments(options: tuple[object, ...], complaint: str, tmp_path: Path) -> None:
     done = index("--out", tmp_path / "out", *options)
     assert done.returncode == 2
-    told = [line for line in done.stderr.splitlines() if not line.startswith("no vectors, BM25 alone")]
+    told = [
+        line
+        for line in done.stderr.splitlines()
+        if not line.startswith("no vectors, so only lexical search is possible")
+    ]
     assert len(told) == 1 and complaint in told[0], done.stderr
 
 

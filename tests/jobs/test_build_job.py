@@ -101,7 +101,7 @@ def test_an_interrupted_build_goes_on_to_the_same_result(built: Path, tmp_path: 
     _, errors = process.communicate(timeout=120)
     if process.returncode != 0:
         assert process.returncode == 130, errors
-        assert "the same command goes on" in errors
+        assert "the same command resumes the job" in errors
         assert json.loads((out / "run.json").read_text())["status"] == "interrupted"
     again = run(*arguments)
     assert again.returncode == 0, again.stderr

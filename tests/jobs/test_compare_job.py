@@ -105,7 +105,7 @@ def test_differences_are_those_of_the_figures(rules: Path, copied: Path, tmp_pat
         ((), "two runs or more"),
         (("build",), "is a run of build_benchmark, not of evaluate"),
         (("begun",), "has no metrics yet"),
-        (("nowhere",), "is no run"),
+        (("nowhere",), "is not a run"),
         (("copied", "--resamples", "0"), "--resamples 0"),
     ],
 )

@@ -238,4 +238,4 @@ def test_published_questions_without_their_labels(toy: Path, server: LoopbackSer
     assert {key[1]: (cell.status, cell.answered) for key, cell in found.items()} == {
         "closed_book": ("done", 56), "oracle": ("done", 56), "full_label": ("skipped", 0), "retrieved": ("skipped", 0),
     }  # fmt: skip
-    assert "no whole label text is at hand" in done.stderr
+    assert "no label has its complete text" in done.stderr

@@ -133,7 +133,7 @@ def test_ctrl_c_keeps_what_is_whole(server: DailyMedServer, tmp_path: Path, caps
 
     server.faults = pressed
     assert cli.main(line(server, tmp_path, "--type", "human_rx")) == 130
-    assert "goes on" in capsys.readouterr().err
+    assert "resumes the job" in capsys.readouterr().err
     rows = [json.loads(row) for row in (tmp_path / "manifest.jsonl").read_text().splitlines()]
     assert len(rows) >= 4
     assert {row["file"] for row in rows} <= {f"labels/{file.name}" for file in (tmp_path / "labels").iterdir()}

@@ -32,7 +32,7 @@ def refused(given: list[str], *more: str) -> None:
 @pytest.mark.parametrize(
     ("more", "told"),
     [
-        (("--model", "nowhere"), "error: --model: nowhere is no model directory, it has no config.json"),
+        (("--model", "nowhere"), "error: --model: nowhere is not a model directory, it has no config.json"),
         ((), "model holds no weights (*.safetensors or *.bin)"),
         (("--workers", "0"), "error: --workers: Input should be greater than or equal to 1 (given: '0')"),
         (("--rate", "-1"), "error: --rate: Input should be greater than 0 (given: '-1')"),

@@ -47,7 +47,7 @@ def test_what_may_be_gone_on_with_says_so(capsys: pytest.CaptureFixture[str]) ->
     assert end_code({"status": "incomplete", "ended": "1 parts have requests that failed for now"}) == STOPPED
     assert end_code({"status": "complete", "ended": ""}) == 0
     said = capsys.readouterr().err
-    assert "stopped: 3 requests" in said and said.count("goes on from there") == 2
+    assert "stopped: 3 requests" in said and said.count("resumes the job") == 2
 
 
 def test_a_fault_of_the_program_is_not_hidden() -> None:

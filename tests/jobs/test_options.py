@@ -63,7 +63,7 @@ def test_yaml_must_hold_known_options(capsys: pytest.CaptureFixture[str], tmp_pa
     for text, says in (
         ("labels: [a]\nout: b\nsmaple: 3", "--sample"),
         ("- a", "must hold options"),
-        ("a: [", "job.yaml is no YAML"),
+        ("a: [", "job.yaml is not YAML"),
     ):
         file.write_text(text)
         assert says in fails(capsys, "build", "--config", str(file))

@@ -57,8 +57,8 @@ def test_what_does_not_fit_is_said_in_one_line_and_changes_nothing(
     other = evaluation(tmp_path / "other", labels=1, seed=3)
     run.file("report.html").write_text("as it was")
     for given, told in (
-        ([run.root, "--review", tmp_path / "nowhere"], "is no review"),
-        ([run.root, "--review", run.root], "is no review"),
+        ([run.root, "--review", tmp_path / "nowhere"], "is not a review"),
+        ([run.root, "--review", run.root], "is not a review"),
         ([run.root, "--review", of_build.root], "whose tasks are not about answers"),
         ([run.root, "--review", unjudged.root], "fewer than 10 answers that people graded"),
         ([run.root, "--review", few.root], "fewer than 10 answers that people graded"),

@@ -73,7 +73,7 @@ def test_a_further_sample_goes_on_from_what_people_said(
     assert len(further) == 6 and not {item.id for item in further} & {item.id for item in review.items()}
     with pytest.raises(SystemExit):
         sample(run, second, "--after", str(first), "--models", "small")
-    assert "goes on with its own models and settings" in capsys.readouterr().err
+    assert "uses its own models and settings" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

@@ -73,7 +73,7 @@ def test_what_is_wrong_is_said_in_one_line(tmp_path: Path, capsys: pytest.Captur
     unvoted = _written(tmp_path / "unvoted", [item("a")], [])
     stranger = _written(tmp_path / "stranger", [item("a")], votes(item("b"), {"anna": "correct"}))
     for given, told in (
-        ([str(tmp_path / "nowhere")], "is no review"),
+        ([str(tmp_path / "nowhere")], "is not a review"),
         ([str(unvoted)], "fdarx review import"),
         ([str(stranger)], "item b is on no item of this review"),
         ([str(unvoted), "--resamples", "5"], "--resamples"),

@@ -21,7 +21,7 @@ def test_storage_that_goes_away_stops_a_job_that_the_same_command_goes_on_with(
     run: RunDirectory, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with pytest.raises(SystemExit) as ended, ending(run):
-        raise Unreachable("cannot write s3://b/a: no answer; once it answers again, the same command goes on")
+        raise Unreachable("cannot write s3://b/a: no answer; once it answers again, the same command resumes the job")
     assert ended.value.code == STOPPED
     assert capsys.readouterr().err.startswith("error: cannot write s3://b/a")
     again = RunDirectory.begin(str(run.root), job="build_benchmark", config={"seed": 0}, versions={})

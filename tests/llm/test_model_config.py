@@ -43,8 +43,8 @@ def test_what_a_file_says(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("", "holds no list of models"),
-        ("small: {}", "holds no list of models"),
+        ("", "has no list of models"),
+        ("small: {}", "has no list of models"),
         ("- [", "not YAML: see line 1"),
         ("- 7", "model number 1"),
         (SMALL + SMALL, "model small: the name is taken, another model has it"),

@@ -60,7 +60,7 @@ def test_what_cannot_be_searched(index: fdarx.Index, tmp_path: Path) -> None:
         index.answer("dose", strategy="guess")
     with pytest.raises(ValueError, match="no post-processing 'sort'"):
         index.answer("dose", postprocess="sort")
-    with pytest.raises(IndexMissing, match="is no index"):
+    with pytest.raises(IndexMissing, match="is not an index"):
         fdarx.Index.open(tmp_path)
 
 

@@ -178,7 +178,7 @@ def test_what_can_not_be_asked(index: IndexReader) -> None:
         index.search(["a"], 3, retriever="cosine")
     with pytest.raises(ValueError, match=r"have vectors of shape \(2, 8\).*hashing"):
         index.search(["a"], 3, retriever="hybrid", vectors=embed(LABELS[:2]))
-    with pytest.raises(ValueError, match="no numbers"):
+    with pytest.raises(ValueError, match="not numbers"):
         index.search(["a"], 3, retriever="cosine", vectors=np.full((1, 8), np.nan, np.float32))
 
 

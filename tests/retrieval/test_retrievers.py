@@ -70,7 +70,7 @@ def test_a_missing_directory_names_the_option(tmp_path: Path) -> None:
         load_encoder("recontriever", ModelDirectories())
     with pytest.raises(ModelMissing, match="give --reranker-model DIRECTORY"):
         load_reranker(ModelDirectories())
-    with pytest.raises(ModelMissing, match=f"--cosine-model: {tmp_path} is no model directory"):
+    with pytest.raises(ModelMissing, match=f"--cosine-model: {tmp_path} is not a model directory"):
         load_encoder("cosine", ModelDirectories(cosine=str(tmp_path)))
 
 

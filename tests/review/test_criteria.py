@@ -341,4 +341,4 @@ def test_an_edited_proposal_is_accepted_without_figures(tmp_path: Path, review: 
 def test_nothing_to_accept(review: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):
         cli.main(["review", "criteria", str(review), "--accept", str(tmp_path / "ours.yaml")])
-    assert "holds no proposal" in capsys.readouterr().err
+    assert "has no proposal" in capsys.readouterr().err

@@ -131,7 +131,7 @@ def test_runs_that_have_nothing_to_review_are_refused(build: ReviewedBuild, tmp_
     RunDirectory.begin(str(tmp_path / "running"), job="evaluate", config={}, versions={})
     with pytest.raises(StorageError, match="is running; finish it"):
         open_reviewable_run(str(tmp_path / "running"))
-    with pytest.raises(StorageError, match="is no run"):
+    with pytest.raises(StorageError, match="is not a run"):
         open_reviewable_run(str(tmp_path))
 
 

@@ -285,7 +285,7 @@ def test_what_is_no_benchmark_is_refused_with_the_remedy(tmp_path: Path) -> None
     build(tmp_path / "bare", [(one, held, []) for one, held, _ in rows(1)]).finish({})
     said = {
         "missing": "nothing at .*missing; give the run of a build",
-        "notes.txt": "notes.txt is no benchmark; give",
+        "notes.txt": "notes.txt is not a benchmark; give",
         "none": "neither run.json .* nor qa\\*.jsonl",
         "empty": "qa.jsonl is empty; give",
         "unreadable": "none of 2 rows .* qa.jsonl:1: not_json",

@@ -269,7 +269,7 @@ def test_a_job_that_slept_and_was_taken_for_dead_stops(folder: Location) -> None
         run = begin(folder)
         os.kill(other.pid, signal.SIGCONT)
         assert other.stdout is not None
-        assert "has taken the run over, as this one had given no sign of life" in other.stdout.readline()
+        assert "has taken the run over, because this one had not renewed its claim" in other.stdout.readline()
         assert run.info()["status"] == "running"
     run.finish({})
     assert RunDirectory.open(str(folder)).complete

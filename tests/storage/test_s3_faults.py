@@ -114,7 +114,7 @@ def test_one_request_is_not_tried_for_ever_while_others_succeed(
 
 def test_expired_credentials_are_read_anew(server: LoopbackS3) -> None:
     server.faults = lambda call: Fault(400, "ExpiredToken", "expired") if call.access_key == "first" else None
-    with pytest.raises(Unreachable, match=r"the credentials have expired; set AWS_.*the same command goes on"):
+    with pytest.raises(Unreachable, match=r"the credentials have expired; set AWS_.*the same command resumes the job"):
         Location("s3://bucket/a").write_text("x")
     use_key("second")
     Location("s3://bucket/a").write_text("x")

@@ -83,7 +83,7 @@ def test_what_is_learnt_from_is_encoded_by_part(encoder: ChatEncoder, pairs: lis
 
 def test_a_directory_without_a_tokenizer(tmp_path: Path) -> None:
     (tmp_path / "config.json").write_text('{"model_type": "llama"}')
-    with pytest.raises(ValueError, match="holds no tokenizer that transformers can read"):
+    with pytest.raises(ValueError, match="has no tokenizer that transformers can read"):
         ChatEncoder(str(tmp_path))
 
 

@@ -78,7 +78,7 @@ def test_a_name_on_the_hub_that_is_not_to_be_had(monkeypatch: pytest.MonkeyPatch
     import huggingface_hub.constants
 
     monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_OFFLINE", True)
-    with pytest.raises(ModelMissing, match="acme/nli is no directory, and not to be had from the hub"):
+    with pytest.raises(ModelMissing, match="acme/nli is not a directory, and can't be loaded from the hub"):
         check_nli("acme/nli")
 
 

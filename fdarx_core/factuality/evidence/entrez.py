@@ -66,7 +66,7 @@ class PubMedSettings(BaseModel):
         """Return the key from the environment, "" without one. Raises ValueError where it is malformed."""
         key = os.environ.get(self.key_env, "").strip()
         if not (key.isascii() and key.isprintable()) or " " in key:
-            raise ValueError(f"environment variable {self.key_env} holds no plain key; set it anew or unset it")
+            raise ValueError(f"environment variable {self.key_env} holds no plain key; set it again or unset it")
         return key
 
 

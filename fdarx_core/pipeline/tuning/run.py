@@ -84,7 +84,7 @@ def _train(run: RunDirectory, tuning: TuningSpec, progress: Progress) -> None:
     """Train in a thread of its own: in the main one Ray would take Ctrl-C for itself."""
     kind = "GPU" if cluster_has("GPU") else "CPU"
     if tuning.workers > cluster_has(kind):  # they would wait for ever
-        raise ValueError(f"--workers {tuning.workers} wants a {kind} each, and there are {cluster_has(kind)}")
+        raise ValueError(f"--workers {tuning.workers} needs a {kind} for each, and there are {cluster_has(kind)}")
     progress("train", 0, 0, "loading the model")
     _, control = start_control((0, 0, ""))
     failed: list[BaseException] = []

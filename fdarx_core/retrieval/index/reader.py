@@ -63,7 +63,7 @@ class IndexReader(ChunkTable):
         manifest = IndexStore(place).current() if version is None else find_version(place, version)
         if manifest is None:
             raise IndexMissing(
-                f"{place} is no index: it has no index.json; make one: fdarx index --documents … --out …"
+                f"{place} is not an index: it has no index.json; make one: fdarx index --documents … --out …"
             )
         dense = manifest.encoder is not None and load_faiss() is not None
         exact = dense and manifest.approximate is None
@@ -132,7 +132,7 @@ class IndexReader(ChunkTable):
                 f"{_describe(self.manifest.encoder)}"
             )
         if not np.isfinite(vectors).all():
-            raise ValueError("the texts' vectors hold values that are no numbers; check the embedding model")
+            raise ValueError("the texts' vectors hold values that are not numbers; check the embedding model")
         return vectors
 
 

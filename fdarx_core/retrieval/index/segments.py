@@ -155,7 +155,7 @@ def _read_table(place: Location, info: FileInfo, rows: int) -> pa.Table:
     try:
         table = pq.read_table(pa.BufferReader(data))
     except (pa.ArrowException, OSError) as error:
-        raise IndexDamaged(place / info.name, f"is no Parquet file ({' '.join(str(error).split())})") from error
+        raise IndexDamaged(place / info.name, f"is not a Parquet file ({' '.join(str(error).split())})") from error
     if table.num_rows != rows:
         raise IndexDamaged(place / info.name, f"has {table.num_rows} rows instead of {rows}")
     return table

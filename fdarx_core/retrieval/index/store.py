@@ -225,7 +225,7 @@ def _check(chunks: Sequence[Chunk], vectors: Vectors | None, encoder: EncoderInf
     if vectors.shape != (len(chunks), encoder.dimensions):
         raise ValueError(f"{len(chunks)} chunks of {encoder.dimensions} dimensions have vectors of {vectors.shape}")
     if not np.isfinite(vectors).all():
-        raise ValueError(f"{encoder.name} gave vectors that are no numbers; check the model")
+        raise ValueError(f"{encoder.name} gave vectors that are not numbers; check the model")
 
 
 def _to_parquet(table: pa.Table, *, compress: bool = True) -> bytes:
