@@ -70,7 +70,9 @@ def test_all_ways_by_the_built_in_rules(index: Path, tmp_path: Path) -> None:
     for number in (2, 3, 4, 5):
         assert f"Table {number}." in done.stdout
     assert (
-        "no language model" in done.stdout and "only retrievers by words" in done.stderr and "destroyed" not in done.stderr
+        "no language model" in done.stdout
+        and "only retrievers by words" in done.stderr
+        and "destroyed" not in done.stderr
     )
     answers, scores = rows_of(out, "answers", RagAnswer), rows_of(out, "scores", RagScore)
     ways = {(row.strategy, row.postprocess) for row in answers}
