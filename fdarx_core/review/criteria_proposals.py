@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import csv
 import re
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 from difflib import unified_diff
 from io import StringIO
 from textwrap import fill
-from typing import Any, Literal
+from typing import Any, Literal, TypeAlias
 
 import yaml
 from pydantic import ValidationError
@@ -31,7 +30,8 @@ MAX_EXAMPLES = 8
 """Items of a group that a model is shown: more repeat each other."""
 CHANGE_COLUMNS = ("action", "id", "text", "applies_to", "why")
 """The columns that a person fills in: the fields of `CriterionChange`. A row without an action is no change."""
-CONTEXT_COLUMNS = ("task", "judge", "judge_said", "people_said", "criterion", "items", "questions", "remarks")
+_GROUPED_BY = ("task", "judge", "judge_said", "people_said", "criterion")
+CONTEXT_COLUMNS = (*_GROUPED_BY, "items", "questions", "remarks")
 _SEPARATOR = " | "
 
 
@@ -60,20 +60,12 @@ PROPOSE_CRITERIA = Task.load("propose_criteria", ProposalReply, propose_nothing)
 """The task of a model that proposes changes. Source: FDARxBench §3.2, §B.3."""
 
 
-@dataclass(slots=True)
-class DisagreementGroup:
-    """Items on which people disagreed with the judge in the same way, or on which they remarked.
+DisagreementGroup: TypeAlias = tuple[dict[str, str], list[AnnotatedItem]]
+"""Items on which people disagreed with the judge in the same way, or on which they remarked, by `_GROUPED_BY`.
 
-    `judge` is the task whose prompt judged them, "" where criteria do not bear on it. `people_said` is "" where people
-    were divided. `criterion` is the id of the rule that a remark names, else that the judge's reason names, else "".
-    """
-
-    task: str
-    judge: str
-    judge_said: str
-    people_said: str
-    criterion: str
-    items: list[AnnotatedItem] = field(default_factory=list)
+`judge` is the task whose prompt judged them, "" where criteria do not bear on it. `people_said` is "" where people were
+divided. `criterion` is the id of the rule that a remark names, else that the judge's reason names, else "".
+"""
 
 
 def guiding_task(item: ReviewItem) -> str:
@@ -91,19 +83,19 @@ def _ruling_task(item: ReviewItem) -> str:
 def group_disagreements(annotated: Iterable[AnnotatedItem], criteria: Criteria) -> list[DisagreementGroup]:
     """Group the disagreements and remarks, those that criteria bear on first, then by size."""
     ids = [rule.id for rule in criteria.rules]
-    groups: dict[tuple[str, str, str, str, str], DisagreementGroup] = {}
+    groups: dict[tuple[str, str, str, str, str], list[AnnotatedItem]] = defaultdict(list)
     for one in annotated:
         item, people = one.item, consensus(one.values)
         remarked = any(vote.remark for vote in one.annotations)
         if remarked or (people and item.decision and people != item.decision):
             key = (item.task, _ruling_task(item), item.decision, people, _named_criterion(one, ids))
-            groups.setdefault(key, DisagreementGroup(*key)).items.append(one)
+            groups[key].append(one)
 
     def rank(key: tuple[str, str, str, str, str]) -> tuple[object, ...]:
         _, judge, judge_said, people_said, _ = key
-        return not judge, people_said == judge_said, -len(groups[key].items), key
+        return not judge, people_said == judge_said, -len(groups[key]), key
 
-    return [groups[key] for key in sorted(groups, key=rank)]
+    return [(dict(zip(_GROUPED_BY, key, strict=True)), groups[key]) for key in sorted(groups, key=rank)]
 
 
 def _named_criterion(one: AnnotatedItem, ids: Sequence[str]) -> str:
@@ -137,19 +129,15 @@ def proposal_slots(annotated: Sequence[AnnotatedItem], criteria: Criteria) -> di
             {"task": task, "judge": judge, "judged": len(same), "agreed": sum(same)}
             for (task, judge), same in sorted(counts.items())
         ],
-        "groups": [_group_slots(group) for group in group_disagreements(annotated, criteria) if group.judge],
+        "groups": [_group_slots(*group) for group in group_disagreements(annotated, criteria) if group[0]["judge"]],
     }
 
 
-def _group_slots(group: DisagreementGroup) -> dict[str, Any]:
-    examples = sorted(group.items, key=lambda one: not item_remarks(one))[:MAX_EXAMPLES]
+def _group_slots(about: dict[str, str], items: list[AnnotatedItem]) -> dict[str, Any]:
+    examples = sorted(items, key=lambda one: not item_remarks(one))[:MAX_EXAMPLES]
     return {
-        "task": group.task,
-        "judge": group.judge,
-        "judge_said": group.judge_said,
-        "people_said": group.people_said,
-        "criterion": group.criterion,
-        "count": len(group.items),
+        **about,
+        "count": len(items),
         "cases": [
             {
                 "question": one.item.question,
@@ -167,12 +155,11 @@ def groups_csv(groups: Iterable[DisagreementGroup]) -> str:
     text = StringIO()
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow([*CONTEXT_COLUMNS, *CHANGE_COLUMNS])
-    for group in groups:
-        questions = _SEPARATOR.join(f"[{one.item.id}] {one.item.question}" for one in group.items[:MAX_EXAMPLES])
-        counts = Counter(remark for one in group.items for remark in item_remarks(one)).most_common()
+    for about, items in groups:
+        questions = _SEPARATOR.join(f"[{one.item.id}] {one.item.question}" for one in items[:MAX_EXAMPLES])
+        counts = Counter(remark for one in items for remark in item_remarks(one)).most_common()
         remarks = _SEPARATOR.join(f"{times} × {remark}" if times > 1 else remark for remark, times in counts)
-        context = [group.task, group.judge, group.judge_said, group.people_said, group.criterion]
-        row = [*context, str(len(group.items)), questions, remarks, *("" for _ in CHANGE_COLUMNS)]
+        row = [*about.values(), str(len(items)), questions, remarks, *("" for _ in CHANGE_COLUMNS)]
         writer.writerow(map(escape_formula, row))
     return text.getvalue()
 

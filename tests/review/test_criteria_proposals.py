@@ -122,7 +122,8 @@ def test_groups_hold_rejections_and_remarks_alone() -> None:
     unread = voted(item("correctness", "correct", "f"), "incorrect")
     found = group_disagreements([agreed, *rejected, divided, remarked, unread], OURS)
     assert [
-        (one.task, one.people_said, one.criterion, [case.item.question for case in one.items]) for one in found
+        (about["task"], about["people_said"], about["criterion"], [one.item.question for one in items])
+        for about, items in found
     ] == [
         ("relevance", "relevant", "", ["b", "c"]),
         ("relevance", "somewhat", "decision", ["e"]),
@@ -141,8 +142,8 @@ def test_groups_hold_rejections_and_remarks_alone() -> None:
     ],
 )
 def test_the_rule_that_is_named(remark: str, because: str, criterion: str) -> None:
-    [group] = group_disagreements([voted(item("quality", "unfit", because=because), "fit", remark=remark)], OURS)
-    assert group.criterion == criterion
+    [(about, _)] = group_disagreements([voted(item("quality", "unfit", because=because), "fit", remark=remark)], OURS)
+    assert about["criterion"] == criterion
 
 
 def test_a_proposer_is_shown_what_criteria_bear_on() -> None:
