@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from cyclopts import Parameter
 from pydantic import Field, field_validator
 
-from jobs.options import BASELINE, PRESENTATION, AskingConfig
+from jobs.options import BASELINE, HOW, PRESENTATION, AskingConfig
 
 if TYPE_CHECKING:  # importing these takes longer than showing the job's help may
     from fdarx_core.filters.judges import Judge
@@ -21,7 +21,7 @@ if TYPE_CHECKING:  # importing these takes longer than showing the job's help ma
     from fdarx_core.storage import RunDirectory
 
 _ROLES = ("generator", "rephraser", "judge")
-_NOT_RESULTS = {"out", "cpus", "executor", "models", "reuse", "max_requests", "max_cost", "plan", "criteria", *_ROLES}
+_NOT_RESULTS = HOW | {"criteria", *_ROLES}
 
 
 class BuildConfig(AskingConfig):

@@ -1,53 +1,16 @@
-"""Models × settings × retrievers on a benchmark: answers, grades, metrics with intervals, and a report."""
+"""The options of `fdarx evaluate`, which `jobs.evaluation` carries out."""
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
-from dataclasses import astuple
-from itertools import groupby, islice
-from operator import itemgetter
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from cyclopts import Parameter
 from pydantic import Field, field_validator
 
-from fdarx_core.evaluation.figures import CellKey
-from fdarx_core.evaluation.paper_tables import added_metrics_table, table_1, table_2
-from fdarx_core.evaluation.predictions import citing_settings
-from fdarx_core.evaluation.settings import RETRIEVED, SETTINGS
-from fdarx_core.evaluation.tables import table_text
-from fdarx_core.llm import Baseline, ModelConfig, ModelsError
-from fdarx_core.pipeline.evaluation import Evaluation, check_benchmark
-from fdarx_core.pipeline.evaluation_steps import CODE_VERSION, EvaluationSpec, GivenAnswers
-from fdarx_core.pipeline.executor import SMALL
-from fdarx_core.records import Figure, Reject
-from fdarx_core.retrieval.models import ModelDirectories
-from fdarx_core.retrieval.retrievers import RETRIEVERS, check_retriever_models
-from fdarx_core.storage import RunDirectory, read_records
-from fdarx_core.storage.benchmark_reader import Benchmark, read_benchmark
-from fdarx_core.storage.predictions import read_predictions
-from jobs import STOPPED
-from jobs.deploying import Served, cpus_for, fleet_of, load_deployed
-from jobs.options import PRESENTATION, MeasuringConfig, at_commas, load_all, unknown_model
-from jobs.progress import busy
-from jobs.session import carried_out, exit_code, is_done, print_json, session, versions
+from jobs.options import BASELINE, MeasuringConfig, Names, check_names
 
-_NOT_RESULTS = {
-    "out",
-    "cpus",
-    "executor",
-    "models",
-    "deploy",
-    "gpus",
-    "only",
-    "reuse",
-    "max_requests",
-    "max_cost",
-    "plan",
-}
-_NOWHERE = "http://not-up-yet"
-"""Placeholder for the address of a model that is deployed later."""
+_SETTINGS = ("closed_book", "full_label", "oracle", "retrieved")
 
 
 class EvaluateConfig(MeasuringConfig):
@@ -58,8 +21,8 @@ class EvaluateConfig(MeasuringConfig):
         "FDARxBench's published format; on disk or s3://"
     )
     out: str = Field(description="run directory to write, on disk or s3://; repeat the command to resume a run")
-    models: list[str] = Field(
-        [Baseline.name],
+    models: Names = Field(
+        [BASELINE],
         description="models to evaluate: `baseline` (built-in rules), and YAML files that list models on servers, see"
         " docs/models.md",
     )
@@ -74,7 +37,7 @@ class EvaluateConfig(MeasuringConfig):
         description="maximum number of GPUs for --deploy, including those that an autoscaling cluster adds (the "
         "present ones)",
     )
-    only: list[str] = Field(
+    only: Names = Field(
         default_factory=list,
         description="evaluate only these models of the files (all except the judge)",
     )
@@ -83,14 +46,14 @@ class EvaluateConfig(MeasuringConfig):
         description="answers of other programs to grade: a file with qid and answer in each row, see "
         "docs/evaluating.md",
     )
-    settings: list[str] = Field(
-        list(SETTINGS),
+    settings: Names = Field(
+        list(_SETTINGS),
         description="evidence to show: closed_book, full_label, oracle, retrieved; separated by commas or spaces",
     )
-    retrievers: list[str] = Field(
+    retrievers: Names = Field(
         ["bm25"],
-        description=f"what finds passages: {', '.join(RETRIEVERS.builtin)}, or one of an installed package, each "
-        "also with +rerank; they are compared with each other whatever the settings",
+        description="what finds passages: bm25, tfidf, cosine, recontriever, hybrid, or one of an installed package, "
+        "each also with +rerank; they are compared with each other whatever the settings",
     )
     retrieval_scope: Literal["label", "corpus"] = Field(
         "label", description="search the question's own label, or all labels of the benchmark"
@@ -103,7 +66,7 @@ class EvaluateConfig(MeasuringConfig):
         " text)",
     )
     judge: str = Field(
-        Baseline.name,
+        BASELINE,
         description="model that grades: a name of --models, or baseline (built-in rules, not a language model)",
     )
     cosine_model: str | None = Field(
@@ -113,197 +76,25 @@ class EvaluateConfig(MeasuringConfig):
     reranker_model: str | None = Field(None, description="local directory of a BGE reranker, for +rerank")
     sample: int | None = Field(None, ge=1, description="number of labels to evaluate on, drawn at random (all)")
 
-    @field_validator("models", "only", "settings", "retrievers", mode="after")
-    @classmethod
-    def _at_commas(cls, given: list[str]) -> list[str]:
-        return at_commas(given)
-
     @field_validator("settings", mode="after")
     @classmethod
     def _known_settings(cls, given: list[str]) -> list[str]:
-        if unknown := [one for one in given if one not in SETTINGS]:
-            raise ValueError(f"there is no setting {unknown[0]}; known are {', '.join(SETTINGS)}")
-        return given
+        return check_names(given, _SETTINGS, "setting")
 
     @field_validator("retrievers", mode="after")
     @classmethod
     def _known_retrievers(cls, given: list[str]) -> list[str]:
-        if unknown := [one for one in given if one.removesuffix("+rerank") not in RETRIEVERS]:
-            raise ValueError(f"there is no retriever {unknown[0]}; known are {', '.join(RETRIEVERS)}")
+        from fdarx_core.retrieval.retrievers import RETRIEVERS  # importing it takes longer than showing help may
+
+        check_names([one.removesuffix("+rerank") for one in given], RETRIEVERS, "retriever")
         return given
-
-    def spec(self, given: GivenAnswers, served: Served) -> EvaluationSpec:
-        """Return the specification of the evaluation.
-
-        Raises ModelsError for an invalid models file, an unknown name or a limit without prices, and ModelMissing for a
-        retriever whose models can't be loaded.
-        """
-        models = self._models(served)
-        answerers = self._answerers(models)
-        if self.judge != Baseline.name and self.judge not in models:
-            raise ModelsError(f"--judge {self.judge}: {unknown_model(models)}")
-        if taken := sorted({cell.model for _, cell in given} & {*answerers}):
-            raise ModelsError(f"--predictions has answers of {taken[0]}, which is asked as well; rename it there")
-        if RETRIEVED in self.settings and not self.retrievers:
-            raise ModelsError("--settings retrieved needs --retrievers")
-        directories = ModelDirectories(self.cosine_model, self.recontriever_model, self.reranker_model)
-        for name in self.retrievers:
-            check_retriever_models(name, directories)
-        self.check_bertscore()
-        spec = EvaluationSpec(
-            models=models,
-            answerers=answerers,
-            judge=self.judge,
-            settings=self.settings,
-            retrievers=self.retrievers,
-            top_k=self.top_k,
-            scope=self.retrieval_scope,
-            label_chars=self.label_chars,
-            directories=directories,
-            bertscore=self.bertscore_model,
-            bertscore_layers=self.bertscore_layers,
-            given=sorted({cell for _, cell in given}),
-            given_citing=citing_settings(given.values()),
-            max_requests=self.max_requests,
-            max_cost=self.max_cost,
-        )
-        self.check_prices(spec.used)
-        return spec
-
-    def identity(self, spec: EvaluationSpec) -> dict[str, Any]:
-        """Return the options that can change the results of a run; they identify it."""
-        config = self.model_dump(mode="json", exclude=_NOT_RESULTS | PRESENTATION)
-        # not the baseline's rules: when they change, what they said is made anew
-        asked = {name: dict(model.request_parameters) for name, model in spec.used.items()}
-        return {**config, "answerers": list(spec.answerers), "asked": asked, "cut_by": self._cut_by(spec)}
-
-    def _cut_by(self, spec: EvaluationSpec) -> dict[str, Any]:
-        """Return the options that decide how much of a label each model is shown."""
-        bounded = {name: model for name, model in spec.used.items() if model.context_length and name in spec.answerers}
-        return {
-            name: {"context_length": model.context_length, "tokenizer": model.tokenizer}
-            for name, model in bounded.items()
-        }
-
-    def _models(self, served: Served) -> dict[str, ModelConfig]:
-        if self.gpus is not None and not served:
-            raise ModelsError("--gpus bounds what --deploy takes; give --deploy, or leave it out")
-        running = load_all(self.models)
-        if taken := sorted(running.keys() & served.keys()):
-            raise ModelsError(f"--deploy: {taken[0]} is also the name of a model in --models; give one of them another")
-        return {**running, **{name: model.client_config(_NOWHERE) for name, model in served.items()}}
-
-    def _answerers(self, models: dict[str, ModelConfig]) -> list[str]:
-        there = [Baseline.name] * (Baseline.name in self.models) + list(models)
-        if unknown := [name for name in self.only if name not in there]:
-            raise ModelsError(f"--only {unknown[0]}: {unknown_model(models)}")
-        if self.only:
-            return self.only
-        return [name for name in there if name == Baseline.name or name != self.judge]
-
-
-_PHASES = {
-    "intake": "labels read",
-    "retrieve": "parts searched",
-    "answer": "parts answered and graded",
-    "bert_scores": "parts scored by BERTScore",
-}
 
 
 def evaluate(*, config: Annotated[EvaluateConfig, Parameter(name="*")]) -> int:
     """Run the job; returns its exit code: 0 done, 2 wrong argument, 3 some cells are incomplete, 130 interrupted."""
-    return exit_code(lambda: _evaluate(config))
+    from jobs.evaluation import run  # importing it takes longer than showing help may
 
-
-def _evaluate(config: EvaluateConfig) -> int:
-    given, rejects = _given(config)
-    deployed = load_deployed(config.deploy, to_ask=not config.plan)
-    spec = config.spec(given, deployed)
-    served = {name: model for name, model in deployed.items() if name in spec.used}
-    with busy("reading the benchmark", quiet=config.quiet):
-        benchmark = read_benchmark(config.benchmark)
-    benchmark.rejects.extend(rejects)
-    run = RunDirectory.begin(config.out, job="evaluate", config=config.identity(spec), versions=versions())
-    check_benchmark(run, benchmark.about["digest"], given)
-    if is_done(run, CODE_VERSION):
-        return _tell(run, config)
-    with (
-        session(
-            config,
-            _PHASES,
-            executor=config.executor,
-            asking="answer",
-            read=astuple(spec.directories),
-            size=_size(benchmark, config.sample),
-            run=run,
-            for_models=cpus_for(served, spec.judge),
-        ) as (progress, executor),
-        fleet_of(served, spec.judge, progress, gpus=config.gpus, cpus=config.cpus) as fleet,
-    ):
-        evaluation = Evaluation(
-            run=run,
-            executor=executor,
-            progress=progress,
-            reuse=[RunDirectory.open(other) for other in config.reuse],
-            benchmark=benchmark,
-            spec=spec,
-            given=given,
-            sample=config.sample,
-            seed=config.seed,
-            resamples=config.resamples,
-            fleet=fleet,
-        )
-        if not carried_out(evaluation, progress, plan=config.plan):
-            return 0
-    return _tell(run, config)
-
-
-def _size(benchmark: Benchmark, sample: int | None) -> int:
-    """Return the number of labels to evaluate, of which no more are counted than matter."""
-    found = sum(1 for _ in islice(benchmark.items(), SMALL + 1))
-    return min(found, sample or found)
-
-
-def _given(config: EvaluateConfig) -> tuple[GivenAnswers, list[Reject]]:
-    if config.predictions is None:
-        return {}, []
-    answers, rejects = read_predictions(config.predictions)
-    return {(one.question_id, CellKey(one.model, one.setting, one.retriever)): one for one in answers}, rejects
-
-
-def _tell(run: RunDirectory, config: EvaluateConfig) -> int:
-    info = run.info()
-    if config.as_json:
-        print_json(info)
-        return STOPPED if any(cell["status"] == "incomplete" for cell in info["cells"]) else 0
-    figures = list(read_records(run.file("metrics.parquet"), Figure))
-    for grid in (table_1(figures, judge=info["config"]["judge"]), table_2(figures), added_metrics_table(figures)):
-        if grid.rows:
-            print(f"\n{table_text(grid)}")
-    for cell in info["cells"]:
-        _tell_failures(cell)
-    unfinished = [cell for cell in info["cells"] if cell["status"] != "done"]
-    _tell_unfinished(unfinished)
-    print(f"\nmetrics  {run.file('metrics.json')}\nreport   {run.file('report.html')}")
-    if any(cell["status"] == "incomplete" for cell in unfinished):
-        print("some cells are incomplete, see above; the same command resumes the job", file=sys.stderr)
-        return STOPPED
-    return 0
-
-
-def _tell_unfinished(cells: Sequence[dict[str, Any]]) -> None:
-    """Print the incomplete cells, in one line if all cells of a model have the same reason."""
-    for (model, status, reason), group in groupby(cells, key=itemgetter("model", "status", "reason")):
-        names = [str(CellKey(model, cell["setting"], cell["retriever"])) for cell in group]
-        more = f" and {len(names) - 1} more" if len(names) > 1 else ""
-        print(f"{status}: {names[0]}{more}: {reason}", file=sys.stderr)
-
-
-def _tell_failures(cell: dict[str, Any]) -> None:
-    if cell["failed"] and cell["status"] == "done":
-        name = CellKey(cell["model"], cell["setting"], cell["retriever"])
-        remedy = "; give the model's context_length in its models file" if "context" in cell["reason"] else ""
-        print(f"{name}: {cell['failed']} of {cell['due']} questions failed: {cell['reason']}{remedy}", file=sys.stderr)
+    return run(config)
 
 
 if __name__ == "__main__":

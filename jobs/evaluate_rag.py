@@ -21,11 +21,10 @@ from fdarx_core.records import RagQuestion, content_id
 from fdarx_core.retrieval.index import IndexReader
 from fdarx_core.retrieval.models import ModelDirectories, ModelMissing, check_installed
 from fdarx_core.storage import Location, RunDirectory
-from jobs.options import PRESENTATION, MeasuringConfig, RolesConfig, at_commas, check_roles, load_all
+from jobs.options import HOW, PRESENTATION, MeasuringConfig, Names, RolesConfig, check_names, check_roles, load_all
 from jobs.progress import busy
 from jobs.session import carried_out, end_code, exit_code, is_done, print_json, session, versions
 
-_HOW = {"out", "cpus", "executor", "models", "reuse", "max_requests", "max_cost", "plan"}
 _IDENTIFIED_BY_CONTENT = {"index", "index_version", "questions"}
 _ALL = {**STRATEGIES, **ABLATIONS}
 
@@ -48,8 +47,8 @@ class EvaluateRagConfig(RolesConfig, MeasuringConfig):
         Baseline.name,
         description="model that judges contexts: a name of --models, or baseline (word overlap, not a language model)",
     )
-    strategies: list[str] = Field(list(_ALL), description=f"any of {', '.join(_ALL)}; the last two are ablations")
-    postprocess: list[str] = Field(
+    strategies: Names = Field(list(_ALL), description=f"any of {', '.join(_ALL)}; the last two are ablations")
+    postprocess: Names = Field(
         default_factory=list,
         description=f"any of {', '.join(POSTPROCESSORS)} (all whose models are available)",
     )
@@ -67,20 +66,15 @@ class EvaluateRagConfig(RolesConfig, MeasuringConfig):
     )
     sample: int | None = Field(None, ge=1, description="number of questions, drawn at random (all)")
 
-    @field_validator("strategies", "postprocess", mode="after")
-    @classmethod
-    def _at_commas(cls, given: list[str]) -> list[str]:
-        return at_commas(given)
-
     @field_validator("strategies", mode="after")
     @classmethod
     def _known_strategies(cls, given: list[str]) -> list[str]:
-        return _known(given, list(_ALL), "strategy")
+        return check_names(given, _ALL, "strategy")
 
     @field_validator("postprocess", mode="after")
     @classmethod
     def _known_postprocessors(cls, given: list[str]) -> list[str]:
-        return _known(given, list(POSTPROCESSORS), "post-processing")
+        return check_names(given, POSTPROCESSORS, "post-processing")
 
     def spec(self, index: IndexReader) -> RagSpec:
         """Return the specification of the comparison.
@@ -120,7 +114,7 @@ class EvaluateRagConfig(RolesConfig, MeasuringConfig):
     def identity(self, spec: RagSpec, questions: Sequence[RagQuestion]) -> dict[str, Any]:
         """Return the options that can change the results of a run; they identify it."""
         return {
-            **self.model_dump(mode="json", exclude=_HOW | _IDENTIFIED_BY_CONTENT | PRESENTATION),
+            **self.model_dump(mode="json", exclude=HOW | _IDENTIFIED_BY_CONTENT | PRESENTATION),
             "asked": {name: model.request_parameters for name, model in spec.used.items()},
             "retriever": spec.retriever,
             "postprocess": list(spec.postprocessors),
@@ -159,12 +153,6 @@ def _encoder(directories: ModelDirectories) -> str | None:
         return directories.of("cosine")
     except ModelMissing:
         return None
-
-
-def _known(given: list[str], known: Sequence[str], what: str) -> list[str]:
-    if unknown := [one for one in given if one not in known]:
-        raise ValueError(f"there is no {what} {unknown[0]}; known are {', '.join(known)}")
-    return given
 
 
 _PHASES = {"answer": "parts answered and judged"}

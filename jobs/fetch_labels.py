@@ -29,7 +29,7 @@ from fdarx_core.dailymed import (
 from fdarx_core.labels.selection import HUMAN_PRESCRIPTION
 from fdarx_core.storage import Location, StorageError
 from jobs import INTERRUPTED, STOPPED, stop
-from jobs.options import JobConfig
+from jobs.options import JobConfig, check_names
 from jobs.progress import ProgressLine
 from jobs.session import print_json, versions
 
@@ -83,10 +83,7 @@ class FetchConfig(JobConfig):
     @field_validator("release")
     @classmethod
     def _known_releases(cls, names: list[str]) -> list[str]:
-        for name in names:
-            if name not in RELEASES:
-                raise ValueError(f"there is no release {name}; known are {', '.join(RELEASES)}")
-        return list(dict.fromkeys(names))
+        return list(dict.fromkeys(check_names(names, RELEASES, "release")))
 
     @field_validator("part")
     @classmethod

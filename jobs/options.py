@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated, Literal
 
 from cyclopts import Group, Parameter
-from pydantic import BaseModel, ConfigDict, Field, field_validator
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
 if TYPE_CHECKING:  # importing these takes longer than showing a job's help may
     from fdarx_core.llm import ModelConfig
@@ -17,6 +17,9 @@ BASELINE = "baseline"
 
 PRESENTATION = frozenset({"quiet", "verbose", "as_json"})
 """Options of every job that change what it prints, and nothing else."""
+
+HOW = {"out", "cpus", "executor", "models", "reuse", "max_requests", "max_cost", "plan"}
+"""Options of a job that asks models that change none of its results."""
 
 
 _ASKING = Group("Asking models", sort_key=1)
@@ -147,10 +150,21 @@ def at_commas(given: list[str]) -> list[str]:
     return list(dict.fromkeys(part for part in parts if part))
 
 
+Names = Annotated[list[str], AfterValidator(at_commas)]
+"""A list of names, with commas or spaces between."""
+
+
+def check_names(given: list[str], known: Iterable[str], kind: str) -> list[str]:
+    """Return the names that were given. Raises ValueError for a name that is not among the known ones of this kind."""
+    if unknown := [one for one in given if one not in {*known}]:
+        raise ValueError(f"there is no {kind} {unknown[0]}; known are {', '.join(known)}")
+    return given
+
+
 class RolesConfig(JobConfig):
     """The models, and the role of each."""
 
-    models: list[str] = Field(
+    models: Names = Field(
         [BASELINE], description="`baseline` (built-in rules), and YAML files that list models, see docs/models.md"
     )
     answerer: str = Field(BASELINE, description="model that answers from the passages: a name of --models")
@@ -167,11 +181,6 @@ class RolesConfig(JobConfig):
     reranker_model: str | None = Field(
         None, description="local directory of a BGE reranker; without it, reranking is not available"
     )
-
-    @field_validator("models", mode="after")
-    @classmethod
-    def _models_at_commas(cls, given: list[str]) -> list[str]:
-        return at_commas(given)
 
     @property
     def played(self) -> dict[Role, str]:

@@ -31,7 +31,7 @@ from fdarx_core.review.sampling import open_reviewable_run
 from fdarx_core.review.tasks import REVIEW_TASKS
 from fdarx_core.storage import Location, RunDirectory, StorageError
 from jobs import STOPPED, stop
-from jobs.options import PRESENTATION, JobConfig, at_commas, unknown_model
+from jobs.options import PRESENTATION, JobConfig, Names, check_names, unknown_model
 from jobs.progress import busy
 from jobs.session import asking_session, versions
 
@@ -44,7 +44,7 @@ class ReviewSampleConfig(JobConfig):
     """Options of `fdarx review sample`."""
 
     out: str = Field(description="folder to write, on disk or s3://")
-    annotators: list[str] = Field(
+    annotators: Names = Field(
         description="names of the annotators, of letters, digits, dots and dashes, separated by commas or spaces. All"
         " get the same items; three annotators allow a majority. Repeat the command with more names to "
         "add pages",
@@ -55,27 +55,20 @@ class ReviewSampleConfig(JobConfig):
         description="number of questions to draw (of an evaluation: predictions, one per question); each becomes one "
         "item per task. More questions give narrower intervals, and take more of the annotators' time",
     )
-    tasks: list[str] = Field(
+    tasks: Names = Field(
         list(REVIEW_TASKS),
         description="tasks, of those that fit the run: relevance, category, correctness and quality for a build; "
         "grade for an evaluation",
     )
     seed: int = Field(0, description="random seed of the sample")
-    models: list[str] = Field(default_factory=list, description="for an evaluation: only answers of these models (all)")
-    settings: list[str] = Field(
-        default_factory=list, description="for an evaluation: only answers in these settings (all)"
-    )
+    models: Names = Field(default_factory=list, description="for an evaluation: only answers of these models (all)")
+    settings: Names = Field(default_factory=list, description="for an evaluation: only answers in these settings (all)")
 
     after: str | None = Field(
         None,
         description="for an evaluation: its latest review; draws further answers of the same models and settings, "
         "namely those that are expected to narrow the calibrated accuracies most",
     )
-
-    @field_validator("annotators", "tasks", "models", "settings", mode="after")
-    @classmethod
-    def _at_commas(cls, given: list[str]) -> list[str]:
-        return list(dict.fromkeys(at_commas(given)))
 
     @field_validator("annotators", mode="after")
     @classmethod
@@ -92,9 +85,7 @@ class ReviewSampleConfig(JobConfig):
     @field_validator("tasks", mode="after")
     @classmethod
     def _known_tasks(cls, given: list[str]) -> list[str]:
-        if unknown := [one for one in given if one not in REVIEW_TASKS]:
-            raise ValueError(f"there is no task {unknown[0]}; known are {', '.join(REVIEW_TASKS)}")
-        return given
+        return check_names(given, REVIEW_TASKS, "task")
 
 
 def sample(run: str, *, config: Annotated[ReviewSampleConfig, Parameter(name="*")]) -> int:

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import Annotated
-
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from fdarx_core.llm import Baseline, ModelConfig
 from fdarx_core.rag.search import Role
-from fdarx_core.rag.strategies import STRATEGIES
+from serving.settings import ServiceSettings
 
 SERVE_VARIABLES = {
     "RAY_SERVE_USE_GRPC_BY_DEFAULT": "1",
@@ -25,65 +22,6 @@ thread, which no code of this service blocks. Messages may hold 100 candidates o
 searches. Measured on 2 cores (ingress → retriever → model that takes 300 ms), the added latency is 11 ms instead of
 29 with 16 clients, and 28 ms instead of 297 with 64 clients.
 """
-
-MAX_CONTEXTS, MAX_CANDIDATES = 24, 100
-
-
-def _strategy(name: str) -> str:
-    if name not in STRATEGIES:
-        raise ValueError(f"there is no strategy {name!r}; there is: {', '.join(STRATEGIES)}")
-    return name
-
-
-class ServiceSettings(BaseModel):
-    """Limits, defaults, keys and logs of one replica of the HTTP service."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-    keys_file: Path | None = Field(
-        None, description="File of API keys for /v1, with lines NAME:SHA-256; read at start. None: no key is required."
-    )
-    requests_per_minute: float | None = Field(
-        None,
-        gt=0,
-        description="Answers, searches and chats that one replica accepts per key, or without keys per client address. "
-        "Behind a proxy, all clients have the proxy's address: use keys there. None: no limit.",
-    )
-    burst: int = Field(20, ge=1, description="Number of these requests that may arrive at once after a pause.")
-    in_flight: int = Field(
-        128,
-        ge=1,
-        description="Requests that one replica processes at once. A higher value lets more requests wait in memory for "
-        "the same model; a lower value rejects requests sooner.",
-    )
-    waiting: int = Field(
-        128, ge=0, description="Requests that may queue for one of these places; further requests get 503 at once."
-    )
-    wait_s: float = Field(1.0, ge=0, description="Seconds that a request queues before it gets 503.")
-    deadline_s: float = Field(
-        60, gt=0, description="Seconds that a request may take, answer included; X-Deadline-Ms may shorten it."
-    )
-    model_s: float = Field(
-        25,
-        gt=0,
-        description="Seconds that a model may take for a reply, or in a stream for its next piece, before the request "
-        "continues without it, marked as degraded. Some strategies ask a model twice, so twice this value should fit "
-        "into the deadline.",
-    )
-    body_bytes: int = Field(
-        1 << 20, ge=1024, description="Maximum size of a request body. Chat clients send the whole conversation."
-    )
-    longest_question: int = Field(4000, ge=1, description="Maximum length of a question in characters.")
-    strategy: Annotated[str, AfterValidator(_strategy)] = Field("question", description="Default strategy.")
-    retriever: str = Field(
-        "bm25", description="Default retriever; a corpus that does not offer it uses its own first retriever."
-    )
-    postprocess: str = Field("none", description="Default post-processing.")
-    k: int = Field(6, ge=1, le=MAX_CONTEXTS, description="Default number of passages that the model is shown.")
-    candidates: int = Field(
-        24, ge=1, le=MAX_CANDIDATES, description="Default number of passages retrieved before post-processing."
-    )
-    log_questions: bool = Field(False, description="Write questions and full error messages to the logs.")
 
 
 class ServiceConfig(BaseModel):

@@ -24,10 +24,11 @@ from fdarx_core.retrieval.encoders import bge_reranker
 from serving.backend import RayServeBackend
 from serving.batching import DynamicBatcher
 from serving.clients import HttpModelClient
-from serving.config import ServiceConfig, ServiceSettings
+from serving.config import ServiceConfig
 from serving.http import configure_request_log, make_app
 from serving.metrics import record
 from serving.retriever import RetrieverDeployment
+from serving.settings import ServiceSettings
 
 MAX_PAIRS_PER_CALL = 384
 """Pairs in one call of the reranker: those of 16 requests with 24 candidates. FlagEmbedding sorts the pairs of a call

@@ -17,11 +17,11 @@ from fdarx_core.rag.search import Role, SearchQuery, TaskCall
 from fdarx_core.rag.strategies import STRATEGIES
 from fdarx_core.records import Response, SearchHit
 from fdarx_core.retrieval.index import ChunkFilter
-from serving.config import ServiceSettings
 from serving.http.backend import Overloaded, Record, ServedCorpus, ServiceBackend, Unavailable
 from serving.http.logs import RequestLog
 from serving.http.responses import ApiError, unknown_name_error
 from serving.http.schemas import SearchFilter, SearchOptions
+from serving.settings import ServiceSettings
 
 ValueT = TypeVar("ValueT")
 _MODEL_FAILURES = (AskingStopped, Failure, Unavailable, asyncio.TimeoutError)

@@ -13,13 +13,13 @@ from fastapi import APIRouter, FastAPI, Request
 from jinja2 import Environment, StrictUndefined
 from starlette.responses import Response
 
-from serving.config import ServiceSettings
 from serving.http.answering import AnswerService
 from serving.http.backend import Record, ServiceBackend
 from serving.http.chat import chat_routes
 from serving.http.middleware import AdmissionMiddleware, RequestMiddleware
 from serving.http.responses import ApiError, add_error_handlers, json_reply
 from serving.http.routes import answer_routes, health_routes, lookup_routes
+from serving.settings import ServiceSettings
 
 _TEMPLATE = Path(__file__).with_name("docs.html.j2")
 _DOCS_CSS = Path(__file__).with_name("docs.css")

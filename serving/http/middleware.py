@@ -13,11 +13,11 @@ from starlette.datastructures import Headers
 from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from serving.config import ServiceSettings
 from serving.http.access import ClientRateLimiter, ConcurrencyLimiter, key_of_request, load_keys, name_of_key
 from serving.http.backend import Record
 from serving.http.logs import RequestLog, request_log, write_request_log
 from serving.http.responses import ApiError, busy_error, sse_event
+from serving.settings import ServiceSettings
 
 _VALID_REQUEST_ID = re.compile(r"[A-Za-z0-9._-]{1,64}")
 _HEADERS = [

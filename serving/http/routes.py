@@ -12,7 +12,6 @@ from pydantic import BaseModel, Field
 from starlette.responses import Response
 
 from fdarx_core.rag.strategies import STRATEGIES
-from serving.config import ServiceSettings
 from serving.http.answering import AnswerService, RetrievedRequest, select_corpus
 from serving.http.backend import ServiceBackend
 from serving.http.logs import request_log
@@ -27,6 +26,7 @@ from serving.http.schemas import (
     ShortText,
     error_responses,
 )
+from serving.settings import ServiceSettings
 
 _Corpus = Annotated[ShortText | None, Query(description="One of GET /v1/corpora; by default the first.")]
 _Prefix = Annotated[ShortText, Query(description="Text that names begin with or contain. Empty: any name.")]

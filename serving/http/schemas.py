@@ -8,8 +8,8 @@ from typing import Annotated, Any
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
 from fdarx_core.records import Chunk
-from serving.config import MAX_CANDIDATES, MAX_CONTEXTS
 from serving.http.backend import ServedCorpus
+from serving.settings import MAX_CANDIDATES, MAX_CONTEXTS
 
 _CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]|[\ud800-\udfff]")
 

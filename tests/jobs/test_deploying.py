@@ -9,8 +9,10 @@ import pytest
 import yaml
 
 from fdarx_core.llm import ModelsError
+from jobs import evaluation
 from jobs.deploying import cpus_for, load_deployed
 from jobs.evaluate import EvaluateConfig
+from jobs.evaluation import evaluation_spec
 from tests.jobs.evaluating import models_file
 
 
@@ -26,7 +28,7 @@ def config(*files: Path, **more: Any) -> EvaluateConfig:
 
 def identity(*files: Path, **more: Any) -> dict[str, Any]:
     made = config(*files, **more)
-    return made.identity(made.spec({}, load_deployed(made.deploy, to_ask=False)))
+    return evaluation.identity(made, evaluation_spec(made, {}, load_deployed(made.deploy, to_ask=False)))
 
 
 def test_a_run_depends_on_what_changes_answers_alone(tmp_path: Path) -> None:
@@ -46,16 +48,16 @@ def test_a_run_depends_on_what_changes_answers_alone(tmp_path: Path) -> None:
 def test_deployed_models_are_asked_and_one_may_judge(tmp_path: Path) -> None:
     files = [served_file(tmp_path, name) for name in ("small", "strong")]
     served = load_deployed([str(file) for file in files], to_ask=False)
-    sweep = config(*files, judge="strong").spec({}, served)
+    sweep = evaluation_spec(config(*files, judge="strong"), {}, served)
     assert sweep.answerers == ["baseline", "small"] and set(sweep.used) == {"small", "strong"}
-    assert set(config(*files, only=["small"]).spec({}, served).used) == {"small"}
+    assert set(evaluation_spec(config(*files, only=["small"]), {}, served).used) == {"small"}
 
 
 def test_a_name_that_is_taken(tmp_path: Path) -> None:
     small = served_file(tmp_path, "small")
     running = models_file(tmp_path, "http://localhost:1/v1", {"name": "small"})
     with pytest.raises(ModelsError, match="small is also the name of a model in --models"):
-        config(small, models=[str(running)]).spec({}, load_deployed([str(small)], to_ask=False))
+        evaluation_spec(config(small, models=[str(running)]), {}, load_deployed([str(small)], to_ask=False))
     with pytest.raises(ModelsError, match="another file of --deploy has small too"):
         load_deployed([str(small), str(small)], to_ask=False)
 
@@ -84,7 +86,7 @@ def test_an_environment_without_the_engine(tmp_path: Path, monkeypatch: pytest.M
 
 def test_gpus_without_anything_to_deploy() -> None:
     with pytest.raises(ModelsError, match="--gpus bounds what --deploy takes"):
-        config(gpus=2).spec({}, {})
+        evaluation_spec(config(gpus=2), {}, {})
 
 
 def test_models_on_cpus_do_not_take_those_of_the_job(tmp_path: Path) -> None:

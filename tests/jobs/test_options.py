@@ -8,9 +8,18 @@ from pathlib import Path
 
 import pytest
 
+from fdarx_core.evaluation.settings import SETTINGS
+from fdarx_core.factuality.evidence import K
+from fdarx_core.factuality.evidence.pubmed_search import YEARS
+from fdarx_core.factuality.figures import RESAMPLES
+from fdarx_core.factuality.scores import Weights
 from fdarx_core.labels import Selection
+from fdarx_core.retrieval.retrievers import RETRIEVERS
+from fdarx_core.verify import THRESHOLD
 from jobs import cli
 from jobs.build_benchmark import BuildConfig
+from jobs.evaluate import EvaluateConfig
+from jobs.score_factuality import ScoreFactualityConfig
 from tests.conftest import REPOSITORY
 
 
@@ -114,3 +123,13 @@ def test_set_ids_may_come_from_a_file(tmp_path: Path) -> None:
     (tmp_path / "ids.txt").write_text("AA-1\n\n bb-2 \n")
     config = BuildConfig(labels=["x"], out="y", set_ids=["cc-3", str(tmp_path / "ids.txt")])
     assert config.set_ids == ["aa-1", "bb-2", "cc-3"]
+
+
+def test_defaults_that_options_repeat_are_those_of_the_library() -> None:
+    weights, (first, last) = Weights(), YEARS
+    fields = {name: field.default for name, field in ScoreFactualityConfig.model_fields.items()}
+    assert fields["weights"] == f"{weights.similarity},{weights.support},{weights.contra}"
+    assert (fields["threshold"], fields["k"], fields["resamples"]) == (THRESHOLD, K, RESAMPLES)
+    assert fields["years"] == f"{first}-{last}"
+    assert EvaluateConfig.model_fields["settings"].default == list(SETTINGS)
+    assert ", ".join(RETRIEVERS.builtin) in str(EvaluateConfig.model_fields["retrievers"].description)

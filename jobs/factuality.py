@@ -1,0 +1,239 @@
+"""Score the factuality of answers: claims, verdicts by evidence, the Fact-Aligned Score, safety flags, a report."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from fdarx_core.evaluation.tables import table_text
+from fdarx_core.factuality.drug_names import ADDRESS
+from fdarx_core.factuality.evidence import EvidenceSource, EvidenceSpec, open_evidence
+from fdarx_core.factuality.evidence.entrez import PubMedSettings
+from fdarx_core.factuality.scores import Weights
+from fdarx_core.llm import Baseline, ModelConfig, ModelsError
+from fdarx_core.pipeline.factuality import FactualityEvaluation
+from fdarx_core.pipeline.factuality_results import CODE_VERSION, tables_of
+from fdarx_core.pipeline.factuality_steps import EngineSpec, FactualitySpec
+from fdarx_core.records import CheckedAnswer, Reject
+from fdarx_core.retrieval.models import ModelDirectories, ModelMissing
+from fdarx_core.storage import RunDirectory
+from fdarx_core.storage.benchmark_reader import open_build
+from fdarx_core.storage.checked_answers import AnswerSummary, CheckedAnswers, GoldStatements, open_answers, read_gold
+from fdarx_core.verify.nli_model import check_nli, name_of
+from jobs.options import HOW, PRESENTATION, load_all, unknown_model
+from jobs.progress import busy
+from jobs.score_factuality import ScoreFactualityConfig, first_and_last
+from jobs.session import carried_out, end_code, exit_code, is_done, print_json, session, versions
+
+_NOT_RESULTS = HOW | {"pubmed_url", "pubmed_email", "rxnav_url"}
+_IDENTIFIED_BY_CONTENT = {"predictions", "gold"}
+
+
+def factuality_spec(config: ScoreFactualityConfig) -> FactualitySpec:
+    """Return the specification.
+
+    Raises ModelsError for a model that can't be used, ModelMissing for a directory, and StorageError for a run.
+    """
+    models = load_all(config.models)
+    if config.claims not in {Baseline.name, *models}:
+        raise ModelsError(f"--claims {config.claims}: {unknown_model(models)}")
+    config.check_bertscore()
+    spec = FactualitySpec(
+        evidence=config.evidence,
+        retriever=config.retriever,
+        engine=_engine(config, "--entailment", config.entailment, models),
+        compared=_compared(config, models),
+        claims=config.claims,
+        models=models,
+        threshold=config.threshold,
+        k=config.k,
+        weights=Weights.read(config.weights),
+        safety=_safety(config),
+        rxnav=_rxnav(config),
+        bertscore=config.bertscore_model,
+        bertscore_layers=config.bertscore_layers,
+        encoder=ModelDirectories(cosine=config.cosine_model).of("cosine") if config.cosine_model else None,
+        years=first_and_last(config.years),
+        pubmed=_pubmed(config),
+        max_requests=config.max_requests,
+        max_cost=config.max_cost,
+    )
+    config.check_prices(spec.used)
+    return spec
+
+
+def _source(config: ScoreFactualityConfig, spec: FactualitySpec) -> EvidenceSource | None:
+    """Open the evidence to check that it exists; None for PubMed. Raises the errors of `open_evidence`."""
+    if spec.from_pubmed and spec.retriever:
+        raise ValueError(f"--retriever {spec.retriever}: PubMed searches by itself; leave --retriever out")
+    return None if spec.from_pubmed else open_evidence(spec.evidence, spec.directories, spec.retriever)
+
+
+def identity(
+    config: ScoreFactualityConfig, spec: FactualitySpec, source: EvidenceSource | None, summary: AnswerSummary
+) -> dict[str, Any]:
+    """Return the options and answers that can change the results of a run; they identify it."""
+    return {
+        **config.model_dump(mode="json", exclude=_NOT_RESULTS | _IDENTIFIED_BY_CONTENT | PRESENTATION),
+        "safety": spec.safety,
+        "asked": {name: model.request_parameters for name, model in spec.used.items()},
+        "evidence": config.evidence if source is None else dict(source.identity),
+        "answers": summary.digest,
+    }
+
+
+def _compared(config: ScoreFactualityConfig, models: Mapping[str, ModelConfig]) -> EngineSpec | None:
+    if config.compare_entailment is None:
+        return None
+    engine = _engine(config, "--compare-entailment", config.compare_entailment, models)
+    if engine.name == _engine(config, "--entailment", config.entailment, models).name:
+        raise ModelsError(
+            f"--compare-entailment {config.compare_entailment}: --entailment has the same name; compare another"
+        )
+    return engine
+
+
+def _engine(config: ScoreFactualityConfig, option: str, given: str, models: Mapping[str, ModelConfig]) -> EngineSpec:
+    if given == Baseline.name:
+        return EngineSpec("rules", given)
+    if given in models:
+        return EngineSpec("judge", given)
+    try:
+        labels = tuple(config.nli_labels) or None
+        check_nli(given, labels)
+    except ModelMissing as error:
+        known = ", ".join((Baseline.name, *models))
+        raise ModelMissing(f"{option} {given}: {error} (or one of {known})") from error
+    return EngineSpec("nli", name_of(given), given, labels)
+
+
+def _safety(config: ScoreFactualityConfig) -> str:
+    """Return the run with the labels, "" for none. Raises StorageError if it is not a finished build."""
+    spec = EvidenceSpec.parse(config.evidence)
+    of_evidence = spec.place if spec.kind in ("labels", "all-labels") else ""
+    place = config.safety or of_evidence
+    return str(open_build(place).root) if place else ""
+
+
+def _rxnav(config: ScoreFactualityConfig) -> str:
+    """Return the address of RxNav, "" if it is not used.
+
+    Raises ValueError if there are no labels to find drugs in.
+    """
+    if config.rxnav and not _safety(config):
+        raise ValueError("--rxnav finds drugs for safety flags, which need labels: give --safety RUN")
+    return (config.rxnav_url or ADDRESS) if config.rxnav else ""
+
+
+def _pubmed(config: ScoreFactualityConfig) -> PubMedSettings:
+    given = {"base_url": config.pubmed_url, "email": config.pubmed_email}
+    return PubMedSettings.model_validate({name: value for name, value in given.items() if value})
+
+
+_PHASES = {
+    "intake": "reading the answers",
+    "check": "parts checked",
+}
+
+
+def run(config: ScoreFactualityConfig) -> int:
+    """Run the job; returns its exit code, as `jobs.score_factuality.factuality`."""
+    return exit_code(lambda: _score(config), ValueError)
+
+
+def _score(config: ScoreFactualityConfig) -> int:
+    spec = factuality_spec(config)
+    with busy("reading the answers and the evidence", quiet=config.quiet):
+        source = _source(config, spec)
+        gold = read_gold(config.gold)
+        answers = open_answers(config.predictions, gold)
+        summary = answers.summary()
+    chosen = summary.chosen(config.sample, config.seed)
+    made_of = identity(config, spec, source, summary)
+    run = RunDirectory.begin(config.out, job="score_factuality", config=made_of, versions=versions())
+    if is_done(run, CODE_VERSION):
+        return _tell(run, config)
+    rejects = [*gold.rejects, *(source.rejects if source else ())]
+    intake = _intake(summary, gold, source, len(chosen))
+    _tell_intake(intake, run)
+    del source  # from here the workers hold it
+    read = [config.bertscore_model, config.cosine_model, spec.safety]
+    with session(
+        config,
+        _PHASES,
+        executor=config.executor,
+        asking="check",
+        read=read,
+        size=summary.answers,
+        run=run,
+    ) as (progress, executor):
+        evaluation = FactualityEvaluation(
+            run=run,
+            executor=executor,
+            spec=spec,
+            rows=lambda: _rows(answers, chosen, rejects),
+            input_info=intake,
+            progress=progress,
+            seed=config.seed,
+            resamples=config.resamples,
+            reuse=[RunDirectory.open(other) for other in config.reuse],
+        )
+        if not carried_out(evaluation, progress, plan=config.plan):
+            return 0
+    return _tell(run, config)
+
+
+def _rows(answers: CheckedAnswers, chosen: set[str], rejects: Sequence[Reject]) -> Iterator[CheckedAnswer | Reject]:
+    yield from rejects
+    yield from (one for one in answers if isinstance(one, Reject) or one.question_id in chosen)
+
+
+def _intake(summary: AnswerSummary, gold: GoldStatements, source: EvidenceSource | None, chosen: int) -> dict[str, Any]:
+    """Return the counts of rows for run.json: each row is an answer or a reject."""
+    return {
+        "intake": {
+            "rows": summary.rows,
+            "answers": summary.answers,
+            "rejects": summary.rejects,
+            "questions": len(summary.questions),
+            "questions_chosen": chosen,
+            "models": dict(summary.models),
+        },
+        "gold": {
+            "rows": len(gold.rows) + len(gold.rejects),
+            "questions": len(gold.rows),
+            "rejects": len(gold.rejects),
+            "matched": summary.gold,
+            "answers_with_statements": summary.with_gold,
+        },
+        "evidence_rejects": len(source.rejects) if source else 0,
+    }
+
+
+def _tell_intake(info: dict[str, Any], run: RunDirectory) -> None:
+    intake, gold = info["intake"], info["gold"]
+    rejects = intake["rejects"] + gold["rejects"] + info["evidence_rejects"]
+    if rejects:
+        print(f"{rejects} rows can't be used, see {run.part('rejects', 0)}", file=sys.stderr)
+    if not gold["rows"]:
+        print("no gold statements (--gold): nothing is correlated with gold factuality", file=sys.stderr)
+    elif gold["matched"] < gold["questions"]:
+        unmatched = gold["questions"] - gold["matched"]
+        print(f"{unmatched} of {gold['questions']} questions of the gold match no answer", file=sys.stderr)
+    if gold["rows"] and gold["answers_with_statements"] < intake["answers"]:
+        lacking = intake["answers"] - gold["answers_with_statements"]
+        print(f"{lacking} of {intake['answers']} answers have no gold statements", file=sys.stderr)
+
+
+def _tell(run: RunDirectory, config: ScoreFactualityConfig) -> int:
+    if config.as_json:
+        print_json(run.info())
+        return end_code(run.info())
+    info = run.info()
+    if info["rxnav"]:
+        print(info["rxnav"], file=sys.stderr)
+    for grid in tables_of(run):
+        print(f"\n{table_text(grid)}")
+    print(f"\nscores   {run.root}/scores\nmetrics  {run.file('metrics.json')}\nreport   {run.file('report.html')}")
+    return end_code(info)

@@ -1,0 +1,208 @@
+"""Cited answers over HTTP on this machine, with a page to ask on; on a cluster: `serve deploy cluster/qa_rag.yaml`."""
+
+from __future__ import annotations
+
+import logging
+import os
+import re
+import signal
+import socket
+import sys
+import threading
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager, redirect_stderr, redirect_stdout, suppress
+from io import StringIO
+from pathlib import Path
+from typing import Any
+
+from fdarx_core.rag.flow import POSTPROCESSORS
+from fdarx_core.retrieval.models import ModelDirectories, ModelMissing, check_installed
+from fdarx_core.storage import StorageError
+from jobs import stop
+from jobs.options import check_roles, load_all
+from jobs.ray_session import start_ray
+from jobs.serve import ServeConfig
+from serving.config import SERVE_VARIABLES, ServiceConfig
+from serving.failures import failed_deployment
+from serving.http.access import add_key, load_keys
+from serving.retriever import CorpusStore, LoadedCorpus
+from serving.settings import ServiceSettings
+
+_NAMED = re.compile(r"([A-Za-z0-9][A-Za-z0-9._-]*)=(.+)")
+_OBJECT_STORE = 128 * 2**20
+_READY_WITHIN_S = 120.0
+_NAME = "fdarx"
+
+
+def service_config(config: ServeConfig) -> ServiceConfig:
+    """Return the service's configuration. Raises ModelsError for a models file or name, ValueError otherwise."""
+    models = load_all(config.models)
+    check_roles(config.played, models)
+    if config.postprocess not in POSTPROCESSORS:
+        raise ValueError(f"--postprocess {config.postprocess}: there are {', '.join(POSTPROCESSORS)}")
+    if config.postprocess == "rerank" and config.reranker_model is None:
+        raise ValueError("--postprocess rerank wants --reranker-model")
+    return ServiceConfig(
+        corpora=_corpora(config.index),
+        models=list(models.values()),
+        **config.played,
+        cosine_model=config.cosine_model,
+        reranker_model=config.reranker_model,
+        replicas=config.replicas,
+        poll_s=config.poll_s,
+        log_file=config.log,
+        http=ServiceSettings.model_validate(config.model_dump(include=set(ServiceSettings.model_fields))),
+    )
+
+
+def _corpora(given: list[str]) -> dict[str, str]:
+    corpora: dict[str, str] = {}
+    for one in given:
+        named = _NAMED.fullmatch(one)
+        name, place = (named[1], named[2]) if named else (one.rstrip("/").rpartition("/")[2], one)
+        if name in corpora:
+            raise ValueError(f"--index: two are named {name}; give another name: NAME={place}")
+        corpora[name] = place
+    return corpora
+
+
+def check_port(host: str, port: int) -> None:
+    """Raise ValueError if the port is not free. Ray Serve itself would share a port that is in use."""
+    try:
+        family, kind, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
+        with socket.socket(family, kind) as probe:
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            probe.bind(address)
+    except OSError as error:
+        raise ValueError(f"--host {host} --port {port}: {error.strerror or error}; give another") from error
+
+
+@contextmanager
+def serving(service: ServiceConfig, host: str, port: int, metrics_port: int | None) -> Iterator[threading.Event]:
+    """Run the service while the block runs; Ctrl-C and SIGTERM set the event. Raises ValueError."""
+    if os.environ.get("RAY_ADDRESS"):
+        raise ValueError(
+            "RAY_ADDRESS names a cluster, and this serves on one machine; see cluster/qa_rag.yaml, or unset it"
+        )
+    os.environ.update({"RAY_USAGE_STATS_ENABLED": "0", **SERVE_VARIABLES, **os.environ})
+    import ray
+    from ray import serve
+
+    _quiet()
+    ended = threading.Event()
+    try:
+        _start(service, host, port, metrics_port)
+        for number in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(number, lambda *_: ended.set())
+        yield ended
+    finally:
+        print("ending", file=sys.stderr)
+        with redirect_stderr(StringIO()), redirect_stdout(StringIO()):  # Ray tells at length of what ends as it should
+            with suppress(Exception):  # it may have died already
+                serve.shutdown()  # type: ignore[no-untyped-call]
+            ray.shutdown()
+
+
+def _start(service: ServiceConfig, host: str, port: int, metrics_port: int | None) -> None:
+    from ray import serve
+    from ray.serve.schema import LoggingConfig
+
+    from serving.qa_rag import build
+
+    start_ray(
+        address="local",
+        include_dashboard=False,
+        object_store_memory=_OBJECT_STORE,
+        log_to_driver=False,
+        logging_level=logging.ERROR,
+        _metrics_export_port=metrics_port,
+    )
+    serve.start(http_options={"host": host, "port": port}, logging_config=LoggingConfig(enable_access_log=False))
+    try:
+        serve.run(build(service), name=_NAME)
+    except RuntimeError as error:
+        raise ValueError(_cause(serve.status(), error)) from error
+    _wait(f"http://{host}:{port}/readyz")
+
+
+def _wait(url: str) -> None:
+    until = time.monotonic() + _READY_WITHIN_S
+    said = ""
+    while time.monotonic() < until:
+        try:
+            with urllib.request.urlopen(url, timeout=5):
+                return
+        except (urllib.error.URLError, OSError) as error:
+            said = str(error)
+        time.sleep(0.1)
+    raise ValueError(f"{url} is not ready after {_READY_WITHIN_S:g} s: {said}")
+
+
+def _cause(status: Any, error: Exception) -> str:
+    """Return the message of a replica that could not start."""
+    for app in status.applications.values():
+        name, said = failed_deployment(app.deployments)
+        if said:
+            return f"{name.lower()} can't start: {said}"
+    return str(error)
+
+
+def _quiet() -> None:
+    """Serve and Ray tell the terminal of what is as it should be."""
+    for name in ("ray.serve", "ray._private.authentication.authentication_token_setup"):
+        logging.getLogger(name).setLevel(logging.CRITICAL)
+
+
+def run(config: ServeConfig) -> int:
+    """Run the service until Ctrl-C or SIGTERM; returns its exit code, as `jobs.serve.serve`."""
+    try:
+        if config.new_key is not None:
+            return _make_key(config.keys_file or Path(), config.new_key)
+        service = service_config(config)
+        _check(service, config.retriever)
+        check_port(config.host, config.port)
+        with serving(service, config.host, config.port, config.metrics_port) as ended:
+            where = f"http://{config.host}:{config.port}"
+            print(f"FDARx answers at {where} (its API: {where}/docs); Ctrl-C ends it", file=sys.stderr, flush=True)
+            ended.wait()
+        return 0
+    except (StorageError, ModelMissing, ValueError) as error:
+        stop(str(error))
+    except KeyboardInterrupt:
+        return 0
+
+
+def _make_key(file: Path, name: str) -> int:
+    key = add_key(file, name)
+    print(
+        f"{file} now lets in the key {name}, which is shown only here; send it as `Authorization: Bearer KEY`:",
+        file=sys.stderr,
+    )
+    print(key)
+    return 0
+
+
+def _check(service: ServiceConfig, retriever: str) -> None:
+    """Check the files here, where an error is one line; from within Ray it would be a long traceback."""
+    if service.http.keys_file is not None:
+        load_keys(service.http.keys_file)
+    if service.reranker_model is not None:
+        ModelDirectories(reranker=service.reranker_model).of("reranker")
+        check_installed("reranker")
+    loaded = CorpusStore(service.corpora, service.cosine_model).all()
+    for one in loaded:
+        _tell(one)
+    offered = {name: None for one in loaded for name in one.corpus.retrievers}
+    if retriever not in offered:
+        raise ValueError(f"--retriever {retriever}: the indexes can be searched by {', '.join(offered)}, see above")
+
+
+def _tell(loaded: LoadedCorpus) -> None:
+    corpus = loaded.corpus
+    counts = f"{corpus.chunks} chunks of {corpus.documents} {corpus.kind}"
+    print(f"{corpus.name}: {counts}, version {corpus.version}", file=sys.stderr)
+    if loaded.notice:
+        print(f"  {loaded.notice}", file=sys.stderr)
