@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from importlib import metadata
 from typing import NoReturn
 
 WRONG_ARGUMENT = 2
@@ -12,6 +13,14 @@ STOPPED = 3
 """The exit code where something was left open that the same command may finish."""
 
 INTERRUPTED = 130
+
+
+def version_of(package: str) -> str:
+    """Return the version of an installed package, else "not installed": under `ray job submit` FDARx itself is not."""
+    try:
+        return metadata.version(package)
+    except metadata.PackageNotFoundError:
+        return "not installed"
 
 
 def stop(message: str) -> NoReturn:

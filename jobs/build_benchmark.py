@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from cyclopts import Parameter
 from pydantic import Field, field_validator
 
-from jobs.options import BASELINE, HOW, PRESENTATION, AskingConfig
+from jobs.options import BASELINE, HOW, PRESENTATION, AskingConfig, check_roles
 
 if TYPE_CHECKING:  # importing these takes longer than showing the job's help may
     from fdarx_core.filters.judges import Judge
@@ -28,8 +28,7 @@ class BuildConfig(AskingConfig):
     """Options of `fdarx build`."""
 
     labels: list[str] = Field(
-        min_length=1,
-        description="SPL XML files, folders, globs, zips and DailyMed bulk releases, on disk or s3://",
+        min_length=1, description="SPL XML files, folders, globs, zips and DailyMed bulk releases, on disk or s3://"
     )
     out: str = Field(description="run directory to write, on disk or s3://; repeat the command to resume a run")
     sample: int | None = Field(None, ge=1, description="number of labels, drawn at random after selection (all)")
@@ -65,10 +64,7 @@ class BuildConfig(AskingConfig):
         description="model that writes factual and multi-hop questions: a name of --models, or baseline (built-in "
         "rules)",
     )
-    rephraser: str = Field(
-        "baseline",
-        description="model that rephrases refusal questions; a small model is enough",
-    )
+    rephraser: str = Field("baseline", description="model that rephrases refusal questions; a small model is enough")
     judge: str = Field(
         "baseline",
         description="model that judges relevance, support and quality, with up to three requests per question; a "
@@ -121,15 +117,11 @@ class BuildConfig(AskingConfig):
 
         Raises ModelsError for an invalid models file, unknown name or limit without prices.
         """
-        from fdarx_core.llm import ModelsError, load_models
+        from fdarx_core.llm import load_models
         from fdarx_core.pipeline.build_steps import Roles
 
         models = load_models(self.models) if self.models else {}
-        for role in _ROLES:
-            name = getattr(self, role)
-            if name != BASELINE and name not in models:
-                known = ", ".join(("baseline", *models))
-                raise ModelsError(f"--{role} {name}: there is no such model; known are {known}, see --models")
+        check_roles({role: getattr(self, role) for role in _ROLES}, models)
         roles = Roles(models, self.generator, self.rephraser, self.judge)
         self.check_prices(roles.used)
         return roles
@@ -175,11 +167,7 @@ def _listed(one: str) -> list[str]:
         raise ValueError(str(error)) from error
 
 
-_PHASES = {
-    "identify": "files identified",
-    "build": "labels built",
-    "publish": "writing the benchmark and the report",
-}
+_PHASES = {"identify": "files identified", "build": "labels built", "publish": "writing the benchmark and the report"}
 
 
 def build(*, config: Annotated[BuildConfig, Parameter(name="*")]) -> int:

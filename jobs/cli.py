@@ -6,13 +6,12 @@ import sys
 from collections.abc import Sequence
 from difflib import get_close_matches
 from functools import partial
-from importlib import metadata
 from typing import TYPE_CHECKING, Any
 
 from cyclopts import App, CycloptsError, Parameter, UnknownOptionError
 from cyclopts.config import Dict, Env
 
-from jobs import INTERRUPTED, stop
+from jobs import INTERRUPTED, stop, version_of
 
 if TYPE_CHECKING:
     from pydantic import ValidationError
@@ -41,19 +40,8 @@ _REVIEW = {
     "sample": ("jobs.review:sample", "Draw what people are to judge, with a page for each of them."),
     "import": ("jobs.review:import_files", "Import what annotators saved."),
     "report": ("jobs.review:report", "Report how far judges and people agree, and people with each other."),
-    "criteria": (
-        "jobs.review:criteria",
-        "Turn what people rejected and remarked into new criteria for the judges.",
-    ),
+    "criteria": ("jobs.review:criteria", "Turn what people rejected and remarked into new criteria for the judges."),
 }
-
-
-def version() -> str:
-    """Return the version of FDARx; without an installation, as under `ray job submit`, there is none to tell."""
-    try:
-        return metadata.version("fdarx")
-    except metadata.PackageNotFoundError:
-        return "not installed"
 
 
 def _app() -> App:
@@ -63,7 +51,7 @@ def _app() -> App:
         help=_HELP,
         help_epilogue=_SOURCES,
         help_format="plaintext",
-        version=version,
+        version=partial(version_of, "fdarx"),
         default_parameter=parameter,
     )
     for name, (target, summary) in _JOBS.items():

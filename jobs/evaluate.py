@@ -38,8 +38,7 @@ class EvaluateConfig(MeasuringConfig):
         "present ones)",
     )
     only: Names = Field(
-        default_factory=list,
-        description="evaluate only these models of the files (all except the judge)",
+        default_factory=list, description="evaluate only these models of the files (all except the judge)"
     )
     predictions: str | None = Field(
         None,

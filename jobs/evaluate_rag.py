@@ -49,8 +49,7 @@ class EvaluateRagConfig(RolesConfig, MeasuringConfig):
     )
     strategies: Names = Field(list(_ALL), description=f"any of {', '.join(_ALL)}; the last two are ablations")
     postprocess: Names = Field(
-        default_factory=list,
-        description=f"any of {', '.join(POSTPROCESSORS)} (all whose models are available)",
+        default_factory=list, description=f"any of {', '.join(POSTPROCESSORS)} (all whose models are available)"
     )
     retriever: str | None = Field(
         None, description="retriever: bm25, cosine or hybrid (cosine, as in the paper; bm25 without vectors)"
@@ -182,15 +181,8 @@ def _compare(config: EvaluateRagConfig) -> int:
             f"{len(rejects)} rows of {config.questions} are no questions, see {run.part('rejects', 0)}", file=sys.stderr
         )
     read = (config.index, config.cosine_model, config.reranker_model)
-    with session(
-        config,
-        _PHASES,
-        executor=config.executor,
-        asking="answer",
-        read=read,
-        size=len(chosen),
-        run=run,
-    ) as (progress, executor):
+    working = session(config, _PHASES, executor=config.executor, asking="answer", read=read, size=len(chosen), run=run)
+    with working as (progress, executor):
         evaluation = RagEvaluation(
             run=run,
             executor=executor,

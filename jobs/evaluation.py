@@ -27,7 +27,7 @@ from fdarx_core.storage.predictions import read_predictions
 from jobs import STOPPED
 from jobs.deploying import Served, cpus_for, fleet_of, load_deployed
 from jobs.evaluate import EvaluateConfig
-from jobs.options import HOW, PRESENTATION, load_all, unknown_model
+from jobs.options import HOW, PRESENTATION, check_roles, load_all, unknown_model
 from jobs.progress import busy
 from jobs.session import carried_out, exit_code, is_done, print_json, session, versions
 
@@ -44,8 +44,7 @@ def evaluation_spec(config: EvaluateConfig, given: GivenAnswers, served: Served)
     """
     models = _models(config, served)
     answerers = _answerers(config, models)
-    if config.judge != Baseline.name and config.judge not in models:
-        raise ModelsError(f"--judge {config.judge}: {unknown_model(models)}")
+    check_roles({"judge": config.judge}, models)
     if taken := sorted({cell.model for _, cell in given} & {*answerers}):
         raise ModelsError(f"--predictions has answers of {taken[0]}, which is asked as well; rename it there")
     if RETRIEVED in config.settings and not config.retrievers:

@@ -21,7 +21,7 @@ from fdarx_core.storage import RunDirectory
 from fdarx_core.storage.benchmark_reader import open_build
 from fdarx_core.storage.checked_answers import AnswerSummary, CheckedAnswers, GoldStatements, open_answers, read_gold
 from fdarx_core.verify.nli_model import check_nli, name_of
-from jobs.options import HOW, PRESENTATION, load_all, unknown_model
+from jobs.options import HOW, PRESENTATION, check_roles, load_all
 from jobs.progress import busy
 from jobs.score_factuality import ScoreFactualityConfig, first_and_last
 from jobs.session import carried_out, end_code, exit_code, is_done, print_json, session, versions
@@ -36,8 +36,7 @@ def factuality_spec(config: ScoreFactualityConfig) -> FactualitySpec:
     Raises ModelsError for a model that can't be used, ModelMissing for a directory, and StorageError for a run.
     """
     models = load_all(config.models)
-    if config.claims not in {Baseline.name, *models}:
-        raise ModelsError(f"--claims {config.claims}: {unknown_model(models)}")
+    check_roles({"claims": config.claims}, models)
     config.check_bertscore()
     spec = FactualitySpec(
         evidence=config.evidence,
@@ -131,10 +130,7 @@ def _pubmed(config: ScoreFactualityConfig) -> PubMedSettings:
     return PubMedSettings.model_validate({name: value for name, value in given.items() if value})
 
 
-_PHASES = {
-    "intake": "reading the answers",
-    "check": "parts checked",
-}
+_PHASES = {"intake": "reading the answers", "check": "parts checked"}
 
 
 def run(config: ScoreFactualityConfig) -> int:
@@ -160,13 +156,7 @@ def _score(config: ScoreFactualityConfig) -> int:
     del source  # from here the workers hold it
     read = [config.bertscore_model, config.cosine_model, spec.safety]
     with session(
-        config,
-        _PHASES,
-        executor=config.executor,
-        asking="check",
-        read=read,
-        size=summary.answers,
-        run=run,
+        config, _PHASES, executor=config.executor, asking="check", read=read, size=summary.answers, run=run
     ) as (progress, executor):
         evaluation = FactualityEvaluation(
             run=run,

@@ -44,8 +44,7 @@ class FetchConfig(JobConfig):
         " what is missing or newer"
     )
     release: list[str] = Field(
-        default_factory=list,
-        description=f"DailyMed's bulk releases: {', '.join(RELEASES)}; human_rx takes about 15 GB",
+        default_factory=list, description=f"DailyMed's bulk releases: {', '.join(RELEASES)}; human_rx takes about 15 GB"
     )
     part: list[int] = Field(
         default_factory=list, description="numbers of the parts of a release to fetch, from 1 (all)"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from cyclopts import Group, Parameter
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
@@ -193,8 +193,8 @@ class RolesConfig(JobConfig):
         }
 
 
-def check_roles(roles: Mapping[Role, str], models: Mapping[str, ModelConfig]) -> None:
-    """Raise ModelsError for a name that is not the name of a model."""
+def check_roles(roles: Mapping[Any, str], models: Mapping[str, ModelConfig]) -> None:
+    """Raise ModelsError for a name that is not the name of a model; the keys are the options' names."""
     from fdarx_core.llm import ModelsError
 
     for role, name in roles.items():

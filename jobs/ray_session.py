@@ -9,7 +9,7 @@ import socket
 import sys
 import threading
 from collections.abc import Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -34,41 +34,31 @@ def as_ctrl_c() -> Iterator[None]:
 _ANSWER_WITHIN_S = 60.0
 
 
-class NotShared(Exception):
-    """A machine of the cluster lacks a local path, or this program; the message names what, and the remedy."""
-
-
-def check_shared(written: Sequence[Location], read: Sequence[Location]) -> None:
+def _check_shared(written: Sequence[Location], read: Sequence[str | None]) -> None:
     """Check that the cluster's other machines see the local folders to write and the local files to read.
 
-    Raises NotShared. A machine that does not answer in time is skipped, because it may be starting or stopping.
+    Ends the job with one line if a machine lacks one of them, or this program. A machine that does not answer in time
+    is skipped, because it may be starting or stopping.
     """
-    others = [node["NodeID"] for node in _nodes() if node["Alive"] and node["NodeID"] != _own_node()]
+    import ray
+
+    if not os.environ.get("RAY_ADDRESS"):
+        return
+    own, nodes = ray.get_runtime_context().get_node_id(), ray.nodes()  # type: ignore[no-untyped-call]
+    others = [node["NodeID"] for node in nodes if node["Alive"] and node["NodeID"] != own]
     folders = [place for place in written if not place.is_remote]
-    files = [place.address for place in read if not place.is_remote and place.exists()]
+    places = [Location(one) for one in read if one]
+    files = [place.address for place in places if not place.is_remote and place.exists()]
     if not others or not (folders or files):
         return
     with _marks(folders) as marks:
         for host, missing in _look(others, [*marks, *files]):
             for path in missing:
-                raise NotShared(_told(marks.get(path, path), host, "--out" if path in marks else ""))
-
-
-def _nodes() -> list[dict[str, Any]]:
-    import ray
-
-    return list(ray.nodes())  # type: ignore[no-untyped-call]
-
-
-def _own_node() -> str:
-    import ray
-
-    return str(ray.get_runtime_context().get_node_id())
-
-
-def _told(path: str, host: str, option: str) -> str:
-    what = f"{option} {path} is on a disk" if option else f"{path} is on a disk"
-    return f"{what} that machine {host} of the cluster does not see; give s3://, or a folder that all machines mount"
+                what = f"--out {marks[path]}" if path in marks else path
+                stop(
+                    f"{what} is on a disk that machine {host} of the cluster does not see; give s3://, or a folder "
+                    "that all machines mount"
+                )
 
 
 @contextmanager
@@ -88,7 +78,7 @@ def _marks(folders: Sequence[Location]) -> Iterator[dict[str, str]]:
 
 
 def _look(nodes: Sequence[str], paths: Sequence[str]) -> list[tuple[str, list[str]]]:
-    """Return the paths that each machine, by its host name, does not see."""
+    """Return the paths that each machine, by its host name, does not see. Ends the job where one can't run it."""
     import ray
 
     look: Any = ray.remote(_missing)
@@ -100,9 +90,7 @@ def _look(nodes: Sequence[str], paths: Sequence[str]) -> list[tuple[str, list[st
             found.append(ray.get(one))
         except ray.exceptions.RayTaskError as error:
             said = str(error).splitlines()[-1]
-            raise NotShared(
-                f"a machine of the cluster can't run this job: {said}; is the same fdarx installed there?"
-            ) from None
+            stop(f"a machine of the cluster can't run this job: {said}; is the same fdarx installed there?")
         except ray.exceptions.RayError:
             continue  # it went down meanwhile
     return found
@@ -166,11 +154,14 @@ def join_cluster(address: str, **options: Any) -> None:
 
 
 @contextmanager
-def watching_head(address: str) -> Iterator[None]:
-    """Print one line if the cluster's head is lost; Ray ends the process a minute later with other messages."""
+def _watching_head() -> Iterator[None]:
+    """Print one line if the head of a cluster is lost; Ray ends the process a minute later with other messages."""
+    import ray
+
     ended = threading.Event()
-    watcher = threading.Thread(target=_watch, args=(address, ended), daemon=True)
-    watcher.start()
+    if os.environ.get("RAY_ADDRESS"):
+        address = ray.get_runtime_context().gcs_address
+        threading.Thread(target=_watch, args=(address, ended), daemon=True).start()
     try:
         yield
     finally:
@@ -245,7 +236,7 @@ def ray_session(
 
     try:
         _start(cpus, for_models)
-        with as_ctrl_c(), _watched():
+        with as_ctrl_c(), _watching_head():
             _check_shared(written, read)
             yield
     finally:
@@ -274,21 +265,3 @@ def _start(cpus: int | None, for_models: int) -> None:
         if error.code == signal.SIGTERM:
             raise KeyboardInterrupt from None
         raise
-
-
-def _watched() -> AbstractContextManager[None]:
-    import ray
-
-    if not os.environ.get("RAY_ADDRESS"):
-        return nullcontext()
-    return watching_head(ray.get_runtime_context().gcs_address)
-
-
-def _check_shared(written: Sequence[Location], read: Sequence[str | None]) -> None:
-    if not os.environ.get("RAY_ADDRESS"):
-        return
-
-    try:
-        check_shared(written, [Location(one) for one in read if one])
-    except NotShared as error:
-        stop(str(error))

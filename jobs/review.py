@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, replace
 from functools import partial
 from typing import Annotated, Any
@@ -14,7 +14,7 @@ from cyclopts import Parameter
 from pydantic import Field, field_validator, model_validator
 
 from fdarx_core.evaluation.tables import ResultTable, table_text
-from fdarx_core.llm import AskingStopped, Baseline, ModelConfig, ModelsError, load_models
+from fdarx_core.llm import AskingStopped, Baseline, load_models
 from fdarx_core.pipeline.rejudging import judge_twice, propose_changes
 from fdarx_core.records.benchmark import Annotation
 from fdarx_core.report.review_pages import agreement_page, annotator_page
@@ -31,7 +31,7 @@ from fdarx_core.review.sampling import open_reviewable_run
 from fdarx_core.review.tasks import REVIEW_TASKS
 from fdarx_core.storage import Location, RunDirectory, StorageError
 from jobs import STOPPED, stop
-from jobs.options import PRESENTATION, JobConfig, Names, check_names, unknown_model
+from jobs.options import PRESENTATION, JobConfig, Names, check_names, check_roles
 from jobs.progress import busy
 from jobs.session import asking_session, versions
 
@@ -47,7 +47,7 @@ class ReviewSampleConfig(JobConfig):
     annotators: Names = Field(
         description="names of the annotators, of letters, digits, dots and dashes, separated by commas or spaces. All"
         " get the same items; three annotators allow a majority. Repeat the command with more names to "
-        "add pages",
+        "add pages"
     )
     n: int = Field(
         150,
@@ -259,12 +259,6 @@ class ReviewCriteriaConfig(JobConfig):
             raise ValueError("--table and --proposer: give one, either the table or a model proposes the change")
         return self
 
-    def model(self, name: str, role: str, models: Mapping[str, ModelConfig]) -> ModelConfig | None:
-        """Return None for the built-in rules. Raises ModelsError for an unknown name."""
-        if name != Baseline.name and name not in models:
-            raise ModelsError(f"--{role} {name}: {unknown_model(models)}")
-        return models.get(name)
-
 
 def criteria(review: str, *, config: Annotated[ReviewCriteriaConfig | None, Parameter(name="*")] = None) -> int:
     """Turn what annotators rejected and remarked into new criteria, measured on items that were held out.
@@ -286,8 +280,8 @@ def criteria(review: str, *, config: Annotated[ReviewCriteriaConfig | None, Para
 
 def _propose(review: str, config: ReviewCriteriaConfig) -> int:
     models = load_models(config.models) if config.models else {}
-    proposer = config.model(config.proposer, "proposer", models)
-    judge = config.model(config.judge, "judge", models)
+    check_roles({"proposer": config.proposer, "judge": config.judge}, models)
+    proposer, judge = models.get(config.proposer), models.get(config.judge)  # None: the built-in rules
     work = _opened(review, config)
     place = config.table or work.write_table()
     print(f"table  {place}, of {len(work.learned)} items; {len(work.held_out)} others are held out")

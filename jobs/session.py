@@ -7,7 +7,6 @@ import os
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
 import orjson
@@ -19,7 +18,7 @@ from fdarx_core.pipeline.planning import PlanRow
 from fdarx_core.retrieval.models import ModelMissing
 from fdarx_core.storage import RunDirectory, StorageError
 from fdarx_core.storage.errors import Unreachable
-from jobs import INTERRUPTED, STOPPED, stop
+from jobs import INTERRUPTED, STOPPED, stop, version_of
 from jobs.options import ComputingConfig, JobConfig
 from jobs.progress import ProgressLine
 from jobs.ray_session import as_ctrl_c, ray_session
@@ -28,15 +27,7 @@ from jobs.ray_session import as_ctrl_c, ray_session
 def versions() -> dict[str, str]:
     """Return the versions of Python, FDARx and the libraries that decide its results."""
     names = ("fdarx", "ray", "lxml", "pyarrow")
-    return {"python": sys.version.split()[0], **{name: _version(name) for name in names}}
-
-
-def _version(name: str) -> str:
-    """Return a version; under `ray job submit` the project runs from its folder, without being installed."""
-    try:
-        return version(name)
-    except PackageNotFoundError:
-        return "not installed"
+    return {"python": sys.version.split()[0], **{name: version_of(name) for name in names}}
 
 
 def tell_plan(rows: Sequence[PlanRow]) -> None:

@@ -121,11 +121,7 @@ def engine_arguments(model: ServedModel) -> dict[str, Any]:
         # chunks, which PyTorch's generators for CPUs do not support.
         arguments |= {"enable_chunked_prefill": False, "max_num_batched_tokens": model.context_length}
     if model.adapters:
-        arguments |= {
-            "enable_lora": True,
-            "max_loras": model.adapters.most,
-            "max_lora_rank": model.adapters.rank,
-        }
+        arguments |= {"enable_lora": True, "max_loras": model.adapters.most, "max_lora_rank": model.adapters.rank}
     return arguments | model.engine
 
 

@@ -157,12 +157,7 @@ class ModelConfig(BaseModel):
     @property
     def request_parameters(self) -> dict[str, Any]:
         """All that changes a reply beyond the prompt; it is part of each request, and so of the request's key."""
-        return {
-            **self.sampling,
-            "model": self.model,
-            "max_tokens": self.max_tokens,
-            "structured": self.structured,
-        }
+        return {**self.sampling, "model": self.model, "max_tokens": self.max_tokens, "structured": self.structured}
 
     @property
     def warms_prefixes(self) -> bool:
