@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from importlib import metadata
+from importlib import import_module, metadata
 from typing import NoReturn
 
 WRONG_ARGUMENT = 2
@@ -13,6 +13,14 @@ STOPPED = 3
 """The exit code where something was left open that the same command may finish."""
 
 INTERRUPTED = 130
+
+
+def run_job(module: str, config: object) -> int:
+    """Run the module of a job on its options; return its exit code.
+
+    The module is imported by its name when the job runs: it takes longer to import than showing the help may take.
+    """
+    return int(import_module(f"jobs.{module}").run(config))
 
 
 def version_of(package: str) -> str:

@@ -8,6 +8,7 @@ from typing import Annotated, Literal
 from cyclopts import Parameter
 from pydantic import Field, field_validator
 
+from jobs import run_job
 from jobs.options import BASELINE, MeasuringConfig, Names, check_names
 
 _SETTINGS = ("closed_book", "full_label", "oracle", "retrieved")
@@ -91,9 +92,7 @@ class EvaluateConfig(MeasuringConfig):
 
 def evaluate(*, config: Annotated[EvaluateConfig, Parameter(name="*")]) -> int:
     """Run the job; returns its exit code: 0 done, 2 wrong argument, 3 some cells are incomplete, 130 interrupted."""
-    from jobs.evaluation import run  # importing it takes longer than showing help may
-
-    return run(config)
+    return run_job("evaluation", config)
 
 
 if __name__ == "__main__":

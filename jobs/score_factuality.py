@@ -9,6 +9,7 @@ from typing import Annotated
 from cyclopts import Parameter
 from pydantic import Field, field_validator
 
+from jobs import run_job
 from jobs.options import BASELINE, MeasuringConfig, Names
 
 _YEARS = re.compile(r"(\d{4})(?:-(\d{4}))?")
@@ -116,9 +117,7 @@ def first_and_last(given: str) -> tuple[int, int]:
 
 def factuality(*, config: Annotated[ScoreFactualityConfig, Parameter(name="*")]) -> int:
     """Run the job; returns its exit code: 0 done, 2 wrong argument, 3 something is incomplete, 130 interrupted."""
-    from jobs.factuality import run  # importing it takes longer than showing help may
-
-    return run(config)
+    return run_job("factuality", config)
 
 
 if __name__ == "__main__":

@@ -8,6 +8,7 @@ from typing import Annotated
 from cyclopts import Parameter
 from pydantic import Field, model_validator
 
+from jobs import run_job
 from jobs.options import RolesConfig
 from serving.settings import ServiceSettings
 
@@ -49,9 +50,7 @@ class ServeConfig(ServiceSettings, RolesConfig):
 
 def serve(*, config: Annotated[ServeConfig | None, Parameter(name="*")] = None) -> int:
     """Run the service until Ctrl-C or SIGTERM; returns its exit code: 0 ended, 2 wrong argument."""
-    from jobs.service import run  # importing it takes longer than showing help may
-
-    return run(config or ServeConfig())
+    return run_job("service", config or ServeConfig())
 
 
 if __name__ == "__main__":
