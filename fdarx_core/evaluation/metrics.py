@@ -107,11 +107,6 @@ def metric_components(metric: Metric, columns: ScoreColumns) -> tuple[Mask, Mask
     return over, rests_on, np.where(rests_on[:, None], components, 0.0)
 
 
-def share_components(part: Mask, base: Mask) -> Numbers:
-    """Return the components of a share: 1 for rows in `part`, and 1 to count rows; NaN outside `base`."""
-    return np.where(base[:, None], np.column_stack([part, np.ones(len(part))]), np.nan)
-
-
 def mean_components(values: Numbers) -> Numbers:
     """Return the components of the mean of `values`, which may be NaN."""
     return np.column_stack([values, np.ones(len(values))])
@@ -154,8 +149,16 @@ def graded(columns: ScoreColumns) -> Mask:
 
 
 def share_of(column: str, value: str, base: RowMask) -> Callable[[ScoreColumns], Numbers]:
-    """Return the components of the share of the rows of `base` that have the value in the column."""
-    return lambda columns: share_components(columns.is_in(column, value), base(columns))
+    """Return the components of the share of the rows of `base` that have the value in the column.
+
+    They are 1 for rows with the value, and 1 to count rows; NaN outside `base`.
+    """
+
+    def components(columns: ScoreColumns) -> Numbers:
+        counts = np.column_stack([columns.is_in(column, value), np.ones(columns.rows)])
+        return np.where(base(columns)[:, None], counts, np.nan)
+
+    return components
 
 
 def column_mean(column: str, about: RowMask, types: tuple[str, ...], name: str = "") -> Metric:

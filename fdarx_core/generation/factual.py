@@ -9,6 +9,7 @@ from typing import Any
 
 from fdarx_core.baseline.numbers import number_strings
 from fdarx_core.baseline.tokens import clean_label_text, decapitalise, plain_case, with_full_stop
+from fdarx_core.generation.library import any_of
 from fdarx_core.generation.passage_reader import (
     MAX_ANSWER,
     PassageOutline,
@@ -32,13 +33,8 @@ _NDC = re.compile(r"\b\d{4,5}-\d{3,4}-\d{1,2}\b")
 _SIZE = re.compile(r"\b(?:bottles?|cartons?|blisters?|packs?|box(?:es)?|unit.dose packages?) of \d+\b", re.I)
 _STRENGTH = re.compile(r"\b\d[\d,.]*\s?(?:mg|mcg|g|%)(?:\s?/\s?\d[\d.]*\s?(?:mg|mL|mcg))?")
 _SYSTEM = re.compile(
-    r"^(?P<system>(?:cardiovascular|digestive|gastrointestinal|(?:central )?nervous"
-    r"|respiratory|skin(?: and appendages)?"
-    r"|dermatologic(?:al)?|special senses|uro-?genital|genitourinary|hem(?:at)?ic and lymphatic|hematologic(?:al)?"
-    r"|metabolic(?:(?: and |/)nutritional)?|body as a whole|musculoskeletal|hepatic|hepatobiliary|renal|psychiatric"
-    r"|ocular|endocrine|immune|eye|ear|vascular|cardiac|blood and lymphatic|renal and urinary"
-    r"|skin and subcutaneous tissue|reproductive|infections and infestations|neurologic(?:al)?)"
-    r"(?: systems?| disorders?| tract)?)\s?(?::|–|—|-)\s+(?P<list>[A-Za-z].{6,500})$",
+    rf"^(?P<system>(?:{any_of('body_systems')})(?: systems?| disorders?| tract)?)\s?(?::|–|—|-)\s+"
+    r"(?P<list>[A-Za-z].{6,500})$",
     re.I,
 )
 

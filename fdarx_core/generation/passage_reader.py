@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from fdarx_core.baseline.sentences import split_sentences
 from fdarx_core.baseline.tokens import capitalise, clean_label_text, decapitalise, plain_case
+from fdarx_core.generation.library import any_of, load_library
 
 _INLINE_HEADING = re.compile(r"^([A-Z][A-Za-z0-9 ,/()'’&-]{2,70}?)\s?:\s+(?=[A-Z])")
 _BULLET = re.compile(r"^\s*(?:[-•·●▪◦*○]+|o(?= [A-Z]))\s*(?:[•·●▪◦○]\s*)?")
@@ -125,13 +126,7 @@ def _is_heading(line: str) -> bool:
 
 MAX_ANSWER = 600
 _DRUG_WORD = r"(?! (?:drug|medicine|medication|product)\b)"
-_CONNECTIVE = re.compile(
-    r"^(?:However|Therefore|In addition|Additionally|Furthermore|Moreover|Thus"
-    r"|Also|Consequently|Accordingly|Nevertheless"
-    r"|For this reason|Hence|Likewise|Similarly|In general|Generally|In contrast"
-    r"|Conversely|On the other hand|As a result"
-    r"|Because of this|Further|Finally|Lastly|Second(?:ly)?|First(?:ly)?|Note|NOTE)[,:]\s+"
-)
+_CONNECTIVE = re.compile(rf"^(?:{any_of('connectives')})[,:]\s+")
 _DANGLING_START = re.compile(
     r"^(?:(?:It(?! is (?:not )?(?:known|recommended|important|advisable|unknown"
     r"|suggested|necessary|essential|possible))"
@@ -140,16 +135,7 @@ _DANGLING_START = re.compile(
     r"|The (?:latter|former|same|above|other|following|remaining|observed|reported|resulting|reason|change|difference"
     r"|increase|decrease|two|three|result|finding|event|effect)s? (?!of\b))"
 )
-_ELSEWHERE = re.compile(
-    r"\b(?:the (?:latter|former|above)|aforementioned|see above|as above|(?:the"
-    r"|in) (?:table|figure)|(?:table|figure) \d"
-    r"|(?:described|mentioned|listed|noted|given|shown|discussed|stated|outlined)"
-    r" (?:above|elsewhere|previously|in the table)"
-    r"|respective section|this (?:section|table|trial)|the (?:present|current) study"
-    r"|(?:these|this|that|such|those) (?:stud(?:y|ies)|trials?|data|results|findings|doses?|patients?|population"
-    r"|subjects|patient population|drugs|agents|group|age group|risk|reason|indication|effect))\b",
-    re.I,
-)
+_ELSEWHERE = re.compile(rf"\b(?:{any_of('elsewhere')})\b", re.I)
 _LIST_TO_COME = re.compile(
     r"\bfollowing\b(?!.*\b(?:administration|exposure|dos|treat|surg|use)\w*)|as follows"
     r"|\bbelow(?! (?:the |age |\d|\w+ years))",
@@ -160,12 +146,7 @@ _POINTER = re.compile(
     r"|observed|given|from|reported|for|patients)\b))\b",
     re.I,
 )
-_UNSOUND = re.compile(
-    rf"\b(?:this{_DRUG_WORD}|these|those(?! (?:who|with|receiving)\b)|such(?! as\b)|it|its|they|them|he|she|latter"
-    r"|former|above|same|table|figure|following|you|your|we|our|i|subsequent|second"
-    r"|described|aforementioned|either case)\b",
-    re.I,
-)
+_UNSOUND = re.compile(rf"\b(?:{any_of('unsound')})\b", re.I)
 _CLAUSE = re.compile(
     r"^(?:with|in|at|after|during|following|for|since|because|unlike|like|there"
     r"|although|both|either|neither|whether|so|as)\b"
@@ -177,14 +158,8 @@ _CLAUSE = re.compile(
 _SUPPLIED_AS = re.compile(
     r"(?:,| and|, and)?(?: are| is)?(?: supplied| available| packaged)(?: as| in)?(?: follows)?:$"
 )
-_LEAD = re.compile(
-    r"^(?:In|For|After|Following|During|When|If|Among|With|At|On|Under|Upon|Before|Prior to|While|Once|Until|Should"
-    r"|Within|Based on)\b"
-)
-_STARTS = """the a an no there both each all one two we they he she it this these patients dose doses dosage treatment
-therapy safety plasma mean caution approximately about consider monitor discontinue stop initiate start reduce avoid use
-do administer increase decrease withhold interrupt instruct advise seek take evaluate adjust if"""
-_CLAUSE_STARTS = frozenset(_STARTS.split())
+_LEAD = re.compile(rf"^(?:{any_of('leads')})\b")
+_CLAUSE_STARTS = frozenset(load_library("sentences")["clause_starts"])
 
 
 @dataclass(slots=True)
@@ -253,29 +228,13 @@ def is_noun_phrase(phrase: str) -> bool:
     return sound(phrase) and not _CLAUSE.search(phrase)
 
 
-_FORM_WORDS = """tablet tablets capsule capsules usp oral solution suspension injection gel ophthalmic delayed-release
-extended-release delayed extended release film-coated er xr dr the of with treatment therapy hydrochloride hcl sodium
-potassium calcium"""
-_FORMS = frozenset(_FORM_WORDS.split())
+_FORMS = frozenset(load_library("sentences")["forms"])
 _KIT = re.compile(r"\b(?:kit|plus|combo|duo)\b|pa[ck]k?\b", re.I)
 _PRODUCT = re.compile(
     r"\b(?:hydrochloride|sodium|potassium|acetate|tablets?|capsules?|cream|gel|solution|injection|patch)\b", re.I
 )
 _ADJECTIVE = re.compile(r"(?:ger|ped)iatric|elderly", re.I)
-_SAYS_ONLY_ITS_KIND = re.compile(
-    r"^(?:general|warnings?.*|precautions|other|other .*|intervention|clinical"
-    r" impact|prevention or management|important.*"
-    r"|indications and usage|contraindications|boxed warning|drug interactions|use in specific populations|overdosage"
-    r"|(?:general |recommended |usual )?(?:dos(?:e|age|ing)\b.*|administration.*)|storage.*|how supplied.*|description"
-    r"|adverse (?:reactions|events|experiences|effects).*|clinical (?:trials?"
-    r"|studies) experience|post-?marketing experience"
-    r"|clinical pharmacology|pharmacokinetics|pharmacodynamics|mechanism of action|clinical studies|study \w+"
-    r"|patient counseling information|information for patients|patient information.*"
-    r"|medication guide.*|.*medguide|spl .*"
-    r"|laboratory tests|table .*|note|adults?|adult patients|.* section|examples?|(?:specific|special) populations"
-    r"|.*continued.*)$",
-    re.I,
-)
+_SAYS_ONLY_ITS_KIND = re.compile(rf"^(?:{any_of('section_kinds')})$", re.I)
 
 
 def name_subject(subject: str, drug: str) -> str:

@@ -10,7 +10,7 @@ from typing import Any
 
 from fdarx_core.baseline.numbers import number_strings
 from fdarx_core.baseline.tokens import decapitalise, question_words, with_full_stop
-from fdarx_core.generation.library import load_library
+from fdarx_core.generation.library import any_of, load_library
 from fdarx_core.generation.passage_reader import (
     MAX_ANSWER,
     PassageOutline,
@@ -187,16 +187,7 @@ _BARE_LIST = re.compile(
     r" effects|examples|results|adverse (?:reactions|events|effects)|these|medicines)$",
     re.I,
 )
-_ADVICE = re.compile(
-    r"\b(?:should|must|recommend|is (?:not )?recommended|are (?:not )?recommended|advis(?:e|able"
-    r"|ed)|not necessary|required|consider|initiate|contraindicated)\b|"
-    r"^(?:discontinue|stop|consider|monitor|reduce|avoid|use|do not|initiate|start|withhold|interrupt"
-    r"|administer|seek|institute|evaluate|assess|"
-    r"adjust|increase|decrease|obtain|perform|take|give|treat|advise|inform|instruct|refer|resume"
-    r"|hold|delay|titrate|limit|promptly|immediately|"
-    r"temporarily|permanently|carefully|closely)\b",
-    re.I,
-)
+_ADVICE = re.compile(rf"\b(?:{any_of('advice')})\b|^(?:{any_of('instructions')})\b", re.I)
 _IF_LEAD = re.compile(r"(?:if|when|should|before|prior|once|after|upon|until|during|while)\b")
 _PATIENTS_LEAD = re.compile(
     r"(?:in|for|among|with) .*\b(?:patient|adult|child|infant|women|female|male|elderly|pediatric"

@@ -10,10 +10,10 @@ from fdarx_core.documents import chunk_document, read_label_chunks
 from fdarx_core.pipeline.executor import Executor
 from fdarx_core.records import Chunk, Document, Reject
 from fdarx_core.retrieval.encoders import EncoderInfo, SentenceEncoder
-from fdarx_core.retrieval.index import IndexConflict, IndexStore, Manifest
+from fdarx_core.retrieval.index import IndexStore, Manifest
 from fdarx_core.retrieval.index.chunk_table import chunk_search_text
 from fdarx_core.retrieval.index.manifest import same_encoder
-from fdarx_core.storage import Location
+from fdarx_core.storage import Location, StorageError
 
 _CHUNKS_A_SEGMENT = 1024
 _REMEDY = "use what it was made with, choose another --out, or give --rebuild and all documents to build it again"
@@ -61,8 +61,8 @@ class Indexing:
     def run(self, given: Iterable[Document | Reject], runs: Sequence[str], remove: Sequence[str] = ()) -> Manifest:
         """Index the given documents and the labels of `runs`; drop those whose id or source is listed.
 
-        Raises StorageError for a place that can't be read or written, IndexConflict, before anything is embedded, where
-        the index was made with another model or other chunks.
+        Raises StorageError for a place that can't be read or written, and, before anything is embedded, where the index
+        was made with another model or other chunks.
         """
         store = IndexStore(self.place)
         self.tell(0, 0)
@@ -86,9 +86,9 @@ class Indexing:
         """Check that model and chunk size fit the index. A commit checks this too, but only after the embedding."""
         if not same_encoder(base.encoder, encoder):
             was, now = (one.name if one else "no embedding model" for one in (base.encoder, encoder))
-            raise IndexConflict(f"{self.place} was made with {was}, not with {now}; {_REMEDY}")
+            raise StorageError(f"{self.place} was made with {was}, not with {now}; {_REMEDY}")
         if base.chunking != self._chunking:
-            raise IndexConflict(f"{self.place} was cut with {dict(base.chunking)}, not {self._chunking}; {_REMEDY}")
+            raise StorageError(f"{self.place} was cut with {dict(base.chunking)}, not {self._chunking}; {_REMEDY}")
 
     @property
     def _chunking(self) -> dict[str, Any]:

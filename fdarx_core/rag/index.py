@@ -97,8 +97,8 @@ class Index:
                 only, or where the index was made with the installed package of all-MiniLM-L6-v2.
             reranker_model: the directory of a BGE reranker, for retrievers `NAME+rerank`.
 
-        Raises IndexMissing, IndexDamaged, ModelMissing where the given embedding model cannot be used, and
-        IndexConflict where it is not the index's.
+        Raises StorageError where there is no such index or version, and where the given embedding model is not the
+        index's; IndexDamaged; ModelMissing where the given embedding model cannot be used.
         """
         place = path if isinstance(path, Location) else Location(fspath(path))
         directories = ModelDirectories(cosine=cosine_model, reranker=reranker_model)

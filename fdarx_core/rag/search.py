@@ -62,7 +62,7 @@ class RagBackend(Protocol):
 def available_retrievers(index: IndexReader, directories: ModelDirectories) -> tuple[tuple[str, ...], str]:
     """Return the retrievers that can search the index on this machine, and why some are missing, else "".
 
-    Loads no model. Raises ModelMissing where the given embedding model cannot be used, IndexConflict where it is not
+    Loads no model. Raises ModelMissing where the given embedding model cannot be used, StorageError where it is not
     the index's.
     """
     info = index.manifest.encoder

@@ -61,3 +61,9 @@ def test_factual_rules_have_the_groups_that_their_questions_need() -> None:
         assert rule.gate and rule.sound.keys() <= rule.pattern.groupindex.keys(), rule.name
         slots = set(re.findall(r"{(\w+)}", rule.ask)) - {"drug", "lead"}
         assert slots <= rule.pattern.groupindex.keys() or rule.shape, rule.name
+
+
+def test_alternatives_of_sentences_are_distinct_patterns() -> None:
+    for name, entries in load_library("sentences").items():
+        assert len(entries) == len(set(entries)) > 0, name
+        assert all(re.compile(entry) for entry in entries), name

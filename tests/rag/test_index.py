@@ -13,7 +13,8 @@ import fdarx_core as fdarx
 from fdarx_core.baseline.rag_answering import REFUSAL
 from fdarx_core.llm import Unparsable
 from fdarx_core.records import Chunk
-from fdarx_core.retrieval.index import IndexMissing, IndexStore
+from fdarx_core.retrieval.index import IndexStore
+from fdarx_core.storage import StorageError
 from tests.conftest import REPOSITORY
 from tests.llm.loopback_server import LoopbackServer
 from tests.retrieval.index_chunks import label
@@ -60,7 +61,7 @@ def test_what_cannot_be_searched(index: fdarx.Index, tmp_path: Path) -> None:
         index.answer("dose", strategy="guess")
     with pytest.raises(ValueError, match="no post-processing 'sort'"):
         index.answer("dose", postprocess="sort")
-    with pytest.raises(IndexMissing, match="is not an index"):
+    with pytest.raises(StorageError, match="is not an index"):
         fdarx.Index.open(tmp_path)
 
 

@@ -15,10 +15,11 @@ from rank_bm25 import BM25Okapi
 
 from fdarx_core.rag.search import SearchQuery, search_index
 from fdarx_core.records import Chunk
-from fdarx_core.retrieval.index import ChunkFilter, EncoderInfo, IndexConflict, IndexReader, IndexStore
+from fdarx_core.retrieval.index import ChunkFilter, EncoderInfo, IndexReader, IndexStore
 from fdarx_core.retrieval.index.chunk_table import NameMatcher
 from fdarx_core.retrieval.lexical import RankedList, tokenize
 from fdarx_core.retrieval.retrievers import FUSION_DEPTH, Collection, Queries, fuse, get_retriever
+from fdarx_core.storage import StorageError
 from tests.retrieval.index_chunks import ENCODER, document, embed, label
 
 WORDS = ["dose", "mg", "renal", "the", "of", "5"]
@@ -184,7 +185,7 @@ def test_what_can_not_be_asked(index: IndexReader) -> None:
 
 def test_the_encoder_must_be_the_one_that_made_the_index(index: IndexReader) -> None:
     index.check_encoder(EncoderInfo("moved elsewhere", "f00d", 8, "query: "))
-    with pytest.raises(IndexConflict, match=r"made with hashing \(8 dimensions, fingerprint f00d\), not with hashing"):
+    with pytest.raises(StorageError, match=r"made with hashing \(8 dimensions, fingerprint f00d\), not with hashing"):
         index.check_encoder(EncoderInfo("hashing", "f00e", 8))
 
 
@@ -196,7 +197,7 @@ def test_without_vectors_words_alone_are_searched(tmp_path: Path) -> None:
     assert "built without an embedding model" in index.notice
     with pytest.raises(ValueError, match=r"there are bm25, tfidf .*built without an embedding model"):
         index.search(["a"], 3, retriever="cosine")
-    with pytest.raises(IndexConflict, match="made with no embedding model"):
+    with pytest.raises(StorageError, match="made with no embedding model"):
         index.check_encoder(ENCODER)
 
 

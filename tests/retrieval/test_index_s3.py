@@ -8,8 +8,8 @@ from uuid import uuid4
 
 import pytest
 
-from fdarx_core.retrieval.index import IndexDamaged, IndexMissing, IndexReader, IndexStore
-from fdarx_core.storage import Location
+from fdarx_core.retrieval.index import IndexDamaged, IndexReader, IndexStore
+from fdarx_core.storage import Location, StorageError
 from tests.retrieval.index_chunks import ENCODER, document, embed
 
 pytestmark = pytest.mark.s3
@@ -17,7 +17,7 @@ pytestmark = pytest.mark.s3
 
 def test_building_adding_reading_and_damage(bucket: Location) -> None:
     place = bucket / uuid4().hex
-    with pytest.raises(IndexMissing):
+    with pytest.raises(StorageError):
         IndexReader.open(place)
     store = IndexStore(place, settle=0.1)
     first = document("a", ["renal dose", "liver"])

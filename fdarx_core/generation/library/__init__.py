@@ -20,6 +20,11 @@ def load_library(name: str) -> Any:
     return yaml.load(files(__package__).joinpath(f"{name}.yaml").read_text(encoding="utf-8"), _Loader)
 
 
+def any_of(name: str) -> str:
+    """Return the alternatives of a list of `sentences.yaml` as part of a regular expression."""
+    return "|".join(load_library("sentences")[name])
+
+
 @cache
 def section_pairs() -> list[tuple[str, str]]:
     """Return the pairs of section roles of `section_pairs.yaml` whose passages interact clinically."""

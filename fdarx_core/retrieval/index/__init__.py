@@ -2,16 +2,14 @@
 
 from fdarx_core.retrieval.encoders import EncoderInfo
 from fdarx_core.retrieval.index.chunk_table import ChunkFilter
-from fdarx_core.retrieval.index.manifest import IndexConflict, IndexDamaged, IndexMissing, Manifest
+from fdarx_core.retrieval.index.manifest import IndexDamaged, Manifest
 from fdarx_core.retrieval.index.reader import IndexReader
 from fdarx_core.retrieval.index.store import IndexStore
 
 __all__ = [
     "ChunkFilter",
     "EncoderInfo",
-    "IndexConflict",
     "IndexDamaged",
-    "IndexMissing",
     "IndexReader",
     "IndexStore",
     "Manifest",

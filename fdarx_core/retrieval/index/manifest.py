@@ -20,10 +20,6 @@ FORMAT = 1
 """Raised when a reader of an older layout would misread a newer one."""
 
 
-class IndexMissing(StorageError):
-    """There is no index, or not the version that was asked for."""
-
-
 class IndexDamaged(StorageError):
     """A file of the index is missing or has other content than was written."""
 
@@ -35,10 +31,6 @@ class IndexDamaged(StorageError):
 
     def __reduce__(self) -> tuple[type[IndexDamaged], tuple[Location, str]]:
         return IndexDamaged, (self.file, self._problem)
-
-
-class IndexConflict(StorageError):
-    """Documents or queries were made with another embedding model, or other chunk sizes, than the index."""
 
 
 @dataclass(frozen=True, slots=True)

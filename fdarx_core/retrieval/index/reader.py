@@ -12,13 +12,13 @@ from fdarx_core.plugins import PluginError
 from fdarx_core.records import Chunk, arrow_schema
 from fdarx_core.retrieval.encoders import EncoderInfo, Vectors
 from fdarx_core.retrieval.index.chunk_table import ChunkFilter, ChunkTable
-from fdarx_core.retrieval.index.manifest import IndexConflict, IndexMissing, Manifest, same_encoder
+from fdarx_core.retrieval.index.manifest import Manifest, same_encoder
 from fdarx_core.retrieval.index.segments import find_version, read_rows
 from fdarx_core.retrieval.index.store import IndexStore
 from fdarx_core.retrieval.index.vectors import VectorIndex, load_approximate_index, load_faiss, make_faiss_index
 from fdarx_core.retrieval.lexical import RankedList
 from fdarx_core.retrieval.retrievers import RETRIEVERS, Collection, Queries, Retriever, get_retriever
-from fdarx_core.storage import Location
+from fdarx_core.storage import Location, StorageError
 
 NO_FILTER = ChunkFilter()
 INDEX_ENCODER = "cosine"
@@ -57,12 +57,12 @@ class IndexReader(ChunkTable):
     def open(cls, place: str | Location, *, version: str | None = None) -> IndexReader:
         """Open the current version of an index, or an older one by its name.
 
-        Raises `IndexMissing` where there is none, `IndexDamaged` where a file is missing or has other content.
+        Raises StorageError where there is none, `IndexDamaged` where a file is missing or has other content.
         """
         place = place if isinstance(place, Location) else Location(place)
         manifest = IndexStore(place).current() if version is None else find_version(place, version)
         if manifest is None:
-            raise IndexMissing(
+            raise StorageError(
                 f"{place} is not an index: it has no index.json; make one: fdarx index --documents … --out …"
             )
         dense = manifest.encoder is not None and load_faiss() is not None
@@ -73,9 +73,9 @@ class IndexReader(ChunkTable):
         return cls(manifest, chunks, _vector_index(place, manifest, vectors) if dense else None)
 
     def check_encoder(self, encoder: EncoderInfo) -> None:
-        """Raise `IndexConflict` where the vectors of an encoder cannot be compared with those of the index."""
+        """Raise StorageError where the vectors of an encoder cannot be compared with those of the index."""
         if not same_encoder(encoder, self.manifest.encoder):
-            raise IndexConflict(
+            raise StorageError(
                 f"the index was made with {_describe(self.manifest.encoder)}, not with {_describe(encoder)}; give the "
                 "model that made it, or build the index again with this one"
             )

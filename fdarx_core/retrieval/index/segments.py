@@ -18,7 +18,6 @@ from fdarx_core.retrieval.index.manifest import (
     DocumentEntry,
     FileInfo,
     IndexDamaged,
-    IndexMissing,
     Manifest,
     Segment,
     digest,
@@ -96,10 +95,10 @@ def read_manifest(place: Location, version: str) -> Manifest:
 
 
 def find_version(place: Location, version: str) -> Manifest:
-    """Read the manifest of a version given by name. Raises `IndexMissing`, which lists the versions there are."""
+    """Read the manifest of a version given by name. Raises StorageError, which lists the versions there are."""
     if not (place / manifest_name(version)).exists():
         there = [file.name.removesuffix(".json") for file in (place / "versions").list() if file.suffix == ".json"]
-        raise IndexMissing(f"{place} has no version {version}; it has {', '.join(there) or 'none'}")
+        raise StorageError(f"{place} has no version {version}; it has {', '.join(there) or 'none'}")
     return read_manifest(place, version)
 
 

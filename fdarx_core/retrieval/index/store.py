@@ -19,7 +19,6 @@ from fdarx_core.retrieval.index import segments
 from fdarx_core.retrieval.index.manifest import (
     DocumentEntry,
     FileInfo,
-    IndexConflict,
     Manifest,
     Segment,
     digest,
@@ -30,7 +29,7 @@ from fdarx_core.retrieval.index.manifest import (
 )
 from fdarx_core.retrieval.index.segments import SegmentListing
 from fdarx_core.retrieval.index.vectors import MAX_EXACT, MAX_GRAPH, build_approximate_index
-from fdarx_core.storage import Location
+from fdarx_core.storage import Location, StorageError
 from fdarx_core.storage.run_lock import folder_lock
 
 SETTLE = 2.0
@@ -116,7 +115,7 @@ class IndexStore:
         Returns:
             The new version, or the current one where nothing differs.
 
-        Raises IndexConflict where documents that stay were embedded or chunked otherwise, ValueError for no documents.
+        Raises StorageError where documents that stay were embedded or chunked otherwise, ValueError for no documents.
         """
         listings = [segments.read_segment(self.place, name) for name in names]
         with folder_lock(self.place):
@@ -193,7 +192,7 @@ def _checked_chunking(base: Manifest | None, kept: int, chunking: Mapping[str, A
     if chunking is None:
         return before
     if kept and chunking != before:
-        raise IndexConflict(
+        raise StorageError(
             f"the index holds {kept} documents cut with {before}, and is now to get some cut with "
             f"{dict(chunking)}; use the same options, give all documents again, or choose another --out"
         )
@@ -205,7 +204,7 @@ def _check_encoders(used: Sequence[Segment]) -> None:
     for segment in used:
         if not same_encoder(first, segment.encoder):
             names = [encoder.name if encoder else "no embedding model" for encoder in (first, segment.encoder)]
-            raise IndexConflict(
+            raise StorageError(
                 f"the index holds documents embedded with {names[0]}, and is now to get some with {names[1]} (or other "
                 "weights of that name); use the same model, give all documents again, or choose another --out"
             )
