@@ -13,6 +13,7 @@ import orjson
 from fdarx_core.factuality.scores import Weights
 from fdarx_core.factuality.tables import Summary
 from fdarx_core.records import CheckedAnswer, Claim, ClaimVerdict, Evidence, FactualityScore, PairVerdict, SafetyFlag
+from fdarx_core.report.names import PAGE_WORDS
 from fdarx_core.report.page_engine import readable
 
 
@@ -34,38 +35,14 @@ VERDICTS: dict[str, VerdictStyle] = {
 }
 """The styles of verdicts, in the order of the page."""
 
-FLAG_NAMES: dict[str, str] = {
-    "dose_missing": "Dose asked for and not given",
-    "dose_unsupported": "Dose that the label does not have",
-    "contraindicated_population": "Population that the label excludes",
-    "contraindicated_condition": "Condition that the label excludes",
-    "contraindicated_drug": "Drug that the label excludes",
-}
+FLAG_NAMES = PAGE_WORDS["safety_flags"]
 
 SOURCE_NAMES: dict[str, str] = {"labels": "label", "index": "index", "pubmed": "PubMed", "file": "file"}
 
-EVIDENCE_NAMES: dict[str, str] = {
-    "labels": "Passages of the label that a question is about, of those of the drugs that it names, or of all labels",
-    "all-labels": "Passages of all labels",
-    "index": "Chunks of an index",
-    "file": "Rows of a file",
-    "pubmed": "Abstracts of PubMed",
-}
+EVIDENCE_NAMES = PAGE_WORDS["evidence_kinds"]
 """By the kind of evidence of a run."""
 
-METRIC_NAMES: dict[str, str] = {
-    "fas": "FAS",
-    "support": "Support",
-    "contra": "Contra",
-    "unsupported": "Unsupported",
-    "similarity": "Similarity",
-    "rouge_1": "ROUGE-1",
-    "rouge_2": "ROUGE-2",
-    "rouge_l": "ROUGE-L",
-    "bleu_4": "BLEU-4",
-    "gold": "Gold by statements",
-    "gold_claims": "Gold by claims",
-}
+METRIC_NAMES = PAGE_WORDS["factuality_metrics"]
 
 GOLD_NAMES: dict[str, str] = {"gold": "gold by statements", "gold_claims": "gold by claims"}
 GOLD_MEANINGS: dict[str, str] = {
@@ -73,15 +50,7 @@ GOLD_MEANINGS: dict[str, str] = {
     "gold_claims": "Gold by claims: the share of the answer's claims that all statements together entail.",
 }
 
-REASONS: dict[str, str] = {
-    "no_evidence": "no evidence was found",
-    "no_claims": "the answer makes no claim",
-    "no_reference": "there is no reference answer",
-    "no_verdict": "none of the claims could be judged",
-    "not_measured": "the similarity was not measured",
-    "not_judged": "it was not judged",
-    "failed": "the model gave no answer",
-}
+REASONS = PAGE_WORDS["unscored_reasons"]
 
 BY_RULES = "baseline"
 

@@ -2,36 +2,22 @@
 
 from __future__ import annotations
 
-SETTING_NAMES: dict[str, str] = {
-    "closed_book": "Closed-book",
-    "full_label": "Full label",
-    "oracle": "Oracle",
-    "retrieved": "Retrieved",
-}
+from importlib.resources import files
+
+import yaml
+
+PAGE_WORDS: dict[str, dict[str, str]] = yaml.safe_load(files(__package__).joinpath("names.yaml").read_text("utf-8"))
+"""The words of the pages for the fixed names in rows, by table."""
+
+SETTING_NAMES = PAGE_WORDS["settings"]
 """In the order of the pages; other settings follow under the names that users gave them."""
 
 SETTING_COLORS: dict[str, str] = {"closed_book": "#8a8a94", "full_label": "#4477aa", "oracle": "#2f9c80"}
 RETRIEVED_COLORS = ("#d98b33", "#b35a9c", "#7f9f3f", "#c8553d", "#6a6fc4", "#3aa6c9", "#a07850")
 
-GROUP_NAMES: dict[str, str] = {
-    "factual": "Factual",
-    "multihop": "Multi-hop",
-    "refusal": "Refusal",
-    "answerable": "Factual and multi-hop",
-    "all": "All questions",
-}
+GROUP_NAMES = PAGE_WORDS["groups"]
 
-METRIC_NAMES: dict[str, str] = {
-    "accuracy": "Accuracy",
-    "false_refusal_rate": "False-refusal rate",
-    "citation_f1": "Citation F1",
-    "citation_f1_eq": "Citation F1, under equivalence",
-    "refusal_f1": "Refusal F1",
-    "recall_5": "recall@5",
-    "eq_recall_5": "recall@5, under equivalence",
-    "mrr": "MRR",
-    "ndcg_10": "nDCG@10",
-}
+METRIC_NAMES = PAGE_WORDS["metrics"]
 
 STATUS_NAMES: dict[str, str] = {"done": "Done", "incomplete": "Incomplete", "skipped": "Skipped"}
 

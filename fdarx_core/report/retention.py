@@ -10,6 +10,7 @@ from textwrap import wrap
 from typing import Literal
 
 from fdarx_core.records import StageCount
+from fdarx_core.report.names import PAGE_WORDS
 from fdarx_core.report.page_engine import readable
 
 Kind = Literal["kept", "rejected"]
@@ -24,16 +25,7 @@ TYPE_NAMES: dict[str, str] = {"factual": "Factual", "multihop": "Multi-hop", "re
 UNITS: dict[str, str] = {"read": "Label files", "passages": "Labels", "contexts": "Passages", "generate": "Contexts"}
 """The name of the rows at the first stage of a sequence of stages."""
 
-KEPT_NAMES: dict[str, str] = {
-    "read": "read",
-    "identify": "newest version",
-    "select": "selected",
-    "passages": "with text",
-    "contexts": "with contexts",
-    "generate": "gave candidates",
-    "rules": "rules",
-    "duplicates": "unique",
-}
+KEPT_NAMES = PAGE_WORDS["kept_after"]
 
 REASONS_SHOWN = 4
 """Reasons with a node of their own at a stage; the others share the node "other reasons"."""

@@ -11,6 +11,7 @@ from fdarx_core.evaluation.gold import PassageKey, gold_keys, passage_keys
 from fdarx_core.evaluation.grading import FAULTS
 from fdarx_core.evaluation.paper_tables import BASELINE
 from fdarx_core.records import Equivalence, Grade, Passage, Prediction, QuestionAnswer
+from fdarx_core.report.names import PAGE_WORDS
 from fdarx_core.report.page_engine import plural, readable
 from fdarx_core.storage import RunDirectory, read_where
 
@@ -80,14 +81,7 @@ def _kept(run: RunDirectory, kind: str, column: str, wanted: Collection[str], re
         yield from read_where(part, column, wanted, record)
 
 
-EVIDENCE: dict[str, str] = {
-    "shown": "Gold shown: a reading failure",
-    "partly": "Gold shown in part",
-    "missing": "Gold not shown: a retrieval failure",
-    "memory": "Nothing shown: from memory",
-    "unanswerable": "The label has no answer",
-    "unknown": "Not known",
-}
+EVIDENCE = PAGE_WORDS["evidence_shown"]
 """Whether the evidence was in the prompt, as the filter of the page names it."""
 
 _VERDICTS: dict[str, str] = {
@@ -192,18 +186,7 @@ def explain(wrong: WrongAnswer, sources: AnswerSources) -> dict[str, Any]:
     }
 
 
-_LEADS = {
-    "number_missing": "Missing: ",
-    "population_missing": "Missing: ",
-    "warning_missing": "Missing: ",
-    "key_content_missing": "Missing: ",
-    "abstained": "Missing: ",
-    "vague": "Missing: ",
-    "unsupported_number": "Not in the gold answer: ",
-    "unsupported_population": "Not in the gold answer: ",
-    "unsupported_warning": "Not in the gold answer: ",
-    "polarity": "The other way round: ",
-}
+_LEADS = PAGE_WORDS["detail_leads"]
 """The words before a detail of the baseline grader, by its reason."""
 
 

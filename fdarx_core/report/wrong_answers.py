@@ -9,7 +9,7 @@ from typing import Any
 from fdarx_core.evaluation.gold import PassageKey, gold_keys
 from fdarx_core.labels.loinc import SECTION_NAMES
 from fdarx_core.records import Grade, Passage, Prediction, QuestionAnswer
-from fdarx_core.report.names import GROUP_NAMES, setting_name
+from fdarx_core.report.names import GROUP_NAMES, PAGE_WORDS, setting_name
 from fdarx_core.report.page_engine import in_turn, readable
 from fdarx_core.report.samples import SeededSample
 from fdarx_core.report.wrong_answer_explanations import (
@@ -25,15 +25,7 @@ from fdarx_core.report.wrong_answer_explanations import (
 )
 from fdarx_core.storage import Location, RunDirectory, read_table, read_where
 
-KINDS: dict[str, str] = {
-    "incorrect": "Incorrect answer",
-    "not_attempted": "Answer that attempts nothing",
-    "false_refusal": "False refusal",
-    "hallucinated": "Answer to an unanswerable question",
-    "unparsed": "Unparsed reply",
-    "unscored": "Unscored answer",
-    "failed": "No reply",
-}
+KINDS = PAGE_WORDS["wrong_answers"]
 """The kinds of wrong answers, as the page names them."""
 
 NO_VERDICT = frozenset({"unparsed", "unscored", "failed"})
