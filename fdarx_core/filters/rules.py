@@ -209,22 +209,10 @@ def missing_field(question: QuestionAnswer, evidence: LabelEvidence) -> str | No
     return f"no {', '.join(missing)}" if missing else None
 
 
-def malformed(question: QuestionAnswer, evidence: LabelEvidence) -> str | None:
-    return malformed_question(question.question) or malformed_answer(question.answer)
-
-
 def drug_not_named(question: QuestionAnswer, evidence: LabelEvidence) -> str | None:
     if any(contains_name(question.question, name) for name in (question.drug_name, *evidence.drug_names)):
         return None
     return f"neither {question.drug_name!r} nor one of its {len(evidence.drug_names)} names is in the question"
-
-
-def question_length(question: QuestionAnswer, evidence: LabelEvidence) -> str | None:
-    return _outside(len(question.question), QUESTION_LENGTH)
-
-
-def answer_length(question: QuestionAnswer, evidence: LabelEvidence) -> str | None:
-    return _outside(len(question.answer), ANSWER_LENGTH)
 
 
 def joined_questions(question: QuestionAnswer, evidence: LabelEvidence) -> str | None:
@@ -257,10 +245,10 @@ def entity_present(question: QuestionAnswer, evidence: LabelEvidence) -> str | N
 
 RULES: dict[str, Rule] = {
     "missing_field": missing_field,
-    "malformed": malformed,
+    "malformed": lambda question, _: malformed_question(question.question) or malformed_answer(question.answer),
     "drug_not_named": drug_not_named,
-    "question_length": question_length,
-    "answer_length": answer_length,
+    "question_length": lambda question, _: _outside(len(question.question), QUESTION_LENGTH),
+    "answer_length": lambda question, _: _outside(len(question.answer), ANSWER_LENGTH),
     "artificial_conjunction": joined_questions,
     "low_overlap": low_overlap,
     "entity_not_named": entity_not_named,

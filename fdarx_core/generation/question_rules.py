@@ -265,11 +265,6 @@ def _definite(groups: MatchGroups, scene: SentenceContext) -> MatchGroups:
     return {**groups, **changed, "aux": _NOW.get(groups.get("aux", "").lower(), groups.get("aux", ""))}
 
 
-def _topic(groups: MatchGroups, scene: SentenceContext) -> MatchGroups | None:
-    topic = topic_of(scene)
-    return {**groups, "topic": topic} if topic else None
-
-
 def _advised(groups: MatchGroups, scene: SentenceContext, lead: re.Pattern[str]) -> MatchGroups | None:
     fits = lead.match(scene.lead) and _ADVICE.search(scene.clause)
     return groups if fits and sound(scene.lead, 140) and len(scene.lead.split()) > 2 else None
@@ -330,7 +325,7 @@ SHAPES: dict[str, Shape] = {
         "aux": groups["aux"].split()[0],
         "been": " been" if " been" in groups["aux"] else "",
     },
-    "topic": _topic,
+    "topic": lambda groups, scene: {**groups, "topic": topic} if (topic := topic_of(scene)) else None,
     "who": _who,
     "whose_dose": _whose_dose,
 }
