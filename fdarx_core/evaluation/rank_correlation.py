@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
@@ -101,10 +100,10 @@ class _Columns:
         for here, other, columns in self._ranked:
             mine = weights if here.all() else weights[:, here]
             totals = mine.sum(axis=1, keepdims=True)
-            against, spread = other.centred(mine, totals)
+            against, spread = _centred(other, mine, totals)
             against *= mine
             for at, ranks in columns.items():
-                deviations, width = ranks.centred(mine, totals)
+                deviations, width = _centred(ranks, mine, totals)
                 found[:, at] = divide(np.einsum("sr,sr->s", deviations, against), np.sqrt(width * spread))
         return found
 
@@ -116,30 +115,27 @@ class _Columns:
             if here.any():
                 groups[here.tobytes()].append(at)
         return [
-            (here, _Ranks.of(self._other[here]), {at: _Ranks.of(self._values[at][here]) for at in group})
+            (here, _ranks(self._other[here]), {at: _ranks(self._values[at][here]) for at in group})
             for group in groups.values()
             for here in (self.masks[group[0]],)
         ]
 
 
-@dataclass(frozen=True, slots=True)
-class _Ranks:
-    """A column in sorted order: the `starts` of its runs of equal values, and the run of each row."""
+_Ranks = tuple[Codes, Codes, Codes]
+"""The rows of a column in sorted order, the starts of its runs of equal values, and the run of each row."""
 
-    order: Codes
-    starts: Codes
-    run_of: Codes
 
-    @classmethod
-    def of(cls, values: Numbers) -> _Ranks:
-        _, run_of, lengths = np.unique(values, return_inverse=True, return_counts=True)
-        return cls(np.argsort(run_of, kind="stable"), np.cumsum(lengths) - lengths, run_of)
+def _ranks(values: Numbers) -> _Ranks:
+    _, run_of, lengths = np.unique(values, return_inverse=True, return_counts=True)
+    return np.argsort(run_of, kind="stable"), np.cumsum(lengths) - lengths, run_of
 
-    def centred(self, weights: Numbers, totals: Numbers) -> tuple[Numbers, Numbers]:
-        """Return mean ranks minus their mean, shape (samples, rows), and the sum of their squares over drawn rows."""
-        times = np.take(weights, self.order, axis=1)
-        if len(self.starts) < len(self.order):
-            times = np.add.reduceat(times, self.starts, axis=1)
-        ranks = np.cumsum(times, axis=1)
-        ranks -= (times + totals) / 2
-        return np.take(ranks, self.run_of, axis=1), np.einsum("sr,sr,sr->s", times, ranks, ranks)
+
+def _centred(ranks: _Ranks, weights: Numbers, totals: Numbers) -> tuple[Numbers, Numbers]:
+    """Return mean ranks minus their mean, shape (samples, rows), and the sum of their squares over drawn rows."""
+    order, starts, run_of = ranks
+    times = np.take(weights, order, axis=1)
+    if len(starts) < len(order):
+        times = np.add.reduceat(times, starts, axis=1)
+    centred = np.cumsum(times, axis=1)
+    centred -= (times + totals) / 2
+    return np.take(centred, run_of, axis=1), np.einsum("sr,sr,sr->s", times, centred, centred)
