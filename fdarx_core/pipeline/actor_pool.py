@@ -132,7 +132,7 @@ def map_pool(resource: Resource, method: str, items: Iterable[Any]) -> Iterator[
     pending: set[asyncio.Task[Any]] = set()
     waiting = iter(items)
     try:
-        pool = loop.run_until_complete(_make(resource))
+        pool = ActorPool(resource)
         while True:
             while len(pending) < 2 * _IN_HAND * resource.size and (item := next(waiting, _NOTHING)) is not _NOTHING:
                 pending.add(loop.create_task(pool.call(method, item)))
@@ -150,7 +150,3 @@ def map_pool(resource: Resource, method: str, items: Iterable[Any]) -> Iterator[
 
 
 _NOTHING = object()
-
-
-async def _make(resource: Resource) -> ActorPool:
-    return ActorPool(resource)

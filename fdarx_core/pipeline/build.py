@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import partial
 from hashlib import sha256
-from typing import Any, ClassVar, TypeVar
+from typing import Any, ClassVar
 
 from fdarx_core.filters.judges import Judge, judges
 from fdarx_core.generation.contexts import GenerationConfig
@@ -24,7 +24,7 @@ from fdarx_core.pipeline.build_steps import (
 )
 from fdarx_core.pipeline.executor import PartResult, Stages
 from fdarx_core.pipeline.job import PipelineJob, check_inputs
-from fdarx_core.pipeline.steps import Part, Stage
+from fdarx_core.pipeline.steps import Part, Stage, batches
 from fdarx_core.records import JudgeVerdict, Label, Passage, QuestionAnswer, Reject, StageCount
 from fdarx_core.report import build_report
 from fdarx_core.storage import RunDirectory, write_records
@@ -35,8 +35,6 @@ LABELS_PER_PART = 8
 """Labels of a part: the grain of parallel work, of resuming, and of memory (a few MB)."""
 
 _SOURCES_PER_TASK = 64
-
-Item = TypeVar("Item")
 
 
 class EmptySelection(ValueError):
@@ -84,7 +82,7 @@ class Corpus:
     @property
     def parts(self) -> list[Part]:
         """The labels in parts, which depend on nothing but the labels, so that a resumed run has the same."""
-        return [Part(number, labels) for number, labels in enumerate(_cut(self.labels, LABELS_PER_PART))]
+        return [Part(number, labels) for number, labels in enumerate(batches(self.labels, LABELS_PER_PART))]
 
 
 @dataclass(slots=True, kw_only=True)
@@ -135,7 +133,7 @@ class Build(PipelineJob):
         rejects = list(inputs.rejects)
         done = 0
         self.progress("identify", 0, len(inputs.sources), "")
-        for sources, identities, bad in self.executor.map(identify_sources, _cut(inputs.sources, _SOURCES_PER_TASK)):
+        for sources, identities, bad in self.executor.map(identify_sources, batches(inputs.sources, _SOURCES_PER_TASK)):
             found += identities
             rejects += bad
             done += sources
@@ -231,7 +229,3 @@ def _why_empty(rejects: Sequence[Reject]) -> str:
         reasons[reject.reason] = reasons.get(reject.reason, 0) + 1
     listed = ", ".join(f"{count} {reason}" for reason, count in sorted(reasons.items())) or "no document was found"
     return f"no label is left to build from ({listed}); see --document-types, --exclude-routes and --set-ids"
-
-
-def _cut(items: Sequence[Item], size: int) -> list[Sequence[Item]]:
-    return [items[start : start + size] for start in range(0, len(items), size)]

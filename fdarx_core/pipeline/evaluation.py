@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from typing import Any, ClassVar
@@ -29,7 +29,7 @@ from fdarx_core.pipeline.evaluation_steps import (
 from fdarx_core.pipeline.executor import ModelFleet, PartResult, Stages, Work
 from fdarx_core.pipeline.job import PipelineJob, check_inputs
 from fdarx_core.pipeline.part_files import PartFiles
-from fdarx_core.pipeline.steps import Part, Stage
+from fdarx_core.pipeline.steps import Part, Stage, batches
 from fdarx_core.records import Reject, SettingProgress, content_id
 from fdarx_core.report.evaluation_page import build_evaluation_report
 from fdarx_core.storage import RunDirectory, write_records
@@ -124,7 +124,7 @@ class Evaluation(PipelineJob):
         self.progress("intake", 0, 0, "")
 
         def waiting() -> Iterator[tuple[int, list[BenchmarkItem]]]:
-            for number, group in enumerate(_grouped(self._labels())):
+            for number, group in enumerate(batches(self._labels(), LABELS_PER_PART)):
                 self.intake.add(group, self.spec)
                 self.progress("intake", self.intake.labels, 0, "")
                 if not self.parts.marked("intake", [number]):
@@ -215,17 +215,6 @@ def _with_due(cell: SettingProgress, due: int) -> SettingProgress:
         return replace(cell, due=due)
     why = "no label has its complete text" if needs_whole_label(cell.setting) else "no question is due"
     return replace(cell, due=0, status="skipped", reason=f"{why} in this benchmark")
-
-
-def _grouped(labels: Iterable[BenchmarkItem]) -> Iterator[list[BenchmarkItem]]:
-    group: list[BenchmarkItem] = []
-    for label in labels:
-        group.append(label)
-        if len(group) == LABELS_PER_PART:
-            yield group
-            group = []
-    if group:
-        yield group
 
 
 def _write_intake(parts: PartFiles, item: tuple[int, Sequence[BenchmarkItem]]) -> None:

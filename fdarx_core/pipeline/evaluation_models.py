@@ -31,7 +31,7 @@ from fdarx_core.retrieval.retrievers import (
     passage_search_text,
     required_encoders,
 )
-from fdarx_core.storage import RunDirectory, read_records, read_table, write_records, write_table
+from fdarx_core.storage import RunDirectory, read_table, write_table
 from fdarx_core.storage.benchmark_reader import BenchmarkItem
 
 _LEAST_RANKED = 10
@@ -114,10 +114,10 @@ class Ranker:
                 found = self._rank_label(label, own, space, elsewhere)
                 rows += found
                 scored += _scores(label, found, equal)
-        self._write("rankings", part, rows, Ranking)
+        self._parts.write(f"rankings/{self._name}", part, rows, Ranking)
         if self._corpus:
-            self._write("elsewhere", part, list(elsewhere.values()), Passage)
-        self._write("retrieval_scores", part, scored, RetrievalScore)
+            self._parts.write(f"elsewhere/{self._name}", part, elsewhere.values(), Passage)
+        self._parts.write(f"retrieval_scores/{self._name}", part, scored, RetrievalScore)
         self._parts.mark(f"ranked/{self._name}", part)
         return len(rows)
 
@@ -163,9 +163,6 @@ class Ranker:
 
     def _vectors(self, part: int) -> dict[str, Vectors]:
         return {name: read_vectors(self._parts, name, part) for name in self._retriever.encoders}
-
-    def _write(self, kind: str, part: int, rows: Sequence[Any], record: type) -> None:
-        write_records(self._parts.run.part(f"{kind}/{self._name}", part), rows, record)
 
 
 def _by_label(
@@ -241,17 +238,16 @@ class BertScorer:
     def score(self, place: tuple[str, int]) -> int:
         """Score a model's answers in a part against the gold answers; returns their number."""
         model, part = place
-        run = self._parts.run
-        questions = read_records(run.part("questions", part), QuestionAnswer)
+        questions = self._parts.read("questions", part, QuestionAnswer)
         answers = {row.id: row.answer for row in questions if row.type != "refusal"}
         scored = [
             row
-            for row in read_records(run.part(f"predictions/{model}", part), Prediction)
+            for row in self._parts.read(f"predictions/{model}", part, Prediction)
             if row.question_id in answers and row.outcome in ("answered", "refused")
         ]
         scores = self._scorer.scores([row.answer for row in scored], [answers[row.question_id] for row in scored])
         table = pa.table({"prediction_id": [row.id for row in scored], "bert_score": pa.array(scores, pa.float64())})
-        write_table(run.part(f"bert_scores/{model}", part), table)
+        write_table(self._parts.run.part(f"bert_scores/{model}", part), table)
         self._parts.mark(f"bert_scores/{model}", part)
         return len(scored)
 

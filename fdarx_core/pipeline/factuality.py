@@ -16,11 +16,7 @@ from fdarx_core.factuality.safety import PARQUET, ContraindicationTable, contrai
 from fdarx_core.llm import ResponseStore
 from fdarx_core.pipeline.executor import Stages
 from fdarx_core.pipeline.factuality_results import CODE_VERSION, cut_answers, publish, read_states, write_states
-from fdarx_core.pipeline.factuality_steps import (
-    FactualitySpec,
-    SafetyChecker,
-    factuality_steps,
-)
+from fdarx_core.pipeline.factuality_steps import FactualitySpec, SafetyChecker, factuality_steps
 from fdarx_core.pipeline.job import PipelineJob
 from fdarx_core.pipeline.steps import Part, Resource, Stage
 from fdarx_core.records import CheckedAnswer, Contraindication, Label, Passage, Reject

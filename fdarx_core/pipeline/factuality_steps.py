@@ -25,18 +25,10 @@ from fdarx_core.factuality.evidence.pubmed_search import YEARS, read_abstracts, 
 from fdarx_core.factuality.evidence.sources import PUBMED, ClaimQuery, reference_evidence
 from fdarx_core.factuality.evidence.sources import REFERENCE_SOURCE as STAND_IN
 from fdarx_core.factuality.safety import SafetyFlagger
-from fdarx_core.factuality.scores import (
-    NO_CLAIMS,
-    PairToJudge,
-    Weights,
-    gold_pairs,
-    judged,
-    score_of,
-    verdicts_of,
-)
+from fdarx_core.factuality.scores import NO_CLAIMS, PairToJudge, Weights, gold_pairs, judged, score_of, verdicts_of
 from fdarx_core.llm import Baseline, ModelConfig, Unparsable
 from fdarx_core.pipeline.asking import ClientPool
-from fdarx_core.pipeline.steps import Address, AskStep, Exchange, ResourceStep, Step, StepContext
+from fdarx_core.pipeline.steps import Address, AskStep, Exchange, ResourceStep, Step, StepContext, batches
 from fdarx_core.records import (
     CheckedAnswer,
     Claim,
@@ -273,9 +265,8 @@ def _take_claims(state: AnswerState, exchanges: Sequence[Exchange]) -> None:
 
 async def find_evidence(k: int, states: Sequence[AnswerState], context: StepContext) -> None:
     """Find evidence for the claims in the source that the resource `evidence` holds."""
-    queries = _queries(states)
-    pieces = [queries[at : at + _QUERIES_PER_CALL] for at in range(0, len(queries), _QUERIES_PER_CALL)]
-    found = await asyncio.gather(*(context.call("evidence", "find", piece, k) for piece in pieces))
+    calls = (context.call("evidence", "find", batch, k) for batch in batches(_queries(states), _QUERIES_PER_CALL))
+    found = await asyncio.gather(*calls)
     _set_evidence(states, (one for piece in found for one in piece))
 
 
@@ -334,8 +325,7 @@ def ask_judge(address: Address, *, main: bool) -> AskStep[AnswerState]:
 def _judge_requests(address: Address, main: bool, state: AnswerState) -> list[Request]:
     return [
         address.request(
-            JUDGE_CLAIM,
-            judge_asked(group[0].pair.hypothesis, [one.pair.premise for one in group], group[0].pair.drug),
+            JUDGE_CLAIM, judge_asked(group[0].pair.hypothesis, [one.pair.premise for one in group], group[0].pair.drug)
         )
         for group in _claim_groups(state, address.name, main)
     ]
@@ -367,8 +357,7 @@ async def judge_by_model(engine: str, main: bool, states: Sequence[AnswerState],
     asked = [(state, one) for state in states for one in state.pairs_to_judge(engine, main=main)]
     pairs = [one.pair for _, one in asked]
     order = sorted(range(len(pairs)), key=lambda at: len(pairs[at].premise) + len(pairs[at].hypothesis))
-    pieces = [order[at : at + _PAIRS_PER_CALL] for at in range(0, len(order), _PAIRS_PER_CALL)]
-    calls = (context.call(engine, "judge", [pairs[at] for at in piece]) for piece in pieces)
+    calls = (context.call(engine, "judge", [pairs[at] for at in batch]) for batch in batches(order, _PAIRS_PER_CALL))
     judgements = dict(zip(order, (one for piece in await asyncio.gather(*calls) for one in piece), strict=True))
     for state in states:
         state.pairs[engine] = []

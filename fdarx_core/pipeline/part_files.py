@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
+from fdarx_core.pipeline.steps import batches
 from fdarx_core.records import Reject
 from fdarx_core.storage import RunDirectory, read_records, write_records
 
@@ -41,20 +42,20 @@ class PartFiles:
 
     def cut(self, kind: str, rows: Iterable[R | Reject], record: type[R], size: int) -> range:
         """Write rows down, `size` a part, and the rejects among them; returns the parts' numbers."""
-        number, group, rejects = 0, list[R](), list[Reject]()
-        for row in rows:
-            if isinstance(row, Reject):
-                rejects.append(row)
-                continue
-            group.append(row)
-            if len(group) == size:
-                self.write(kind, number, group, record)
-                number, group = number + 1, []
-        if group:
+        rejects: list[Reject] = []
+
+        def kept() -> Iterator[R]:
+            for row in rows:
+                if isinstance(row, Reject):
+                    rejects.append(row)
+                else:
+                    yield row
+
+        number = -1
+        for number, group in enumerate(batches(kept(), size)):
             self.write(kind, number, group, record)
-            number += 1
         self.write("rejects", 0, rejects, Reject)
-        return range(number)
+        return range(number + 1)
 
     def mark(self, work: str, part: int, rows: Sequence[Any] = (), record: type = Reject) -> None:
         """Note that this work on a part is whole; written after all of its rows. `work` is "" where there is one."""

@@ -59,12 +59,7 @@ class Ask:
     """The operator that asks models, of which a run has one actor: limits, retries and the store are its own."""
 
     def __init__(
-        self,
-        steps: Sequence[Step[Any]],
-        kind: type | None,
-        clients: ClientPool,
-        responses: Location,
-        control: str,
+        self, steps: Sequence[Step[Any]], kind: type | None, clients: ClientPool, responses: Location, control: str
     ) -> None:
         self._steps, self._kind, self._worker = steps, kind, AskWorker(clients, responses, {}, control)
 
@@ -81,9 +76,7 @@ class Ask:
 
 def _ask(dataset: ray.data.Dataset, arguments: tuple[Any, ...]) -> ray.data.Dataset:
     strategy = ray.data.ActorPoolStrategy(
-        size=1,
-        max_tasks_in_flight_per_actor=_BLOCKS_IN_PROGRESS,
-        max_concurrent_calls_per_actor=_BLOCKS_IN_PROGRESS,
+        size=1, max_tasks_in_flight_per_actor=_BLOCKS_IN_PROGRESS, max_concurrent_calls_per_actor=_BLOCKS_IN_PROGRESS
     )
     return dataset.map_batches(
         Ask,

@@ -13,17 +13,12 @@ from fdarx_core.llm import AskingStopped, Criteria, ModelConfig, ResponseStore, 
 from fdarx_core.pipeline.asking import ClientPool
 from fdarx_core.pipeline.build_steps import baseline
 from fdarx_core.pipeline.executor import Executor, PartProgress, Work
-from fdarx_core.pipeline.steps import Address, AskStep, Exchange, Part, Stage
+from fdarx_core.pipeline.steps import Address, AskStep, Exchange, Part, Stage, batches
 from fdarx_core.records import Request
 from fdarx_core.records.benchmark import ReviewItem
 from fdarx_core.review.agreement_metrics import consensus
 from fdarx_core.review.criteria import RejudgedItem, ReviewCriteria
-from fdarx_core.review.criteria_proposals import (
-    PROPOSE_CRITERIA,
-    PROPOSED_FILE,
-    CriterionChange,
-    proposal_slots,
-)
+from fdarx_core.review.criteria_proposals import PROPOSE_CRITERIA, PROPOSED_FILE, CriterionChange, proposal_slots
 from fdarx_core.review.items import JudgeInput, judge_slots, read_judge_inputs, verdict_value
 from fdarx_core.review.tasks import REVIEW_TASKS
 from fdarx_core.storage import RunDirectory, StorageError
@@ -80,8 +75,7 @@ def judge_twice(
     missing = keys - work.store.index().keys()
     known = ResponseStore(work.run.file("responses")).get(sorted(missing))
     work.store.put(known.values())
-    cut = range(0, len(states), _ITEMS_PER_PART)
-    parts = [Part(number, states[at : at + _ITEMS_PER_PART]) for number, at in enumerate(cut)]
+    parts = [Part(number, batch) for number, batch in enumerate(batches(states, _ITEMS_PER_PART))]
     stage = Stage("rejudge", lambda part: part.inputs, [step], _rejudged)
     made = _make_all(stage, parts, model, work.store, executor, progress)
     return [item for part in made for item in part], len(missing - known.keys())

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import groupby, islice
 from typing import Any, Generic, TypeAlias, TypeVar
 
 from fdarx_core.llm import AskingStopped, Baseline, ModelConfig, Task
 from fdarx_core.records import Request, Response
 
+Item = TypeVar("Item")
 State = TypeVar("State")
 """The data that steps work on: the state of one label, evaluation sample, question or answer."""
 
@@ -103,6 +105,13 @@ class Part:
     inputs: Any = None
 
 
+def batches(items: Iterable[Item], size: int) -> Iterator[list[Item]]:
+    """Yield the items in lists of `size`; the last may be shorter."""
+    left = iter(items)
+    while batch := list(islice(left, size)):
+        yield batch
+
+
 @dataclass(frozen=True, slots=True)
 class Stage(Generic[State]):
     """Rows in parts → steps → rows.
@@ -165,30 +174,24 @@ def run_steps(steps: Sequence[Step[State]], states: Sequence[State], answer: Ans
 async def run_steps_async(steps: Sequence[Step[State]], states: Sequence[State], context: StepContext) -> str:
     """Take states through steps of any kind, as they ask and wait; no state waits for another, except at resource
     steps, which get all of them. Returns why asking ended early, or ""; the states are then of no use."""
-    for number, step in enumerate(steps):
-        if isinstance(step, ResourceStep):
-            split = number
-            break
-    else:
-        return await _run_each(steps, states, context)
-    if ended := await _run_each(steps[:split], states, context):
-        return ended
     try:
-        await step.run(states, context)
+        for together, group in groupby(steps, key=lambda step: isinstance(step, ResourceStep)):
+            if together:
+                for step in group:
+                    await step.run(states, context)  # type: ignore[union-attr]
+            else:
+                await _run_each(list(group), states, context)
     except AskingStopped as error:
         return str(error)
-    return await run_steps_async(steps[split + 1 :], states, context)
+    return ""
 
 
-async def _run_each(steps: Sequence[Step[State]], states: Sequence[State], context: StepContext) -> str:
+async def _run_each(steps: Sequence[Step[State]], states: Sequence[State], context: StepContext) -> None:
+    """Raises, once all states have ended, what a step raised, or else AskingStopped."""
     results = await asyncio.gather(*(_run_one(steps, state, context) for state in states), return_exceptions=True)
-    ended = ""
-    for error in results:
-        if isinstance(error, AskingStopped):
-            ended = ended or str(error)
-        elif isinstance(error, BaseException):
-            raise error
-    return ended
+    errors = [error for error in results if error is not None]
+    if errors:
+        raise min(errors, key=lambda error: isinstance(error, AskingStopped))
 
 
 async def _run_one(steps: Sequence[Step[State]], state: State, context: StepContext) -> None:
