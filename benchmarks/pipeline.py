@@ -80,10 +80,12 @@ def _pss_kib(pid: int) -> int:
 
 
 def job(out: str, labels: str, executor: Executor) -> Build:
-    """Return a build into a new run directory."""
+    """Return a build into a new run directory, whose labels are identified."""
     run = RunDirectory.begin(out, job="benchmark", config={}, versions={})
     spec = BuildSpec(find_sources([labels]))
-    return Build(run=run, executor=executor, progress=lambda *_: None, spec=spec)
+    build = Build(run=run, executor=executor, progress=lambda *_: None, spec=spec)
+    build.prepare(planned=False)
+    return build
 
 
 def seconds_of(build: Build, parts: Sequence[Part]) -> float:
@@ -124,8 +126,7 @@ def main() -> int:
             job(f"{folder}/{name}", options.labels, executor)
             for name, executor in (("warm", on_ray), ("flow", on_ray), ("loop", LocalExecutor()))
         )
-        corpus = loop.select_labels()
-        once, parts = corpus.labels, corpus.parts
+        once, parts = loop.corpus.labels, loop.corpus.parts
         seconds_of(warm, parts[:4])
         seconds = seconds_of(flow, parts)
         os.nice(RAY_NICENESS)
@@ -134,10 +135,11 @@ def main() -> int:
         print(f"ratio flow / loop: {seconds / plain:.2f}")
         failed = seconds > 0.70 * plain
         if options.memory:
+            again = job(f"{folder}/again", options.labels, on_ray)
             with peak_memory() as small:
-                seconds_of(job(f"{folder}/again", options.labels, on_ray), parts)
+                seconds_of(again, parts)
             large_build = job(f"{folder}/many", copies(options.labels, Path(folder)), on_ray)
-            many = large_build.select_labels()
+            many = large_build.corpus
             with peak_memory() as large:
                 seconds_of(large_build, many.parts)
             growth = max(large) / max(small)
