@@ -143,25 +143,34 @@ def milligrams(number: str, unit: str) -> float:
 
 def extract_intervals(text: str) -> tuple[Intervals, str]:
     """Return the dosing intervals of a normalized text, and the text without the stated ones."""
-    matches = _FREQUENCY.finditer(text) if _FREQUENCY_HINT.search(text) else ()
-    stated = frozenset(hours for found in matches for hours in _hours(found))
+    stated = frozenset(hours for _, _, found in find_intervals(text) for hours in found)
     rest = _FREQUENCY.sub(" ; ", text) if stated else text
     loose = frozenset(_PERIODS[found.lastgroup[0]] for found in _LOOSE.finditer(rest) if found.lastgroup)
     return Intervals(stated, stated | loose), rest
 
 
+def find_intervals(text: str) -> list[tuple[int, int, list[float]]]:
+    """Return (start, end, hours) of each dosing interval that a normalized text states; a range has two hours."""
+    matches = _FREQUENCY.finditer(text) if _FREQUENCY_HINT.search(text) else ()
+    return [(found.start(), found.end(), list(_hours(found))) for found in matches]
+
+
 def extract_quantities(text: str) -> tuple[tuple[Quantity, ...], str]:
     """Return the quantities of a normalized text in order, and the text without them. "5 to 10 mg" has two in mg."""
-    found = list(_QUANTITY.finditer(text))
-    quantities: list[Quantity] = []
+    return tuple(one for _, _, one in find_quantities(text)), _QUANTITY.sub(" ", text)
+
+
+def find_quantities(text: str) -> list[tuple[int, int, Quantity]]:
+    """Return (start, end, quantity) of each quantity of a normalized text, in order."""
+    quantities: list[tuple[int, int, Quantity]] = []
     unit, spelt, start = ("", 1.0), "", len(text)
-    for one in reversed(found):
+    for one in reversed(list(_QUANTITY.finditer(text))):
         own = _unit(one)
         if own or not _JOINED.fullmatch(text, one.end(), start):
             unit, spelt = own or ("", 1.0), text[one.end("number") : one.end()]
         start = one.start()
-        quantities.append(_quantity(one, unit, f"{one['number']}{spelt}".strip(), text))
-    return tuple(reversed(quantities)), _QUANTITY.sub(" ", text)
+        quantities.append((start, one.end(), _quantity(one, unit, f"{one['number']}{spelt}".strip(), text)))
+    return quantities[::-1]
 
 
 def _quantity(found: re.Match[str], unit: tuple[str, float], spelt: str, text: str) -> Quantity:

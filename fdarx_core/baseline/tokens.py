@@ -145,23 +145,25 @@ def _singular(token: str) -> str:
     return token[:-1] if len(token) > 3 and token.endswith("s") and not token.endswith("ss") else token
 
 
-def normalize(text: str) -> str:
+def normalize(text: str, *, literal: bool = False) -> str:
     """Return a text in the form in which grades and verdicts compare it.
 
-    Lower case, one kind of dash, figures for small numbers, "at most" for all wordings of an upper bound, and no
-    thousands separators, list marks or cross-references.
+    Lower case, one kind of dash, figures for small numbers, no thousands separators and, unless it is to be `literal`,
+    "at most" for all wordings of an upper bound, and no list marks or cross-references.
     """
     if not text.isascii():
         text = unicodedata.normalize("NFKC", _INVISIBLE.sub("", text)).replace("μ", "u")
     text = text.translate(_SIGNS).lower()
     for written, short in _SHORT_FORMS.items():
         text = text.replace(written, short)
-    if "(" in text or "[" in text:
-        text = _REFERENCE.sub(" ", text)
-    text = _MARK.sub(" ", text)
+    if not literal:
+        if "(" in text or "[" in text:
+            text = _REFERENCE.sub(" ", text)
+        text = _MARK.sub(" ", text)
     text = _THOUSANDS.sub("", _SURFACE.sub(" ", text) if "1.73" in text else text)
     text = _ONE.sub("1", _SPELT.sub(lambda found: _NUMBER_WORDS[found[1]], text))
-    text = _AT_MOST.sub("at most ", text)
+    if not literal:
+        text = _AT_MOST.sub("at most ", text)
     return _DEGREES.sub(r" °\1", text) if "°" in text or "º" in text or "degree" in text else text
 
 

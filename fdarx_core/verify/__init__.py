@@ -51,7 +51,7 @@ class Verdict:
 
 def verify(
     pairs: Sequence[tuple[str, str] | TextPair],
-    engine: str | Model | VerificationEngine = "rules",
+    engine: str | Model | VerificationEngine = "exact",
     *,
     threshold: float = THRESHOLD,
 ) -> list[Verdict]:
@@ -75,10 +75,11 @@ def open_engine(engine: str | Model | VerificationEngine) -> VerificationEngine:
     """Return an engine by its name.
 
     Args:
-        engine: `rules`, which needs no model and imports neither Ray nor torch (or one of the rules for one task, such
-            as `rules:grading`, see `fdarx_core.verify.rules`); `cross-encoder:MODEL` or `MODEL`, the directory or hub
-            name of an NLI cross-encoder; `language-model:ID@BASE_URL`, a language model on a server that needs no key.
-            A `fdarx.Model` is a language model too. An engine is returned as it is.
+        engine: `exact`, which decides only where the text has the same words in the same order; `rules`, which judges
+            by overlap of words, or one of the rules for one task, such as `rules:grading` (see
+            `fdarx_core.verify.rules`); neither needs a model or imports Ray or torch. `cross-encoder:MODEL` or `MODEL`,
+            the directory or hub name of an NLI cross-encoder; `language-model:ID@BASE_URL`, a language model on a
+            server that needs no key. A `fdarx.Model` is a language model too. An engine is returned as it is.
     """
     if not isinstance(engine, str):
         if hasattr(engine, "judge"):
@@ -86,11 +87,15 @@ def open_engine(engine: str | Model | VerificationEngine) -> VerificationEngine:
         from fdarx_core.verify.language_model import LanguageModel
 
         return LanguageModel(engine)
+    if engine == "exact":
+        from fdarx_core.verify.exact import ExactEngine
+
+        return ExactEngine()
     if engine.split(":")[0] == "rules":
         from fdarx_core.verify.rules import ENGINES
 
         if engine not in ENGINES:
-            raise ValueError(f"there is no engine {engine!r}; engines by rules are {', '.join(ENGINES)}")
+            raise ValueError(f"there is no engine {engine!r}; engines without a model are exact, {', '.join(ENGINES)}")
         return ENGINES[engine]
     if engine.startswith(_LANGUAGE_MODEL):
         from fdarx_core.llm import Model

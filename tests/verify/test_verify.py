@@ -18,7 +18,7 @@ from tests.llm.loopback_server import LoopbackServer, text_of
 TEXT = "Warfarin is contraindicated in pregnancy. The maximum dose is 10 mg once daily."
 
 
-def test_rules_support_contradict_and_say_where() -> None:
+def test_the_default_supports_contradicts_and_says_where() -> None:
     same, other, absent = verify(
         [
             (TEXT, "The maximum dose is 10 mg once daily."),
@@ -28,10 +28,10 @@ def test_rules_support_contradict_and_say_where() -> None:
     )
     assert same.verdict == "supported" and same.span and TEXT[slice(*same.span)] in TEXT
     assert other.verdict == "contradicted" and other.reason
-    assert absent.verdict == "unsupported" and absent.span is None
+    assert absent.verdict == "undecided" and absent.span is None
     for one in (same, other, absent):
         assert one.probabilities and sum(one.probabilities) == pytest.approx(1)
-        assert one.engine == "baseline"
+        assert one.engine == "exact"
     assert verify([]) == []
 
 

@@ -1,0 +1,244 @@
+"""The engine without a model: it decides where a text says the same words in the same order, and abstains elsewhere.
+
+A statement is supported where one sentence of the text holds all of its words, inflection and a short list of synonyms
+aside, in their order, with the same quantities, bounds and negations, and the sentence restricts it by nothing that the
+statement leaves out. It is contradicted where such a sentence differs in exactly one quantity, unit, bound or polarity.
+Everything else has no verdict.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cache, lru_cache
+from typing import Literal, NamedTuple
+
+from fdarx_core.baseline.sentences import sentence_spans
+from fdarx_core.verify.engine import Inference, TextPair
+from fdarx_core.verify.exact_tokens import Token, lexicon, tokenize_sentence, uninflected, words
+
+Difference = Literal["number", "unit", "interval", "bound", "polarity"]
+
+_UNDECIDED = 1 / 3
+"""The probability of each class where nothing is decided."""
+_BULLETS = ("- ", "• ", "o ", "* ")
+_BRACKETS = {"(": ")", "[": "]"}
+_CROSS_REFERENCE = ("see", "refer")
+_LINK = frozenset(".;")
+
+
+@dataclass(frozen=True, slots=True)
+class Sentence:
+    """A sentence of a text, or an item of a list with the sentence that introduces the list."""
+
+    tokens: tuple[Token, ...]
+    start: int
+    end: int
+
+
+class Match(NamedTuple):
+    """How a sentence holds a statement: what differs (None for nothing), in which words, and where it stands."""
+
+    difference: Difference | None
+    detail: str
+    start: int
+    end: int
+
+
+class ExactEngine:
+    """Decides by exact matching; see the module."""
+
+    name = "exact"
+
+    def judge(self, pairs: Sequence[TextPair]) -> list[Inference]:
+        """Return one judgement for each pair, in order; equal probabilities where nothing is decided."""
+        return [_judge(pair) for pair in pairs]
+
+
+def _judge(pair: TextPair) -> Inference:
+    statement = pair.hypothesis
+    spans = sentence_spans(statement, "label")
+    tokens = [tokenize_sentence(statement[start:end], pair.drug) for start, end in spans]
+    parts = [one for one in tokens if any(token.kind != "mark" for token in one)]
+    sentences = _sentences(pair.premise, pair.drug)
+    matches = [find_match(part, sentences) for part in parts]
+    differing = [one for one in matches if one is not None and one.difference]
+    if differing:
+        first = differing[0]
+        return Inference(0.0, 0.0, 1.0, first.start, first.end, f"{first.difference}: {first.detail}")
+    held = [one for one in matches if one is not None]
+    if matches and len(held) == len(matches):
+        start, end = min(one.start for one in held), max(one.end for one in held)
+        return Inference(1.0, 0.0, 0.0, start, end, "the same words in the same order")
+    missing = "no sentence of the text has these words in this order" if parts else "the statement has no words"
+    return Inference(_UNDECIDED, _UNDECIDED, _UNDECIDED, 0, 0, missing)
+
+
+@lru_cache(maxsize=256)
+def _sentences(text: str, drug: str) -> tuple[Sentence, ...]:
+    return tuple(_read_sentences(text, drug))
+
+
+def _read_sentences(text: str, drug: str) -> Iterator[Sentence]:
+    introduction: tuple[Token, ...] = ()
+    for start, end in sentence_spans(text, "label"):
+        said = text[start:end]
+        item = said.startswith(_BULLETS)
+        tokens = tuple(tokenize_sentence(said[2:] if item else said, drug))
+        yield Sentence(tokens, start, end)
+        if item and introduction:
+            yield Sentence((*introduction, *tokens), start, end)
+        elif not item:
+            introduction = tokens[:-1] if said.endswith(":") else ()
+
+
+def find_match(statement: Sequence[Token], sentences: Sequence[Sentence]) -> Match | None:
+    """Return how the sentences hold a statement: the first that holds it wholly, else the first with one difference."""
+    said = [one for one in statement if one.kind != "mark"]
+    wanted = Counter(one.key for one in said)
+    differing: Match | None = None
+    for sentence in sentences:
+        missing = wanted - Counter(one.key for one in sentence.tokens)
+        if missing.total() > 1:
+            continue
+        found = _align(said, sentence)
+        if found is not None:
+            if not found.difference:
+                return found
+            differing = differing or found
+    return differing
+
+
+def _align(said: Sequence[Token], sentence: Sentence) -> Match | None:
+    """Return how the sentence holds the statement, if it does with at most one difference and no lost restriction."""
+    places = [place for place, one in enumerate(sentence.tokens) if one.kind != "mark"]
+    path = _path(said, [sentence.tokens[place] for place in places])
+    if path is None:
+        return None
+    differences: list[tuple[Token | None, Token | None]] = []
+    matched: list[int] = []
+    for mine, there in zip(said, path, strict=True):
+        theirs = None if there is None else sentence.tokens[places[there]]
+        if there is not None:
+            matched.append(places[there])
+        if theirs is None or theirs.key != mine.key:
+            differences.append((mine, theirs))
+    for gap in _gaps(sentence.tokens, matched):
+        if gap.negates:
+            differences.append((None, gap.tokens[0]))
+        elif not gap.adds:
+            return None
+    if not differences:
+        return Match(None, "", sentence.start, sentence.end)
+    [(mine_or_none, theirs), *more] = differences
+    kind = None if more else _difference(mine_or_none, theirs)
+    if kind is None:
+        return None
+    shown = [one.key if one else "no negation" for one in (mine_or_none, theirs)]
+    return Match(kind, f"{shown[0]} instead of {shown[1]}", sentence.start, sentence.end)
+
+
+_Cost = tuple[int, int]
+_IMPOSSIBLE: _Cost = (9, 0)
+
+
+def _path(said: Sequence[Token], written: Sequence[Token]) -> list[int | None] | None:
+    """Align a statement's tokens with a sentence's, in order, with the fewest differences and then the fewest gaps.
+
+    Returns the place in the sentence of each token of the statement, None for a negation that the sentence lacks; or
+    None if there is no alignment with at most one difference.
+    """
+    width = len(written)
+    # By the number of the sentence's tokens that are used up: cost, number used up before, whether a token was matched.
+    row: list[tuple[_Cost, int, bool]] = [((0, 0), 0, False)] * (width + 1)
+    rows = []
+    for place, token in enumerate(said):
+        above, row = row, [(_IMPOSSIBLE, 0, False)]
+        gap, gap_at = _IMPOSSIBLE, 0
+        for there, other in enumerate(written):
+            cost, at = min((above[there][0], there), (gap, gap_at))
+            apart = 0 if token.key == other.key else 1 if _difference(token, other) else _IMPOSSIBLE[0]
+            row.append(((cost[0] + apart, cost[1]), at, True))
+            if place:  # the sentence may begin long before the statement does
+                gap, gap_at = min((gap, gap_at), ((above[there][0][0], above[there][0][1] + 1), there))
+        if token.kind == "negation":
+            for there in range(width + 1):
+                without = (above[there][0][0] + 1, above[there][0][1])
+                if without < row[there][0]:
+                    row[there] = without, there, False
+        rows.append(row)
+    end = min(range(width + 1), key=lambda there: rows[-1][there][0])
+    if rows[-1][end][0][0] > 1:
+        return None
+    path: list[int | None] = []
+    for row in reversed(rows):
+        _, at, taken = row[end]
+        path.append(end - 1 if taken else None)
+        end = at
+    return path[::-1]
+
+
+def _difference(one: Token | None, other: Token | None) -> Difference | None:
+    """Return in what two tokens differ if a text that differs in nothing else contradicts; else None."""
+    if one is None or other is None:
+        return "polarity" if (one or other).kind == "negation" else None  # type: ignore[union-attr]
+    if one.kind != other.kind:
+        return None
+    if one.kind == "quantity":
+        if one.unit == other.unit:
+            return "number"
+        return "unit" if one.value == other.value and one.unit and other.unit else None
+    if one.kind == "interval":
+        return "interval"
+    if one.kind == "bound":
+        return "bound"
+    return "polarity" if one.kind == "word" and (one.key, other.key) in _opposites() else None
+
+
+@cache
+def _opposites() -> frozenset[tuple[str, str]]:
+    pairs = [tuple(map(uninflected, pair.split())) for pair in lexicon()["opposites"]]
+    return frozenset((one, other) for first, second in pairs for one, other in ((first, second), (second, first)))
+
+
+class _Gap(NamedTuple):
+    """Tokens of a sentence, with words among them, that a statement leaves out, and where they stand in it."""
+
+    tokens: Sequence[Token]
+    first: bool
+    last: bool
+
+    @property
+    def negates(self) -> bool:
+        """Whether it is only a negation."""
+        return [one.kind for one in self.tokens if one.kind != "mark"] == ["negation"]
+
+    @property
+    def adds(self) -> bool:
+        """Whether it restricts nothing around it: a bracket, a heading, another clause, or further items of a list."""
+        bare = list(self.tokens)
+        while bare and bare[-1].key in (",", ".", ";", ":"):
+            bare.pop()
+        bracketed = len(bare) > 1 and _BRACKETS.get(bare[0].key) == bare[-1].key
+        if bracketed and bare[1].key in _CROSS_REFERENCE:
+            return True
+        if any(one.kind in ("negation", "bound") or one.key in words("restricting") for one in self.tokens):
+            return False
+        if bracketed:
+            return True
+        if self.first:
+            return self.tokens[-1].key in (":", ";")
+        return self.tokens[0].key in _joining() or (not self.last and self.tokens[-1].key in _joining())
+
+
+def _gaps(tokens: Sequence[Token], matched: Sequence[int]) -> Iterator[_Gap]:
+    for before, after in zip((-1, *matched), (*matched, len(tokens)), strict=True):
+        gap = tokens[before + 1 : after]
+        if any(one.kind != "mark" for one in gap):
+            yield _Gap(gap, before < 0, after == len(tokens))
+
+
+@cache
+def _joining() -> frozenset[str]:
+    return frozenset(lexicon()["joining"].split())
