@@ -31,6 +31,7 @@ _JOBS = {
     "index": ("jobs.build_index:index", "Build a search index from documents or from the labels of a run."),
     "evaluate-rag": ("jobs.evaluate_rag:evaluate_rag", "Compare ways of retrieving and answering on an index."),
     "factuality": ("jobs.score_factuality:factuality", "Score the factuality of answers against evidence."),
+    "verify": ("jobs.verify:verify", "Score a verification engine on marked pairs of texts and statements."),
     "finetune": ("jobs.finetune_answerer:finetune", "Train a LoRA adapter on question-answer pairs."),
     "serve": ("jobs.serve:serve", "Answer questions with citations over HTTP, with a page to ask on."),
     "report": ("jobs.report:report", "Build the page of a finished run again."),

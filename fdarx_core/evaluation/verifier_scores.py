@@ -1,0 +1,187 @@
+"""How good a verification engine is on pairs of a text and a statement whose relation people have marked."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import numpy as np
+import orjson
+import pyarrow as pa
+
+from fdarx_core.evaluation.bootstrap import estimate
+from fdarx_core.evaluation.metrics import Mask, Metric, Numbers, ScoreColumns, every_row, ratio
+from fdarx_core.evaluation.tables import ResultTable, build_table
+from fdarx_core.records import Figure, content_id
+from fdarx_core.storage import Location, StorageError
+from fdarx_core.verify import Verdict
+
+MARKS = ("supported", "contradicted", "unsupported", "not_supported")
+"""Marks of a pair. A source with two classes has `not_supported` for everything that is not supported."""
+_DENIALS = ("contradicted", "unsupported")
+ALL_SOURCES = "all"
+PER_CLASS = ("precision", "recall")
+
+_MARK_OF = {
+    **{mark: mark for mark in MARKS},
+    **dict.fromkeys(("entailment", "entailed", "supports", "support", "true"), "supported"),
+    **dict.fromkeys(("contradiction", "refuted", "refutes", "contradicts", "false"), "contradicted"),
+    **dict.fromkeys(("neutral", "not enough info", "nei", "not_enough_info"), "unsupported"),
+}
+_FIELDS = {
+    "text": ("text", "evidence", "premise"),
+    "statement": ("statement", "claim", "hypothesis"),
+    "mark": ("mark", "label", "gold"),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class MarkedPair:
+    """A text and a statement with the mark of people; `source` is the name of the file it was read from."""
+
+    text: str
+    statement: str
+    mark: str
+    source: str
+    drug: str = ""
+
+
+def read_marked_pairs(file: Location) -> list[MarkedPair]:
+    """Read pairs from a file of JSON lines.
+
+    Each line has the text (text, evidence or premise), the statement (statement, claim or hypothesis) and its mark
+    (mark, label or gold: one of `MARKS`, or the names that NLI sets have for them), and may have the `drug`.
+
+    Raises:
+        StorageError: the file is missing, or a line is not such a pair; the message names the line.
+    """
+    source = file.name.partition(".")[0]
+    lines = enumerate(file.read_text().splitlines(), 1)
+    found = [_marked_pair(line, source, f"{file}, line {number}") for number, line in lines if line.strip()]
+    if not found:
+        raise StorageError(f"{file} has no marked pairs; give JSON lines with text, statement and mark")
+    return found
+
+
+def _marked_pair(line: str, source: str, where: str) -> MarkedPair:
+    try:
+        row = orjson.loads(line)
+    except orjson.JSONDecodeError as error:
+        raise StorageError(f"{where} is not JSON: {error}") from None
+    if not isinstance(row, dict):
+        raise StorageError(f"{where} is not an object with text, statement and mark")
+    values = {name: next((row[key] for key in keys if row.get(key)), None) for name, keys in _FIELDS.items()}
+    for name, keys in _FIELDS.items():
+        if not isinstance(values[name], str):
+            raise StorageError(f"{where} has no {name}; give it in a field {', '.join(keys[:-1])} or {keys[-1]}")
+    mark = _MARK_OF.get(str(values["mark"]).lower())
+    if mark is None:
+        raise StorageError(f"{where} has the unknown mark {values['mark']!r}; marks are {', '.join(MARKS)}")
+    return MarkedPair(str(values["text"]), str(values["statement"]), mark, source, str(row.get("drug") or ""))
+
+
+def score_engine(
+    pairs: Sequence[MarkedPair], verdicts: Sequence[Verdict], *, seed: int = 0, resamples: int = 2000
+) -> list[Figure]:
+    """Return the figures of an engine by source, with intervals by bootstrap over texts.
+
+    Sources with the same classes also have figures over all of them together.
+
+    `macro_f1` is the mean F1 over the marks that occur, where an undecided pair is found by no class;
+    `precision_decided` is the share of right verdicts among the decided pairs, `decided` the share of these;
+    `precision_MARK` and `recall_MARK` are those of one class. The key of a figure is `source`. A figure that has no
+    meaning is left out.
+    """
+    two_classes = {pair.source for pair in pairs if pair.mark == "not_supported"}
+    columns = ScoreColumns(
+        pa.table(
+            {
+                "set_id": [content_id(pair.text) for pair in pairs],
+                "question_id": [str(number) for number in range(len(pairs))],
+                "source": [pair.source for pair in pairs],
+                "mark": [pair.mark for pair in pairs],
+                "verdict": [
+                    "not_supported" if pair.source in two_classes and one.verdict in _DENIALS else one.verdict
+                    for pair, one in zip(pairs, verdicts, strict=True)
+                ],
+            }
+        )
+    )
+    everywhere = np.ones(len(pairs), dtype=np.bool_)
+    sources = sorted({pair.source for pair in pairs})
+    slices: list[tuple[str, Mask]] = [(source, columns.is_in("source", source)) for source in sources]
+    if len(sources) > 1 and len(two_classes) in (0, len(sources)):
+        slices.insert(0, (ALL_SOURCES, everywhere))
+    wanted = [(source, metric, here) for source, here in slices for metric in _METRICS]
+    estimates = estimate(columns, [(metric, here) for _, metric, here in wanted], seed=seed, resamples=resamples)
+    return [
+        Figure.of(metric.name, {"source": source}, one)
+        for (source, metric, _), one in zip(wanted, estimates, strict=True)
+        if one.value is not None
+    ]
+
+
+def _decided(columns: ScoreColumns) -> Numbers:
+    decided = ~columns.is_in("verdict", "undecided")
+    return np.column_stack([decided, np.ones(columns.rows)]).astype(np.float64)
+
+
+def _right(columns: ScoreColumns) -> Numbers:
+    decided = ~columns.is_in("verdict", "undecided")
+    right = columns.strings("verdict") == columns.strings("mark")
+    return np.column_stack([decided & right, decided]).astype(np.float64)
+
+
+def _counts(marks: Iterable[str], columns: ScoreColumns) -> Numbers:
+    """Return by mark: whether mark and verdict are it, whether the verdict is, whether the mark is."""
+    counts = [
+        column
+        for mark in marks
+        for found, marked in [(columns.is_in("verdict", mark), columns.is_in("mark", mark))]
+        for column in (found & marked, found, marked)
+    ]
+    return np.column_stack(counts).astype(np.float64)
+
+
+def _f1(sums: Numbers) -> Numbers:
+    """Return the mean of 2 · hits ÷ (found + marked) over the marks that occur."""
+    hits, found, marked = (sums[..., start::3] for start in range(3))
+    with np.errstate(invalid="ignore", divide="ignore"):
+        scores = np.where(marked > 0, 2 * hits / (found + marked), np.nan)
+    occurring = np.count_nonzero(marked > 0, axis=-1)
+    return np.where(occurring > 0, np.nansum(scores, axis=-1) / np.maximum(occurring, 1), np.nan)
+
+
+def _share(of: str, sums: Numbers) -> Numbers:
+    return ratio(np.stack([sums[..., 0], sums[..., 1 if of == "precision" else 2]], axis=-1))
+
+
+_METRICS = [
+    Metric("macro_f1", every_row, partial(_counts, MARKS), _f1, ()),
+    Metric("precision_decided", every_row, _right, ratio, ()),
+    Metric("decided", every_row, _decided, ratio, ()),
+    *(
+        Metric(f"{name}_{mark}", every_row, partial(_counts, (mark,)), partial(_share, name), ())
+        for mark in MARKS
+        for name in PER_CLASS
+    ),
+]
+
+
+def engine_table(engine: str, figures: Sequence[Figure]) -> ResultTable:
+    """Return the figures as a table with a row for each source."""
+    columns = [
+        ("", "macro-F1", "macro_f1"),
+        ("Decided", "precision", "precision_decided"),
+        ("Decided", "share", "decided"),
+        *((mark.replace("_", " "), name, f"{name}_{mark}") for mark in MARKS for name in PER_CLASS),
+    ]
+    cells = [(_row_name(one.keys, figures), one.metric, one) for one in figures]
+    return build_table(f"{engine} on marked pairs", "source", columns, cells, "texts")
+
+
+def _row_name(keys: Mapping[str, Any], figures: Sequence[Figure]) -> str:
+    pairs = next(one.rows for one in figures if one.keys == keys and one.metric == "macro_f1")
+    return f"{keys['source']} ({pairs:,})"

@@ -1,0 +1,89 @@
+"""Figures of verification engines on marked pairs: equal to scikit-learn's, by source, and from the command line."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from random import Random
+
+import pytest
+from sklearn.metrics import f1_score, precision_score, recall_score
+
+from fdarx_core.evaluation.verifier_scores import MARKS, MarkedPair, read_marked_pairs, score_engine
+from fdarx_core.storage import Location, StorageError
+from fdarx_core.verify import Verdict
+from jobs.cli import main
+
+CLASSES = list(MARKS[:3])
+TEXT = "The maximum dose is 10 mg once daily."
+
+
+def verdict(name: str) -> Verdict:
+    return Verdict(name, None, None, "", "made")  # type: ignore[arg-type]
+
+
+def test_figures_equal_scikit_learn_s() -> None:
+    dice = Random(3)
+    marks = [dice.choice(CLASSES) for _ in range(400)]
+    said = [mark if dice.random() < 0.6 else dice.choice([*CLASSES, "undecided"]) for mark in marks]
+    pairs = [MarkedPair(f"text {number // 3}", "s", mark, "made") for number, mark in enumerate(marks)]
+    figures = {one.metric: one for one in score_engine(pairs, list(map(verdict, said)), resamples=200)}
+    macro = f1_score(marks, said, labels=CLASSES, average="macro")
+    assert figures["macro_f1"].value == pytest.approx(macro)
+    low, high = figures["macro_f1"].low, figures["macro_f1"].high
+    assert low is not None and high is not None and low < macro < high and figures["macro_f1"].clusters == 134
+    for mark in CLASSES:
+        for name, score in (("precision", precision_score), ("recall", recall_score)):
+            expected = score(marks, said, labels=[mark], average="macro")
+            assert figures[f"{name}_{mark}"].value == pytest.approx(expected)
+    decided = [(one, mark) for one, mark in zip(said, marks, strict=True) if one != "undecided"]
+    assert figures["decided"].value == pytest.approx(len(decided) / 400)
+    assert figures["precision_decided"].value == pytest.approx(sum(one == mark for one, mark in decided) / len(decided))
+    assert "precision_not_supported" not in figures
+
+
+def test_two_classes_are_scored_as_two_and_not_mixed_with_three() -> None:
+    marks = ["supported", "supported", "not_supported", "not_supported"]
+    two = [MarkedPair(str(number), "s", mark, "two") for number, mark in enumerate(marks)]
+    three = [MarkedPair("c", "s", "contradicted", "three")]
+    said = ("supported", "contradicted", "unsupported", "contradicted", "unsupported")
+    values = {
+        (one.keys["source"], one.metric): one.value for one in score_engine([*two, *three], list(map(verdict, said)))
+    }
+    assert values["two", "precision_not_supported"] == pytest.approx(2 / 3)
+    assert values["two", "recall_not_supported"] == 1.0 and values["two", "recall_supported"] == 0.5
+    assert values["two", "macro_f1"] == pytest.approx((4 / 5 + 2 / 3) / 2) and values["three", "macro_f1"] == 0.0
+    assert {source for source, _ in values} == {"two", "three"}
+
+
+def test_the_command_scores_an_engine_and_keeps_the_figures(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    rows = [
+        {"text": TEXT, "statement": "The maximum dose is 10 mg once daily.", "mark": "supported"},
+        {"evidence": TEXT, "claim": "The maximum dose is 20 mg once daily.", "label": "REFUTES"},
+        {"premise": TEXT, "hypothesis": "It is taken with food.", "gold": "neutral"},
+    ]
+    marked, out = tmp_path / "marked.jsonl", tmp_path / "figures.json"
+    marked.write_text("\n".join(map(json.dumps, rows)))
+    assert main(["verify", "--pairs", str(marked), "--out", str(out), "--resamples", "100"]) == 0
+    printed = capsys.readouterr()
+    assert "exact on marked pairs" in printed.out and "marked (3)" in printed.out
+    kept = json.loads(out.read_text())
+    values = {one["metric"]: one["value"] for one in kept["figures"]}
+    assert kept["engine"] == "exact" and values["decided"] == pytest.approx(2 / 3)
+    assert values["precision_decided"] == 1.0
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", "has no marked pairs"),
+        ("no JSON", "line 1 is not JSON"),
+        ('{"text": "a", "mark": "supported"}', "line 1 has no statement; give it in a field statement, claim or"),
+        ('{"text": "a", "claim": "b", "label": "perhaps"}', "line 1 has the unknown mark 'perhaps'"),
+    ],
+)
+def test_a_file_that_is_no_set_of_pairs_is_explained(text: str, message: str, tmp_path: Path) -> None:
+    file = tmp_path / "pairs.jsonl"
+    file.write_text(text)
+    with pytest.raises(StorageError, match=message):
+        read_marked_pairs(Location(str(file)))
