@@ -8,7 +8,6 @@ Tables 4 and 5.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
@@ -23,26 +22,24 @@ from fdarx_core.records import Difference, Figure
 FULL, SINGLE, NO_RETRIEVAL = "full", "single", "no_retrieval"
 
 
-@dataclass(frozen=True, slots=True)
-class AblationConfig:
-    """The pairs that decide: those of a kind, down to a rank, by an engine. `name` is the key configuration."""
-
-    name: str
-    kind: str
-    depth: int
-    engine: str
+AblationConfig = tuple[str, int, str]
+"""The pairs that decide: those of a kind, down to a rank, by an engine."""
 
 
-def configurations(rows: FactualityRows) -> list[AblationConfig]:
-    """Return the full configuration, its ablations and every other engine, if they were judged. Source: FAS Table 4."""
+def configurations(rows: FactualityRows) -> dict[str, AblationConfig]:
+    """Return the full configuration, its ablations and every other engine, if they were judged, by name.
+
+    Source: FAS Table 4.
+    """
     others = [name for name in pc.unique(rows.pairs["engine"]).to_pylist() if name != rows.engine]
-    wanted = [
-        AblationConfig(FULL, "evidence", rows.k, rows.engine),
-        AblationConfig(NO_RETRIEVAL, "reference", 0, rows.engine),
-        *(AblationConfig(name, "evidence", rows.k, name) for name in sorted(others)),
-        *([AblationConfig(SINGLE, "evidence", 1, rows.engine)] if rows.k > 1 else []),
-    ]
-    return [one for one in wanted if one.name == FULL or _chosen(rows.pairs, one).any()]
+    wanted = {
+        FULL: ("evidence", rows.k, rows.engine),
+        NO_RETRIEVAL: ("reference", 0, rows.engine),
+        **{name: ("evidence", rows.k, name) for name in sorted(others)},
+    }
+    if rows.k > 1:
+        wanted[SINGLE] = ("evidence", 1, rows.engine)
+    return {name: one for name, one in wanted.items() if name == FULL or _chosen(rows.pairs, one).any()}
 
 
 class AblationScores:
@@ -89,8 +86,8 @@ class AblationScores:
 
 
 def _chosen(pairs: pa.Table, one: AblationConfig) -> Mask:
-    rank = pairs["rank"].to_numpy()
-    here = _is(pairs, "kind", one.kind) & _is(pairs, "engine", one.engine) & (rank <= one.depth)
+    kind, depth, engine = one
+    here = _is(pairs, "kind", kind) & _is(pairs, "engine", engine) & (pairs["rank"].to_numpy() <= depth)
     return np.asarray(here, dtype=np.bool_)
 
 
@@ -182,7 +179,7 @@ def correlations(
 
 def _variants(rows: FactualityRows) -> list[Measured]:
     """Return FAS of the full configuration, then of other configurations, then at other thresholds."""
-    readings = {one.name: AblationScores(rows, one) for one in configurations(rows)}
+    readings = {name: AblationScores(rows, one) for name, one in configurations(rows).items()}
     wanted = [(name, rows.threshold) for name in readings]
     wanted += [(FULL, threshold) for threshold in THRESHOLDS if not np.isclose(threshold, rows.threshold)]
     return [

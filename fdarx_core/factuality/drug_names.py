@@ -7,7 +7,6 @@ import json
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
 import aiohttp
@@ -100,14 +99,6 @@ class _Unreachable(Exception):
     """RxNav gives nothing: why, in a few words."""
 
 
-@dataclass(slots=True)
-class RxNormIngredients:
-    """Names of ingredients by the names asked for, those alone that RxNorm knows; `notice`, for the run, in a line."""
-
-    names: dict[str, list[str]] = field(default_factory=dict)
-    notice: str = ""
-
-
 def unknown_names(answers: Iterable[CheckedAnswer], drugs: DrugNameIndex) -> list[str]:
     """Return possible drug names that no label has: the drugs of answers, and capitalized words of questions.
 
@@ -128,10 +119,11 @@ async def ingredients_of(
     *,
     rate: float = RATE,
     timeout_s: float = 10.0,
-) -> RxNormIngredients:
+) -> tuple[dict[str, list[str]], str]:
     """Ask RxNorm for the ingredients of the names, one by one; stored answers are read back.
 
-    Where it can't be reached, what was answered stands and the notice says so; nothing is raised for it. Raises
+    Returns the ingredients by name, of those names alone that RxNorm knows, and a notice for the run, in a line. Where
+    RxNorm can't be reached, what was answered stands and the notice says so; nothing is raised for it. Raises
     `StorageError` where answers can't be kept.
     """
     asking = _Asking(store, URL(address), RateLimiter(rate), timeout_s)
@@ -145,7 +137,7 @@ async def ingredients_of(
                     found[name] = ingredients
     except _Unreachable as reason:
         trouble = f"; {address} gives no more ({reason}), so drugs by other names stay unknown"
-    return RxNormIngredients(found, f"RxNav: {len(found)} of {len(wanted)} names are drugs of RxNorm{trouble}")
+    return found, f"RxNav: {len(found)} of {len(wanted)} names are drugs of RxNorm{trouble}"
 
 
 class _Asking:

@@ -88,12 +88,8 @@ def _probability(pair: PairVerdict | None, of: str) -> float:
 MUST_HAVE, NICE_TO_HAVE, CLAIM_IN_GOLD = "must_have", "nice_to_have", "claim_in_gold"
 
 
-@dataclass(frozen=True, slots=True)
-class PairToJudge:
-    """A pair to judge, and the row for its verdict, which `judged` completes."""
-
-    verdict: PairVerdict
-    pair: TextPair
+PairToJudge = tuple[PairVerdict, TextPair]
+"""The row for a verdict, which `judged` completes, and the pair to judge."""
 
 
 def gold_pairs(answer: CheckedAnswer, claims: Sequence[Claim], *, engine: str) -> list[PairToJudge]:
@@ -110,11 +106,11 @@ def gold_pairs(answer: CheckedAnswer, claims: Sequence[Claim], *, engine: str) -
     premise = "\n".join(_sentence(text) for _, _, text in statements)
     return [
         *(
-            PairToJudge(_row(answer, "", kind, engine, at), TextPair(answer.answer, text.strip(), answer.drug))
+            (_row(answer, "", kind, engine, at), TextPair(answer.answer, text.strip(), answer.drug))
             for kind, at, text in statements
         ),
         *(
-            PairToJudge(_row(answer, claim.id, CLAIM_IN_GOLD, engine), TextPair(premise, claim.resolved, answer.drug))
+            (_row(answer, claim.id, CLAIM_IN_GOLD, engine), TextPair(premise, claim.resolved, answer.drug))
             for claim in claims
         ),
     ]

@@ -6,7 +6,7 @@ Each is made once per part by actors that hold the model, and kept with the run.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -40,11 +40,8 @@ SearchSpace: TypeAlias = tuple[Collection, Sequence[Passage]]
 """A collection to search, and the passage at each of its positions."""
 
 
-class Vectors(NamedTuple):
-    """The vectors of some passages (n, d) and questions (m, d) by one encoder, float32, in the order of the rows."""
-
-    passages: np.ndarray
-    questions: np.ndarray
+PartVectors: TypeAlias = tuple[np.ndarray, np.ndarray]
+"""The vectors of some passages (n, d) and questions (m, d) by one encoder, float32, in the order of the rows."""
 
 
 def retrieve(
@@ -110,7 +107,9 @@ class Ranker:
         elsewhere: dict[tuple[str, int], Passage] = {}
         for label, own in _by_label(read_items(self._parts, part), self._vectors(part)):
             if label.subject.whole:
-                space = self._corpus or _search_space(label.passages, {name: one.passages for name, one in own.items()})
+                space = self._corpus or _search_space(
+                    label.passages, {name: vectors for name, (vectors, _) in own.items()}
+                )
                 found = self._rank_label(label, own, space, elsewhere)
                 rows += found
                 scored += _scores(label, found, equal)
@@ -124,14 +123,14 @@ class Ranker:
     def _rank_label(
         self,
         label: BenchmarkItem,
-        vectors: Mapping[str, Vectors],
+        vectors: Mapping[str, PartVectors],
         space: SearchSpace,
         elsewhere: dict[tuple[str, int], Passage],
     ) -> list[Ranking]:
         if not label.questions:
             return []
         collection, passages = space
-        by_encoder = {name: one.questions for name, one in vectors.items()}
+        by_encoder = {name: of_questions for name, (_, of_questions) in vectors.items()}
         queries = Queries([question.question for question in label.questions], by_encoder)
         most = max(len(question.gold_passages) for question in label.questions)
         ranked = self._retriever.rank(queries, collection, max(_LEAST_RANKED, self._spec.top_k, most))
@@ -157,24 +156,24 @@ class Ranker:
         vectors: dict[str, list[np.ndarray]] = {name: [] for name in self._retriever.encoders}
         for number in numbers:
             passages += [row for label in read_items(self._parts, number) for row in label.passages]
-            for name, one in self._vectors(number).items():
-                vectors[name].append(one.passages)
+            for name, (of_passages, _) in self._vectors(number).items():
+                vectors[name].append(of_passages)
         return _search_space(passages, {name: np.concatenate(parts) for name, parts in vectors.items()})
 
-    def _vectors(self, part: int) -> dict[str, Vectors]:
+    def _vectors(self, part: int) -> dict[str, PartVectors]:
         return {name: read_vectors(self._parts, name, part) for name in self._retriever.encoders}
 
 
 def _by_label(
-    labels: Sequence[BenchmarkItem], vectors: Mapping[str, Vectors]
-) -> Iterator[tuple[BenchmarkItem, dict[str, Vectors]]]:
+    labels: Sequence[BenchmarkItem], vectors: Mapping[str, PartVectors]
+) -> Iterator[tuple[BenchmarkItem, dict[str, PartVectors]]]:
     """Yield each label of a part with its vectors by encoder, from those of the part."""
     passage = question = 0
     for label in labels:
         passages = slice(passage, passage + len(label.passages))
         questions = slice(question, question + len(label.questions))
         passage, question = passages.stop, questions.stop
-        yield label, {name: Vectors(one.passages[passages], one.questions[questions]) for name, one in vectors.items()}
+        yield label, {name: (own[passages], asked[questions]) for name, (own, asked) in vectors.items()}
 
 
 def _scores(
@@ -205,12 +204,12 @@ class PartEncoder:
         return len(passages)
 
 
-def read_vectors(parts: PartFiles, name: str, part: int) -> Vectors:
+def read_vectors(parts: PartFiles, name: str, part: int) -> PartVectors:
     """Return what `PartEncoder` wrote of a part."""
     table = read_table(parts.run.part(f"embeddings/{name}", part))
     kinds = np.asarray(table["kind"].to_pylist())
     vectors = _matrix(table)
-    return Vectors(vectors[kinds == "passage"], vectors[kinds == "question"])
+    return vectors[kinds == "passage"], vectors[kinds == "question"]
 
 
 def _table(kind: str, vectors: np.ndarray) -> pa.Table:

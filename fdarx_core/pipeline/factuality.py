@@ -10,7 +10,7 @@ from functools import partial
 from typing import Any, ClassVar
 
 from fdarx_core.evaluation.similarity import open_similarity
-from fdarx_core.factuality.drug_names import DrugNameIndex, RxNormIngredients, ingredients_of, unknown_names
+from fdarx_core.factuality.drug_names import DrugNameIndex, ingredients_of, unknown_names
 from fdarx_core.factuality.evidence import EvidenceSpec, open_evidence
 from fdarx_core.factuality.safety import PARQUET, ContraindicationTable, contraindications_of
 from fdarx_core.llm import ResponseStore
@@ -59,8 +59,7 @@ class FactualityEvaluation(PipelineJob):
             with self.timed("contraindications"):
                 self.contraindications = self._contraindications(open_build(self.spec.safety))
         with self.timed("rxnav"):
-            found = self._ingredients()
-        self.input_info["rxnav"], self.synonyms = found.notice, found.names
+            self.synonyms, self.input_info["rxnav"] = self._ingredients()
 
     def stages(self, *, planned: bool) -> Stages:
         steps = factuality_steps(self.spec, planned=planned)
@@ -116,10 +115,10 @@ class FactualityEvaluation(PipelineJob):
             self.parts.mark("contraindications", 0)
         return int(read_table(self.run.file(PARQUET), ["id"]).num_rows)
 
-    def _ingredients(self) -> RxNormIngredients:
-        """Return what RxNav says of drugs by other names; nothing where it is not to be asked."""
+    def _ingredients(self) -> tuple[dict[str, list[str]], str]:
+        """Return what RxNav says of drugs by other names, and a notice; nothing where it is not to be asked."""
         if not (self.spec.rxnav and self.spec.safety):
-            return RxNormIngredients()
+            return {}, ""
         self.progress("rxnav", 0, 1, "")
         build = open_build(self.spec.safety)
         labels = (label for part in build.parts("labels") for label in read_records(part, Label))

@@ -205,7 +205,7 @@ class AnswerState:
 
 def _pair(answer: CheckedAnswer, claim: Claim, evidence: Evidence, kind: str, rank: int, engine: str) -> PairToJudge:
     row = PairVerdict(answer.id, claim.id, evidence.id, kind, rank, engine)
-    return PairToJudge(row, TextPair(evidence.text, claim.resolved, _drug_of(answer, claim, evidence)))
+    return row, TextPair(evidence.text, claim.resolved, _drug_of(answer, claim, evidence))
 
 
 def _drug_of(answer: CheckedAnswer, claim: Claim, evidence: Evidence) -> str:
@@ -323,18 +323,18 @@ def ask_judge(address: Address, *, main: bool) -> AskStep[AnswerState]:
 
 
 def _judge_requests(address: Address, main: bool, state: AnswerState) -> list[Request]:
-    return [
-        address.request(
-            JUDGE_CLAIM, judge_asked(group[0].pair.hypothesis, [one.pair.premise for one in group], group[0].pair.drug)
-        )
-        for group in _claim_groups(state, address.name, main)
-    ]
+    requests = []
+    for group in _claim_groups(state, address.name, main):
+        texts = [pair for _, pair in group]
+        slots = judge_asked(texts[0].hypothesis, [one.premise for one in texts], texts[0].drug)
+        requests.append(address.request(JUDGE_CLAIM, slots))
+    return requests
 
 
 def _take_judgements(engine: str, main: bool, state: AnswerState, exchanges: Sequence[Exchange]) -> None:
     rows: list[PairVerdict] = []
     for group, (_, response) in zip(_claim_groups(state, engine, main), exchanges, strict=True):
-        parsed = _parsed(read_judged, response, [one.pair.premise for one in group])
+        parsed = _parsed(read_judged, response, [pair.premise for _, pair in group])
         rows += _filled(group, [Unjudged(parsed)] * len(group) if isinstance(parsed, str) else parsed)
     state.pairs[engine] = rows
 
@@ -345,7 +345,7 @@ def _claim_groups(state: AnswerState, engine: str, main: bool) -> list[list[Pair
 
 
 def _claim_key(asked: PairToJudge) -> tuple[str, str, str, int]:
-    row = asked.verdict
+    row, _ = asked
     return row.answer_id, row.claim_id, row.kind, row.number
 
 
@@ -355,7 +355,7 @@ async def judge_by_model(engine: str, main: bool, states: Sequence[AnswerState],
     The pairs of a part are sorted by length, so that batches need little padding.
     """
     asked = [(state, one) for state in states for one in state.pairs_to_judge(engine, main=main)]
-    pairs = [one.pair for _, one in asked]
+    pairs = [pair for _, (_, pair) in asked]
     order = sorted(range(len(pairs)), key=lambda at: len(pairs[at].premise) + len(pairs[at].hypothesis))
     calls = (context.call(engine, "judge", [pairs[at] for at in batch]) for batch in batches(order, _PAIRS_PER_CALL))
     judgements = dict(zip(order, (one for piece in await asyncio.gather(*calls) for one in piece), strict=True))
@@ -368,16 +368,14 @@ async def judge_by_model(engine: str, main: bool, states: Sequence[AnswerState],
 def judge_by_rules(engine: str, main: bool, state: AnswerState) -> None:
     """Judge the pairs by rules."""
     asked = state.pairs_to_judge(engine, main=main)
-    found = (_guarded(open_engine("rules").judge, [one.pair]) for one in asked)
+    found = (_guarded(open_engine("rules").judge, [pair]) for _, pair in asked)
     state.pairs[engine] = _filled(asked, [Unjudged(one) if isinstance(one, str) else one[0] for one in found])
 
 
 def _filled(asked: Sequence[PairToJudge], judgements: Sequence[Judgement]) -> list[PairVerdict]:
     return [
-        replace(one.verdict, reason=judgement.reason)
-        if isinstance(judgement, Unjudged)
-        else judged(one.verdict, judgement)
-        for one, judgement in zip(asked, judgements, strict=True)
+        replace(row, reason=judgement.reason) if isinstance(judgement, Unjudged) else judged(row, judgement)
+        for (row, _), judgement in zip(asked, judgements, strict=True)
     ]
 
 

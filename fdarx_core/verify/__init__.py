@@ -88,9 +88,9 @@ def open_engine(engine: str | Model | VerificationEngine) -> VerificationEngine:
 
         return LanguageModel(engine)
     if engine == "exact":
-        from fdarx_core.verify.exact import ExactEngine
+        from fdarx_core.verify.exact import ENGINE
 
-        return ExactEngine()
+        return ENGINE
     if engine.split(":")[0] == "rules":
         from fdarx_core.verify.rules import ENGINES
 

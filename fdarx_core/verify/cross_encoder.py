@@ -14,7 +14,7 @@ from fdarx_core.baseline.sentences import split_sentences
 from fdarx_core.retrieval import models
 from fdarx_core.retrieval.models import load_module
 from fdarx_core.verify.engine import Inference, Judgement, TextPair, Unjudged
-from fdarx_core.verify.nli_model import OPTION, PURPOSE, LoadedModel, OutputClasses, check_nli, load, name_of
+from fdarx_core.verify.nli_model import OPTION, PURPOSE, OutputClasses, check_nli, load, name_of
 
 Ids: TypeAlias = npt.NDArray[np.int64]
 
@@ -196,11 +196,11 @@ Outcome = list[float] | Unjudged
 class BatchRunner:
     """Runs one model; a batch holds at most `batch` × 512 tokens (on a CPU 2 × 512), padding included, or one input."""
 
-    def __init__(self, loaded: LoadedModel, frame: InputTemplate, batch: int) -> None:
+    def __init__(self, model: Any, tokenizer: Any, frame: InputTemplate, batch: int) -> None:
         self._torch = load_module("torch", PURPOSE)
-        self._model, self._frame = loaded.model, frame
-        self._padding = loaded.tokenizer.pad_token_id or 0
-        self._typed = "token_type_ids" in loaded.tokenizer.model_input_names
+        self._model, self._frame = model, frame
+        self._padding = tokenizer.pad_token_id or 0
+        self._typed = "token_type_ids" in tokenizer.model_input_names
         self._tokens = FULL * (min(batch, _CPU_BATCH) if self._model.device.type == "cpu" else batch)
 
     def probabilities(self, inputs: Sequence[ModelInput]) -> list[Outcome]:
@@ -283,9 +283,9 @@ class CrossEncoder:
     ) -> None:
         self._classes = check_nli(model, labels)
         self.name = name_of(model)
-        loaded = load(model, device or models.device())
-        self._inputs = InputBuilder(loaded.tokenizer, loaded.longest)
-        self._runner = BatchRunner(loaded, self._inputs.frame, batch)
+        network, tokenizer, longest = load(model, device or models.device())
+        self._inputs = InputBuilder(tokenizer, longest)
+        self._runner = BatchRunner(network, tokenizer, self._inputs.frame, batch)
 
     def judge(self, pairs: Sequence[TextPair]) -> list[Judgement]:
         """Return one judgement for each pair, in order.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -63,3 +63,14 @@ class VerificationEngine(Protocol):
     def judge(self, pairs: Sequence[TextPair]) -> Sequence[Judgement]:
         """Return one judgement for each pair, in order; it does not depend on the other pairs."""
         ...
+
+
+@dataclass(frozen=True, slots=True)
+class RuleEngine:
+    """An engine without a model: judges each pair by a rule."""
+
+    name: str
+    rule: Callable[[TextPair], Judgement]
+
+    def judge(self, pairs: Sequence[TextPair]) -> list[Judgement]:
+        return [self.rule(pair) for pair in pairs]

@@ -15,7 +15,7 @@ from functools import cache, lru_cache
 from typing import Literal, NamedTuple
 
 from fdarx_core.baseline.sentences import sentence_spans
-from fdarx_core.verify.engine import Inference, TextPair
+from fdarx_core.verify.engine import Inference, RuleEngine, TextPair
 from fdarx_core.verify.exact_tokens import Token, lexicon, tokenize_sentence, uninflected, words
 
 Difference = Literal["number", "unit", "interval", "bound", "polarity"]
@@ -46,17 +46,8 @@ class Match(NamedTuple):
     end: int
 
 
-class ExactEngine:
-    """Decides by exact matching; see the module."""
-
-    name = "exact"
-
-    def judge(self, pairs: Sequence[TextPair]) -> list[Inference]:
-        """Return one judgement for each pair, in order; equal probabilities where nothing is decided."""
-        return [_judge(pair) for pair in pairs]
-
-
 def _judge(pair: TextPair) -> Inference:
+    """Judge a pair by exact matching; the probabilities are equal where nothing is decided."""
     statement = pair.hypothesis
     spans = sentence_spans(statement, "label")
     tokens = [tokenize_sentence(statement[start:end], pair.drug) for start, end in spans]
@@ -73,6 +64,9 @@ def _judge(pair: TextPair) -> Inference:
         return Inference(1.0, 0.0, 0.0, start, end, "the same words in the same order")
     missing = "no sentence of the text has these words in this order" if parts else "the statement has no words"
     return Inference(_UNDECIDED, _UNDECIDED, _UNDECIDED, 0, 0, missing)
+
+
+ENGINE = RuleEngine("exact", _judge)
 
 
 @lru_cache(maxsize=256)

@@ -97,19 +97,11 @@ def name_of(model: str) -> str:
     return Path(model).resolve().name if Path(model).is_dir() else model.rsplit("/", 1)[-1]
 
 
-@dataclass(frozen=True, slots=True)
-class LoadedModel:
-    """A model on its device, its tokenizer, and the most tokens that it reads, marks included."""
-
-    model: Any
-    tokenizer: Any
-    longest: int
-
-
-def load(model: str, device: str) -> LoadedModel:
+def load(model: str, device: str) -> tuple[Any, Any, int]:
     """Load a model in half precision on a GPU, in single precision on CPU.
 
-    Raises `ModelMissing` if files are missing.
+    Returns the model on its device, its tokenizer, and the most tokens that it reads, marks included. Raises
+    `ModelMissing` if files are missing.
     """
     transformers, torch = (load_module(name, PURPOSE) for name in ("transformers", "torch"))
     known = {"local_files_only": Path(model).is_dir()}
@@ -124,7 +116,7 @@ def load(model: str, device: str) -> LoadedModel:
     )
     if missing := sorted(found["missing_keys"]):
         raise ModelMissing(f"{model} lacks {len(missing)} weights, as {missing[0]}: it was not trained for NLI")
-    return LoadedModel(network.to(device).eval(), tokenizer, _longest(network, tokenizer))
+    return network.to(device).eval(), tokenizer, _longest(network, tokenizer)
 
 
 def _config(model: str) -> dict[str, Any]:

@@ -6,8 +6,6 @@ probability 1, and the reason holds the evidence that the task needs. Of the tex
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import partial
 from typing import Literal
 
@@ -15,21 +13,10 @@ from fdarx_core.baseline.entailment import entail
 from fdarx_core.baseline.grading import grade
 from fdarx_core.baseline.judging import joint_support, sentence_naming, support, support_beyond_question
 from fdarx_core.baseline.safety_advice import SubjectMatcher, compared, permits
-from fdarx_core.verify.engine import Inference, Judgement, TextPair, Unjudged
+from fdarx_core.verify.engine import Inference, Judgement, RuleEngine, TextPair, Unjudged
 
 _CONTRADICTIONS = ("number_contradicted", "polarity")
 """Faults of an answer that contradict the reference; the others leave something out or add it."""
-
-
-@dataclass(frozen=True, slots=True)
-class RuleEngine:
-    """Judges each pair by a rule."""
-
-    name: str
-    rule: Callable[[TextPair], Judgement]
-
-    def judge(self, pairs: Sequence[TextPair]) -> list[Judgement]:
-        return [self.rule(pair) for pair in pairs]
 
 
 def _entailed(pair: TextPair) -> Inference:

@@ -11,7 +11,7 @@ from aiohttp import web
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fdarx_core.factuality.drug_names import DrugNameIndex, RxNormIngredients, ingredients_of, unknown_names
+from fdarx_core.factuality.drug_names import DrugNameIndex, ingredients_of, unknown_names
 from fdarx_core.factuality.safety import SafetyFlagger
 from fdarx_core.llm.response_store import ResponseStore
 from fdarx_core.records import CheckedAnswer, SafetyFlag
@@ -188,15 +188,15 @@ def test_any_answer_is_read_and_every_span_lies_in_it(question: str, answer: str
         assert flag.text == f"{answer} Take 999 mg. {answer}"[flag.start : flag.end]
 
 
-def ask(names: list[str], place: Path, address: str) -> RxNormIngredients:
+def ask(names: list[str], place: Path, address: str) -> tuple[dict[str, list[str]], str]:
     return asyncio.run(ingredients_of(names, ResponseStore(Location(place)), address, rate=200, timeout_s=2))
 
 
 def test_names_have_ingredients_and_unknown_ones_none(tmp_path: Path) -> None:
     with RxNavServer() as server:
-        found = ask(["Ortabrand", "Duobrand", "Nosuchol"], tmp_path, server.url)
-    assert found.names == {"Ortabrand": ["ortavelin"], "Duobrand": ["calbuzamide", "ortavelin"]}
-    assert found.notice == "RxNav: 2 of 3 names are drugs of RxNorm"
+        names, notice = ask(["Ortabrand", "Duobrand", "Nosuchol"], tmp_path, server.url)
+    assert names == {"Ortabrand": ["ortavelin"], "Duobrand": ["calbuzamide", "ortavelin"]}
+    assert notice == "RxNav: 2 of 3 names are drugs of RxNorm"
     assert server.asked[0] == "/REST/rxcui.json?name=Ortabrand&search=2"
     assert server.asked[1] == "/REST/rxcui/900001/related.json?tty=IN"
 
@@ -215,8 +215,8 @@ def test_a_busy_server_is_asked_again(tmp_path: Path, status: int) -> None:
         return web.Response(status=status, headers={"Retry-After": "0"}) if number == 1 else None
 
     with RxNavServer(busy) as server:
-        found = ask(["Ortabrand"], tmp_path, server.url)
-    assert found.names == {"Ortabrand": ["ortavelin"]}
+        names, _ = ask(["Ortabrand"], tmp_path, server.url)
+    assert names == {"Ortabrand": ["ortavelin"]}
 
 
 def test_without_an_answer_the_notice_says_so_and_what_came_before_stands(tmp_path: Path) -> None:
@@ -224,23 +224,23 @@ def test_without_an_answer_the_notice_says_so_and_what_came_before_stands(tmp_pa
         return web.Response(status=500, headers={"Retry-After": "0"}) if number > 2 else None
 
     with RxNavServer(dead) as server:
-        found = ask(["Ortabrand", "Duobrand"], tmp_path, server.url)
-    assert found.names == {"Ortabrand": ["ortavelin"]}
-    assert "gives no more (HTTP 500)" in found.notice
+        names, notice = ask(["Ortabrand", "Duobrand"], tmp_path, server.url)
+    assert names == {"Ortabrand": ["ortavelin"]}
+    assert "gives no more (HTTP 500)" in notice
     assert len(server.asked) == 5  # two answers, three tries
 
 
 def test_nobody_there_raises_nothing(tmp_path: Path) -> None:
     with RxNavServer() as server:
         pass
-    found = ask(["Ortabrand"], tmp_path, server.url)
-    assert found.names == {} and "gives no more" in found.notice
+    names, notice = ask(["Ortabrand"], tmp_path, server.url)
+    assert names == {} and "gives no more" in notice
 
 
 @pytest.mark.parametrize("body", ["<html>", "[]", '{"idGroup": null}', '{"idGroup": {"rxnormId": [null, "x"]}}'])
 def test_malformed_answers_give_no_name(tmp_path: Path, body: str) -> None:
     with RxNavServer(lambda number: web.Response(text=body)) as server:
-        assert ask(["Ortabrand"], tmp_path, server.url).names == {}
+        assert ask(["Ortabrand"], tmp_path, server.url)[0] == {}
 
 
 def test_names_to_ask_for_are_those_that_no_label_has() -> None:

@@ -160,19 +160,17 @@ def gold_pair(kind: str, entailment: float | None, contradiction: float | None =
 
 def test_statements_are_held_against_the_answer_and_claims_against_the_statements() -> None:
     asked = gold_pairs(ANSWER, [GOLD_CLAIM], engine="nli")
-    assert [(one.verdict.kind, one.verdict.number, one.verdict.claim_id) for one in asked] == [
+    assert [(row.kind, row.number, row.claim_id) for row, _ in asked] == [
         ("must_have", 0, ""), ("must_have", 1, ""), ("nice_to_have", 0, ""), ("claim_in_gold", 0, "a:1"),
     ]  # fmt: skip
-    assert [(one.pair.premise, one.pair.hypothesis) for one in asked] == [
+    assert [(pair.premise, pair.hypothesis) for _, pair in asked] == [
         (ANSWER.answer, "One tablet is taken"),
         (ANSWER.answer, "Milk is avoided."),
         (ANSWER.answer, "It helps!"),
         ("One tablet is taken.\nMilk is avoided.\nIt helps!", "Exampline helps."),
     ]
-    assert {(one.verdict.answer_id, one.verdict.engine, one.verdict.rank, one.pair.drug) for one in asked} == {
-        ("a", "nli", 0, "Exampline")
-    }
-    assert all(one.verdict.entailment is None for one in asked)
+    assert {(row.answer_id, row.engine, row.rank, pair.drug) for row, pair in asked} == {("a", "nli", 0, "Exampline")}
+    assert all(row.entailment is None for row, _ in asked)
 
 
 def test_nothing_is_asked_where_there_is_nothing_to_hold() -> None:

@@ -69,7 +69,7 @@ def test_a_part_is_done_when_it_is_whole(parts: PartFiles) -> None:
 
 
 def test_all_pairs_for_the_main_engine_and_evidence_alone_for_the_other() -> None:
-    rows = [asked.verdict for asked in state().pairs_to_judge("baseline", main=True)]
+    rows = [row for row, _ in state().pairs_to_judge("baseline", main=True)]
     assert [(row.kind, row.rank, row.evidence_id, row.number) for row in rows] == [
         ("evidence", 1, "e1", 0),
         ("evidence", 2, "e2", 0),
@@ -78,7 +78,7 @@ def test_all_pairs_for_the_main_engine_and_evidence_alone_for_the_other() -> Non
         ("nice_to_have", 0, "", 0),
         ("claim_in_gold", 0, "", 0),
     ]
-    assert {asked.verdict.kind for asked in state().pairs_to_judge("other", main=False)} == {"evidence"}
+    assert {row.kind for row, _ in state().pairs_to_judge("other", main=False)} == {"evidence"}
 
 
 def test_what_could_not_be_searched_is_unscored_not_unsupported() -> None:

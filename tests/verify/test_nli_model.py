@@ -15,7 +15,7 @@ import pytest
 from fdarx_core.retrieval.models import ModelMissing
 from fdarx_core.verify.cross_encoder import BatchRunner, CrossEncoder, InputBuilder, check_nli
 from fdarx_core.verify.engine import TextPair
-from fdarx_core.verify.nli_model import LoadedModel, OutputClasses
+from fdarx_core.verify.nli_model import OutputClasses
 from tests.conftest import REPOSITORY
 from tests.retrieval import tiny_rerankers
 from tests.verify import tiny_nli
@@ -111,7 +111,7 @@ def test_the_longest_input_is_what_positions_and_tokenizer_allow(
     transformers.AutoTokenizer.from_pretrained(tmp_path, model_max_length=tokenizers).save_pretrained(tmp_path)
     from fdarx_core.verify.nli_model import load
 
-    assert load(str(tmp_path), "cpu").longest == longest
+    assert load(str(tmp_path), "cpu")[2] == longest
 
 
 def test_what_half_precision_can_not_hold_is_run_in_single(model: Path) -> None:
@@ -123,5 +123,5 @@ def test_what_half_precision_can_not_hold_is_run_in_single(model: Path) -> None:
     inputs = InputBuilder(tokenizer, tiny_nli.LONGEST)
     [[one]] = inputs.of([TextPair(*tiny_rerankers.passages(2, 1))])  # type: ignore[misc]
     assert not isinstance(one, str)
-    [half] = BatchRunner(LoadedModel(network.half(), tokenizer, 512), inputs.frame, 16).probabilities([one])
+    [half] = BatchRunner(network.half(), tokenizer, inputs.frame, 16).probabilities([one])
     assert isinstance(half, list) and sum(half) == pytest.approx(1)
