@@ -92,6 +92,8 @@ bench: $(VENV)/models  ## what the performance claims rest on; needs the real la
 	$(RUN) benchmarks.reranking
 	$(RUN) benchmarks.coverage
 	$(RUN) benchmarks.marked_claims
+	$(RUN) benchmarks.claims
+	$(RUN) benchmarks.edited_sentences
 	$(RUN) benchmarks.rules_entailment
 	$(RUN) benchmarks.factuality
 	$(RUN) benchmarks.asking
