@@ -8,7 +8,7 @@ from typing import Any
 
 from fdarx_core.evaluation.tables import table_text
 from fdarx_core.factuality.drug_names import ADDRESS
-from fdarx_core.factuality.evidence import EvidenceSource, EvidenceSpec, open_evidence
+from fdarx_core.factuality.evidence import EvidenceSource, open_evidence, parse_evidence
 from fdarx_core.factuality.evidence.entrez import PubMedSettings
 from fdarx_core.factuality.scores import Weights
 from fdarx_core.llm import Baseline, ModelConfig, ModelsError
@@ -109,9 +109,8 @@ def _engine(config: ScoreFactualityConfig, option: str, given: str, models: Mapp
 
 def _safety(config: ScoreFactualityConfig) -> str:
     """Return the run with the labels, "" for none. Raises StorageError if it is not a finished build."""
-    spec = EvidenceSpec.parse(config.evidence)
-    of_evidence = spec.place if spec.kind in ("labels", "all-labels") else ""
-    place = config.safety or of_evidence
+    kind, of_evidence = parse_evidence(config.evidence)
+    place = config.safety or (of_evidence if kind in ("labels", "all-labels") else "")
     return str(open_build(place).root) if place else ""
 
 

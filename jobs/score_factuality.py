@@ -100,9 +100,9 @@ class ScoreFactualityConfig(MeasuringConfig):
     @field_validator("evidence", mode="after")
     @classmethod
     def _named(cls, given: str) -> str:
-        from fdarx_core.factuality.evidence import EvidenceSpec
+        from fdarx_core.factuality.evidence import parse_evidence
 
-        EvidenceSpec.parse(given)
+        parse_evidence(given)
         return given
 
 

@@ -26,10 +26,6 @@ def stage_names() -> tuple[str, ...]:
     return ("passages", "contexts", "generate", "rules", "duplicates", *(judge.stage for judge in judges()))
 
 
-class AccountingError(Exception):
-    """A row left the flow without a Reject."""
-
-
 @dataclass(slots=True)
 class LabelState:
     """Everything known of one label so far, and every row that was rejected on the way.
@@ -51,11 +47,11 @@ class LabelState:
     def account(self, stage: str, rows_in: int, kept: int, rows_out: int, rejects: Iterable[Reject] = ()) -> None:
         """Count one stage: rows in, rows kept and rejected; `rows_out` are the rows made from those that were kept.
 
-        Raises AccountingError when a row is missing.
+        Raises RuntimeError when a row left the flow without a Reject.
         """
         rejected = list(rejects)
         if rows_in != kept + len(rejected):
-            raise AccountingError(
+            raise RuntimeError(
                 f"stage {stage}, set id {self.identity.set_id}: {rows_in} rows in, {kept} kept, {len(rejected)} "
                 "rejected; this is a fault of FDARx, please report it with the label"
             )
@@ -78,16 +74,16 @@ def add_counts(counts: Iterable[StageCount]) -> list[StageCount]:
 def check_accounts(stages: Sequence[StageCount]) -> None:
     """Check that rows in = rows kept + rejects at every stage, and that each stage got what the one before it made.
 
-    Raises AccountingError naming the stage.
+    Raises RuntimeError naming the stage.
     """
     for stage in stages:
         if stage.rows_in != stage.kept + stage.rejected:
-            raise AccountingError(f"stage {stage.stage} does not add up: {stage}")
+            raise RuntimeError(f"stage {stage.stage} does not add up: {stage}")
     for before, after in pairwise(stages):
         # Contexts are chosen per label, not per passage.
         rows = before.kept if before.stage == "passages" else before.rows_out
         if rows != after.rows_in:
-            raise AccountingError(f"stage {after.stage} got {after.rows_in} rows, {before.stage} made {rows}")
+            raise RuntimeError(f"stage {after.stage} got {after.rows_in} rows, {before.stage} made {rows}")
 
 
 def baseline() -> Baseline:

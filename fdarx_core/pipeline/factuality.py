@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 
 from fdarx_core.evaluation.similarity import open_similarity
 from fdarx_core.factuality.drug_names import DrugNameIndex, ingredients_of, unknown_names
-from fdarx_core.factuality.evidence import EvidenceSpec, open_evidence
+from fdarx_core.factuality.evidence import open_evidence, parse_evidence
 from fdarx_core.factuality.safety import PARQUET, ContraindicationTable, contraindications_of
 from fdarx_core.llm import ResponseStore
 from fdarx_core.pipeline.executor import Stages
@@ -70,13 +70,13 @@ class FactualityEvaluation(PipelineJob):
         """Return the source of evidence and the models. Where there are GPUs, each kind that computes on them has one
         actor per GPU, and all kinds share it equally."""
         spec, gpus, cpus = self.spec, self.executor.gpus, self.executor.cpus
-        evidence = EvidenceSpec.parse(spec.evidence)
+        evidence, _ = parse_evidence(spec.evidence)
         nli = [engine for engine in spec.engines if engine.kind == "nli"]
-        kinds = len(nli) + spec.measures_similarity + (evidence.kind == "index")
+        kinds = len(nli) + spec.measures_similarity + (evidence == "index")
         share = round(0.99 / kinds, 2) if gpus and kinds else 0.0
         found: dict[str, Resource] = {}
-        if not evidence.is_pubmed:
-            of_index = share if evidence.kind == "index" else 0.0
+        if not spec.from_pubmed:
+            of_index = share if evidence == "index" else 0.0
             size = gpus if of_index else min(_MOST_SOURCES, max(1, cpus // _CPUS_PER_SOURCE))
             source = (spec.evidence, spec.directories, spec.retriever)
             found["evidence"] = Resource(open_evidence, source, size, of_index)

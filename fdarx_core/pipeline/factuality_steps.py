@@ -19,7 +19,7 @@ from fdarx_core.factuality.claims import (
     claims_asked,
     read_claims,
 )
-from fdarx_core.factuality.evidence import EvidenceSpec, K
+from fdarx_core.factuality.evidence import K, parse_evidence
 from fdarx_core.factuality.evidence.entrez import PubMed, PubMedSettings
 from fdarx_core.factuality.evidence.pubmed_search import YEARS, read_abstracts, search_request
 from fdarx_core.factuality.evidence.sources import PUBMED, ClaimQuery, reference_evidence
@@ -130,7 +130,7 @@ class FactualitySpec:
 
     @property
     def from_pubmed(self) -> bool:
-        return EvidenceSpec.parse(self.evidence).is_pubmed
+        return parse_evidence(self.evidence)[0] == PUBMED
 
     @property
     def directories(self) -> ModelDirectories:

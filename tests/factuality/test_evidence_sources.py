@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fdarx_core.factuality.evidence import ClaimQuery, EvidenceSpec, open_evidence, reference_evidence
+from fdarx_core.factuality.evidence import ClaimQuery, open_evidence, parse_evidence, reference_evidence
 from fdarx_core.records import CheckedAnswer, Chunk, Evidence, Label, Passage, content_id
 from fdarx_core.retrieval.index import IndexStore
 from fdarx_core.storage import RunDirectory, StorageError, write_records
@@ -211,7 +211,7 @@ def test_a_spec_that_names_nothing_is_refused(spec: str) -> None:
 
 
 def test_pubmed_is_not_at_hand() -> None:
-    assert EvidenceSpec.parse("pubmed").is_pubmed
+    assert parse_evidence("pubmed") == ("pubmed", "")
     with pytest.raises(ValueError, match="over the network"):
         open_evidence("pubmed")
 

@@ -31,8 +31,8 @@ def test_a_structured_abstract_and_inline_markup() -> None:
     [one] = parse_articles(
         articles(Paper("1", "Effect of <i>BRCA1</i> on CO<sub>2</sub>.", STRUCTURED, 2021).xml).encode()
     )
-    assert (one.pmid, one.title, one.year) == ("1", "Effect of BRCA1 on CO2.", 2021)
-    assert one.abstract.split("\n") == [
+    assert (one.place, one.title, one.year) == ("1", "Effect of BRCA1 on CO2.", 2021)
+    assert one.text.split("\n") == [
         "BACKGROUND: Hypertension is common.",
         "It is treated.",
         "RESULTS: Platelets were 150×10^9/L at 70 kg/m2; CO2 and sodium rose (P<0.05).",
@@ -63,7 +63,7 @@ def test_other_languages_and_titles() -> None:
     inner = "<ArticleTitle>[Not Available].</ArticleTitle><VernacularTitle>Le sel.</VernacularTitle>"
     other = "<OtherAbstract><AbstractText>Autre.</AbstractText></OtherAbstract></MedlineCitation>"
     [one] = parse_articles(citation(inner).replace(b"</MedlineCitation>", other.encode()))
-    assert (one.title, one.abstract) == ("Le sel.", "")
+    assert (one.title, one.text) == ("Le sel.", "")
 
 
 def test_a_book_chapter() -> None:
@@ -73,12 +73,12 @@ def test_a_book_chapter() -> None:
         "</BookDocument></PubmedBookArticle>"
     )
     [one] = parse_articles(articles(book).encode())
-    assert (one.pmid, one.title, one.abstract, one.year) == ("5", "Scabies", "Mites.", 2024)
+    assert (one.place, one.title, one.text, one.year) == ("5", "Scabies", "Mites.", 2024)
 
 
 def test_pmids_of_references_are_not_read() -> None:
     assert [
-        one.pmid for one in parse_articles(articles(Paper("1", "A", "b").xml, Paper("2", "B", "").xml).encode())
+        one.place for one in parse_articles(articles(Paper("1", "A", "b").xml, Paper("2", "B", "").xml).encode())
     ] == [
         "1",
         "2",
@@ -119,7 +119,7 @@ def test_a_reply_that_is_cut_is_never_taken_for_whole(missing: int) -> None:
 @given(st.text(st.characters(exclude_categories=("Cs", "Cc", "Co", "Cf")), min_size=1))
 def test_texts_survive(text: str) -> None:
     [one] = parse_articles(articles(Paper("1", "T", text.replace("<AbstractText", "")).xml).encode())
-    assert one.abstract.split() == text.replace("<AbstractText", "").split()
+    assert one.text.split() == text.replace("<AbstractText", "").split()
 
 
 KEPT = " AND hasabstract NOT retracted publication[pt]"

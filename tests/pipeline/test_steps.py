@@ -10,7 +10,6 @@ import pytest
 from fdarx_core.generation.contexts import GenerationConfig
 from fdarx_core.labels import Identity, Selection, Source, find_sources, identify, read_source, select
 from fdarx_core.pipeline.build_steps import (
-    AccountingError,
     LabelState,
     add_counts,
     baseline,
@@ -102,7 +101,7 @@ def test_a_document_that_vanished_or_broke_is_a_reject(examples: list[LabelState
 
 
 def test_a_missing_row_is_noticed() -> None:
-    with pytest.raises(AccountingError, match="rules"):
+    with pytest.raises(RuntimeError, match="rules"):
         check_accounts([StageCount("rules", 10, 8, 1, 8)])
-    with pytest.raises(AccountingError, match="duplicates"):
+    with pytest.raises(RuntimeError, match="duplicates"):
         check_accounts([StageCount("rules", 10, 8, 2, 8), StageCount("duplicates", 7, 7, 0, 7)])

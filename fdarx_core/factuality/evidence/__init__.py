@@ -3,10 +3,10 @@
 from fdarx_core.factuality.evidence.sources import (
     ClaimQuery,
     EvidenceSource,
-    EvidenceSpec,
     K,
     open_evidence,
+    parse_evidence,
     reference_evidence,
 )
 
-__all__ = ["ClaimQuery", "EvidenceSource", "EvidenceSpec", "K", "open_evidence", "reference_evidence"]
+__all__ = ["ClaimQuery", "EvidenceSource", "K", "open_evidence", "parse_evidence", "reference_evidence"]

@@ -18,14 +18,14 @@ import aiohttp
 from pydantic import BaseModel, ConfigDict, Field
 from yarl import URL
 
-from fdarx_core.factuality.evidence.pubmed_search import Article, format_abstracts, parse_articles
+from fdarx_core.factuality.evidence.pubmed_search import format_abstracts, parse_articles
 from fdarx_core.factuality.evidence.sources import PUBMED
 from fdarx_core.llm import response_to
 from fdarx_core.llm.attempts import AsyncEndpoint, PendingRequest
 from fdarx_core.llm.failures import TRANSIENT, Failure, connection_failure, decode_json, status_failure
 from fdarx_core.llm.limits import RequestLimiter
 from fdarx_core.llm.transport import read_body
-from fdarx_core.records import Request, Response
+from fdarx_core.records import Evidence, Request, Response
 
 ReplyT = TypeVar("ReplyT")
 
@@ -117,13 +117,13 @@ class EntrezClient:
             raise Failure(f"{TRANSIENT}wrong_shape", f"no list of PubMed ids: {data[:200]!r}")
         return ids[:limit]
 
-    async def fetch(self, pmids: list[str]) -> list[Article]:
+    async def fetch(self, pmids: list[str]) -> list[Evidence]:
         """Return the articles with these ids, in order; those that PubMed no longer has are missing. Raises Failure."""
         data = await self._get("efetch.fcgi", db="pubmed", id=",".join(pmids), retmode="xml")
         if data.lstrip()[:1] == b"{":
             _search_result(data)
         try:
-            articles = {one.pmid: one for one in parse_articles(data)}
+            articles = {one.place: one for one in parse_articles(data)}
         except ValueError as error:
             raise Failure(f"{TRANSIENT}bad_reply", str(error)) from None
         if not articles:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import orjson
@@ -45,21 +44,12 @@ _ACRONYM_LENGTH = 12
 _CONDITIONS = "hasabstract NOT retracted publication[pt]"
 
 
-@dataclass(frozen=True, slots=True)
-class Article:
-    """A publication. `abstract` has a line for each section ("METHODS: …"), "" without any; `year` 0 is unknown."""
-
-    pmid: str
-    title: str
-    abstract: str
-    year: int
-
-
-def parse_articles(data: bytes) -> list[Article]:
+def parse_articles(data: bytes) -> list[Evidence]:
     """Return the articles and book chapters of an efetch reply, in order.
 
-    No entity is resolved, and no file or address is opened. Raises ValueError for anything else, such as a truncated
-    reply, and for a reply that reports an error or declares entities.
+    The text is the abstract, with a line for each section ("METHODS: …"), "" without any; year 0 is unknown. No entity
+    is resolved, and no file or address is opened. Raises ValueError for anything else, such as a truncated reply, and
+    for a reply that reports an error or declares entities.
     """
     try:
         root = etree.fromstring(data, _PARSER)
@@ -73,17 +63,17 @@ def parse_articles(data: bytes) -> list[Article]:
     if root.tag != "PubmedArticleSet":
         raise ValueError(f"the reply is a {root.tag}, not a PubmedArticleSet")
     found = [_article(one) for one in root.iter("MedlineCitation", "BookDocument")]
-    return [article for article in found if article.pmid]
+    return [article for article in found if article.place]
 
 
-def _article(citation: Element) -> Article:
+def _article(citation: Element) -> Evidence:
     """Return the article of a MedlineCitation or BookDocument, which have the same fields on different paths."""
     pmid = citation.find("PMID")
     titles = (_text(citation.find(path)) for path in _TITLES)
     title = next((one for one in titles if one and one.lower() != "[not available]."), "")
     sections = citation.findall("Article/Abstract/AbstractText") or citation.findall("Abstract/AbstractText")
     abstract = "\n".join(filter(None, map(_section, sections)))
-    return Article(_text(pmid), title, abstract, _year(citation))
+    return _evidence(_text(pmid), title, abstract, _year(citation))
 
 
 def _section(element: Element) -> str:
@@ -178,24 +168,24 @@ def search_request(query: ClaimQuery, k: int = K, years: tuple[int, int] = YEARS
     return request
 
 
-def format_abstracts(articles: Sequence[Article], found: Sequence[str]) -> str:
+def format_abstracts(articles: Sequence[Evidence], found: Sequence[str]) -> str:
     """Return the text of a response: the abstracts, best first, and the ids found that have no abstract or article."""
-    abstracts = [article for article in articles if article.abstract]
-    left_out = [pmid for pmid in found if pmid not in {article.pmid for article in abstracts}]
+    abstracts = [
+        {"pmid": one.place, "title": one.title, "abstract": one.text, "year": one.year} for one in articles if one.text
+    ]
+    left_out = [pmid for pmid in found if pmid not in {one["pmid"] for one in abstracts}]
     return orjson.dumps({"abstracts": abstracts, "without_abstract": left_out}).decode()
 
 
 def read_abstracts(response: Response) -> list[Evidence]:
     """Return the abstracts found, best first. Raises Unparsable for a failed search."""
     try:
-        articles = [Article(**one) for one in orjson.loads(reply_text(response))["abstracts"]]
+        return [_evidence(**one) for one in orjson.loads(reply_text(response))["abstracts"]]
     except (ValueError, KeyError, TypeError) as error:
         if isinstance(error, Unparsable):
             raise
         raise Unparsable("wrong_shape", f"no answer of PubMed's endpoint: {error!r}") from None
-    return [_evidence(one) for one in articles]
 
 
-def _evidence(one: Article) -> Evidence:
-    id = content_id(PUBMED, one.pmid, one.title, one.abstract)
-    return Evidence(id, PUBMED, one.title, one.abstract, one.pmid, year=one.year)
+def _evidence(pmid: str, title: str, abstract: str, year: int) -> Evidence:
+    return Evidence(content_id(PUBMED, pmid, title, abstract), PUBMED, title, abstract, pmid, year=year)

@@ -94,26 +94,17 @@ class EvidenceSource(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
-class EvidenceSpec:
-    """The source of evidence that a user names; `place` is "" for PubMed."""
+def parse_evidence(spec: str) -> tuple[str, str]:
+    """Return kind and place of a source of evidence, written KIND:PLACE or `pubmed`; the place of PubMed is "".
 
-    kind: str
-    place: str
-
-    @classmethod
-    def parse(cls, text: str) -> EvidenceSpec:
-        """Parse KIND:PLACE, or `pubmed`. Raises ValueError for anything else."""
-        kind, colon, place = text.strip().partition(":")
-        if kind == PUBMED and not colon:
-            return cls(kind, "")
-        if kind not in _SOURCES or not place.strip():
-            raise ValueError(f"{text!r} names no evidence; write {_FORMS}")
-        return cls(kind, place.strip())
-
-    @property
-    def is_pubmed(self) -> bool:
-        return self.kind == PUBMED
+    Raises ValueError for anything else.
+    """
+    kind, colon, place = spec.strip().partition(":")
+    if kind == PUBMED and not colon:
+        return kind, ""
+    if kind not in _SOURCES or not place.strip():
+        raise ValueError(f"{spec!r} names no evidence; write {_FORMS}")
+    return kind, place.strip()
 
 
 def open_evidence(
@@ -129,10 +120,10 @@ def open_evidence(
     Raises ValueError for another spec or retriever, StorageError where there is no such source, it is an unfinished
     build or a file without texts, ModelMissing where a model cannot be used.
     """
-    parsed = EvidenceSpec.parse(spec)
-    if parsed.is_pubmed:
+    kind, place = parse_evidence(spec)
+    if kind == PUBMED:
         raise ValueError("PubMed is asked over the network: see fdarx_core.factuality.evidence.entrez")
-    return _SOURCES[parsed.kind](parsed.place, directories or ModelDirectories(), retriever)
+    return _SOURCES[kind](place, directories or ModelDirectories(), retriever)
 
 
 def reference_evidence(answer: CheckedAnswer) -> Evidence:
