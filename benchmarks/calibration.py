@@ -16,7 +16,6 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -52,16 +51,8 @@ Method = tuple[float, float]
 """The share of a method's intervals that contain the truth, and their mean width."""
 
 
-@dataclass(frozen=True, slots=True)
-class SimulatedAnswers:
-    """The verdicts of people and of the judge on each answer, and its type of question."""
-
-    people: Numbers
-    judge: Numbers
-    type: Codes
-
-    def label(self, rows: Codes, chances: Numbers) -> LabelingRound:
-        return LabelingRound(rows, self.people[rows], chances[rows])
+SimulatedAnswers = tuple[Numbers, Numbers, Codes]
+"""The verdicts of people and of the judge on each answer, and its type of question."""
 
 
 def simulate(random: np.random.Generator, answers: int, parts: Sequence[tuple[float, JudgeRates]]) -> SimulatedAnswers:
@@ -70,7 +61,7 @@ def simulate(random: np.random.Generator, answers: int, parts: Sequence[tuple[fl
     rates = np.array([judge for _, judge in parts])[type_]
     people = random.random(answers) < rates[:, 0]
     judge = random.random(answers) < np.where(people, rates[:, 1], 1 - rates[:, 2])
-    return SimulatedAnswers(people.astype(np.float64), judge.astype(np.float64), type_.astype(np.int64))
+    return people.astype(np.float64), judge.astype(np.float64), type_.astype(np.int64)
 
 
 Draw = Callable[[np.random.Generator, SimulatedAnswers, int], list[LabelingRound]]
@@ -78,28 +69,32 @@ Draw = Callable[[np.random.Generator, SimulatedAnswers, int], list[LabelingRound
 
 def draw_at_random(random: np.random.Generator, answers: SimulatedAnswers, labels: int) -> list[LabelingRound]:
     """Draw a simple random sample."""
-    rows = len(answers.people)
-    return [answers.label(random.choice(rows, labels, replace=False), np.full(rows, labels / rows))]
+    people, _, _ = answers
+    rows = random.choice(len(people), labels, replace=False)
+    return [LabelingRound(rows, people[rows], np.full(labels, labels / len(people)))]
 
 
 def draw_by_verdict(random: np.random.Generator, answers: SimulatedAnswers, labels: int) -> list[LabelingRound]:
     """Draw one half of the sample among the answers that the judge accepts."""
+    people, judge, _ = answers
     found: list[Codes] = []
-    chances = np.zeros(len(answers.judge))
+    chances = np.zeros(len(judge))
     for verdict in (0.0, 1.0):
-        stratum = np.flatnonzero(answers.judge == verdict)
+        stratum = np.flatnonzero(judge == verdict)
         found.append(random.choice(stratum, labels // 2, replace=False))
         chances[stratum] = labels // 2 / len(stratum)
-    return [answers.label(np.concatenate(found), chances)]
+    rows = np.concatenate(found)
+    return [LabelingRound(rows, people[rows], chances[rows])]
 
 
 def draw_actively(random: np.random.Generator, answers: SimulatedAnswers, labels: int) -> list[LabelingRound]:
     """Draw a third at random, and the rest by active sampling."""
     rounds, more = draw_at_random(random, answers, labels // 3), labels - labels // 3
-    verdict = answers.judge.astype(np.int64)
-    pool = (np.zeros_like(verdict), verdict + 2 * answers.type, verdict)
-    chances = inclusion_probabilities(pool, rounds, more)
-    return [*rounds, answers.label(pareto_sample(chances, random.random(len(chances)), more), chances)]
+    people, judge, type_ = answers
+    verdict = judge.astype(np.int64)
+    chances = inclusion_probabilities((np.zeros_like(verdict), verdict + 2 * type_, verdict), rounds, more)
+    rows = pareto_sample(chances, random.random(len(chances)), more)
+    return [*rounds, LabelingRound(rows, people[rows], chances[rows])]
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -160,14 +155,14 @@ def repeat(
     """Return the judge alone, then people alone and both for each way to draw labels."""
     repeats: list[list[Method]] = []
     for _ in range(options.repeats):
-        answers = simulate(random, options.answers, parts)
-        truth, mean = float(answers.people.mean()), float(answers.judge.mean())
+        answers = people, judge, _ = simulate(random, options.answers, parts)
+        truth, mean = float(people.mean()), float(judge.mean())
         reach = 1.96 * (mean * (1 - mean) / options.answers) ** 0.5
         intervals = [(mean - reach, mean + reach)]
         for draw in draws:
             rounds = draw(random, answers, options.labels)
             intervals.append(bounds(people_share(options.answers, rounds)))
-            intervals.append(bounds(calibrated_share(answers.judge, rounds)))
+            intervals.append(bounds(calibrated_share(judge, rounds)))
         repeats.append([(low <= truth <= high, high - low) for low, high in intervals])
     return [(coverage, width) for coverage, width in np.mean(repeats, axis=0).tolist()]
 

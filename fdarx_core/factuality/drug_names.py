@@ -95,10 +95,6 @@ _CAPITALISED = re.compile(r"(?<=[\w,;:] )[A-Z][a-z]{3,}(?:-[A-Z]?[a-z]+)?\b")
 _FAULTS = (aiohttp.ClientError, asyncio.TimeoutError, OSError, ValueError)
 
 
-class _Unreachable(Exception):
-    """RxNav gives nothing: why, in a few words."""
-
-
 def unknown_names(answers: Iterable[CheckedAnswer], drugs: DrugNameIndex) -> list[str]:
     """Return possible drug names that no label has: the drugs of answers, and capitalized words of questions.
 
@@ -135,7 +131,7 @@ async def ingredients_of(
             for name in wanted:
                 if ingredients := await asking.ingredients(name):
                     found[name] = ingredients
-    except _Unreachable as reason:
+    except ConnectionError as reason:
         trouble = f"; {address} gives no more ({reason}), so drugs by other names stay unknown"
     return found, f"RxNav: {len(found)} of {len(wanted)} names are drugs of RxNorm{trouble}"
 
@@ -173,7 +169,7 @@ class _Asking:
         try:
             answer = json.loads(text)
         except ValueError:
-            raise _Unreachable(f"{url.path} answers no JSON") from None
+            raise ConnectionError(f"{url.path} answers no JSON") from None
         if kept is None:
             self._new.append(Response(key, TASK, 1, TASK, text))
         return answer
@@ -196,7 +192,7 @@ class _Asking:
                 reason, wait = " ".join(str(error).split())[:200] or type(error).__name__, None
             if attempt + 1 < _TRIES:
                 self._limiter.hold(min(_LONGEST_WAIT_S, 0.5 * 2.0**attempt if wait is None else wait))
-        raise _Unreachable(reason)
+        raise ConnectionError(reason)
 
 
 def _ids(answer: Any) -> list[str]:
