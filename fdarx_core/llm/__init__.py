@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from fdarx_core.llm.model import Model
     from fdarx_core.llm.model_config import ModelConfig, ModelsError, Prices, load_models
     from fdarx_core.llm.prompts import Criteria, Prompt, PromptError
-    from fdarx_core.llm.response_store import LedgerRow, ResponseStore, ledger
+    from fdarx_core.llm.response_store import ResponseStore, ledger
     from fdarx_core.llm.task import Reply, Task, Unparsable, find_task, request_key, source_digest
 
 __all__ = [
@@ -41,7 +41,6 @@ __all__ = [
     "EndpointStopped",
     "Failure",
     "HttpEndpoint",
-    "LedgerRow",
     "Model",
     "ModelConfig",
     "ModelsError",
@@ -70,7 +69,7 @@ _MODULES = {
     "model": ("Model",),
     "model_config": ("ModelConfig", "ModelsError", "Prices", "load_models"),
     "prompts": ("Criteria", "Prompt", "PromptError"),
-    "response_store": ("LedgerRow", "ResponseStore", "ledger"),
+    "response_store": ("ResponseStore", "ledger"),
     "task": ("Reply", "Task", "Unparsable", "find_task", "request_key", "source_digest"),
 }
 

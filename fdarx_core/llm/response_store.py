@@ -9,7 +9,6 @@ from collections import OrderedDict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from dataclasses import dataclass
 from hashlib import blake2b
 from itertools import groupby
 from typing import Any
@@ -220,29 +219,12 @@ class ResponseWriter:
             self._writing = {}
 
 
-@dataclass(slots=True)
-class LedgerRow:
-    """The requests of one task to one endpoint. `failed` counts responses without a reply, `retries` all attempts
-    beyond the first. Tokens are the server's counts, `cost` is in US dollars (None without prices), latencies are in
-    seconds.
+def ledger(store: ResponseStore, models: Mapping[str, ModelConfig]) -> list[dict[str, Any]]:
+    """Return a row for each task and endpoint in the store, sorted by name, as `run.json` has it.
+
+    `failed` counts responses without a reply, `retries` all attempts beyond the first. Tokens are the server's counts,
+    `cost` is in US dollars (None without prices), latencies are in seconds.
     """
-
-    task: str
-    endpoint: str
-    requests: int
-    retries: int
-    failed: int
-    prompt_tokens: int
-    cached_tokens: int
-    completion_tokens: int
-    cost: float | None
-    latency_p50: float
-    latency_p95: float
-    latency_p99: float
-
-
-def ledger(store: ResponseStore, models: Mapping[str, ModelConfig]) -> list[LedgerRow]:
-    """Return a row for each task and endpoint in the store, sorted by name."""
     tables = list(store.tables(_LEDGER_COLUMNS))
     if not tables:
         return []
@@ -251,27 +233,27 @@ def ledger(store: ResponseStore, models: Mapping[str, ModelConfig]) -> list[Ledg
     return [_row(rows, task, endpoint, models) for task, endpoint in sorted((p["task"], p["endpoint"]) for p in pairs)]
 
 
-def _row(rows: pa.Table, task: str, endpoint: str, models: Mapping[str, ModelConfig]) -> LedgerRow:
+def _row(rows: pa.Table, task: str, endpoint: str, models: Mapping[str, ModelConfig]) -> dict[str, Any]:
     own = rows.filter((pc.field("task") == task) & (pc.field("endpoint") == endpoint))
     total = Response("", task, 0, endpoint, "")
     for name in _USAGE:
         setattr(total, name, int(pc.sum(own[name], min_count=0).as_py()))
     p50, p95, p99 = (round(value, 3) for value in pc.quantile(own["latency_s"], [0.5, 0.95, 0.99]).to_pylist())
     model = models.get(endpoint)
-    return LedgerRow(
-        task=task,
-        endpoint=endpoint,
-        requests=own.num_rows,
-        retries=int(pc.sum(own["attempts"]).as_py()) - own.num_rows,
-        failed=int(pc.sum(pc.not_equal(own["reason"], "")).as_py()),
-        prompt_tokens=total.prompt_tokens,
-        cached_tokens=total.cached_tokens,
-        completion_tokens=total.completion_tokens,
-        cost=model.prices.cost(total) if model and model.prices else None,
-        latency_p50=p50,
-        latency_p95=p95,
-        latency_p99=p99,
-    )
+    return {
+        "task": task,
+        "endpoint": endpoint,
+        "requests": own.num_rows,
+        "retries": int(pc.sum(own["attempts"]).as_py()) - own.num_rows,
+        "failed": int(pc.sum(pc.not_equal(own["reason"], "")).as_py()),
+        "prompt_tokens": total.prompt_tokens,
+        "cached_tokens": total.cached_tokens,
+        "completion_tokens": total.completion_tokens,
+        "cost": model.prices.cost(total) if model and model.prices else None,
+        "latency_p50": p50,
+        "latency_p95": p95,
+        "latency_p99": p99,
+    }
 
 
 def _parquet(data: bytes, columns: list[str] | None = None) -> pa.Table:

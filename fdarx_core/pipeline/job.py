@@ -7,7 +7,7 @@ import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 from fdarx_core.llm import ResponseStore
@@ -119,7 +119,7 @@ class PipelineJob(ABC):
 
     def asked(self) -> list[dict[str, Any]]:
         """Return what was asked so far, one entry per task and endpoint, for `run.json`."""
-        return [asdict(row) for row in ledger(store_of(self.run), self.spec.models)]
+        return ledger(store_of(self.run), self.spec.models)
 
     def end(self, summary: Mapping[str, Any], *, complete: bool) -> dict[str, Any]:
         """Write the summary into `run.json`, with the status of the run; returns what it then says."""

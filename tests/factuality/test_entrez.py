@@ -242,7 +242,13 @@ def test_a_run_asks_it_beside_its_models(server: EntrezServer, tmp_path: Path) -
 
     assert read_abstracts(asyncio.run(ask())[0])
     [row] = ledger(ResponseStore(responses), {})
-    assert (row.task, row.endpoint, row.requests, row.retries, row.cost) == ("search_pubmed", "pubmed", 1, 0, None)
+    assert [row[name] for name in ("task", "endpoint", "requests", "retries", "cost")] == [
+        "search_pubmed",
+        "pubmed",
+        1,
+        0,
+        None,
+    ]
 
 
 def test_a_key_that_is_none_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:

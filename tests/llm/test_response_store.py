@@ -235,5 +235,5 @@ def test_tokens_written_to_a_cache_are_paid_for(tmp_path: Path) -> None:
         name="m", model="m", base_url="http://localhost", prices=Prices(input=10, cache_write=20, output=0)
     )
     [row] = ledger(ResponseStore(store.root), {"m": model})
-    assert (row.requests, row.retries) == (2, 2)
-    assert row.cost == pytest.approx(2000 * 10e-6 + 800 * 10e-6)
+    assert (row["requests"], row["retries"]) == (2, 2)
+    assert row["cost"] == pytest.approx(2000 * 10e-6 + 800 * 10e-6)
