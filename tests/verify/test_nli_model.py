@@ -44,7 +44,7 @@ def test_a_model_is_checked_without_its_weights(model: Path) -> None:
 
 
 def test_what_is_missing_is_named(model: Path, tmp_path: Path) -> None:
-    with pytest.raises(ModelMissing, match=r"nowhere/at/all is no directory"):
+    with pytest.raises(ModelMissing, match=r"nowhere/at/all is not a directory"):
         check_nli("nowhere/at/all")
     with pytest.raises(ModelMissing, match=r"no config\.json"):
         check_nli(str(tmp_path))
