@@ -107,8 +107,9 @@ def rephrase(slots: Mapping[str, Any]) -> str:
     prescribing information", or stays as it is where it would become too long.
     """
     drug, entity, question = str(slots["drug"]), str(slots["entity"]), str(slots["question"])
-    alike = [one for one in refusal_templates() if one.text.format(drug=drug, entity=entity) == question]
-    wordings = [text.format(drug=drug, entity=entity) for one in alike[:1] for text in one.also]
+    others = {one.text: one.also for one in refusal_templates()}  # of templates with one text the last decides
+    template = next((text for text in others if text.format(drug=drug, entity=entity) == question), "")
+    wordings = [text.format(drug=drug, entity=entity) for text in others.get(template, ())]
     if fitting := [text for text in wordings if len(text) <= MAX_QUESTION]:
         return fitting[int(content_id(question), 16) % len(fitting)]
     attributed = f"In its prescribing information, {decapitalise(question, keep=f'{drug} {entity}')}"
