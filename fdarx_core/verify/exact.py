@@ -16,7 +16,7 @@ from typing import Literal, NamedTuple
 
 from fdarx_core.baseline.sentences import sentence_spans
 from fdarx_core.verify.engine import Inference, RuleEngine, TextPair
-from fdarx_core.verify.exact_tokens import Token, lexicon, tokenize_sentence, uninflected, words
+from fdarx_core.verify.exact_tokens import DRUG, Token, lexicon, tokenize_sentence, uninflected, words
 
 Difference = Literal["number", "unit", "interval", "bound", "polarity"]
 
@@ -88,20 +88,29 @@ def _read_sentences(text: str, drug: str) -> Iterator[Sentence]:
 
 
 def find_match(statement: Sequence[Token], sentences: Sequence[Sentence]) -> Match | None:
-    """Return how the sentences hold a statement: the first that holds it wholly, else the first with one difference."""
+    """Return how the sentences hold a statement: the first that holds it wholly, else the first with one difference.
+
+    A label often leaves out the name of its drug: "the dosage should be reduced". A statement that adds it, as in "the
+    dosage of carvedilol", is compared without it with sentences that do not name the drug.
+    """
     said = [one for one in statement if one.kind != "mark"]
-    wanted = Counter(one.key for one in said)
+    bare = [said[:at] + said[at + 2 :] for at in range(len(said) - 1) if _names_drug(said[at], said[at + 1])]
     differing: Match | None = None
-    for sentence in sentences:
-        missing = wanted - Counter(one.key for one in sentence.tokens)
-        if missing.total() > 1:
-            continue
-        found = _align(said, sentence)
-        if found is not None:
-            if not found.difference:
-                return found
-            differing = differing or found
+    for tokens, elliptical in ((said, False), *((one, True) for one in bare)):
+        wanted = Counter(one.key for one in tokens)
+        for sentence in sentences:
+            found = Counter(one.key for one in sentence.tokens)
+            if (wanted - found).total() > 1 or (elliptical and DRUG in found):
+                continue
+            match = _align(tokens, sentence)
+            if match is not None and not match.difference:
+                return match
+            differing = differing or match
     return differing
+
+
+def _names_drug(one: Token, following: Token) -> bool:
+    return following.kind == "drug" and one.key in lexicon()["of_the_drug"].split()
 
 
 def _align(said: Sequence[Token], sentence: Sentence) -> Match | None:

@@ -20,6 +20,7 @@ DRUG = "<drug>"
 """The token of the drug's name, under which all its names are equal."""
 
 _WORD = re.compile(r"[^\W_]+(?:'[a-z]+)?|[^\w\s]")
+_SLASH = re.compile(r"(?<=[a-z]{3})/(?=[a-z]{3})")
 _VOWEL = re.compile(r"[aeiouy]")
 _PLURALS = [
     (re.compile(ending), base)
@@ -84,7 +85,7 @@ def tokenize_sentence(sentence: str, drug: str = "") -> list[Token]:
 
 @lru_cache(maxsize=1 << 14)
 def _tokens(sentence: str, drug: str) -> tuple[Token, ...]:
-    text = normalize(sentence, literal=True)
+    text = _SLASH.sub(" or ", normalize(sentence, literal=True).replace("and/or", "or"))
     for pattern, name in _phrases("synonyms"):
         text = pattern.sub(name, text)
     for pattern, sign in _phrases("bounds"):

@@ -14,6 +14,7 @@ The recommended dose of Ibuprofen tablets is 400 mg every 4 to 6 hours. It can c
 Do not use in patients with asthma, urticaria, or allergic reactions after taking aspirin.
 In patients with heart failure, the starting dose is 5 mg once daily. Lithium increases the clearance of ibuprofen.
 Doses should not exceed 3,200 mg per day. Use only if the patient is at least 12 years of age.
+Ulcers/bleeding can occur.
 Contraindications: patients with:
 - active bleeding
 - known hypersensitivity to ibuprofen"""
@@ -37,6 +38,8 @@ def judged(statement: str, drug: str = "ibuprofen") -> tuple[str, str]:
         "It can cause headache or dizziness.",
         "Contraindications: patients with active bleeding",  # an item with the line that introduces it
         "Doses should not exceed 3200 mg a day. It can cause nausea.",  # each sentence by itself
+        "In patients with heart failure, the starting dose of ibuprofen is 5 mg once daily",  # the label leaves it out
+        "Ulcers or bleeding can occur.",  # for a slash
     ],
 )
 def test_the_same_words_in_the_same_order_are_supported(statement: str) -> None:
@@ -71,6 +74,8 @@ def test_one_quantity_unit_bound_or_polarity_that_differs_contradicts(statement:
         "Ibuprofen increases the clearance of lithium.",  # roles are swapped
         "NSAIDs are beneficial to the fetus.",
         "NSAIDs will cause fetal harm.",  # another modality
+        "Lithium increases the clearance of ibuprofen of ibuprofen.",
+        "Ulcers of ibuprofen or bleeding can cause nausea.",
         "The dose is 800 mg every 12 hours.",  # two differences
         "Metformin is contraindicated in severe elephant impairment.",
         "Store in a refrigerator.",
