@@ -186,7 +186,7 @@ def test_a_browser_that_keeps_nothing_is_told_of(page: Page, review: Review) -> 
     page.add_init_script("Storage.prototype.setItem = () => { throw new Error('full'); }")
     visit(page, review, "anna")
     page.keyboard.press("1")
-    expect(page.locator("#trouble")).to_contain_text("save the file before you close")
+    expect(page.locator("#trouble")).to_contain_text("Save the file before you close")
     expect(page.locator("#counted")).to_have_text(f"1 of {ITEMS} answered")
     page.keyboard.press("s")
 
