@@ -17,7 +17,7 @@ pytest.importorskip("torch")
 pytest.importorskip("peft")
 pytest.importorskip("rapidfuzz")
 
-pytestmark = [pytest.mark.models, pytest.mark.s3, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.models, pytest.mark.s3, pytest.mark.nightly, pytest.mark.timeout(600)]
 
 
 def test_ctrl_c_leaves_a_run_that_the_same_command_ends(
