@@ -4,15 +4,7 @@ from __future__ import annotations
 
 import sys
 
-from fdarx_core.evaluation.tables import table_text
-from fdarx_core.evaluation.verifier_scores import engine_table, read_marked_pairs, score_engine
-from fdarx_core.retrieval.models import ModelMissing
-from fdarx_core.storage import Location, StorageError
-from fdarx_core.verify import THRESHOLD, open_engine
-from fdarx_core.verify import verify as verdicts_of
-from fdarx_core.verify.engine import TextPair
 from jobs import stop
-from jobs.progress import ProgressLine
 
 _CHUNK = 200
 
@@ -21,7 +13,7 @@ def verify(
     *,
     pairs: list[str],
     engine: str = "exact",
-    threshold: float = THRESHOLD,
+    threshold: float = 0.7,
     out: str | None = None,
     seed: int = 0,
     resamples: int = 2000,
@@ -51,6 +43,15 @@ def verify(
     quiet
         Show no progress.
     """
+    # Importing them takes longer than showing the help may take.
+    from fdarx_core.evaluation.tables import table_text
+    from fdarx_core.evaluation.verifier_scores import engine_table, read_marked_pairs, score_engine
+    from fdarx_core.retrieval.models import ModelMissing
+    from fdarx_core.storage import Location, StorageError
+    from fdarx_core.verify import open_engine
+    from fdarx_core.verify import verify as verdicts_of
+    from fdarx_core.verify.engine import TextPair
+    from jobs.progress import ProgressLine
     from jobs.session import print_json
 
     if not 0 < threshold <= 1:
