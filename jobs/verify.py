@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import sys
+from typing import Any
 
-from jobs import stop
+from jobs import STOPPED, stop
 
 _CHUNK = 200
+_FEWEST = 100
 
 
 def verify(
@@ -43,42 +45,66 @@ def verify(
     quiet
         Show no progress.
     """
+    if not 0 < threshold <= 1:
+        stop(f"--threshold {threshold}: give a probability above 0, at most 1")
+    if resamples < _FEWEST:
+        stop(f"--resamples {resamples}: give {_FEWEST} or more, fewer make no interval")
     # Importing them takes longer than showing the help may take.
+    from fdarx_core.llm import AskingStopped
+    from fdarx_core.retrieval.models import ModelMissing
+    from fdarx_core.storage import StorageError
+
+    try:
+        result, table = _score(pairs, engine, threshold, seed, resamples, quiet)
+        _tell(result, "" if json else table, out)
+    except (StorageError, ModelMissing, ValueError) as error:
+        stop(str(error))
+    except AskingStopped as error:
+        print(f"stopped: {error}", file=sys.stderr)
+        return STOPPED
+    return 0
+
+
+def _score(
+    files: list[str], engine: str, threshold: float, seed: int, resamples: int, quiet: bool
+) -> tuple[dict[str, Any], str]:
+    """Return what is kept of the figures, and their table as text."""
     from fdarx_core.evaluation.tables import table_text
     from fdarx_core.evaluation.verifier_scores import engine_table, read_marked_pairs, score_engine
-    from fdarx_core.retrieval.models import ModelMissing
-    from fdarx_core.storage import Location, StorageError
+    from fdarx_core.storage import Location
     from fdarx_core.verify import open_engine
     from fdarx_core.verify import verify as verdicts_of
     from fdarx_core.verify.engine import TextPair
     from jobs.progress import ProgressLine
-    from jobs.session import print_json
 
-    if not 0 < threshold <= 1:
-        stop(f"--threshold {threshold}: give a probability above 0, at most 1")
-    try:
-        marked = [pair for file in pairs for pair in read_marked_pairs(Location(file))]
-        judge = open_engine(engine)
-    except (StorageError, ModelMissing, ValueError) as error:
-        stop(str(error))
+    marked = [pair for file in files for pair in read_marked_pairs(Location(file))]
+    judge = open_engine(engine)
     verdicts = []
     with ProgressLine({"pairs": "pairs judged"}, quiet=quiet) as progress:
+        progress("pairs", 0, len(marked))
         for start in range(0, len(marked), _CHUNK):
-            progress("pairs", start, len(marked))
-            texts = [TextPair(one.text, one.statement, one.drug) for one in marked[start : start + _CHUNK]]
-            verdicts += verdicts_of(texts, judge, threshold=threshold)
-        progress("pairs", len(marked), len(marked))
+            chunk = [TextPair(one.text, one.statement, one.drug) for one in marked[start : start + _CHUNK]]
+            verdicts += verdicts_of(chunk, judge, threshold=threshold)
+            progress("pairs", len(verdicts), len(marked))
     figures = score_engine(marked, verdicts, seed=seed, resamples=resamples)
-    result = {"engine": judge.name, "threshold": threshold, "figures": [one.to_row() for one in figures]}
-    if out:
-        import orjson
+    rows = [one.to_row() for one in figures]
+    kept = {"engine": judge.name, "threshold": threshold, "figures": rows}
+    return kept, table_text(engine_table(judge.name, figures))
 
+
+def _tell(result: dict[str, Any], table: str, out: str | None) -> None:
+    """Write the figures to a file if one is given; print the table, or the figures as JSON if it is ""."""
+    import orjson
+
+    from fdarx_core.storage import Location
+    from jobs.session import print_json
+
+    if out:
         Location(out).write_bytes(orjson.dumps(result, option=orjson.OPT_INDENT_2))
-    if json:
-        print_json(result)
+    if table:
+        print(table)
     else:
-        print(table_text(engine_table(judge.name, figures)))
-    return 0
+        print_json(result)
 
 
 if __name__ == "__main__":

@@ -25,7 +25,6 @@ _UNDECIDED = 1 / 3
 _BULLETS = ("- ", "• ", "o ", "* ")
 _BRACKETS = {"(": ")", "[": "]"}
 _CROSS_REFERENCE = ("see", "refer")
-_LINK = frozenset(".;")
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +109,7 @@ def find_match(statement: Sequence[Token], sentences: Sequence[Sentence]) -> Mat
 
 
 def _names_drug(one: Token, following: Token) -> bool:
-    return following.kind == "drug" and one.key in lexicon()["of_the_drug"].split()
+    return following.kind == "drug" and one.key in words("of_the_drug")
 
 
 def _align(said: Sequence[Token], sentence: Sentence) -> Match | None:
@@ -232,7 +231,7 @@ class _Gap(NamedTuple):
             return True
         if self.first:
             return self.tokens[-1].key in (":", ";")
-        return self.tokens[0].key in _joining() or (not self.last and self.tokens[-1].key in _joining())
+        return self.tokens[0].key in words("joining") or (not self.last and self.tokens[-1].key in words("joining"))
 
 
 def _gaps(tokens: Sequence[Token], matched: Sequence[int]) -> Iterator[_Gap]:
@@ -240,8 +239,3 @@ def _gaps(tokens: Sequence[Token], matched: Sequence[int]) -> Iterator[_Gap]:
         gap = tokens[before + 1 : after]
         if any(one.kind != "mark" for one in gap):
             yield _Gap(gap, before < 0, after == len(tokens))
-
-
-@cache
-def _joining() -> frozenset[str]:
-    return frozenset(lexicon()["joining"].split())

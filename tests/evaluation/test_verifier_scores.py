@@ -13,6 +13,7 @@ from fdarx_core.evaluation.verifier_scores import MARKS, MarkedPair, read_marked
 from fdarx_core.storage import Location, StorageError
 from fdarx_core.verify import Verdict
 from jobs.cli import main
+from tests.llm.loopback_server import Fault, LoopbackServer
 
 CLASSES = list(MARKS[:3])
 TEXT = "The maximum dose is 10 mg once daily."
@@ -87,3 +88,19 @@ def test_a_file_that_is_no_set_of_pairs_is_explained(text: str, message: str, tm
     file.write_text(text)
     with pytest.raises(StorageError, match=message):
         read_marked_pairs(Location(str(file)))
+
+
+def test_a_server_that_is_down_and_a_wrong_option_are_told_in_one_line(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    marked = tmp_path / "marked.jsonl"
+    marked.write_text(json.dumps({"text": TEXT, "statement": TEXT, "mark": "supported"}))
+    with pytest.raises(SystemExit) as stopped:
+        main(["verify", "--pairs", str(marked), "--resamples", "0"])
+    assert stopped.value.code == 2 and "--resamples 0: give 100 or more" in capsys.readouterr().err
+    with LoopbackServer() as server:
+        server.faults = lambda call: Fault(status=404)
+        engine = f"language-model:absent@{server.openai_url}"
+        assert main(["verify", "--pairs", str(marked), "--engine", engine, "--quiet"]) == 3
+    said = capsys.readouterr().err
+    assert said.startswith("stopped: model absent") and "Traceback" not in said

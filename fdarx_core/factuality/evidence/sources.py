@@ -349,7 +349,7 @@ Scope = frozenset[str]
 """The set ids of the labels to search; empty for all labels."""
 
 
-class LabelEvidence:
+class BuildEvidence:
     """The passages of the labels of a finished build.
 
     A query is searched in its own label, by set id; else in the labels that have its drug among their names; else in
@@ -432,8 +432,8 @@ def _evidence_of_passage(passage: Passage, drug: str) -> Evidence:
 
 
 _SOURCES: dict[str, Callable[[str, ModelDirectories, str | None], EvidenceSource]] = {
-    "labels": LabelEvidence,
-    "all-labels": partial(LabelEvidence, everywhere=True),
+    "labels": BuildEvidence,
+    "all-labels": partial(BuildEvidence, everywhere=True),
     "index": IndexEvidence,
     "file": FileEvidence,
 }
