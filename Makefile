@@ -91,11 +91,9 @@ bench: $(VENV)/models  ## what the performance claims rest on; needs the real la
 	$(RUN) benchmarks.service
 	$(RUN) benchmarks.reranking
 	$(RUN) benchmarks.coverage
-	$(RUN) benchmarks.marked_claims
 	$(RUN) benchmarks.claims
 	$(RUN) benchmarks.edited_sentences
-	$(RUN) benchmarks.rules_entailment
-	$(RUN) benchmarks.factuality
+	$(RUN) benchmarks.verifier_speed
 	$(RUN) benchmarks.asking
 	$(RUN) benchmarks.asking_ray
 	$(RUN) benchmarks.throughput

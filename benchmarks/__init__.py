@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import json
 import os
 import subprocess
@@ -13,6 +12,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
 
+from cyclopts import App, Parameter
+
 T = TypeVar("T")
 
 REPOSITORY = Path(__file__).resolve().parents[1]
@@ -21,17 +22,12 @@ DATA = Path(os.environ.get("FDARX_DATA", REPOSITORY.parent / "shared" / "data"))
 PRESCRIPTION_LABELS = DATA / "spl" / "dm_spl_release_human_rx.zip"
 
 
-def command_line(doc: str | None, *, paths: bool = False) -> argparse.ArgumentParser:
-    """Return a parser of a script's options, described by the first line of its docstring.
-
-    Args:
-        doc: the docstring.
-        paths: whether the script also takes the paths of labels.
-    """
-    parser = argparse.ArgumentParser(description=(doc or "").splitlines()[0])
-    if paths:
-        parser.add_argument("paths", nargs="*", metavar="PATH")
-    return parser
+def run(main: Callable[..., int]) -> None:
+    """Run a script, whose options are the parameters of `main` and whose help is its docstring; exit with its code."""
+    parameter = Parameter(consume_multiple=True, negative=())
+    app = App(help=sys.modules["__main__"].__doc__, help_format="plaintext", default_parameter=parameter)
+    app.default(main)
+    app()
 
 
 def read_documents(

@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import sys
 import tempfile
 import urllib.request
 from collections.abc import Callable, Coroutine, Iterator, Sequence
@@ -26,7 +25,7 @@ from typing import Any
 import aiohttp
 import orjson
 
-from benchmarks import command_line, cpu_timed, server_process
+from benchmarks import cpu_timed, run, server_process
 from fdarx_core.generation.tasks import GENERATE_FACTUAL
 from fdarx_core.llm import Asker, HttpEndpoint, ModelConfig, ResponseStore
 from fdarx_core.records import Request
@@ -184,16 +183,13 @@ def refused(requests: int = 2000) -> bool:
     return answered == requests and delayed <= allowed
 
 
-def main() -> int:
+def main(*, waves: int = 60) -> int:
     """Print the ratios."""
-    parser = command_line(__doc__)
-    parser.add_argument("--waves", type=int, default=60, help="times 128 requests; fewer are quicker and noisier")
-    options = parser.parse_args()
-    kept = [window(options.waves)]
+    kept = [window(waves)]
     throughput()
     kept.append(refused())
     return int(not all(kept))
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    run(main)

@@ -8,13 +8,12 @@ Ray's start and the flow's are given apart. `benchmarks.asking` measures the sam
 
 from __future__ import annotations
 
-import sys
 import tempfile
 import time
 from collections.abc import Sequence
 from functools import partial
 
-from benchmarks import command_line
+from benchmarks import run
 from fdarx_core.generation.tasks import GENERATE_FACTUAL
 from fdarx_core.llm import ResponseStore
 from fdarx_core.llm.model_config import ModelConfig
@@ -32,7 +31,7 @@ A_LABEL = 16
 TOLERANCE = 1.05
 
 
-def requests(address: Address, set_id: str) -> list[Request]:
+def label_requests(address: Address, set_id: str) -> list[Request]:
     """Return sixteen requests about a label, each different."""
     return [_request(address, f"{set_id}-{number}") for number in range(A_LABEL)]
 
@@ -48,22 +47,17 @@ def check_all_answered(set_id: str, exchanges: Sequence[Exchange]) -> None:
     assert len(exchanges) == A_LABEL
 
 
-def main() -> int:
+def main(*, requests: int = 7680, in_flight: int = 128, latency: float = 0.5) -> int:
     """Print the ratio; exit 1 when the window is more than 1.05 times the ideal or an answer is missing."""
-    parser = command_line(__doc__)
-    parser.add_argument("--requests", type=int, default=7680)
-    parser.add_argument("--in-flight", type=int, default=128)
-    parser.add_argument("--latency", type=float, default=0.5)
-    options = parser.parse_args()
-    labels = [f"{i:06d}" for i in range(options.requests // A_LABEL)]
+    labels = [f"{i:06d}" for i in range(requests // A_LABEL)]
     parts = [Part(start, labels[start : start + 8]) for start in range(0, len(labels), 8)]
     with (
         tempfile.TemporaryDirectory() as folder,
-        LoopbackServer(lambda body: '{"items": []}', options.latency, keep_calls=False) as server,
+        LoopbackServer(lambda body: '{"items": []}', latency, keep_calls=False) as server,
     ):
-        model = ModelConfig(name="loopback", model="m", base_url=server.openai_url, max_in_flight=options.in_flight)
+        model = ModelConfig(name="loopback", model="m", base_url=server.openai_url, max_in_flight=in_flight)
         address = Address(model.name, model.request_parameters)
-        step = AskStep("ask", frozenset((model.name,)), partial(requests, address), check_all_answered)
+        step = AskStep("ask", frozenset((model.name,)), partial(label_requests, address), check_all_answered)
         stage = Stage("benchmark", lambda part: part.inputs, [step], lambda number, states: A_LABEL * len(states))
         store = ResponseStore(Location(folder) / "responses")
         work = Work([(stage, parts)], ClientPool(baseline(), {model.name: model}), store)
@@ -73,7 +67,7 @@ def main() -> int:
             answered = sum(result.account for result in RayExecutor().run(work))
             ended = time.monotonic()
         window = server.last_at - server.first_at
-    ideal = len(labels) * A_LABEL * options.latency / options.in_flight
+    ideal = len(labels) * A_LABEL * latency / in_flight
     print(
         f"{answered} of {len(labels) * A_LABEL} answered; Ray {ready - start:.1f} s, whole flow {ended - ready:.1f} s"
     )
@@ -83,4 +77,4 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    run(main)

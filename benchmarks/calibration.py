@@ -4,8 +4,8 @@
 
 Answers are correct with the rate `accuracy`. A judge accepts correct answers with the rate `sensitivity` and rejects
 wrong ones with the rate `specificity`. People label a simple random sample, or a stratified sample with one half among
-accepted answers. The 95 % intervals are those of the judge alone over all answers, of people's labels alone, and of
-both together. The second table is for active sampling on two types of questions, on one of which the judge errs more
+accepted answers. The 95 % intervals are those of the judge alone over all answers, of people's annotations alone, and
+of both together. The second table is for active sampling on two types of questions, on one of which the judge errs more
 often: a third of the labels is random, the rest is drawn actively; as many random labels are the comparison.
 Exits 1 where a calibrated interval contains the true accuracy in less than 93 % or more than 97 % of the repeats, that
 of the judge alone contains it in half of the repeats or more, or the interval that should be narrower is not.
@@ -13,13 +13,11 @@ of the judge alone contains it in half of the repeats or more, or the interval t
 
 from __future__ import annotations
 
-import argparse
-import sys
 from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from benchmarks import command_line
+from benchmarks import run
 from fdarx_core.evaluation.metrics import Codes, Numbers
 from fdarx_core.review.active_sampling import inclusion_probabilities, pareto_sample
 from fdarx_core.review.prediction_powered import CalibratedEstimate, LabelingRound, calibrated_share, people_share
@@ -51,6 +49,8 @@ Method = tuple[float, float]
 """The share of a method's intervals that contain the truth, and their mean width."""
 
 
+Sizes = tuple[int, int, int]
+"""The repeats, and the labels of people and the answers in each."""
 SimulatedAnswers = tuple[Numbers, Numbers, Codes]
 """The verdicts of people and of the judge on each answer, and its type of question."""
 
@@ -97,26 +97,21 @@ def draw_actively(random: np.random.Generator, answers: SimulatedAnswers, labels
     return [*rounds, LabelingRound(rows, people[rows], chances[rows])]
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
+def main(*, repeats: int = 500, labels: int = 150, answers: int = 5000, seed: int = 8) -> int:
     """Print the tables."""
-    parser = command_line(__doc__)
-    parser.add_argument("--repeats", type=int, default=500)
-    parser.add_argument("--labels", type=int, default=150, help="labels of people in each repeat")
-    parser.add_argument("--answers", type=int, default=5000)
-    parser.add_argument("--seed", type=int, default=8)
-    options = parser.parse_args(arguments)
-    random = np.random.default_rng(options.seed)
-    counts = f"{options.repeats} repeats, {options.labels} labels of {options.answers:,}"
+    random = np.random.default_rng(seed)
+    sizes = (repeats, labels, answers)
+    counts = f"{repeats} repeats, {labels} labels of {answers:,}"
     print(f"{counts}; share of intervals that contain the truth, mean width")
-    return int(not all([check_calibration(random, options), check_active(random, options)]))
+    return int(not all([check_calibration(random, sizes), check_active(random, sizes)]))
 
 
-def check_calibration(random: np.random.Generator, options: argparse.Namespace) -> bool:
+def check_calibration(random: np.random.Generator, sizes: Sizes) -> bool:
     """Print the first table; return whether it shows what it must."""
     print(f"\n{'accuracy sensitivity specificity  sample':46}{'judge alone':>17}{'people alone':>17}{'both':>17}")
     good = True
     for judge in (*JUDGES, UNBIASED):
-        alone, *found = repeat(random, options, (draw_at_random, draw_by_verdict), ((1.0, judge),))
+        alone, *found = repeat(random, sizes, (draw_at_random, draw_by_verdict), ((1.0, judge),))
         good &= alone[0] < 0.5 or judge is UNBIASED
         for name, people, both in zip(("random", "strata"), found[::2], found[1::2], strict=True):
             figures = "".join(map(figures_of, (alone, people, both)))
@@ -135,12 +130,12 @@ def is_calibrated(method: Method) -> bool:
     return MIN_COVERAGE <= method[0] <= MAX_COVERAGE
 
 
-def check_active(random: np.random.Generator, options: argparse.Namespace) -> bool:
+def check_active(random: np.random.Generator, sizes: Sizes) -> bool:
     """Print the second table; return whether active sampling gives narrower intervals."""
     print(f"\n{'two types of questions, the judge is':46}{'both, random':>17}{'both, active':>17}")
     good = True
     for name, parts in zip(("too lenient", "too strict", "both"), TYPES, strict=True):
-        _, _, at_random, _, active = repeat(random, options, (draw_at_random, draw_actively), parts)
+        _, _, at_random, _, active = repeat(random, sizes, (draw_at_random, draw_actively), parts)
         print(f"{f'{name} on the second':46}{figures_of(at_random)}{figures_of(active)}")
         good &= is_calibrated(active) and is_calibrated(at_random) and active[1] < at_random[1]
     return good
@@ -148,20 +143,21 @@ def check_active(random: np.random.Generator, options: argparse.Namespace) -> bo
 
 def repeat(
     random: np.random.Generator,
-    options: argparse.Namespace,
+    sizes: Sizes,
     draws: Sequence[Draw],
     parts: Sequence[tuple[float, JudgeRates]],
 ) -> list[Method]:
     """Return the judge alone, then people alone and both for each way to draw labels."""
     repeats: list[list[Method]] = []
-    for _ in range(options.repeats):
-        answers = people, judge, _ = simulate(random, options.answers, parts)
+    times, labels, size = sizes
+    for _ in range(times):
+        answers = people, judge, _ = simulate(random, size, parts)
         truth, mean = float(people.mean()), float(judge.mean())
-        reach = 1.96 * (mean * (1 - mean) / options.answers) ** 0.5
+        reach = 1.96 * (mean * (1 - mean) / size) ** 0.5
         intervals = [(mean - reach, mean + reach)]
         for draw in draws:
-            rounds = draw(random, answers, options.labels)
-            intervals.append(bounds(people_share(options.answers, rounds)))
+            rounds = draw(random, answers, labels)
+            intervals.append(bounds(people_share(size, rounds)))
             intervals.append(bounds(calibrated_share(judge, rounds)))
         repeats.append([(low <= truth <= high, high - low) for low, high in intervals])
     return [(coverage, width) for coverage, width in np.mean(repeats, axis=0).tolist()]
@@ -175,4 +171,4 @@ def bounds(estimate: CalibratedEstimate) -> tuple[float, float]:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    run(main)

@@ -9,10 +9,10 @@ of what it decides, or supports a statement that reverses its passage.
 
 from __future__ import annotations
 
-import sys
 from collections import Counter
+from typing import Literal
 
-from benchmarks import REPOSITORY, command_line, json_lines, read_documents
+from benchmarks import REPOSITORY, json_lines, read_documents, run
 from fdarx_core.evaluation.tables import table_text
 from fdarx_core.evaluation.verifier_scores import MarkedPair, engine_table, score_engine
 from fdarx_core.labels import parse_document
@@ -23,35 +23,30 @@ INVERSIONS = ("polarity", "roles", "population", "number", "unit")
 LEAST_RIGHT = 0.95
 
 
-def main() -> int:
+def main(*, engine: str = "exact", part: Literal["dev", "test"] = "dev", show: bool = False) -> int:
     """Print the figures and the verdicts by kind of statement; exit 1 outside the bounds."""
-    parser = command_line(__doc__)
-    parser.add_argument("--engine", default="exact")
-    parser.add_argument("--part", choices=("dev", "test"), default="dev")
-    parser.add_argument("--show", action="store_true", help="print each statement of the dev part with a wrong verdict")
-    options = parser.parse_args()
-    rows = json_lines(REPOSITORY / "benchmarks" / "marked" / f"claims_{options.part}.jsonl")
+    rows = json_lines(REPOSITORY / "benchmarks" / "marked" / f"claims_{part}.jsonl")
     parsed = map(parse_document, read_documents(set_ids={row["set_id"] for row in rows}))
     labels = {label.set_id: (label.drug_name, passages) for label, passages in parsed}
     pairs = []
     for row in rows:
         drug, passages = labels[row["set_id"]]
-        pairs.append(MarkedPair(passages[row["passage"]].text, row["claim"], row["gold"], options.part, drug))
-    engine = open_engine(options.engine)
-    verdicts = verify([TextPair(one.text, one.statement, one.drug) for one in pairs], engine)
-    print(table_text(engine_table(engine.name, score_engine(pairs, verdicts))))
+        pairs.append(MarkedPair(passages[row["passage"]].text, row["claim"], row["gold"], part, drug))
+    judge = open_engine(engine)
+    verdicts = verify([TextPair(one.text, one.statement, one.drug) for one in pairs], judge)
+    print(table_text(engine_table(judge.name, score_engine(pairs, verdicts))))
     counts = Counter((row["kind"], one.verdict) for row, one in zip(rows, verdicts, strict=True))
     for (kind, verdict), count in sorted(counts.items()):
         print(f"{kind:12} {verdict:13} {count:4}")
     decided = [(row, one) for row, one in zip(rows, verdicts, strict=True) if one.verdict != "undecided"]
     wrong = [(row, one) for row, one in decided if one.verdict != row["gold"]]
     reversed_but_supported = sum(one.verdict == "supported" and row["kind"] in INVERSIONS for row, one in wrong)
-    if options.show and options.part == "dev":
+    if show and part == "dev":
         for row, one in wrong:
             print(f"{row['gold']} ({row['kind']}) judged {one.verdict}: {row['claim']}\n    {one.reason}")
     failed = len(wrong) > (1 - LEAST_RIGHT) * len(decided) or reversed_but_supported
-    return int(bool(failed) and engine.name == "exact")
+    return int(bool(failed) and judge.name == "exact")
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    run(main)

@@ -9,12 +9,10 @@ by label contain the true value in 92 to 98 % of the data sets, and the naive on
 
 from __future__ import annotations
 
-import sys
-
 import numpy as np
 import pyarrow as pa
 
-from benchmarks import command_line
+from benchmarks import run
 from fdarx_core.evaluation.bootstrap import estimate
 from fdarx_core.evaluation.metrics import SCORE_METRICS, Codes, Numbers, ScoreColumns
 
@@ -94,15 +92,10 @@ def coverage(datasets: int, labels: int, resamples: int, seed: int = 0) -> tuple
     return np.mean(by_label, axis=0).tolist(), np.mean(naive, axis=0).tolist()
 
 
-def main() -> int:
+def main(*, datasets: int = 500, labels: int = 100, resamples: int = 2000) -> int:
     """Print the coverage of each metric."""
-    parser = command_line(__doc__)
-    parser.add_argument("--datasets", type=int, default=500)
-    parser.add_argument("--labels", type=int, default=100)
-    parser.add_argument("--resamples", type=int, default=2000)
-    options = parser.parse_args()
-    by_label, by_row = coverage(options.datasets, options.labels, options.resamples)
-    print(f"{options.datasets} data sets of {options.labels} labels, {options.resamples} resamples, nominal 0.950")
+    by_label, by_row = coverage(datasets, labels, resamples)
+    print(f"{datasets} data sets of {labels} labels, {resamples} resamples, nominal 0.950")
     for name, truth, ours, naive in zip(METRICS, true_values(), by_label, by_row, strict=True):
         print(f"{name:12} true value {truth:.3f}: contained by label {ours:.3f}, by row (naive) {naive:.3f}")
     good = all(BOUNDS[0] <= share <= BOUNDS[1] for share in by_label) and max(by_row) < NAIVE_BOUND
@@ -111,4 +104,4 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    run(main)

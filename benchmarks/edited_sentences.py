@@ -14,10 +14,10 @@ from __future__ import annotations
 import hashlib
 import random
 import re
-import sys
 from collections import Counter
+from typing import Literal
 
-from benchmarks import command_line, read_documents
+from benchmarks import read_documents, run
 from fdarx_core.labels import parse_document
 from fdarx_core.records import Label, Passage
 from fdarx_core.verify import open_engine, verify
@@ -33,7 +33,7 @@ _AUXILIARY = re.compile(r"\b(?:is|are|was|were|may|can|should|must|has|have|will
 
 
 def part_of(label: Label) -> str:
-    """Return `dev` or `test`: the same for all labels of the same substances."""
+    """Return the label's part, `dev` or `test`, which is the same for all labels of the same substances."""
     substances = " ".join(sorted(name.split()[0].lower() for name in label.substances))
     return ("dev", "test")[hashlib.sha256(substances.encode()).digest()[0] % 2]
 
@@ -45,65 +45,60 @@ def sentences_of(passage: Passage) -> list[str]:
     return [one for one in found if 6 <= len(one.split()) <= 60 and one[0].isupper()]
 
 
-def edits(sentence: str, words: list[str], dice: random.Random) -> dict[str, str]:
-    """Return the sentence as it is and edited, by the name of the edit; one without a number lacks that edit."""
-    made = {"verbatim": sentence}
-    place = dice.choice(list(_WORD.finditer(sentence)))
-    other = dice.choice([word for word in words if word.lower()[:4] != place[0].lower()[:4]])
-    made["word"] = sentence[: place.start()] + other + sentence[place.end() :]
+def edits(sentence: str, words: list[str], rng: random.Random) -> dict[str, str]:
+    """Return the sentence unchanged and with each edit, by name; `number` needs a number in the sentence."""
+    edited = {"verbatim": sentence}
+    place = rng.choice(list(_WORD.finditer(sentence)))
+    other = rng.choice([word for word in words if word.lower()[:4] != place[0].lower()[:4]])
+    edited["word"] = sentence[: place.start()] + other + sentence[place.end() :]
     auxiliary = list(_AUXILIARY.finditer(sentence))
-    at = dice.choice(auxiliary).end() if auxiliary else dice.choice(list(_WORD.finditer(sentence))).end()
-    made["not"] = f"{sentence[:at]} not{sentence[at:]}"
+    at = rng.choice(auxiliary).end() if auxiliary else rng.choice(list(_WORD.finditer(sentence))).end()
+    edited["not"] = f"{sentence[:at]} not{sentence[at:]}"
     if numbers := list(_NUMBER.finditer(sentence)):
-        number = dice.choice(numbers)
-        changed = f"{float(number[0]) * dice.choice((0.1, 0.5, 2, 10)) + dice.choice((0, 1)):g}"
+        number = rng.choice(numbers)
+        changed = f"{float(number[0]) * rng.choice((0.1, 0.5, 2, 10)) + rng.choice((0, 1)):g}"
         if float(changed) != float(number[0]):
-            made["number"] = sentence[: number.start()] + changed + sentence[number.end() :]
-    return made
+            edited["number"] = sentence[: number.start()] + changed + sentence[number.end() :]
+    return edited
 
 
-def main() -> int:
-    """Print the share of each verdict by edit; exit 1 outside the bounds."""
-    parser = command_line(__doc__)
-    parser.add_argument("--engine", default="exact")
-    parser.add_argument("--part", choices=("dev", "test"), default="dev")
-    parser.add_argument("--count", type=int, default=300)
-    parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--show", default="", help="print the sentences of this edit that have the wrong verdict")
-    options = parser.parse_args()
-    dice = random.Random(options.seed)
+def main(
+    *, engine: str = "exact", part: Literal["dev", "test"] = "dev", count: int = 300, seed: int = 0, show: str = ""
+) -> int:
+    """Print the share of each verdict by edit. Return 1 if a share of the exact engine is outside its bounds."""
+    rng = random.Random(seed)
     parsed = [parse_document(data) for data in read_documents()]
-    chosen = [(label, passages) for label, passages in parsed if part_of(label) == options.part]
+    chosen = [(label, passages) for label, passages in parsed if part_of(label) == part]
     by_substance: dict[str, list[tuple[Label, list[Passage]]]] = {}
     for label, passages in chosen:
         by_substance.setdefault(" ".join(sorted(label.substances)), []).append((label, passages))
     words = sorted({word for _, passages in chosen for one in passages[:40] for word in _WORD.findall(one.text)})
     pairs: list[tuple[str, TextPair]] = []
     names = sorted(by_substance)
-    taken = 0
-    while taken < options.count:  # substances in turn, because most labels are of a few
-        label, passages = dice.choice(by_substance[names[taken % len(names)]])
-        if not passages or not (sentences := sentences_of(passage := dice.choice(passages))):
+    number_of_sentences = 0
+    while number_of_sentences < count:  # substances in turn, because most labels are of a few substances
+        label, passages = rng.choice(by_substance[names[number_of_sentences % len(names)]])
+        if not passages or not (sentences := sentences_of(passage := rng.choice(passages))):
             continue
-        taken += 1
-        made = edits(dice.choice(sentences), words, dice)
-        pairs += [(edit, TextPair(passage.text, said, label.drug_name)) for edit, said in made.items()]
-    verdicts = verify([pair for _, pair in pairs], open_engine(options.engine))
+        number_of_sentences += 1
+        edited = edits(rng.choice(sentences), words, rng)
+        pairs += [(edit, TextPair(passage.text, text, label.drug_name)) for edit, text in edited.items()]
+    verdicts = verify([pair for _, pair in pairs], open_engine(engine))
     counts = {edit: Counter[str]() for edit in BOUNDS}
-    for (edit, pair), found in zip(pairs, verdicts, strict=True):
-        counts[edit][found.verdict] += 1
-        if edit == options.show and (found.verdict == "supported") != (edit == "verbatim"):
-            print(f"{found.verdict}: {pair.hypothesis}\n    {found.reason}")
+    for (edit, pair), result in zip(pairs, verdicts, strict=True):
+        counts[edit][result.verdict] += 1
+        if edit == show and (result.verdict == "supported") != (edit == "verbatim"):
+            print(f"{result.verdict}: {pair.hypothesis}\n    {result.reason}")
     failed = False
-    print(f"{options.engine} on {taken} sentences of {len(names)} substances or combinations, part {options.part}")
+    print(f"{engine} on {number_of_sentences} sentences of {len(names)} substances or combinations, part {part}")
     for edit, (least, most) in BOUNDS.items():
         number = counts[edit].total()
         share = counts[edit]["supported"] / number
         failed = failed or not least <= share <= most
         shares = ", ".join(f"{name} {count / number:.3f}" for name, count in counts[edit].most_common())
         print(f"  {edit:9} n {number:4}  {shares}")
-    return int(failed and options.engine == "exact")
+    return int(failed and engine == "exact")
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    run(main)

@@ -10,13 +10,12 @@ more than 1.05 times the words, or a number in a table is lost.
 from __future__ import annotations
 
 import re
-import sys
 from collections import Counter
 from collections.abc import Iterator
 
 from lxml import etree
 
-from benchmarks import command_line, read_documents
+from benchmarks import read_documents, run
 from fdarx_core.labels import parse_document
 from fdarx_core.records import Passage
 
@@ -139,9 +138,9 @@ def _numbers_lost(text: str, known: set[str]) -> int:
     return sum(1 for n in numbers if n not in known and not all(part in known for part in n.split(".")))
 
 
-def main() -> int:
+def main(*paths: str) -> int:
     """Print the figures over all labels."""
-    documents = read_documents(command_line(__doc__, paths=True).parse_args().paths)
+    documents = read_documents(paths)
     total, lost = Counter[str](), Counter[str]()
     for data in documents:
         measure(data, total, lost)
@@ -156,4 +155,4 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    run(main)

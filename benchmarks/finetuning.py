@@ -24,18 +24,20 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from benchmarks import DATA, REPOSITORY, command_line, cpu_timed
+from benchmarks import DATA, REPOSITORY, cpu_timed, run
 from fdarx_core.storage import RunDirectory, read_records
-from fdarx_core.tuning.encoding import (
+from fdarx_core.tuning.pairs import TrainingPair, read_pairs
+from fdarx_core.tuning.training import (
     IGNORE_INDEX,
     ChatEncoder,
     EncodedPair,
+    LoraModel,
+    LossPoint,
+    TuningSpec,
     concatenate_pairs,
     encode_pairs,
     pack_pairs,
 )
-from fdarx_core.tuning.pairs import TrainingPair, read_pairs
-from fdarx_core.tuning.training import LoraModel, LossPoint, TuningSpec
 from tests.tuning.made_pairs import chat_model
 
 PAIRS, BATCH, ROUNDS = 20, 4, 3
@@ -157,20 +159,16 @@ def _validation_losses(curve: Sequence[LossPoint]) -> list[float]:
     return [one.validation_loss for one in curve if one.validation_loss is not None]
 
 
-def main() -> int:
+def main(*, pairs: str = str(DATA / "guidelines" / "faq.jsonl")) -> int:
     """Print curves, differences and the ratio."""
-    parser = command_line(__doc__)
-    faq = str(DATA / "guidelines" / "faq.jsonl")
-    parser.add_argument("--pairs", default=faq, help="as `fdarx finetune --questions` takes them")
-    place: str = parser.parse_args().pairs
-    pairs, left_out = read_pairs(place)
-    texts = [f"{one.question}\n{one.answer}" for one in pairs]
-    print(f"{len(pairs)} pairs, {len(left_out)} rows left out")
+    read, left_out = read_pairs(pairs)
+    texts = [f"{one.question}\n{one.answer}" for one in read]
+    print(f"{len(read)} pairs, {len(left_out)} rows left out")
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         small = chat_model(folder / "small", texts, **SMALL)
         wide = chat_model(folder / "wide", texts, **WIDE)
-        options = ["--questions", place, "--model", small, *f"{OPTIONS} {QUICK}".split()]
+        options = ["--questions", pairs, "--model", small, *f"{OPTIONS} {QUICK}".split()]
         command = [sys.executable, "-m", "jobs.finetune_answerer", *options]
         curve = finetune(command, folder / "undisturbed")
         killed = finetune_killed(command, folder / "killed", len(curve) // 3)
@@ -179,10 +177,10 @@ def main() -> int:
             check_learning(curve),
             check_equal("killed and resumed", curve, killed, MAX_KILLED),
             check_equal("two workers", curve, two_workers, MAX_WORKERS),
-            check_packing(wide, pairs),
+            check_packing(wide, read),
         ]
     return int(not all(claims))
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    run(main)

@@ -8,13 +8,12 @@ ratio of 4.
 
 from __future__ import annotations
 
-import sys
 from statistics import median
 from time import perf_counter
 
 from lxml import etree
 
-from benchmarks import command_line, read_documents
+from benchmarks import read_documents, run
 from fdarx_core.labels import parse_document
 
 ROUNDS = 5
@@ -36,9 +35,9 @@ def run_round(documents: list[bytes]) -> tuple[float, float, int]:
     return tree, parser, passages
 
 
-def main() -> int:
+def main(*paths: str) -> int:
     """Print each round and the medians."""
-    documents = read_documents(command_line(__doc__, paths=True).parse_args().paths)
+    documents = read_documents(paths)
     megabytes = sum(map(len, documents)) / 1e6
     print(f"{len(documents)} labels, {megabytes:.1f} MB, {ROUNDS} rounds")
     rounds = [run_round(documents) for _ in range(ROUNDS)]
@@ -51,4 +50,4 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    run(main)

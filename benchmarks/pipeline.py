@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import io
 import os
-import sys
 import tempfile
 import threading
 import time
@@ -20,7 +19,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from benchmarks import PRESCRIPTION_LABELS, command_line, read_documents
+from benchmarks import PRESCRIPTION_LABELS, read_documents, run
 from fdarx_core.labels import find_sources
 from fdarx_core.llm import ResponseStore
 from fdarx_core.pipeline.build import Build, BuildSpec
@@ -112,18 +111,13 @@ def copies(path: str, folder: Path) -> str:
     return str(target)
 
 
-def main() -> int:
+def main(*, labels: str = str(PRESCRIPTION_LABELS), cpus: int = 2, memory: bool = False) -> int:
     """Print the ratios; exit 1 where Ray takes more than 0.70 of the time, or memory grows with the labels."""
-    parser = command_line(__doc__)
-    parser.add_argument("--labels", default=str(PRESCRIPTION_LABELS))
-    parser.add_argument("--cpus", type=int, default=2)
-    parser.add_argument("--memory", action="store_true", help="measure memory with eight times the labels; minutes")
-    options = parser.parse_args()
     failed = False
-    with tempfile.TemporaryDirectory() as folder, ray_session(options.cpus):
+    with tempfile.TemporaryDirectory() as folder, ray_session(cpus):
         on_ray = RayExecutor()
         warm, flow, loop = (
-            job(f"{folder}/{name}", options.labels, executor)
+            job(f"{folder}/{name}", labels, executor)
             for name, executor in (("warm", on_ray), ("flow", on_ray), ("loop", LocalExecutor()))
         )
         once, parts = loop.corpus.labels, loop.corpus.parts
@@ -131,14 +125,14 @@ def main() -> int:
         seconds = seconds_of(flow, parts)
         os.nice(RAY_NICENESS)
         plain = seconds_of(loop, parts)
-        print(f"{len(once)} labels: loop {plain:.1f} s, flow on {options.cpus} CPUs {seconds:.1f} s")
+        print(f"{len(once)} labels: loop {plain:.1f} s, flow on {cpus} CPUs {seconds:.1f} s")
         print(f"ratio flow / loop: {seconds / plain:.2f}")
         failed = seconds > 0.70 * plain
-        if options.memory:
-            again = job(f"{folder}/again", options.labels, on_ray)
+        if memory:
+            again = job(f"{folder}/again", labels, on_ray)
             with peak_memory() as small:
                 seconds_of(again, parts)
-            large_build = job(f"{folder}/many", copies(options.labels, Path(folder)), on_ray)
+            large_build = job(f"{folder}/many", copies(labels, Path(folder)), on_ray)
             many = large_build.corpus
             with peak_memory() as large:
                 seconds_of(large_build, many.parts)
@@ -150,4 +144,4 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    run(main)

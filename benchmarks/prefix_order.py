@@ -14,7 +14,6 @@ order, or usage and counters differ.
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import json
 import os
@@ -30,11 +29,11 @@ from dataclasses import dataclass
 from functools import partial
 from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import yaml
 
-from benchmarks import built_run, command_line, json_lines
+from benchmarks import built_run, json_lines, run
 from fdarx_core.evaluation.figures import CellKey
 from fdarx_core.evaluation.settings import FULL_LABEL, TokenBudget
 from fdarx_core.llm import Asker, HttpEndpoint, ModelConfig
@@ -163,7 +162,7 @@ def reference(workload: Workload, folder: Path) -> Measurement:
 
 @contextmanager
 def served(workload: Workload, folder: Path, replicas: int) -> Iterator[tuple[ModelConfig, Up]]:
-    """Serve the model with so many replicas."""
+    """Serve the model with `replicas` replicas while the block runs."""
     engine = {"dtype": "float32", "enforce_eager": True, "block_size": BLOCK}
     engine["num_gpu_blocks_override"] = workload.cached_tokens // BLOCK
     fields = {"engine": engine, "cache_gib": 1, "replicas": replicas, "concurrent": CONCURRENT, "ask": _ASK}
@@ -196,41 +195,41 @@ def behind_serve(workload: Workload, folder: Path, replicas: int) -> bool:
     return computed <= MOST_COMPUTED[replicas] and speedup >= LEAST_SPEEDUP and (queried, hits) == (sent, cached)
 
 
-def prepare(options: argparse.Namespace, folder: Path) -> Workload:
+def prepare(folder: Path, run: str | None, labels: int, label_chars: int, seed: int) -> Workload:
     """Make the questions and the model, and compute the size of its cache."""
     # Not all labels have enough questions, so half as many more are built.
-    build = Path(options.run or built_run(folder, "--sample", str(options.labels * 3 // 2), "--cpus", "2"))
-    benchmark = chosen(build, folder / "benchmark", options.labels, QUESTIONS)
+    build = Path(run or built_run(folder, "--sample", str(labels * 3 // 2), "--cpus", "2"))
+    benchmark = chosen(build, folder / "benchmark", labels, QUESTIONS)
     python = installed()
     texts = [*sorted(EXAMPLES.glob("*.xml")), *sorted((REPOSITORY / "prompts").glob("*.yaml"))]
     weights = built(python, folder / "tiny", texts, HIDDEN, LAYERS)
     counting = ModelConfig(name="counting", model=MODEL, base_url="http://localhost", tokenizer=str(weights))
     counter, _ = token_counter(counting)
-    labels = by_label(benchmark, counting, options.label_chars)
-    tokens = sum(count_messages(label[0].messages, counter) for label in labels)
-    print(f"{len(labels)} labels of {tokens / len(labels):,.0f} tokens each, {QUESTIONS} questions a label; ", end="")
+    asked = by_label(benchmark, counting, label_chars)
+    tokens = sum(count_messages(label[0].messages, counter) for label in asked)
+    print(f"{len(asked)} labels of {tokens / len(asked):,.0f} tokens each, {QUESTIONS} questions a label; ", end="")
     cached = max(CONTEXT + 2 * BLOCK, int(tokens * CACHED_SHARE))  # the engine keeps a block for itself
     print(f"a cache for {cached:,} tokens a replica, {CONCURRENT} requests in flight for each", flush=True)
-    return Workload(benchmark, options.label_chars, python, weights, cached, options.seed)
+    return Workload(benchmark, label_chars, python, weights, cached, seed)
 
 
-def main() -> int:
+def main(
+    *,
+    run: str | None = None,
+    labels: int = 24,
+    label_chars: int = 16_000,
+    replicas: tuple[Literal[1, 2], ...] = (1, 2),
+    seed: int = 5,
+) -> int:
     """Print the ratios."""
-    parser = command_line(__doc__)
-    parser.add_argument("--run", help="a finished build; without it one is made of the real labels")
-    parser.add_argument("--labels", type=int, default=24)
-    parser.add_argument("--label-chars", type=int, default=16_000)
-    parser.add_argument("--replicas", type=int, nargs="*", default=[1, 2], choices=sorted(MOST_COMPUTED))
-    parser.add_argument("--seed", type=int, default=5)
-    options = parser.parse_args()
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         os.environ.update(HOME=name, RAY_AUTH_MODE="disabled", RAY_USAGE_STATS_ENABLED="0")
-        workload = prepare(options, folder)
+        workload = prepare(folder, run, labels, label_chars, seed)
         print(reference(workload, folder), flush=True)
-        kept = [behind_serve(workload, folder / f"serve{replicas}", replicas) for replicas in options.replicas]
+        kept = [behind_serve(workload, folder / f"serve{count}", count) for count in replicas]
     return int(not all(kept))
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    run(main)

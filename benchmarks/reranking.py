@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import sys
 import tempfile
 import time
 from collections.abc import Iterator
@@ -22,7 +21,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from benchmarks import command_line
+from benchmarks import run
 from fdarx_core.retrieval.encoders import Reranker, bge_reranker
 from serving.config import SERVE_VARIABLES
 from tests.retrieval import tiny_rerankers
@@ -37,7 +36,7 @@ _SIZES = {"hidden_size": 128, "num_hidden_layers": 2, "num_attention_heads": 2, 
 RerankRequest = tuple[str, list[str]]
 
 
-def requests(count: int) -> list[RerankRequest]:
+def made_requests(count: int) -> list[RerankRequest]:
     """Return distinct questions with their candidates."""
     sentences = tiny_rerankers.sentences()
     return [
@@ -98,16 +97,12 @@ async def measure(handle: Any, rerank: Reranker, asked: list[RerankRequest]) -> 
     return median(ratios)
 
 
-def main() -> int:
+def main(*, model: str | None = None, requests: int = 16) -> int:
     """Print rounds and the ratio; return 1 if it is too low."""
-    parser = command_line(__doc__)
-    parser.add_argument("--model", help="directory of a BGE reranker")
-    parser.add_argument("--requests", type=int, default=16)
-    options = parser.parse_args()
-    asked = requests(options.requests)
+    asked = made_requests(requests)
     with tempfile.TemporaryDirectory() as folder:
-        directory = options.model or tiny_rerankers.cross_encoder("bert", Path(folder), _SIZES)
-        print(f"{len(asked)} requests of {CANDIDATES} pairs, {'' if options.model else 'random weights, '}{_SIZES}")
+        directory = model or tiny_rerankers.cross_encoder("bert", Path(folder), _SIZES)
+        print(f"{len(asked)} requests of {CANDIDATES} pairs, {'' if model else 'random weights, '}{_SIZES}")
         with deployed(directory) as handle:
             ratio = asyncio.run(measure(handle, bge_reranker(directory), asked))
     print(f"concurrent ÷ sequential throughput, median: {ratio:.2f} (at least {LEAST})")
@@ -115,4 +110,4 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    run(main)

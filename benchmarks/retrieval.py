@@ -12,7 +12,6 @@ so other rankings. Exits 1 if the ratio is below 5, or if a top 10 differs.
 from __future__ import annotations
 
 import gc
-import sys
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
@@ -23,7 +22,7 @@ from statistics import median
 import numpy as np
 from rank_bm25 import BM25Okapi
 
-from benchmarks import built_run, command_line, cpu_timed
+from benchmarks import built_run, cpu_timed, run
 from fdarx_core.retrieval import Collection, Queries, get_retriever, passage_search_text
 from fdarx_core.retrieval.lexical import tokenize
 from fdarx_core.storage import RunDirectory
@@ -87,11 +86,9 @@ def load(run: str | None) -> list[LabelQuestions]:
         return list(asked_labels(str(built_run(folder, "--sample", "700"))))
 
 
-def main() -> int:
+def main(*, run: str | None = None) -> int:
     """Print rounds, ratio and agreement; return 1 if either is too low."""
-    parser = command_line(__doc__)
-    parser.add_argument("--run", help="run directory of a finished build")
-    labels = load(parser.parse_args().run)
+    labels = load(run)
     count = sum(len(questions) for _, questions in labels)
     print(f"{count} questions on {len(labels)} labels, {sum(len(texts) for texts, _ in labels)} passages")
     results: dict[Engine, tuple[Tops, float]] = {}
@@ -114,4 +111,4 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    run(main)

@@ -16,7 +16,6 @@ from __future__ import annotations
 import asyncio
 import os
 import random
-import sys
 import tempfile
 import time
 from collections import Counter
@@ -29,7 +28,7 @@ from pathlib import Path
 import aiohttp
 import orjson
 
-from benchmarks import DATA, command_line, server_process
+from benchmarks import DATA, run, server_process
 from benchmarks.asking import server
 from fdarx_core.retrieval.index import ChunkFilter, IndexReader
 from jobs import cli
@@ -63,7 +62,7 @@ class Level:
 
     @property
     def rate(self) -> float:
-        """Answers a second."""
+        """The number of answers per second."""
         return len(self.latencies) / self.window_s
 
     @property
@@ -214,26 +213,22 @@ def client_cost(asked: list[str], seconds: float) -> None:
         levels(f"{bare}/v1/chat/completions", bodies_, (16,), seconds)
 
 
-def main() -> int:
+def main(*, index: str | None = None, seconds: float = 8.0) -> int:
     """Print levels and ratios; exit 1 where a bound is missed."""
-    parser = command_line(__doc__)
-    parser.add_argument("--index", help="folder of an index")
-    parser.add_argument("--seconds", type=float, default=8.0, help="for each number of clients")
-    options = parser.parse_args()
     asked = questions()
     print(
         f"{os.cpu_count()} cores, {len(asked)} questions; per number of clients: answers a second, latencies, statuses,"
     )
     print("  and the CPU time of the clients per request")
     with tempfile.TemporaryDirectory() as folder:
-        place = options.index or made_index(folder)
-        client_cost(asked, options.seconds / 2)
+        place = index or made_index(folder)
+        client_cost(asked, seconds / 2)
         with running(Path(folder), "--index", place) as service:
             print("service, baseline")
-            found = levels(f"{service.url}/v1/answers", bodies(asked), CLIENTS, options.seconds)
+            found = levels(f"{service.url}/v1/answers", bodies(asked), CLIENTS, seconds)
         sound = all(level.sound for level in found.values())
-        return int(not (with_model(place, asked, Path(folder), options.seconds) and sound))
+        return int(not (with_model(place, asked, Path(folder), seconds) and sound))
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    run(main)

@@ -22,7 +22,7 @@ import faiss
 import numpy as np
 import numpy.typing as npt
 
-from benchmarks import command_line
+from benchmarks import run
 
 K = 6
 _DIMENSIONS = 384
@@ -93,19 +93,16 @@ class Handler(BaseHTTPRequestHandler):
         """Log nothing."""
 
 
-def main() -> None:
+def main(*, folder: Path, llm: str) -> int:
     """Print the port and the name of the encoder, then serve until killed."""
-    parser = command_line(__doc__)
-    parser.add_argument("--folder", type=Path, required=True)
-    parser.add_argument("--llm", required=True)
-    options = parser.parse_args()
-    Handler.folder, Handler.llm = options.folder, options.llm
+    Handler.folder, Handler.llm = folder, llm
     name, Handler.encode = encoder()
     ThreadingHTTPServer.request_queue_size = 1024
     with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
         print(server.server_address[1], name, flush=True)
         server.serve_forever()
+    return 0
 
 
 if __name__ == "__main__":
-    main()
+    run(main)

@@ -3,14 +3,14 @@
     python -m benchmarks.sizing [--labels PATH] [--sample 700] [--write docs/cluster.md] [--models FILE ...]
 
 The plans are those of `fdarx build --plan` with one model in all roles, and of `fdarx evaluate --plan` for one model in
-all four settings, on the benchmark that the built-in rules make. The build by rules is run. Exits 1 where its requests
-are not those of the plan. GPU-hours are computed from the throughput of each served model. Figures for more labels are
-scaled. With --write, the table replaces the text between `<!-- sizing -->` and `<!-- /sizing -->` in that file.
+all four settings, on the benchmark that the built-in rules make. The build with the built-in rules is run. Exits 1 if
+its requests differ from the plan. GPU-hours are computed from the throughput of each served model. Figures for more
+labels are scaled. With --write, the table replaces the text between `<!-- sizing -->` and `<!-- /sizing -->` in that
+file.
 """
 
 from __future__ import annotations
 
-import sys
 import tempfile
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -21,15 +21,15 @@ from statistics import mean, stdev
 from textwrap import wrap
 from typing import Any
 
-from benchmarks import PRESCRIPTION_LABELS, command_line
+from benchmarks import PRESCRIPTION_LABELS, run
 from fdarx_core.evaluation.settings import SETTINGS
 from fdarx_core.labels import Selection, find_sources
 from fdarx_core.llm import ModelConfig, ResponseStore
+from fdarx_core.pipeline.asking import PlanRow, add_up
 from fdarx_core.pipeline.build import LABELS_PER_PART, Build, BuildSpec
 from fdarx_core.pipeline.build_steps import Roles
 from fdarx_core.pipeline.evaluation import Evaluation, check_benchmark
 from fdarx_core.pipeline.evaluation_steps import EvaluationSpec
-from fdarx_core.pipeline.planning import PlanRow, add_up
 from fdarx_core.pipeline.ray_executor import RayExecutor
 from fdarx_core.storage import RunDirectory
 from fdarx_core.storage.benchmark_reader import read_benchmark
@@ -64,7 +64,7 @@ kinds of work on {labels} labels.
 
 @dataclass(slots=True)
 class Load:
-    """What one kind of work asks for `labels` labels; `parts` holds the prompt tokens of each part of them."""
+    """The requests and tokens of one kind of work for `labels` labels; `parts` has the prompt tokens of each part."""
 
     name: str
     labels: int
@@ -79,14 +79,14 @@ class Load:
         return Load(self.name, labels, self.requests * by, self.prompt * by, self.shared * by, self.completion * by)
 
     def error(self, labels: int) -> str:
-        """Half of the 95 % interval for so many other labels of the same kind, as a share of their tokens."""
+        """Return half of the 95 % interval for `labels` other labels of the same kind, as a share of their tokens."""
         if len(self.parts) < 2:
             return "?"
         spread = stdev(self.parts) / mean(self.parts)
         return f"{1.96 * spread * sqrt(1 / len(self.parts) + LABELS_PER_PART / labels):.0%}"
 
     def gpu_hours(self, model: ServedModel, *, cached: bool) -> float:
-        """Of a replica's cards together."""
+        """Return the GPU-hours, summed over the GPUs of a replica."""
         assert model.throughput is not None
         read = self.prompt - self.shared if cached else self.prompt
         seconds = read / model.throughput.prefill + self.completion / model.throughput.decode
@@ -94,7 +94,7 @@ class Load:
 
 
 def table(loads: Sequence[Load], models: Sequence[ServedModel]) -> str:
-    """Two Markdown tables, and what they rest on."""
+    """Return two Markdown tables and notes on their assumptions."""
     sizes = (loads[0].labels, *MORE)
     lines = [
         "| labels | work | requests | tokens in | shared | tokens out | ± |",
@@ -140,11 +140,11 @@ def _short(value: float) -> str:
 
 
 def written(text: str, between: str) -> str:
-    """The text with that between its marks. Raises ValueError where it has none."""
+    """Return the text with `between` between its marks. Raises ValueError if it has no marks."""
     before, begin, rest = text.partition(BEGIN)
     _, end, after = rest.partition(END)
     if not begin or not end:
-        raise ValueError(f"there is no {BEGIN} … {END}; put both where the table is to stand")
+        raise ValueError(f"there is no {BEGIN} … {END}; add both where the table belongs")
     return f"{before}{BEGIN}\n{between}\n{END}{after}"
 
 
@@ -196,7 +196,7 @@ def _load(name: str, labels: int, parts: Sequence[Sequence[PlanRow]]) -> Load:
 
 
 def measure(labels: str, sample: int | None, folder: Path) -> WorkPlans:
-    """Plan both, and run the build. Ray must be running."""
+    """Plan a build and an evaluation, and run the build. Ray must be running."""
     inputs, selection = find_sources([labels]), Selection(sample=sample)
     roles = Roles(stand_in(), NAME, NAME, NAME)
     executor = RayExecutor()
@@ -230,31 +230,31 @@ def silent(*_: Any) -> None:
     pass
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Print the table."""
-    parser = command_line(__doc__)
-    parser.add_argument("--labels", default=str(PRESCRIPTION_LABELS))
-    parser.add_argument("--sample", type=int, default=SAMPLE)
-    parser.add_argument("--models", nargs="*", type=Path, default=sorted(Path("serving/models").glob("*-a100.yaml")))
-    parser.add_argument("--write", type=Path, help="the file whose table to replace")
-    options = parser.parse_args(arguments)
-    models = [load_served(file) for file in options.models]
-    if unstated := [model.name for model in models if model.throughput is None]:
-        parser.error(f"--models: {unstated[0]} states no throughput; give it in its file")
+def main(
+    *,
+    labels: str = str(PRESCRIPTION_LABELS),
+    sample: int = SAMPLE,
+    models: tuple[Path, ...] = (),
+    write: Path | None = None,
+) -> int:
+    """Print the table, and the differences between plan and build."""
+    served = [load_served(file) for file in models or sorted(Path("serving/models").glob("*-a100.yaml"))]
+    if unstated := [model.name for model in served if model.throughput is None]:
+        raise SystemExit(f"--models: {unstated[0]} has no throughput; add it to its file")
     with tempfile.TemporaryDirectory() as folder, ray_session():
-        measured = measure(options.labels, options.sample, Path(folder))
-    made = table(measured.loads, models)
+        measured = measure(labels, sample, Path(folder))
+    made = table(measured.loads, served)
     print(made)
-    if options.write:
-        options.write.write_text(written(options.write.read_text(encoding="utf-8"), made), encoding="utf-8")
+    if write:
+        write.write_text(written(write.read_text(encoding="utf-8"), made), encoding="utf-8")
     differences = measured.differences()
     asked = sum(measured.asked.values())
     print(f"\n{measured.questions:,} questions of {measured.labels:,} labels; {asked:,} distinct requests of the build")
-    print("\n".join(differences) if differences else "as often as planned, task by task")
+    print("\n".join(differences) if differences else "for each task, the number of requests is as planned")
     for row in rows(measured.sweep):
         print(f"planned for the sweep: {row.requests:,} {row.task}")
     return int(bool(differences))
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    run(main)

@@ -11,12 +11,11 @@ from __future__ import annotations
 
 import random
 import re
-import sys
 from collections.abc import Iterator
 
 from lxml import etree
 
-from benchmarks import command_line, read_documents
+from benchmarks import read_documents, run
 from fdarx_core.labels import parse_document
 
 SAMPLE, SEED = 200, 0
@@ -95,12 +94,9 @@ def is_right(example: DataCell, lines: list[str]) -> bool:
     return any(all(re.search(header, start) for header in upper) for start in before)
 
 
-def main() -> int:
+def main(*paths: str, show: bool = False) -> int:
     """Print the share of right cells, and with --show each cell."""
-    parser = command_line(__doc__, paths=True)
-    parser.add_argument("--show", action="store_true", help="print each cell with its headers")
-    options = parser.parse_args()
-    documents = read_documents(options.paths)
+    documents = read_documents(paths)
     pool = [(data, example) for data in documents for example in examples_of(data)]
     sample = random.Random(SEED).sample(pool, min(SAMPLE, len(pool)))
     wrong = []
@@ -109,7 +105,7 @@ def main() -> int:
         right = is_right(example, lines)
         if not right:
             wrong.append(example)
-        if options.show:
+        if show:
             print(example[2], "→", example[0], "" if right else "WRONG")
     share = 1 - len(wrong) / max(len(sample), 1)
     print(f"{len(sample)} cells of {len(pool)} in tables with a thead: {share:.1%} right")
@@ -119,4 +115,4 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    run(main)

@@ -1,36 +1,35 @@
-"""The tokens that a replica reads and writes a second, computed from the GPU and compared with published measurements.
+"""Prefill and decode throughput of a replica, computed from the GPU's data and compared with published measurements.
 
     python -m benchmarks.throughput [FILE ...]
 
-The time to read a prompt is that of its arithmetic: two operations a weight and token, and attention over the tokens
-before. The time to write is, in addition, that of memory: the weights once a step for all sequences, and the cache of a
-sequence once a token. A served model gets the shares of peak and bandwidth below, which were fitted to measurements on
-A100 GPUs with long prompts and short replies, as in an evaluation. The script prints the deviation from each of these,
-and the two figures for `throughput` in each FILE (serving/models/*.yaml). Exits 1 where one deviates by more than a
-third.
+The time of prefill is the time of its arithmetic: two operations per weight and token, and attention over the preceding
+tokens. The time of decode is that of the arithmetic and the memory accesses: the weights are read once per step for all
+sequences, and the cache of a sequence is read once per token. A served model reaches the shares of peak and bandwidth
+below, which were fitted to measurements on A100 GPUs with long prompts and short replies, as in an evaluation. The
+script prints the deviation from each measurement, and the two values for `throughput` in each FILE
+(serving/models/*.yaml). Exits 1 if a deviation exceeds one third.
 """
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from benchmarks import command_line
+from benchmarks import run
 from serving.served_model import ModelSize, load_served
 
 PEAK = 312e12
-"""The operations a second of an A100 in bfloat16, dense. Source: NVIDIA A100 data sheet."""
+"""Dense bfloat16 operations per second of an A100. Source: NVIDIA A100 data sheet."""
 BANDWIDTH = 2.039e12
-"""The bytes a second of an A100 SXM 80GB. Source: NVIDIA A100 data sheet."""
+"""Memory bandwidth of an A100 SXM 80GB in bytes per second. Source: NVIDIA A100 data sheet."""
 MEMORY = 80e9
+"""Memory of an A100 in bytes."""
 PEAK_SHARE, BANDWIDTH_SHARE = 0.60, 0.75
 LABEL_TOKENS = 15_000
-"""The mean prompt of a full-label question, for which prefill is stated."""
+"""Mean prompt tokens of a full-label question, for which the prefill throughput is given."""
 SWEEP_TOKENS = 4_000
-"""The mean prompt of an evaluation in four settings, for which decode is stated."""
-MOST_OFF = 1 / 3
+"""Mean prompt tokens of an evaluation in four settings, for which the decode throughput is given."""
+MAX_DEVIATION = 1 / 3
 
 HEADS = {
     "meta-llama/Llama-3.1-8B-Instruct": 32,
@@ -44,33 +43,33 @@ HEADS = {
 
 @dataclass(frozen=True, slots=True)
 class Replica:
-    """A model of this size on a number of GPUs."""
+    """A model on one or more GPUs; `heads` is its number of attention heads, `cards` the number of GPUs."""
 
     size: ModelSize
     heads: int
     cards: int = 1
 
     def prefill(self, prompt: float) -> float:
-        """Return the prompt tokens a second, for prompts of so many tokens."""
+        """Return the prompt tokens per second, for prompts of `prompt` tokens."""
         return self.cards / self._arithmetic(prompt / 2)
 
     def decode(self, context: float, sequences: float) -> float:
-        """Return the reply tokens a second, for so many parallel sequences, each after so many tokens."""
+        """Return the reply tokens per second of `sequences` parallel sequences, each after `context` tokens."""
         size = self.size
         weights = size.parameters * 1e9 * size.weight_bytes
         cache = 2 * size.layers * size.kv_heads * size.head_dim * size.kv_bytes * context
-        room = 0.9 * MEMORY * self.cards - weights
-        at_once = max(1.0, min(sequences, room / cache))
+        cache_memory = 0.9 * MEMORY * self.cards - weights
+        at_once = max(1.0, min(sequences, cache_memory / cache))
         seconds = (weights / at_once + cache) / (BANDWIDTH * BANDWIDTH_SHARE) + self._arithmetic(context)
         return self.cards / seconds
 
     def total(self, prompt: int, reply: int, sequences: int) -> float:
-        """Return the tokens a second of prompts and replies together."""
+        """Return the tokens per second of prompts and replies together."""
         seconds = prompt / self.prefill(prompt) + reply / self.decode(prompt + reply / 2, sequences)
         return (prompt + reply) / seconds
 
     def _arithmetic(self, before: float) -> float:
-        """Return the seconds of one GPU for a token after so many others."""
+        """Return the seconds of arithmetic on one GPU for a token that follows `before` others."""
         attention = 4 * self.size.layers * self.heads * self.size.head_dim * before
         return (2 * self.size.parameters * 1e9 + attention) / (PEAK * PEAK_SHARE)
 
@@ -79,16 +78,16 @@ _QWEN_14B = Replica(ModelSize(parameters=14.8, layers=40, kv_heads=8, head_dim=1
 _QWEN_32B = Replica(ModelSize(parameters=32.8, layers=64, kv_heads=8, head_dim=128), 64)
 _LLAMA_7B = Replica(ModelSize(parameters=6.74, layers=32, kv_heads=32, head_dim=128), 32)
 _LLAMA_70B = Replica(ModelSize(parameters=69.0, layers=80, kv_heads=8, head_dim=128), 64, 4)
-_GPUSTACK = "docs.gpustack.ai/latest/performance-lab, vLLM 0.11.0 as it comes, one A100 SXM 80GB"
+_GPUSTACK = "docs.gpustack.ai/latest/performance-lab, vLLM 0.11.0 with default settings, one A100 SXM 80GB"
 _NVIDIA = "TensorRT-LLM 0.6.1, docs/source/performance.md, A100, FP16"
 
 
 Published = tuple[str, Replica, tuple[int, int, int], float, str]
-"""A measurement: a replica; tokens of prompt and reply, and parallel sequences; tokens a second; the source."""
+"""A measurement: a replica; tokens of prompt and reply, and parallel sequences; tokens per second; the source."""
 
 
 def deviation(published: Published) -> float:
-    """Return the deviation of our figure as a share of the measured one."""
+    """Return the deviation of the computed throughput as a share of the measured one."""
     _, replica, load, measured, _ = published
     return replica.total(*load) / measured - 1
 
@@ -106,27 +105,25 @@ PUBLISHED: list[Published] = [
 
 
 def derived(path: Path) -> tuple[str, float, float]:
-    """Return the model of a file, and the tokens that its replica reads and writes a second."""
+    """Return the model of a file, and the prefill and decode tokens per second of its replica."""
     served = load_served(path)
     if served.size is None or served.model not in HEADS:
-        raise SystemExit(f"{path}: give its size, and its attention heads in {__name__}")
+        raise SystemExit(f"{path}: add the model's size to the file, and its attention heads to {__name__}")
     replica = Replica(served.size, HEADS[served.model], served.tensor_parallel)
     return served.model, replica.prefill(LABEL_TOKENS), replica.decode(SWEEP_TOKENS, served.concurrent)
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Print both."""
-    parser = command_line(__doc__)
-    parser.add_argument("files", nargs="*", type=Path, help="served models, to print their throughput")
+def main(*files: Path) -> int:
+    """Print the deviations, and the throughput of each file."""
     for one in PUBLISHED:
         name, replica, load, measured, source = one
-        figures = f"measured {measured:6.0f} tokens/s, ours {replica.total(*load):6.0f} ({deviation(one):+.0%})"
+        figures = f"measured {measured:6.0f} tokens/s, computed {replica.total(*load):6.0f} ({deviation(one):+.0%})"
         print(f"{name:<17} {load[0]:>6}/{load[1]} {figures}  {source}")
-    for file in parser.parse_args(arguments).files:
+    for file in files:
         model, prefill, decode = derived(file)
         print(f"{model}: prefill {prefill:.0f} at {LABEL_TOKENS} tokens, decode {decode:.0f} at {SWEEP_TOKENS}")
-    return int(any(abs(deviation(one)) > MOST_OFF for one in PUBLISHED))
+    return int(any(abs(deviation(one)) > MAX_DEVIATION for one in PUBLISHED))
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    run(main)

@@ -24,15 +24,14 @@ from fdarx_core.pipeline.build import Build, BuildSpec
 from fdarx_core.pipeline.build_steps import Roles
 from fdarx_core.pipeline.evaluation import Evaluation, check_benchmark
 from fdarx_core.pipeline.evaluation_steps import EvaluationSpec
-from fdarx_core.pipeline.factuality import FactualityEvaluation
-from fdarx_core.pipeline.factuality_results import read_rows
+from fdarx_core.pipeline.factuality import FactualityEvaluation, read_rows
 from fdarx_core.pipeline.factuality_steps import EngineSpec, FactualitySpec
 from fdarx_core.pipeline.job import PipelineJob
 from fdarx_core.pipeline.local import LocalExecutor
 from fdarx_core.records import Claim, ClaimVerdict, FactualityScore, SafetyFlag
 from fdarx_core.storage import RunDirectory
 from fdarx_core.storage.benchmark_reader import read_benchmark
-from fdarx_core.storage.checked_answers import open_answers, read_gold
+from fdarx_core.storage.checked_answers import open_answers, read_references
 
 if TYPE_CHECKING:
     from fdarx_core.llm import Model
@@ -160,7 +159,7 @@ def score_factuality(
     *,
     out: str | PathLike[str] | None = None,
     model: Model | str = Baseline.name,
-    gold: Paths = (),
+    references: Paths = (),
     seed: int = 0,
     resamples: int = 2000,
 ) -> FactualityResult:
@@ -170,8 +169,8 @@ def score_factuality(
         answers: Mappings with `question` and `answer`, files of such, or finished evaluations.
         evidence: Texts to check against, or a source as `fdarx factuality --evidence` takes it (file:…, labels:RUN, …).
         out: The run directory to write; a new temporary folder without it.
-        model: The model that extracts claims and judges them, "baseline" for the built-in rules.
-        gold: Files of must-have and nice-to-have statements.
+        model: The model that extracts claims and judges them; "baseline" for built-in rules and exact matching.
+        references: Files of must-have and nice-to-have statements.
         seed: Fixes the intervals.
         resamples: Bootstrap resamples of the intervals.
 
@@ -182,9 +181,9 @@ def score_factuality(
     predictions = _predictions(answers, folder)
     source = _evidence(evidence, folder)
     name = _name(model)
-    engine = EngineSpec("rules" if name == Baseline.name else "judge", name)
+    engine = EngineSpec() if name == Baseline.name else EngineSpec("judge", name)
     spec = FactualitySpec(source, engine, claims=name, models=_models([model]))
-    statements = read_gold(_listed(gold))
+    statements = read_references(_listed(references))
     opened = open_answers(predictions, statements)
     summary = opened.summary()
     rejects = [*statements.rejects, *open_evidence(source).rejects] if not spec.from_pubmed else statements.rejects

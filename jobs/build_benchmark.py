@@ -81,7 +81,7 @@ class BuildConfig(AskingConfig):
     @field_validator("criteria")
     @classmethod
     def _is_usable(cls, file: str | None) -> str | None:
-        from fdarx_core.filters.criteria import read_criteria
+        from fdarx_core.filters.judges import read_criteria
 
         if file is not None:
             read_criteria(file)
@@ -100,15 +100,19 @@ class BuildConfig(AskingConfig):
 
     def identity(self, roles: Roles) -> dict[str, Any]:
         """Return the options that can change the results of a run; they identify it."""
-        from fdarx_core.filters.criteria import read_criteria
+        from fdarx_core.filters.judges import read_criteria
         from fdarx_core.records import content_id
 
         config = self.model_dump(mode="json", exclude=_NOT_RESULTS | PRESENTATION)
         if self.criteria is not None:
             config["criteria"] = content_id(read_criteria(self.criteria).model_dump_json())
-        return {**config, "labels": sorted(config["labels"]), **{role: self._who(role, roles) for role in _ROLES}}
+        return {
+            **config,
+            "labels": sorted(config["labels"]),
+            **{role: self._model_identity(role, roles) for role in _ROLES},
+        }
 
-    def _who(self, role: str, roles: Roles) -> Any:
+    def _model_identity(self, role: str, roles: Roles) -> Any:
         name = getattr(self, role)
         return name if name == BASELINE else {"name": name, **roles.address(name).sampling}
 
@@ -127,14 +131,13 @@ class BuildConfig(AskingConfig):
         return roles
 
     def judges(self) -> Sequence[Judge]:
-        from fdarx_core.filters.criteria import judges_by, read_criteria
-        from fdarx_core.filters.judges import judges
+        from fdarx_core.filters.judges import judges, judges_by, read_criteria
 
         return judges() if self.criteria is None else judges_by(read_criteria(self.criteria), self.criteria)
 
     def keep_criteria(self, run: RunDirectory) -> None:
         """Copy the given criteria into the run; the configuration has only their digest."""
-        from fdarx_core.filters.criteria import KEPT_AS
+        from fdarx_core.filters.judges import KEPT_AS
         from fdarx_core.storage import Location
 
         if self.criteria is not None:

@@ -13,7 +13,7 @@ from fdarx_core.documents import is_benchmark, read_documents
 from fdarx_core.pipeline.executor import ExecutorName
 from fdarx_core.pipeline.indexing import Indexing
 from fdarx_core.records import Reject
-from fdarx_core.retrieval.index.manifest import Manifest
+from fdarx_core.retrieval.index.segments import Manifest
 from fdarx_core.retrieval.models import ModelDirectories, ModelMissing, check_installed
 from fdarx_core.storage import Location, StorageError, write_records
 from jobs import INTERRUPTED, stop

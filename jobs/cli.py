@@ -6,6 +6,7 @@ import sys
 from collections.abc import Sequence
 from difflib import get_close_matches
 from functools import partial
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from cyclopts import App, CycloptsError, Parameter, UnknownOptionError
@@ -32,7 +33,10 @@ _JOBS = {
     "evaluate-rag": ("jobs.evaluate_rag:evaluate_rag", "Compare ways of retrieving and answering on an index."),
     "factuality": ("jobs.score_factuality:factuality", "Score the factuality of answers against evidence."),
     "verify": ("jobs.verify:verify", "Score a verification engine on marked pairs of texts and statements."),
-    "finetune": ("jobs.finetune_answerer:finetune", "Train a LoRA adapter on question-answer pairs."),
+    "finetune": (
+        "jobs.finetune_answerer:finetune",
+        "Train a LoRA adapter on question-answer pairs; `finetune verifier` trains an NLI cross-encoder.",
+    ),
     "serve": ("jobs.serve:serve", "Answer questions with citations over HTTP, with a page to ask on."),
     "report": ("jobs.report:report", "Build the page of a finished run again."),
     "show": ("jobs.show:show", "Print all that a run knows of one question."),
@@ -40,12 +44,17 @@ _JOBS = {
 _REVIEW = {
     "sample": ("jobs.review:sample", "Draw what people are to judge, with a page for each of them."),
     "import": ("jobs.review:import_files", "Import what annotators saved."),
+    "adjudicate": ("jobs.review:adjudicate", "Write a page of the items whose marks differ."),
+    "export": (
+        "jobs.review:export",
+        "Export items for Label Studio, or the claims that people judged as marked pairs.",
+    ),
     "report": ("jobs.review:report", "Report how far judges and people agree, and people with each other."),
     "criteria": ("jobs.review:criteria", "Turn what people rejected and remarked into new criteria for the judges."),
 }
 
 
-def _app() -> App:
+def _app(given: Sequence[str]) -> App:
     parameter = Parameter(consume_multiple=True, allow_repeating=True, negative=(), show_env_var=False)
     app = App(
         name="fdarx",
@@ -56,8 +65,11 @@ def _app() -> App:
         default_parameter=parameter,
     )
     for name, (target, summary) in _JOBS.items():
-        app.command(target, name=name, help=summary)
-    review = App(name="review", help="Review a run with people: sample, import, report, criteria.")
+        if name == "finetune":
+            app.command(_finetune(given))
+        else:
+            app.command(target, name=name, help=summary)
+    review = App(name="review", help="Review a run with people: sample, import, adjudicate, export, report, criteria.")
     for name, (target, summary) in _REVIEW.items():
         review.command(target, name=name, help=summary)
     app.command(review)
@@ -65,11 +77,23 @@ def _app() -> App:
     return app
 
 
+def _finetune(given: Sequence[str]) -> App:
+    """Return `finetune`, which is a job and has a job below it. A default can't be imported later, as commands are."""
+    app = App(name="finetune", help=_JOBS["finetune"][1])
+    app.command(
+        "jobs.finetune_verifier:finetune_verifier", name="verifier", help="Train an NLI cross-encoder on marked pairs."
+    )
+    if given[:1] == ["finetune"]:
+        module, _, function = _JOBS["finetune"][0].partition(":")
+        app.default(getattr(import_module(module), function))
+    return app
+
+
 def parse(arguments: Sequence[str]) -> partial[Any]:
     """Return the call of the job that the arguments name. A wrong argument ends the program with one line and exit
     code 2."""
     given, values = _without_config(list(arguments))
-    app = _app()
+    app = _app(given)
     app.config = (Env("FDARX_"), Dict(values, use_commands_as_keys=False, source="the file of --config"))
     try:
         command, bound, _ = app.parse_args(given, exit_on_error=False, print_error=False)

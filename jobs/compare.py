@@ -5,9 +5,8 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 
-from fdarx_core.evaluation.paper_tables import added_metrics_table, table_1, table_2
-from fdarx_core.evaluation.tables import table_text
-from fdarx_core.pipeline.evaluation_results import compare_runs
+from fdarx_core.evaluation.tables import added_metrics_table, table_1, table_2, table_text
+from fdarx_core.pipeline.evaluation import compare_runs
 from fdarx_core.records import Difference, Figure
 from fdarx_core.report.evaluation_page import build_comparison_page, named_figure, run_names
 from fdarx_core.storage import Location, RunDirectory, StorageError, read_records

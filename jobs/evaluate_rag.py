@@ -45,7 +45,7 @@ class EvaluateRagConfig(RolesConfig, MeasuringConfig):
     out: str = Field(description="run directory to write, on disk or s3://; repeat the command to resume a run")
     judge: str = Field(
         Baseline.name,
-        description="model that judges contexts: a name of --models, or baseline (word overlap, not a language model)",
+        description="model that judges contexts: a name of --models, or baseline (exact matching, no language model)",
     )
     strategies: Names = Field(list(_ALL), description=f"any of {', '.join(_ALL)}; the last two are ablations")
     postprocess: Names = Field(

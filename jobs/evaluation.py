@@ -2,34 +2,98 @@
 
 from __future__ import annotations
 
+import math
+import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import astuple
+from importlib.util import find_spec
 from itertools import groupby, islice
 from operator import itemgetter
 from typing import Any
 
 from fdarx_core.evaluation.figures import CellKey
-from fdarx_core.evaluation.paper_tables import added_metrics_table, table_1, table_2
 from fdarx_core.evaluation.predictions import citing_settings
 from fdarx_core.evaluation.settings import RETRIEVED
-from fdarx_core.evaluation.tables import table_text
+from fdarx_core.evaluation.tables import added_metrics_table, table_1, table_2, table_text
 from fdarx_core.llm import Baseline, ModelConfig, ModelsError
 from fdarx_core.pipeline.evaluation import Evaluation, check_benchmark
 from fdarx_core.pipeline.evaluation_steps import CODE_VERSION, EvaluationSpec, GivenAnswers
-from fdarx_core.pipeline.executor import SMALL
+from fdarx_core.pipeline.executor import SMALL, ModelFleet
 from fdarx_core.records import Figure, Reject
 from fdarx_core.retrieval.models import ModelDirectories
 from fdarx_core.retrieval.retrievers import check_retriever_models
 from fdarx_core.storage import RunDirectory, read_records
 from fdarx_core.storage.benchmark_reader import Benchmark, read_benchmark
-from fdarx_core.storage.predictions import read_predictions
+from fdarx_core.storage.checked_answers import read_predictions
 from jobs import STOPPED
-from jobs.deploying import Served, cpus_for, fleet_of, load_deployed
 from jobs.evaluate import EvaluateConfig
 from jobs.options import HOW, PRESENTATION, check_roles, load_all, unknown_model
-from jobs.progress import busy
+from jobs.progress import ProgressLine, busy
 from jobs.session import carried_out, exit_code, is_done, print_json, session, versions
+from serving.memory import estimate_memory
+from serving.served_model import ServedModel, load_served, missing_model_files
+
+Served = Mapping[str, ServedModel]
+
+
+def load_deployed(files: Sequence[str], *, to_ask: bool) -> dict[str, ServedModel]:
+    """Return the served models of these files, by name.
+
+    Raises ModelsError for a file or a model that can't be used or does not fit its GPUs. If the models will be asked,
+    and not only planned with, it is also raised for an incomplete directory, or if vLLM is missing.
+    """
+    served: dict[str, ServedModel] = {}
+    for file in files:
+        model = load_served(file)
+        if model.name in served:
+            raise ModelsError(f"{file}: name: another file of --deploy has {model.name} too; give it another")
+        if to_ask and model.is_directory and (fault := missing_model_files(model.model)):
+            raise ModelsError(f"{file}: model: {fault}")
+        if model.size and (model.cache_gib if model.device == "cpu" else model.card_gib):
+            estimate_memory(model)
+        served[model.name] = model
+    if served and to_ask and find_spec("vllm") is None:
+        raise ModelsError("--deploy needs vLLM, which is not installed here; install it with: pip install 'fdarx[gpu]'")
+    return served
+
+
+def on_this_machine() -> bool:
+    """Return whether the job starts its own Ray instance on this machine."""
+    return not os.environ.get("RAY_ADDRESS")
+
+
+def cpus_for(served: Served, judge: str) -> int:
+    """Return the CPUs to count in addition to the machine's own, so that models do not block the job's tasks.
+
+    They are those of all models on GPUs, of the judge, and of the largest other model.
+    """
+    if not served:
+        return 0
+    from serving.fleet import resource_request  # it imports Ray Serve, which takes seconds
+
+    wants = {name: resource_request(model) for name, model in served.items()}
+    stay = sum(want.cpus * want.replicas for name, want in wants.items() if want.gpus or name == judge)
+    others = [want.cpus * want.replicas for name, want in wants.items() if not want.gpus and name != judge]
+    return math.ceil(stay + max(others, default=0))
+
+
+def fleet_of(
+    served: Served, judge: str, progress: ProgressLine, *, gpus: int | None, cpus: int | None
+) -> AbstractContextManager[ModelFleet | None]:
+    """Return the fleet that deploys the models, and removes them at the end of the block. `cpus`: see `ray_session`."""
+    if not served:
+        return nullcontext()
+    os.environ.setdefault("VLLM_LOGGING_LEVEL", "WARNING")  # of this process, which imports it to describe models
+    from serving.fleet import ServeFleet
+    from serving.models import build
+
+    own = (cpus or os.cpu_count() or 1) if on_this_machine() else 1
+    return ServeFleet(
+        list(served.values()), judge, build, progress.tell, gpus=gpus, own_cpus=own, alone=on_this_machine()
+    )
+
 
 _NOT_RESULTS = HOW | {"deploy", "gpus", "only"}
 _NOWHERE = "http://not-up-yet"
@@ -122,7 +186,7 @@ def run(config: EvaluateConfig) -> int:
 
 
 def _evaluate(config: EvaluateConfig) -> int:
-    given, rejects = _given(config)
+    given, rejects = _imported_answers(config)
     deployed = load_deployed(config.deploy, to_ask=not config.plan)
     spec = evaluation_spec(config, given, deployed)
     served = {name: model for name, model in deployed.items() if name in spec.used}
@@ -170,7 +234,7 @@ def _size(benchmark: Benchmark, sample: int | None) -> int:
     return min(found, sample or found)
 
 
-def _given(config: EvaluateConfig) -> tuple[GivenAnswers, list[Reject]]:
+def _imported_answers(config: EvaluateConfig) -> tuple[GivenAnswers, list[Reject]]:
     if config.predictions is None:
         return {}, []
     answers, rejects = read_predictions(config.predictions)

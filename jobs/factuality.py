@@ -7,19 +7,25 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from fdarx_core.evaluation.tables import table_text
+from fdarx_core.evaluation.verifier_scores import read_engine_scores
 from fdarx_core.factuality.drug_names import ADDRESS
 from fdarx_core.factuality.evidence import EvidenceSource, open_evidence, parse_evidence
 from fdarx_core.factuality.evidence.entrez import PubMedSettings
-from fdarx_core.factuality.scores import Weights
-from fdarx_core.llm import Baseline, ModelConfig, ModelsError
-from fdarx_core.pipeline.factuality import FactualityEvaluation
-from fdarx_core.pipeline.factuality_results import CODE_VERSION, tables_of
+from fdarx_core.factuality.scores import ScoringMethod, Weights
+from fdarx_core.llm import ModelConfig, ModelsError
+from fdarx_core.pipeline.factuality import CODE_VERSION, FactualityEvaluation, tables_of
 from fdarx_core.pipeline.factuality_steps import EngineSpec, FactualitySpec
-from fdarx_core.records import CheckedAnswer, Reject
+from fdarx_core.records import CheckedAnswer, Reject, content_id
 from fdarx_core.retrieval.models import ModelDirectories, ModelMissing
-from fdarx_core.storage import RunDirectory
+from fdarx_core.storage import Location, RunDirectory
 from fdarx_core.storage.benchmark_reader import open_build
-from fdarx_core.storage.checked_answers import AnswerSummary, CheckedAnswers, GoldStatements, open_answers, read_gold
+from fdarx_core.storage.checked_answers import (
+    AnswerSummary,
+    CheckedAnswers,
+    ReferenceStatements,
+    open_answers,
+    read_references,
+)
 from fdarx_core.verify.nli_model import check_nli, name_of
 from jobs.options import HOW, PRESENTATION, check_roles, load_all
 from jobs.progress import busy
@@ -27,7 +33,7 @@ from jobs.score_factuality import ScoreFactualityConfig, first_and_last
 from jobs.session import carried_out, end_code, exit_code, is_done, print_json, session, versions
 
 _NOT_RESULTS = HOW | {"pubmed_url", "pubmed_email", "rxnav_url"}
-_IDENTIFIED_BY_CONTENT = {"predictions", "gold"}
+_IDENTIFIED_BY_CONTENT = {"predictions", "references", "engine_scores"}
 
 
 def factuality_spec(config: ScoreFactualityConfig) -> FactualitySpec:
@@ -45,9 +51,14 @@ def factuality_spec(config: ScoreFactualityConfig) -> FactualitySpec:
         compared=_compared(config, models),
         claims=config.claims,
         models=models,
-        threshold=config.threshold,
-        k=config.k,
-        weights=Weights.read(config.weights),
+        scoring=ScoringMethod(
+            threshold=config.threshold,
+            k=config.k,
+            weights=Weights.read(config.weights),
+            least_coverage=config.least_coverage,
+            least_decided=config.least_decided,
+            measured=_measured(config, models),
+        ),
         safety=_safety(config),
         rxnav=_rxnav(config),
         bertscore=config.bertscore_model,
@@ -76,6 +87,7 @@ def identity(
     return {
         **config.model_dump(mode="json", exclude=_NOT_RESULTS | _IDENTIFIED_BY_CONTENT | PRESENTATION),
         "safety": spec.safety,
+        "engine_scores": {name: content_id(str(kept)) for name, kept in spec.scoring.measured.items()},
         "asked": {name: model.request_parameters for name, model in spec.used.items()},
         "evidence": config.evidence if source is None else dict(source.identity),
         "answers": summary.digest,
@@ -94,17 +106,32 @@ def _compared(config: ScoreFactualityConfig, models: Mapping[str, ModelConfig]) 
 
 
 def _engine(config: ScoreFactualityConfig, option: str, given: str, models: Mapping[str, ModelConfig]) -> EngineSpec:
-    if given == Baseline.name:
-        return EngineSpec("rules", given)
+    if given == "exact":
+        return EngineSpec()
     if given in models:
         return EngineSpec("judge", given)
     try:
         labels = tuple(config.nli_labels) or None
         check_nli(given, labels)
     except ModelMissing as error:
-        known = ", ".join((Baseline.name, *models))
+        known = ", ".join(("exact", *models))
         raise ModelMissing(f"{option} {given}: {error} (or one of {known})") from error
     return EngineSpec("nli", name_of(given), given, labels)
+
+
+def _measured(config: ScoreFactualityConfig, models: Mapping[str, ModelConfig]) -> dict[str, Any]:
+    """Return the figures of the engines on marked pairs. Raises ValueError for those of another engine."""
+    engines = {"--entailment": config.entailment, "--compare-entailment": config.compare_entailment}
+    names = {_engine(config, option, given, models).name for option, given in engines.items() if given}
+    known = {getattr(model, "model", name): name for name, model in models.items() if name in names}
+    found: dict[str, Any] = {}
+    for file in config.engine_scores:
+        kept = read_engine_scores(Location(file))
+        name = known.get(kept["engine"], kept["engine"])
+        if name not in names:
+            raise ValueError(f"--engine-scores {file} is of {name}, but {' and '.join(sorted(names))} judge here")
+        found[name] = kept
+    return found
 
 
 def _safety(config: ScoreFactualityConfig) -> str:
@@ -141,16 +168,16 @@ def _score(config: ScoreFactualityConfig) -> int:
     spec = factuality_spec(config)
     with busy("reading the answers and the evidence", quiet=config.quiet):
         source = _source(config, spec)
-        gold = read_gold(config.gold)
-        answers = open_answers(config.predictions, gold)
+        statements = read_references(config.references)
+        answers = open_answers(config.predictions, statements)
         summary = answers.summary()
     chosen = summary.chosen(config.sample, config.seed)
     made_of = identity(config, spec, source, summary)
     run = RunDirectory.begin(config.out, job="score_factuality", config=made_of, versions=versions())
     if is_done(run, CODE_VERSION):
         return _tell(run, config)
-    rejects = [*gold.rejects, *(source.rejects if source else ())]
-    intake = _intake(summary, gold, source, len(chosen))
+    rejects = [*statements.rejects, *(source.rejects if source else ())]
+    intake = _intake(summary, statements, source, len(chosen))
     _tell_intake(intake, run)
     del source  # from here the workers hold it
     read = [config.bertscore_model, config.cosine_model, spec.safety]
@@ -178,7 +205,9 @@ def _rows(answers: CheckedAnswers, chosen: set[str], rejects: Sequence[Reject]) 
     yield from (one for one in answers if isinstance(one, Reject) or one.question_id in chosen)
 
 
-def _intake(summary: AnswerSummary, gold: GoldStatements, source: EvidenceSource | None, chosen: int) -> dict[str, Any]:
+def _intake(
+    summary: AnswerSummary, statements: ReferenceStatements, source: EvidenceSource | None, chosen: int
+) -> dict[str, Any]:
     """Return the counts of rows for run.json: each row is an answer or a reject."""
     return {
         "intake": {
@@ -189,30 +218,30 @@ def _intake(summary: AnswerSummary, gold: GoldStatements, source: EvidenceSource
             "questions_chosen": chosen,
             "models": dict(summary.models),
         },
-        "gold": {
-            "rows": len(gold.rows) + len(gold.rejects),
-            "questions": len(gold.rows),
-            "rejects": len(gold.rejects),
-            "matched": summary.gold,
-            "answers_with_statements": summary.with_gold,
+        "references": {
+            "rows": len(statements.rows) + len(statements.rejects),
+            "questions": len(statements.rows),
+            "rejects": len(statements.rejects),
+            "matched": summary.statements,
+            "answers_with_statements": summary.with_statements,
         },
         "evidence_rejects": len(source.rejects) if source else 0,
     }
 
 
 def _tell_intake(info: dict[str, Any], run: RunDirectory) -> None:
-    intake, gold = info["intake"], info["gold"]
-    rejects = intake["rejects"] + gold["rejects"] + info["evidence_rejects"]
+    intake, statements = info["intake"], info["references"]
+    rejects = intake["rejects"] + statements["rejects"] + info["evidence_rejects"]
     if rejects:
         print(f"{rejects} rows can't be used, see {run.part('rejects', 0)}", file=sys.stderr)
-    if not gold["rows"]:
-        print("no gold statements (--gold): nothing is correlated with gold factuality", file=sys.stderr)
-    elif gold["matched"] < gold["questions"]:
-        unmatched = gold["questions"] - gold["matched"]
-        print(f"{unmatched} of {gold['questions']} questions of the gold match no answer", file=sys.stderr)
-    if gold["rows"] and gold["answers_with_statements"] < intake["answers"]:
-        lacking = intake["answers"] - gold["answers_with_statements"]
-        print(f"{lacking} of {intake['answers']} answers have no gold statements", file=sys.stderr)
+    if not statements["rows"]:
+        print("no reference statements (--references): no completeness, and no correlations with it", file=sys.stderr)
+    elif statements["matched"] < statements["questions"]:
+        unmatched = statements["questions"] - statements["matched"]
+        print(f"{unmatched} of {statements['questions']} questions of the references match no answer", file=sys.stderr)
+    if statements["rows"] and statements["answers_with_statements"] < intake["answers"]:
+        lacking = intake["answers"] - statements["answers_with_statements"]
+        print(f"{lacking} of {intake['answers']} answers have no reference statements", file=sys.stderr)
 
 
 def _tell(run: RunDirectory, config: ScoreFactualityConfig) -> int:

@@ -20,10 +20,9 @@ from fdarx_core.records import Reject, content_id
 from fdarx_core.retrieval.encoders import fingerprint
 from fdarx_core.retrieval.models import ModelDirectories, ModelMissing, check_installed
 from fdarx_core.storage import RunDirectory
-from fdarx_core.tuning.encoding import ChatEncoder, EncodedPair, encode_parts
 from fdarx_core.tuning.evaluation import MEASURES
 from fdarx_core.tuning.pairs import PARTS, TrainingPair, read_pairs, split_pairs
-from fdarx_core.tuning.training import TuningSpec
+from fdarx_core.tuning.training import ChatEncoder, EncodedPair, TuningSpec, encode_parts
 from jobs import STOPPED
 from jobs.options import PRESENTATION, BertscoreConfig, ComputingConfig
 from jobs.progress import busy

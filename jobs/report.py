@@ -7,20 +7,21 @@ from collections.abc import Callable
 from functools import partial
 
 from fdarx_core.evaluation.tables import ResultTable, table_text
-from fdarx_core.pipeline.factuality_results import build_factuality_report
+from fdarx_core.pipeline.factuality import build_factuality_report
 from fdarx_core.pipeline.tuning.results import build_tuning_report
 from fdarx_core.report import build_report
 from fdarx_core.report.evaluation_page import build_evaluation_report
 from fdarx_core.review.calibration import calibrated_tables
 from fdarx_core.review.prediction_powered import MIN_LABELS
 from fdarx_core.review.review_set import open_review
+from fdarx_core.review.tasks import FACTUALITY
 from fdarx_core.storage import RunDirectory, StorageError
 from jobs import stop
 
 _PAGES: dict[str, Callable[[RunDirectory], str]] = {
     "build_benchmark": build_report,
     "evaluate": build_evaluation_report,
-    "score_factuality": build_factuality_report,
+    FACTUALITY: build_factuality_report,
     "finetune_answerer": build_tuning_report,
 }
 
@@ -33,8 +34,8 @@ def report(run: str, /, *, review: str | None = None) -> int:
     run
         The run directory, on disk or s3://.
     review
-        An annotated review of this evaluation. The page and the terminal then also show accuracies corrected by the
-        labels of people.
+        An annotated review of this evaluation or factuality run. The page and the terminal then also show accuracies,
+        or Support@k, Contra@k and FAS, corrected by the labels of people.
     """
     try:
         opened = RunDirectory.open(run)
@@ -58,7 +59,7 @@ def _drawing(run: RunDirectory, review: str | None) -> Callable[[RunDirectory], 
         return _PAGES[job]
     tables = _calibrated(run, review)
     print("\n\n\n".join(map(table_text, tables)), end="\n\n")
-    return partial(build_evaluation_report, calibrated=tables)
+    return partial(build_factuality_report if job == FACTUALITY else build_evaluation_report, calibrated=tables)
 
 
 def _calibrated(run: RunDirectory, address: str) -> list[ResultTable]:
@@ -69,8 +70,8 @@ def _calibrated(run: RunDirectory, address: str) -> list[ResultTable]:
         stop(f"{review.root}: {error}")
     if not tables:
         stop(
-            f"{review.root} has fewer than {MIN_LABELS} answers that people graded, too few for a correction; import "
-            "the files of the annotators with `fdarx review import`"
+            f"{review.root} has fewer than {MIN_LABELS} answers or claims that people judged, too few for a "
+            "correction; import the files of the annotators with `fdarx review import`"
         )
     return tables
 

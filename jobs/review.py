@@ -8,7 +8,7 @@ import sys
 from collections.abc import Sequence
 from dataclasses import asdict, replace
 from functools import partial
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from cyclopts import Parameter
 from pydantic import Field, field_validator, model_validator
@@ -17,18 +17,18 @@ from fdarx_core.evaluation.tables import ResultTable, table_text
 from fdarx_core.llm import AskingStopped, Baseline, load_models
 from fdarx_core.pipeline.rejudging import judge_twice, propose_changes
 from fdarx_core.records.benchmark import Annotation
-from fdarx_core.report.review_pages import agreement_page, annotator_page
+from fdarx_core.report.review_pages import agreement_page, annotator_page, trial_text
 from fdarx_core.review.active_sampling import draw_next
 from fdarx_core.review.agreement import Agreement, measure_agreement, table_3, table_4, table_5
 from fdarx_core.review.agreement_metrics import collect_votes
 from fdarx_core.review.calibration import calibrated_tables
 from fdarx_core.review.criteria import CriteriaTrial, ReviewCriteria, compare_criteria
 from fdarx_core.review.criteria_proposals import apply_changes
-from fdarx_core.review.importing import import_annotations
+from fdarx_core.review.importing import export_label_studio, export_pairs, import_annotations
 from fdarx_core.review.items import draw_sample
-from fdarx_core.review.review_set import Review, open_review, write_review
+from fdarx_core.review.review_set import Review, open_review, write_adjudication, write_review
 from fdarx_core.review.sampling import open_reviewable_run
-from fdarx_core.review.tasks import REVIEW_TASKS
+from fdarx_core.review.tasks import EVALUATE, FACTUALITY, REVIEW_TASKS
 from fdarx_core.storage import Location, RunDirectory, StorageError
 from jobs import STOPPED, stop
 from jobs.options import PRESENTATION, JobConfig, Names, check_names, check_roles
@@ -37,6 +37,8 @@ from jobs.session import asking_session, versions
 
 _AGREEMENT = "agreement"
 """The file name of the page of `fdarx review report`."""
+_MAX_LISTED = 20
+"""Maximum number of items with different marks that an import lists."""
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,39}")
 
 
@@ -46,24 +48,34 @@ class ReviewSampleConfig(JobConfig):
     out: str = Field(description="folder to write, on disk or s3://")
     annotators: Names = Field(
         description="names of the annotators, of letters, digits, dots and dashes, separated by commas or spaces. All"
-        " get the same items; three annotators allow a majority. Repeat the command with more names to "
-        "add pages"
+        " get the same items unless --overlap is given; three annotators allow a majority. Repeat the command with "
+        "more names to add pages"
+    )
+    overlap: float = Field(
+        1.0,
+        ge=0,
+        le=1,
+        description="share of the questions, answers, claims and flags that all annotators get, to measure agreement; "
+        "the others are shared out, each to one annotator",
+    )
+    undecided_first: bool = Field(
+        False, description="show the items first that the judge or engine left undecided, all others after them"
     )
     n: int = Field(
         150,
         ge=1,
-        description="number of questions to draw (of an evaluation: predictions, one per question); each becomes one "
-        "item per task. More questions give narrower intervals, and take more of the annotators' time",
+        description="number of questions to draw (of an evaluation: predictions, one per question; of a factuality "
+        "run: claims, and as many flags); each becomes one item per task. More questions give narrower intervals, and "
+        "take more of the annotators' time",
     )
     tasks: Names = Field(
         list(REVIEW_TASKS),
         description="tasks, of those that fit the run: relevance, category, correctness and quality for a build; "
-        "grade for an evaluation",
+        "grade for an evaluation; claim and flag for a factuality run",
     )
     seed: int = Field(0, description="random seed of the sample")
-    models: Names = Field(default_factory=list, description="for an evaluation: only answers of these models (all)")
-    settings: Names = Field(default_factory=list, description="for an evaluation: only answers in these settings (all)")
-
+    models: Names = Field(default_factory=list, description="only answers of these models (all)")
+    settings: Names = Field(default_factory=list, description="only answers in these settings (all)")
     after: str | None = Field(
         None,
         description="for an evaluation: its latest review; draws further answers of the same models and settings, "
@@ -89,12 +101,12 @@ class ReviewSampleConfig(JobConfig):
 
 
 def sample(run: str, *, config: Annotated[ReviewSampleConfig, Parameter(name="*")]) -> int:
-    """Draw what people are to judge of a finished build or evaluation, with a page for each person.
+    """Draw what people are to judge of a finished build, evaluation or factuality run, with a page for each person.
 
     Parameters
     ----------
     run
-        A finished run of `fdarx build` or `fdarx evaluate`.
+        A finished run of `fdarx build`, `fdarx evaluate` or `fdarx factuality`.
     """
     try:
         with busy("drawing the sample", quiet=config.quiet):
@@ -112,22 +124,36 @@ def _draw(address: str, config: ReviewSampleConfig) -> Review:
     if config.after:
         drawn = draw_next(run, open_review(config.after), config.n, config.seed)
     else:
-        wanted = config.model_dump(include={"n", "seed", "tasks", "models", "settings"})
+        wanted = config.model_dump(include={"n", "seed", "tasks", "models", "settings", "undecided_first"})
         drawn = draw_sample(run, **wanted)
-    return write_review(config.out, drawn, config.annotators, versions(), annotator_page)
+    return write_review(config.out, drawn, config.annotators, versions(), annotator_page, overlap=config.overlap)
 
 
 def _tell(review: Review) -> None:
     info = review.info
     print(f"{info['subjects']} of {info['population']} drawn, {info['items']} items: {', '.join(info['tasks'])}")
     print(f"{len(info['strata'])} strata, by {', '.join(info['by']) or 'nothing'}")
-    for name in info["annotators"]:
-        print(f"page    {review.root}/{name}.html")
+    for name, items in review.shares().items():
+        print(f"page    {review.root}/{name}.html  ({len(items)} items)")
     print(f"sheet   {review.root}/items.csv\nrows    {review.root}/items.jsonl")
 
 
+class ReviewImportConfig(JobConfig):
+    """Options of `fdarx review import`."""
+
+    users: Names = Field(
+        default_factory=list,
+        description="annotators of users of Label Studio, as USER=ANNOTATOR, where USER is the id or e-mail address",
+    )
+
+    @property
+    def annotator_of(self) -> dict[str, str]:
+        """The annotators by user."""
+        return {user: name for user, _, name in (one.partition("=") for one in self.users)}
+
+
 def import_files(
-    review: str, files: list[str], *, config: Annotated[JobConfig | None, Parameter(name="*")] = None
+    review: str, files: list[str], *, config: Annotated[ReviewImportConfig | None, Parameter(name="*")] = None
 ) -> int:
     """Take in what annotators saved: files of their pages, or filled-in sheets; nothing that stands is overwritten.
 
@@ -136,11 +162,13 @@ def import_files(
     review
         The folder that `fdarx review sample` wrote.
     files
-        What annotators hand in: .json as their pages save it, items.csv or items.jsonl with annotator and value filled
-        in.
+        What annotators hand in: .json as their pages save it or Label Studio exports it, items.csv or items.jsonl with
+        annotator and value filled in.
     """
     try:
-        done = import_annotations(open_review(review), files)
+        opened = open_review(review)
+        done = import_annotations(opened, files, (config or ReviewImportConfig()).annotator_of)
+        differing = opened.disagreements()
     except (StorageError, ValueError) as error:
         stop(str(error))
     for notice in done.notices:
@@ -148,6 +176,69 @@ def import_files(
     print(f"{done.new} annotations taken in, {done.known} were known already")
     for file in done.files:
         print(f"rows    {file}")
+    for one in differing[:_MAX_LISTED]:
+        marks = ", ".join(f"{mark.annotator} {mark.value}" for mark in (*one.annotations, *one.unsure))
+        print(f"differs {one.item.id} {one.item.task}: {marks}")
+    if differing:
+        settled = sum(one.item.id in opened.adjudicated() for one in differing)
+        print(f"{len(differing)} items have different or unsure marks, {settled} of them adjudicated")
+    return 0
+
+
+class ReviewAdjudicateConfig(JobConfig):
+    """Options of `fdarx review adjudicate`."""
+
+    adjudicator: str = Field(
+        pattern=_NAME.pattern + "$", description="name of the person who decides, not an annotator's"
+    )
+
+
+def adjudicate(review: str, *, config: Annotated[ReviewAdjudicateConfig, Parameter(name="*")]) -> int:
+    """Write a page of the items whose marks differ or are unsure; the mark given there is used instead of these.
+
+    Parameters
+    ----------
+    review
+        A review with imported marks.
+    """
+    try:
+        opened = open_review(review)
+        if config.adjudicator == _AGREEMENT:
+            raise ValueError(f"{_AGREEMENT} is the name of the report's page; give another name")
+        items = write_adjudication(opened, config.adjudicator, annotator_page)
+    except (StorageError, ValueError) as error:
+        stop(str(error))
+    print(f"{items} items to adjudicate\npage    {opened.root}/{config.adjudicator}.html")
+    return 0
+
+
+class ReviewExportConfig(JobConfig):
+    """Options of `fdarx review export`."""
+
+    format: Literal["label-studio", "pairs"] = Field(
+        description="label-studio: for each task the tasks to import and the labeling configuration; pairs: the claims "
+        "on which people have a verdict, as `fdarx verify --pairs` reads them"
+    )
+    out: str = Field(description="folder (label-studio) or .jsonl file (pairs) to write, on disk or s3://")
+    blind: bool = Field(False, description="label-studio: without the judge's decisions as predictions")
+
+
+def export(review: str, *, config: Annotated[ReviewExportConfig, Parameter(name="*")]) -> int:
+    """Export the items of a review for Label Studio, or the claims that people judged as marked pairs.
+
+    Parameters
+    ----------
+    review
+        The folder that `fdarx review sample` wrote.
+    """
+    try:
+        if config.format == "pairs":
+            print(f"{export_pairs(open_review(review), Location(config.out))} pairs\nrows    {config.out}")
+        else:
+            for file in export_label_studio(open_review(review), Location(config.out), blind=config.blind):
+                print(f"file    {file}")
+    except (StorageError, ValueError) as error:
+        stop(str(error))
     return 0
 
 
@@ -177,7 +268,7 @@ def report(review: str, *, config: Annotated[ReviewReportConfig | None, Paramete
         opened = open_review(review)
         annotations = opened.annotations()
         if not annotations:
-            stop(f"{opened.root} has no annotations; take in what annotators saved with `fdarx review import`")
+            stop(f"{opened.root} has no annotations; import the files of the annotators with `fdarx review import`")
         with busy("computing figures and intervals", quiet=config.quiet):
             found, calibrated = _measured(opened, annotations, config), _calibrated(opened, config)
         _write(opened, found, calibrated)
@@ -194,13 +285,13 @@ def _measured(review: Review, annotations: Sequence[Annotation], config: ReviewR
 
 
 def _calibrated(review: Review, config: ReviewReportConfig) -> list[ResultTable]:
-    """Return the tables of calibrated accuracy of an evaluation's review; none if the evaluation does not exist."""
-    if review.info["job"] != "evaluate":
+    """Return the calibrated tables of an evaluation or a factuality run; none if the run does not exist."""
+    if review.info["job"] not in (EVALUATE, FACTUALITY):
         return []
     try:
         return calibrated_tables(review, RunDirectory.open(str(review.info["run"])), blind=config.blind)
     except (StorageError, ValueError) as error:
-        print(f"no calibrated accuracy: {error}", file=sys.stderr)
+        print(f"no calibrated figures: {error}", file=sys.stderr)
         return []
 
 
@@ -305,7 +396,8 @@ def _propose(review: str, config: ReviewCriteriaConfig) -> int:
             progress("publish", 0, 1)
             compared = compare_criteria(items, seed=config.seed, resamples=config.resamples)
             trial = replace(trial, judge=judge.name, items=items, comparisons=compared, sent=sent)
-        text = work.write_trial(trial)
+        text = trial_text(trial)
+        work.write_trial(trial, text)
     print(text, end="")
     if judge is None:
         print("Not measured: the built-in rules read no criteria. Name a model with --judge.")

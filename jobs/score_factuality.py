@@ -29,17 +29,19 @@ class ScoreFactualityConfig(MeasuringConfig):
         "all-labels:RUN, index:INDEX (of `fdarx index`), file:PATH (rows of texts), or pubmed"
     )
     out: str = Field(description="run directory to write, on disk or s3://; repeat the command to resume a run")
-    gold: Names = Field(
+    references: Names = Field(
         default_factory=list,
         description="files with MedLFQA's fields (Question, Free_form_answer, Must_have, Nice_to_have), matched by "
-        "question; without them there are no correlations with gold factuality",
+        "question; without them there is no completeness, and no correlation with it",
     )
     models: Names = Field(default_factory=list, description="YAML files that list models, see docs/models.md")
     claims: str = Field(BASELINE, description="engine that extracts claims: baseline (rules), or a name of --models")
     entailment: str = Field(
-        BASELINE,
-        description="engine that judges claims: baseline (rules), an NLI cross-encoder's directory or name on the "
-        "hub, or a name of --models",
+        "auto",
+        validate_default=True,
+        description="engine that judges claims: exact (the same words in the same order; abstains elsewhere), an NLI "
+        "cross-encoder's directory or name on the hub (general and biomedical name two), or a name of --models; auto "
+        "takes a cross-encoder that is on this machine (FDARX_VERIFIER names its directory), else exact",
     )
     compare_entailment: str | None = Field(
         None, description="second engine, named in the same way, to compare with the first as one of the ablations"
@@ -54,18 +56,28 @@ class ScoreFactualityConfig(MeasuringConfig):
         "0.3,0.4,0.3",
         description="weights of similarity, support and absence of contradiction in FAS; their sum must be 1",
     )
+    least_coverage: float = Field(
+        0.5, ge=0, le=1, description="least share of claims with a passage on their drug from which FAS is reported"
+    )
+    least_decided: float = Field(
+        0.5, ge=0, le=1, description="least share of decided claims from which FAS is reported; also of statements"
+    )
+    engine_scores: Names = Field(
+        default_factory=list,
+        description="files of `fdarx verify --out` with the engines' figures on marked pairs, to show with the results",
+    )
     safety: str | None = Field(
         None, description="build with the labels for safety flags (that of labels:RUN and all-labels:RUN)"
     )
     retriever: str | None = Field(
         None,
-        description="retriever of the evidence: bm25, tfidf, or one of an installed package (bm25; hybrid for an "
-        "index whose embedding model is available)",
+        description="retriever of the evidence: bm25, tfidf, hybrid, or one of an installed package (hybrid "
+        "where an embedding model is available, else bm25)",
     )
     cosine_model: str | None = Field(
         None,
         description="local directory of a sentence-transformers model, for the similarity without BERTScore, and for "
-        "the vectors of an index",
+        "hybrid retrieval of the evidence",
     )
     rxnav: bool = Field(
         False,
@@ -90,6 +102,13 @@ class ScoreFactualityConfig(MeasuringConfig):
 
         Weights.read(given)
         return given
+
+    @field_validator("entailment", mode="after")
+    @classmethod
+    def _on_this_machine(cls, given: str) -> str:
+        from fdarx_core.verify.named_models import default_engine
+
+        return default_engine().removeprefix("cross-encoder:") if given == "auto" else given
 
     @field_validator("years", mode="after")
     @classmethod

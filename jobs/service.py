@@ -151,7 +151,7 @@ def _cause(status: Any, error: Exception) -> str:
 
 
 def _quiet() -> None:
-    """Serve and Ray tell the terminal of what is as it should be."""
+    """Hide routine messages of Ray and Ray Serve from the terminal."""
     for name in ("ray.serve", "ray._private.authentication.authentication_token_setup"):
         logging.getLogger(name).setLevel(logging.CRITICAL)
 

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import sys
-from typing import Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
 
 from jobs import STOPPED, stop
+
+if TYPE_CHECKING:
+    from fdarx_core.evaluation.verifier_scores import MarkedPair
 
 _CHUNK = 200
 _FEWEST = 100
@@ -29,9 +33,11 @@ def verify(
     pairs
         Files of JSON lines, on disk or s3://, each line with text (or evidence, premise), statement (or claim,
         hypothesis) and mark (or label, gold): supported, contradicted, unsupported, or not_supported where only two
-        classes are known. A `drug` lets engines recognise the drug's name.
+        classes are known. A `drug` lets engines recognise the drug's name. A folder of `fdarx review` stands for the
+        claims on which people have a verdict.
     engine
-        `exact`, `rules`, `cross-encoder:MODEL` (a directory or hub name), or `language-model:ID@URL`.
+        `exact`, `overlap` (word overlap, a peer for comparisons), `cross-encoder:MODEL` (a directory or hub name),
+        `language-model:ID@URL`, or `auto`: a cross-encoder that is on this machine, else `exact`.
     threshold
         The probability from which a class decides.
     out
@@ -69,15 +75,28 @@ def _score(
     files: list[str], engine: str, threshold: float, seed: int, resamples: int, quiet: bool
 ) -> tuple[dict[str, Any], str]:
     """Return what is kept of the figures, and their table as text."""
-    from fdarx_core.evaluation.tables import table_text
-    from fdarx_core.evaluation.verifier_scores import engine_table, read_marked_pairs, score_engine
+    return score_pairs(read_pairs(files), engine, threshold, seed, resamples, quiet)
+
+
+def read_pairs(files: Sequence[str]) -> list[MarkedPair]:
+    """Return the marked pairs of files and of the folders of reviews."""
+    from fdarx_core.evaluation.verifier_scores import read_marked_pairs
     from fdarx_core.storage import Location
+
+    return [pair for file in files for pair in _reviewed(file) or read_marked_pairs(Location(file))]
+
+
+def score_pairs(
+    marked: Sequence[MarkedPair], engine: str, threshold: float, seed: int, resamples: int, quiet: bool
+) -> tuple[dict[str, Any], str]:
+    """Return what is kept of an engine's figures on marked pairs, and their table as text."""
+    from fdarx_core.evaluation.tables import table_text
+    from fdarx_core.evaluation.verifier_scores import engine_table, score_engine
     from fdarx_core.verify import open_engine
     from fdarx_core.verify import verify as verdicts_of
     from fdarx_core.verify.engine import TextPair
     from jobs.progress import ProgressLine
 
-    marked = [pair for file in files for pair in read_marked_pairs(Location(file))]
     judge = open_engine(engine)
     verdicts = []
     with ProgressLine({"pairs": "pairs judged"}, quiet=quiet) as progress:
@@ -90,6 +109,15 @@ def _score(
     rows = [one.to_row() for one in figures]
     kept = {"engine": judge.name, "threshold": threshold, "figures": rows}
     return kept, table_text(engine_table(judge.name, figures))
+
+
+def _reviewed(address: str) -> list[MarkedPair]:
+    """Return the pairs of a review, none where the address is not one."""
+    from fdarx_core.review.importing import marked_pairs
+    from fdarx_core.review.review_set import INFO, open_review
+    from fdarx_core.storage import Location
+
+    return marked_pairs(open_review(address)) if (Location(address) / INFO).exists() else []
 
 
 def _tell(result: dict[str, Any], table: str, out: str | None) -> None:

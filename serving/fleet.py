@@ -13,9 +13,16 @@ from ray import serve
 from ray.serve.schema import ApplicationDetails
 
 from fdarx_core.llm import ModelConfig, ModelsError
-from serving.applications import ServeApplications, cluster_nodes, serve_applications
+from serving.applications import (
+    ClusterNode,
+    ResourceRequest,
+    ServeApplications,
+    cluster_nodes,
+    select_to_start,
+    serve_applications,
+    why_never_fits,
+)
 from serving.failures import failed_deployment
-from serving.packing import ClusterNode, ResourceRequest, select_to_start, why_never_fits
 from serving.served_model import INGRESS_CPUS, ServedModel
 
 _POLL_S = 0.5

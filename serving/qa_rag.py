@@ -21,9 +21,8 @@ from fdarx_core.rag.search import Role
 from fdarx_core.rag.tasks import RAG_RULES_VERSION, RAG_TASKS
 from fdarx_core.records import Request, Response
 from fdarx_core.retrieval.encoders import bge_reranker
-from serving.backend import RayServeBackend
+from serving.backend import HttpModelClient, RayServeBackend
 from serving.batching import DynamicBatcher
-from serving.clients import HttpModelClient
 from serving.config import ServiceConfig
 from serving.http import configure_request_log, make_app
 from serving.metrics import record

@@ -20,8 +20,7 @@ from fdarx_core.rag.search import SearchQuery, available_retrievers, encode_quer
 from fdarx_core.records import Chunk, SearchHit
 from fdarx_core.retrieval.encoders import SentenceEncoder, Vectors
 from fdarx_core.retrieval.index import ChunkFilter, IndexDamaged, IndexReader
-from fdarx_core.retrieval.index.manifest import version_number
-from fdarx_core.retrieval.index.segments import POINTER, read_bytes
+from fdarx_core.retrieval.index.segments import POINTER, read_bytes, version_number
 from fdarx_core.retrieval.models import ModelDirectories, ModelMissing
 from fdarx_core.storage import Location, StorageError
 from serving.batching import DynamicBatcher

@@ -6,6 +6,7 @@ import os
 import shutil
 import signal
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from uuid import uuid4
 
@@ -127,6 +128,13 @@ def swift(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Swift]:
 @pytest.fixture(scope="module")
 def bucket(swift: Swift) -> Iterator[Location]:
     """A bucket of the test server, with the process's environment as a user would set it."""
+    with new_bucket(swift) as location:
+        yield location
+
+
+@contextmanager
+def new_bucket(swift: Swift) -> Iterator[Location]:
+    """Create a bucket and point the process's environment to its server for the time of the block."""
     with pytest.MonkeyPatch.context() as patch:
         for name, value in server_settings(swift).items():
             patch.setenv(name, value)

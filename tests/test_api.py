@@ -52,4 +52,4 @@ def test_the_notebook_runs(monkeypatch: pytest.MonkeyPatch) -> None:
     hit = names["index"].search("What is the starting dose of telvanto?", k=1)[0]
     assert hit.text and hit.set_id and hit.score > 0
     assert names["verdict"].verdict == "supported"
-    assert {row.verdict for row in names["result"].verdicts} <= {"supported", "contradicted", "unsupported", "unscored"}
+    assert {row.verdict for row in names["result"].verdicts} <= {"supported", "contradicted", "undecided"}

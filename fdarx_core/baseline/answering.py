@@ -27,7 +27,7 @@ _REFERENCE = re.compile(
 )
 _CELL_NAME = re.compile(r"^[^|.:]{1,40}: \| ")
 _GAP = re.compile(r"(?<=\.)\s*\.$|\s+(?=[.,;](?:\s|$))")
-"""What is left where a cross-reference was taken out: a space before a stop, or a second stop."""
+"""The rest of a removed cross-reference: a space before a full stop, or a second full stop."""
 
 
 @dataclass(frozen=True)
@@ -43,17 +43,17 @@ class CandidateSentence:
     def spoken(self) -> str:
         """Return the sentence as an answer: without bullet and cross-references, and with a full stop."""
         bullet = ITEM.match(self.text)
-        said = _REFERENCE.sub("", self.text[bullet.end() if bullet else 0 :])
-        said = _GAP.sub("", said)
-        said = _CELL_NAME.sub("", said).replace(" | ", "; ").strip(" ;,:|")
-        return said if said.endswith((".", "!", "?", ".)", '."')) else f"{said}."
+        text = _REFERENCE.sub("", self.text[bullet.end() if bullet else 0 :])
+        text = _GAP.sub("", text)
+        text = _CELL_NAME.sub("", text).replace(" | ", "; ").strip(" ;,:|")
+        return text if text.endswith((".", "!", "?", ".)", '."')) else f"{text}."
 
 
 class ParsedText:
     """The statements of a text, and for each term the places of the statements that contain it."""
 
-    def __init__(self, found: Iterable[str]) -> None:
-        self.statements = [_statement(one) for one in found if not _refers_only(one)]
+    def __init__(self, sentences: Iterable[str]) -> None:
+        self.statements = [_statement(one) for one in sentences if not _refers_only(one)]
         self.places: dict[str, list[int]] = {}
         for place, one in enumerate(self.statements):
             for term in one.terms:
@@ -63,15 +63,15 @@ class ParsedText:
 @lru_cache(maxsize=2048)
 def parse_label_text(text: str) -> ParsedText:
     """Parse a label's passage into sentences; one that announces a list includes the list's items."""
-    found: list[str] = []
+    sentences: list[str] = []
     announced = False
     for line in text.split("\n"):
-        if announced and ITEM.match(line) and len(found[-1]) + len(line) <= LONGEST_LIST:
-            found[-1] = f"{found[-1]} {ITEM.sub('', line, count=1).rstrip(' ;,.')};"
+        if announced and ITEM.match(line) and len(sentences[-1]) + len(line) <= LONGEST_LIST:
+            sentences[-1] = f"{sentences[-1]} {ITEM.sub('', line, count=1).rstrip(' ;,.')};"
             continue
-        found += split_sentences(line)
-        announced = bool(found) and found[-1].endswith(":")
-    return ParsedText(found)
+        sentences += split_sentences(line)
+        announced = bool(sentences) and sentences[-1].endswith(":")
+    return ParsedText(sentences)
 
 
 def _refers_only(text: str) -> bool:
@@ -80,9 +80,9 @@ def _refers_only(text: str) -> bool:
 
 
 def _statement(text: str) -> CandidateSentence:
-    held = terms(text)
+    words = terms(text)
     is_heading = not (text.endswith(_ENDS) or " | " in text or ITEM.match(text))
-    return CandidateSentence(text, held, any(word[0].isdigit() for word in held), is_heading)
+    return CandidateSentence(text, words, any(word[0].isdigit() for word in words), is_heading)
 
 
 _MARKED = re.compile(r"^\|\|(PASSAGE_\d+)\|\| ?(.*)$", re.MULTILINE)
@@ -100,11 +100,11 @@ class SentenceIndex:
     def __init__(self, passages: Sequence[tuple[str, str, ParsedText]]) -> None:
         self.markers = [marker for marker, _, _ in passages]
         self._titles = [terms(title) for _, title, _ in passages]
-        self._told = [told for _, _, told in passages]
-        self._starts = list(accumulate((len(one.statements) for one in self._told), initial=0))
+        self._parsed = [parsed for _, _, parsed in passages]
+        self._starts = list(accumulate((len(one.statements) for one in self._parsed), initial=0))
         self._places: dict[str, list[int]] = {}
-        self.statements = [one for held in self._told for one in held.statements]
-        self.passage_of = [place for place, held in enumerate(self._told) for _ in held.statements]
+        self.statements = [one for parsed in self._parsed for one in parsed.statements]
+        self.passage_of = [place for place, parsed in enumerate(self._parsed) for _ in parsed.statements]
         lengths = [len(one.terms) for one in self.statements]
         mean = max(sum(lengths) / max(len(lengths), 1), 1)
         self.bm25 = [(_K1 + 1) / (1 + _K1 * (1 - _B + _B * length / mean)) for length in lengths]
@@ -112,26 +112,28 @@ class SentenceIndex:
     def in_statements(self, term: str) -> list[int]:
         """Return the places of the statements that contain a term."""
         if term not in self._places:
-            shifted = zip(self._starts, self._told, strict=False)
+            shifted = zip(self._starts, self._parsed, strict=False)
             self._places[term] = [start + place for start, one in shifted for place in one.places.get(term, ())]
         return self._places[term]
 
     def in_titles(self, term: str) -> list[int]:
         """Return the places of the passages whose titles contain a term."""
-        return [place for place, held in enumerate(self._titles) if term in held]
+        return [place for place, title in enumerate(self._titles) if term in title]
 
     def in_passages(self, term: str) -> list[int]:
         """Return the places of the passages that contain a term in their text or titles."""
-        both = zip(self._titles, self._told, strict=True)
+        both = zip(self._titles, self._parsed, strict=True)
         return [place for place, (titles, one) in enumerate(both) if term in titles or term in one.places]
 
     def has_form(self, term: str) -> bool:
         """Return whether any passage contains the term, or another form of it."""
-        return any(term in one.places for one in self._told) or term[:_STEM] in self._stems
+        return any(term in one.places for one in self._parsed) or term[:_STEM] in self._stems
 
     @cached_property
     def _stems(self) -> frozenset[str]:
-        return frozenset(term[:_STEM] for held in (*self._titles, *(one.places for one in self._told)) for term in held)
+        return frozenset(
+            term[:_STEM] for group in (*self._titles, *(one.places for one in self._parsed)) for term in group
+        )
 
     def titles_of(self, place: int) -> frozenset[str]:
         """Return the terms of the titles above a statement."""
@@ -139,8 +141,8 @@ class SentenceIndex:
 
     def rarity(self, term: str) -> float:
         """Return the idf of a term over the statements, as in BM25; it is above 0 also for frequent terms."""
-        held = len(self.in_statements(term))
-        return math.log(1 + (len(self.statements) - held + 0.5) / (held + 0.5))
+        frequency = len(self.in_statements(term))
+        return math.log(1 + (len(self.statements) - frequency + 0.5) / (frequency + 0.5))
 
 
 def evidence_of(slots: Mapping[str, Any]) -> SentenceIndex:
@@ -246,7 +248,7 @@ def from_gold(slots: Mapping[str, Any]) -> str:
         range(len(scores)), key=lambda place: (-scores[place], len(statements[place].terms) < _SHORTEST)
     ):
         best.setdefault(evidence.passage_of[place], place)
-    return _said(evidence, sorted(list(best.values())[:2]))
+    return _join_sentences(evidence, sorted(list(best.values())[:2]))
 
 
 def from_passages(slots: Mapping[str, Any]) -> str:
@@ -258,7 +260,7 @@ def from_passages(slots: Mapping[str, Any]) -> str:
         return _REFUSAL
     chosen = _best(scores, evidence, two=wants_two(slots["question"]))
     cited = dict.fromkeys(evidence.markers[evidence.passage_of[place]] for place in chosen)
-    return f"{_said(evidence, chosen)}\nCITED_PASSAGES: [{', '.join(cited)}]"
+    return f"{_join_sentences(evidence, chosen)}\nCITED_PASSAGES: [{', '.join(cited)}]"
 
 
 def scored(question: str, drug: str, evidence: SentenceIndex) -> list[float]:
@@ -290,15 +292,15 @@ def _best(scores: Sequence[float], evidence: SentenceIndex, *, two: bool) -> lis
     first = max(range(len(scores)), key=scores.__getitem__)
     if not two:
         return [first]
-    passages, taken = evidence.passage_of, evidence.statements[first].text
+    passages, text = evidence.passage_of, evidence.statements[first].text
     others = [
         place
         for place, one in enumerate(evidence.statements)
-        if passages[place] != passages[first] and one.text != taken
+        if passages[place] != passages[first] and one.text != text
     ]
     second = max(others, key=scores.__getitem__, default=first)
     return [first, second] if second != first and scores[second] >= _SECOND * scores[first] else [first]
 
 
-def _said(evidence: SentenceIndex, chosen: Sequence[int]) -> str:
+def _join_sentences(evidence: SentenceIndex, chosen: Sequence[int]) -> str:
     return " ".join(evidence.statements[place].spoken for place in chosen)

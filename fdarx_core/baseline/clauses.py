@@ -1,324 +1,122 @@
-"""Splitting a sentence into clauses that can be read by themselves."""
+"""Clauses by closed word classes alone: which read as sentences, and which refer to a sentence before them.
+
+No list of nouns, verbs or adjectives is used: a verb is known as finite if it is an auxiliary, follows a personal
+pronoun, or ends in s before a determiner. What these do not show stays together.
+"""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
-from dataclasses import dataclass, replace
 
-from fdarx_core.baseline.claim_text import intro_end, joined
-from fdarx_core.baseline.grammar import (
-    AUXILIARIES,
-    MODALS,
-    PREPOSITIONS,
-    ClauseCore,
-    agree,
-    commands,
-    core_of,
-    finite,
-    frame_end,
-    has_verb,
-    is_adverb,
-    is_base,
-    is_simple,
-    number_of,
-    plain,
-    spoken,
-    third_to_base,
+
+def _closed(words: str) -> frozenset[str]:
+    return frozenset(words.split())
+
+
+_AUXILIARIES = _closed(
+    "can cannot could may might must shall should will would is was has does isn wasn hasn doesn are were have do re "
+    "ve aren weren haven don am did had ought couldn didn hadn mustn shouldn won wouldn"
+)
+_ARTICLES = _closed("a an the no your")
+_DETERMINERS = _ARTICLES | _closed("its their his her my our this these those all any each some it them you")
+_PREPOSITIONS = _closed(
+    "about above after among as at before below between by despite during for from in into of on once over since "
+    "than through to under until up upon with within without"
+)
+_SUBORDINATORS = _closed(
+    "although because how if since that though unless until what whatever when whenever where whether which while who "
+    "whom whose why"
+)
+_PERSONS = _closed("i you we he she they")
+_ANAPHORS = _closed(
+    "it its they them their these those this that he him his she her both neither either such same here others "
+    "latter former instead otherwise then afterwards thereafter therefore so"
+)
+"""Words that may refer to an earlier sentence."""
+_BEFORE_NOUNS = (
+    _PREPOSITIONS | _SUBORDINATORS | _AUXILIARIES | _closed("the and but or not also even only you your i we")
 )
 
+_WORD = re.compile(r"[^\W_]+(?:-[^\W_]+)*")
 _BRACKETED = re.compile(r"\([^()]*\)|\[[^\[\]]*\]|“[^”]*”|\"[^\"]*\"")
-
-
-@dataclass(frozen=True, slots=True)
-class Clause:
-    """`text[start:end]`, and how it reads by itself: what it shares with the clause before it put in front."""
-
-    start: int
-    end: int
-    reading: str
-
-
-@dataclass(frozen=True, slots=True)
-class ClauseState:
-    """Where a splitting stands: in which sentence, `shown` with what is bracketed or quoted blotted out, and in which
-    clause of it.
-
-    `frame` stands before the subject, which begins at `main`, and holds for all clauses ("In children, "). The clause
-    at hand begins at `start`, and reads as `lead` and what it says from `own` on; `core` is None of a command.
-    """
-
-    said: str
-    shown: str
-    frame: str
-    subject: str
-    core: ClauseCore | None
-    main: int
-    start: int = 0
-    own: int = 0
-    lead: str = ""
-
-    @property
-    def told(self) -> int:
-        """Return the position from which another clause can follow."""
-        return self.core.verb_end if self.core else self.own
-
-    def clause(self, end: int) -> Clause:
-        return Clause(self.start, end, joined(self.lead, self.said[self.own : end]))
-
-
-def opening(said: str) -> ClauseState:
-    """Return the state at the beginning of a sentence."""
-    shown = _BRACKETED.sub(lambda found: "_" * len(found[0]), said)
-    begun = intro_end(shown)
-    main = frame_end(shown, begun)
-    core = core_of(shown, main)
-    return ClauseState(said, shown, said[begun:main], subject_of(said, core), core, main)
-
-
-def subject_of(said: str, core: ClauseCore | None) -> str:
-    """Return the subject of a clause, with the space that follows it."""
-    if core is None:
-        return ""
-    words = spoken(said, core.start, core.verb)
-    end = core.verb
-    while len(words) > 1 and is_adverb(plain(words[-1])):
-        end = words.pop().start()
-    return f"{said[core.start : end].rstrip()} "
-
-
-_PREPOSITION = re.compile(r"\b(?:in|on|at|for|with|against|by|to|from|during|after|before|of)\b", re.IGNORECASE)
-_PARTICIPLE = re.compile(r"\s*(?:\w+ly\s+)?[^\W\d_]+(?:ed|en|wn)\b", re.IGNORECASE)
-_FIRST = re.compile(r"\s*[^\W\d_]+\b")
-_TO_BE = frozenset(["is", "are", "was", "were"])
-
-
-def negated(verb: str, before: str, denied: str) -> str | None:
-    """Return the negated verb, with the words of `before` that remain before `denied`.
-
-    None if it is not certain which words are replaced: they must follow the only preposition, or the verb.
-    """
-    denial = _denial(verb)
-    kept = _kept(verb, before, denied)
-    return None if denial is None or kept is None else f"{denial}{kept} "
-
-
-def _denial(verb: str) -> str | None:
-    if verb in _TO_BE or (verb in MODALS and "n" + "'t" not in verb and verb != "cannot"):
-        return "cannot" if verb == "can" else f"{verb} not"
-    if base := third_to_base(verb):
-        return f"does not {base}"
-    return f"do not {verb}" if is_base(verb) else None
-
-
-def _kept(verb: str, before: str, denied: str) -> str | None:
-    prepositions = list(_PREPOSITION.finditer(before))
-    if own := _PREPOSITION.match(denied):
-        same = [found for found in prepositions if found[0].lower() == own[0].lower()]
-        return before[: same[0].start()].rstrip() if len(same) == 1 else None
-    if len(prepositions) == 1:
-        return before[: prepositions[0].end()]
-    if prepositions or not before.strip():
-        return None
-    if verb in _TO_BE:
-        participle = _PARTICIPLE.match(before)
-        return None if participle else ""
-    modal = _FIRST.match(before) if verb in MODALS else None
-    return modal[0] if modal else ""
-
-
-CONDITION = re.compile(
-    r"\b(?:if|unless|until|when|whenever|while|because|since|although|though|where|wherever|whether|how|why|what|"
-    r"in case|provided that)\b",
+_S_VERB = re.compile(r"(?!(?:always|besides|perhaps|sometimes|towards)\b)\w+[^\Wsui]s")
+_JOINT = re.compile(
+    r"(?P<stop>;\s+(?:(?:and|but)\s+)?|,\s+(?:while|whereas)\s+)|(?P<comma>,|\s[—–-])\s+(?:and|but)\s+|\s(?:and|but)\s+"
+)
+_MOST_JOINTS = 50
+_THIS_DRUG = re.compile(r"this (?:drug|medication|medicine|product)\b(?!-)", re.IGNORECASE)
+_WITHIN = re.compile(
+    r"(?:both|n?either) (?=(?:\S+ ){1,6}(?:and|n?or)\b)|th(?:ose|at) (?:who|with|whose)\b", re.IGNORECASE
+)
+_EXPLETIVE = re.compile(
+    r"it (?:is|was|(?:may|might|can|could|would|should|will) be)(?: not)? (?!(?:an?|the|one|able)\b)(?!\w+ed to)\w+ "
+    r"(?:to|that|if|whether|how)\b",
     re.IGNORECASE,
 )
-_SUBJECT_WHICH = re.compile(r"(?P<subject>[^,;:]{1,80}),\s+which\s+(?P<rest>[^,;:]{1,200}),\s+(?=\w)", re.IGNORECASE)
+"""An "it" that stands for a clause: "it is important to …", not "it is used to …"."""
 
 
-def relative_of_subject(scene: ClauseState) -> tuple[Clause, ClauseState] | None:
-    """Split "Ibuprofen, which is an NSAID, is used …" into its first clause and the state after it."""
-    found = _SUBJECT_WHICH.match(scene.shown, scene.main)
-    if not found or CONDITION.search(found["rest"]):
-        return None
-    subject = scene.said[found.start("subject") : found.end("subject")]
-    core = _core(scene.shown, found)
-    if core is None or not is_simple(subject) or has_verb(subject):
-        return None
-    lead = f"{scene.frame}{subject} "
-    clause = Clause(0, found.end("rest"), joined(lead, scene.said[found.start("rest") : found.end("rest")]))
-    return clause, replace(scene, subject=f"{subject} ", core=core, start=found.end(), own=found.end(), lead=lead)
+def lower_words(text: str) -> list[str]:
+    """Return the words of a text in lower case; an apostrophe ends a word: "It’s" gives "it" and "s"."""
+    return _WORD.findall(text.lower())
 
 
-def _core(shown: str, found: re.Match[str]) -> ClauseCore | None:
-    """Return the core of the outer clause, where both verbs agree with the same subject."""
-    within, beyond = spoken(shown, found.start("rest"), found.end("rest")), spoken(shown, found.end())
-    first, second = (finite(words, 0) if words else None for words in (within, beyond))
-    if first is None or second is None or not agree(first, second):
-        return None
-    return ClauseCore(found.start("subject"), beyond[0].start(), beyond[0].end(), plain(beyond[0]), second or first)
+def finite_at(words: list[str]) -> int | None:
+    """Return the position of the first of some lower-case words that is certainly a finite verb, None without one."""
+    for at, word in enumerate(words):
+        before, noun = words[at - 1] if at else "", not _DETERMINERS.isdisjoint(words[at + 1 : at + 2])
+        ending = at and noun and _S_VERB.fullmatch(word) and word not in _DETERMINERS | _PREPOSITIONS
+        person = (before in _PERSONS or (at == 1 and before == "it")) and word not in _SUBORDINATORS
+        if (word in _AUXILIARIES and before != "to") or person or ending:
+            return at
+    return None
 
 
-def relative_of_name(scene: ClauseState, joint: re.Match[str]) -> ClauseState | None:
-    """Return the state after the comma of "… is metabolised by CYP3A4, which …": the end of a sentence, on a name."""
-    words = spoken(scene.shown, scene.own, joint.start())
-    after = spoken(scene.shown, joint.end())
-    if len(words) < 4 or len(after) < 3 or words[-1].end() != joint.start() or "," in scene.shown[joint.end() :]:
-        return None
-    name, before = words[-1][0], plain(words[-2])
-    named = any(character.isupper() or character.isdigit() for character in name)
-    if not named or before not in ("by", "with", "to", "against", "called") or finite(after, 0) is None:
-        return None
-    return replace(scene, core=None, subject="", start=joint.end(), own=joint.end(), lead=f"{name} ")
+def refers_back(reading: str) -> bool:
+    """Return whether a word before the first noun refers to an earlier sentence: "They …", "If it …", "For that …".
 
-
-_JOINT = re.compile(r"(?P<comma>[,;])?(?<!\s)\s+(?P<word>and|but|while|whereas|yet)\s+|(?P<mark>;)\s+", re.IGNORECASE)
-_WHICH = re.compile(r",\s+which\s+", re.IGNORECASE)
-_SPLICE = re.compile(r",\s+(?=(?:it|they)\s)", re.IGNORECASE)
-_ENCLOSED = re.compile(r",\s*(?:which|who|whose)\b[^,]*,")
-_PAIRED = re.compile(r"\b(?:both|between|not only|either|neither|whether|rather than)\b", re.IGNORECASE)
-_RELATIVE = re.compile(r"\b(?:that|which|who|whom|whose)\b", re.IGNORECASE)
-_REPORTED = re.compile(
-    r"\b(?:suggest\w*|show\w*|indicat\w*|report\w*|found|finds?|known|know\w*|believ\w*|think|thought|reveal\w*|likely|"
-    r"unlikely|possible|important|recommend\w*|advis\w*|mean\w*|confirm\w*|demonstrat\w*|conclud\w*|say|says|said|so|"
-    r"such)\s+that\b",
-    re.IGNORECASE,
-)
-_NOT = re.compile(r"not\s+", re.IGNORECASE)
-
-
-def clauses_of(text: str, start: int, end: int) -> list[Clause]:
-    """Return the clauses of the sentence `text[start:end]`, in order and without overlap."""
-    return [Clause(start + one.start, start + one.end, one.reading) for one in _split(opening(text[start:end]))]
-
-
-def _split(scene: ClauseState) -> Iterator[Clause]:
-    if parted := relative_of_subject(scene):
-        first, scene = parted
-        yield first
-    for joint in _joints(scene):
-        if joint.start() >= scene.told and (following := _following(scene, joint)):
-            yield scene.clause(joint.start())
-            scene = following
-    yield scene.clause(len(scene.said))
-
-
-def _joints(scene: ClauseState) -> list[re.Match[str]]:
-    if scene.core is None and not commands(scene.shown[scene.main :]):
-        return []
-    found = [one for pattern in (_JOINT, _WHICH, _SPLICE) for one in pattern.finditer(scene.shown, scene.own)]
-    return sorted(found, key=lambda one: one.start())
-
-
-def _following(scene: ClauseState, joint: re.Match[str]) -> ClauseState | None:
-    """Return the state after a conjunction, where a new clause begins there."""
-    if scene.core is None:
-        return _second_command(scene, joint)
-    if joint.re is _WHICH:
-        return relative_of_name(scene, joint)
-    before = _ENCLOSED.sub("", scene.shown[scene.core.verb_end : joint.start()])
-    paired = _PAIRED.search(scene.shown, scene.own, joint.start())
-    if paired or CONDITION.search(before) or _REPORTED.search(before):
-        return None
-    relative = _RELATIVE.search(before)
-    bare = _named(joint, "word") == "and" and not _named(joint, "comma")
-    own = None if relative and bare else _own_subject(scene, joint, bare=bare)
-    if own or relative:
-        return own
-    return _shared_subject(scene, joint) or _but_not(scene, joint, before)
-
-
-def _own_subject(scene: ClauseState, joint: re.Match[str], *, bare: bool) -> ClauseState | None:
-    """Return the state at a clause with its own subject, after ", and", ";" or "but".
-
-    After a bare "and" the subject must be short, and the verb an auxiliary.
+    "This drug …" does not: it refers to the drug of the answer.
     """
-    word, comma = _named(joint, "word"), _named(joint, "comma")
-    if joint.re is _JOINT and not comma and word in ("while", "whereas"):
+    for found in _WORD.finditer(reading):
+        word = found[0].lower()
+        if word in _ANAPHORS:
+            return not any(one.match(reading, found.start()) for one in (_WITHIN, _EXPLETIVE, _THIS_DRUG))
+        if word not in _BEFORE_NOUNS and not word.isdigit():
+            return False
+    return False
+
+
+def clauses_of(sentence: str) -> list[tuple[int, int, str]]:
+    """Return the clauses of a sentence that read as sentences: start, end, and the subject to put in front.
+
+    Semicolons, coordinating conjunctions, "while" and "whereas" separate them. A clause that refers to the one before,
+    or that a subordinator in it may govern ("if …, and …"), stays with it. The subject is "" unless two verbs share it.
+    """
+    shown = _BRACKETED.sub(lambda found: "_" * len(found[0]), sentence)
+    joints = list(_JOINT.finditer(shown))[:_MOST_JOINTS]
+    clauses, start, subject = list[tuple[int, int, str]](), 0, ""
+    for at, joint in enumerate(joints):
+        end = joints[at + 1].start() if at + 1 < len(joints) else len(shown)
+        first = subject + sentence[start : joint.start()]
+        opening = _opening(joint, first, shown[joint.end() : end])
+        if opening is not None:
+            clauses.append((start, joint.start(), subject))
+            start, subject = joint.end(), opening
+    return [*clauses, (start, len(sentence), subject)]
+
+
+def _opening(joint: re.Match[str], first: str, second: str) -> str | None:
+    """Return the subject that the clause behind a joint shares with the one before, "" if none, None if it is none."""
+    before, after = lower_words(first), lower_words(second)
+    verb, second_verb = finite_at(before), finite_at(after)
+    orders = after[:1] == ["never"] or after[:2] in (["do", "not"], ["don", "t"])
+    if joint["stop"] and len(before) > 2 and not refers_back(second):
+        return "" if orders or (second_verb and _SUBORDINATORS.isdisjoint(after[:second_verb])) else None
+    governed = not (_SUBORDINATORS | {"only", "not"}).isdisjoint(before) or not _PREPOSITIONS.isdisjoint(before[:1])
+    if not verb or governed or second_verb is None or not _ANAPHORS.isdisjoint(after):
         return None
-    main = joint.end() if bare else frame_end(scene.shown, joint.end())
-    core = core_of(scene.shown, main)
-    if core is None or _is_adverbial(scene, core) or (bare and not _stands_out(scene, core)):
-        return None
-    if _means(scene, core):
-        return replace(scene, core=core, start=joint.end(), own=core.verb, lead=f"{scene.frame}{scene.subject}")
-    frame = "" if main > joint.end() or not word or word == "but" else scene.frame
-    return replace(
-        scene,
-        frame=frame,
-        subject=subject_of(scene.said, core),
-        core=core,
-        start=joint.end(),
-        own=joint.end(),
-        lead=frame,
-    )
-
-
-def _is_adverbial(scene: ClauseState, core: ClauseCore) -> bool:
-    """Return whether the words before the verb ("most commonly") are not a subject."""
-    words = [plain(word) for word in spoken(scene.shown, core.start, core.verb)]
-    return words not in (["most"], ["more"]) and all(map(is_adverb, words))
-
-
-def _means(scene: ClauseState, core: ClauseCore) -> bool:
-    """Return whether "they" refers to the subject of the clause before."""
-    told = number_of(scene.subject, scene.core.number if scene.core else "")
-    return scene.shown[core.start : core.verb].strip().lower() == "they" and told == "plural"
-
-
-def _stands_out(scene: ClauseState, core: ClauseCore) -> bool:
-    subject = [plain(word) for word in spoken(scene.shown, core.start, core.verb)]
-    return core.word in AUXILIARIES and len(subject) <= 4 and not (PREPOSITIONS | {"and", "or"}).intersection(subject)
-
-
-def _shared_subject(scene: ClauseState, joint: re.Match[str]) -> ClauseState | None:
-    """Return the state at a verb after "and" or "but" whose subject is that of the clause before."""
-    if scene.core is None or _named(joint, "word") not in ("and", "but", "yet") or _no_subject(scene.subject):
-        return None
-    words = spoken(scene.shown, joint.end(), min(len(scene.shown), joint.end() + 120))
-    at = next((at for at, word in enumerate(words) if not is_adverb(plain(word))), None)
-    number = None if at is None else finite(words, at)
-    if at is None or number is None or len(words) < at + 2 or not agree(number, scene.core.number):
-        return None
-    verb = plain(words[at])
-    if CONDITION.search(scene.shown, joint.end()) and _alike(verb, scene.core.word):
-        return None
-    core = ClauseCore(scene.core.start, words[at].start(), words[at].end(), verb, number or scene.core.number)
-    return replace(scene, core=core, start=joint.end(), own=joint.end(), lead=f"{scene.frame}{scene.subject}")
-
-
-def _no_subject(subject: str) -> bool:
-    """Return whether a subject ("It is important to", "There is", "What matters is") can have no second verb."""
-    return subject.strip().lower() in ("", "there", "here", "what", "who", "which", "that")
-
-
-def _alike(verb: str, other: str) -> bool:
-    """Return whether two verbs have the same mood, so that a following condition may apply to both."""
-    return verb == other or (verb in MODALS) == (other in MODALS)
-
-
-def _second_command(scene: ClauseState, joint: re.Match[str]) -> ClauseState | None:
-    before = scene.shown[scene.own : joint.start()]
-    after = scene.shown[joint.end() :]
-    if _named(joint, "word") != "and" or not commands(after) or len(spoken(before)) < 3 or len(spoken(after)) < 3:
-        return None
-    if any(pattern.search(before) or pattern.search(after) for pattern in (CONDITION, _RELATIVE, _PAIRED)):
-        return None
-    return replace(scene, start=joint.end(), own=joint.end(), lead=scene.frame)
-
-
-def _but_not(scene: ClauseState, joint: re.Match[str], before: str) -> ClauseState | None:
-    """Return the clause "A does not treat C" of "A treats B, but not C"."""
-    if scene.core is None or _named(joint, "word") != "but" or _no_subject(scene.subject):
-        return None
-    denied = _NOT.match(scene.shown, joint.end())
-    rest = scene.shown[denied.end() :] if denied else ""
-    if denied is None or has_verb(rest) or CONDITION.search(rest) or "," in before:
-        return None
-    said = negated(scene.core.word, before, rest)
-    if said is None:
-        return None
-    return replace(scene, start=joint.end(), own=denied.end(), lead=f"{scene.frame}{scene.subject}{said}", subject="")
-
-
-def _named(joint: re.Match[str], name: str) -> str:
-    return (joint.groupdict().get(name) or "").lower()
+    if second_verb == 0 and not orders:
+        subject = first[: list(_WORD.finditer(first))[verb].start()]
+        return None if re.search("[,;:]", subject) or not _ANAPHORS.isdisjoint(before) else subject
+    clear = _SUBORDINATORS.isdisjoint(after[:second_verb]) and _PREPOSITIONS.isdisjoint(after[:1])
+    return "" if clear and (joint["comma"] or after[0] in _ARTICLES) else None

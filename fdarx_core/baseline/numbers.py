@@ -1,6 +1,6 @@
 """Numbers, quantities with units, and dosing intervals, in comparable form.
 
-One table of units: "0.5 g" is "500 milligrams", "once daily" is "every 24 hours".
+"0.5 g" equals "500 milligrams", and "once daily" equals "every 24 hours".
 """
 
 from __future__ import annotations
@@ -8,9 +8,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from typing import NamedTuple
-
-DOSE_UNITS = ("mg", "ml", "unit", "tablet", "capsule", "meq", "mmhg", "drop", "puff", "patch", "m2")
-"""Units in which drugs are given or their effect is measured. An unrequested number in one of them is a claim."""
 
 _DAY, _WEEK, _MONTH = 24.0, 168.0, 730.0
 _UNITS = {
@@ -55,11 +52,11 @@ _QUANTITY = re.compile(
 _PER = re.compile(rf"(?:/|per|a)\s*({_NAMES})(?![a-z])")
 _JOINED = re.compile(r"\s*(?:(?:-|to|and|or|through|,|/|x|by|, and|, or|,? respectively)\s*)?[<>≤≥~]?\s*")
 _BELOW = re.compile(
-    r"(?:<|≤|<=|less than|(?:lower|fewer) than|below|under|up to|(?:no|not) (?:more|greater) than|at most|"
+    r"(?:<|≤|<=|less than|(?:lower|fewer|younger) than|below|under|up to|(?:no|not) (?:more|greater) than|at most|"
     r"not (?:to |be )?exceed(?:ed|ing)?|maximum(?: \w+)?(?: of)?)(?: or equal to)?\s*$"
 )
 _ABOVE = re.compile(
-    r"(?:>|≥|>=|greater than|higher than|more than|above|over|exceed(?:s|ed|ing)?|at least|minimum(?: of)?|"
+    r"(?:>|≥|>=|greater than|(?:higher|older) than|more than|above|over|exceed(?:s|ed|ing)?|at least|minimum(?: of)?|"
     r"no(?:t)? less than)(?: or equal to)?\s*$"
 )
 
@@ -94,11 +91,11 @@ class Quantity(NamedTuple):
     """A number with its unit.
 
     Attributes:
-        raw: the number as printed.
-        value: the number in the base unit, as 500 for "0.5 g".
-        unit: the base unit, "" without one.
+        raw: the number in the unit of the text, such as 0.5 for "0.5 g".
+        value: the number in the base unit, such as 500 for "0.5 g".
+        unit: the base unit, "" if there is none.
         bound: "<" for "below 30" and "up to 30", ">" for "at least 30", else "".
-        text: number and unit as printed.
+        text: number and unit as in the text.
     """
 
     raw: float
@@ -108,14 +105,14 @@ class Quantity(NamedTuple):
     text: str
 
     def equals(self, other: Quantity) -> bool:
-        """Return whether both are the same amount. A number without a unit may have any unit."""
+        """Return whether both are the same amount. A number without a unit equals the same number with any unit."""
         if self.unit and other.unit:
             return self.unit == other.unit and self.value == other.value
         return self.raw == other.raw
 
 
 class Intervals(NamedTuple):
-    """Dosing intervals in hours: the stated ones ("twice daily"), and all that may be meant (a bare "daily" too)."""
+    """Dosing intervals in hours: those stated ("twice daily"), and those that may be meant (also a single "daily")."""
 
     stated: frozenset[float]
     meant: frozenset[float]
@@ -124,7 +121,7 @@ class Intervals(NamedTuple):
 def number_strings(text: str, *, thousands: bool = True) -> frozenset[str]:
     """Return the distinct numbers of a text as strings: "1,500 mg in 2.5 mL" gives 1500 and 2.5.
 
-    Without `thousands` a comma separates numbers: "1,500" gives 1 and 500.
+    If `thousands` is false, a comma separates numbers: "1,500" gives 1 and 500.
     """
     if not thousands:
         return frozenset(_DIGITS.findall(text))
@@ -132,17 +129,17 @@ def number_strings(text: str, *, thousands: bool = True) -> frozenset[str]:
 
 
 def without_thousands(number: str) -> str:
-    """Return a number as printed without its thousands separators."""
+    """Return the string of a number without thousands separators."""
     return _THOUSANDS.sub("", number)
 
 
 def milligrams(number: str, unit: str) -> float:
-    """Return the mass of a number as printed and its unit in milligrams. Raises KeyError for an unknown unit."""
+    """Return the mass of a number (a string) with its unit in milligrams. Raises KeyError for an unknown unit."""
     return float(number.replace(",", "")) * _UNIT[unit.lower()][1]
 
 
 def extract_intervals(text: str) -> tuple[Intervals, str]:
-    """Return the dosing intervals of a normalized text, and the text without the stated ones."""
+    """Return the dosing intervals of a normalized text, and the text without the stated intervals."""
     stated = frozenset(hours for _, _, found in find_intervals(text) for hours in found)
     rest = _FREQUENCY.sub(" ; ", text) if stated else text
     loose = frozenset(_PERIODS[found.lastgroup[0]] for found in _LOOSE.finditer(rest) if found.lastgroup)

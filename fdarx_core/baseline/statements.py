@@ -1,18 +1,13 @@
-"""Statements that can stand alone: for answers, with their doses and strengths, and as windows for equivalence."""
+"""Statements that can stand alone, with their doses and strengths, for generated answers."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
-from itertools import pairwise
 
-from fdarx_core.baseline.numbers import milligrams, without_thousands
+from fdarx_core.baseline.numbers import milligrams
 from fdarx_core.baseline.sentences import split_sentences
-from fdarx_core.baseline.stems import is_stop_word, stem, stem_weight
-from fdarx_core.baseline.tokens import capitalise, strip_references, tokenize, vocabulary
-from fdarx_core.records import Passage
+from fdarx_core.baseline.tokens import capitalise, strip_references
 
 MAX_STATEMENT = 290
 """Characters: two statements make an answer within the 600 of FDARxBench §B.4."""
@@ -197,117 +192,3 @@ def _doses(pattern: re.Pattern[str], sentence: str, several: re.Pattern[str]) ->
 def _dose(match: re.Match[str], sentence: str) -> Dose:
     number, unit = match.groups()
     return Dose(f"{number} {unit}", milligrams(number, unit), sentence)
-
-
-SHORT_PASSAGE = 50
-"""The most words of a passage that is one window."""
-LONG_LIST = 60
-"""The number of words from which the items of a list are windows of their own, each with the lead-in."""
-SEQUENCE = 3
-"""The number of neighboring terms that are compared as one."""
-
-_SIGNS = str.maketrans({"²": "2", "³": "3", "µ": "u", "μ": "u", "\u00ad": None, "\u200b": None, "’": "'"})
-_ITEM = re.compile(r"\s*(?:[-•·●▪◦*○–]|\(?\w{1,2}[.)])\s+")
-_QUALIFIER = tuple((name, re.compile(words)) for name, words in vocabulary()["qualifiers"].items())
-
-
-@lru_cache(maxsize=262144)
-def _term(token: str) -> str:
-    if token[0].isdigit():
-        return without_thousands(token)
-    return "" if is_stop_word(token) else stem(token)
-
-
-def sequence(text: str) -> list[str]:
-    """Return the stems of the words that carry meaning, and the numbers, thousands separators taken out, in order."""
-    return [term for term in map(_term, tokenize(text.lower().translate(_SIGNS), "sequence")) if term]
-
-
-def terms(text: str) -> frozenset[str]:
-    """Return the distinct terms of `sequence`."""
-    return frozenset(sequence(text))
-
-
-def figures(found: frozenset[str]) -> frozenset[str]:
-    """Return the numbers among terms."""
-    return frozenset(term for term in found if term[0].isdigit())
-
-
-def qualifiers(text: str) -> frozenset[str]:
-    """Return what narrows a statement: groups of patients, animals, overdose, dosage forms."""
-    lowered = text.lower()
-    return frozenset(name for name, words in _QUALIFIER if words.search(lowered))
-
-
-def lacks(wanted: frozenset[str], held: frozenset[str], most: float) -> bool:
-    """Return whether a number of what is wanted is missing, or more of its weight than the share `most`."""
-    missing = wanted - held
-    if not missing:
-        return False
-    if len(missing) > 6 * most * len(wanted):  # no term weighs more than six times another: most end here, unweighed
-        return True
-    return bool(figures(missing)) or stem_weight(missing) > most * stem_weight(wanted)
-
-
-class PassageTerms:
-    """The terms of a passage, which are computed when they are first used."""
-
-    def __init__(self, passage: Passage) -> None:
-        self.passage = passage
-        self.index = passage.doc_chunk_index
-        self.text = passage.text
-        self.order = sequence(passage.text)
-        self.terms = frozenset(self.order)
-
-    @cached_property
-    def heading(self) -> frozenset[str]:
-        return terms(f"{self.passage.section_path} {self.passage.section_title}")
-
-    @cached_property
-    def qualifiers(self) -> frozenset[str]:
-        return qualifiers(self.text)
-
-    @cached_property
-    def windows(self) -> list[tuple[str, frozenset[str]]]:
-        """Each sentence, two of a paragraph that are neighbours, lists with their lead-in, each table row.
-
-        A line of its own that ends without a stop heads what follows. A short passage is a window as well.
-        """
-        units = list(_units(self.text))
-        pairs = [f"{one}\n{other}" for (one, goes_on), (other, _) in pairwise(units) if goes_on]
-        whole = [self.text] if len(self.text.split()) <= SHORT_PASSAGE else []
-        return [(text, terms(text)) for text in (*(unit for unit, _ in units), *pairs, *whole)]
-
-    def holding(self, wanted: frozenset[str], most: float) -> list[tuple[str, frozenset[str]]]:
-        """Return the windows that lack no number of what is wanted and no more of its weight than the share `most`."""
-        return [window for window in self.windows if not lacks(wanted, window[1], most)]
-
-    @cached_property
-    def sequences(self) -> frozenset[tuple[str, ...]]:
-        ends = range(max(1, len(self.order) - SEQUENCE + 1))
-        return frozenset(tuple(self.order[start : start + SEQUENCE]) for start in ends)
-
-
-def _units(text: str) -> Iterator[tuple[str, bool]]:
-    """Yield sentences, table rows, and lists with their introduction, each with whether the next one belongs to it."""
-    open_list: list[str] = []
-    for line in text.split("\n"):
-        if open_list and _ITEM.match(line):
-            open_list.append(line)
-            continue
-        yield from _joined(open_list)
-        open_list = []
-        if " | " in line:
-            yield line, False
-        elif found := split_sentences(line):
-            yield from ((sentence, True) for sentence in found[:-1])
-            open_list = found[-1:]
-    yield from _joined(open_list)
-
-
-def _joined(lines: Sequence[str]) -> Iterator[tuple[str, bool]]:
-    text = "\n".join(lines)
-    if len(lines) > 1 and text.count(" ") > LONG_LIST:
-        yield from ((f"{lines[0]}\n{item}", False) for item in lines[1:])
-    elif lines:
-        yield text, len(lines) == 1 and not text.rstrip().endswith((".", ";", ",", ")", "]"))

@@ -22,11 +22,10 @@ _TOKENS = {
 
 
 @cache
-def vocabulary() -> dict[str, Any]:
-    """Return the contents of `vocabulary.yaml`, which explains its entries."""
+def vocabulary(package: str = __package__, name: str = "vocabulary.yaml") -> dict[str, Any]:
+    """Return the contents of a YAML file of a package, which explains its entries."""
     loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-    text = files(__package__).joinpath("vocabulary.yaml").read_text(encoding="utf-8")
-    return yaml.load(text, loader)  # type: ignore[no-any-return]
+    return yaml.load(files(package).joinpath(name).read_text(encoding="utf-8"), loader)  # type: ignore[no-any-return]
 
 
 def word_set(name: str) -> frozenset[str]:
@@ -59,12 +58,23 @@ _MARK = re.compile(r"\((?:\d|[a-e]|i{1,3}|iv|vi?)\)|(?:^|\n)\s*\d[.)]\s")
 _SURFACE = re.compile(r"\s*/?\s*(?:per )?1\.73\s*m(?:\^?2)\b")
 _THOUSANDS = re.compile(r"(?<=\d),(?=\d{3}(?!\d))")
 _NUMBER_WORDS = {
-    "two": "2", "three": "3", "four": "4", "five": "5", "six": "6", "seven": "7", "eight": "8", "nine": "9",
-    "ten": "10", "eleven": "11", "twelve": "12", "fifteen": "15", "twenty": "20", "thirty": "30",
+    "two": 2, "three": 3, "four": 4, "five": 5, "six": 6, "seven": 7, "eight": 8, "nine": 9, "ten": 10, "eleven": 11,
+    "twelve": 12, "fifteen": 15, "twenty": 20, "thirty": 30, "forty": 40, "fifty": 50, "sixty": 60, "seventy": 70,
+    "eighty": 80, "ninety": 90,
 }  # fmt: skip
-_SPELT = re.compile(rf"(?<!-)\b({'|'.join(_NUMBER_WORDS)})\b(?:\s*\(\d+\))?")
+_SPELT = re.compile(
+    rf"(?<!-)\b(?:(?P<ten>\w+ty)-(?P<one>one|{'|'.join(_NUMBER_WORDS)})|(?P<word>{'|'.join(_NUMBER_WORDS)}))\b"
+    r"(?:\s*\(\d+\))?"
+)
+_HUNDRED = re.compile(r"\b(?P<many>\d+|a|one) (?P<size>hundred|thousand)(?: (?:and )?(?P<more>\d+))?\b")
 _ONE = re.compile(
-    r"\bone(?=(?: (?:\w+-?){1,3})? ?-?\s?(?:tablet|capsule|dose|time|day|week|month|hour|year|drop|puff|patch)s?\b)"
+    r"\bone(?=(?: (?:\w+-?){1,3})? ?-?\s?(?:tablet|capsule|dose|time|day|week|month|hour|year|drop|puff|patch)s?\b)|"
+    r"\b(?:an?|one)(?= (?:gram|milligram|microgram|unit|milliliter|mg|mcg)\b)"
+)
+_PARTS = (
+    (re.compile(r"\b(?:a )?half (?:a|an|of a|of one|the)\b"), "0.5"),
+    (re.compile(r"\b(?:a |one )?quarter (?:of )?(?:a|an|one)\b"), "0.25"),
+    (re.compile(r"\b(?:a|one) and a half\b"), "1.5"),
 )
 _DEGREES = re.compile(r"\s*(?:°|º|degrees?)\s*([cf])\w*")
 _AT_MOST = re.compile(
@@ -84,11 +94,6 @@ _SHORT_FORMS = {
 def tokenize(text: str, kind: TokenKind = "word") -> list[str]:
     """Return the tokens of a text in order, unchanged; `kind` says what counts as one token."""
     return _TOKENS[kind].findall(text)
-
-
-def token_matches(text: str, kind: TokenKind, start: int = 0, end: int | None = None) -> list[re.Match[str]]:
-    """Return the tokens of `text[start:end]` as matches, which have their positions."""
-    return list(_TOKENS[kind].finditer(text, start, len(text) if end is None else end))
 
 
 def words_of(text: str) -> list[str]:
@@ -161,10 +166,30 @@ def normalize(text: str, *, literal: bool = False) -> str:
             text = _REFERENCE.sub(" ", text)
         text = _MARK.sub(" ", text)
     text = _THOUSANDS.sub("", _SURFACE.sub(" ", text) if "1.73" in text else text)
-    text = _ONE.sub("1", _SPELT.sub(lambda found: _NUMBER_WORDS[found[1]], text))
+    text = _with_figures(text)
     if not literal:
         text = _AT_MOST.sub("at most ", text)
     return _DEGREES.sub(r" °\1", text) if "°" in text or "º" in text or "degree" in text else text
+
+
+def _with_figures(text: str) -> str:
+    """Return a lower-case text with figures for numbers in words: "half a gram" gives "0.5 gram"."""
+    for pattern, number in _PARTS if "half" in text or "quarter" in text or "and a" in text else ():
+        text = pattern.sub(number, text)
+    text = _ONE.sub("1", _SPELT.sub(_spelt, text))
+    return _HUNDRED.sub(_hundreds, text) if "hundred" in text or "thousand" in text else text
+
+
+def _spelt(found: re.Match[str]) -> str:
+    if found["word"]:
+        return str(_NUMBER_WORDS[found["word"]])
+    ten = _NUMBER_WORDS.get(found["ten"])
+    return found[0] if ten is None else str(ten + _NUMBER_WORDS.get(found["one"], 1))
+
+
+def _hundreds(found: re.Match[str]) -> str:
+    many = int(found["many"]) if found["many"].isdigit() else 1
+    return str(many * (100 if found["size"] == "hundred" else 1000) + int(found["more"] or 0))
 
 
 def clean_label_text(text: str) -> str:

@@ -23,9 +23,9 @@ T = TypeVar("T")
 BASE_URL = "https://dailymed.nlm.nih.gov/dailymed"
 
 TRIES = 5
-"""Attempts at a request whose failure may pass."""
+"""Maximum number of attempts at a request with transient failures."""
 PAGE_SIZE = 100
-"""Labels on one page of a listing, the most that the service gives."""
+"""Number of labels on one page of a listing, the maximum that the service allows."""
 
 FILTERS = (
     "application_number",
@@ -41,7 +41,7 @@ FILTERS = (
     "rxcui",
     "unii_code",
 )
-"""Further filters of the service's listing, by its own names."""
+"""Further filters of the service's listing, by the names of its parameters."""
 
 _CONNECT_S = 30.0
 _FIRST_WAIT_S = 1.0
@@ -50,18 +50,22 @@ _MAX_GIVEN_UP = 3
 _REDIRECTS = (301, 302, 303, 307, 308)
 _MAX_REDIRECTS = 5
 _MIN_BYTES = 16 << 10
-"""Bytes that must arrive within each time-out; otherwise a body sent byte by byte would never end."""
+"""Bytes that must arrive within each timeout, so that a reply that is sent byte by byte ends."""
 _SET_ID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 _MONTHS = ["jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec"]
 
 
 class FetchError(Exception):
-    """One item cannot be fetched. `reason` is a fixed name to count by, `detail` describes this case.
+    """An item cannot be fetched.
 
-    `tries` is 0 for a failure for good, otherwise there are so many attempts in all. Then `wait_s` are the seconds that
-    the server asked for, None where it did not; `busy`: the server is overloaded, so all requests wait; `progress`: the
-    attempt brought enough data not to count. `rejected`: the server turned the client away, so later requests may fail
-    as well.
+    Attributes:
+        reason: a fixed name, by which failures are counted.
+        detail: a description of this failure.
+        tries: the maximum number of attempts after a transient failure, 0 for a permanent failure.
+        wait_s: the seconds that the server asks to wait, None if it does not ask.
+        busy: the server is overloaded, so all requests wait.
+        rejected: the server refused the client, so later requests may fail as well.
+        progress: the attempt received so much data that it is not counted.
     """
 
     def __init__(
@@ -81,18 +85,18 @@ class FetchError(Exception):
 
 
 class FetchStopped(Exception):
-    """No more requests are sent to the server. The message is one line: why, and what to do."""
+    """No more requests are sent to the server. The message gives the reason and the remedy in one line."""
 
 
 class DailyMedClient:
-    """Sends all requests to DailyMed, within `async with`, and knows its addresses.
+    """A client of DailyMed, to be used in an `async with` block.
 
     Args:
-        base_url: of DailyMed or a mirror, such as `BASE_URL`.
+        base_url: the address of DailyMed or of a mirror, such as `BASE_URL`.
         agent: the User-Agent header.
-        rate: the most requests a second.
-        connections: the most requests at once.
-        timeout_s: seconds within which a reply must begin, and after that bring 16 KiB, again and again.
+        rate: maximum number of requests per second.
+        connections: maximum number of concurrent requests.
+        timeout_s: seconds within which a reply must begin, and then within which each further 16 KiB must arrive.
     """
 
     def __init__(self, base_url: str, agent: str, rate: float = 3, connections: int = 2, timeout_s: float = 60) -> None:
@@ -116,19 +120,20 @@ class DailyMedClient:
 
     @property
     def releases_url(self) -> URL:
-        """The page that lists the bulk releases."""
+        """The address of the page that lists the bulk releases."""
         return self._base / "spl-resources-all-drug-labels.cfm"
 
     def listing_url(self, query: Mapping[str, str], page: int) -> URL:
-        """Return the address of one page, from 1, of the labels that match."""
+        """Return the address of a page of the list of labels that match `query`; pages are numbered from 1."""
         parameters = {**query, "pagesize": str(PAGE_SIZE), "page": str(page)}
         return (self._base / "services/v2/spls.json").with_query(parameters)
 
     def label_url(self, set_id: str) -> URL:
+        """Return the address of a label's XML."""
         return self._base / "services/v2/spls" / f"{set_id}.xml"
 
     def follow(self, here: URL, link: str) -> URL:
-        """Return the target of a link or redirect at `here`. Raises FetchError unless it is https, or DailyMed's."""
+        """Return the target of a link or redirect at `here`. Raises FetchError unless it is https or DailyMed's."""
         try:
             url = here.join(URL(link))
             safe = url.scheme == "https" or url.origin() == self._base.origin()
@@ -139,10 +144,10 @@ class DailyMedClient:
         return url
 
     async def retry(self, attempt: Callable[[], Awaitable[T]]) -> T:
-        """Return the attempt's result, repeated after transient failures.
+        """Return the result of `attempt`, which is repeated after transient failures.
 
-        Raises FetchError where it fails for good, and FetchStopped after three requests in a row that were rejected or
-        given up, or where the server asks for a wait of more than ten minutes.
+        Raises FetchError after a permanent failure or the last attempt, and FetchStopped after three consecutive
+        requests that were rejected or given up, or if the server asks to wait for more than ten minutes.
         """
         tries = 0
         while True:
@@ -162,7 +167,7 @@ class DailyMedClient:
                 return result
 
     async def read(self, url: URL, max_bytes: int) -> bytes:
-        """Make one attempt at a whole body with status 200. Raises FetchError."""
+        """Return the body of a reply with status 200, with one attempt. Raises FetchError."""
         body = bytearray()
         async with self.open(url) as reply:
             if reply.status != 200:
@@ -173,9 +178,9 @@ class DailyMedClient:
 
     @asynccontextmanager
     async def open(self, url: URL, headers: Mapping[str, str] | None = None) -> AsyncIterator[aiohttp.ClientResponse]:
-        """Make one attempt at a reply with status 200, 206, 304 or 416, its body not read yet. Raises as `read`.
+        """Yield a reply with status 200, 206, 304 or 416 after one attempt, its body not read. Raises FetchError.
 
-        Where `headers` ask for the encoding identity, the body is not decompressed.
+        If `headers` ask for the encoding identity, the body is not decompressed.
         """
         try:
             reply = await self._reply(url, headers or {})
@@ -189,7 +194,7 @@ class DailyMedClient:
             raise FetchError("no_answer", f"{url}: {message}", tries=TRIES) from None
 
     async def chunks(self, reply: aiohttp.ClientResponse, max_bytes: int) -> AsyncIterator[bytes]:
-        """Yield the body as it arrives. Raises FetchError too_large or too_slow."""
+        """Yield the body in pieces as they arrive. Raises FetchError too_large or too_slow."""
         size = arrived = 0
         since = time.monotonic()
         async for chunk in reply.content.iter_any():
@@ -219,7 +224,7 @@ class DailyMedClient:
         seconds = _FIRST_WAIT_S * 2.0 ** (tries - 1) if error.wait_s is None else error.wait_s
         if seconds > _LONGEST_WAIT_S:
             request = f"DailyMed asks for a wait of {seconds / 60:.0f} minutes"
-            raise FetchStopped(f"{request} ({error.detail}); whole files are kept, run the same command then")
+            raise FetchStopped(f"{request} ({error.detail}); complete files are kept; run the same command then")
         if error.busy:
             self._limiter.hold(seconds)
         else:
@@ -231,11 +236,11 @@ class DailyMedClient:
         if self._given_up < _MAX_GIVEN_UP:
             return error
         times = f"DailyMed did not answer {self._given_up} requests in a row"
-        return FetchStopped(f"{times} (last: {error}); whole files are kept, run the same command later")
+        return FetchStopped(f"{times} (last: {error}); complete files are kept; run the same command later")
 
 
 def is_set_id(text: str) -> bool:
-    """Return whether a text is a UUID in lower case, which is safe in a path and an address."""
+    """Return whether a text is a UUID in lower case, which is safe in paths and addresses."""
     return bool(_SET_ID.fullmatch(text))
 
 

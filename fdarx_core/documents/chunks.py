@@ -1,31 +1,140 @@
-"""The chunks of documents and labels for an index."""
+"""Documents read from files, folders, globs and zips, and the chunks of documents and labels for an index."""
 
 from __future__ import annotations
 
-import re
-from array import array
-from bisect import bisect_left, bisect_right
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+import io
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import PurePosixPath
+from typing import BinaryIO
 
-from fdarx_core.records import Chunk, Document, Passage, content_id
+from semantic_text_splitter import TextSplitter
+
+from fdarx_core.documents.parsers import (
+    ParsedFile,
+    Reader,
+    UnreadablePart,
+    read_html,
+    read_json_rows,
+    read_markdown,
+    read_pdf,
+    read_text,
+)
+from fdarx_core.records import Chunk, Document, Passage, Reject, content_id
 from fdarx_core.storage import Location
 from fdarx_core.storage.benchmark_reader import open_build, read_benchmark, read_labels
+from fdarx_core.storage.errors import InputError
+from fdarx_core.storage.sources import FileFilter, Source, as_input_error, as_reject, find_sources, read_source
+
+_READERS: dict[str, Reader] = {
+    ".txt": read_text,
+    ".md": read_markdown,
+    ".html": read_html,
+    ".htm": read_html,
+    ".pdf": read_pdf,
+    ".jsonl": read_json_rows,
+}
+_ANY = FileFilter("documents")  # files of other kinds too, so that each becomes a Reject
+
+
+def read_documents(paths: Sequence[str]) -> Iterator[Document | Reject]:
+    """Yield the documents in files, folders, globs and zips, on a disk or on s3://, sorted by name.
+
+    The id of a document is a hash of its title and text. Its title is that of the file (see the reader of its kind),
+    else the name of the file. For an unreadable file, a file of another kind, and a document with the title and text
+    of an earlier one, yield a Reject. Hidden files are ignored. One document is in memory at a time. Raises
+    StorageError at the call for a path that does not exist.
+    """
+    found = find_sources(paths, _ANY)
+    return _each_once(one for part in (found.rejects, _of_sources(found.sources)) for one in part)
+
+
+def _each_once(found: Iterable[Document | Reject]) -> Iterator[Document | Reject]:
+    first: dict[str, str] = {}
+    for one in found:
+        if isinstance(one, Reject):
+            yield one
+        elif one.id in first:
+            detail = f"title and text are those of a document in {first[one.id]}"
+            yield Reject(one.source, "read", "duplicate_document", detail, source=one.source)
+        else:
+            first[one.id] = one.source
+            yield one
+
+
+def _of_sources(sources: Iterable[Source]) -> Iterator[Document | Reject]:
+    for source in sources:
+        kind = _kind(source)
+        if kind not in (*_READERS, ".zip"):
+            yield as_reject(source, _unsupported(kind))
+        elif kind == ".jsonl" and not source.members:
+            yield from _streamed(source)
+        else:
+            for file in read_source(source, _ANY):
+                if isinstance(file, Reject):
+                    yield file
+                else:
+                    yield from _documents(file[0], io.BytesIO(file[1]))
+
+
+def _streamed(source: Source) -> Iterator[Document | Reject]:
+    """Read a file of rows from its stream: it may be larger than `MAX_DOCUMENT`."""
+    try:
+        with as_input_error(), Location(source.location).open_input() as stream:
+            yield from _documents(source, stream)
+    except InputError as error:
+        yield as_reject(source, error)
+
+
+def _documents(source: Source, stream: BinaryIO) -> Iterator[Document | Reject]:
+    try:
+        reader = _READERS.get(_kind(source))
+        if reader is None:
+            raise _unsupported(_kind(source))
+        for part in reader(stream):
+            if isinstance(part, UnreadablePart):
+                yield as_reject(source, part.error, at=part.at)
+            else:
+                yield _document(source, part)
+    except InputError as bad:
+        yield as_reject(source, bad)
+
+
+def _document(source: Source, read: ParsedFile) -> Document:
+    if not read.text:
+        raise InputError("empty_document", "there is no text in it")
+    title = read.title or _title(source)
+    return Document(content_id(title, read.text), title, source.name, read.text, read.breaks)
+
+
+def _title(source: Source) -> str:
+    """Return the name of the file without its ending, with spaces for underscores."""
+    stem = PurePosixPath(_file(source).replace("\\", "/")).stem
+    return " ".join(stem.replace("_", " ").split()) or stem
+
+
+def _kind(source: Source) -> str:
+    return PurePosixPath(_file(source)).suffix.lower()
+
+
+def _file(source: Source) -> str:
+    return source.members[-1] if source.members else source.location
+
+
+def _unsupported(kind: str) -> InputError:
+    return InputError(
+        "unsupported_type", f"{kind or 'a name without ending'} is not read; {', '.join(_READERS)} and .zip are"
+    )
+
 
 CHUNK_SIZE = 10_000
 CHUNK_OVERLAP = 2_000
-
-_SENTENCE_END = re.compile(r"[.!?…。！？][\"'”’»)\]]{0,3}\Z")
-_LONGEST_END = 4
-_LEEWAY = 10
-"""A piece may be a tenth shorter than its size, and an overlap a tenth shorter than its own, for a better break."""
 
 
 def split_text(text: str, size: int = CHUNK_SIZE, overlap: int = CHUNK_OVERLAP) -> list[tuple[int, str]]:
     """Split a text into overlapping pieces, in order, each with the position of its first character.
 
-    Every character is in some piece, except white space at the ends of pieces. A piece begins and ends between words,
-    if possible at the end of a paragraph, else of a line, else of a sentence. A word longer than `size` is split.
+    Every character is in some piece, except white space at the ends of pieces. A piece begins and ends at the largest
+    boundary that its size allows: of paragraphs, lines, sentences, words (Unicode text segmentation) or letters.
 
     Args:
         text: the text; a blank text has no pieces.
@@ -39,72 +148,7 @@ def split_text(text: str, size: int = CHUNK_SIZE, overlap: int = CHUNK_OVERLAP) 
     """
     if size < 1 or not 0 <= overlap < size:
         raise ValueError(f"chunk size {size} with overlap {overlap}: the size is at least 1, the overlap less than it")
-    whole = text.strip()
-    if len(whole) <= size:
-        return [(text.index(whole), whole)] if whole else []
-    words = _Words.of(text, size)
-    return [(words.starts[first], text[words.starts[first] : words.ends[last]]) for first, last in words.spans(overlap)]
-
-
-@dataclass(frozen=True, slots=True)
-class _Words:
-    """The positions at which the words of a text begin and end. Each letter of a word longer than `size` is a word."""
-
-    text: str
-    size: int
-    starts: array[int]
-    ends: array[int]
-
-    @classmethod
-    def of(cls, text: str, size: int) -> _Words:
-        spans = array("q")
-        for found in re.finditer(r"\S+", text):
-            spans.extend(_parts(*found.span(), size))
-        return cls(text, size, spans[::2], spans[1::2])
-
-    def spans(self, overlap: int) -> Iterator[tuple[int, int]]:
-        """Yield the first and last word of each piece."""
-        first, reached, count = 0, -1, len(self.starts)
-        while reached < count - 1:
-            last = self._last(first, reached)
-            yield first, last
-            if last < count - 1:
-                first = self._first(first, last, overlap)
-            reached = last
-
-    def _last(self, first: int, reached: int) -> int:
-        """Return the best last word: after the last word of the piece before, and near the limit."""
-        limit = self.starts[first] + self.size
-        furthest = bisect_right(self.ends, limit) - 1
-        if furthest == len(self.ends) - 1:
-            return furthest
-        nearest = max(reached + 1, bisect_left(self.ends, limit - self.size // _LEEWAY))
-        return self._best(range(furthest, nearest - 1, -1), furthest)
-
-    def _first(self, first: int, last: int, overlap: int) -> int:
-        """Return the best first word of the next piece, such that the next new word fits into it."""
-        floor = max(self.ends[last] - overlap, self.ends[last + 1] - self.size)
-        earliest = max(first + 1, bisect_left(self.starts, floor))
-        latest = min(last + 1, bisect_right(self.starts, floor + overlap // _LEEWAY) - 1)
-        return self._best(range(earliest - 1, latest), earliest - 1) + 1
-
-    def _best(self, words: Iterable[int], otherwise: int) -> int:
-        """Return the first word with the strongest break after it."""
-        return max(words, key=self._break, default=otherwise)
-
-    def _break(self, word: int) -> int:
-        """Return the break after a word: 3 for the end of a paragraph, 2 of a line, 1 of a sentence, 0 for none."""
-        end, start = self.ends[word], self.starts[word + 1]
-        if lines := self.text.count("\n", end, start):
-            return 3 if lines > 1 else 2
-        closing = self.text[max(self.starts[word], end - _LONGEST_END) : end]
-        return 1 if _SENTENCE_END.search(closing) else 0
-
-
-def _parts(start: int, end: int, size: int) -> Iterable[int]:
-    if end - start <= size:
-        return start, end
-    return (place for letter in range(start, end) for place in (letter, letter + 1))
+    return TextSplitter(size, overlap=overlap).chunk_indices(text)
 
 
 def chunk_document(document: Document, size: int = CHUNK_SIZE, overlap: int = CHUNK_OVERLAP) -> list[Chunk]:

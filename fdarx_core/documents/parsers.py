@@ -19,14 +19,14 @@ from fdarx_core.storage.sources import MAX_DOCUMENT
 from fdarx_core.storage.tables import parse_json_row
 
 MAX_TEXT = MAX_DOCUMENT
-"""The most characters of a PDF."""
+"""Maximum number of characters of a PDF."""
 
 _BETWEEN = "\n\n"
 
 
 @dataclass(frozen=True, slots=True)
 class ParsedFile:
-    """The content of a document. `title` is "" where the file has none; `breaks` are those of `Document`."""
+    """The content of a document. `title` is "" if the file has none; `breaks` are as in `Document`."""
 
     title: str
     text: str
@@ -34,7 +34,7 @@ class ParsedFile:
 
     @classmethod
     def of_pieces(cls, title: str, pieces: Sequence[str]) -> ParsedFile:
-        """Join pieces with blank lines."""
+        """Return a file of pieces that are joined by blank lines; `breaks` are the positions of their starts."""
         breaks: list[int] = []
         at = 0
         for piece in pieces[:-1]:
@@ -45,14 +45,14 @@ class ParsedFile:
 
 @dataclass(frozen=True, slots=True)
 class UnreadablePart:
-    """A part of a file that cannot be read. `at` follows the name of the file, such as ":12" for a line."""
+    """A part of a file that cannot be read. `at` is appended to the name of the file, such as ":12" for line 12."""
 
     at: str
     error: InputError
 
 
 Reader = Callable[[BinaryIO], Iterator[ParsedFile | UnreadablePart]]
-"""Yields the documents of a file. Raises InputError where the rest of the file cannot be read."""
+"""A parser: yields the documents of a file. Raises InputError if the rest of the file cannot be read."""
 
 
 UTF_16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
@@ -95,11 +95,11 @@ def decode(data: bytes) -> str:
 def refuse_binary(text: str) -> None:
     """Raise InputError not_text for a text with a NUL character."""
     if "\0" in text:
-        raise InputError("not_text", f"character {text.index(chr(0)):,} is a NUL; the file is no text")
+        raise InputError("not_text", f"character {text.index(chr(0)):,} is a NUL; the file is not text")
 
 
 def tidy(text: str) -> str:
-    """Return the text with \\n at line ends, without control characters, surrogates, and white space at both ends."""
+    """Return the text with \\n as line ends, without control characters, surrogates and surrounding white space."""
     return _NOT_TEXT.sub("", _LINE_ENDS.sub("\n", text)).strip()
 
 
@@ -120,7 +120,7 @@ def _first_heading(text: str) -> str:
 
 
 def _plain_heading(heading: str) -> str:
-    """Return a heading without emphasis, the addresses of links, and closing hashes."""
+    """Return a heading without emphasis, link targets and closing hashes."""
     words = heading[:_MAX_HEADING_CHARS].split()
     if words and not words[-1].strip("#"):
         words.pop()
@@ -131,10 +131,10 @@ _PROBE_BYTES = 4096
 
 
 def read_json_rows(stream: BinaryIO) -> Iterator[ParsedFile | UnreadablePart]:
-    """Read rows with `title` and `text`. Consecutive rows with the same title are one document, a row a part of it.
+    """Read rows with `title` and `text`. Consecutive rows with the same title are the parts of one document.
 
-    Parts are chunked separately, so a file of chunks such as that of QA-RAG's authors keeps its chunks. A row without
-    title is a document. The rows of one title are in memory at a time.
+    Parts are chunked separately, so the chunks of a file such as that of QA-RAG's authors do not change. A row without
+    a title is a document. Only the rows of one document are in memory.
     """
     title, pieces = "", list[str]()
     for number, line in _numbered(_lines(stream)):
@@ -153,14 +153,14 @@ def read_json_rows(stream: BinaryIO) -> Iterator[ParsedFile | UnreadablePart]:
 
 
 def _numbered(lines: Iterable[bytes]) -> Iterator[tuple[int, bytes]]:
-    """Yield the lines that are not blank. Raises InputError where all are blank."""
+    """Yield the lines that are not blank, with their numbers. Raises InputError if all are blank."""
     rows = 0
     for number, line in enumerate(lines, 1):
         if line.strip():
             rows += 1
             yield number, line
     if not rows:
-        raise InputError("empty_document", "no line holds a row")
+        raise InputError("empty_document", "no line contains a row")
 
 
 def _row(line: bytes) -> tuple[str, str]:
@@ -177,7 +177,7 @@ def _row(line: bytes) -> tuple[str, str]:
 
 
 def _lines(stream: BinaryIO) -> Iterable[bytes]:
-    """Yield the lines in UTF-8, each cut at `MAX_DOCUMENT` bytes."""
+    """Return the lines in UTF-8; lines longer than `MAX_DOCUMENT` bytes are split."""
     start = stream.read(_PROBE_BYTES)
     stream.seek(0)
     if start.startswith(UTF_16):
@@ -216,14 +216,14 @@ _EMPTY_ROW = re.compile(r"(?m)^[ |]+$\n?")
 
 
 def read_html(stream: BinaryIO) -> Iterator[ParsedFile | UnreadablePart]:
-    """Read a page: headings, paragraphs, list items and table rows are lines, with " | " between cells.
+    """Read an HTML page. Headings, paragraphs, list items and table rows become lines, with " | " between cells.
 
-    Hidden elements and navigation are left out. The title is <title>, else the first <h1>. In addition to the
-    encodings of `decode`, windows-125x and iso-8859-x are read where the page declares them.
+    Hidden elements and navigation are left out. The title is that of <title>, else of the first <h1>. In addition to
+    the encodings of `decode`, windows-125x and iso-8859-x are read if the page declares them.
     """
     page = _decode_page(stream.read())
     if not _TAG.search(page):
-        raise InputError("not_html", "there is no tag in it; give text a name that ends in .txt")
+        raise InputError("not_html", "the file has no tag; if it is text, give it a name that ends in .txt")
     root = _parse_page(page)
     heading = root.find(".//h1")
     named = title_of(root.findtext(".//title") or "")
@@ -246,7 +246,7 @@ def _decode_page(data: bytes) -> str:
 
 
 def _parse_page(page: str) -> etree._Element:
-    """Parse a page. Raises InputError where the parser stops before the end, so that no text is lost unnoticed."""
+    """Parse a page. Raises InputError if the parser stops before the end, so that no text is lost silently."""
     parser = etree.HTMLParser(encoding="utf-8", remove_comments=True, remove_pis=True, huge_tree=True)
     try:
         root = etree.fromstring(page.encode(), parser)
@@ -256,12 +256,12 @@ def _parse_page(page: str) -> etree._Element:
     if given_up:
         raise InputError("unreadable_html", given_up[0])
     if root is None:
-        raise InputError("empty_document", "the page holds nothing")
+        raise InputError("empty_document", "the page is empty")
     return root
 
 
 def _layout(root: etree._Element) -> str:
-    """Return the text with the widest of adjacent breaks; breaks at the edges of a cell are dropped."""
+    """Return the text, with adjacent breaks merged into the widest one and without breaks at the edges of cells."""
     first, *others = _SPACES.sub(" ", "".join(_marked_texts(root))).split(_CELL)
     cells = [first, *(cell.lstrip(_WITHIN_CELL) for cell in others)]
     text = " | ".join([*(cell.rstrip(_WITHIN_CELL) for cell in cells[:-1]), cells[-1]])
@@ -299,10 +299,10 @@ def _spaced(text: str, preformatted: bool) -> str:
     return _SPACE.sub(" ", text)
 
 
-logging.getLogger("pypdf").setLevel(logging.CRITICAL)  # it warns of each fault that it corrects
+logging.getLogger("pypdf").setLevel(logging.CRITICAL)  # pypdf warns of each fault that it corrects
 
 _LIGATURES = dict(enumerate(("ff", "fi", "fl", "ffi", "ffl", "ft", "st"), 0xFB00))
-_SYMBOLS = _LIGATURES | {0xF0B7: "•", 0xF0A7: "•"}  # the bullets of fonts that have no letters
+_SYMBOLS = _LIGATURES | {0xF0B7: "•", 0xF0A7: "•"}  # bullets of symbol fonts
 _SPACES_PDF = re.compile(r"[ \t\xa0]+")
 _LINE_EDGES = re.compile(r" ?\n ?")
 _BLANK_LINES = re.compile(r"\n{3,}")
@@ -316,10 +316,10 @@ _FROM_PROGRAM = re.compile(r"(?:microsoft|adobe) \w+ - ", re.I)
 
 
 def read_pdf(stream: BinaryIO) -> Iterator[ParsedFile | UnreadablePart]:
-    """Read the pages of a PDF as one text. For an unreadable page, yield an UnreadablePart.
+    """Read the pages of a PDF as one text, and yield an UnreadablePart for each unreadable page.
 
-    An encrypted file is read if it opens without a password. The title is that of the metadata, unless it is the name
-    of a file or a placeholder.
+    An encrypted file is read if it opens without a password. The title is that of the metadata, unless that is a file
+    name or a placeholder.
     """
     reader, pages = _open_pdf(stream)
     parts = list(_texts(pages))
@@ -350,7 +350,7 @@ def _open_pdf(stream: BinaryIO) -> tuple[PdfReader, Sequence[PageObject]]:
     try:
         reader = PdfReader(stream)
         if reader.is_encrypted and reader.decrypt("") == PasswordType.NOT_DECRYPTED:
-            raise InputError("encrypted_pdf", "the file opens with a password only; save a copy without one")
+            raise InputError("encrypted_pdf", "the file needs a password; save a copy without one")
         return reader, list(reader.pages)
     except InputError:
         raise
@@ -370,7 +370,7 @@ def _title(reader: PdfReader) -> str:
 
 
 def _clean_pdf_text(text: str) -> str:
-    """Return the text with letters for ligatures, single spaces, and words joined that a line end divides."""
+    """Return the text with letters for ligatures and single spaces, and with words joined that a line end divides."""
     text = _LINE_EDGES.sub("\n", _SPACES_PDF.sub(" ", tidy(text).replace("\xad\n", "").translate(_SYMBOLS)))
     text = _BLANK_LINES.sub("\n\n", visible(text))
     if not _BROKEN_WORD.search(text):
@@ -380,7 +380,7 @@ def _clean_pdf_text(text: str) -> str:
 
 
 def _joined(head: str, tail: str, words: frozenset[str]) -> str:
-    """Join a divided word. The hyphen stays unless the document has the word without it: risk-based keeps it."""
+    """Join a divided word. The hyphen is removed only if the document has the word without a hyphen elsewhere."""
     whole = head + tail
     return whole if whole.lower() in words else f"{head}-{tail}"
 

@@ -3,9 +3,9 @@
 Questions on one label are not independent. Labels are therefore drawn with replacement, each with all its questions
 (the cluster bootstrap). With fewer labels than `FEW_LABELS` the intervals are too narrow: `benchmarks.coverage` finds
 that they contain the true value 87 times in 100 with 10 labels, 90 with 20 and 94 with 100. The p value of a paired
-difference comes from a permutation test that swaps the results of two cells label by label; 1 is added to both counts,
-so that p is never 0. Sources: Efron and Tibshirani 1993, §13.3; Davison and Hinkley 1997, §3.8; Phipson and Smyth 2010;
-Holm 1979.
+difference comes from a permutation test that swaps the results of two cells label by label; 1 is added to the number of
+permutations and to the number of those at least as extreme, so that p is never 0. Sources: Efron and Tibshirani 1993,
+§13.3; Davison and Hinkley 1997, §3.8; Phipson and Smyth 2010; Holm 1979.
 """
 
 from __future__ import annotations
@@ -25,9 +25,10 @@ from fdarx_core.records import Difference, Estimate
 
 RESAMPLES = 2000
 LEVEL = 0.95
+"""Confidence level of the intervals."""
 FEW_LABELS = 40
 _CELLS = 2**23
-"""Cells of the largest matrix of draws in memory: 64 MB."""
+"""Maximum number of cells of a matrix of draws in memory (64 MB)."""
 
 
 MetricSlice = tuple[Metric, Mask]
@@ -37,7 +38,14 @@ MetricSlice = tuple[Metric, Mask]
 def estimate(
     columns: ScoreColumns, slices: Sequence[MetricSlice], *, seed: int, resamples: int = RESAMPLES
 ) -> list[Estimate]:
-    """Return the value and the 95 % interval of each slice. All slices use the same samples of labels."""
+    """Return the value and the 95 % interval of each slice. All slices use the same samples of labels.
+
+    Args:
+        columns: the scores, one row for each answer.
+        slices: the metrics, each with the mask of its rows.
+        seed: random seed of the samples.
+        resamples: number of bootstrap samples.
+    """
     if not slices:
         return []
     parts = _parts(columns, slices)
@@ -50,8 +58,8 @@ def contrast(
 ) -> list[Estimate]:
     """Return the value of each pair's first slice minus that of its second, with the 95 % interval.
 
-    Both slices use the same samples of labels; they may share rows, labels, or nothing. `rows`, `clusters` and
-    `unscored` count those of both slices together.
+    Both slices use the same samples of labels and need not have rows or labels in common. `rows`, `clusters` and
+    `unscored` are counted over both slices. The other arguments are those of `estimate`.
     """
     if not pairs:
         return []
@@ -59,7 +67,7 @@ def contrast(
     samples = _samples(parts, len(columns.labels), resamples, seed)
     lows, highs = percentile_interval(samples[:, ::2] - samples[:, 1::2])
     return [
-        _less(columns, one, other, low, high)
+        _subtract(columns, one, other, low, high)
         for one, other, low, high in zip(parts[::2], parts[1::2], lows, highs, strict=True)
     ]
 
@@ -78,7 +86,7 @@ def _samples(parts: Sequence[_Part], labels: int, resamples: int, seed: int) -> 
     )
 
 
-def _less(columns: ScoreColumns, first: _Part, second: _Part, low: float, high: float) -> Estimate:
+def _subtract(columns: ScoreColumns, first: _Part, second: _Part, low: float, high: float) -> Estimate:
     one, other = first.estimate(np.nan, np.nan), second.estimate(np.nan, np.nan)
     labels = len(np.unique(columns.label_of[first.here | second.here]))
     rows, unscored = one.rows + other.rows, one.unscored + other.unscored
@@ -123,7 +131,7 @@ def sums_by_label(components: Numbers, label_of: Codes, labels: int) -> Numbers:
 
 
 def times_each(matrix: Numbers, blocks: Sequence[Numbers]) -> list[Numbers]:
-    """Return `matrix` (n, labels) times each block (labels, k). One product reads the large matrix once."""
+    """Return the products of `matrix` (n, labels) with each block (labels, k), computed as one matrix product."""
     ends = np.cumsum([block.shape[1] for block in blocks])[:-1]
     return np.split(matrix @ np.column_stack(blocks), ends, axis=1)
 
@@ -134,38 +142,38 @@ def label_weights(labels: int, resamples: int, seed: int) -> Numbers:
 
     Cells with the same number of labels share the samples, so that their figures move together.
     """
-    weights = _times_drawn(_dice(labels, seed), labels, resamples)
+    weights = _times_drawn(_generator(labels, seed), labels, resamples)
     weights.flags.writeable = False
     return weights
 
 
 def weight_blocks(labels: int, resamples: int, seed: int) -> Iterator[Numbers]:
-    """Yield the rows of `label_weights` in order, in blocks that fit in memory whatever the number of labels is."""
+    """Yield the rows of `label_weights` in order, in blocks that fit in memory for any number of labels."""
     if resamples * labels <= _CELLS:
         yield label_weights(labels, resamples, seed)
         return
-    dice, step = _dice(labels, seed), max(1, _CELLS // labels)
+    rng, step = _generator(labels, seed), max(1, _CELLS // labels)
     for start in range(0, resamples, step):
-        yield _times_drawn(dice, labels, min(step, resamples - start))
+        yield _times_drawn(rng, labels, min(step, resamples - start))
 
 
-def _dice(labels: int, seed: int) -> np.random.Generator:
+def _generator(labels: int, seed: int) -> np.random.Generator:
     return np.random.default_rng([seed, labels])
 
 
-def _times_drawn(dice: np.random.Generator, labels: int, resamples: int) -> Numbers:
-    drawn = dice.integers(0, labels, (resamples, labels)) + labels * np.arange(resamples)[:, None]
+def _times_drawn(rng: np.random.Generator, labels: int, resamples: int) -> Numbers:
+    drawn = rng.integers(0, labels, (resamples, labels)) + labels * np.arange(resamples)[:, None]
     return np.bincount(drawn.ravel(), minlength=resamples * labels).reshape(resamples, labels).astype(np.float64)
 
 
 def percentile_interval(samples: Numbers, level: float = LEVEL) -> tuple[Numbers, Numbers]:
-    """Return the central interval of each column of samples (resamples, m), without NaN; NaN where nothing is left."""
-    ordered = np.sort(samples, axis=0)  # NaN goes last
+    """Return the central interval of each column of samples (resamples, m), ignoring NaN; NaN if all are NaN."""
+    ordered = np.sort(samples, axis=0)  # NaN sorts last
     last = np.count_nonzero(~np.isnan(samples), axis=0) - 1
-    return _at(ordered, last * (1 - level) / 2), _at(ordered, last * (1 + level) / 2)
+    return _interpolate(ordered, last * (1 - level) / 2), _interpolate(ordered, last * (1 + level) / 2)
 
 
-def _at(ordered: Numbers, position: NDArray[np.float64]) -> Numbers:
+def _interpolate(ordered: Numbers, position: NDArray[np.float64]) -> Numbers:
     """Interpolate linearly between the two values around a position of each column."""
     below = np.floor(np.maximum(position, 0)).astype(np.int64)
     above = np.ceil(np.maximum(position, 0)).astype(np.int64)
@@ -175,13 +183,15 @@ def _at(ordered: Numbers, position: NDArray[np.float64]) -> Numbers:
 
 
 def or_none(value: float) -> float | None:
+    """Return the value, None for NaN."""
     return None if np.isnan(value) else float(value)
 
 
 def holm(p_values: Sequence[float]) -> list[float]:
-    """Return p values adjusted for their number, in the given order, so that they bound the family-wise error.
+    """Return the p values in the given order, adjusted by Holm's method to control the family-wise error rate.
 
-    The smallest of m is multiplied by m, the next by m - 1 and so on; none falls below a smaller one, none exceeds 1.
+    The smallest of m p values is multiplied by m, the next by m - 1 and so on. Each adjusted value is at least the
+    previous one, and at most 1.
     """
     adjusted = [0.0] * len(p_values)
     highest = 0.0
@@ -192,14 +202,15 @@ def holm(p_values: Sequence[float]) -> list[float]:
 
 
 FLIPS = 10_000
+"""Default number of permutations."""
 _TIE = 1e-12
 """Differences that are closer to each other than this are equal except for rounding."""
 
 
 class PairedRows:
-    """The rows of a cell; the components of each metric are computed once for all comparisons.
+    """The rows of a cell for paired comparisons; the components of each metric are computed once.
 
-    Raises ValueError if a question occurs twice in the table, because it could not be paired.
+    Raises ValueError if a question occurs twice in the table, because it cannot be paired.
     """
 
     def __init__(self, table: pa.Table) -> None:
@@ -208,7 +219,7 @@ class PairedRows:
         self._counted: dict[str, tuple[Mask, Numbers]] = {}
         for one in pc.value_counts(self.questions).to_pylist():
             if one["counts"] > 1:
-                raise ValueError(f"question {one['values']} occurs {one['counts']} times in a cell, 1 is allowed")
+                raise ValueError(f"question {one['values']} occurs {one['counts']} times in a cell; it may occur once")
 
     def counted(self, aggregate: Metric) -> tuple[Mask, Numbers]:
         """Return the mask of the rows that the metric rests on, and the components of all rows."""
@@ -226,13 +237,20 @@ def paired_differences(
     resamples: int = RESAMPLES,
     flips: int = FLIPS,
 ) -> list[Difference | None]:
-    """Return the difference in each slice (masks of `first`), on the questions that are measured in both cells.
+    """Return the difference in each slice, on the questions that are measured in both cells.
 
-    A difference is None where these questions are of fewer than two labels, or where the metric has no meaning on them.
+    A difference is None if these questions are of fewer than two labels, or if the metric is undefined on them.
+
+    Args:
+        first, second: the cells; the result is the first minus the second.
+        slices: the metrics, each with a mask of the rows of `first`.
+        seed: random seed of the samples and permutations.
+        resamples: number of bootstrap samples.
+        flips: number of permutations.
     """
-    found = pc.fill_null(pc.index_in(first.questions, value_set=second.questions), -1).to_numpy()
-    shared = np.flatnonzero(found >= 0)
-    partners = found[shared].astype(np.int64)
+    partner_of = pc.fill_null(pc.index_in(first.questions, value_set=second.questions), -1).to_numpy()
+    shared = np.flatnonzero(partner_of >= 0)
+    partners = partner_of[shared].astype(np.int64)
     names, codes = np.unique(first.columns.label_of[shared], return_inverse=True)
     label_of, labels = codes.astype(np.int64), len(names)
     if labels < 2 or not slices:
@@ -254,14 +272,14 @@ def paired_differences(
 def _difference(
     metric: Metric, one: Numbers, other: Numbers, label_of: Codes, ones: Numbers, others: Numbers, moved: Numbers
 ) -> Difference | None:
-    """Return the difference of two cells, None where it has no meaning.
+    """Return the difference of two cells, None if it is undefined.
 
     Args:
         metric: the metric.
         one, other: the sums by label (labels, k) in both cells, over the rows that are measured in both.
         label_of: the label of each of these rows.
         ones, others: the sums in the samples of labels.
-        moved: what each permutation adds to the first cell and takes from the second.
+        moved: the sums that each permutation adds to the first cell and subtracts from the second.
     """
 
     def differ(first: Numbers, second: Numbers) -> Numbers:
@@ -280,20 +298,20 @@ def _difference(
 
 @lru_cache(maxsize=4)
 def label_swaps(labels: int, flips: int, seed: int) -> Numbers:
-    """Return the permutations, shape (flips, labels): 1 for every label whose results are swapped, else 0."""
-    dice = np.random.default_rng([seed, labels, flips])
-    swaps = dice.integers(0, 2, (flips, labels)).astype(np.float64)
+    """Return the permutations, shape (flips, labels): 1 for each label whose results are swapped, else 0."""
+    rng = np.random.default_rng([seed, labels, flips])
+    swaps = rng.integers(0, 2, (flips, labels)).astype(np.float64)
     swaps.flags.writeable = False
     return swaps
 
 
-def with_holm(found: Iterable[Difference], family: Sequence[str] = ()) -> list[Difference]:
-    """Return the differences with p_holm, corrected for those of the same metric and of the same keys `family`."""
+def with_holm(differences: Iterable[Difference], family: Sequence[str] = ()) -> list[Difference]:
+    """Set p_holm of the differences, corrected for those with the same metric and equal values of the keys `family`."""
     families: dict[str, list[Difference]] = defaultdict(list)
-    kept = list(found)
-    for one in kept:
+    corrected = list(differences)
+    for one in corrected:
         families[", ".join([one.metric, *(one.keys[name] for name in family)])].append(one)
     for members in families.values():
         for one, adjusted in zip(members, holm([one.p or 0.0 for one in members]), strict=True):
             one.p_holm = adjusted
-    return kept
+    return corrected

@@ -1,17 +1,26 @@
-"""The gold passages of a question, and keys for passages of one or several labels."""
+"""The gold passages of a question, keys for passages of one or several labels, and passages that state the same.
+
+Labels repeat themselves, so a citation may be right without naming the gold passage. A passage may replace a gold
+passage of the same label if it has the same text (near_duplicate), or if it has, by exact matching, each sentence of
+the gold passage that supports a sentence of the answer (same_statement). Paraphrases are not found. Source: FDARxBench
+§6, second limitation.
+"""
 
 from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 
-from fdarx_core.records import Equivalence, QuestionAnswer
+from fdarx_core.baseline.sentences import split_sentences
+from fdarx_core.records import Equivalence, Passage, QuestionAnswer
+from fdarx_core.verify import TextPair, Verdict, verify
 
 
 def gold_indices(question: QuestionAnswer) -> list[int]:
-    """Return the gold passages that contain the answer, in order; all gold passages where none is marked.
+    """Return the indices of the gold passages that contain the answer, in order; all if none is marked.
 
-    A question from the Highlights has its whole section as gold passages; those without the answer are no evidence.
+    All passages of a section are gold passages of a question from the Highlights; those without the answer are not
+    evidence.
     """
     pairs = zip(question.gold_passages, question.gold_has_answer, strict=True)
     marked = [passage for passage, has_answer in pairs if has_answer]
@@ -19,24 +28,65 @@ def gold_indices(question: QuestionAnswer) -> list[int]:
 
 
 PassageKey = tuple[str, int]
-"""A passage: the set id of its label and its doc_chunk_index."""
+"""The key of a passage: the set id of its label and its doc_chunk_index."""
 
 
 def passage_keys(set_id: str, indices: Sequence[int], set_ids: Sequence[str] = ()) -> list[PassageKey]:
-    """Return distinct passages in order; without `set_ids`, which has one for each index, all are of `set_id`."""
+    """Return the keys of distinct passages in order. `set_ids` has the label of each; by default it is `set_id`."""
     owners: Iterable[str] = set_ids or [set_id] * len(indices)
     return list(dict.fromkeys(zip(owners, indices, strict=True)))
 
 
 def gold_keys(question: QuestionAnswer) -> list[PassageKey]:
-    """Return the gold passages as keys; a refusal question has none, because no passage contains its answer."""
+    """Return the keys of the gold passages; a refusal question has none, because no passage contains its answer."""
     return [] if question.type == "refusal" else passage_keys(question.set_id, gold_indices(question))
 
 
 def equivalents_by_gold(equivalence: Equivalence | None) -> Mapping[PassageKey, set[PassageKey]]:
     """Return the equivalent passages of each gold passage that has any."""
-    found: dict[PassageKey, set[PassageKey]] = defaultdict(set)
+    members: dict[PassageKey, set[PassageKey]] = defaultdict(set)
     if equivalence:
         for gold, member in zip(equivalence.gold, equivalence.members, strict=True):
-            found[equivalence.set_id, gold].add((equivalence.set_id, member))
-    return found
+            members[equivalence.set_id, gold].add((equivalence.set_id, member))
+    return members
+
+
+def equivalences(questions: Sequence[QuestionAnswer], passages: Sequence[Passage]) -> list[Equivalence]:
+    """Return the passages that may replace gold passages, for each answerable question of one label.
+
+    `passages` are all passages of the label; a gold passage that is not among them has no equivalent passages.
+    """
+    by_index = {one.doc_chunk_index: one.text for one in sorted(passages, key=lambda one: one.doc_chunk_index)}
+    return [_equivalence(question, by_index) for question in questions if question.type != "refusal"]
+
+
+def _equivalence(question: QuestionAnswer, passages: Mapping[int, str]) -> Equivalence:
+    equivalence = Equivalence(question.id, question.set_id)
+    gold = gold_indices(question)
+    for index in dict.fromkeys(one for one in gold if one in passages):
+        stated = _stated(question, passages[index])
+        for other, text in passages.items():
+            if other not in gold and (why := _why(question.drug_name, passages[index], stated, text)):
+                equivalence.gold.append(index)
+                equivalence.members.append(other)
+                equivalence.why.append(why)
+    return equivalence
+
+
+def _stated(question: QuestionAnswer, gold: str) -> list[str]:
+    """Return the sentences of a gold passage that support sentences of the answer."""
+    verdicts = _verdicts(gold, split_sentences(question.answer), question.drug_name)
+    spans = [one.span for one in verdicts if one.verdict == "supported" and one.span]
+    return list(dict.fromkeys(gold[start:end] for start, end in spans))
+
+
+def _why(drug: str, gold: str, stated: Sequence[str], text: str) -> str:
+    """Return the rule by which a passage may replace the gold passage, "" if none applies."""
+    if gold.split() == text.split():
+        return "near_duplicate"
+    supported = all(one.verdict == "supported" for one in _verdicts(text, stated, drug))
+    return "same_statement" if stated and supported else ""
+
+
+def _verdicts(text: str, statements: Sequence[str], drug: str) -> list[Verdict]:
+    return verify([TextPair(text, one, drug) for one in statements])

@@ -1,17 +1,227 @@
-"""The answer tasks of the four settings, and predictions made from replies. Source: FDARxBench §3.4, §B.6."""
+"""The answer tasks of the four settings, and predictions parsed from replies. Source: FDARxBench §3.4, §B.6."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import json
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 from fdarx_core.baseline.answering import from_gold, from_memory, from_passages
-from fdarx_core.evaluation.grading import GRADE_ANSWER
-from fdarx_core.evaluation.replies import UNPARSED, ParsedReply, parse_reply
+from fdarx_core.baseline.refusals import declines
+from fdarx_core.evaluation.scoring import GRADE_ANSWER
 from fdarx_core.evaluation.settings import CLOSED_BOOK, FULL_LABEL, ORACLE, RETRIEVED, PromptContext
 from fdarx_core.llm import Task, Unparsable, source_digest
 from fdarx_core.records import Passage, Prediction, QuestionAnswer, Response, content_id
-from fdarx_core.storage.predictions import ImportedPrediction
+from fdarx_core.storage.checked_answers import ImportedPrediction
+
+_EDGE = r"[ \t*_#>`~\-•]{0,12}(?:\d[.)][ \t]{0,3})?[*_`]{0,4}"
+_EXACT = r"CITED[ _\\]{1,3}PASSAGES?(?:[ _]IDS?)?|CITED[ _]IDS?|PASSAGES?[ _]CITED"
+_LOOSE = r"CITATIONS?|CITED|SOURCES?|REFERENCES?|(?:(?:SUPPORTING|RELEVANT|SOURCE)[ _])?PASSAGES?(?:[ _]IDS?)?"
+_STOP = r"[*_`\"]{0,4}[ \t]{0,3}(?:[:=]|[-–—](?=\s)|(?=\[)|(?=\|\|)|(?= PASSAGE_))[*_`\"]*"
+_LINE = re.compile(
+    rf"(?:^{_EDGE}(?:{_EXACT}|{_LOOSE})|(?<!\w)[*_`\"\[(]{{0,4}}(?:{_EXACT})){_STOP}(?P<list>.*)$",
+    re.MULTILINE | re.IGNORECASE,
+)
+_NAME = r"\|{0,2}[ ]?PASSAGES?(?:[ _\\\-#:]|ID|NO\.?|NUMBER){0,4}"
+_MARKER = re.compile(rf"{_NAME}(\d{{1,6}})(?!\d)\|{{0,2}}", re.IGNORECASE)
+_DIGITS = r"(?<![\d.])(?P<%s>\d{1,6})(?!\d|\.\d)\|{0,2}"
+_TO = r"\s*(?:-|–|—|\bto\b|\bthrough\b|\.{2,3})\s*"
+_CITED = re.compile(rf"(?P<name>{_NAME})?{_DIGITS % 'first'}(?:{_TO}(?:{_NAME})?{_DIGITS % 'last'})?", re.IGNORECASE)
+_ENUMERATOR = re.compile(r"^\s*(?:[-*•]|\d{1,2}[.)])\s+")
+_LIST_WORDS = re.compile(
+    r"PASSAGES?|IDS?\b|NONE|NULL|N/?A\b|EMPTY|NO\.|AND|OR|TO|THROUGH|[\s\d\[\](){}<>|,;:&*_\\\-–—.`\"'#+/•]",
+    re.IGNORECASE,
+)
+_BRACKETS = re.compile(r" ?(?:\[[^\[\]\n]{1,400}\]|\([^()\n]{1,400}\)|\|\| ?PASSAGE[ _]?\d{1,6} ?\|\|)", re.IGNORECASE)
+_SEE = re.compile(r"\b(?:see|cited?|sources?)\b", re.IGNORECASE)
+_BARE = re.compile(r"[\s\]}*`]*$")
+_RUN_ON = re.compile(r"^[\s*_#]*(?:QUESTION|DRUG|PASSAGES|LABEL)[*_]*\s*:", re.MULTILINE | re.IGNORECASE)
+"""Lines of the prompt that a model writes if it does not stop after its answer."""
+
+
+CitedRange = tuple[int, int]
+"""The first and the last number of a citation."""
+
+
+def split_citations(reply: str) -> tuple[str, list[CitedRange]]:
+    """Split a reply into its text without citations, and its citations in the order of their naming.
+
+    Citations are read from citation lines; where the reply has none, from the markers within the text. A citation line
+    starts with a heading such as CITED_PASSAGES, "Cited passages", "Citations" or "Sources" and ends with its list,
+    which may continue on the lines below. Numbers without a marker count only in a list that holds nothing else; a
+    list may hold ranges. Text after a citation line that repeats the prompt's own lines is dropped.
+    """
+    kept, ranges, at = [], list[CitedRange](), 0
+    while found := _LINE.search(reply, at):
+        end = _list_end(reply, found.start("list"), found.end())
+        listed = reply[found.start("list") : end]
+        if not _is_list(listed) and not _MARKER.search(listed):
+            kept.append(reply[at : found.end()])
+            at = found.end()
+            continue
+        kept.append(reply[at : found.start()])
+        ranges += in_list(listed)
+        at = end
+        if run_on := _RUN_ON.search(reply, at):
+            reply = reply[: run_on.start()]
+    kept.append(reply[at:])
+    text = "".join(kept).strip()
+    named_in_text = [pair for pair, bare in _pairs(text) if not bare]
+    return _BRACKETS.sub(_without_citation, text).strip(), ranges or named_in_text
+
+
+def _without_citation(found: re.Match[str]) -> str:
+    """Return "" for brackets that contain only passages, else the brackets."""
+    inner = _SEE.sub("", found[0].strip()[1:-1])
+    return "" if _MARKER.search(inner) and _is_list(inner) else found[0]
+
+
+def in_list(listed: str) -> list[CitedRange]:
+    """Return the passages of a list, line by line: by marker, and by number in lines with numbers only."""
+    found, named = [], bool(_MARKER.search(listed))
+    for line in listed.split("\n"):
+        plain = _ENUMERATOR.sub("", line) if named else line
+        found += [pair for pair, bare in _pairs(plain) if not bare or _is_list(plain)]
+    return found
+
+
+def _pairs(text: str) -> Iterator[tuple[CitedRange, bool]]:
+    """Yield the first and last number of each citation, and whether it has no marker; a reversed range is two."""
+    for found in _CITED.finditer(text):
+        first, last, bare = int(found["first"]), int(found["last"] or found["first"]), found["name"] is None
+        if first <= last:
+            yield (first, last), bare
+        else:
+            yield (first, first), bare
+            yield (last, last), bare
+
+
+def _is_list(text: str) -> bool:
+    return not _LIST_WORDS.sub("", text)
+
+
+def _list_end(reply: str, start: int, line_end: int) -> int:
+    """Return the end of a list: after its line, and the lines below with only passages or within its bracket."""
+    end, opened = line_end, reply.count("[", start, line_end) > reply.count("]", start, line_end)
+    while (following := _line_end(reply, end + 1)) > end:
+        line = reply[end + 1 : following]
+        if not (
+            (_MARKER.search(line) and (opened or _is_list(line))) or (_is_list(line) and (opened or _BARE.match(line)))
+        ):
+            break
+        end, opened = following, opened and "]" not in line
+    return end
+
+
+def _line_end(reply: str, start: int) -> int:
+    if start > len(reply):
+        return -1
+    end = reply.find("\n", start)
+    return len(reply) if end < 0 else end
+
+
+ANSWERED, REFUSED, UNPARSED = "answered", "refused", "unparsed"
+
+_THOUGHT = re.compile(r"<(think|thinking|thought|reasoning|reflection)>.*?</\1>", re.DOTALL | re.IGNORECASE)
+_THOUGHT_OPENS = re.compile(r"<(?:think|thinking|thought|reasoning|reflection)>", re.IGNORECASE)
+_THOUGHT_CLOSES = re.compile(r"</(?:think|thinking|thought|reasoning|reflection)>", re.IGNORECASE)
+_FENCE = re.compile(r"```[a-z]*[ ]*\n?(.*?)\n?\s*```", re.DOTALL | re.IGNORECASE)
+_LEAD_IN = re.compile(
+    r"^[\s>#]*(?:here is (?:the|my) (?:answer|reply|response)\s*:\s*)?"
+    r"(?P<b>[*_]{0,2})(?:the |my )?(?:final |short )?(?:answer|reply|response)\s*"
+    r"(?:(?P=b)\s*[:：]|[:：]\s*(?P=b)|\s[-–—](?=\s))\s*",
+    re.IGNORECASE,
+)
+_ANSWER_KEYS = ("answer", "final_answer", "response", "reply")
+_CITED_KEYS = ("cited_passages", "citations", "cited", "passages", "cited_passage_ids", "sources", "passage_ids")
+
+
+@dataclass(frozen=True)
+class ParsedReply:
+    """A parsed reply. `outcome` is answered, refused, or unparsed for the `reason`.
+
+    `cited` are the passages that it names and was shown, each once, in the order of their naming; `unknown` counts
+    those that it names and was not shown. `answer` is the reply without thoughts, lead-ins and citations.
+    """
+
+    outcome: str
+    answer: str = ""
+    cited: list[Passage] = field(default_factory=list)
+    unknown: int = 0
+    reason: str = ""
+
+
+def parse_reply(reply: str, numbered: Mapping[int, Passage]) -> ParsedReply:
+    """Parse a reply; `numbered` maps the markers to passages (`PromptContext.numbered`). Never raises.
+
+    1. Thoughts in tags are dropped; one that does not end leaves no answer (unclosed_thought).
+    2. A JSON object with an answer in it, fenced or not, is read by its fields; an answer of null is a refusal.
+    3. Citations are taken out (`split_citations`), then Markdown fences and lead-ins such as "Answer:".
+    4. What is left is the answer, or a refusal (`declines`); nothing left is no_answer.
+    """
+    text = without_thoughts(reply)
+    if text is None:
+        return ParsedReply(UNPARSED, reason="unclosed_thought")
+    if fields := _json_fields(text):
+        answer, ranges, refuses = fields
+    else:
+        answer, ranges = split_citations(_unfenced(text))
+        refuses = False
+    answer = _LEAD_IN.sub("", _unfenced(answer)).strip()
+    cited, unknown = _resolved(ranges, numbered)
+    if refuses or declines(answer):
+        return ParsedReply(REFUSED, answer, cited, unknown)
+    if not any(character.isalnum() for character in answer):
+        return ParsedReply(UNPARSED, answer, cited, unknown, "no_answer")
+    return ParsedReply(ANSWERED, answer, cited, unknown)
+
+
+def without_thoughts(reply: str) -> str | None:
+    """Return a reply without thoughts in tags and surrounding white space; None if a thought does not end."""
+    text = _THOUGHT.sub("", reply) if "</" in reply else reply
+    if _THOUGHT_OPENS.search(text):
+        return None
+    return _THOUGHT_CLOSES.split(text)[-1].strip()  # the prompt's template may have opened it
+
+
+def _resolved(ranges: list[CitedRange], numbered: Mapping[int, Passage]) -> tuple[list[Passage], int]:
+    """Return the cited passages and the number of unknown ones; of a range, only its ends can be unknown."""
+    meant: dict[int, None] = {}
+    unknown: set[int] = set()
+    for first, last in ranges:
+        meant |= dict.fromkeys(number for number in sorted(numbered) if first <= number <= last)
+        unknown |= {first, last} - numbered.keys()
+    return [numbered[number] for number in meant], len(unknown)
+
+
+def _unfenced(text: str) -> str:
+    """Return the text without the marks of Markdown fences; their content stays."""
+    return _FENCE.sub(r"\1", text).strip() if "```" in text else text
+
+
+def _json_fields(text: str) -> tuple[str, list[CitedRange], bool] | None:
+    """Answer, citations and whether the answer is null, of a reply that is a JSON object or has one in a fence."""
+    for candidate in (text, *(found[1] for found in _FENCE.finditer(text))):
+        if candidate.lstrip().startswith("{") and (fields := _object(candidate)):
+            answer_key = next((key for key in _ANSWER_KEYS if key in fields), None)
+            if answer_key is not None:
+                answer = fields[answer_key]
+                listed: Any = next((fields[key] for key in _CITED_KEYS if key in fields), [])
+                items = listed if isinstance(listed, list) else [listed]
+                text, ranges = split_citations("" if answer is None else str(answer))
+                return text, [pair for item in items for pair in in_list(str(item))] or ranges, answer is None
+    return None
+
+
+def _object(text: str) -> dict[str, Any]:
+    try:
+        value = json.loads(text)
+    except (ValueError, RecursionError):
+        return {}
+    return {str(key).lower().replace(" ", "_"): item for key, item in value.items()} if isinstance(value, dict) else {}
+
 
 ANSWER_FULL_LABEL = Task.load("answer_full_label", str, from_passages)
 

@@ -1,16 +1,21 @@
-"""The numbers of one prediction or one ranking, from which all metrics and subgroups are computed."""
+"""Grades of answers, by rule or by a judge, and the numbers of one prediction or ranking, from which metrics follow.
+
+Source: FDARxBench §B.8, §C.1.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
-from typing import Any
+from collections.abc import Collection, Mapping, Sequence, Set
+from dataclasses import replace
+from typing import Any, Literal
 
 from fdarx_core.evaluation.gold import PassageKey, equivalents_by_gold, gold_indices, gold_keys, passage_keys
 from fdarx_core.evaluation.metrics import added_metrics
-from fdarx_core.evaluation.overlap import overlaps
 from fdarx_core.evaluation.ranking import STRICT, eq_hits, eq_right, f1_at, ndcg_at, recall_at, reciprocal_rank
 from fdarx_core.evaluation.settings import FULL_LABEL, RETRIEVED
+from fdarx_core.evaluation.similarity import overlaps
 from fdarx_core.labels.loinc import SECTION_NAMES
+from fdarx_core.llm import Reply, Task, Undecided, Unparsable
 from fdarx_core.records import (
     Equivalence,
     Grade,
@@ -19,9 +24,147 @@ from fdarx_core.records import (
     Prediction,
     QuestionAnswer,
     Ranking,
+    Response,
     RetrievalScore,
     Score,
 )
+from fdarx_core.verify.exact import Match, Sentence, find_match, sentences_of
+from fdarx_core.verify.exact_tokens import DRUG, tokenize_sentence
+
+FAULTS: dict[str, str] = {
+    "number_missing": "a number of the gold answer is missing",
+    "number_contradicted": "a number differs from the gold answer's",
+    "unsupported_number": "it states a number that the gold answer does not",
+    "population_missing": "it leaves out patients whom the gold answer names",
+    "unsupported_population": "it names patients whom the gold answer does not",
+    "warning_missing": "a warning or contraindication of the gold answer is missing",
+    "unsupported_warning": "it states a warning or contraindication that the gold answer does not",
+    "polarity": "it affirms what the gold answer denies, or the reverse",
+    "key_content_missing": "what matters in the gold answer is missing",
+    "unsupported_content": "it says much that the gold answer does not",
+    "abstained": "it claims nothing",
+    "vague": "it only says where to look or whom to ask",
+}
+"""Descriptions of the names with which the reason of a grade other than CORRECT begins, for counting wrong answers."""
+
+
+class GradeReply(Reply):
+    """The reply of the judge. The reason comes first, so that the model derives the grade from it."""
+
+    reason: str
+    grade: Literal["CORRECT", "INCORRECT", "NOT_ATTEMPTED"]
+
+
+def baseline_grade(slots: Mapping[str, Any]) -> GradeReply:
+    """Return the grade by exact matching of the answer with the reference answer, sentence by sentence.
+
+    The grade is CORRECT if the answer has all sentences of the reference and contradicts none, INCORRECT if a sentence
+    differs from one of the reference only in a number, unit, bound or polarity, and NOT_ATTEMPTED if the answer has no
+    words. `slots` are those of the task grade_answer. Raises Undecided for other answers.
+    """
+    drug, question, gold, predicted = (str(slots[name]) for name in ("drug", "question", "gold", "predicted"))
+    asked = {one.key for one in tokenize_sentence(question, drug) if one.kind == "word"} | {DRUG}
+    answer, reference = (sentences_of(text, drug) for text in (predicted, gold))
+    if not answer:
+        return GradeReply(reason="abstained: no words", grade="NOT_ATTEMPTED")
+    for one in answer:
+        match = _match(one, reference, asked)
+        if match is not None and match.difference:
+            fault = "polarity" if match.difference == "polarity" else "number_contradicted"
+            return GradeReply(reason=f"{fault}: {match.detail}", grade="INCORRECT")
+    matches = [_match(one, answer, asked) for one in reference]
+    if matches and all(one is not None and not one.difference for one in matches):
+        return GradeReply(reason="the same words in the same order", grade="CORRECT")
+    missing = sum(one is None for one in matches)
+    raise Undecided(f"{missing} of {len(matches)} sentences of the reference are in other words")
+
+
+def _match(statement: Sentence, text: Sequence[Sentence], asked: Set[str]) -> Match | None:
+    """Match a statement with a text; words of the question at the beginning of a sentence may be missing in either.
+
+    "5 mg once daily" and "The starting dose is 5 mg once daily" give the same answer to "What is the starting dose?".
+    """
+    shortened = [_without_asked(one, asked) for one in text]
+    attempts = [
+        find_match(statement.tokens, text),
+        find_match(_without_asked(statement, asked).tokens, text),
+        find_match(statement.tokens, shortened),
+    ]
+    matches = [one for one in attempts if one is not None]
+    return next((one for one in matches if not one.difference), matches[0] if matches else None)
+
+
+def _without_asked(sentence: Sentence, asked: Set[str]) -> Sentence:
+    """Return the sentence without the words of the question at its beginning; unchanged if it has no other words."""
+    places = enumerate(sentence.tokens)
+    start = next((at for at, one in places if one.kind != "mark" and one.key not in asked), 0)
+    return replace(sentence, tokens=sentence.tokens[start:])
+
+
+GRADE_ANSWER = Task.load("grade_answer", GradeReply, baseline_grade)
+
+
+BY_RULE = "rule"
+"""The name of the judge in grades for which no judge was needed."""
+
+_SHOWN = 200
+"""Maximum number of characters of an answer to a refusal question in the detail of its grade."""
+
+
+def grade_without_judge(question: QuestionAnswer, prediction: Prediction) -> Grade | None:
+    """Return the grade of an answer that needs no judge, None for other answers.
+
+    A refusal is not_attempted (refused), whether the question has an answer or not; an answer to a refusal question is
+    incorrect (answered_unanswerable). An answer is unscored if there is no reply (no_answer) or if the reply could not
+    be parsed (unparsed_answer).
+    """
+    if prediction.outcome == "failed" or (prediction.outcome == "answered" and not prediction.answer.strip()):
+        return _grade(question, prediction, "unscored", "no_answer", prediction.reason)
+    if prediction.outcome == "unparsed":
+        return _grade(question, prediction, "unscored", "unparsed_answer", prediction.reason)
+    if prediction.outcome == "refused":
+        return _grade(question, prediction, "not_attempted", "refused")
+    if question.type == "refusal":
+        return _grade(question, prediction, "incorrect", "answered_unanswerable", prediction.answer[:_SHOWN])
+    return None
+
+
+def grading_slots(question: QuestionAnswer, prediction: Prediction) -> dict[str, Any]:
+    """Return the slots of the task grade_answer."""
+    return {
+        "drug": question.drug_name,
+        "question": question.question,
+        "gold": question.answer,
+        "predicted": prediction.answer,
+    }
+
+
+def read_grade(question: QuestionAnswer, prediction: Prediction, response: Response) -> Grade:
+    """Return the grade from the response of the judge; unscored, with the reason, if it cannot be parsed."""
+    grade = _grade(question, prediction, "unscored")
+    grade.judge, grade.task, grade.task_version = response.endpoint, response.task, response.task_version
+    grade.response_key = response.key
+    try:
+        reply = GRADE_ANSWER.parse(response)
+    except Unparsable as error:
+        grade.reason, grade.detail = error.reason, error.detail
+        return grade
+    grade.outcome, grade.detail = reply.grade.lower(), reply.reason
+    if grade.outcome != "correct":
+        grade.reason, grade.detail = _named(reply.reason)
+    return grade
+
+
+def _named(reason: str) -> tuple[str, str]:
+    """Split the reason of a judge into a name of `FAULTS` and the rest; the name is `unnamed` if it has none."""
+    name, colon, rest = reason.partition(":")
+    name = name.strip(" `\"'*").lower()
+    return (name, rest.strip()) if colon and name in FAULTS else ("unnamed", reason)
+
+
+def _grade(question: QuestionAnswer, prediction: Prediction, outcome: str, reason: str = "", detail: str = "") -> Grade:
+    return Grade(prediction.id, question.id, question.set_id, outcome, reason, detail, judge=BY_RULE)
+
 
 MARKED = frozenset({FULL_LABEL, RETRIEVED})
 """The settings whose prompts have passages with markers and ask for citations."""
@@ -95,8 +238,8 @@ def score_ranking(
         retriever=ranking.retriever,
         **described,
         gold=len(gold),
-        **_found(ranked, gold, STRICT, ""),
-        **_found(ranked, gold, equivalents_by_gold(equivalence), "eq_"),
+        **_ranking_scores(ranked, gold, STRICT, ""),
+        **_ranking_scores(ranked, gold, equivalents_by_gold(equivalence), "eq_"),
     )
 
 
@@ -132,15 +275,15 @@ def _citations(
     }
 
 
-def _found(
+def _ranking_scores(
     ranked: list[PassageKey],
     gold: list[PassageKey],
     equivalents: Mapping[PassageKey, Collection[PassageKey]],
     prefix: str,
 ) -> dict[str, Any]:
-    found = {f"recall_{k}": recall_at(k, ranked, gold, equivalents) for k in (1, 5, 10)}
-    found["recall_gold"] = recall_at(len(gold), ranked, gold, equivalents)
-    found["f1_gold"] = f1_at(len(gold), ranked, gold, equivalents)
-    found["mrr"] = reciprocal_rank(ranked, gold, equivalents)
-    found["ndcg_10"] = ndcg_at(10, ranked, gold, equivalents)
-    return {f"{prefix}{name}": value for name, value in found.items()}
+    scores = {f"recall_{k}": recall_at(k, ranked, gold, equivalents) for k in (1, 5, 10)}
+    scores["recall_gold"] = recall_at(len(gold), ranked, gold, equivalents)
+    scores["f1_gold"] = f1_at(len(gold), ranked, gold, equivalents)
+    scores["mrr"] = reciprocal_rank(ranked, gold, equivalents)
+    scores["ndcg_10"] = ndcg_at(10, ranked, gold, equivalents)
+    return {f"{prefix}{name}": value for name, value in scores.items()}

@@ -91,12 +91,12 @@ def prompt_context(
     if setting == CLOSED_BOOK:
         return PromptContext({"question": question.question})
     if setting == FULL_LABEL:
-        text, kept, cuts, numbered = _laid_out(_Same(subject_passages), room)
-        return PromptContext(_asked(question, label=text), kept, cuts, numbered)
+        text, kept, cuts, numbered = _full_label(_SameObject(subject_passages), room)
+        return PromptContext(_slots(question, label=text), kept, cuts, numbered)
     if setting == ORACLE:
         kept, cuts = _fitting(_gold(question, subject_passages), room)
         parts = [{"section": _heading(one), "text": one.text} for one in kept]
-        return PromptContext(_asked(question, passages=parts), kept, cuts)
+        return PromptContext(_slots(question, passages=parts), kept, cuts)
     if setting == RETRIEVED:
         return _retrieved(question, ranked, room)
     raise ValueError(f"no setting is called {setting!r}; there are {', '.join(SETTINGS)}")
@@ -112,33 +112,35 @@ def _retrieved(question: QuestionAnswer, ranked: Sequence[Passage], room: TokenB
     one_label = {passage.set_id for passage in ranked} <= {question.set_id}
     numbered = {one.doc_chunk_index if one_label else place: one for place, one in enumerate(kept, 1)}
     parts = [{"marker": marker(number), "section": _heading(one), "text": one.text} for number, one in numbered.items()]
-    return PromptContext(_asked(question, passages=parts), kept, cuts, numbered)
+    return PromptContext(_slots(question, passages=parts), kept, cuts, numbered)
 
 
-def _asked(question: QuestionAnswer, **evidence: Any) -> dict[str, Any]:
+def _slots(question: QuestionAnswer, **evidence: Any) -> dict[str, Any]:
     return {**evidence, "drug": question.drug_name, "question": question.question}
 
 
 def _gold(question: QuestionAnswer, passages: Sequence[Passage]) -> list[Passage]:
     wanted = gold_indices(question)
-    at_hand = {passage.doc_chunk_index: passage for passage in passages if passage.doc_chunk_index in wanted}
-    if missing := [index for index in wanted if index not in at_hand]:
+    by_index = {passage.doc_chunk_index: passage for passage in passages if passage.doc_chunk_index in wanted}
+    if missing := [index for index in wanted if index not in by_index]:
         raise ValueError(
-            f"question {question.id} rests on passages {missing} of label {question.set_id}, which are missing; "
+            f"question {question.id} has gold passages {missing} of label {question.set_id}, which are missing; "
             "give the passages of the label, or leave out the setting oracle"
         )
-    return [at_hand[index] for index in wanted]
+    return [by_index[index] for index in wanted]
 
 
 def _fitting(passages: Sequence[Passage], room: TokenBudget) -> tuple[list[Passage], int]:
     """Return the first passages that fit, and the number of the others."""
     kept = list(passages)
     if room.tokens is not None:
-        kept = kept[: _places([f"{marker(0)} {_heading(one)}\n{one.text}" for one in kept], room.tokens, room.counter)]
+        kept = kept[
+            : _count_fitting([f"{marker(0)} {_heading(one)}\n{one.text}" for one in kept], room.tokens, room.counter)
+        ]
     return kept, len(passages) - len(kept)
 
 
-def _places(parts: Sequence[str], tokens: int, counter: Callable[[str], int]) -> int:
+def _count_fitting(parts: Sequence[str], tokens: int, counter: Callable[[str], int]) -> int:
     """Return the number of parts, from the first, that fit into the tokens."""
     for place, part in enumerate(parts):
         tokens -= counter(part) + _PART_TOKENS
@@ -148,7 +150,7 @@ def _places(parts: Sequence[str], tokens: int, counter: Callable[[str], int]) ->
 
 
 @dataclass(frozen=True)
-class _Same:
+class _SameObject:
     """Passages as a key of a cache: equal if they are the same object. They do not change during a run."""
 
     passages: Sequence[Passage]
@@ -157,14 +159,14 @@ class _Same:
         return id(self.passages)
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Same) and self.passages is other.passages
+        return isinstance(other, _SameObject) and self.passages is other.passages
 
 
 @lru_cache(maxsize=32)
-def _laid_out(label: _Same, room: TokenBudget) -> tuple[str, list[Passage], int, Mapping[int, Passage]]:
+def _full_label(label: _SameObject, room: TokenBudget) -> tuple[str, list[Passage], int, Mapping[int, Passage]]:
     """Return text, passages, cuts and numbered passages of the full label."""
     parts = _parts(label.passages)
-    kept = parts if room.tokens is None else parts[: _places(parts, room.tokens, room.counter)]
+    kept = parts if room.tokens is None else parts[: _count_fitting(parts, room.tokens, room.counter)]
     text = "\n".join(kept)
     limit = len(text) if room.label_chars is None else room.label_chars
     spans = list(zip(label.passages, _spans(kept), strict=False))

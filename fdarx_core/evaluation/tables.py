@@ -1,13 +1,19 @@
-"""Tables of figures: built from figures by their keys, and printed as text in a terminal."""
+"""Tables of figures: built from figures by their keys, and printed as text; those of the FDARxBench paper.
+
+Source: FDARxBench Tables 1, 2 and 8.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass, field
+from itertools import groupby
+from operator import itemgetter
 from textwrap import wrap
 
 from fdarx_core.evaluation.bootstrap import FEW_LABELS
-from fdarx_core.records import Estimate
+from fdarx_core.evaluation.metrics import RETRIEVAL_METRICS, SCORE_METRICS, added_metrics
+from fdarx_core.records import Estimate, Figure
 
 MISSING = "–"
 
@@ -30,7 +36,7 @@ class ResultTable:
 
     def header_groups(self) -> list[tuple[str, int]]:
         """Return each upper header and the number of columns under it, from the left."""
-        return [(group, stop - start) for group, start, stop in _spans(self.columns)]
+        return [(group, len(list(columns))) for group, columns in groupby(self.columns, itemgetter(0))]
 
 
 def build_table(
@@ -106,59 +112,161 @@ def table_text(grid: ResultTable, width: int = 100) -> str:
     Groups of columns that do not fit beside each other follow below, with the rows' names again. Intervals are printed
     as bounds where that needs no more lines than margins do.
     """
-    bounds, margins = _laid_out(grid, with_bounds, width), _laid_out(grid, with_margin, width)
-    blocks = bounds if len(bounds) <= len(margins) and _widest(bounds) <= width else margins
+    bounds, margins = _blocks(grid, with_bounds, width), _blocks(grid, with_margin, width)
+    blocks = bounds if len(bounds) <= len(margins) and all(_width(one) <= width for one in bounds) else margins
     legend = [] if blocks == bounds else ["± is the distance to the farther end of the interval."]
     notes = [line for note in (*grid.notes, *legend) for line in wrap(note, width)]
-    body = "\n\n".join("\n".join(block) for block in blocks)
-    return "\n".join([*wrap(grid.title, width), "", body, *([""] if notes else []), *notes])
+    return "\n".join([*wrap(grid.title, width), "", "\n\n".join(blocks), *([""] if notes else []), *notes])
 
 
-def _spans(columns: Sequence[Column]) -> Iterator[tuple[str, int, int]]:
-    start = 0
-    for stop in range(1, len(columns) + 1):
-        if stop == len(columns) or columns[stop][0] != columns[start][0]:
-            yield columns[start][0], start, stop
-            start = stop
+def _blocks(grid: ResultTable, form: Form, width: int) -> list[str]:
+    """Return the table in texts: as many whole groups of columns beside each other as fit."""
+    import pandas as pd  # takes longer to import than most commands without a table
 
-
-def _laid_out(grid: ResultTable, form: Form, width: int) -> list[list[str]]:
-    """Return the lines of the table in blocks: as many whole groups of columns beside each other as fit."""
-    blocks: list[list[int]] = []
-    for _, start, stop in _spans(grid.columns):
-        group = list(range(start, stop))
-        if blocks and _widest([_block(grid, blocks[-1] + group, form)]) <= width:
-            blocks[-1] += group
+    if not grid.rows:
+        return []
+    cells = [[form(entry or Estimate(None)) for entry in entries] for _, entries in grid.rows]
+    header = pd.MultiIndex.from_tuples(grid.columns, names=["", grid.stub])
+    frame = pd.DataFrame(cells, [name for name, _ in grid.rows], header)
+    texts: list[str] = []
+    first = last = 0
+    for _, count in grid.header_groups():
+        beside = frame.iloc[:, first : last + count].to_string()
+        if texts and _width(beside) <= width:
+            texts[-1] = beside
         else:
-            blocks.append(group)
-    return [_block(grid, columns, form) for columns in blocks]
+            first = last
+            texts.append(frame.iloc[:, first : last + count].to_string())
+        last += count
+    return texts
 
 
-def _widest(blocks: list[list[str]]) -> int:
-    return max((len(line) for block in blocks for line in block), default=0)
+def _width(text: str) -> int:
+    return max(map(len, text.splitlines()))
 
 
-def _block(grid: ResultTable, columns: list[int], form: Form) -> list[str]:
-    names = [grid.stub, *(name for name, _ in grid.rows)]
-    cells = [[form(entries[at] or Estimate(None)) for _, entries in grid.rows] for at in columns]
-    texts = [[grid.columns[at][1], *column] for at, column in zip(columns, cells, strict=True)]
-    widths = _widths(grid, columns, texts)
-    stub = max(map(len, names))
-    upper = [
-        (group, sum(widths[start:stop]) + 2 * (stop - start - 1))
-        for group, start, stop in _spans([grid.columns[at] for at in columns])
+BASELINE = "baseline"
+TYPE_NAMES = {"factual": "Fact", "multihop": "MH"}
+CITING = (
+    ("Fact", "accuracy", "factual"),
+    ("MH", "accuracy", "multihop"),
+    ("Cite F1 Fact", "citation_f1", "factual"),
+    ("Cite F1 MH", "citation_f1", "multihop"),
+    ("Ref F1", "refusal_f1", "all"),
+)
+ANSWERING = CITING[:2]
+OVERLAPS = (("BLEU", "bleu"), ("MET", "meteor"), ("R-L", "rouge_l"))
+RANKING = (
+    ("recall@1", "recall_1"),
+    ("recall@5", "recall_5"),
+    ("recall@10", "recall_10"),
+    ("recall@|gold|", "recall_gold"),
+    ("F1@|gold|", "f1_gold"),
+    ("MRR", "mrr"),
+    ("nDCG@10", "ndcg_10"),
+)
+EQUIVALENT = " (equivalent passages count as gold)"
+
+Columns = list[tuple[str, str, Hashable]]
+"""Upper header, header, and the key: setting, retriever, metric and group of the figures of a column."""
+
+
+def table_1(figures: Sequence[Figure], *, judge: str, equivalent: bool = False) -> ResultTable:
+    """Return accuracy by setting, citation F1 and refusal F1 of each model. Source: FDARxBench Table 1.
+
+    Args:
+        figures: the figures of one or more evaluations.
+        judge: the endpoint that graded the answers, "" for none.
+        equivalent: show citation F1 under equivalence.
+    """
+    settings = [
+        ("Full label (+ cites)", "full_label", "", CITING),
+        ("Closed-book Acc", "closed_book", "", ANSWERING),
+        ("Oracle Acc", "oracle", "", ANSWERING),
+        *((f"Retrieved by {name} (+ cites)", "retrieved", name, CITING) for name in _retrievers(figures)),
     ]
-    head = "  ".join([" " * stub, *(group.ljust(room) for group, room in upper)]).rstrip()
-    rule = "  ".join(["-" * stub, *("-" * room for _, room in upper)])
-    padded = [[text.ljust(width) for text in column] for column, width in zip(texts, widths, strict=True)]
-    lines = ["  ".join([name.ljust(stub), *row]) for name, *row in zip(names, *padded, strict=True)]
-    return [head, rule, lines[0].rstrip(), rule, *(line.rstrip() for line in lines[1:])]
+    names = {"citation_f1": "citation_f1_eq"} if equivalent else {}
+    columns: Columns = [
+        (upper, name, (setting, retriever, names.get(metric, metric), group))
+        for upper, setting, retriever, listed in settings
+        for name, metric, group in listed
+    ]
+    table = _by_model(
+        f"Table 1. Accuracy, citations and refusals by setting{EQUIVALENT * equivalent}", figures, columns
+    )
+    counted = [one for one in _by_type(figures) if (one.metric, one.keys["group"]) == ("accuracy", "answerable")]
+    unscored = unscored_notes(counted, "answerable questions asked", "accuracy")
+    table.notes += [_judge_note(judge), *_baseline_notes(figures), *unscored]
+    return table
 
 
-def _widths(grid: ResultTable, columns: list[int], texts: list[list[str]]) -> list[int]:
-    """Return the width of each column: its widest text; the last of a group is wider if the upper header needs it."""
-    widths = [max(map(len, column)) for column in texts]
-    for group, start, stop in _spans([grid.columns[at] for at in columns]):
-        taken = sum(widths[start:stop]) + 2 * (stop - start - 1)
-        widths[stop - 1] += max(0, len(group) - taken)
-    return widths
+def table_2(figures: Sequence[Figure], *, equivalent: bool = False) -> ResultTable:
+    """Return recall, F1, MRR and nDCG of each retriever. Source: FDARxBench Table 2, which has recall alone."""
+    prefix = "eq_" if equivalent else ""
+    columns: Columns = [
+        (upper, name, (f"{prefix}{metric}", group)) for upper, metric in RANKING for group, name in TYPE_NAMES.items()
+    ]
+    cells = [
+        (one.keys["retriever"], (one.metric, one.keys["group"]), one)
+        for one in _by_type(figures)
+        if not one.keys["model"]
+    ]
+    title = f"Table 2. Retrieval of the gold passages{EQUIVALENT * equivalent}"
+    return build_table(title, "Retriever", columns, cells, "labels")
+
+
+def table_8(figures: Sequence[Figure]) -> ResultTable:
+    """Return the overlap with the gold answers, by setting and question type. Source: FDARxBench Table 8."""
+    settings = [("Closed-book", "closed_book", ""), ("Oracle passages", "oracle", ""), ("Full label", "full_label", "")]
+    settings += [(f"Retrieved by {retriever}", "retrieved", retriever) for retriever in _retrievers(figures)]
+    columns: Columns = [
+        (f"{upper} {name}", short, (setting, retriever, metric, group))
+        for upper, setting, retriever in settings
+        for group, name in TYPE_NAMES.items()
+        for short, metric in OVERLAPS
+    ]
+    table = _by_model("Table 8. Overlap of answers with gold answers", figures, columns)
+    table.notes += ["MET is METEOR, R-L is ROUGE-L; all from 0 to 1.", *_baseline_notes(figures)]
+    return table
+
+
+def added_metrics_table(figures: Sequence[Figure]) -> ResultTable:
+    """Return the metrics that other packages add, by setting and group of questions; empty without such metrics."""
+    known = SCORE_METRICS.keys() | RETRIEVAL_METRICS.keys()
+    titles = {name: metric.title or name for name, metric in added_metrics().items()}
+    keys = dict.fromkeys(_key(one) for one in _by_type(figures) if one.keys["model"] and one.metric not in known)
+    order = {metric: at for at, metric in enumerate(dict.fromkeys(metric for *_, metric, _ in keys))}
+    columns: Columns = [
+        (f"{titles.get(metric, metric)}, {setting}{f' ({retriever})' if retriever else ''}", group, key)
+        for key in sorted(keys, key=lambda key: order[key[2]])
+        for setting, retriever, metric, group in [key]
+    ]
+    return _by_model("Metrics of other packages", figures, columns)
+
+
+def _by_model(title: str, figures: Sequence[Figure], columns: Columns) -> ResultTable:
+    cells = [(one.keys["model"], _key(one), one) for one in _by_type(figures) if one.keys["model"]]
+    return build_table(title, "Model", columns, cells, "labels")
+
+
+def _key(one: Figure) -> tuple[str, str, str, str]:
+    return one.keys["setting"], one.keys["retriever"], one.metric, one.keys["group"]
+
+
+def _by_type(figures: Iterable[Figure]) -> list[Figure]:
+    return [one for one in figures if one.keys["group_by"] == "type"]
+
+
+def _retrievers(figures: Iterable[Figure]) -> list[str]:
+    return list(dict.fromkeys(one.keys["retriever"] for one in figures if one.keys["setting"] == "retrieved"))
+
+
+def _judge_note(judge: str) -> str:
+    if judge == BASELINE:
+        return "Graded by baseline: the same words in the same order as the gold answer, else no verdict; no LLM."
+    return f"Graded by {judge}." if judge else "Not graded."
+
+
+def _baseline_notes(figures: Iterable[Figure]) -> list[str]:
+    answered = any(one.keys["model"] == BASELINE for one in figures)
+    return ["baseline answers by rules, no LLM: a lower bound."] if answered else []

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from importlib.resources import files
 from typing import Any
 
 import numpy as np
@@ -185,3 +186,47 @@ def engine_table(engine: str, figures: Sequence[Figure]) -> ResultTable:
 def _row_name(keys: Mapping[str, Any], figures: Sequence[Figure]) -> str:
     pairs = next(one.rows for one in figures if one.keys == keys and one.metric == "macro_f1")
     return f"{keys['source']} ({pairs:,})"
+
+
+NOT_MEASURED = "It was not measured on marked pairs; `fdarx verify --pairs FILE --engine NAME --out FILE` does that."
+
+
+def read_engine_scores(file: Location) -> dict[str, Any]:
+    """Read a file of `fdarx verify --out`: the engine, the threshold, and the rows of its figures.
+
+    Raises:
+        StorageError: the file is missing, or is not such a file.
+    """
+    try:
+        scores: dict[str, Any] = orjson.loads(file.read_bytes())
+        [Figure.from_row(row).keys["source"] for row in scores["figures"]]
+        return {"engine": str(scores["engine"]), "threshold": float(scores["threshold"]), "figures": scores["figures"]}
+    except (KeyError, TypeError, ValueError) as error:
+        raise StorageError(f"{file} has no figures of an engine; give what `fdarx verify --out FILE` writes") from error
+
+
+def known_scores(engine: str) -> dict[str, Any] | None:
+    """Return the figures of an engine that the package was released with, in the same form; None for other engines."""
+    resource = files("fdarx_core.verify").joinpath("measured.json")
+    scores: dict[str, Any] = orjson.loads(resource.read_bytes())
+    return scores if scores["engine"] == engine else None
+
+
+def measured_note(engine: str, scores: Mapping[str, Any] | None) -> str:
+    """Return a sentence with the measured scores of an engine by source, or with the command that measures them.
+
+    `scores` is the result of `read_engine_scores`, None if the engine was not measured.
+    """
+    if scores is None:
+        return NOT_MEASURED
+    by_source: dict[str, dict[str, Figure]] = {}
+    for figure in map(Figure.from_row, scores["figures"]):
+        by_source.setdefault(figure.keys["source"], {})[figure.metric] = figure
+    notes = "; ".join(_source_note(source, one) for source, one in by_source.items() if source != ALL_SOURCES)
+    return f"{engine} on pairs that people marked, from a probability of {scores['threshold']:g} on: {notes}."
+
+
+def _source_note(source: str, figures: Mapping[str, Figure]) -> str:
+    names = {"macro_f1": "macro-F1", "precision_decided": "precision of the decided", "decided": "share decided"}
+    values = [f"{name} {figures[metric].value:.2f}" for metric, name in names.items() if metric in figures]
+    return f"{source} ({max(one.rows for one in figures.values()):,} pairs) {', '.join(values)}"

@@ -9,8 +9,7 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
-from fdarx_core.baseline.claims import claims_of, numbered
-from fdarx_core.baseline.clauses import Clause
+from fdarx_core.baseline.claims import ClaimSpan, claims_of, numbered
 from fdarx_core.llm import Reply, Task, Unparsable, source_digest
 from fdarx_core.records import CheckedAnswer, Claim, Response
 from fdarx_core.verify.language_model import JUDGE_CLAIM
@@ -56,14 +55,14 @@ def read_claims(answer: CheckedAnswer, response: Response) -> list[Claim]:
     the first place after the claim before it is used. Raises Unparsable as `Task.parse` does, and with the reason
     quote_not_found if a quote is not in the answer, or overlapping_quotes if two quotes overlap.
     """
-    taken = list[Clause]()
+    taken = list[ClaimSpan]()
     for one in EXTRACT_CLAIMS.parse(response).claims:
         start, end = _place(one.quote, answer.answer, taken)
-        taken.append(Clause(start, end, one.claim))
+        taken.append(ClaimSpan(start, end, one.claim))
     return numbered(answer, sorted(taken, key=lambda said: said.start))
 
 
-def _place(quote: str, answer: str, taken: list[Clause]) -> tuple[int, int]:
+def _place(quote: str, answer: str, taken: list[ClaimSpan]) -> tuple[int, int]:
     places = [found.span() for found in _pattern(quote).finditer(answer)]
     if not places:
         raise Unparsable("quote_not_found", f"no part of the answer: {quote[:120]!r}")
@@ -90,17 +89,3 @@ FACTUALITY_RULES_VERSION = source_digest(
     "fdarx_core.verify",
 )
 """The state of the baseline's rules: `Baseline(FACTUALITY_TASKS, FACTUALITY_RULES_VERSION)`."""
-
-
-__all__ = [
-    "EXTRACT_CLAIMS",
-    "FACTUALITY_RULES_VERSION",
-    "FACTUALITY_TASKS",
-    "JUDGE_CLAIM",
-    "ExtractClaimsReply",
-    "Filled",
-    "QuotedClaim",
-    "by_rules",
-    "claims_asked",
-    "read_claims",
-]

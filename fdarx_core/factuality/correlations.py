@@ -1,4 +1,4 @@
-"""Rank correlation of each metric with gold factuality, and FAS under ablations and other thresholds.
+"""Rank correlation of each metric with the reference statements, and FAS under ablations and other thresholds.
 
 Ablations use the stored verdicts on pairs, so that no pair is judged again; all claims are decided at once by the rule
 of `scores.verdict_of`. Intervals are by bootstrap over clusters within each group of answers. Source: FAS §5.3, §5.5,
@@ -7,13 +7,13 @@ Tables 4 and 5.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from fdarx_core.evaluation.metrics import Codes, Mask, Numbers
+from fdarx_core.evaluation.metrics import Mask, Numbers
 from fdarx_core.evaluation.rank_correlation import spearman
 from fdarx_core.factuality.figures import ALL, RESAMPLES, FactualityRows, cluster_of
 from fdarx_core.factuality.scores import fact_aligned_score
@@ -31,53 +31,68 @@ def configurations(rows: FactualityRows) -> dict[str, AblationConfig]:
 
     Source: FAS Table 4.
     """
-    others = [name for name in pc.unique(rows.pairs["engine"]).to_pylist() if name != rows.engine]
+    k, engine = rows.method.k, rows.method.engine
+    others = [name for name in pc.unique(rows.pairs["engine"]).to_pylist() if name != engine]
     wanted = {
-        FULL: ("evidence", rows.k, rows.engine),
-        NO_RETRIEVAL: ("reference", 0, rows.engine),
-        **{name: ("evidence", rows.k, name) for name in sorted(others)},
+        FULL: ("evidence", k, engine),
+        NO_RETRIEVAL: ("reference", 0, engine),
+        **{name: ("evidence", k, name) for name in sorted(others)},
     }
-    if rows.k > 1:
-        wanted[SINGLE] = ("evidence", 1, rows.engine)
-    return {name: one for name, one in wanted.items() if name == FULL or _chosen(rows.pairs, one).any()}
+    if k > 1:
+        wanted[SINGLE] = ("evidence", 1, engine)
+    return {name: one for name, one in wanted.items() if name == FULL or _chosen(rows.pairs, one).num_rows}
 
 
 class AblationScores:
     """The highest probabilities of each claim in a configuration, from which the verdict at any threshold follows."""
 
     def __init__(self, rows: FactualityRows, configuration: AblationConfig) -> None:
-        self._rows = rows
-        pairs = rows.pairs.filter(pa.array(_chosen(rows.pairs, configuration)))
-        numbers = {score.answer_id: at for at, score in enumerate(rows.scores)}
-        claims = pc.dictionary_encode(pairs["claim_id"]).combine_chunks()
-        claim_of = claims.indices.to_numpy(zero_copy_only=False).astype(np.int64)
-        answers = np.array([numbers.get(name, -1) for name in pairs["answer_id"].to_pylist()], dtype=np.int64)
-        self._answer_of = np.zeros(len(claims.dictionary), dtype=np.int64)
-        self._answer_of[claim_of] = answers
-        entailment, contradiction = (_floats(pairs[name]) for name in ("entailment", "contradiction"))
-        self._supported, self._contradicted = (
-            _highest(values, claim_of, len(claims.dictionary)) for values in (entailment, contradiction)
+        self._rows, self._claims = rows, column_of(rows, "claims")
+        found = (
+            _chosen(rows.pairs, configuration)
+            .group_by(["answer_id", "claim_id"])
+            .aggregate(
+                [
+                    ("entailment", "max"),
+                    ("contradiction", "max"),
+                    ("neutral", "min"),
+                    ("entailment", "count", pc.CountOptions(mode="only_null")),
+                    ("on_subject", "any"),
+                ]
+            )
         )
-        self._lacking = np.bincount(claim_of, np.isnan(entailment), len(claims.dictionary)) > 0
+        numbers = {score.answer_id: at for at, score in enumerate(rows.scores)}
+        self._answer_of = np.array([numbers.get(name, -1) for name in found["answer_id"].to_pylist()], dtype=np.int64)
+        self._supported, self._contradicted, self._neutral = (
+            found[name].fill_null(-1.0).to_numpy() for name in ("entailment_max", "contradiction_max", "neutral_min")
+        )
+        self._lacking = found["entailment_count"].to_numpy() > 0
+        self._on_subject = found["on_subject_any"].to_numpy()
 
     def fas(self, threshold: float) -> Numbers:
-        """Return FAS of each answer, in the order of the scores; NaN where a term with a weight is missing."""
-        similarity = np.array([_or_nan(score.similarity) for score in self._rows.scores])
-        return fact_aligned_score(self._rows.weights, similarity, *self.shares(threshold))
-
-    def shares(self, threshold: float) -> tuple[Numbers, Numbers]:
-        """Return Support and Contra of each answer; NaN where no claim has a verdict.
-
-        A claim without any passage is unsupported.
-        """
-        surest = np.maximum(self._supported, self._contradicted)
-        decided = surest >= threshold
-        supported = decided & (self._supported >= self._contradicted)
-        unscored = ~decided & self._lacking
-        claims = np.array([score.claims for score in self._rows.scores], dtype=np.float64)
-        with_verdict = claims - self._count(unscored)
+        """Return FAS of each answer, in the order of the scores; NaN where it is missing."""
+        method = self._rows.method
+        support, contra, decided = self.shares(threshold)
+        values = fact_aligned_score(method.weights, column_of(self._rows, "similarity"), support, contra)
         with np.errstate(invalid="ignore", divide="ignore"):
-            return self._count(supported) / with_verdict, self._count(decided & ~supported) / with_verdict
+            found = {"coverage": self._count(self._on_subject) / self._claims, "decided": decided}
+        for name, least in method.floors.items():
+            values[found[name] < least] = np.nan
+        return values
+
+    def shares(self, threshold: float) -> tuple[Numbers, Numbers, Numbers]:
+        """Return Support, Contra and the share of decided claims of each answer; NaN where they have no meaning.
+
+        A claim without any passage is undecided.
+        """
+        reaches = np.maximum(self._supported, self._contradicted) >= threshold
+        supported = reaches & (self._supported >= self._contradicted)
+        unscored = ~reaches & self._lacking
+        decided = reaches | (~unscored & (self._neutral >= threshold))
+        with np.errstate(invalid="ignore", divide="ignore"):
+            decisions = self._count(decided)
+            share = decisions / (self._claims - self._count(unscored))
+            return self._count(supported) / decisions, self._count(reaches & ~supported) / decisions, share
 
     def _count(self, claims: Mask) -> Numbers:
         """Return the number of marked claims of each answer that has a score."""
@@ -85,41 +100,20 @@ class AblationScores:
         return np.bincount(here, minlength=len(self._rows.scores)).astype(np.float64)
 
 
-def _chosen(pairs: pa.Table, one: AblationConfig) -> Mask:
+def _chosen(pairs: pa.Table, one: AblationConfig) -> pa.Table:
     kind, depth, engine = one
-    here = _is(pairs, "kind", kind) & _is(pairs, "engine", engine) & (pairs["rank"].to_numpy() <= depth)
-    return np.asarray(here, dtype=np.bool_)
-
-
-def _is(pairs: pa.Table, name: str, value: str) -> Mask:
-    return np.asarray(pc.equal(pairs[name], value).to_numpy(), dtype=np.bool_)
-
-
-def _floats(column: pa.ChunkedArray) -> Numbers:
-    """Return the column as floats, NaN where there is no judgment."""
-    return np.asarray(column.to_numpy(), dtype=np.float64)
-
-
-def _highest(values: Numbers, claim_of: Codes, claims: int) -> Numbers:
-    """Return the highest value among the judged pairs of each claim; -1 where none was judged."""
-    found = np.full(claims, -1.0)
-    np.fmax.at(found, claim_of, values)
-    return found
-
-
-def _or_nan(value: float | None) -> float:
-    return np.nan if value is None else value
+    return pairs.filter((pc.field("kind") == kind) & (pc.field("engine") == engine) & (pc.field("rank") <= depth))
 
 
 def column_of(rows: FactualityRows, field: str) -> Numbers:
     """Return a field of all scores, NaN where a score has no value."""
-    values: Sequence[float | None] = [getattr(score, field) for score in rows.scores]
-    return np.array([_or_nan(value) for value in values], dtype=np.float64)
+    return np.array([getattr(score, field) for score in rows.scores], dtype=np.float64)
 
 
-GOLDS = ("gold", "gold_claims")
+AGAINST = ("completeness", "stated_in_references")
+"""The fields that the others are correlated with."""
 RELATED = ("fas", "support", "contra", "similarity", "rouge_1", "rouge_2", "rouge_l", "bleu_4")
-"""The fields that are correlated with gold factuality."""
+"""The fields that are correlated with `AGAINST`."""
 THRESHOLDS = (0.5, 0.6, 0.7, 0.8, 0.9)
 """Source: FAS Table 5."""
 SPEARMAN = "spearman"
@@ -137,16 +131,16 @@ def threshold_name(threshold: float) -> str:
 def correlations(
     rows: FactualityRows, *, seed: int, resamples: int = RESAMPLES
 ) -> tuple[list[Figure], list[Difference]]:
-    """Return Spearman's ρ of the metrics with gold factuality over answers, and differences of ρ.
+    """Return Spearman's ρ of the metrics with the measures of reference statements, and differences of ρ.
 
-    A figure is ρ of its metric; its keys are gold (gold or gold_claims), configuration (full, single, no_retrieval or
-    the name of another engine), threshold (of the verdicts), dataset, type and model. Every metric is correlated by
-    dataset, question type and model; FAS for each configuration and threshold too, over all answers and by dataset.
-    Differences are of FAS from the full configuration at the threshold of the run, and of FAS from other metrics, on
-    the answers that both can score. Groups without gold are left out.
+    A figure is ρ of its metric; its keys are against (completeness or stated_in_references), configuration (full,
+    single, no_retrieval or the name of another engine), threshold (of the verdicts), dataset, type and model. Every
+    metric is correlated by dataset, question type and model; FAS for each configuration and threshold too, over all
+    answers and by dataset. Differences are of FAS from the full configuration at the threshold of the run, and of FAS
+    from other metrics, on the answers that both can score. Groups without reference statements are left out.
     """
     names = {field: name for name, field in rows.fields.items()}
-    own = threshold_name(rows.threshold)
+    own = threshold_name(rows.method.threshold)
     metrics: list[Measured] = [
         ({"metric": names[field], "configuration": FULL, "threshold": own}, column_of(rows, field)) for field in RELATED
     ]
@@ -156,8 +150,8 @@ def correlations(
     clusters = np.array([cluster_of(score) for score in rows.scores])
     found: list[Figure] = []
     changed: list[Difference] = []
-    for gold in GOLDS:
-        values = column_of(rows, gold)
+    for against in AGAINST:
+        values = column_of(rows, against)
         for group, here in _groups(rows, ~np.isnan(values)):
             everyone = group["type"] == group["model"] == ALL
             measured, compared = ([*metrics, *variants], changes) if everyone else (metrics, [])
@@ -169,33 +163,34 @@ def correlations(
             for (keys, _), one in zip(measured, related, strict=False):
                 if one.rows:
                     named = {name: value for name, value in keys.items() if name != "metric"}
-                    found.append(Figure.of(keys["metric"], {"gold": gold, **named, **group}, one))
+                    found.append(Figure.of(keys["metric"], {"against": against, **named, **group}, one))
             for (varied, (first, _), (second, _)), one in zip(compared, related[len(columns) :], strict=True):
                 if one.value is not None:
                     sides = {"first": {varied: first[varied]}, "second": {varied: second[varied]}}
-                    changed.append(Difference.of(SPEARMAN, {"gold": gold, **group}, one, **sides))
+                    changed.append(Difference.of(SPEARMAN, {"against": against, **group}, one, **sides))
     return found, changed
 
 
 def _variants(rows: FactualityRows) -> list[Measured]:
     """Return FAS of the full configuration, then of other configurations, then at other thresholds."""
     readings = {name: AblationScores(rows, one) for name, one in configurations(rows).items()}
-    wanted = [(name, rows.threshold) for name in readings]
-    wanted += [(FULL, threshold) for threshold in THRESHOLDS if not np.isclose(threshold, rows.threshold)]
+    own = rows.method.threshold
+    wanted = [(name, own) for name in readings]
+    wanted += [(FULL, threshold) for threshold in THRESHOLDS if not np.isclose(threshold, own)]
     return [
-        ({"metric": "fas", "configuration": name, "threshold": threshold_name(at)}, readings[name].fas(at))
+        ({"metric": rows.method.fas, "configuration": name, "threshold": threshold_name(at)}, readings[name].fas(at))
         for name, at in wanted
     ]
 
 
-def _groups(rows: FactualityRows, has_gold: Mask) -> Iterator[tuple[dict[str, str], Mask]]:
-    """Yield all answers, then those of each dataset, question type and model, where there is gold."""
-    if not has_gold.any():
+def _groups(rows: FactualityRows, measured: Mask) -> Iterator[tuple[dict[str, str], Mask]]:
+    """Yield all measured answers, then those of each dataset, question type and model."""
+    if not measured.any():
         return
     every = dict.fromkeys(("dataset", "type", "model"), ALL)
-    yield every, has_gold
+    yield every, measured
     for key in every:
         column = np.array([getattr(score, key) for score in rows.scores])
-        for name in np.unique(column[has_gold]):
+        for name in np.unique(column[measured]):
             if name:
-                yield {**every, key: str(name)}, has_gold & (column == name)
+                yield {**every, key: str(name)}, measured & (column == name)

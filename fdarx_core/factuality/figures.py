@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import combinations
 from statistics import fmean
 
@@ -16,22 +16,22 @@ import numpy as np
 import pyarrow as pa
 
 from fdarx_core.evaluation.bootstrap import MetricSlice, contrast, estimate
-from fdarx_core.evaluation.measures import Measure, mean_metric, measure_table
-from fdarx_core.evaluation.metrics import Mask, ScoreColumns
-from fdarx_core.factuality.evidence.sources import K
-from fdarx_core.factuality.scores import WEIGHTS, Weights
-from fdarx_core.records import Difference, FactualityScore, Figure, PairVerdict, SafetyFlag, to_table
-from fdarx_core.verify import THRESHOLD
+from fdarx_core.evaluation.metrics import Mask, Measure, Metric, ScoreColumns, mean_metric, measure_table
+from fdarx_core.factuality.scores import ScoringMethod
+from fdarx_core.records import Difference, Estimate, FactualityScore, Figure, PairVerdict, SafetyFlag, to_table
 
 ALL = "all"
 """The value of a key of a figure (model, setting, dataset, type) that is about all of them."""
-FLAG_KINDS = (
-    "dose_missing",
-    "dose_unsupported",
-    "contraindicated_population",
-    "contraindicated_condition",
-    "contraindicated_drug",
-)
+FLAGS = {
+    "any": ("Any", "flag"),
+    "dose_missing": ("Dose", "missing"),
+    "dose_unsupported": ("Dose", "unsupported"),
+    "contraindicated_population": ("Contraindicated", "population"),
+    "contraindicated_condition": ("Contraindicated", "condition"),
+    "contraindicated_drug": ("Contraindicated", "drug"),
+    "to_review": ("To be", "reviewed"),
+}
+"""The upper header and the header of each kind of flag."""
 
 
 @dataclass(frozen=True)
@@ -39,27 +39,24 @@ class FactualityRows:
     """The scores of all answers of a run, and how they were made.
 
     `pairs` is a table of PairVerdict rows of every kind and engine; ablations are computed from it. `flags` is None
-    where no label was available for safety checks. `engine` judged the verdicts of the scores; `similarity` is the name
-    of the similarity measure.
+    where no label was available for safety checks.
     """
 
     scores: Sequence[FactualityScore]
     pairs: pa.Table = field(default_factory=lambda: to_table([], PairVerdict))
     flags: Sequence[SafetyFlag] | None = None
-    engine: str = "baseline"
-    similarity: str = ""
-    weights: Weights = WEIGHTS
-    threshold: float = THRESHOLD
-    k: int = K
+    method: ScoringMethod = field(default_factory=ScoringMethod)
 
     @property
     def fields(self) -> dict[str, str]:
         """The field of the score for each metric except the flags, by the name of the metric."""
+        k, others = self.method.k, ("similarity", "rouge_1", "rouge_2", "rouge_l", "bleu_4")
         return {
-            f"support@{self.k}": "support",
-            f"contra@{self.k}": "contra",
-            **{name: name for name in ("unsupported", "fas", "similarity", "rouge_1", "rouge_2", "rouge_l", "bleu_4")},
-            **{name: name for name in ("gold", "gold_claims", "claims")},
+            f"support@{k}": "support",
+            f"contra@{k}": "contra",
+            **{name: name for name in ("unsupported", "decided", "coverage")},
+            self.method.fas: "fas",
+            **{name: name for name in (*others, "completeness", "stated_in_references", "claims")},
         }
 
 
@@ -69,14 +66,17 @@ def flag_metric(kind: str) -> str:
 
 
 def measures(rows: FactualityRows) -> dict[str, Measure]:
-    """Return the measures by name: the scores' fields, and whether an answer has a flag if flags were looked for."""
+    """Return the measures by name: the scores' fields, and whether an answer has a flag if flags were looked for.
+
+    What is to be reviewed is counted apart from flags.
+    """
     found = {metric: (field, _read(field)) for metric, field in rows.fields.items()}
     if rows.flags is not None:
         kinds: dict[str, set[str]] = defaultdict(set)
         for flag in rows.flags:
-            kinds[flag.kind].add(flag.answer_id)
-        kinds["any"] = set().union(*kinds.values())
-        found |= {(name := flag_metric(kind)): (name, _flagged(kinds[kind])) for kind in ("any", *FLAG_KINDS)}
+            kinds["to_review" if flag.status == "to_review" else flag.kind].add(flag.answer_id)
+        kinds["any"] = set().union(*(found for kind, found in kinds.items() if kind != "to_review"))
+        found |= {(name := flag_metric(kind)): (name, _flagged(kinds[kind])) for kind in FLAGS}
     return found
 
 
@@ -99,7 +99,7 @@ def _flagged(answers: set[str]) -> Callable[[FactualityScore], float | None]:
 
 RESAMPLES = 10_000
 """Source: FAS §4."""
-COMPARED = ("support", "contra", "unsupported", "fas", "similarity", "rouge_l", "bleu_4", "gold")
+COMPARED = ("support", "contra", "unsupported", "decided", "fas", "similarity", "rouge_l", "bleu_4", "completeness")
 """The fields that models and question types are compared by."""
 Part = tuple[dict[str, str], Mask]
 """Rows of one dataset, and the keys model, setting, dataset and type of their figures."""
@@ -108,7 +108,8 @@ Part = tuple[dict[str, str], Mask]
 def figures(rows: FactualityRows, *, seed: int, resamples: int = RESAMPLES) -> list[Figure]:
     """Return every metric of each model and setting, on each dataset and on all, by question type and over all types.
 
-    The keys of a figure are model, setting, dataset and type. A metric that no answer has or lacks is left out.
+    The keys of a figure are model, setting, dataset and type. A metric that no answer has or lacks is left out. FAS has
+    no value for a group whose mean coverage or share of decided claims is below that of the method.
     """
     found: list[Figure] = []
     for dataset, columns in _datasets(rows):
@@ -117,11 +118,28 @@ def figures(rows: FactualityRows, *, seed: int, resamples: int = RESAMPLES) -> l
         slices = [(metric, here) for _, metric, here in wanted]
         estimates = estimate(columns, slices, seed=seed, resamples=resamples)
         found += [
-            Figure.of(metric.name, keys, one)
-            for (keys, metric, _), one in zip(wanted, estimates, strict=True)
+            Figure.of(metric.name, keys, one if _may_show(columns, metric, here, rows.method) else _withheld(one))
+            for (keys, metric, here), one in zip(wanted, estimates, strict=True)
             if one.rows or one.unscored
         ]
     return found
+
+
+def _may_show(columns: ScoreColumns, metric: Metric, here: Mask, method: ScoringMethod) -> bool:
+    """Return whether a group has a value of a metric: FAS needs the least coverage and share of decided claims."""
+    means = {name: columns.number(name)[here] for name in method.floors} if metric.name == method.fas else {}
+    return not any(
+        np.nansum(one) < method.floors[name] * np.count_nonzero(~np.isnan(one)) for name, one in means.items()
+    )
+
+
+def _withheld(one: Estimate) -> Estimate:
+    return replace(one, value=None, low=None, high=None)
+
+
+def too_low(figures: Sequence[Figure], method: ScoringMethod) -> list[Figure]:
+    """Return the coverages and shares of decided claims for which a group has no FAS."""
+    return [one for one in figures if one.value is not None and one.value < method.floors.get(one.metric, 0.0)]
 
 
 def differences(rows: FactualityRows, *, seed: int, resamples: int = RESAMPLES) -> list[Difference]:
@@ -137,17 +155,19 @@ def differences(rows: FactualityRows, *, seed: int, resamples: int = RESAMPLES) 
         found += [
             Difference.of(slices[0][0].name, keys, one, first={varied: a}, second={varied: b})
             for ((keys, varied, a, b), *slices), one in zip(wanted, estimates, strict=True)
-            if one.value is not None
+            if one.value is not None and all(_may_show(columns, *side, rows.method) for side in slices)
         ]
     return found
 
 
 def overall(rows: FactualityRows) -> dict[str, float | None]:
-    """Return the mean of each metric over all answers that have it, None where no answer has it."""
+    """Return the mean of each metric over all answers that have it, None where no answer has it, or as in `figures`."""
     found: dict[str, float | None] = {}
     for metric, (_, read) in measures(rows).items():
         values = [value for value in map(read, rows.scores) if value is not None]
         found[metric] = fmean(values) if values else None
+    if any((value := found[name]) is not None and value < least for name, least in rows.method.floors.items()):
+        found[rows.method.fas] = None
     return found
 
 

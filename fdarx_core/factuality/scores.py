@@ -3,167 +3,25 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Sequence
-from dataclasses import astuple, dataclass, replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import astuple, dataclass, field, replace
 from math import isclose, isfinite
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fdarx_core.evaluation.overlap import bleu_4, rouge
+from fdarx_core.evaluation.similarity import TOKEN_F1, bleu_4, rouge
 from fdarx_core.factuality.evidence.sources import K
 from fdarx_core.records import CheckedAnswer, Claim, ClaimVerdict, FactualityScore, PairVerdict, SafetyFlag
-from fdarx_core.verify.engine import THRESHOLD, Inference, TextPair
+from fdarx_core.verify.engine import THRESHOLD, Inference, TextPair, decide
 
-SUPPORTED, CONTRADICTED, UNSUPPORTED, UNSCORED = "supported", "contradicted", "unsupported", "unscored"
+SUPPORTED, CONTRADICTED, UNSUPPORTED = "supported", "contradicted", "unsupported"
+UNDECIDED, UNSCORED = "undecided", "unscored"
 NO_EVIDENCE = "no_evidence"
 NOT_JUDGED = "not_judged"
-
-
-def judged(pair: PairVerdict, inference: Inference) -> PairVerdict:
-    """Return the pair with the result of the inference."""
-    return replace(
-        pair,
-        entailment=inference.entailment,
-        neutral=inference.neutral,
-        contradiction=inference.contradiction,
-        start=inference.start,
-        end=inference.end,
-        reason=inference.reason,
-    )
-
-
-def verdicts_of(
-    claims: Iterable[Claim],
-    pairs: Iterable[PairVerdict],
-    *,
-    engine: str,
-    threshold: float = THRESHOLD,
-    k: int = K,
-) -> list[ClaimVerdict]:
-    """Return a verdict for each claim, in order, from the pairs that `engine` judged."""
-    by_claim: dict[str, list[PairVerdict]] = defaultdict(list)
-    for pair in pairs:
-        if pair.engine == engine:
-            by_claim[pair.claim_id].append(pair)
-    return [verdict_of(claim, by_claim[claim.id], threshold, k) for claim in claims]
-
-
-def verdict_of(claim: Claim, pairs: Sequence[PairVerdict], threshold: float = THRESHOLD, k: int = K) -> ClaimVerdict:
-    """Return the verdict on a claim from the pairs of one engine of kind evidence and rank 1 to k.
-
-    The highest probability of entailment or contradiction decides if it is at least `threshold`; of equal ones
-    entailment is preferred, and the better rank. Otherwise the claim is unsupported, or unscored if a passage that
-    could have decided was not judged. Without any passage it is unsupported, with the reason no_evidence.
-    """
-    near = sorted((pair for pair in pairs if pair.kind == "evidence" and pair.rank <= k), key=lambda pair: pair.rank)
-    if not near:
-        return ClaimVerdict(claim.id, claim.answer_id, UNSUPPORTED, reason=NO_EVIDENCE)
-    supporting, opposing = _surest(near, "entailment"), _surest(near, "contradiction")
-    for_it, against_it = _probability(supporting, "entailment"), _probability(opposing, "contradiction")
-    verdict, pair, score = max(
-        (SUPPORTED, supporting, for_it), (CONTRADICTED, opposing, against_it), key=lambda decided: decided[2]
-    )
-    lacking = next((one for one in near if one.entailment is None), None)
-    if pair is not None and score >= threshold:
-        return ClaimVerdict(claim.id, claim.answer_id, verdict, pair.evidence_id, score, pair.reason)
-    if lacking is not None or supporting is None:
-        return ClaimVerdict(
-            claim.id, claim.answer_id, UNSCORED, reason=(lacking.reason if lacking else "") or NOT_JUDGED
-        )
-    return ClaimVerdict(claim.id, claim.answer_id, UNSUPPORTED, supporting.evidence_id, for_it, supporting.reason)
-
-
-def _surest(pairs: Sequence[PairVerdict], of: str) -> PairVerdict | None:
-    """Return the first pair with the highest probability."""
-    with_verdict = [pair for pair in pairs if pair.entailment is not None]
-    return max(with_verdict, key=lambda pair: _probability(pair, of), default=None)
-
-
-def _probability(pair: PairVerdict | None, of: str) -> float:
-    value: float | None = None if pair is None else getattr(pair, of)
-    return -1.0 if value is None else value
-
-
-MUST_HAVE, NICE_TO_HAVE, CLAIM_IN_GOLD = "must_have", "nice_to_have", "claim_in_gold"
-
-
-PairToJudge = tuple[PairVerdict, TextPair]
-"""The row for a verdict, which `judged` completes, and the pair to judge."""
-
-
-def gold_pairs(answer: CheckedAnswer, claims: Sequence[Claim], *, engine: str) -> list[PairToJudge]:
-    """Return each statement with the whole answer, then each claim with all statements; none without must-haves.
-
-    A failed or blank answer has no pairs.
-    """
-    if not answer.must_have or answer.outcome == "failed" or not answer.answer.strip():
-        return []
-    statements = [
-        *((MUST_HAVE, at, text) for at, text in enumerate(answer.must_have)),
-        *((NICE_TO_HAVE, at, text) for at, text in enumerate(answer.nice_to_have)),
-    ]
-    premise = "\n".join(_sentence(text) for _, _, text in statements)
-    return [
-        *(
-            (_row(answer, "", kind, engine, at), TextPair(answer.answer, text.strip(), answer.drug))
-            for kind, at, text in statements
-        ),
-        *(
-            (_row(answer, claim.id, CLAIM_IN_GOLD, engine), TextPair(premise, claim.resolved, answer.drug))
-            for claim in claims
-        ),
-    ]
-
-
-def gold_of(answer: CheckedAnswer, pairs: Sequence[PairVerdict], threshold: float = THRESHOLD) -> float | None:
-    """Return must-have statements that the answer entails ÷ (must-have statements + contradicted nice-to-have ones).
-
-    Only statements that the engine judged count; None without must-have statements, or if none was judged. A blank
-    answer has 0.
-    """
-    if not answer.must_have:
-        return None
-    if not answer.answer.strip():
-        return 0.0
-    needed = [pair for pair in pairs if pair.kind == MUST_HAVE and pair.entailment is not None]
-    stated = sum(_reaches(pair.entailment, threshold) for pair in needed)
-    denied = sum(_reaches(pair.contradiction, threshold) for pair in pairs if pair.kind == NICE_TO_HAVE)
-    return stated / (len(needed) + denied) if needed else None
-
-
-def gold_claims_of(pairs: Sequence[PairVerdict], threshold: float = THRESHOLD) -> float | None:
-    """Return the share of the judged claims of an answer that the statements entail; None without judged claims."""
-    with_verdict = [pair for pair in pairs if pair.kind == CLAIM_IN_GOLD and pair.entailment is not None]
-    return (
-        sum(_reaches(pair.entailment, threshold) for pair in with_verdict) / len(with_verdict) if with_verdict else None
-    )
-
-
-def _row(answer: CheckedAnswer, claim_id: str, kind: str, engine: str, number: int = 0) -> PairVerdict:
-    return PairVerdict(answer.id, claim_id, "", kind, 0, engine, number=number)
-
-
-def _reaches(probability: float | None, threshold: float) -> bool:
-    return probability is not None and probability >= threshold
-
-
-def _sentence(text: str) -> str:
-    """Return a statement with a full stop, which many lack."""
-    text = text.strip()
-    return text if text.endswith((".", "!", "?")) else f"{text}."
-
-
-Numbers = NDArray[np.float64]
-
-FAILED = "failed"
-NO_CLAIMS = "no_claims"
-NO_REFERENCE = "no_reference"
-NO_VERDICT = "no_verdict"
-"""None of the claims could be judged."""
-NOT_MEASURED = "not_measured"
-OVERLAPS = ("rouge_1", "rouge_2", "rouge_l", "bleu_4")
-SHARES = ("support", "contra", "unsupported")
+LEAST = 0.5
+"""Default of the least coverage and the least share of decided claims with which a FAS is reported."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,6 +58,201 @@ class Weights:
 WEIGHTS = Weights()
 
 
+@dataclass(frozen=True, slots=True)
+class ScoringMethod:
+    """How the answers of a run are scored.
+
+    Attributes:
+        claims: baseline, or the name of the model that extracts claims.
+        engine: the engine that judges, as in `PairVerdict.engine`.
+        evidence: the source of evidence.
+        similarity: the measure that is the first term of FAS.
+        threshold: the probability from which a class decides.
+        k: passages for each claim.
+        weights: the weights of the terms of FAS.
+        compared: the second engine of the ablation, "" for none.
+        least_coverage: the least share of claims with a passage on their subject with which there is a FAS.
+        least_decided: the least share of decided claims, or statements, with which there is a FAS, or a completeness.
+        measured: by the name of an engine, what `fdarx verify --out` has written of it.
+    """
+
+    claims: str = "baseline"
+    engine: str = "exact"
+    evidence: str = ""
+    similarity: str = TOKEN_F1
+    threshold: float = THRESHOLD
+    k: int = K
+    weights: Weights = WEIGHTS
+    compared: str = ""
+    least_coverage: float = LEAST
+    least_decided: float = LEAST
+    measured: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def fas(self) -> str:
+        """The name of the Fact-Aligned Score, with that of its similarity."""
+        return f"fas[{self.similarity}]"
+
+    @property
+    def floors(self) -> dict[str, float]:
+        """The least values of other scores with which there is a FAS; none if verdicts have no weight in it."""
+        least = {"coverage": self.least_coverage, "decided": self.least_decided}
+        return least if self.weights.support or self.weights.contra else {}
+
+
+def judged(pair: PairVerdict, inference: Inference) -> PairVerdict:
+    """Return the pair with the result of the inference."""
+    return replace(
+        pair,
+        entailment=inference.entailment,
+        neutral=inference.neutral,
+        contradiction=inference.contradiction,
+        start=inference.start,
+        end=inference.end,
+        reason=inference.reason,
+    )
+
+
+def verdicts_of(claims: Iterable[Claim], pairs: Iterable[PairVerdict], method: ScoringMethod) -> list[ClaimVerdict]:
+    """Return a verdict for each claim, in order, from the pairs that the engine of the method judged."""
+    by_claim: dict[str, list[PairVerdict]] = defaultdict(list)
+    for pair in pairs:
+        if pair.engine == method.engine:
+            by_claim[pair.claim_id].append(pair)
+    return [verdict_of(claim, by_claim[claim.id], method.threshold, method.k) for claim in claims]
+
+
+def verdict_of(claim: Claim, pairs: Sequence[PairVerdict], threshold: float = THRESHOLD, k: int = K) -> ClaimVerdict:
+    """Return the verdict on a claim from the pairs of one engine of kind evidence and rank 1 to k.
+
+    The highest probability of entailment or contradiction decides if it is at least `threshold`; of equal ones
+    entailment is preferred, and the better rank. Otherwise the claim is unscored if a passage that could have decided
+    was not judged; unsupported if the probability of neutral is at least `threshold` for every passage; else undecided.
+    A claim without any passage is undecided, with the reason no_evidence.
+    """
+    near = sorted((pair for pair in pairs if pair.kind == "evidence" and pair.rank <= k), key=lambda pair: pair.rank)
+    if not near:
+        return ClaimVerdict(claim.id, claim.answer_id, UNDECIDED, reason=NO_EVIDENCE)
+    for_it = max(near, key=lambda pair: probability(pair.entailment))
+    against_it = max(near, key=lambda pair: probability(pair.contradiction))
+    nearest = min(near, key=lambda pair: probability(pair.neutral))
+    of_pair = {SUPPORTED: for_it.entailment, CONTRADICTED: against_it.contradiction, UNSUPPORTED: nearest.neutral}
+    scores = {verdict: probability(value) for verdict, value in of_pair.items()}
+    verdict = decide(scores[SUPPORTED], scores[UNSUPPORTED], scores[CONTRADICTED], threshold)
+    lacking = next((one for one in near if one.entailment is None), None)
+    if lacking is not None and verdict in (UNSUPPORTED, UNDECIDED):
+        return ClaimVerdict(claim.id, claim.answer_id, UNSCORED, reason=lacking.reason or NOT_JUDGED)
+    surest = SUPPORTED if scores[SUPPORTED] >= scores[CONTRADICTED] else CONTRADICTED
+    rests_on = verdict if verdict in scores else surest
+    pair = {SUPPORTED: for_it, CONTRADICTED: against_it, UNSUPPORTED: nearest}[rests_on]
+    return ClaimVerdict(claim.id, claim.answer_id, verdict, pair.evidence_id, scores[rests_on], pair.reason)
+
+
+def probability(value: float | None) -> float:
+    """Return the value, -1 for none."""
+    return -1.0 if value is None else value
+
+
+def class_of(pair: PairVerdict, threshold: float = THRESHOLD) -> tuple[str, float | None]:
+    """Return the verdict of one pair by itself, and its probability; None where no class reaches the threshold."""
+    if pair.entailment is None or pair.neutral is None or pair.contradiction is None:
+        return UNSCORED, None
+    verdict = decide(pair.entailment, pair.neutral, pair.contradiction, threshold)
+    found = {SUPPORTED: pair.entailment, CONTRADICTED: pair.contradiction, UNSUPPORTED: pair.neutral}
+    return verdict, found.get(verdict)
+
+
+MUST_HAVE, NICE_TO_HAVE, ALL_STATEMENTS = "must_have", "nice_to_have", "all_statements"
+
+PairToJudge = tuple[PairVerdict, TextPair]
+"""The row for a verdict, which `judged` completes, and the pair to judge."""
+
+
+def statement_pairs(answer: CheckedAnswer, claims: Sequence[Claim], *, engine: str) -> list[PairToJudge]:
+    """Return each statement with the whole answer, then each claim with all statements; none without must-haves.
+
+    A failed or blank answer has no pairs.
+    """
+    if not answer.must_have or answer.outcome == FAILED or not answer.answer.strip():
+        return []
+    statements = [
+        *((MUST_HAVE, at, text) for at, text in enumerate(answer.must_have)),
+        *((NICE_TO_HAVE, at, text) for at, text in enumerate(answer.nice_to_have)),
+    ]
+    premise = "\n".join(_sentence(text) for _, _, text in statements)
+    return [
+        *(
+            (_row(answer, "", kind, engine, at), TextPair(answer.answer, text.strip(), answer.drug))
+            for kind, at, text in statements
+        ),
+        *(
+            (_row(answer, claim.id, ALL_STATEMENTS, engine), TextPair(premise, claim.resolved, answer.drug))
+            for claim in claims
+        ),
+    ]
+
+
+def _row(answer: CheckedAnswer, claim_id: str, kind: str, engine: str, number: int = 0) -> PairVerdict:
+    return PairVerdict(answer.id, claim_id, "", kind, 0, engine, number=number)
+
+
+def _sentence(text: str) -> str:
+    """Return a statement with a full stop, which many lack."""
+    text = text.strip()
+    return text if text.endswith((".", "!", "?")) else f"{text}."
+
+
+def completeness_of(answer: CheckedAnswer, pairs: Sequence[PairVerdict], method: ScoringMethod) -> float | str | None:
+    """Return must-have statements that the answer entails ÷ (decided must-have + contradicted nice-to-have ones).
+
+    Returns why there is none where the share of decided must-have statements is below that of the method. None
+    without must-have statements, or if none was judged. A blank answer has 0.
+    """
+    if not answer.must_have:
+        return None
+    if not answer.answer.strip():
+        return 0.0
+    denied = _classes(pairs, NICE_TO_HAVE, method)[CONTRADICTED]
+    return _share_supported(_classes(pairs, MUST_HAVE, method), method, denied)
+
+
+def stated_in_references_of(pairs: Sequence[PairVerdict], method: ScoringMethod) -> float | str | None:
+    """Return the share of the decided claims that the statements entail; else as `completeness_of`."""
+    return _share_supported(_classes(pairs, ALL_STATEMENTS, method), method)
+
+
+def _classes(pairs: Sequence[PairVerdict], kind: str, method: ScoringMethod) -> Counter[str]:
+    return Counter(class_of(pair, method.threshold)[0] for pair in pairs if pair.kind == kind)
+
+
+def _share_supported(counts: Counter[str], method: ScoringMethod, denied: int = 0) -> float | str | None:
+    decided = counts[SUPPORTED] + counts[CONTRADICTED] + counts[UNSUPPORTED]
+    if not decided + counts[UNDECIDED]:
+        return None
+    if not decided or decided / (decided + counts[UNDECIDED]) < method.least_decided:
+        return FEW_DECIDED
+    return counts[SUPPORTED] / (decided + denied)
+
+
+Numbers = NDArray[np.float64]
+
+FAILED = "failed"
+NO_CLAIMS = "no_claims"
+NO_REFERENCE = "no_reference"
+NO_VERDICT = "no_verdict"
+"""None of the claims could be judged."""
+NONE_DECIDED = "none_decided"
+"""The engine decided none of the claims that it judged."""
+LOW_COVERAGE = "low_coverage"
+"""Too few claims have a passage on their subject."""
+FEW_DECIDED = "few_decided"
+"""Too few of the judged claims, or statements, are decided."""
+TOO_LOW = {"coverage": LOW_COVERAGE, "decided": FEW_DECIDED}
+NOT_MEASURED = "not_measured"
+OVERLAPS = ("rouge_1", "rouge_2", "rouge_l", "bleu_4")
+SHARES = ("support", "contra", "unsupported")
+
+
 def fact_aligned_score(weights: Weights, similarity: Numbers, support: Numbers, contra: Numbers) -> Numbers:
     """Return FAS element by element, in 0 to 1; NaN where a term with a weight is NaN. Source: FAS §3.2."""
     total = np.zeros(np.shape(support))
@@ -216,33 +269,40 @@ def score_of(
     pairs: Sequence[PairVerdict],
     similarity: float | None,
     flags: Sequence[SafetyFlag],
-    weights: Weights = WEIGHTS,
-    *,
-    engine: str,
-    threshold: float = THRESHOLD,
+    method: ScoringMethod,
 ) -> FactualityScore:
-    """Return the score of one answer; only `pairs` of `engine` count.
+    """Return the score of one answer; only `pairs` of the engine of the method count.
 
     `similarity` is that of `Similarity.of`. A failed answer has no values; an answer without claims, such as a refusal,
     has no shares and no FAS. Missing values are listed in `unscored` as `field: reason`.
     """
     counts = Counter(verdict.verdict for verdict in verdicts)
-    mine = [pair for pair in pairs if pair.engine == engine]
+    mine = [pair for pair in pairs if pair.engine == method.engine]
     score = FactualityScore(
         answer.id, answer.question_id, answer.model, answer.dataset, answer.type, answer.setting, answer.cluster,
-        answer.outcome, len(claims), counts[SUPPORTED], counts[CONTRADICTED], counts[UNSUPPORTED], counts[UNSCORED],
-        flags=len(flags),
+        answer.outcome, len(claims), counts[SUPPORTED], counts[CONTRADICTED], counts[UNSUPPORTED], counts[UNDECIDED],
+        counts[UNSCORED], flags=len(flags),
     )  # fmt: skip
     if answer.outcome == FAILED:
         score.unscored = [f"{name}: {FAILED}" for name in ("similarity", *OVERLAPS, *SHARES, "fas")]
         return score
-    score.gold, score.gold_claims = gold_of(answer, mine, threshold), gold_claims_of(mine, threshold)
+    for name, value in (
+        ("completeness", completeness_of(answer, mine, method)),
+        ("stated_in_references", stated_in_references_of(mine, method)),
+    ):
+        if isinstance(value, str):
+            score.unscored.append(f"{name}: {value}")
+        else:
+            setattr(score, name, value)
     _overlaps(score, answer)
     _shares(score)
+    if claims:
+        near = {pair.claim_id for pair in mine if pair.kind == "evidence" and pair.rank <= method.k and pair.on_subject}
+        score.coverage = len(near) / len(claims)
     score.similarity = similarity
     if similarity is None:
         score.unscored.append(f"similarity: {NOT_MEASURED if answer.references else NO_REFERENCE}")
-    _aligned(score, weights)
+    _aligned(score, method)
     return score
 
 
@@ -255,22 +315,26 @@ def _overlaps(score: FactualityScore, answer: CheckedAnswer) -> None:
 
 
 def _shares(score: FactualityScore) -> None:
-    with_verdict = score.supported + score.contradicted + score.unsupported_claims
-    if not with_verdict:
-        reason = NO_VERDICT if score.claims else NO_CLAIMS
+    decided = score.supported + score.contradicted + score.unsupported_claims
+    with_verdict = decided + score.undecided_claims
+    if with_verdict:
+        score.decided = decided / with_verdict
+    if not decided:
+        reason = NONE_DECIDED if with_verdict else NO_VERDICT if score.claims else NO_CLAIMS
         score.unscored += [f"{name}: {reason}" for name in SHARES]
         return
-    score.support, score.contra = score.supported / with_verdict, score.contradicted / with_verdict
-    score.unsupported = score.unsupported_claims / with_verdict
+    score.support, score.contra = score.supported / decided, score.contradicted / decided
+    score.unsupported = score.unsupported_claims / decided
 
 
-def _aligned(score: FactualityScore, weights: Weights) -> None:
-    """Set FAS, or the reasons why its terms are missing."""
-    terms = (np.asarray(np.nan if term is None else term) for term in (score.similarity, score.support, score.contra))
-    value = float(fact_aligned_score(weights, *terms))
-    if not np.isnan(value):
-        score.fas = min(1.0, max(0.0, value))
+def _aligned(score: FactualityScore, method: ScoringMethod) -> None:
+    """Set FAS, or the reasons why it is missing: those of its terms, and too little coverage or too few decided."""
+    used = {name for name in ("similarity", "support", "contra") if getattr(method.weights, name)}
+    missing = [why for name, _, why in (one.partition(": ") for one in score.unscored) if name in used]
+    if not missing:
+        missing = [TOO_LOW[name] for name, least in method.floors.items() if (getattr(score, name) or 0.0) < least]
+    if missing:
+        score.unscored.append(f"fas: {', '.join(dict.fromkeys(missing))}")
         return
-    used = {name for name in ("similarity", "support", "contra") if getattr(weights, name)}
-    lacking = [one.partition(": ") for one in score.unscored]
-    score.unscored.append(f"fas: {', '.join(dict.fromkeys(why for name, _, why in lacking if name in used))}")
+    terms = (np.asarray(np.nan if term is None else term) for term in (score.similarity, score.support, score.contra))
+    score.fas = min(1.0, max(0.0, float(fact_aligned_score(method.weights, *terms))))

@@ -5,38 +5,30 @@ Values are shares from 0 to 1; the paper has percentages for Support@5 and Contr
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
 from fdarx_core.evaluation.tables import ResultTable, build_table
+from fdarx_core.evaluation.verifier_scores import measured_note
 from fdarx_core.factuality.correlations import FULL, NO_RETRIEVAL, SINGLE, correlations, threshold_name
 from fdarx_core.factuality.figures import (
     ALL,
-    FLAG_KINDS,
+    FLAGS,
     RESAMPLES,
     FactualityRows,
     differences,
     figures,
     flag_metric,
     overall,
+    too_low,
 )
+from fdarx_core.factuality.scores import ScoringMethod
 from fdarx_core.records import Difference, Estimate, Figure
 
-BASELINE = "baseline"
 CLUSTERS = "clusters of answers"
-GOLDS = {"gold": "statements", "gold_claims": "claims"}
+AGAINST = {"completeness": "completeness", "stated_in_references": "claims stated in references"}
 CONFIGURATIONS = {FULL: "Full (FAS)", NO_RETRIEVAL: "Without retrieval", SINGLE: "Single passage"}
-FLAGS = {
-    "any": ("Any", "flag"),
-    "dose_missing": ("Dose", "missing"),
-    "dose_unsupported": ("Dose", "unsupported"),
-    "contraindicated_population": ("Contraindicated", "population"),
-    "contraindicated_condition": ("Contraindicated", "condition"),
-    "contraindicated_drug": ("Contraindicated", "drug"),
-}
-"""The upper header and the header of each kind of flag."""
-
 Named = Sequence[tuple[str, str]]
 """Headers of columns, and their metrics."""
 Cells = list[tuple[str, Hashable, Estimate]]
@@ -63,76 +55,53 @@ def summarize(rows: FactualityRows, *, seed: int, resamples: int = RESAMPLES) ->
 def metrics_json(rows: FactualityRows, summary: Summary) -> dict[str, Any]:
     """Return the values of metrics.json.
 
-    They are the mean of each metric over all answers, its rank correlation with gold factuality, then all figures.
+    They are the mean of each metric over all answers, its rank correlation with completeness, then all figures.
     """
-    deltas = {_variant(one, one.first): one.value for one in summary.differences}
     return {
         **overall(rows),
         "spearman": {
             one.metric: one.value
-            for one in of_run(summary.correlations, rows.threshold)
-            if (one.keys["gold"], *_group(one)) == ("gold", ALL, ALL, ALL) and one.keys["configuration"] == FULL
+            for one in of_run(summary.correlations, rows.method.threshold)
+            if (one.keys["against"], *_group(one)) == ("completeness", ALL, ALL, ALL)
+            and one.keys["configuration"] == FULL
         },
-        "similarity_measure": rows.similarity,
-        "engine": rows.engine,
-        "threshold": rows.threshold,
-        "weights": asdict(rows.weights),
+        "similarity_measure": rows.method.similarity,
+        **{
+            name: value
+            for name, value in asdict(rows.method).items()
+            if name not in ("similarity", "evidence", "claims")
+        },
         "figures": [one.to_row() for one in summary.figures],
-        "differences": [_difference_json(one) for one in summary.differences],
-        "correlations": [
-            {
-                "metric": one.metric,
-                **one.keys,
-                "threshold": float(one.keys["threshold"]),
-                "rho": one.value,
-                "low": one.low,
-                "high": one.high,
-                "delta": deltas.get(_variant(one, _varied(one))) if one.metric == "fas" else None,
-                "rows": one.rows,
-                "clusters": one.clusters,
-            }
-            for one in summary.correlations
-        ],
+        "differences": [one.to_row() for one in summary.differences],
+        "correlations": [one.to_row() for one in summary.correlations],
     }
-
-
-def _difference_json(one: Difference) -> dict[str, Any]:
-    ((varied, first),) = one.first.items()
-    shared = {name: one.keys.get(name, "") for name in ("model", "setting", "dataset", "type", "gold")}
-    counts = {"value": one.value, "low": one.low, "high": one.high, "rows": one.rows, "clusters": one.clusters}
-    return {
-        "metric": one.metric, "varied": varied, "of": first, "against": one.second[varied], **shared, **counts,
-    }  # fmt: skip
-
-
-def _varied(one: Figure) -> dict[str, str]:
-    name = "threshold" if one.keys["configuration"] == FULL else "configuration"
-    return {name: one.keys[name]}
-
-
-def _variant(one: Figure, varied: Mapping[str, str]) -> Hashable:
-    """Return what identifies a variant of FAS, and the difference of its ρ, within a run."""
-    group = {name: one.keys.get(name, "") for name in ("gold", "dataset", "type", "model")}
-    return frozenset({**group, **varied}.items())
 
 
 def tables(
     figures: Sequence[Figure], correlations: Sequence[Figure], differences: Sequence[Difference], rows: FactualityRows
 ) -> list[ResultTable]:
-    """Return Tables 1 to 5, question types, differences, metrics against gold and safety flags, if they have a row."""
-    found = [
-        table_1(figures),
-        table_2(figures, rows),
-        types_table(figures, differences, rows),
-        table_3(figures, rows),
-        differences_table(differences, rows),
-        metrics_table(correlations, rows),
-        against_table(differences, rows),
-        *(table_4(correlations, differences, rows, gold) for gold in GOLDS),
-        *(table_5(correlations, differences, rows, gold) for gold in GOLDS),
-        flags_table(figures),
+    """Return Tables 1 to 5, question types, differences, correlations and safety flags, if they have a row."""
+    judged = [
+        table_2(figures, rows.method),
+        types_table(figures, differences, rows.method),
+        table_3(figures, rows.method),
+        differences_table(differences, rows.method),
+        metrics_table(correlations, rows.method),
+        against_table(differences, rows.method),
+        *(table_4(correlations, differences, rows.method, against) for against in AGAINST),
+        *(table_5(correlations, differences, rows.method, against) for against in AGAINST),
     ]
-    return [table for table in found if table.rows]
+    for table in judged:
+        table.notes += engine_notes(rows.method)
+    return [table for table in (table_1(figures), *judged, flags_table(figures)) if table.rows]
+
+
+def engine_notes(method: ScoringMethod) -> list[str]:
+    """Return which engines judged, from which probability on, and how good they were measured to be."""
+    return [
+        f"Judged by {name} (threshold {method.threshold:g}). {measured_note(name, method.measured.get(name))}"
+        for name in filter(None, (method.engine, method.compared))
+    ]
 
 
 def table_1(figures: Sequence[Figure]) -> ResultTable:
@@ -140,33 +109,45 @@ def table_1(figures: Sequence[Figure]) -> ResultTable:
     return _by_model("Table 1. ROUGE-L by dataset", figures, [("ROUGE-L", "rouge_l")])
 
 
-def table_2(figures: Sequence[Figure], rows: FactualityRows) -> ResultTable:
+def table_2(figures: Sequence[Figure], method: ScoringMethod) -> ResultTable:
     """Return Support@k and Contra@k of each model on each dataset. Source: FAS Table 2."""
-    title = f"Table 2. Claims that the best {rows.k} passages support or contradict"
-    table = _by_model(title, figures, [*_shares(rows), ("Unsupported", "unsupported")])
-    judged = f"Judged by {rows.engine}" + (", rules without a language model" if rows.engine == BASELINE else "")
-    table.notes.append(f"{judged}, from a probability of {rows.threshold:g} on.")
-    table.notes += _unscored_notes(figures, f"support@{rows.k}", f"Support@{rows.k}")
+    title = f"Table 2. Claims that the best {method.k} passages support or contradict"
+    table = _by_model(title, figures, [*_shares(method), ("Unsupported", "unsupported"), *DECIDED])
+    table.notes += [_SHARES_NOTE, *_unscored_notes(figures, f"support@{method.k}", f"Support@{method.k}")]
     return table
 
 
-def table_3(figures: Sequence[Figure], rows: FactualityRows) -> ResultTable:
-    """Return FAS of each model on each dataset. Source: FAS Table 3."""
-    table = _by_model("Table 3. Fact-Aligned Score (FAS) by dataset", figures, [("FAS", "fas")])
-    weights = rows.weights
-    table.notes += [
-        f"FAS = {weights.similarity:g} × {rows.similarity or 'similarity'} + {weights.support:g} × Support@{rows.k} + "
-        f"{weights.contra:g} × (1 − Contra@{rows.k}).",
-        *_unscored_notes(figures, "fas", "FAS"),
-    ]
+def table_3(figures: Sequence[Figure], method: ScoringMethod) -> ResultTable:
+    """Return FAS of each model on each dataset, with coverage and the share of decided claims. Source: FAS Table 3."""
+    columns = [(fas_title(method), method.fas), ("Coverage", "coverage"), *DECIDED]
+    table = _by_model("Table 3. Fact-Aligned Score (FAS) by dataset", figures, columns)
+    weights, floors = method.weights, method.floors
+    table.notes.append(
+        f"FAS = {weights.similarity:g} × {method.similarity} + {weights.support:g} × Support@{method.k} + "
+        f"{weights.contra:g} × (1 − Contra@{method.k})."
+    )
+    if floors:
+        table.notes.append(
+            f"An answer, or a group, has a FAS from a coverage of {floors['coverage']:g} and a decided share of "
+            f"{floors['decided']:g} on. Coverage is the share of claims with a passage that speaks of their drug."
+        )
+    withheld = [one for one in too_low(figures, method) if one.keys["type"] == ALL]
+    if withheld:
+        table.notes.append(f"No FAS: {'; '.join(_low_name(one) for one in withheld)}.")
+    table.notes += _unscored_notes(figures, method.fas, "FAS")
     return table
 
 
-def types_table(figures: Sequence[Figure], differences: Sequence[Difference], rows: FactualityRows) -> ResultTable:
+def _low_name(one: Figure) -> str:
+    where = joined(_model(one), "" if one.keys["dataset"] == ALL else one.keys["dataset"])
+    return f"{where} ({one.metric} {one.value:.2f})"
+
+
+def types_table(figures: Sequence[Figure], differences: Sequence[Difference], method: ScoringMethod) -> ResultTable:
     """Return each model by question type, and the number of significant differences of types. Source: FAS §5.3."""
     typed = [one for one in figures if one.keys["type"] != ALL]
     named = [one for one in typed if one.keys["dataset"] != ALL] or typed
-    columns = _by_dataset(named, [*_shares(rows), ("ROUGE-L", "rouge_l"), ("FAS", "fas")])
+    columns = _by_dataset(named, [*_shares(method), *DECIDED, ("ROUGE-L", "rouge_l"), (fas_title(method), method.fas)])
     cells: Cells = [(joined(_model(one), one.keys["type"]), _key(one), one) for one in named]
     table = build_table("Question types", "Model and type", columns, cells, CLUSTERS)
     shown = {key for *_, key in columns}
@@ -177,92 +158,97 @@ def types_table(figures: Sequence[Figure], differences: Sequence[Difference], ro
     return table
 
 
-def differences_table(differences: Sequence[Difference], rows: FactualityRows) -> ResultTable:
+def differences_table(differences: Sequence[Difference], method: ScoringMethod) -> ResultTable:
     """Return the differences of models on their common questions. Source: FAS §5.1."""
     kept = [one for one in differences if "model" in one.first]
-    columns = _by_dataset(kept, [("ROUGE-L", "rouge_l"), *_shares(rows), ("FAS", "fas")])
+    columns = _by_dataset(kept, [("ROUGE-L", "rouge_l"), *_shares(method), *DECIDED, (fas_title(method), method.fas)])
     cells: Cells = [
         (joined(f"{one.first['model']} − {one.second['model']}", one.keys["setting"]), _key(one), one) for one in kept
     ]
     return build_table("Differences between models", "Models", columns, cells, CLUSTERS)
 
 
-def metrics_table(correlations: Sequence[Figure], rows: FactualityRows) -> ResultTable:
-    """Return Spearman's ρ of every metric with gold factuality, by group of answers. Source: FAS §5.3."""
-    kept = [one for one in of_run(correlations, rows.threshold) if one.keys["configuration"] == FULL]
+def metrics_table(correlations: Sequence[Figure], method: ScoringMethod) -> ResultTable:
+    """Return Spearman's ρ of every metric with the reference statements, by group of answers. Source: FAS §5.3."""
+    kept = [one for one in of_run(correlations, method.threshold) if one.keys["configuration"] == FULL]
     columns = [
-        (joined(*(name for name in group if name != ALL)) or _dataset(ALL), f"by {GOLDS[gold]}", (gold, group))
+        (joined(*(name for name in group if name != ALL)) or _dataset(ALL), f"with {name}", (against, group))
         for group in dict.fromkeys(map(_group, kept))
-        for gold in GOLDS
+        for against, name in AGAINST.items()
     ]
-    titles = metric_titles(rows)
-    cells: Cells = [(titles[one.metric], (one.keys["gold"], _group(one)), one) for one in kept]
-    table = build_table("Spearman's ρ of each metric with gold factuality", "Metric", columns, cells, CLUSTERS)
-    table.notes += [f"Contra@{rows.k} should be low where gold is high: for it, a lower ρ is better.", _gold_note(rows)]
+    titles = metric_titles(method)
+    cells: Cells = [(titles[one.metric], (one.keys["against"], _group(one)), one) for one in kept]
+    table = build_table("Spearman's ρ of each metric with the reference statements", "Metric", columns, cells, CLUSTERS)
+    table.notes += [f"For Contra@{method.k} a lower ρ is better.", statements_note(method)]
     return table
 
 
-def against_table(differences: Sequence[Difference], rows: FactualityRows) -> ResultTable:
+def against_table(differences: Sequence[Difference], method: ScoringMethod) -> ResultTable:
     """Return ρ of FAS minus that of each other metric, on the answers that both can score. Source: FAS §5.3."""
     kept = [one for one in differences if "metric" in one.first]
-    columns = [(_dataset(name), f"by {GOLDS[gold]}", (gold, name)) for name in _datasets(kept) for gold in GOLDS]
-    titles = metric_titles(rows)
-    cells: Cells = [(titles[one.second["metric"]], (one.keys["gold"], one.keys["dataset"]), one) for one in kept]
-    title = "ρ of FAS with gold factuality minus that of other metrics"
+    columns = [
+        (_dataset(group), f"with {name}", (key, group)) for group in _datasets(kept) for key, name in AGAINST.items()
+    ]
+    titles = metric_titles(method)
+    cells: Cells = [(titles[one.second["metric"]], (one.keys["against"], one.keys["dataset"]), one) for one in kept]
+    title = f"ρ of {fas_title(method)} with the reference statements minus that of other metrics"
     return build_table(title, "FAS less", columns, cells, CLUSTERS)
 
 
 def table_4(
-    correlations: Sequence[Figure], differences: Sequence[Difference], rows: FactualityRows, gold: str
+    correlations: Sequence[Figure], differences: Sequence[Difference], method: ScoringMethod, against: str
 ) -> ResultTable:
-    """Return ρ of FAS with gold by configuration, and the change from the full one. Source: FAS Table 4."""
-    kept = of_run(_of_fas(correlations, gold), rows.threshold)
-    title = f"Table 4. Ablations: FAS and gold by {GOLDS[gold]}"
-    table = _changes(title, "Configuration", kept, differences, gold, configuration_name)
+    """Return ρ of FAS by configuration, and the change from the full one. Source: FAS Table 4."""
+    kept = of_run(_of_fas(correlations, method, against), method.threshold)
+    title = f"Table 4. Ablations: ρ of {fas_title(method)} with {AGAINST[against]}"
+    table = _changes(title, "Configuration", kept, differences, against, configuration_name)
     if any(one.keys["configuration"] == NO_RETRIEVAL for one in kept):
         table.notes.append(
             "Without retrieval claims are compared with the first reference (or the question if there is none), which "
-            "may state the same as the gold statements."
+            "may state the same as the must-have statements."
         )
-    table.notes.append(_gold_note(rows))
+    table.notes.append(statements_note(method))
     return table
 
 
 def table_5(
-    correlations: Sequence[Figure], differences: Sequence[Difference], rows: FactualityRows, gold: str
+    correlations: Sequence[Figure], differences: Sequence[Difference], method: ScoringMethod, against: str
 ) -> ResultTable:
-    """Return ρ of FAS with gold by threshold, and the change from that of the run. Source: FAS Table 5."""
-    kept = [one for one in _of_fas(correlations, gold) if one.keys["configuration"] == FULL]
+    """Return ρ of FAS by threshold, and the change from that of the run. Source: FAS Table 5."""
+    kept = [one for one in _of_fas(correlations, method, against) if one.keys["configuration"] == FULL]
     kept.sort(key=lambda one: float(one.keys["threshold"]))
-    table = _changes(f"Table 5. Thresholds: FAS and gold by {GOLDS[gold]}", "Threshold", kept, differences, gold)
-    table.notes.append(f"Δ is from the threshold of this run, {rows.threshold:g}. Gold keeps that threshold.")
+    title = f"Table 5. Thresholds: ρ of {fas_title(method)} with {AGAINST[against]}"
+    table = _changes(title, "Threshold", kept, differences, against)
+    table.notes.append(
+        f"Δ is from the threshold of this run, {method.threshold:g}, which the judgements of statements keep."
+    )
     return table
 
 
 def flags_table(figures: Sequence[Figure]) -> ResultTable:
     """Return the share of answers with a safety flag, by kind; flags are not part of FAS. Source: FAS §3.2."""
-    columns = [(*FLAGS[kind], flag_metric(kind)) for kind in ("any", *FLAG_KINDS)]
+    columns = [(*FLAGS[kind], flag_metric(kind)) for kind in FLAGS]
     kept = [one for one in figures if one.keys["dataset"] == one.keys["type"] == ALL]
     cells: Cells = [(_model(one), one.metric, one) for one in kept]
     return build_table("Safety flags: share of answers", "Model", columns, cells, CLUSTERS)
 
 
-def metric_titles(rows: FactualityRows) -> dict[str, str]:
-    """Return the names of the metrics of answers in tables, in their order."""
-    k = rows.k
+def fas_title(method: ScoringMethod) -> str:
+    """Return the name of FAS in tables, with that of its similarity."""
+    return f"FAS [{method.similarity}]"
+
+
+def metric_titles(method: ScoringMethod) -> dict[str, str]:
+    """Return the names of the metrics that are correlated with reference statements, in their order."""
     return {
-        "fas": "FAS",
-        f"support@{k}": f"Support@{k}",
-        f"contra@{k}": f"Contra@{k}",
-        "unsupported": "Unsupported",
-        "similarity": rows.similarity or "Similarity",
+        method.fas: fas_title(method),
+        f"support@{method.k}": f"Support@{method.k}",
+        f"contra@{method.k}": f"Contra@{method.k}",
+        "similarity": method.similarity,
         "rouge_1": "ROUGE-1",
         "rouge_2": "ROUGE-2",
         "rouge_l": "ROUGE-L",
         "bleu_4": "BLEU-4",
-        "gold": "Gold, by statements",
-        "gold_claims": "Gold, by claims",
-        "claims": "Claims an answer",
     }
 
 
@@ -292,7 +278,7 @@ def _changes(
     stub: str,
     kept: Sequence[Figure],
     differences: Sequence[Difference],
-    gold: str,
+    against: str,
     name: Callable[[str], str] = str,
 ) -> ResultTable:
     """Return ρ and its change for each value of the key `stub`, under the name of each dataset."""
@@ -302,7 +288,7 @@ def _changes(
     cells += [
         (name(one.first[key]), (one.keys["dataset"], "delta"), one)
         for one in differences
-        if key in one.first and one.keys.get("gold") == gold
+        if key in one.first and one.keys.get("against") == against
     ]
     return build_table(title, stub, columns, cells, CLUSTERS)
 
@@ -335,22 +321,29 @@ def _model(one: Figure) -> str:
     return joined(one.keys["model"], one.keys["setting"])
 
 
-def _shares(rows: FactualityRows) -> Named:
-    return [(f"S@{rows.k}", f"support@{rows.k}"), (f"C@{rows.k}", f"contra@{rows.k}")]
+DECIDED = [("Decided", "decided")]
+_SHARES_NOTE = (
+    "The first three are shares of the decided claims; Decided is their share of all claims that were judged."
+)
 
 
-def _of_fas(correlations: Sequence[Figure], gold: str) -> list[Figure]:
+def _shares(method: ScoringMethod) -> Named:
+    return [(f"S@{method.k}", f"support@{method.k}"), (f"C@{method.k}", f"contra@{method.k}")]
+
+
+def _of_fas(correlations: Sequence[Figure], method: ScoringMethod, against: str) -> list[Figure]:
     return [
-        one for one in correlations if (one.metric, one.keys["gold"], one.keys["type"], one.keys["model"])
-        == ("fas", gold, ALL, ALL)
+        one for one in correlations if (one.metric, one.keys["against"], one.keys["type"], one.keys["model"])
+        == (method.fas, against, ALL, ALL)
     ]  # fmt: skip
 
 
-def _gold_note(rows: FactualityRows) -> str:
-    """Return the note on where gold factuality is from, and what that means for its correlation with FAS."""
+def statements_note(method: ScoringMethod) -> str:
+    """Return the note on what the correlations are with, and what that means for metrics of the same engine."""
     return (
-        f"Gold: must-have and nice-to-have statements, compared with the answers by {rows.engine}. That engine judges "
-        "the claims too, so ρ of metrics that use its verdicts may be too high."
+        f"Completeness: must-have statements that the answer entails ÷ (decided ones + nice-to-have ones that it "
+        f"contradicts), judged by {method.engine}. That engine judges the claims too, so ρ of metrics that use its "
+        "verdicts may be too high."
     )
 
 
@@ -359,6 +352,4 @@ def _unscored_notes(figures: Sequence[Figure], metric: str, name: str) -> list[s
     kept = [one for one in figures if (one.metric, one.keys["dataset"], one.keys["type"]) == (metric, ALL, ALL)]
     unscored = sum(one.unscored for one in kept)
     total = unscored + sum(one.rows for one in kept)
-    return (
-        [f"{unscored:,} of {total:,} answers are in no {name}: they have no claim, or no verdict."] if unscored else []
-    )
+    return [f"{unscored:,} of {total:,} answers are in no {name}: see `unscored` of the scores."] if unscored else []

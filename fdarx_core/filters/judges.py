@@ -1,20 +1,106 @@
-"""The judges of stage 2: who asks what about which questions, and what a response decides. Source: FDARxBench §B.4."""
+"""The judges of stage 2: who asks what about which questions, by which criteria, and what a response decides.
+
+Source: FDARxBench §B.4; §3.2 for other criteria than the project's own.
+"""
 
 from __future__ import annotations
 
+import math
 import re
 import unicodedata
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache, lru_cache
 from typing import Any
 
+from fdarx_core.baseline.tokens import content_words
 from fdarx_core.filters import tasks
-from fdarx_core.filters.shown import factual_slots, multihop_slots, refusal_slots, relevance_slots
 from fdarx_core.filters.tasks import Decision
-from fdarx_core.llm import Task, Unparsable
+from fdarx_core.llm import Criteria, PromptError, Task, Unparsable
 from fdarx_core.plugins import load_plugins
 from fdarx_core.records import JudgeVerdict, Label, Passage, QuestionAnswer, Response
+from fdarx_core.storage import Location, StorageError
+
+WHOLE_LABEL_WORDS = 1500
+NEAREST_PASSAGES = 8
+"""A label of more words is shown by that many of its passages, those with most of the question's words.
+
+That is a compromise: the absence of the entity's name from the whole label is verified by program (the rule
+entity_present), so the judge looks for what a search for the name can't find, and that stands, if anywhere, where the
+rest of the question's words stand.
+"""
+_ASKED_OF_ALL = frozenset("recommended patient label dose use used taking treatment".split())  # noqa: SIM905
+
+
+def relevance_slots(question: QuestionAnswer, label: Label, passages: Sequence[Passage]) -> dict[str, Any]:
+    """Return the slots of judge_relevance; they have no answer, because it is not judged."""
+    gold = {(passages[index].section_path, passages[index].core_code): None for index in question.gold_passages}
+    return {
+        "drug": label.drug_name,
+        "question": question.question,
+        "sections": [path for path, _ in gold],
+        "section_codes": [code for _, code in gold],
+    }
+
+
+def factual_slots(question: QuestionAnswer, label: Label, passages: Sequence[Passage]) -> dict[str, Any]:
+    """Return the slots of judge_support_factual and judge_quality_factual."""
+    gold = [passages[index] for index in question.gold_passages]
+    return {
+        "drug": label.drug_name,
+        "question": question.question,
+        "answer": question.answer,
+        "passages": _listed(gold),
+    }
+
+
+def multihop_slots(question: QuestionAnswer, label: Label, passages: Sequence[Passage]) -> dict[str, Any]:
+    """Return the slots of judge_support_multihop and judge_quality_multihop."""
+    a, b = (passages[index] for index in question.gold_passages)
+    return {
+        "drug": label.drug_name,
+        "question": question.question,
+        "answer": question.answer,
+        "section_a": a.section_path,
+        "context_a": a.text,
+        "section_b": b.section_path,
+        "context_b": b.text,
+    }
+
+
+def refusal_slots(question: QuestionAnswer, label: Label, passages: Sequence[Passage]) -> dict[str, Any]:
+    """Return the slots of judge_support_refusal: the body of a short label, else the most similar passages."""
+    whole = sum(passage.text.count(" ") for passage in passages) <= WHOLE_LABEL_WORDS
+    shown = passages if whole else nearest(question, label, passages)
+    return {
+        "drug": label.drug_name,
+        "entity": question.entity,
+        "question": question.question,
+        "passages": _listed(shown),
+    }
+
+
+def nearest(question: QuestionAnswer, label: Label, passages: Sequence[Passage]) -> list[Passage]:
+    """Return the `NEAREST_PASSAGES` that contain most words of the question, in document order.
+
+    Each word counts once per passage, with the idf of BM25 as its weight (Robertson). Of equal passages, the first is
+    taken.
+    """
+    names = frozenset().union(*map(content_words, label.aliases))
+    asked = sorted(content_words(question.question) - names - _ASKED_OF_ALL)
+    texts = [f"{passage.section_path}\n{passage.text}".lower() for passage in passages]
+    scores = [0.0] * len(texts)
+    for word in asked:
+        holders = [place for place, text in enumerate(texts) if word in text]
+        for place in holders:
+            scores[place] += math.log(1 + (len(texts) - len(holders) + 0.5) / (len(holders) + 0.5))
+    best = sorted(range(len(texts)), key=lambda place: (-scores[place], place))[:NEAREST_PASSAGES]
+    return [passages[place] for place in sorted(best)]
+
+
+def _listed(passages: Sequence[Passage]) -> list[dict[str, str]]:
+    return [{"section": passage.section_path, "text": passage.text} for passage in passages]
+
 
 Slots = Callable[[QuestionAnswer, Label, Sequence[Passage]], dict[str, Any]]
 
@@ -162,3 +248,43 @@ def judge_tasks() -> dict[str, Task[Any]]:
 def guided_tasks() -> frozenset[str]:
     """Return the names of the judges' tasks whose prompts include criteria; no rule can apply to the others."""
     return frozenset(name for name, task in judge_tasks().items() if task.prompt.has_criteria)
+
+
+KEPT_AS = "criteria.yaml"
+"""The file in which a run keeps the criteria that it was given."""
+
+
+def judges_by(criteria: Criteria, file: str) -> tuple[Judge, ...]:
+    """Return the judges with prompts that include these criteria; `file` is the name that errors give them.
+
+    Raises PromptError for a rule that no judge would read, and for a judge that would be left without any.
+    """
+    guided = guided_tasks()
+    named = {name for rule in criteria.rules for name in rule.applies_to}
+    if unread := sorted(named - guided):
+        raise PromptError(f"{file}: rules apply to {unread}, which read none; those that do are {sorted(guided)}")
+    if bare := sorted(guided - named):
+        raise PromptError(f"{file}: no rule applies to {bare}; each of these tasks needs one, or more")
+    return tuple(
+        replace(
+            judge,
+            by_type={
+                kind: replace(how, task=how.task.with_criteria(criteria)) if how.task.name in guided else how
+                for kind, how in judge.by_type.items()
+            },
+        )
+        for judge in judges()
+    )
+
+
+def read_criteria(file: str) -> Criteria:
+    """Return a user's criteria, each of which some judge reads.
+
+    Raises PromptError, which says what is wrong with the file.
+    """
+    try:
+        criteria = Criteria.from_yaml(Location(file).read_text(), file)
+    except (StorageError, UnicodeDecodeError) as error:
+        raise PromptError(f"{file}: {error}; give a YAML file like prompts/criteria.yaml") from error
+    judges_by(criteria, file)
+    return criteria

@@ -1,4 +1,7 @@
-"""The rules that every question must pass, each with the name it is counted by. Source: FDARxBench §B.4, stage 1."""
+"""The rules that every question must pass, each with the name it is counted by, and the duplicates of one label.
+
+The same template on two labels is no duplicate. Source: FDARxBench §B.4, stage 1.
+"""
 
 from __future__ import annotations
 
@@ -7,10 +10,18 @@ import unicodedata
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
+from typing import TypeVar
 
 from fdarx_core.baseline.stems import stem
-from fdarx_core.baseline.tokens import contains_entity, contains_name, content_words, word_overlap
-from fdarx_core.records import QuestionAnswer
+from fdarx_core.baseline.tokens import (
+    contains_entity,
+    contains_name,
+    content_words,
+    normalize_words,
+    word_overlap,
+    words_of,
+)
+from fdarx_core.records import QuestionAnswer, Reject
 
 _DRUG = "thedrug"
 _JOIN = r"(?:[,;]\s*)?\b(?:and|plus|as well as|along with|together with|in addition to)(?:\s+also)?\s+"
@@ -260,3 +271,80 @@ RULES: dict[str, Rule] = {
 def _outside(length: int, bounds: tuple[int, int]) -> str | None:
     low, high = bounds
     return None if low <= length <= high else f"{length} characters, {low} to {high} allowed"
+
+
+T = TypeVar("T")
+
+SAME_QUESTION = 0.9
+"""Jaccard similarity of the questions' neighbouring words from which they are one question, whatever their answers.
+
+Order counts: "with an inducer after an inhibitor" is not "with an inhibitor after an inducer".
+"""
+SAME_ANSWER = 0.6
+"""Jaccard similarity of the questions' words, in any order, that is enough where the answers are equal."""
+
+# Words that change what is asked (when and how, with and without, before and after) count.
+_LITTLE_WORDS = frozenset("a an the of is are was were be been do does did".split())  # noqa: SIM905
+_NUMBER = re.compile(r"\d+(?:[.,]\d+)*")
+
+
+def drop_duplicates(questions: Sequence[QuestionAnswer]) -> tuple[list[QuestionAnswer], list[Reject]]:
+    """Return the questions of one label without duplicates, in order, and a reject for each duplicate.
+
+    The first of several duplicates is kept. exact_duplicate: equal except for case, punctuation and spaces.
+    near_duplicate: equal numbers and entity, and as similar as `SAME_QUESTION` or, with equal answers, `SAME_ANSWER`;
+    the drug's name is ignored. Every pair is compared. The detail of a Reject is the id of the question that was kept.
+    """
+    kept: list[_NormalizedQuestion] = []
+    rejects: list[Reject] = []
+    for question in questions:
+        normalized = _NormalizedQuestion.read(question)
+        repeated = next(((reason, one) for one in kept if (reason := normalized.repeats(one))), None)
+        if repeated is None:
+            kept.append(normalized)
+        else:
+            reason, earlier = repeated
+            rejects.append(Reject(question.id, "duplicates", reason, earlier.row.id, set_id=question.set_id))
+    return [one.row for one in kept], rejects
+
+
+@dataclass(slots=True)
+class _NormalizedQuestion:
+    """A question with the normalized texts and sets by which duplicates are found."""
+
+    row: QuestionAnswer
+    question: str
+    answer: str
+    words: frozenset[str]
+    pairs: frozenset[tuple[str, str]]
+    numbers: frozenset[str]
+
+    @classmethod
+    def read(cls, row: QuestionAnswer) -> _NormalizedQuestion:
+        question = normalize_words(row.question)
+        without_drug = question.replace(normalize_words(row.drug_name), " ")
+        words = [word for word in words_of(without_drug) if word not in _LITTLE_WORDS]
+        pairs = frozenset(zip(["", *words], [*words, ""], strict=True))
+        return cls(
+            row,
+            question,
+            normalize_words(row.answer),
+            frozenset(words),
+            pairs,
+            frozenset(_NUMBER.findall(row.question)),
+        )
+
+    def repeats(self, earlier: _NormalizedQuestion) -> str:
+        """Return the reason to drop this question as a duplicate of an earlier one, "" if it is none."""
+        if self.question == earlier.question:
+            return "exact_duplicate"
+        if self.numbers != earlier.numbers or self.row.entity != earlier.row.entity:
+            return ""
+        if _jaccard(self.pairs, earlier.pairs) >= SAME_QUESTION:
+            return "near_duplicate"
+        same = self.answer == earlier.answer and _jaccard(self.words, earlier.words) >= SAME_ANSWER
+        return "near_duplicate" if same else ""
+
+
+def _jaccard(one: frozenset[T], other: frozenset[T]) -> float:
+    return len(one & other) / len(one | other) if one or other else 0.0

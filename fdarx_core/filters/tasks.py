@@ -1,22 +1,20 @@
-"""The tasks of the judges: the reply, the baseline's answer, and the decision that follows. Source: FDARxBench §B.4."""
+"""The tasks of the judges: the reply, the baseline's answer, and the decision that follows.
+
+The baseline judges without a model: relevance, support by exact matching, and plain faults. Source: FDARxBench §B.4.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Final, Literal, NamedTuple
 
-from fdarx_core.baseline.judging import (
-    NO_TOPIC,
-    both_needed,
-    factual_fault,
-    multihop_fault,
-    passage_headings,
-    passages_text,
-    relevance,
-)
-from fdarx_core.labels.loinc import Topic
-from fdarx_core.llm import Reply, Task, source_digest
+from fdarx_core.baseline.numbers import number_strings
+from fdarx_core.baseline.sentences import split_sentences
+from fdarx_core.baseline.tokens import contains_entity, content_words, vocabulary
+from fdarx_core.labels.loinc import Topic, topic_of
+from fdarx_core.llm import Reply, Task, Undecided, source_digest
 from fdarx_core.verify import TextPair, Verdict, verify
 
 FactualFlag = Literal["answer_leakage", "context_mismatch", "unanswerable", "low_utility", "other"]
@@ -93,46 +91,57 @@ class MultihopQualityReply(Reply):
 
 
 def relevance_by_rules(slots: Mapping[str, Any]) -> RelevanceReply:
-    """Return the baseline's reply, as the other functions of this kind do."""
+    """Return the baseline's reply, as the other functions of this kind do; they raise Undecided without one."""
     category, matters = relevance(slots)
-    return RelevanceReply(category=category, relevance=matters)
+    return RelevanceReply.model_validate({"category": category, "relevance": matters})
 
 
 def factual_support_by_rules(slots: Mapping[str, Any]) -> FactualSupportReply:
-    pair = TextPair(passages_text(slots), str(slots["answer"]), heading=passage_headings(slots))
-    [found] = verify([pair], "rules:support")
-    return FactualSupportReply(supported=_supports(found), evidence=found.reason)
+    found = support(*_answer(slots), [_passages_text(slots)])
+    return FactualSupportReply(supported=not found.contradicted, evidence=found.evidence[0])
 
 
 def multihop_support_by_rules(slots: Mapping[str, Any]) -> MultihopSupportReply:
-    answer, a, b = str(slots["answer"]), str(slots["context_a"]), str(slots["context_b"])
-    by_a, by_b = verify([TextPair(a, answer, beside=b), TextPair(b, answer, beside=a)], "rules:support")
+    found = support(*_answer(slots), [str(slots["context_a"]), str(slots["context_b"])])
+    a, b = found.evidence
     return MultihopSupportReply(
-        supported_by_a=_supports(by_a),
-        supported_by_b=_supports(by_b),
-        both_needed=(_supports(by_a) or _supports(by_b)) and both_needed(answer, a, b),
-        evidence_a=by_a.reason,
-        evidence_b=by_b.reason,
+        supported_by_a=bool(a),
+        supported_by_b=bool(b),
+        both_needed=not (found.alone or found.contradicted),
+        evidence_a=a,
+        evidence_b=b,
     )
 
 
 def refusal_support_by_rules(slots: Mapping[str, Any]) -> RefusalSupportReply:
-    [found] = verify([TextPair(passages_text(slots), str(slots["entity"]))], "rules:mention")
-    return RefusalSupportReply(absence_is_right=not _supports(found), contradicting_span=found.reason)
-
-
-def _supports(verdict: Verdict) -> bool:
-    return verdict.verdict == "supported"
+    found = sentence_naming(str(slots["entity"]), _passages_text(slots))
+    return RefusalSupportReply(absence_is_right=not found, contradicting_span=found)
 
 
 def factual_quality_by_rules(slots: Mapping[str, Any]) -> FactualQualityReply:
-    fault = factual_fault(slots)
-    return FactualQualityReply(flags=[fault[0]], note=fault[1]) if fault else FactualQualityReply(flags=[], note="")
+    fault = question_fault(slots, [_passages_text(slots), *(str(one["section"]) for one in slots["passages"])])
+    if fault is None:
+        return FactualQualityReply(flags=[], note="")
+    flags: dict[str, FactualFlag] = {
+        "vague": "low_utility", "leaked": "answer_leakage", "foreign_number": "context_mismatch"
+    }  # fmt: skip
+    return FactualQualityReply(flags=[flags.get(fault[0], "other")], note=fault[1])
 
 
 def multihop_quality_by_rules(slots: Mapping[str, Any]) -> MultihopQualityReply:
-    fault = multihop_fault(slots)
-    return MultihopQualityReply(flags=[fault[0]], note=fault[1]) if fault else MultihopQualityReply(flags=[], note="")
+    fault = question_fault(slots, [str(slots[name]) for name in ("section_a", "context_a", "section_b", "context_b")])
+    if fault is None:
+        return MultihopQualityReply(flags=[], note="")
+    flags: dict[str, MultihopFlag] = {"leaked": "leak_from_context", "foreign_number": "unanswerable"}
+    return MultihopQualityReply(flags=[flags.get(fault[0], "other")], note=fault[1])
+
+
+def _answer(slots: Mapping[str, Any]) -> tuple[str, str, str]:
+    return str(slots["answer"]), str(slots["question"]), str(slots["drug"])
+
+
+def _passages_text(slots: Mapping[str, Any]) -> str:
+    return "\n".join(str(passage["text"]) for passage in slots["passages"])
 
 
 def decide_relevance(reply: RelevanceReply) -> Decision:
@@ -182,5 +191,118 @@ JUDGE_SUPPORT_MULTIHOP = Task.load("judge_support_multihop", MultihopSupportRepl
 JUDGE_SUPPORT_REFUSAL = Task.load("judge_support_refusal", RefusalSupportReply, refusal_support_by_rules)
 JUDGE_QUALITY_FACTUAL = Task.load("judge_quality_factual", FactualQualityReply, factual_quality_by_rules)
 JUDGE_QUALITY_MULTIHOP = Task.load("judge_quality_multihop", MultihopQualityReply, multihop_quality_by_rules)
-JUDGE_RULES_VERSION = source_digest("fdarx_core.baseline", "fdarx_core.verify")
+JUDGE_RULES_VERSION = source_digest("fdarx_core.filters", "fdarx_core.baseline", "fdarx_core.verify")
 """A digest of the rules by which the baseline does these tasks: `Baseline(judge_tasks(), JUDGE_RULES_VERSION)`."""
+
+
+NO_TOPIC: Final = "None / Irrelevant"
+
+_TOPICS: list[tuple[Topic, re.Pattern[str]]] = [
+    (topic, re.compile(rf"\b(?:{words})")) for topic, words in vocabulary()["asked_topics"].items()
+]
+_SAYS = re.compile(r"\b(?:say|state|address|give|list|explain|mention|name)s?\b")
+_OUTSIDE = re.compile(
+    r"telephone|phone number|toll-free|(?:mailing|street|postal|what|which|company'?s?) address|address of|"
+    r"\bweb ?site|trademark|copyright|\bndc\b|manufactured|manufacturer|distributor|distributed by|\brevised\b|"
+    r"revision|\bprices?\b|\bcosts?\b|who makes|\bcompany\b|\blogo\b|bar ?code|lot number|expiration date"
+)
+_WEAK = re.compile(
+    r"\bcolou?r\b|imprint|deboss|look like|\bdispose|disposal|throw away|flush(?:ed)? down|sponsor|\bodou?r\b|\bsmell"
+)
+
+
+def relevance(slots: Mapping[str, Any]) -> tuple[Topic | Literal["None / Irrelevant"], str]:
+    """Return the topic of a question and its relevance: relevant, somewhat or irrelevant.
+
+    Of the topics that its words match, the topic of its sections is taken first, then the most specific one. A question
+    that only asks what the label says has the topic of its sections, and no topic if these have none.
+    """
+    asked = str(slots["question"]).lower().replace(str(slots["drug"]).lower(), " ")
+    topics = [topic for topic, words in _TOPICS if words.search(asked)]
+    written_from = [topic for topic in map(topic_of, slots["section_codes"]) if topic]
+    if not topics and _SAYS.search(asked):
+        topics = written_from
+    if not topics or _OUTSIDE.search(asked):
+        return NO_TOPIC, "irrelevant"
+    topic = next((topic for topic in written_from if topic in topics), topics[0])
+    return topic, "somewhat" if _WEAK.search(asked) else "relevant"
+
+
+class Support(NamedTuple):
+    """The support of several texts for an answer: for each text, its sentences that support sentences of the answer.
+
+    `contradicted` is whether a text contradicts the answer, `alone` whether one text supports the whole answer.
+    """
+
+    evidence: list[str]
+    contradicted: bool
+    alone: bool
+
+
+def support(answer: str, question: str, drug: str, texts: Sequence[str]) -> Support:
+    """Return the support of texts for an answer. Raises Undecided if a sentence is in no text and none contradicts it.
+
+    The label need not contain a title in front of a sentence ("After overdose: …").
+    """
+    evidence: list[list[str]] = [[] for _ in texts]
+    supports = [True] * len(texts)
+    sentences = split_sentences(answer)
+    for sentence in sentences:
+        verdicts = [_verdict(text, sentence, question, drug) for text in texts]
+        if not any(one.verdict == "supported" for one in verdicts):
+            if any(one.verdict == "contradicted" for one in verdicts):
+                return Support(["" for _ in texts], True, False)
+            raise Undecided(f"no passage has these words in this order: {sentence}")
+        for place, one in enumerate(verdicts):
+            supports[place] &= one.verdict == "supported"
+            if one.verdict == "supported" and one.span:
+                evidence[place].append(texts[place][slice(*one.span)])
+    if not sentences:
+        raise Undecided("the answer has no sentence")
+    return Support([" … ".join(dict.fromkeys(one)) for one in evidence], False, any(supports))
+
+
+def _verdict(text: str, sentence: str, question: str, drug: str) -> Verdict:
+    title, colon, rest = sentence.partition(": ")
+    [verdict] = verify([TextPair(text, sentence, drug)])
+    if colon and verdict.verdict == "undecided" and content_words(title) <= content_words(f"{question} {text}"):
+        [verdict] = verify([TextPair(text, rest, drug)])
+    return verdict
+
+
+def sentence_naming(entity: str, text: str) -> str:
+    """Return the first sentence that names the entity, "" for none."""
+    return next((sentence for sentence in split_sentences(text) if contains_entity(entity, sentence)), "")
+
+
+_POINTS = re.compile(
+    r"\b(?:this|the (?:above|following|preceding)|in the|does the|of the) "
+    r"(?:passage|table|figure|excerpt|context|text)\b"
+    r"|\bthis section\b"
+)
+_POINTER = re.compile(r"(?:see|refer to|please see)\b.{0,120}|.{0,30}\bsee full prescribing information\b.{0,20}", re.S)
+_SAYS_NOTHING = re.compile(r"(?:yes|no|true|false|not applicable|none)\b\W*")
+_SPACED_OUT = re.compile(r"(?<![\w.])(?:[A-Za-z] ){3,}[A-Za-z]")
+
+
+def question_fault(slots: Mapping[str, Any], texts: Sequence[str]) -> tuple[str, str] | None:
+    """Return the first fault that rules can find, with its explanation; None if there is none.
+
+    Faults: garbled (single letters between spaces), vague (the question refers to a place in the text, or the answer
+    has no content), leaked (the question has all words of the answer, in order), foreign_number (the passages lack a
+    number of the question).
+    """
+    question, answer = str(slots["question"]), str(slots["answer"])
+    if garbled := _SPACED_OUT.search(f"{question}\n{answer}"):
+        return "garbled", f"letters apart: {garbled[0]!r}"
+    if found := _POINTS.search(question.lower()):
+        return "vague", f"the question points at a place: {found[0]!r}"
+    lower = answer.strip().lower()
+    if _SAYS_NOTHING.fullmatch(lower) or _POINTER.fullmatch(lower):
+        return "vague", "the answer says nothing by itself"
+    drug = str(slots["drug"])
+    if verify([TextPair(question, answer, drug)])[0].verdict == "supported" or contains_entity(answer, question):
+        return "leaked", "the question holds all that the answer says"
+    asked = question.lower().replace(drug.lower(), " ")
+    foreign = number_strings(asked) - frozenset().union(*(number_strings(one.lower()) for one in texts))
+    return ("foreign_number", f"the passages do not speak of {', '.join(sorted(foreign))}") if foreign else None

@@ -15,7 +15,6 @@ from fdarx_core.labels.xml import (
     ITEM,
     LINE_BREAK,
     LIST,
-    NS,
     PARAGRAPH,
     TABLE,
     TEXT,
@@ -25,7 +24,7 @@ from fdarx_core.labels.xml import (
     raw_text,
 )
 
-_BR, _SUP, _FOOTNOTE, _FOOTNOTE_REF = (NS + name for name in ("br", "sup", "footnote", "footnoteRef"))
+_BR, _SUP, _FOOTNOTE, _FOOTNOTE_REF = "br", "sup", "footnote", "footnoteRef"
 MARK_TAGS = (_BR, _SUP, CAPTION, _FOOTNOTE, _FOOTNOTE_REF)
 """The elements that `rewrite_marks` takes."""
 

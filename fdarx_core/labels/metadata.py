@@ -7,18 +7,16 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from datetime import date
 
-from fdarx_core.labels.xml import CODE, NS, TITLE, BadDocument, Element, clean, raw_text
+from fdarx_core.labels.xml import CODE, TITLE, BadDocument, Element, clean, raw_text
 
-SUBJECT = NS + "subject"
-_LABELER = "/".join(NS + step for step in ("author", "assignedEntity", "representedOrganization", "name"))
-_NAME, _FORM, _ROUTE, _ID, _APPROVAL = (NS + name for name in ("name", "formCode", "routeCode", "id", "approval"))
-_PRODUCTS = frozenset(
-    # the Medicine names are those of the schema before 2006
-    NS + name
-    for name in ("manufacturedProduct", "manufacturedMedicine", "partProduct", "partMedicine")
+SUBJECT = "subject"
+_LABELER = "author/assignedEntity/representedOrganization/name"
+_NAME, _FORM, _ROUTE, _ID, _APPROVAL = "name", "formCode", "routeCode", "id", "approval"
+_PRODUCTS = frozenset(  # the Medicine names are those of the schema before 2006
+    ("manufacturedProduct", "manufacturedMedicine", "partProduct", "partMedicine")
 )
-_SUBSTANCES = frozenset(NS + name for name in ("ingredientSubstance", "activeIngredientSubstance"))
-_MOIETY, _GENERIC, _INGREDIENT = NS + "activeMoiety", NS + "genericMedicine", NS + "ingredient"
+_SUBSTANCES = frozenset(("ingredientSubstance", "activeIngredientSubstance"))
+_MOIETY, _GENERIC, _INGREDIENT = "activeMoiety", "genericMedicine", "ingredient"
 _NAME_FIELDS = {**dict.fromkeys(_PRODUCTS, "brands"), _GENERIC: "generics", _MOIETY: "moieties"}
 _NDC_SYSTEM, _UNII_SYSTEM = "2.16.840.1.113883.6.69", "2.16.840.1.113883.4.9"
 
@@ -61,7 +59,7 @@ def read_header(root: Element) -> Header:
 
 
 def _attribute(own: dict[str, Element], child: str, name: str) -> str:
-    element = own.get(NS + child)
+    element = own.get(child)
     return "" if element is None else clean(element.get(name) or "")
 
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from fdarx_core.labels.blocks import MARK_TAGS, Block, Footnotes, read_blocks, rewrite_marks
 from fdarx_core.labels.metadata import SUBJECT, read_header, read_products
 from fdarx_core.labels.selection import find_sources, read_source
-from fdarx_core.labels.xml import CODE, NS, TEXT, TITLE, BadDocument, Element, children, clean, parse_xml, raw_text
+from fdarx_core.labels.xml import CODE, TEXT, TITLE, BadDocument, Element, children, clean, parse_xml, raw_text
 from fdarx_core.records import Highlight, Label, Passage, Reject, Section
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ LONGEST_SENTENCE = 300
 UNCLASSIFIED = "42229-5"
 BOXED_WARNING = "34066-1"
 
-_SECTION, _COMPONENT, _BODY, _EXCERPT = (NS + name for name in ("section", "component", "structuredBody", "excerpt"))
+_SECTION, _COMPONENT, _BODY, _EXCERPT = "section", "component", "structuredBody", "excerpt"
 _CONTENTS = frozenset((TEXT, _EXCERPT, _COMPONENT))
 _NUMBERED = re.compile(r"(\d{1,2}(?:\.\d{1,2})*)\.?(?:\s+|(?=[A-Z]))")
 _SENTENCE_END = re.compile(r"(?<=[.!?;])\s+(?=[A-Z0-9(\[•])")

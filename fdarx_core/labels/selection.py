@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass
 from hashlib import sha256
 
 from fdarx_core.labels.metadata import Header, read_header
-from fdarx_core.labels.xml import NS, clean, parse_xml
+from fdarx_core.labels.xml import clean, parse_xml
 from fdarx_core.records import Reject, content_id
 from fdarx_core.storage import sources
 from fdarx_core.storage.sources import Inputs, Source
@@ -50,7 +50,7 @@ def identify(data: bytes, source: Source) -> Identity:
     """
     root = parse_xml(data)
     header = read_header(root)
-    routes = (clean(route.get("displayName") or "") for route in root.iter(NS + "routeCode"))
+    routes = (clean(route.get("displayName") or "") for route in root.iter("routeCode"))
     distinct = list(dict.fromkeys(filter(None, routes)))
     return Identity(**asdict(header), routes=distinct, sha256=sha256(data).hexdigest(), source=source)
 

@@ -12,9 +12,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from fdarx_core.labels.xml import CAPTION, CONTENT, ITEM, LIST, NS, PARAGRAPH, TABLE, Element, children, clean, raw_text
+from fdarx_core.labels.xml import CAPTION, CONTENT, ITEM, LIST, PARAGRAPH, TABLE, Element, children, clean, raw_text
 
-_THEAD, _TBODY, _TFOOT, _TR, _TH, _TD = (NS + name for name in ("thead", "tbody", "tfoot", "tr", "th", "td"))
+_THEAD, _TBODY, _TFOOT, _TR, _TH, _TD = "thead", "tbody", "tfoot", "tr", "th", "td"
 _BULLETS = frozenset("•●○◦▪■□")
 _BULLET = re.compile(f"(?:^|(?<=; ))[{''.join(sorted(_BULLETS))}]\\s*(?=.)")  # the end of each item says the same
 _AFTER_STOP = re.compile(r"(?<=[.,:;]); ")

@@ -1,7 +1,7 @@
 """Asking models: what is asked (`Task`), where requests go (`Model`, `HttpEndpoint`, `Baseline`), what was answered.
 
     Model           asks a model from Python, with plain calls or coroutines
-    Task, Reply     a prompt, the reply it expects, and the rules that answer it without a model
+    Task, Reply     a prompt, the reply it expects, and the rules that answer it without a model or raise Undecided
     Prompt          a YAML file in prompts/; Criteria: the experts' rules that some prompts include
     ModelConfig     a model and its server, one entry of models.yaml (`load_models`)
     Asker           sends the requests of a run to its endpoints: each key once, within a budget
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from fdarx_core.llm.model_config import ModelConfig, ModelsError, Prices, load_models
     from fdarx_core.llm.prompts import Criteria, Prompt, PromptError
     from fdarx_core.llm.response_store import ResponseStore, ledger
-    from fdarx_core.llm.task import Reply, Task, Unparsable, find_task, request_key, source_digest
+    from fdarx_core.llm.task import Reply, Task, Undecided, Unparsable, find_task, request_key, source_digest
 
 __all__ = [
     "TRANSIENT",
@@ -50,6 +50,7 @@ __all__ = [
     "Reply",
     "ResponseStore",
     "Task",
+    "Undecided",
     "Unparsable",
     "ask",
     "find_task",
@@ -70,7 +71,7 @@ _MODULES = {
     "model_config": ("ModelConfig", "ModelsError", "Prices", "load_models"),
     "prompts": ("Criteria", "Prompt", "PromptError"),
     "response_store": ("ResponseStore", "ledger"),
-    "task": ("Reply", "Task", "Unparsable", "find_task", "request_key", "source_digest"),
+    "task": ("Reply", "Task", "Undecided", "Unparsable", "find_task", "request_key", "source_digest"),
 }
 
 

@@ -8,7 +8,7 @@ from collections.abc import AsyncGenerator, Mapping, Sequence
 from typing import Any
 
 from fdarx_core.llm.response_store import ResponseStore
-from fdarx_core.llm.task import Task
+from fdarx_core.llm.task import UNDECIDED, Task, Undecided
 from fdarx_core.records import Request, Response
 
 _WORDS = re.compile(r"\s*\S+|\s+$")
@@ -30,7 +30,7 @@ class Baseline:
     def answer(self, requests: Sequence[Request]) -> list[Response]:
         """Return the responses in the order of the requests. Raises ValueError for a task or version it does not have.
 
-        A rule that raises gives its response the reason baseline_error.
+        A rule that raises gives its response the reason baseline_error; one that raises Undecided, undecided.
         """
         return [self._answer(request) for request in requests]
 
@@ -53,6 +53,8 @@ class Baseline:
             raise ValueError(f"baseline has no rules for task {request.task} {request.task_version}, only for {known}")
         try:
             return response_to(request, task.by_rules(request.slots))
+        except Undecided as error:
+            return response_to(request, str(error), reason=UNDECIDED)
         except Exception as error:  # one bad row must not cost its batch
             return response_to(request, f"{type(error).__name__}: {error}", reason="baseline_error")
 

@@ -244,11 +244,12 @@ def token_counter(model: ModelConfig | None) -> tuple[TokenCounter, bool]:
     """
     if model is None or model.tokenizer is None:
         return estimate_tokens, False
-    return _tokenizer(model.tokenizer), True
+    return load_tokenizer(model.tokenizer), True
 
 
 @cache
-def _tokenizer(directory: str) -> TokenCounter:
+def load_tokenizer(directory: str) -> TokenCounter:
+    """Return a function that counts tokens by the `tokenizer.json` of a directory. Raises ValueError as above."""
     file = Path(directory) / "tokenizer.json"
     if not file.is_file():
         raise ValueError(f"tokenizer: {directory} has no tokenizer.json; give the model's directory, or leave it out")
@@ -257,4 +258,6 @@ def _tokenizer(directory: str) -> TokenCounter:
     except ImportError:
         raise ValueError("tokenizer: counting by it needs the extra: pip install 'fdarx[models]'") from None
     tokenizer = Tokenizer.from_file(str(file))
+    tokenizer.no_truncation()
+    tokenizer.no_padding()
     return lambda text: len(tokenizer.encode(text, add_special_tokens=False).ids)

@@ -19,6 +19,7 @@ import pyarrow.parquet as pq
 
 from fdarx_core.llm.failures import TRANSIENT
 from fdarx_core.llm.model_config import ModelConfig
+from fdarx_core.llm.task import UNDECIDED
 from fdarx_core.records import Response, from_table
 from fdarx_core.storage import Location, write_records
 
@@ -222,8 +223,8 @@ class ResponseWriter:
 def ledger(store: ResponseStore, models: Mapping[str, ModelConfig]) -> list[dict[str, Any]]:
     """Return a row for each task and endpoint in the store, sorted by name, as `run.json` has it.
 
-    `failed` counts responses without a reply, `retries` all attempts beyond the first. Tokens are the server's counts,
-    `cost` is in US dollars (None without prices), latencies are in seconds.
+    `failed` counts responses without a reply, undecided ones aside, `retries` all attempts beyond the first. Tokens
+    are the server's counts, `cost` is in US dollars (None without prices), latencies are in seconds.
     """
     tables = list(store.tables(_LEDGER_COLUMNS))
     if not tables:
@@ -245,7 +246,7 @@ def _row(rows: pa.Table, task: str, endpoint: str, models: Mapping[str, ModelCon
         "endpoint": endpoint,
         "requests": own.num_rows,
         "retries": int(pc.sum(own["attempts"]).as_py()) - own.num_rows,
-        "failed": int(pc.sum(pc.not_equal(own["reason"], "")).as_py()),
+        "failed": sum(reason not in ("", UNDECIDED) for reason in own["reason"].to_pylist()),
         "prompt_tokens": total.prompt_tokens,
         "cached_tokens": total.cached_tokens,
         "completion_tokens": total.completion_tokens,

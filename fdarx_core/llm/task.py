@@ -37,12 +37,23 @@ ReplyT = TypeVar("ReplyT", bound="BaseModel | str")
 class Unparsable(ValueError):
     """A response without a usable reply. `reason` is a fixed name to count by, `detail` describes this case.
 
-    Reasons: failed_request, empty_reply, truncated_reply, filtered_reply, invalid_json, wrong_shape.
+    Reasons: failed_request, undecided, empty_reply, truncated_reply, filtered_reply, invalid_json, wrong_shape.
     """
 
     def __init__(self, reason: str, detail: str) -> None:
         super().__init__(reason, detail)
         self.reason, self.detail = reason, detail
+
+
+class Undecided(Exception):
+    """Raised by a task's baseline where its rules cannot decide; the argument says why.
+
+    Parsing the response raises Unparsable with the reason `undecided`: the row is unscored, which is no failure.
+    """
+
+
+UNDECIDED = "undecided"
+"""The reason of the response of a baseline that cannot decide. The response is stored."""
 
 
 @dataclass(frozen=True)
@@ -52,7 +63,7 @@ class Task(Generic[ReplyT]):
     Args:
         prompt: the messages, as templates over slots.
         reply: the class of the reply, whose JSON schema goes into the request; `str` for a reply in plain text.
-        baseline: answers the task from the slots alone, deterministically.
+        baseline: answers the task from the slots alone, deterministically; it raises Undecided where it cannot.
     """
 
     prompt: Prompt
@@ -122,7 +133,7 @@ class Task(Generic[ReplyT]):
             raise Unparsable("invalid_json" if not_json else "wrong_shape", validation_message(error)) from None
 
     def by_rules(self, slots: Mapping[str, Any]) -> str:
-        """Return the baseline's reply as text, in JSON where it is structured."""
+        """Return the baseline's reply as text, in JSON where it is structured. Raises Undecided as the baseline."""
         reply = self.baseline(slots)
         return reply.model_dump_json() if isinstance(reply, BaseModel) else reply
 
@@ -158,7 +169,9 @@ def find_task(name: str) -> Task[Any]:
 
 
 def reply_text(response: Response) -> str:
-    """Return a response's text, stripped. Raises Unparsable for a failed request, and an empty or truncated text."""
+    """Return a response's text, stripped. Raises Unparsable for a failed or undecided one, and unusable text."""
+    if response.reason == UNDECIDED:
+        raise Unparsable(UNDECIDED, response.text)
     if response.reason:
         raise Unparsable("failed_request", f"{response.reason}: {response.text}")
     if response.finish_reason in _CUT_SHORT:

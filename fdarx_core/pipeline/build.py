@@ -170,7 +170,7 @@ class Build(PipelineJob):
             "input": {**read, "set_ids_not_found": corpus.not_found},
             "stages": [asdict(count) for count in counts],
             "timings": self.timings,
-            "asked": self.asked(),
+            "asked": self.request_counts(),
         }
         with self.timed("publish"):
             self.progress("publish", 0, 1, "")

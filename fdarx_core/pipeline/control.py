@@ -1,71 +1,221 @@
-"""The actor that asks, and the line between it and the driver: progress one way, the wish to stop the other."""
+"""Ray actors of a run: the one that sends requests, the control actor of the driver, and those that hold resources.
+
+Workers report their progress to the control actor, through which the driver can stop them.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import asyncio
+import logging
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 from uuid import uuid4
 
 import ray
 
-from fdarx_core.pipeline.actor_pool import ActorPool
-from fdarx_core.pipeline.asking import AskProgress, AskSession, ClientPool, plan_part
+from fdarx_core.pipeline.asking import AskProgress, AskSession, ClientPool, PlanRow, plan_part
 from fdarx_core.pipeline.metrics import ask_metrics
-from fdarx_core.pipeline.planning import PlanRow
 from fdarx_core.pipeline.steps import Part, Resource, Stage, Step
 from fdarx_core.storage import Location
 
+_LOG = logging.getLogger(__name__)
+
+_CONCURRENT_CALLS = 2
+"""Calls that an actor has at the same time, so that it does not wait for the next one."""
+
+_TRIES = 5
+"""Maximum number of attempts at a call; it also limits the consecutive losses of actors."""
+
+_ACTOR_CPUS = 0.1
+"""CPUs that Ray reserves for an actor: a small number, so that no CPU is idle while tasks wait."""
+
+
+class ResourceActor:
+    """An actor that holds the object that a resource's factory returns."""
+
+    def __init__(self, factory: Callable[..., Any], *arguments: Any) -> None:
+        self._resource = factory(*arguments)
+
+    def call(self, method: str, *arguments: Any) -> Any:
+        """Call a method of the resource, and return its result."""
+        return getattr(self._resource, method)(*arguments)
+
+
+class ActorPool:
+    """Actors of one resource, used from one event loop.
+
+    A failed actor is removed from the pool and replaced when resources are free; the other actors repeat its calls.
+    """
+
+    def __init__(self, resource: Resource) -> None:
+        name = getattr(resource.factory, "func", resource.factory).__name__
+        actor: Any = ray.remote(type(name, (ResourceActor,), {}))  # Ray's dashboard shows this name
+        self._class = actor.options(num_cpus=_ACTOR_CPUS, num_gpus=resource.gpus, scheduling_strategy="SPREAD")
+        self._arguments, self._size = (resource.factory, *resource.arguments), resource.size
+        self._free: asyncio.Queue[Any] = asyncio.Queue()
+        self._started: set[asyncio.Task[None]] = set()
+        self._lost: set[Any] = set()
+        self._losses = 0
+        self._failure: BaseException | None = None
+        self._begun = False
+
+    async def call(self, method: str, *arguments: Any) -> Any:
+        """Return the result of the method.
+
+        Raises the exception of the method or of the actor's construction, as wrapped by Ray, and RayActorError for a
+        call with which every actor fails.
+        """
+        if not self._begun:
+            self._begun = True
+            for _ in range(self._size):
+                self._start()
+        for attempt in range(1, _TRIES + 1):
+            actor = await self._take()
+            try:
+                value = await actor.call.remote(method, *arguments)
+            except ray.exceptions.RayActorError as error:
+                self._replace(actor, error)
+                if attempt == _TRIES:
+                    raise
+                continue
+            except BaseException:
+                self._free.put_nowait(actor)
+                raise
+            self._losses = 0
+            self._free.put_nowait(actor)
+            return value
+        raise AssertionError("unreachable")
+
+    async def _take(self) -> Any:
+        while True:
+            if self._failure is not None:
+                raise self._failure
+            actor = await self._free.get()
+            if actor is None:  # this wakes up a waiting call after the pool has failed
+                self._free.put_nowait(None)
+            elif actor not in self._lost:
+                return actor
+
+    def _start(self) -> None:
+        task = asyncio.ensure_future(self._bring_up())
+        self._started.add(task)
+        task.add_done_callback(self._started.discard)
+
+    async def _bring_up(self) -> None:
+        actor = self._class.remote(*self._arguments)
+        try:
+            await actor.__ray_ready__.remote()
+        except ray.exceptions.RayActorError as error:
+            if error.actor_init_failed or not self._may_lose():
+                self._fail(error)
+            else:
+                self._start()
+            return
+        for _ in range(_CONCURRENT_CALLS):
+            self._free.put_nowait(actor)
+
+    def _replace(self, actor: Any, error: ray.exceptions.RayActorError) -> None:
+        if error.actor_init_failed or not self._may_lose():
+            self._fail(error)
+        elif actor not in self._lost:  # an actor with two calls fails twice, but is replaced once
+            _LOG.warning("an actor was lost, another takes its place: %s", str(error).splitlines()[0])
+            self._lost.add(actor)
+            self._start()
+
+    def _may_lose(self) -> bool:
+        self._losses += 1
+        return self._losses < _TRIES * self._size * _CONCURRENT_CALLS
+
+    def _fail(self, error: BaseException) -> None:
+        self._failure = error
+        self._free.put_nowait(None)
+
+
+def map_pool(resource: Resource, method: str, items: Iterable[Any]) -> Iterator[Any]:
+    """Yield the result of a method of the resource for each item, in the order of completion.
+
+    `items` is consumed as needed. Raises as `ActorPool.call`. Must not be called in a running event loop.
+    """
+    loop = asyncio.new_event_loop()
+    pending: set[asyncio.Task[Any]] = set()
+    waiting = iter(items)
+    try:
+        pool = ActorPool(resource)
+        while True:
+            while (
+                len(pending) < 2 * _CONCURRENT_CALLS * resource.size
+                and (item := next(waiting, _NOTHING)) is not _NOTHING
+            ):
+                pending.add(loop.create_task(pool.call(method, item)))
+            if not pending:
+                return
+            done, pending = loop.run_until_complete(asyncio.wait(pending, return_when=asyncio.FIRST_COMPLETED))
+            for task in done:
+                yield task.result()
+    finally:
+        for task in pending:
+            task.cancel()
+        if pending:
+            loop.run_until_complete(asyncio.wait(pending))
+        loop.close()
+
+
+_NOTHING = object()
+
 
 class ControlActor:
-    """A Ray actor beside the work, so that neither the driver nor a worker waits for what the other does."""
+    """A Ray actor that holds the progress of workers and the driver's request to stop, so that neither side waits."""
 
     def __init__(self, progress: Any) -> None:
         self._progress, self._stopping, self._ended_by = progress, False, ""
 
     def report(self, progress: Any) -> bool:
-        """Note a worker's progress; return whether the driver wants it to stop."""
+        """Record a worker's progress. Return whether the driver has asked it to stop."""
         self._progress = progress
         return self._stopping
 
     def stop(self) -> None:
-        """Have workers stop, once they report next."""
+        """Ask workers to stop at their next report."""
         self._stopping = True
 
     def note_end(self, reason: str) -> None:
-        """Note what ended the work early."""
+        """Record why the work ended early."""
         self._ended_by = self._ended_by or reason
 
     def state(self) -> tuple[Any, str]:
-        """Return the latest progress, and what ended the work early, or ""."""
+        """Return the latest progress, and why the work ended early, "" if it did not."""
         return self._progress, self._ended_by
 
 
 def start_control(progress: Any) -> tuple[str, Any]:
-    """Start a control actor; it lasts as long as the handle.
+    """Start a control actor, which lives as long as its handle.
 
-    Workers get the name: an actor that was given a handle could not be started again without it.
+    Workers get its name, because an actor that was created with a handle cannot be restarted without it.
 
     Args:
-        progress: What it says of progress before a worker has reported.
+        progress: The progress that it returns before a worker has reported.
 
     Returns:
         Its name and the handle.
     """
     name = f"fdarx-control-{uuid4().hex}"
     actor: Any = ray.remote(ControlActor)
-    return name, actor.options(num_cpus=0, name=name, label_selector=beside_driver()).remote(progress)
+    return name, actor.options(num_cpus=0, name=name, label_selector=on_driver_node()).remote(progress)
 
 
-def beside_driver() -> dict[str, str]:
-    """Return the `label_selector` of an actor of which a run has one: the machine of the driver, with which the run
-    ends anyway. The death of another machine then does not take with it what is being asked."""
+def on_driver_node() -> dict[str, str]:
+    """Return the `label_selector` that places an actor on the driver's node.
+
+    Single actors of a run are placed there, because the run ends with the driver anyway; the failure of another node
+    then does not interrupt requests.
+    """
     return {"ray.io/node-id": ray.get_runtime_context().get_node_id()}
 
 
 class AskWorker:
-    """A Ray actor, of which a run has one: limits and the store are shared because they are its own.
+    """The only Ray actor of a run that sends requests, so that all requests share its limits and its response store.
 
-    The parts that it has in progress don't wait for each other. It owns the actors that hold resources. `control` is
+    The parts that it has in progress do not wait for each other. It owns the actors that hold resources. `control` is
     the name of the control actor.
     """
 

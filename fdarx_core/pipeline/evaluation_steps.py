@@ -10,7 +10,6 @@ from itertools import groupby
 from typing import Any, TypeAlias
 
 from fdarx_core.evaluation.figures import CellKey
-from fdarx_core.evaluation.grading import GRADE_ANSWER, grade_without_judge, grading_slots, read_grade
 from fdarx_core.evaluation.predictions import (
     ANSWER_TASKS,
     EVALUATION_RULES_VERSION,
@@ -18,7 +17,15 @@ from fdarx_core.evaluation.predictions import (
     prediction_from_given,
     prediction_from_response,
 )
-from fdarx_core.evaluation.scoring import MARKED, question_features, score
+from fdarx_core.evaluation.scoring import (
+    GRADE_ANSWER,
+    MARKED,
+    grade_without_judge,
+    grading_slots,
+    question_features,
+    read_grade,
+    score,
+)
 from fdarx_core.evaluation.settings import (
     RETRIEVED,
     PromptContext,
@@ -45,7 +52,7 @@ from fdarx_core.records import (
 )
 from fdarx_core.retrieval.models import ModelDirectories
 from fdarx_core.storage.benchmark_reader import BenchmarkItem
-from fdarx_core.storage.predictions import ImportedPrediction
+from fdarx_core.storage.checked_answers import ImportedPrediction
 
 LABELS_PER_PART = 8
 CODE_VERSION = source_digest("fdarx_core.evaluation", "fdarx_core.retrieval", "fdarx_core.baseline")
@@ -306,7 +313,7 @@ def write_samples(
     parts.write(f"predictions/{model}", part, predictions, Prediction)
     parts.write(f"grades/{model}", part, grades, Grade)
     parts.write(f"scores/{model}", part, [row for one in samples for row in scores(one, spec.citing(model))], Score)
-    parts.mark(f"graded/{model}", part, [how_far(cell, samples) for cell in spec.cells(model)], SettingProgress)
+    parts.mark(f"graded/{model}", part, [cell_progress(cell, samples) for cell in spec.cells(model)], SettingProgress)
     cells = {row.id: "/".join(filter(None, (row.model, row.setting, row.retriever))) for row in predictions}
     return len(samples), Counter((cells[grade.prediction_id], grade.outcome) for grade in grades)
 
@@ -336,21 +343,21 @@ def scores(sample: EvalSample, citing: Collection[str]) -> list[Score]:
     ]
 
 
-def how_far(cell: CellKey, samples: Sequence[EvalSample]) -> SettingProgress:
+def cell_progress(cell: CellKey, samples: Sequence[EvalSample]) -> SettingProgress:
     """Return the progress of a cell in these samples. Transient failures make it incomplete and are asked again."""
     mine = {
         row.id: row for one in samples for row in one.predictions if (row.model, row.setting, row.retriever) == cell
     }
-    passing = [row.reason for row in mine.values() if row.reason.startswith(TRANSIENT)]
+    transient = [row.reason for row in mine.values() if row.reason.startswith(TRANSIENT)]
     grades = [row for one in samples for row in one.grades if row.prediction_id in mine]
-    passing += [row.detail for row in grades if row.outcome == "unscored" and row.detail.startswith(TRANSIENT)]
+    transient += [row.detail for row in grades if row.outcome == "unscored" and row.detail.startswith(TRANSIENT)]
     due = sum(len(one.due.get(cell, ())) for one in samples)
-    if not passing:
+    if not transient:
         lost = [row.reason for row in mine.values() if row.outcome == "failed"]
         return SettingProgress(*cell, status="done", reason=lost[0] if lost else "", due=due)
-    first = passing[0].removeprefix(TRANSIENT).split(":")[0]
+    first = transient[0].removeprefix(TRANSIENT).split(":")[0]
     return SettingProgress(
-        *cell, status="incomplete", reason=f"{len(passing)} requests failed for now ({first})", due=due
+        *cell, status="incomplete", reason=f"{len(transient)} requests failed for now ({first})", due=due
     )
 
 

@@ -9,15 +9,14 @@ from functools import partial
 from typing import Any, Literal, Protocol, TypeAlias, TypeVar
 
 from fdarx_core.llm import ModelConfig, ResponseStore, ask
-from fdarx_core.pipeline.asking import AskProgress, ClientPool
-from fdarx_core.pipeline.planning import PlanRow
+from fdarx_core.pipeline.asking import AskProgress, ClientPool, PlanRow
 from fdarx_core.pipeline.steps import Answer, Part, Resource, Stage
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 
 PartProgress: TypeAlias = Callable[[int, int], None]
-"""Called with the number of parts or items that are done, and of all."""
+"""A function that is called with the number of finished parts or items, and the number of all."""
 
 ExecutorName = Literal["auto", "local", "ray"]
 
@@ -29,9 +28,9 @@ SMALL = 64
 class PartResult:
     """The result of one part of a stage.
 
-    `account` is what the stage's `write` returned. `ended` says why the part was not finished, or is "": nothing of it
-    was written then, and a later run makes it. A result with `part` None has no content; it lets the driver show that
-    it waits.
+    `account` is what the stage's `write` returned. `ended` is the reason why the part was not finished, else "";
+    nothing of an unfinished part is written, and a later run makes it. A result whose `part` is None has no content; it
+    lets the driver show that it waits.
     """
 
     stage: str
@@ -41,32 +40,32 @@ class PartResult:
 
 
 class ModelFleet(Protocol):
-    """Models that a job starts and stops itself; the job does not know what serves them.
+    """Models that a job starts and stops, whatever serves them.
 
-    A name that is not the fleet's own belongs to a model that runs already, and is left alone.
+    Other names belong to models that already run; the fleet ignores them.
     """
 
     def located(self, models: Mapping[str, ModelConfig]) -> dict[str, ModelConfig]:
-        """Return the same models, the fleet's own at the addresses where they will answer. Raises ModelsError."""
+        """Return the models, those of the fleet with the addresses at which they will answer. Raises ModelsError."""
 
     def tend(self, wanted: Collection[str]) -> None:
-        """Look at the models, stop those that are no longer wanted, start those that there is room for.
+        """Update the state of the models, stop those that are no longer wanted, and start wanted ones that fit.
 
-        Called about every second while a wanted model is not ready; it must not wait for anything.
+        It is called about every second while a wanted model is not ready, and must not block.
         """
 
     def ready(self, name: str) -> bool:
-        """Return whether the model can be asked."""
+        """Return whether the model accepts requests."""
 
     def failed(self, name: str) -> str:
         """Return why the model will never be ready, or ""."""
 
     def state(self) -> str:
-        """Return what is starting and what waits, for a line of progress, or ""."""
+        """Return which models are starting and which wait, for the display of progress, or ""."""
 
 
 Stages: TypeAlias = Sequence[tuple[Stage[Any], Sequence[Part]]]
-"""Stages, each with the parts of it that are to be made."""
+"""Stages, each with the parts to make."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,36 +91,36 @@ class Work:
 
 
 def describe(stage: Stage[Any], error: BaseException) -> str:
-    """Return the line that says what ended a stage that failed by itself."""
+    """Return a line with the reason why a stage failed."""
     cause = getattr(error, "cause", None) or error
     first = (str(cause).splitlines() or [""])[0]
     return f"{stage.name} failed: {first or type(cause).__name__}"
 
 
 class Executor(ABC):
-    """Runs work, and has the means to stop asking. The same rows come from every executor."""
+    """Runs work in this process or on Ray. The rows do not depend on the executor."""
 
     name: str
 
     @abstractmethod
     def run(self, work: Work) -> Iterator[PartResult]:
-        """Make the parts; yields each as it is done. Raises what a step raised."""
+        """Make the parts, and yield the result of each in the order of completion. Raises what a step raised."""
 
     @abstractmethod
     def plan(self, work: Work) -> Iterator[list[PlanRow]]:
-        """Return, part by part, what the work would ask, without asking or writing."""
+        """Yield the requests of the work, part by part, without sending requests or writing files."""
 
     @abstractmethod
     def map(self, function: Callable[[Item], Result], items: Iterable[Item]) -> Iterator[Result]:
-        """Return what a function makes of each item, in the order in which they are done; items are taken as needed."""
+        """Yield the result of a function for each item, in the order of completion; `items` is consumed as needed."""
 
     @abstractmethod
     def map_resource(self, resource: Resource, method: str, items: Iterable[Any]) -> Iterator[Any]:
-        """Return what a method of the resource makes of each item, as `map` does."""
+        """Yield the result of a method of the resource for each item, as `map` does."""
 
     @abstractmethod
     def count(self, metric: str, by: float, tags: Mapping[str, str]) -> None:
-        """Add to a metric of a run, where metrics are collected."""
+        """Add to a metric of a run, if metrics are collected."""
 
     @property
     @abstractmethod
@@ -131,11 +130,11 @@ class Executor(ABC):
     @property
     @abstractmethod
     def cpus(self) -> int:
-        """The number of CPUs that work may use, one at least."""
+        """The number of CPUs that work may use, at least 1."""
 
     @abstractmethod
     def asking(self) -> AskProgress | None:
-        """Return the latest state of asking; None where nothing is asked."""
+        """Return the latest progress of requests; None if no requests are sent."""
 
     @abstractmethod
     def stop_asking(self) -> None:
@@ -143,9 +142,9 @@ class Executor(ABC):
 
     @abstractmethod
     def await_stopped(self, bound_s: float = 30.0) -> None:
-        """Wait, within a bound in seconds, until what was in flight when asking stopped is stored."""
+        """Wait for at most `bound_s` seconds until the responses to requests in flight are stored."""
 
     def models_resource(self, factory: Callable[..., Any], *arguments: Any, items: int | None = None) -> Resource:
-        """Return a resource that computes on GPUs: one a GPU, a single one where there is none."""
+        """Return a resource that computes on GPUs, with one actor per GPU, or a single actor without GPUs."""
         size = self.gpus or 1
         return Resource(factory, arguments, size if items is None else max(1, min(size, items)), min(1.0, self.gpus))

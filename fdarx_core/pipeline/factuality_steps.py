@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import groupby
 from typing import Literal, ParamSpec, TypeVar
 
 from fdarx_core.baseline.claims import claims_of
-from fdarx_core.baseline.tokens import contains_name, normalize_words
+from fdarx_core.baseline.tokens import contains_name
 from fdarx_core.evaluation.similarity import open_similarity, similarity_name
+from fdarx_core.evaluation.verifier_scores import known_scores
 from fdarx_core.factuality.claims import (
     EXTRACT_CLAIMS,
     FACTUALITY_RULES_VERSION,
@@ -19,13 +20,22 @@ from fdarx_core.factuality.claims import (
     claims_asked,
     read_claims,
 )
-from fdarx_core.factuality.evidence import K, parse_evidence
+from fdarx_core.factuality.evidence import parse_evidence
 from fdarx_core.factuality.evidence.entrez import PubMed, PubMedSettings
 from fdarx_core.factuality.evidence.pubmed_search import YEARS, read_abstracts, search_request
-from fdarx_core.factuality.evidence.sources import PUBMED, ClaimQuery, reference_evidence
+from fdarx_core.factuality.evidence.sources import PUBMED, reference_evidence
 from fdarx_core.factuality.evidence.sources import REFERENCE_SOURCE as STAND_IN
+from fdarx_core.factuality.evidence.subjects import ClaimQuery, Subject, is_about, subject_of
 from fdarx_core.factuality.safety import SafetyFlagger
-from fdarx_core.factuality.scores import NO_CLAIMS, PairToJudge, Weights, gold_pairs, judged, score_of, verdicts_of
+from fdarx_core.factuality.scores import (
+    NO_CLAIMS,
+    PairToJudge,
+    ScoringMethod,
+    judged,
+    score_of,
+    statement_pairs,
+    verdicts_of,
+)
 from fdarx_core.llm import Baseline, ModelConfig, Unparsable
 from fdarx_core.pipeline.asking import ClientPool
 from fdarx_core.pipeline.steps import Address, AskStep, Exchange, ResourceStep, Step, StepContext, batches
@@ -35,15 +45,12 @@ from fdarx_core.records import (
     ClaimVerdict,
     Evidence,
     FactualityScore,
-    Label,
     PairVerdict,
-    Passage,
     Request,
     SafetyFlag,
 )
-from fdarx_core.report.answer_viewer import ScoringMethod
 from fdarx_core.retrieval.models import ModelDirectories
-from fdarx_core.verify import THRESHOLD, open_engine
+from fdarx_core.verify import open_engine
 from fdarx_core.verify.engine import Judgement, TextPair, Unjudged
 from fdarx_core.verify.language_model import JUDGE_CLAIM, judge_asked, read_judged
 
@@ -67,11 +74,11 @@ def baseline() -> Baseline:
 
 @dataclass(frozen=True, slots=True)
 class EngineSpec:
-    """Who judges entailment: rules; nli, the model in the directory or of the hub's name `place`; judge, one of
-    `models`. Verdicts and tables name it `name`."""
+    """Who judges entailment: exact, which needs no model; nli, the model in the directory or of the hub's name `place`;
+    judge, one of `models`. Verdicts and tables name it `name`."""
 
-    kind: Literal["rules", "nli", "judge"]
-    name: str
+    kind: Literal["exact", "nli", "judge"] = "exact"
+    name: str = "exact"
     place: str = ""
     labels: Sequence[str] | None = None
 
@@ -80,19 +87,20 @@ class EngineSpec:
 class FactualitySpec:
     """One factuality run. `claims` is baseline or a name of `models`; `compared` a second engine for the ablation.
 
+    `scoring` holds thresholds, weights and floors, and by the name of an engine its figures on marked pairs (see
+    `read_engine_scores`); `method` adds the rest.
+
     `safety` is the run whose labels safety flags rest on, `rxnav` the address that is asked for drugs by other names,
     each "" for none. `bertscore` and `encoder` are directories of models for the similarity of answers and references.
     `retriever` searches the evidence, None for the default of its source.
     """
 
     evidence: str
-    engine: EngineSpec
+    engine: EngineSpec = field(default_factory=EngineSpec)
     compared: EngineSpec | None = None
     claims: str = Baseline.name
     models: Mapping[str, ModelConfig] = field(default_factory=dict)
-    threshold: float = THRESHOLD
-    k: int = K
-    weights: Weights = field(default_factory=Weights)
+    scoring: ScoringMethod = field(default_factory=ScoringMethod)
     safety: str = ""
     rxnav: str = ""
     bertscore: str | None = None
@@ -112,15 +120,16 @@ class FactualitySpec:
     @property
     def method(self) -> ScoringMethod:
         """The description of the scoring on the page."""
-        return ScoringMethod(
+        engines = [engine.name for engine in self.engines]
+        found = {name: self.scoring.measured.get(name) or known_scores(name) for name in engines}
+        return replace(
+            self.scoring,
             claims=self.claims,
-            entailment=self.engine.name,
+            engine=self.engine.name,
             evidence=self.evidence,
             similarity=similarity_name(self.bertscore, self.encoder),
-            threshold=self.threshold,
-            k=self.k,
-            weights=self.weights,
             compared=self.compared.name if self.compared else "",
+            measured={name: kept for name, kept in found.items() if kept},
         )
 
     @property
@@ -134,8 +143,15 @@ class FactualitySpec:
 
     @property
     def directories(self) -> ModelDirectories:
-        """The directories of an index's embedding model."""
+        """The directories of the embedding model of the search."""
         return ModelDirectories(cosine=self.encoder)
+
+    @property
+    def names_from(self) -> str:
+        """The resource that knows names of drugs: the labels for evidence without them, else the evidence; or ""."""
+        if parse_evidence(self.evidence)[0] in (PUBMED, "file") and self.safety:
+            return "names"
+        return "" if self.from_pubmed else "evidence"
 
     @property
     def used(self) -> dict[str, ModelConfig]:
@@ -157,7 +173,8 @@ class FactualitySpec:
 class AnswerState:
     """An answer and what is known of it so far.
 
-    `evidence` holds the passages found for each claim by its id, best first; `unsearched` says, by the claim's id, why
+    `evidence` holds the passages found for each claim by its id, best first; `subjects` the drugs that it speaks of;
+    `unsearched` says, by the claim's id, why
     nothing could be searched; `no_claims` why claims could not be extracted. `pairs` go by engine. `flags` is a text
     where they could not be looked for.
     """
@@ -167,6 +184,7 @@ class AnswerState:
     no_claims: str = ""
     stand_in: Evidence | None = None
     evidence: dict[str, Sequence[Evidence]] = field(default_factory=dict)
+    subjects: dict[str, Subject] = field(default_factory=dict)
     unsearched: dict[str, str] = field(default_factory=dict)
     similarity: float | None = None
     flags: list[SafetyFlag] | str = field(default_factory=list)
@@ -183,17 +201,30 @@ class AnswerState:
 
     def pairs_to_judge(self, engine: str, *, main: bool) -> list[PairToJudge]:
         """Return the pairs for an engine: each claim against its evidence; for the main engine, also against the
-        stand-in and the gold statements."""
+        stand-in and the reference statements."""
         pairs = [
-            _pair(self.answer, claim, one, "evidence", rank, engine)
+            self._pair(claim, one, "evidence", rank, engine)
             for claim in self.claims
             for rank, one in enumerate(self.evidence.get(claim.id, ()), 1)
         ]
         if not main:
             return pairs
         if self.stand_in is not None:
-            pairs += [_pair(self.answer, claim, self.stand_in, "reference", 0, engine) for claim in self.claims]
-        return pairs + gold_pairs(self.answer, self.claims, engine=engine)
+            pairs += [self._pair(claim, self.stand_in, "reference", 0, engine) for claim in self.claims]
+        return pairs + statement_pairs(self.answer, self.claims, engine=engine)
+
+    def _pair(self, claim: Claim, evidence: Evidence, kind: str, rank: int, engine: str) -> PairToJudge:
+        """Return a pair, with the names of the drug that claim and passage both speak of, if they do."""
+        answer = self.answer
+        subject = self.subjects.get(claim.id) or subject_of(_query(answer, claim))
+        on_subject = is_about(evidence, subject)
+        row = PairVerdict(answer.id, claim.id, evidence.id, kind, rank, engine, on_subject=on_subject)
+        own = evidence.source == STAND_IN or (evidence.set_id and answer.set_id == evidence.set_id)
+        names = [answer.drug if own or answer.drug in subject[1] else "", evidence.drug] if own or on_subject else []
+        drug = " ".join(dict.fromkeys(filter(None, names)))
+        title, _, rest = claim.resolved.partition(": ")
+        # a passage of the drug's own label needs no title that names it
+        return row, TextPair(evidence.text, rest if rest and contains_name(drug, title) else claim.resolved, drug)
 
     def unsearched_pairs(self, engine: str) -> list[PairVerdict]:
         """Return a row without a judgement for each claim for which nothing could be searched: it has no verdict."""
@@ -203,41 +234,33 @@ class AnswerState:
         ]
 
 
-def _pair(answer: CheckedAnswer, claim: Claim, evidence: Evidence, kind: str, rank: int, engine: str) -> PairToJudge:
-    row = PairVerdict(answer.id, claim.id, evidence.id, kind, rank, engine)
-    return row, TextPair(evidence.text, claim.resolved, _drug_of(answer, claim, evidence))
-
-
-def _drug_of(answer: CheckedAnswer, claim: Claim, evidence: Evidence) -> str:
-    """Return the names of the drug that claim and passage both speak of, "" where they may speak of different ones."""
-    if not evidence.set_id:
-        return answer.drug if evidence.source == STAND_IN else ""
-    own = evidence.set_id == answer.set_id or normalize_words(evidence.drug) == normalize_words(answer.drug)
-    if own or contains_name(claim.resolved, evidence.drug):
-        return " ".join(dict.fromkeys(filter(None, (answer.drug if own else "", evidence.drug))))
-    return ""
+def _query(answer: CheckedAnswer, claim: Claim) -> ClaimQuery:
+    return ClaimQuery(claim.resolved, answer.question, answer.drug, answer.set_id)
 
 
 def factuality_steps(spec: FactualitySpec, *, planned: bool = False) -> list[Step[AnswerState]]:
     """Return the steps of a run; for a plan, those that lead to requests. Those that need no model come last, so that
     they run beside the others."""
-    search = partial(search_pubmed, spec.k, spec.years) if spec.from_pubmed else partial(find_evidence, spec.k)
+    k = spec.scoring.k
+    search = partial(search_pubmed, k, spec.years) if spec.from_pubmed else partial(find_evidence, k)
     steps: list[Step[AnswerState]] = [
         extract_claims if spec.claims == Baseline.name else ask_for_claims(spec.address(spec.claims)),
         ResourceStep("search", search),
     ]
+    if spec.names_from and not planned:
+        steps.append(ResourceStep("subjects", partial(find_subjects, spec.names_from)))
     if spec.measures_similarity and not planned:
         steps.append(ResourceStep("similarity", measure_similarity))
     if spec.safety and not planned:
         steps.append(ResourceStep("safety", flag_safety))
-    for engine in sorted(spec.engines, key=lambda one: one.kind == "rules"):
+    for engine in sorted(spec.engines, key=lambda one: one.kind == "exact"):
         main = engine is spec.engine
         if engine.kind == "judge":
             steps.append(ask_judge(spec.address(engine.name), main=main))
         elif engine.kind == "nli" and not planned:
             steps.append(ResourceStep(engine.name, partial(judge_by_model, engine.name, main)))
         elif not planned:
-            steps.append(partial(judge_by_rules, engine.name, main))
+            steps.append(partial(judge_exactly, engine.name, main))
     return steps if planned else [*steps, partial(score, spec)]
 
 
@@ -285,11 +308,7 @@ async def search_pubmed(k: int, years: tuple[int, int], states: Sequence[AnswerS
 
 
 def _queries(states: Sequence[AnswerState]) -> list[ClaimQuery]:
-    return [
-        ClaimQuery(claim.resolved, state.answer.question, state.answer.drug, state.answer.set_id)
-        for state in states
-        for claim in state.claims
-    ]
+    return [_query(state.answer, claim) for state in states for claim in state.claims]
 
 
 def _set_evidence(states: Sequence[AnswerState], found: Iterator[list[Evidence] | str]) -> None:
@@ -300,6 +319,13 @@ def _set_evidence(states: Sequence[AnswerState], found: Iterator[list[Evidence] 
                 state.unsearched[claim.id] = one
             else:
                 state.evidence[claim.id] = one
+
+
+async def find_subjects(resource: str, states: Sequence[AnswerState], context: StepContext) -> None:
+    """Find the drugs that the claims speak of, by the names that a resource knows."""
+    found = iter(await context.call(resource, "subjects", _queries(states)))
+    for state in states:
+        state.subjects = {claim.id: next(found) for claim in state.claims}
 
 
 async def measure_similarity(states: Sequence[AnswerState], context: StepContext) -> None:
@@ -334,7 +360,7 @@ def _judge_requests(address: Address, main: bool, state: AnswerState) -> list[Re
 def _take_judgements(engine: str, main: bool, state: AnswerState, exchanges: Sequence[Exchange]) -> None:
     rows: list[PairVerdict] = []
     for group, (_, response) in zip(_claim_groups(state, engine, main), exchanges, strict=True):
-        parsed = _parsed(read_judged, response, [pair.premise for _, pair in group])
+        parsed = _parsed(read_judged, response, [pair for _, pair in group])
         rows += _filled(group, [Unjudged(parsed)] * len(group) if isinstance(parsed, str) else parsed)
     state.pairs[engine] = rows
 
@@ -365,10 +391,10 @@ async def judge_by_model(engine: str, main: bool, states: Sequence[AnswerState],
         state.pairs[engine] += _filled([one], [judgements[at]])
 
 
-def judge_by_rules(engine: str, main: bool, state: AnswerState) -> None:
-    """Judge the pairs by rules."""
+def judge_exactly(engine: str, main: bool, state: AnswerState) -> None:
+    """Judge the pairs by exact matching."""
     asked = state.pairs_to_judge(engine, main=main)
-    found = (_guarded(open_engine("rules").judge, [pair]) for _, pair in asked)
+    found = (_guarded(open_engine("exact").judge, [pair]) for _, pair in asked)
     state.pairs[engine] = _filled(asked, [Unjudged(one) if isinstance(one, str) else one[0] for one in found])
 
 
@@ -381,23 +407,13 @@ def _filled(asked: Sequence[PairToJudge], judgements: Sequence[Judgement]) -> li
 
 def score(spec: FactualitySpec, state: AnswerState) -> None:
     """Make the verdicts of claims and the score of the answer from judged pairs."""
-    engine = spec.engine.name
     if not spec.measures_similarity:
         [state.similarity] = open_similarity(None, None, None).of([state.answer])
     pairs = [row for one in spec.engines for row in state.pairs[one.name]]
     pairs += [row for one in spec.engines for row in state.unsearched_pairs(one.name)]
-    state.verdicts = verdicts_of(state.claims, pairs, engine=engine, threshold=spec.threshold, k=spec.k)
-    row = score_of(
-        state.answer,
-        state.claims,
-        state.verdicts,
-        pairs,
-        state.similarity,
-        [] if isinstance(state.flags, str) else state.flags,
-        spec.weights,
-        engine=engine,
-        threshold=spec.threshold,
-    )
+    flags = [] if isinstance(state.flags, str) else state.flags
+    state.verdicts = verdicts_of(state.claims, pairs, spec.method)
+    row = score_of(state.answer, state.claims, state.verdicts, pairs, state.similarity, flags, spec.method)
     if isinstance(state.flags, str):
         row.unscored.append(f"flags: {state.flags}")
     if state.no_claims:
@@ -406,17 +422,12 @@ def score(spec: FactualitySpec, state: AnswerState) -> None:
     state.score = row
 
 
-class SafetyChecker:
-    """Holds the labels on which safety flags rest; `synonyms` are as in `SafetyFlagger`."""
-
-    def __init__(
-        self, labels: Callable[[], Iterable[tuple[Label, list[Passage]]]], synonyms: Mapping[str, Sequence[str]]
-    ) -> None:
-        self._safety = SafetyFlagger(labels(), synonyms)
+class SafetyChecker(SafetyFlagger):
+    """Flags the answers of a batch."""
 
     def flags(self, answers: Sequence[CheckedAnswer]) -> list[list[SafetyFlag] | str]:
         """Return the flags of each answer, or why they could not be looked for."""
-        return [_guarded(self._safety.flags_of, answer) for answer in answers]
+        return [_guarded(self.flags_of, answer) for answer in answers]
 
 
 def _guarded(

@@ -12,7 +12,7 @@ from fdarx_core.records import Chunk, Document, Reject
 from fdarx_core.retrieval.encoders import EncoderInfo, SentenceEncoder
 from fdarx_core.retrieval.index import IndexStore, Manifest
 from fdarx_core.retrieval.index.chunk_table import chunk_search_text
-from fdarx_core.retrieval.index.manifest import same_encoder
+from fdarx_core.retrieval.index.segments import same_encoder
 from fdarx_core.storage import Location, StorageError
 
 _CHUNKS_A_SEGMENT = 1024
@@ -75,7 +75,8 @@ class Indexing:
             self._check(base, encoder)
         indexed: dict[str, str] = {}
         segments: list[str] = []
-        for name, size in self._written(store, self._segments(base, encoder, self._documents(given, runs), indexed)):
+        alike = base if base is not None and base.chunking == self._chunking else None  # another one is rebuilt
+        for name, size in self._written(store, self._segments(alike, encoder, self._documents(given, runs), indexed)):
             segments.append(name)
             self.embedded += size
             self.tell(self.documents, self.embedded)

@@ -1,4 +1,4 @@
-"""The frame of the jobs: rows cut into parts, the parts taken through steps, then figures, tables and the report."""
+"""The base class of jobs: steps process rows in parts, then figures and the report are written."""
 
 from __future__ import annotations
 
@@ -12,30 +12,33 @@ from typing import Any, ClassVar
 
 from fdarx_core.llm import ResponseStore
 from fdarx_core.llm.response_store import ledger
+from fdarx_core.pipeline.asking import PlanRow, add_up
 from fdarx_core.pipeline.executor import Executor, PartResult, Stages, Work
 from fdarx_core.pipeline.part_files import PartFiles
-from fdarx_core.pipeline.planning import PlanRow, add_up
 from fdarx_core.pipeline.steps import Resource
 from fdarx_core.storage import RunConflict, RunDirectory
 
 Progress = Callable[[str, int, int, str], None]
-"""Called with a phase, how much of it is done, of how much (0 where that is not known), and a note."""
+"""A function that is called with a phase, the number of finished units, their total (0 if unknown), and a note."""
 
 
 @dataclass(slots=True, kw_only=True)
 class PipelineJob(ABC):
-    """Makes one run directory. It may be interrupted anywhere and run again, in a new process: what is done is kept.
+    """A job, which makes one run directory. If it is interrupted, another process can run it again and resume it.
 
-    A subclass declares what comes before asking (`prepare`), its `stages`, and what comes after them (`publish`).
-    `phase` names the making of the parts. `code_version` is the state of all code that the rows of parts rest on.
+    A subclass implements the work before the stages (`prepare`), the `stages`, and the work after them (`publish`).
+    `phase` is the name of the work on parts. `code_version` is a digest of all code that determines the rows of parts.
 
     Args:
         spec: The specification of the job; it has `models`, by name, and `clients`.
-        reuse: Other runs, whose responses are not asked for again.
-        seed: Fixes the intervals.
-        resamples: Bootstrap resamples of the intervals.
+        run: The run directory.
+        executor: The executor of the parts.
+        progress: A function that shows the progress.
+        reuse: Other runs, whose responses are used for identical requests.
+        seed: Random seed of the intervals.
+        resamples: Number of bootstrap resamples of the intervals.
         timings: Seconds by phase, for `run.json`.
-        numbers: The numbers of the parts, once prepared.
+        numbers: The numbers of the parts, which `prepare` sets.
     """
 
     phase: ClassVar[str]
@@ -53,21 +56,21 @@ class PipelineJob(ABC):
 
     @abstractmethod
     def prepare(self, *, planned: bool) -> None:
-        """Do all that comes before asking; for a plan, what leads to requests."""
+        """Do all work before the stages; if `planned`, only the work that determines requests."""
 
     @abstractmethod
     def stages(self, *, planned: bool) -> Stages:
-        """Return the stages with all their parts; for a plan, with the steps that lead to requests."""
+        """Return the stages with all their parts; if `planned`, only with the steps that determine requests."""
 
     @abstractmethod
     def publish(self, ended: Mapping[str, str]) -> dict[str, Any]:
-        """Write figures and the report, and end the run; returns what `run.json` then says.
+        """Write figures and the report, and end the run. Return the content of `run.json`.
 
-        `ended` says by stage why asking ended early.
+        `ended` has the reason for each stage that stopped sending requests early.
         """
 
     def resources(self, *, planned: bool) -> Mapping[str, Resource]:
-        """Return what the steps of the stages call; nothing, unless a subclass overrides it."""
+        """Return the resources that the steps call, by name; none unless a subclass overrides this."""
         return {}
 
     def work(self, stages: Stages, store: ResponseStore, *, planned: bool) -> Work:
@@ -75,15 +78,15 @@ class PipelineJob(ABC):
         return Work(stages, self.spec.clients, store, self.resources(planned=planned))
 
     def finished(self, stage: str, numbers: Collection[int]) -> set[int]:
-        """Return those of the parts that a stage need not make again."""
+        """Return the numbers of the parts that a stage need not make again."""
         return self.parts.marked("", numbers)
 
     def show(self, done: int, total: int, result: PartResult | None = None) -> None:
-        """Show how many parts are made, before the first is and after each result."""
+        """Show the number of finished parts; called at the start and after each result."""
         self.progress(self.phase, done, total, "")
 
     def run_all(self) -> dict[str, Any]:
-        """Do all that is not done yet; returns what `run.json` then says.
+        """Do all remaining work. Return the content of `run.json`.
 
         The status of the run is "incomplete" after transient failures; run the job again to resume it.
         """
@@ -93,11 +96,11 @@ class PipelineJob(ABC):
         return self.publish(ended)
 
     def plan(self) -> list[PlanRow]:
-        """Return what would be asked of whom, without asking: the built-in rules answer in place of the models."""
+        """Return the requests by task and model, without sending any: the baseline answers in place of the models."""
         return add_up(self.planned_parts(), self.spec.models)
 
     def planned_parts(self) -> Iterator[list[PlanRow]]:
-        """Return each request that the job would send, part by part, without sending any."""
+        """Yield the requests that the job would send, part by part, without sending any."""
         self.prepare(planned=True)
         stages = self.stages(planned=True)
         work = self.work(stages, ResponseStore(self.run.file("responses")), planned=True)
@@ -114,15 +117,15 @@ class PipelineJob(ABC):
         return PartFiles(self.run, self.code_version)
 
     def timed(self, phase: str) -> AbstractContextManager[None]:
-        """Note the seconds that the block takes, once it has ended well."""
+        """Record the seconds that the block takes, if it ends without an exception."""
         return timed(self.timings, phase)
 
-    def asked(self) -> list[dict[str, Any]]:
-        """Return what was asked so far, one entry per task and endpoint, for `run.json`."""
+    def request_counts(self) -> list[dict[str, Any]]:
+        """Return the requests and tokens so far, one entry per task and endpoint, for `run.json`."""
         return ledger(store_of(self.run), self.spec.models)
 
     def end(self, summary: Mapping[str, Any], *, complete: bool) -> dict[str, Any]:
-        """Write the summary into `run.json`, with the status of the run; returns what it then says."""
+        """Write the summary and the status of the run into `run.json`. Return its content."""
         if complete:
             self.run.finish(dict(summary))
         else:
@@ -132,12 +135,12 @@ class PipelineJob(ABC):
     def publish_parts(
         self, ended: Mapping[str, str], about: Mapping[str, Any], write: Callable[[Mapping[str, Any]], None]
     ) -> dict[str, Any]:
-        """Publish a job of one stage; returns what `run.json` then says.
+        """Publish a job of one stage. Return the content of `run.json`.
 
         Args:
             ended: As in `publish`.
-            about: What `run.json` says of this job beside what it says of all.
-            write: Writes figures and the report, given what `run.json` will say.
+            about: Fields of `run.json` that are specific to this job.
+            write: A function that writes figures and the report, given the new content of `run.json`.
         """
         self.progress("publish", 0, 1, "")
         undone = len(self.numbers) - len(self.finished(self.phase, self.numbers))
@@ -147,14 +150,14 @@ class PipelineJob(ABC):
             **about,
             "ended": why,
             "timings": self.timings,
-            "asked": self.asked(),
+            "asked": self.request_counts(),
         }
         with self.timed("publish"):
             write({**self.run.info(), **summary})
         return self.end(summary, complete=not why)
 
     def _make(self) -> dict[str, str]:
-        """Make the parts that are not made yet; returns by stage why asking ended early."""
+        """Make the remaining parts. Return the reason for each stage that stopped sending requests early."""
         stages = self.stages(planned=False)
         left = []
         for stage, parts in stages:
@@ -177,14 +180,14 @@ class PipelineJob(ABC):
 
 @contextmanager
 def timed(timings: dict[str, float], phase: str) -> Iterator[None]:
-    """Note the seconds that the block takes, once it has ended well."""
+    """Record the seconds that the block takes in `timings`, if it ends without an exception."""
     start = time.perf_counter()
     yield
     timings[phase] = round(time.perf_counter() - start, 2)
 
 
 def store_of(run: RunDirectory, reuse: Iterable[RunDirectory] = ()) -> ResponseStore:
-    """Return the run's responses, with those of other runs among them."""
+    """Return the response store of the run, which also has the responses of the runs in `reuse`."""
     store = ResponseStore(run.file("responses"))
     for other in reuse:
         store.take_over(ResponseStore(other.file("responses")))
@@ -194,7 +197,7 @@ def store_of(run: RunDirectory, reuse: Iterable[RunDirectory] = ()) -> ResponseS
 def check_inputs(run: RunDirectory, digest: str, what: str) -> None:
     """Check that all parts of a run come from the same inputs, by a digest that the first start writes.
 
-    Raises RunConflict; `what` names in its message the inputs that differ.
+    Raises RunConflict if the inputs differ; `what` names them in its message.
     """
     note = run.file("input.json")
     if not (run.resumed and note.exists()):

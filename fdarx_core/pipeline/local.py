@@ -9,9 +9,8 @@ import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, TypeVar
 
-from fdarx_core.pipeline.asking import AskProgress, AskSession, Call, plan_part
+from fdarx_core.pipeline.asking import AskProgress, AskSession, Call, PlanRow, plan_part
 from fdarx_core.pipeline.executor import Executor, PartResult, Stages, Work, describe
-from fdarx_core.pipeline.planning import PlanRow
 from fdarx_core.pipeline.steps import Part, Resource, Stage, cut_steps, run_steps
 
 Item = TypeVar("Item")

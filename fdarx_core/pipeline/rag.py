@@ -23,9 +23,8 @@ from fdarx_core.pipeline.rag_steps import (
     write_states,
 )
 from fdarx_core.pipeline.steps import Part, Resource, Stage
-from fdarx_core.rag.figures import differences, figures, title_figures
 from fdarx_core.rag.flow import POSTPROCESSORS
-from fdarx_core.rag.metrics import summarize_usage
+from fdarx_core.rag.metrics import differences, figures, summarize_usage, title_figures
 from fdarx_core.rag.strategies import ABLATIONS, STRATEGIES
 from fdarx_core.rag.tables import ComparisonNames, paper_tables, usage_table
 from fdarx_core.records import Difference, Figure, RagAnswer, RagQuestion, RagScore, RagUsage, Reject, TitleRank

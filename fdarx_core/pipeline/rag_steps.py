@@ -9,24 +9,23 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, TypeVar
 
-from fdarx_core.evaluation.overlap import token_f1
+from fdarx_core.evaluation.similarity import token_f1
 from fdarx_core.llm import TRANSIENT, Baseline, ModelConfig, source_digest
 from fdarx_core.pipeline.asking import ClientPool
 from fdarx_core.pipeline.part_files import PartFiles
 from fdarx_core.pipeline.steps import Address, Part, ResourceStep, Step, StepContext
-from fdarx_core.rag.cited_answer import CitedAnswer
 from fdarx_core.rag.flow import (
     CANDIDATES,
     CONTEXTS,
+    CitedAnswer,
     RagConfig,
     RetrievalResult,
     answer_question,
     context_budget,
     retrieve_contexts,
 )
-from fdarx_core.rag.judging import apply_verdicts as with_verdicts
-from fdarx_core.rag.judging import context_calls
-from fdarx_core.rag.metrics import title_rank
+from fdarx_core.rag.metrics import apply_verdicts as with_verdicts
+from fdarx_core.rag.metrics import context_calls, title_rank
 from fdarx_core.rag.search import Role, SearchQuery, TaskCall, encode_queries, index_encoder, search_index
 from fdarx_core.rag.strategies import ABLATIONS, STRATEGIES
 from fdarx_core.rag.tasks import RAG_RULES_VERSION, RAG_TASKS

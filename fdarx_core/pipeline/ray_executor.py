@@ -14,11 +14,9 @@ from typing import Any, TypeVar
 import ray
 
 from fdarx_core.pipeline import metrics
-from fdarx_core.pipeline.actor_pool import map_pool
-from fdarx_core.pipeline.asking import AskProgress, ClientPool, plan_part
-from fdarx_core.pipeline.control import AskWorker, beside_driver, start_control
+from fdarx_core.pipeline.asking import AskProgress, ClientPool, PlanRow, plan_part
+from fdarx_core.pipeline.control import AskWorker, map_pool, on_driver_node, start_control
 from fdarx_core.pipeline.executor import Executor, PartResult, Work, describe
-from fdarx_core.pipeline.planning import PlanRow
 from fdarx_core.pipeline.ray_data import stream_parts
 from fdarx_core.pipeline.steps import Answer, Part, Resource, Stage, Step, cut_steps, run_steps
 
@@ -255,7 +253,7 @@ _APPLY: Any = ray.remote(_apply)
 def _ask_worker(work: Work, control: str, concurrency: int) -> Any:
     actor: Any = ray.remote(AskWorker)
     bounds = {"max_restarts": 4, "max_task_retries": 4, "max_concurrency": concurrency}
-    made = actor.options(num_cpus=0, label_selector=beside_driver(), **bounds)
+    made = actor.options(num_cpus=0, label_selector=on_driver_node(), **bounds)
     return made.remote(work.clients, work.store.root, work.resources, control)
 
 

@@ -7,8 +7,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
-from fdarx_core.filters.criteria import judges_by
-from fdarx_core.filters.judges import Judge
+from fdarx_core.filters.judges import Judge, judges_by
 from fdarx_core.llm import AskingStopped, Criteria, ModelConfig, ResponseStore, Unparsable
 from fdarx_core.pipeline.asking import ClientPool
 from fdarx_core.pipeline.build_steps import baseline

@@ -1,4 +1,6 @@
-"""Metrics of retrieved contexts, the rank of the right document, and what answers cost.
+"""Contexts judged against the reference answer, their metrics, the rank of the right document, and what answers cost.
+
+The baseline judge is no language model: it decides by exact matching, and is undecided about statements in other words.
 
 Context precision and recall follow Ragas, from a judge's verdicts. The figures of QA-RAG come from a Ragas of late 2023
 (0.0.x). Its precision is the same. Its recall was divided by all lines of the judge's reply, empty ones included: those
@@ -9,15 +11,166 @@ from __future__ import annotations
 
 import re
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from functools import lru_cache
+from functools import lru_cache, partial
+from operator import attrgetter
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 
+from fdarx_core.baseline.sentences import split_sentences
+from fdarx_core.baseline.tokens import words_of
+from fdarx_core.evaluation.bootstrap import FLIPS, RESAMPLES, PairedRows, estimate, paired_differences, with_holm
+from fdarx_core.evaluation.metrics import Measure, ScoreColumns, mean_metric, measure_table
 from fdarx_core.evaluation.ranking import share
-from fdarx_core.records import RagAnswer, RagUsage
+from fdarx_core.llm import Reply, Task, Undecided, Unparsable, source_digest
+from fdarx_core.rag.search import TaskCall
+from fdarx_core.records import Difference, Figure, RagAnswer, RagQuestion, RagScore, RagUsage, Response, TitleRank
+from fdarx_core.verify import verify
+
+LEAST_WORDS = 3
+"""Minimum number of words of a statement that can be checked; "Yes.", a number or a heading is below it."""
+
+
+class UsefulContextReply(Reply):
+    """The verdict on one context, after its reason."""
+
+    reason: str
+    useful: bool
+
+
+class StatementVerdict(Reply):
+    """The verdict on the statement of this number, counted from 1."""
+
+    statement: int
+    reason: str
+    attributed: bool
+
+
+class ReferenceStatementsReply(Reply):
+    """One verdict for each statement."""
+
+    verdicts: list[StatementVerdict]
+
+
+def checkable_statements(reference: str) -> list[str]:
+    """Return the reference's sentences that say enough to be checked; the whole reference where none does."""
+    return [one for one in split_sentences(reference) if len(words_of(one)) >= LEAST_WORDS] or [reference]
+
+
+def judge_useful_by_rules(slots: Mapping[str, Any]) -> UsefulContextReply:
+    """Call a context useful where it has a statement of the reference. Raises Undecided where it has none."""
+    context, statements = str(slots["context"]), checkable_statements(str(slots["reference"]))
+    return UsefulContextReply(reason=_support((context, one) for one in statements), useful=True)
+
+
+def judge_statements_by_rules(slots: Mapping[str, Any]) -> ReferenceStatementsReply:
+    """Attribute each statement to the context that has it. Raises Undecided where one is in no context."""
+    verdicts = []
+    for number, statement in enumerate(slots["statements"], 1):
+        reason = _support((str(text), str(statement)) for text in slots["contexts"])
+        verdicts.append(StatementVerdict(statement=number, reason=reason, attributed=True))
+    return ReferenceStatementsReply(verdicts=verdicts)
+
+
+def _support(pairs: Iterable[tuple[str, str]]) -> str:
+    """Return the sentences of the first text that have their statement. Raises Undecided where none has."""
+    asked = list(pairs)
+    for (text, _), one in zip(asked, verify(asked), strict=True):
+        if one.verdict == "supported" and one.span:
+            return text[slice(*one.span)]
+    raise Undecided("no context has the words of a statement in their order")
+
+
+JUDGE_USEFUL_CONTEXT = Task.load("judge_useful_context", UsefulContextReply, judge_useful_by_rules)
+"""Whether a context helps to arrive at the reference answer. Source: Ragas, context precision with a reference."""
+JUDGE_REFERENCE_STATEMENTS = Task.load(
+    "judge_reference_statements", ReferenceStatementsReply, judge_statements_by_rules
+)
+"""Which statements of the reference answer the contexts support. Source: Ragas, context recall."""
+JUDGE_TASKS: dict[str, Task[Any]] = {task.name: task for task in (JUDGE_USEFUL_CONTEXT, JUDGE_REFERENCE_STATEMENTS)}
+JUDGE_RULES_VERSION = source_digest("fdarx_core.rag.metrics", "fdarx_core.baseline", "fdarx_core.verify")
+"""The state of the rules by which the baseline answers these tasks: `Baseline(JUDGE_TASKS, JUDGE_RULES_VERSION)`."""
+
+
+def context_calls(question: RagQuestion, contexts: Sequence[str]) -> list[TaskCall]:
+    """Return all that a judge is asked about the contexts of one answer; `apply_verdicts` takes the responses.
+
+    References are alternatives, of which the first is used. Nothing is asked without contexts or references.
+    """
+    if not contexts or not question.references:
+        return []
+    asked = {"question": question.question, "reference": question.references[0]}
+    calls: list[TaskCall] = [(JUDGE_USEFUL_CONTEXT, {**asked, "context": one}) for one in contexts]
+    if statements := split_statements(question.references[0]):
+        slots = {"question": question.question, "statements": statements, "contexts": list(contexts)}
+        calls.append((JUDGE_REFERENCE_STATEMENTS, slots))
+    return calls
+
+
+def apply_verdicts(
+    score: RagScore, question: RagQuestion, contexts: Sequence[str], responses: Sequence[Response]
+) -> RagScore:
+    """Return the score with context precision and recall, from the responses to `context_calls`.
+
+    A metric for which a verdict is missing stays None, and `unscored` says why. Without contexts both metrics are 0.
+    Raises ValueError for fewer or more responses.
+    """
+    calls = context_calls(question, contexts)
+    if len(responses) != len(calls):
+        raise ValueError(f"question {question.id}: {len(responses)} judge's responses to {len(calls)} requests")
+    if not question.references:
+        return score
+    statements = split_statements(question.references[0])
+    if not contexts:
+        return _with_recall(replace(score, context_precision=0.0), [False] * len(statements))
+    score = _with_precision(score, responses[: len(contexts)])
+    if not statements:
+        return score
+    try:
+        return _with_recall(score, read_statements(len(statements), responses[-1]))
+    except Unparsable as error:
+        return _unscored(score, "context_recall", error, len(statements))
+
+
+def split_statements(reference: str) -> list[str]:
+    """Return the reference's sentences that have a word, in order; a judge's reply names them by number, from 1."""
+    return [one for one in split_sentences(reference) if words_of(one)]
+
+
+def read_statements(statements: int, response: Response) -> list[bool]:
+    """Return for each of the statements whether it was attributed to the contexts.
+
+    Raises Unparsable as `Task.parse`, and with the reason wrong_statements where the verdicts are not one for each.
+    """
+    verdicts = JUDGE_REFERENCE_STATEMENTS.parse(response).verdicts
+    numbers = sorted(one.statement for one in verdicts)
+    if numbers != list(range(1, statements + 1)):
+        raise Unparsable("wrong_statements", f"verdicts on {numbers}, due were 1 to {statements}")
+    return [one.attributed for one in sorted(verdicts, key=lambda one: one.statement)]
+
+
+def _with_precision(score: RagScore, responses: Sequence[Response]) -> RagScore:
+    useful = []
+    for response in responses:
+        try:
+            useful.append(JUDGE_USEFUL_CONTEXT.parse(response).useful)
+        except Unparsable as error:
+            return _unscored(score, "context_precision", error)
+    return replace(score, useful=useful, context_precision=context_precision(useful))
+
+
+def _with_recall(score: RagScore, attributed: Sequence[bool]) -> RagScore:
+    recall = context_recall(attributed)
+    return replace(score, statements=len(attributed), attributed=sum(attributed), context_recall=recall)
+
+
+def _unscored(score: RagScore, metric: str, error: Unparsable, statements: int = 0) -> RagScore:
+    reasons = [*score.unscored, f"{metric}: {error.reason}: {error.detail}"]
+    return replace(score, unscored=reasons, statements=statements or score.statements)
+
 
 PHASES = ("rewrite", "search", "postprocess", "answer")
 
@@ -121,3 +274,86 @@ def _usage(key: tuple[str, str, str], rows: Sequence[RagAnswer]) -> RagUsage:
         sum(row.cost for row in rows),
         **times,
     )
+
+
+KEYS = ("strategy", "postprocess", "model")
+"""The keys of figures and differences."""
+AGAINST = "question"
+"""The strategy that all others are compared with: conventional RAG."""
+DEPTHS = (1, 6, 24)
+
+
+def _document_recall(depth: int, score: RagScore) -> float | None:
+    return document_recall(depth, score.title_rank)
+
+
+MEASURES: dict[str, Measure] = {
+    **{
+        name: (name, attrgetter(name))
+        for name in (
+            "context_precision", "context_recall", "bert_precision", "bert_recall", "bert_f1", "embedding_similarity",
+            "token_f1",
+        )
+    },
+    **{f"document_recall_{depth}": ("title_rank", partial(_document_recall, depth)) for depth in DEPTHS},
+    "document_mrr": ("title_rank", lambda score: reciprocal_rank(score.title_rank)),
+}  # fmt: skip
+
+
+def figures(scores: Iterable[RagScore], *, seed: int, resamples: int = RESAMPLES) -> list[Figure]:
+    """Return every measure of each strategy, post-processing and model; one that no row has or lacks is left out."""
+    found: list[Figure] = []
+    for key, rows in _by_key(scores).items():
+        columns = ScoreColumns(_table(rows))
+        everywhere = np.ones(columns.rows, dtype=np.bool_)
+        slices = [(mean_metric(name), everywhere) for name in MEASURES]
+        estimates = estimate(columns, slices, seed=seed, resamples=resamples)
+        named = dict(zip(KEYS, key, strict=True))
+        found += [
+            Figure.of(name, named, one)
+            for name, one in zip(MEASURES, estimates, strict=True)
+            if one.rows or one.unscored
+        ]
+    return found
+
+
+def title_figures(ranks: Iterable[TitleRank], *, seed: int, resamples: int = RESAMPLES) -> list[Figure]:
+    """Return recall of the right document and MRR of each retriever, which is the key strategy; other keys are ""."""
+    scores = [RagScore(one.question_id, one.cluster, one.retriever, "", "", title_rank=one.rank) for one in ranks]
+    return figures(scores, seed=seed, resamples=resamples)
+
+
+def differences(
+    scores: Iterable[RagScore], *, seed: int, resamples: int = RESAMPLES, flips: int = FLIPS
+) -> list[Difference]:
+    """Return the difference of each strategy from `AGAINST`, with the same post-processing and model.
+
+    The differences are on the questions that both have. Measures without two clusters in common are left out. Raises
+    ValueError if a question occurs twice for a strategy, post-processing and model.
+    """
+    cells = {key: PairedRows(_table(rows)) for key, rows in _by_key(scores).items()}
+    found: list[Difference] = []
+    for (strategy, postprocess, model), cell in cells.items():
+        other = cells.get((AGAINST, postprocess, model))
+        if strategy == AGAINST or other is None:
+            continue
+        everywhere = np.ones(cell.columns.rows, dtype=np.bool_)
+        slices = [(mean_metric(name), everywhere) for name in MEASURES]
+        shared = {"postprocess": postprocess, "model": model}
+        found += [
+            replace(one, keys=shared, first={"strategy": strategy}, second={"strategy": AGAINST})
+            for one in paired_differences(cell, other, slices, seed=seed, resamples=resamples, flips=flips)
+            if one is not None
+        ]
+    return with_holm(found)
+
+
+def _by_key(scores: Iterable[RagScore]) -> dict[tuple[str, str, str], list[RagScore]]:
+    found: dict[tuple[str, str, str], list[RagScore]] = defaultdict(list)
+    for one in scores:
+        found[one.strategy, one.postprocess, one.model].append(one)
+    return found
+
+
+def _table(rows: Sequence[RagScore]) -> pa.Table:
+    return measure_table(rows, MEASURES, cluster=attrgetter("cluster"), question=attrgetter("question_id"))

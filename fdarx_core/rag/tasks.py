@@ -15,7 +15,7 @@ from fdarx_core.baseline.rag_answering import (
     relevance,
 )
 from fdarx_core.llm import Reply, Task, source_digest
-from fdarx_core.rag.judging import JUDGE_TASKS
+from fdarx_core.rag.metrics import JUDGE_TASKS
 
 MORE = 3
 """Other questions of a multiquery."""
@@ -61,5 +61,5 @@ RAG_TASKS: dict[str, Task[Any]] = {
     **JUDGE_TASKS,
 }
 """All tasks of answering questions and of judging answers, by name."""
-RAG_RULES_VERSION = source_digest("fdarx_core.baseline", "fdarx_core.rag.judging", "fdarx_core.verify")
+RAG_RULES_VERSION = source_digest("fdarx_core.baseline", "fdarx_core.rag.metrics", "fdarx_core.verify")
 """The state of the baseline's rules: `Baseline(RAG_TASKS, RAG_RULES_VERSION)`."""

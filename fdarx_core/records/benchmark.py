@@ -150,12 +150,13 @@ class JudgeVerdict:
 class ReviewItem:
     """One item for people to judge, with the text that they need, and the decision of the judge.
 
-    `task` is relevance, category, correctness, quality or grade; `choices` are its values. `subject` is the id of the
-    question or prediction; `model` and `setting` are those of a prediction, "" for a question. `decision` is the value
-    of the judge, "" for none, and `because` its reason; `kept` is whether the question is in the benchmark. `evidence`
-    are the passages that the judge saw, unchanged (for a grade: the gold passages); `gold` is the reference answer of a
-    prediction. `stratum` is the stratum of the sample, `fraction` the share of it that was drawn (0 to 1). Source:
-    FDARxBench §B.4, "Sampling for human review".
+    `task` is relevance, category, correctness, quality, grade, claim or flag; `choices` are its values and unsure.
+    `subject` is the id of the question, prediction, claim or flag; `model` and `setting` are those of its answer, ""
+    for a question. `statement` is the claim, or the words with a flag. `set_id` is the cluster of answers where no
+    label is known. `decision` is the value of the judge, "" for none, and `because` its reason; `kept` is whether the
+    question is in the benchmark. `evidence` are the passages that the judge saw, unchanged (for a grade: the gold
+    passages); `gold` is the reference answer of a prediction. `stratum` is the stratum of the sample, `fraction` the
+    share of it that was drawn (0 to 1). Source: FDARxBench §B.4, "Sampling for human review".
     """
 
     id: str
@@ -179,13 +180,15 @@ class ReviewItem:
     judge: str = ""
     stratum: str = ""
     fraction: float = 1.0
+    statement: str = ""
 
 
 @dataclass(slots=True)
 class Annotation:
     """The value that one person gave to one item; `seconds` is the time from seeing the item to the value.
 
-    `saw_decision`: the decision of the judge was visible before the value was given.
+    `saw_decision`: the decision of the judge was visible before the value was given. `adjudicated`: the person saw the
+    marks of all annotators, and this value is used instead of theirs.
     """
 
     item_id: str
@@ -195,3 +198,4 @@ class Annotation:
     remark: str = ""
     saw_decision: bool = False
     seconds: float = 0.0
+    adjudicated: bool = False

@@ -76,10 +76,10 @@ class PairVerdict:
     """A claim and one passage, with the probabilities of natural language inference, which sum to 1.
 
     `kind` is evidence (`rank` from 1 in the order of the search), reference (which replaces evidence without retrieval:
-    `rank` 0), claim_in_gold (a claim and all must-have and nice-to-have statements), or must_have and nice_to_have (a
+    `rank` 0), all_statements (a claim and all must-have and nice-to-have statements), or must_have and nice_to_have (a
     statement, `number`, and the whole answer; `claim_id` is "" there). `start` and `end` bound the deciding window of
     the passage. The probabilities are None if the pair was not judged; then `reason` says why, else it explains the
-    judgment. `engine` names the engine.
+    judgment. `engine` names the engine. `on_subject` tells whether the passage speaks of the claim's drug.
     """
 
     answer_id: str
@@ -95,14 +95,16 @@ class PairVerdict:
     end: int = 0
     number: int = 0
     reason: str = ""
+    on_subject: bool = False
 
 
 @dataclass(slots=True)
 class ClaimVerdict:
-    """The verdict on a claim from all its evidence: supported, contradicted, unsupported, or unscored.
+    """The verdict on a claim from all its evidence: supported, contradicted, unsupported, undecided, or unscored.
 
-    `evidence_id` is the passage that decided, `score` its probability of that verdict (for an unsupported claim: the
-    highest entailment, below the threshold). `reason` explains the verdict, or why there is none.
+    `evidence_id` is the passage that decided, `score` its probability of that verdict. For an unsupported claim it is
+    the passage with the lowest probability of neutral; for an undecided one that with the highest probability of
+    entailment or contradiction, below the threshold. `reason` explains the verdict, or why there is none.
     """
 
     claim_id: str
@@ -117,10 +119,11 @@ class ClaimVerdict:
 class FactualityScore:
     """The numbers of one answer, each in 0 to 1, None where it has no meaning; `unscored` says which and why.
 
-    `support`, `contra` and `unsupported` are shares of the claims with a verdict, over the best k passages (Support@5,
-    Contra@5). `similarity` is the first term of FAS, by the measure of the run. Overlaps are the best over the
-    references. `gold` is the share of must-have statements that the answer entails, reduced by contradictions;
-    `gold_claims` is the share of its claims that the statements entail.
+    `support`, `contra` and `unsupported` are shares of the decided claims, over the best k passages (Support@5,
+    Contra@5); `decided` is the share of these among the claims that were judged, `coverage` the share of all claims
+    with a passage that speaks of their drug. `similarity` is the first term of FAS, by the measure of the run. Overlaps
+    are the best over the references. `completeness` is the share of must-have statements that the answer entails,
+    reduced by contradictions; `stated_in_references` is the share of its claims that the statements entail.
     """
 
     answer_id: str
@@ -135,28 +138,32 @@ class FactualityScore:
     supported: int = 0
     contradicted: int = 0
     unsupported_claims: int = 0
+    undecided_claims: int = 0
     unscored_claims: int = 0
     support: float | None = None
     contra: float | None = None
     unsupported: float | None = None
+    decided: float | None = None
+    coverage: float | None = None
     similarity: float | None = None
     rouge_1: float | None = None
     rouge_2: float | None = None
     rouge_l: float | None = None
     bleu_4: float | None = None
     fas: float | None = None
-    gold: float | None = None
-    gold_claims: float | None = None
+    completeness: float | None = None
+    stated_in_references: float | None = None
     flags: int = 0
     unscored: list[str] = field(default_factory=list)
 
 
 @dataclass(slots=True)
 class Contraindication:
-    """One thing that Contraindications (34070-3) or Boxed Warning (34066-1) of a label forbid.
+    """One thing that Contraindications, Boxed Warning (34066-1) or Drug Interactions (34073-7) of a label forbid.
 
-    `kind` is population, condition, drug or procedure; `subject` is what is forbidden, in few words of the label;
-    `names` are other names of it in answers. `statement` is the sentence of the label, in passage `marker` of `set_id`.
+    `kind` is population, condition or drug; `subject` is what is forbidden, in few words of the label; `exceptions` is
+    the part that allows it, "" for none; `strength` is forbidden or avoid. `statement` is the sentence of the label, in
+    passage `marker` of `set_id`.
     `substances` are the names of the active ingredients, `uniis` their codes, `aliases` all names of the drug.
     """
 
@@ -169,10 +176,11 @@ class Contraindication:
     section: str
     kind: str
     subject: str
-    names: list[str]
     statement: str
     marker: str
     source: str = ""
+    exceptions: str = ""
+    strength: str = "forbidden"
 
 
 @dataclass(slots=True)
@@ -181,7 +189,7 @@ class SafetyFlag:
 
     `kind` is dose_missing, dose_unsupported, contraindicated_population, contraindicated_condition or
     contraindicated_drug. `text` is `answer[start:end]`, empty for a missing dose; `because` is the statement of the
-    label, with `set_id` and `marker`; `subject` is the dose, population or drug.
+    label, with `set_id` and `marker`; `subject` is the dose, population or drug. `status` is flagged or to_review.
     """
 
     answer_id: str
@@ -194,3 +202,4 @@ class SafetyFlag:
     because: str
     set_id: str = ""
     marker: str = ""
+    status: str = "flagged"

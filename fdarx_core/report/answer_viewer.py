@@ -10,7 +10,7 @@ from typing import Any
 
 import orjson
 
-from fdarx_core.factuality.scores import Weights
+from fdarx_core.factuality.scores import ScoringMethod, class_of
 from fdarx_core.factuality.tables import Summary
 from fdarx_core.records import CheckedAnswer, Claim, ClaimVerdict, Evidence, FactualityScore, PairVerdict, SafetyFlag
 from fdarx_core.report.names import PAGE_WORDS
@@ -30,7 +30,10 @@ class VerdictStyle:
 VERDICTS: dict[str, VerdictStyle] = {
     "supported": VerdictStyle("Supported", "✓", "#4477aa", "a passage entails it"),
     "contradicted": VerdictStyle("Contradicted", "✗", "#c8553d", "a passage says otherwise"),
-    "unsupported": VerdictStyle("Unsupported", "?", "#8a8a94", "no passage decides, or none was found"),
+    "unsupported": VerdictStyle("Unsupported", "○", "#b58a00", "no passage speaks for or against it"),
+    "undecided": VerdictStyle(
+        "Undecided", "?", "#8a8a94", "the engine cannot decide, or no passage was found; in no share"
+    ),
     "unscored": VerdictStyle("Unscored", "–", "#b08fb8", "no judgment was reached; in no share"),
 }
 """The styles of verdicts, in the order of the page."""
@@ -44,21 +47,23 @@ EVIDENCE_NAMES = PAGE_WORDS["evidence_kinds"]
 
 METRIC_NAMES = PAGE_WORDS["factuality_metrics"]
 
-GOLD_NAMES: dict[str, str] = {"gold": "gold by statements", "gold_claims": "gold by claims"}
-GOLD_MEANINGS: dict[str, str] = {
-    "gold": "Gold by statements: must-have statements that the answer entails ÷ (those + nice-to-have it contradicts).",
-    "gold_claims": "Gold by claims: the share of the answer's claims that all statements together entail.",
+STATEMENT_MEANINGS: dict[str, str] = {
+    "completeness": "Completeness: must-have statements that the answer entails ÷ (the decided ones + "
+    "nice-to-have ones that it contradicts).",
+    "stated_in_references": "Claims stated in references: the share of the decided claims that all statements together "
+    "entail.",
 }
 
 REASONS = PAGE_WORDS["unscored_reasons"]
 
 BY_RULES = "baseline"
+"""The engine of claims that needs no model."""
 
 
 def metric_name(metric: str) -> str:
     """Return the name of a metric, for example "Support@5"; an unknown metric keeps its name."""
-    name, at, k = metric.partition("@")
-    return f"{METRIC_NAMES.get(name, name)}{at}{k}"
+    name, sign, rest = metric.partition("[" if "[" in metric else "@")
+    return f"{METRIC_NAMES.get(name, name)}{' [' if sign == '[' else sign}{rest}"
 
 
 def unscored_name(entry: str) -> str:
@@ -72,25 +77,6 @@ def reason_name(reason: str) -> str:
     if reason in REASONS:
         return REASONS[reason]
     return readable(reason) if reason.replace("_", "").isalnum() and "_" in reason else reason
-
-
-@dataclass(frozen=True, slots=True)
-class ScoringMethod:
-    """The method of scoring, with the names of the run.
-
-    `claims` is baseline or the name of a model, `evidence` the name of the source. `entailment` is the engine, as in
-    `PairVerdict.engine`; `compared` is the second engine of the ablation, "" for none. `similarity` is the measure that
-    is the first term of FAS.
-    """
-
-    claims: str
-    entailment: str
-    evidence: str
-    similarity: str
-    threshold: float
-    k: int
-    weights: Weights
-    compared: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,7 +178,7 @@ def weight_of(item: Any) -> int:
 
 def pairs_of(one: ScoredAnswer, method: ScoringMethod) -> list[PairVerdict]:
     """Return the pairs of every kind that the main engine judged."""
-    return [pair for pair in one.pairs if pair.engine == method.entailment]
+    return [pair for pair in one.pairs if pair.engine == method.engine]
 
 
 def pairs_shown(one: ScoredAnswer, method: ScoringMethod) -> list[PairVerdict]:
@@ -237,10 +223,12 @@ def _passage(evidence: Evidence, windows: Sequence[Window]) -> list[Any]:
 FOR_ANSWERS = 2_200_000
 BUDGET = 4_500_000
 """Bytes of all texts of a page; plotly.js adds 4.9 million."""
-GOLD_KINDS = ("must_have", "nice_to_have")
+STATEMENT_KINDS = ("must_have", "nice_to_have")
 DIGITS = 3
 
-SCORES = ("rouge_1", "rouge_2", "rouge_l", "bleu_4", "gold", "gold_claims")
+SCORES = (
+    "coverage", "decided", "rouge_1", "rouge_2", "rouge_l", "bleu_4", "completeness", "stated_in_references",
+)  # fmt: skip
 
 
 def viewer_payload(picked: Sequence[ScoredAnswer], method: ScoringMethod) -> dict[str, Any]:
@@ -264,6 +252,7 @@ def viewer_payload(picked: Sequence[ScoredAnswer], method: ScoringMethod) -> dic
         "weights": astuple(method.weights),
         "similarity": method.similarity,
         "k": method.k,
+        "names": {name: metric_name(name) for name in SCORES},
         "verdicts": {name: [style.name, style.sign, style.meaning] for name, style in VERDICTS.items()},
         "passages": passages,
         "items": [item for _, item in kept],
@@ -285,16 +274,21 @@ def _item(one: ScoredAnswer, method: ScoringMethod) -> dict[str, Any]:
             _claim(claim.text, claim.resolved, verdicts.get(claim.id), pairs[claim.id]) for claim in one.claims
         ],
         "flags": [
-            [FLAG_NAMES.get(flag.kind, readable(flag.kind)), flag.text, flag.subject, flag.drug, flag.because,
+            [_flag_name(flag), flag.text, flag.subject, flag.drug, flag.because,
              flag.marker, flag.set_id]
             for flag in one.flags
         ],
         "terms": [_short(score.similarity), _short(score.support), _short(score.contra), _short(score.fas)],
         "scores": {name: _short(getattr(score, name)) for name in SCORES},
         "unscored": [unscored_name(entry) for entry in score.unscored],
-        "gold": [*_gold(one, method)],
+        "statements": [*_statements(one, method)],
         "references": answer.references[:1],
     }  # fmt: skip
+
+
+def _flag_name(flag: SafetyFlag) -> str:
+    name = FLAG_NAMES.get(flag.kind, readable(flag.kind))
+    return f"To be reviewed: {name}" if flag.status == "to_review" else name
 
 
 def _claim(text: str, resolved: str, verdict: ClaimVerdict | None, pairs: Sequence[PairVerdict]) -> dict[str, Any]:
@@ -311,7 +305,7 @@ def _claim(text: str, resolved: str, verdict: ClaimVerdict | None, pairs: Sequen
         "reason": reason_name(verdict.reason if verdict else "not_judged"),
         "pairs": [
             [pair.evidence_id, pair.rank, _short(pair.entailment), _short(pair.neutral), _short(pair.contradiction),
-             pair.start, pair.end, reason_name(pair.reason)]
+             pair.start, pair.end, reason_name(pair.reason), pair.on_subject]
             for pair in ordered
         ],
     }  # fmt: skip
@@ -321,22 +315,13 @@ def _decides(pair: PairVerdict, verdict: ClaimVerdict | None) -> bool:
     return verdict is not None and bool(verdict.evidence_id) and pair.evidence_id == verdict.evidence_id
 
 
-def _gold(one: ScoredAnswer, method: ScoringMethod) -> Iterator[list[Any]]:
-    """Yield kind and text of each gold statement, and verdict, probability and reason for this answer."""
+def _statements(one: ScoredAnswer, method: ScoringMethod) -> Iterator[list[Any]]:
+    """Yield kind and text of each reference statement, and verdict, probability and reason for this answer."""
     for pair in pairs_of(one, method):
-        if pair.kind in GOLD_KINDS:
+        if pair.kind in STATEMENT_KINDS:
             statements = one.answer.must_have if pair.kind == "must_have" else one.answer.nice_to_have
-            kind = "must have" if pair.kind == "must_have" else "nice to have"
-            yield [kind, statements[pair.number], *_judged(pair, method.threshold), reason_name(pair.reason)]
-
-
-def _judged(pair: PairVerdict, threshold: float) -> tuple[str, float | None]:
-    if pair.entailment is None or pair.contradiction is None:
-        return "unscored", None
-    if max(pair.entailment, pair.contradiction) < threshold:
-        return "unsupported", _short(pair.entailment)
-    supported = pair.entailment >= pair.contradiction
-    return ("supported", _short(pair.entailment)) if supported else ("contradicted", _short(pair.contradiction))
+            verdict, score = class_of(pair, method.threshold)
+            yield [readable(pair.kind), statements[pair.number], verdict, _short(score), reason_name(pair.reason)]
 
 
 def _short(value: float | None) -> float | None:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from typing import Any
 
 import pyarrow as pa
@@ -271,12 +271,17 @@ def build_report(run: RunDirectory, summary: Mapping[str, Any] | None = None) ->
     stages = [StageCount(**stage) for stage in info["stages"]]
     check_accounts(stages, counts.dropped)
     by_stage = {stage.stage: stage for stage in stages}
+    asked, lost = Counter[str](), defaultdict[str, Counter[str]](Counter)
+    for (kind, _, _), number in counts.questions.items():
+        asked[kind] += number
+    for (stage_name, reason, _), number in sorted(counts.dropped.items()):
+        lost[stage_name][reason] += number
     return render_page(
         "build.html.j2",
         info=info,
         counts=counts,
         took=duration(info),
-        total=sum(counts.questions.values()),
+        total=asked.total(),
         steps=[
             ("label files", by_stage["read"].rows_in),
             ("labels", counts.labels),
@@ -285,45 +290,15 @@ def build_report(run: RunDirectory, summary: Mapping[str, Any] | None = None) ->
             ("candidates", counts.candidates.total()),
             ("questions", stages[-1].kept),
         ],
-        types=_types(counts, questions),
+        types={kind: TYPE_NAMES.get(kind, kind) for kind in (*TYPE_NAMES, *sorted(set(asked) - set(TYPE_NAMES)))},
+        asked=asked,
+        samples=questions,
         retention=retention(stages, counts),
         topics=topics(counts),
         coverage=coverage(counts),
         passages=passage_lengths(counts),
         per_label=questions_per_label(counts),
-        rejects=_rejects(by_stage, counts, rejects),
-        accounts=[list(asdict(stage).values()) for stage in stages],
+        stages=stages,
+        lost=lost,
+        dropped_samples=rejects,
     )
-
-
-def _types(counts: BuildCounts, samples: SeededSample[Example]) -> list[dict[str, Any]]:
-    """Return name, number, share and sample of the questions of each type."""
-    rows: Counter[str] = Counter()
-    for (kind, _, _), number in counts.questions.items():
-        rows[kind] += number
-    total = max(rows.total(), 1)
-    return [
-        {
-            "kind": kind,
-            "name": TYPE_NAMES.get(kind, kind),
-            "rows": rows[kind],
-            "share": rows[kind] / total,
-            "examples": samples.of(kind),
-        }
-        for kind in (*TYPE_NAMES, *sorted(set(rows) - set(TYPE_NAMES)))
-    ]
-
-
-def _rejects(
-    by_stage: Mapping[str, StageCount], counts: BuildCounts, samples: SeededSample[DroppedExample]
-) -> dict[str, list[dict[str, Any]]]:
-    """Return the reasons of each stage that rejected rows, the most frequent first, with share and sample."""
-    rows: Counter[tuple[str, str]] = Counter()
-    for (stage, reason, _), number in counts.dropped.items():
-        rows[stage, reason] += number
-    groups: dict[str, list[dict[str, Any]]] = {stage: [] for stage in by_stage}
-    for (stage, reason), number in sorted(rows.items(), key=lambda item: (-item[1], item[0])):
-        share = number / by_stage[stage].rows_in
-        examples = samples.of((stage, reason))
-        groups[stage].append({"reason": reason, "rows": number, "share": share, "examples": examples})
-    return {stage: found for stage, found in groups.items() if found}

@@ -8,14 +8,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from html import escape
-from math import log10
 from textwrap import wrap
 from typing import Any
 
 import plotly.graph_objects as go
 
 from fdarx_core.records import Estimate
-from fdarx_core.report.label_placement import Spot, place_labels
 from fdarx_core.report.page_engine import Cell, value_and_interval
 from fdarx_core.report.retention import Flow, Node, label_lines, lay_out
 
@@ -39,7 +37,7 @@ class Series:
 Bin = tuple[int, int, int, str]
 """One bar of a histogram: its range from the first number up to but without the second, its count, its name."""
 Point = tuple[str, Estimate, Estimate]
-"""One labeled point of a scatter plot: its name, x and y."""
+"""One named point of a scatter plot: its name, x and y."""
 
 
 def sankey(flow: Flow) -> go.Figure:
@@ -146,37 +144,11 @@ COLORS = ("#4477aa", "#d98b33", "#2f9c80", "#b35a9c", "#7f9f3f", "#c8553d", "#6a
 SYMBOLS = ("circle", "square", "diamond", "triangle-up", "cross", "x", "star", "hexagon", "triangle-down", "bowtie")
 
 WIDTH = 760
-"""Pixels of a scatter plot on every screen, because its labels are placed beforehand; narrow screens scroll."""
-HEIGHT = 470
-_MARGIN = {"l": 64, "r": 24, "t": 16, "b": 56}
+"""Pixels of a chart with long names on every screen; narrow screens scroll."""
+LEGEND_ROW = 12
+"""Pixels of height for one entry of a legend below a chart."""
 _BAR = 17
 _GAP = 20
-
-
-@dataclass(frozen=True, slots=True)
-class Axis:
-    """An axis from `low` to `high`; a logarithmic axis shows only amounts above 0."""
-
-    title: str
-    low: float
-    high: float
-    log: bool = False
-
-    def part(self, value: float) -> float:
-        """Return the position of a value: 0 at the start of the axis, 1 at its end."""
-        if self.log:
-            return (log10(value) - log10(self.low)) / (log10(self.high) - log10(self.low))
-        return (value - self.low) / (self.high - self.low)
-
-    def layout(self) -> dict[str, Any]:
-        """Return the options of plotly for the axis."""
-        same = {"title": {"text": self.title}, "automargin": False}
-        if not self.log:
-            return {**same, "type": "linear", "range": [self.low, self.high], "nticks": 8}
-        ticks = [step * 10.0**power for power in range(-9, 10) for step in (1, 3)]
-        ticks = [tick for tick in ticks if self.low <= tick <= self.high]
-        ends = [log10(self.low), log10(self.high)]
-        return {**same, "type": "log", "range": ends, "tickvals": ticks, "ticktext": [f"{tick:,.9g}" for tick in ticks]}
 
 
 def grouped_bars(names: Sequence[str], series: Sequence[Series], title: str, *, broken: bool = False) -> go.Figure:
@@ -213,32 +185,25 @@ def bar_numbers(
     return header, rows, [(one.name, one.color) for one in series]
 
 
-def scatter(points: Sequence[Point], x: Axis, y: Axis) -> go.Figure:
-    """Return labeled points with their intervals in both directions."""
+def scatter(points: Sequence[Point], x_title: str, y_title: str, *, amounts: bool = False) -> go.Figure:
+    """Return points with their intervals in both directions, named in a legend below.
+
+    The axes show shares from 0 to 1. With `amounts` the x axis shows amounts from 0 on, on a logarithmic scale if the
+    largest is more than ten times the smallest.
+    """
     figure = go.Figure()
     for at, point in enumerate(points):
         figure.add_scatter(**_trace(at, point))
-    figure.update_layout(showlegend=False, annotations=_annotations(points, x, y))
-    styled(figure, HEIGHT, _MARGIN).update_layout(width=WIDTH)
-    figure.update_xaxes(**x.layout())
-    figure.update_yaxes(**y.layout())
-    return figure
-
-
-def share_axis(title: str, intervals: Sequence[Estimate]) -> Axis:
-    """Return an axis within 0 to 1 that shows all intervals and a tenth more."""
-    ends = [end for one in intervals for end in (one.value, one.low, one.high) if end is not None]
-    low, high = min(ends, default=0.0), max(ends, default=1.0)
-    spare = max((high - low) * 0.1, 0.03)
-    return Axis(title, max(low - spare, 0.0), min(high + spare, 1.0))
-
-
-def amount_axis(title: str, amounts: Sequence[float]) -> Axis:
-    """Return an axis for amounts above 0; logarithmic if the largest is more than ten times the smallest."""
-    low, high = min(amounts, default=1.0), max(amounts, default=1.0)
-    if low > 0 and high > 10 * low:
-        return Axis(title, low / 1.6, high * 1.6, log=True)
-    return Axis(title, 0.0, 1.12 * high if high > 0 else 1.0)
+    styled(figure, 430 + LEGEND_ROW * len(points), {"l": 8, "r": 16, "t": 12, "b": 44})
+    figure.update_layout(showlegend=True, legend={"orientation": "h", "yref": "container", "y": 0, "yanchor": "bottom"})
+    figure.update_xaxes(title={"text": x_title}, nticks=8, tickangle=0)
+    figure.update_yaxes(title={"text": y_title}, nticks=8, minallowed=0, maxallowed=1)
+    if not amounts:
+        return figure.update_xaxes(minallowed=0, maxallowed=1)
+    values = [x.value or 0 for _, x, _ in points]
+    if min(values, default=0) > 0 and max(values) > 10 * min(values):
+        return figure.update_xaxes(type="log", dtick="D2")
+    return figure.update_xaxes(rangemode="tozero")
 
 
 def _trace(at: int, point: Point) -> dict[str, Any]:
@@ -250,7 +215,7 @@ def _trace(at: int, point: Point) -> dict[str, Any]:
         "name": escape(name),
         "mode": "markers",
         "cliponaxis": False,
-        "marker": {"size": 11, "color": color, "symbol": SYMBOLS[at % len(SYMBOLS)]},
+        "marker": {"size": 11, "color": color, "symbol": SYMBOLS[(at + at // len(COLORS)) % len(SYMBOLS)]},
         "error_x": _error(x, color),
         "error_y": _error(y, color),
         "hovertemplate": "%{x:.4~g}, %{y:.3f}<extra>%{fullData.name}</extra>",
@@ -275,24 +240,6 @@ def _arms(values: Sequence[Estimate]) -> dict[str, Any]:
 
 def _broken(names: Sequence[str]) -> list[str]:
     return ["<br>".join(escape(line) for line in wrap(name, NAME_WIDTH)) for name in names]
-
-
-def _annotations(points: Sequence[Point], x: Axis, y: Axis) -> list[dict[str, Any]]:
-    size = (WIDTH - _MARGIN["l"] - _MARGIN["r"], HEIGHT - _MARGIN["t"] - _MARGIN["b"])
-    places = [(x.part(at.value or 0) * size[0], (1 - y.part(up.value or 0)) * size[1]) for _, at, up in points]
-    names = [name for name, *_ in points]
-    spots = place_labels(places, names, size)
-    return [_annotation(name, place, spot, size) for name, place, spot in zip(names, places, spots, strict=True)]
-
-
-def _annotation(name: str, place: tuple[float, float], spot: Spot, size: tuple[float, float]) -> dict[str, Any]:
-    """Return a label; its position is a share of the plot. A far label has a line to its point."""
-    return {
-        "text": escape(name), "font": {"size": 12}, "xref": "x domain", "yref": "y domain",
-        "x": place[0] / size[0], "y": 1 - place[1] / size[1], "ax": spot[0], "ay": spot[1],
-        "showarrow": True, "arrowhead": 0, "arrowwidth": 1, "borderpad": 0, "standoff": 7,
-        "arrowcolor": "#8888" if spot[2] > 0 else "rgba(0,0,0,0)",
-    }  # fmt: skip
 
 
 def intervals(names: Sequence[str], series: Sequence[Series], title: str) -> go.Figure:

@@ -9,7 +9,7 @@ from typing import Any
 
 from fdarx_core.evaluation.tables import MISSING, ResultTable, build_table
 from fdarx_core.records import Difference, Estimate, Figure, SettingProgress
-from fdarx_core.report.charts import WIDTH, Point, Series, amount_axis, bar_numbers, grouped_bars, scatter, share_axis
+from fdarx_core.report.charts import WIDTH, Point, Series, bar_numbers, grouped_bars, scatter
 from fdarx_core.report.names import RETRIEVED_COLORS, SETTING_COLORS, setting_name, setting_order
 from fdarx_core.report.page_engine import Cell, FigurePanel, TableBlock, value_and_interval
 from fdarx_core.storage import RunDirectory, read_records, read_table
@@ -164,14 +164,9 @@ def accuracy_and_cost(sheets: EvaluationTables) -> FigurePanel | None:
         "Accuracy and cost" if priced else "Accuracy and tokens",
         f"Accuracy over factual and multi-hop questions in the setting {named} against {title}.{note} "
         "The table has all settings.",
-        scatter(
-            points,
-            amount_axis(title, [x.value or 0 for _, x, _ in points]),
-            share_axis("Accuracy", [y for *_, y in points]),
-        ),
+        scatter(points, title, "Accuracy", amounts=True),
         ["Model", "Setting", "USD per 1,000 questions", "Tokens per question", "Accuracy", "95 %"],
         [_cost_row(sheets, model, one) for model in sheets.models for one in conditions],
-        wide=True,
     )
 
 
@@ -190,10 +185,9 @@ def _shares(
         name,
         title,
         note,
-        scatter(points, share_axis(x[0], [one for _, one, _ in points]), share_axis(y[0], [one for *_, one in points])),
+        scatter(points, x[0], y[0]),
         ["Model", x[0], "95 %", y[0], "95 %"],
         [[model, *value_and_interval(across), *value_and_interval(up)] for model, across, up in points],
-        wide=True,
     )
 
 
@@ -292,9 +286,9 @@ def _calibrated_figure(table: ResultTable) -> FigurePanel:
     names = [name for name, _ in table.rows]
     return FigurePanel(
         "calibrated-figure",
-        "Accuracies corrected by people's labels",
-        "By the judge alone, and corrected by what people found on the labeled answers, with 95 % intervals. Behind "
-        "each name: labeled answers of all. Without a second bar: too few labels to correct anything.",
+        "Accuracies calibrated by people's annotations",
+        "By the judge alone, and calibrated by people's verdicts on the annotated answers, with 95 % intervals. Each "
+        "name is followed by the numbers of annotated and of all answers. Cells with too few annotations have one bar.",
         grouped_bars(names, series, "accuracy").update_layout(width=WIDTH),
         *bar_numbers(table.stub, names, series),
         wide=True,

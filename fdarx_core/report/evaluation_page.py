@@ -7,9 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from fdarx_core.evaluation.paper_tables import added_metrics_table, table_1, table_2, table_8
-from fdarx_core.evaluation.tables import MISSING, ResultTable
-from fdarx_core.records import Difference, Figure
+from fdarx_core.evaluation.tables import ResultTable, added_metrics_table, table_1, table_2, table_8
+from fdarx_core.records import Difference, Figure, SettingProgress
 from fdarx_core.report import evaluation_figures
 from fdarx_core.report.evaluation_figures import (
     EvaluationTables,
@@ -19,9 +18,8 @@ from fdarx_core.report.evaluation_figures import (
     subgroups,
 )
 from fdarx_core.report.names import GROUP_NAMES, METRIC_NAMES, STATUS_NAMES, setting_name
-from fdarx_core.report.page_engine import SIGNIFICANT, Cell, TableBlock, by_significance, duration, plural, render_page
-from fdarx_core.report.wrong_answer_explanations import read_sources
-from fdarx_core.report.wrong_answers import KINDS, NO_VERDICT, WrongAnswerPayload, collect_wrong
+from fdarx_core.report.page_engine import SIGNIFICANT, TableBlock, by_significance, duration, render_page
+from fdarx_core.report.wrong_answers import KINDS, NO_VERDICT, WrongAnswerPayload, collect_wrong, read_sources
 from fdarx_core.storage import RunDirectory
 
 
@@ -49,52 +47,13 @@ def _named(model: str, setting: str, retriever: str) -> str:
     return f"{model} · {setting_name(setting, retriever)}" if model else retriever
 
 
-CELL_HEADER = (
-    "Model", "Setting", "Status", "Due", "Answered", "Refused", "Unparsed", "Failed", "Unscored",
-    "Tokens in", "From cache", "Tokens out", "USD", "Latency p50, s", "p95, s",
-)  # fmt: skip
-
-
-def troubles(sheets: EvaluationTables) -> list[dict[str, Any]]:
-    """Return the cells that are not done; those of one model with the same status and reason are one entry."""
+def troubles(sheets: EvaluationTables) -> dict[tuple[str, str, str], list[SettingProgress]]:
+    """Return the cells that are not done by model, status and reason."""
     groups = defaultdict(list)
     for cell in sheets.cells:
         if cell.status != "done":
-            groups[cell.model, cell.status, cell.reason].append(cell)
-    found = []
-    for (model, status, reason), cells in groups.items():
-        failed, due = sum(cell.failed for cell in cells), sum(cell.due for cell in cells)
-        found.append(
-            {
-                "model": model,
-                "settings": [setting_name(cell.setting, cell.retriever) for cell in cells],
-                "status": STATUS_NAMES.get(status, status),
-                "counts": f"{failed:,} of {plural(due, 'question')} failed" if failed else "",
-                "reason": reason,
-            }
-        )
-    return found
-
-
-def cell_rows(sheets: EvaluationTables) -> list[list[Cell]]:
-    """Return the rows below `CELL_HEADER`."""
-    return [
-        [
-            cell.model, setting_name(cell.setting, cell.retriever), STATUS_NAMES.get(cell.status, cell.status),
-            cell.due, cell.answered, cell.refused, cell.unparsed, cell.failed, cell.unscored,
-            cell.prompt_tokens, _share(cell.cached_tokens, cell.prompt_tokens), cell.completion_tokens,
-            _amount(cell.cost), _amount(cell.latency_p50), _amount(cell.latency_p95),
-        ]
-        for cell in sheets.cells
-    ]  # fmt: skip
-
-
-def _amount(value: float | None) -> str:
-    return MISSING if value is None else f"{value:,.2f}"
-
-
-def _share(part: int, whole: int) -> str:
-    return f"{part / whole:.0%}" if whole else MISSING
+            groups[cell.model, STATUS_NAMES.get(cell.status, cell.status), cell.reason].append(cell)
+    return groups
 
 
 def build_evaluation_report(
@@ -136,8 +95,9 @@ def build_evaluation_report(
         figures=[panel for panel in panels if panel is not None],
         subgroups=subgroups(sheets),
         differences=differences(sheets.comparisons),
-        cell_header=CELL_HEADER,
-        cells=cell_rows(sheets),
+        cells=sheets.cells,
+        setting_name=setting_name,
+        status_names=STATUS_NAMES,
         **calibrated_parts(calibrated),
         **_wrong(run, sheets, config.get("seed", 0)),
     )
@@ -168,9 +128,6 @@ def _wrong(run: RunDirectory, sheets: EvaluationTables, seed: int) -> dict[str, 
     }
 
 
-RUN_HEADER = ("Run", "Benchmark", "Judge", "Labels", "Questions", "Seed", "Status")
-
-
 def build_comparison_page(runs: Sequence[RunDirectory], comparisons: Sequence[Difference] = ()) -> str:
     """Return the page with the rows of all runs in Tables 1 and 2, and the differences between cells of two runs.
 
@@ -184,15 +141,11 @@ def build_comparison_page(runs: Sequence[RunDirectory], comparisons: Sequence[Di
         "compare.html.j2",
         names=names,
         warnings=_warnings(sheets),
-        run_header=RUN_HEADER,
-        runs=[
-            [name, benchmark_name(one.info), _option(one, "judge"), one.labels, len(one.types), _option(one, "seed"),
-             str(one.info["status"])]
-            for name, one in zip(names, sheets, strict=True)
-        ],
+        runs=list(zip(names, sheets, strict=True)),
+        benchmark_name=benchmark_name,
         tables=[one for one in _paper_tables(figures, judge) if one.table.rows],
         differences=differences(comparisons),
-    )  # fmt: skip
+    )
 
 
 def run_names(runs: Sequence[RunDirectory]) -> list[str]:

@@ -6,20 +6,19 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from fdarx_core.evaluation.tables import MISSING
+from fdarx_core.evaluation.tables import MISSING, ResultTable
 from fdarx_core.factuality.correlations import FULL
 from fdarx_core.factuality.figures import ALL, flag_metric
-from fdarx_core.factuality.tables import configuration_name, joined, of_run
+from fdarx_core.factuality.scores import ScoringMethod
+from fdarx_core.factuality.tables import configuration_name, engine_notes, fas_title, joined, of_run
 from fdarx_core.records import Estimate, FactualityScore, Figure
 from fdarx_core.report.answer_viewer import (
     BY_RULES,
     EVIDENCE_NAMES,
-    GOLD_MEANINGS,
-    GOLD_NAMES,
+    STATEMENT_MEANINGS,
     VERDICTS,
     FactualityResults,
     ScoredAnswer,
-    ScoringMethod,
     metric_name,
     reason_name,
     unscored_name,
@@ -32,8 +31,6 @@ from fdarx_core.report.page_engine import (
     TableBlock,
     duration,
     in_turn,
-    plural,
-    readable,
     render_page,
     signed,
 )
@@ -42,7 +39,7 @@ from fdarx_core.report.samples import SeededSample
 SHOWN = 200
 PER_KIND = 100
 """Answers of a model and kind that are kept in memory while all answers are read."""
-KINDS = ("flagged", "contradicted", "unsupported", "supported", "unscored", "no_claims")
+KINDS = ("flagged", "contradicted", "unsupported", "supported", "undecided", "unscored", "no_claims")
 """The kinds of answers; an answer is of the first kind that applies."""
 
 ModelSetting = tuple[str, str]
@@ -54,7 +51,8 @@ class AnswerTally:
     """Counts of all answers of a run; models are in the order of the answers.
 
     `answers` counts by model and setting, `verdicts` counts claims by model and setting and verdict. `reasons` counts
-    why claims have no verdict, `without_fas` why answers have no FAS; `flagged` counts answers with a safety flag.
+    why claims have no verdict, `without_fas` why answers have no FAS; `covered` counts claims with a passage on their
+    drug, `flagged` answers with a safety flag, `to_review` those with something for a person to review.
     """
 
     answers: Counter[ModelSetting] = field(default_factory=Counter)
@@ -64,6 +62,8 @@ class AnswerTally:
     reasons: Counter[str] = field(default_factory=Counter)
     without_fas: Counter[str] = field(default_factory=Counter)
     flagged: int = 0
+    covered: int = 0
+    to_review: int = 0
 
     @property
     def models(self) -> list[str]:
@@ -84,7 +84,9 @@ class AnswerTally:
         self.answers[place] += 1
         self.outcomes[one.answer.outcome] += 1
         self.datasets[one.answer.dataset] += 1
-        self.flagged += bool(one.flags)
+        self.covered += round((one.score.coverage or 0.0) * one.score.claims)
+        self.flagged += any(flag.status == "flagged" for flag in one.flags)
+        self.to_review += any(flag.status == "to_review" for flag in one.flags)
         if one.score.fas is None:
             lacking = next((entry for entry in one.score.unscored if entry.startswith("fas: ")), "fas: ")
             self.without_fas[lacking] += 1
@@ -99,6 +101,7 @@ def kind_of(score: FactualityScore) -> str:
         "contradicted": score.contradicted,
         "unsupported": score.unsupported_claims,
         "supported": score.supported,
+        "undecided": score.undecided_claims,
         "unscored": score.unscored_claims,
     }
     return next((kind for kind, rows in found.items() if rows), "no_claims")
@@ -124,9 +127,9 @@ def _alone(one: ScoredAnswer) -> ScoredAnswer:
     return replace(one, evidence={name: row for name, row in one.evidence.items() if name in wanted})
 
 
-GOLD_COLORS = ("#4477aa", "#d98b33")
+COLORS = ("#4477aa", "#d98b33")
 Named = tuple[str, Mapping[str, Figure]]
-"""A row of a chart: its name, and its correlation by the measure of gold."""
+"""A row of a chart: its name, and its correlation by what it is with."""
 
 
 def shares(tally: AnswerTally) -> FigurePanel | None:
@@ -153,58 +156,58 @@ def shares(tally: AnswerTally) -> FigurePanel | None:
 
 
 def by_metric(correlations: Sequence[Figure], method: ScoringMethod) -> FigurePanel | None:
-    """Return ρ of each metric with gold over all answers, if any."""
+    """Return ρ of each metric with the reference statements over all answers, if any."""
     kept = [one for one in _of_method(correlations, method) if one.keys["configuration"] == FULL]
     return _panel(
         "correlations",
-        "Rank correlation with gold factuality",
+        "Rank correlation with the reference statements",
         _rows(kept, lambda one: metric_name(one.metric)),
-        "Spearman's ρ over answers, with 95 % intervals: at 0 a metric is not related to gold factuality. "
-        + " ".join(GOLD_MEANINGS.values()),
+        "Spearman's ρ over answers, with 95 % intervals: at 0 a metric is not related to the statements. "
+        + " ".join(STATEMENT_MEANINGS.values()),
     )
 
 
 def by_configuration(correlations: Sequence[Figure], method: ScoringMethod) -> FigurePanel | None:
     """Return ρ of FAS in each configuration; None if there is only the full one."""
-    kept = [one for one in _of_method(correlations, method) if one.metric == "fas"]
+    kept = [one for one in _of_method(correlations, method) if one.metric == method.fas]
     return _panel(
         "ablations",
-        "Ablations of FAS",
+        f"Ablations of {fas_title(method)}",
         _rows(kept, lambda one: configuration_name(one.keys["configuration"])),
-        "Spearman's ρ of FAS with gold factuality: a single passage a claim; the reference, or the question, in place "
-        "of searched passages; another engine of entailment.",
+        "Spearman's ρ of FAS with the reference statements: a single passage a claim; the reference, or the question, "
+        "in place of searched passages; another engine of entailment.",
         least=2,
     )
 
 
-def by_threshold(correlations: Sequence[Figure]) -> FigurePanel | None:
+def by_threshold(correlations: Sequence[Figure], method: ScoringMethod) -> FigurePanel | None:
     """Return ρ of FAS at each threshold; None if there is only one."""
-    kept = [one for one in _of_all(correlations) if (one.metric, one.keys["configuration"]) == ("fas", FULL)]
+    kept = [one for one in _of_all(correlations) if (one.metric, one.keys["configuration"]) == (method.fas, FULL)]
     kept.sort(key=lambda one: float(one.keys["threshold"]))
     return _panel(
         "thresholds",
-        "FAS by threshold",
+        f"{fas_title(method)} by threshold",
         _rows(kept, lambda one: f"{float(one.keys['threshold']):.2g}"),
-        "Spearman's ρ of FAS with gold factuality where a verdict takes this probability.",
+        "Spearman's ρ of FAS with the reference statements where a verdict takes this probability.",
         least=2,
     )
 
 
 def _panel(name: str, title: str, rows: Sequence[Named], note: str, least: int = 1) -> FigurePanel | None:
-    golds = [gold for gold in GOLD_NAMES if any(gold in found for _, found in rows)]
-    if len(rows) < least or not golds:
+    kinds = [kind for kind in STATEMENT_MEANINGS if any(kind in found for _, found in rows)]
+    if len(rows) < least or not kinds:
         return None
     series = [
-        Series(GOLD_NAMES[gold], GOLD_COLORS[at], [found.get(gold) or Estimate(None) for _, found in rows])
-        for at, gold in enumerate(golds)
+        Series(metric_name(kind), COLORS[at], [found.get(kind) or Estimate(None) for _, found in rows])
+        for at, kind in enumerate(kinds)
     ]
     return FigurePanel(
         name,
         title,
         note,
         intervals([row for row, _ in rows], series, "Spearman's ρ"),
-        ["", *(part for gold in golds for part in (f"ρ, {GOLD_NAMES[gold]}", "95 %", "Answers", "Clusters"))],
-        [[row, *(part for gold in golds for part in _written(found.get(gold)))] for row, found in rows],
+        ["", *(part for kind in kinds for part in (f"ρ, {metric_name(kind)}", "95 %", "Answers", "Clusters"))],
+        [[row, *(part for kind in kinds for part in _written(found.get(kind)))] for row, found in rows],
         legend=[(one.name, one.color) for one in series],
     )
 
@@ -214,7 +217,7 @@ def _rows(kept: Iterable[Figure], name: Callable[[Figure], str]) -> list[Named]:
     rows: dict[str, dict[str, Figure]] = {}
     for one in kept:
         if one.value is not None:
-            rows.setdefault(name(one), {})[one.keys["gold"]] = one
+            rows.setdefault(name(one), {})[one.keys["against"]] = one
     return list(rows.items())
 
 
@@ -240,138 +243,31 @@ def _counted(place: ModelSetting, tally: AnswerTally, kinds: Sequence[str]) -> l
     return [joined(*place), tally.answers[place], sum(claims), *claims]
 
 
-def sentences(results: FactualityResults, tally: AnswerTally) -> list[tuple[str, str]]:
-    """Return the headings of the summary and their texts."""
-    lines = [
-        ("Scored", _scored(tally)),
-        ("Claims", _claims(results.method, tally)),
-        ("Evidence", _evidence(results.method)),
-        ("Entailment", _entailment(results.method)),
-        ("FAS", _fas(results.method, tally)),
-        ("Correlation with gold", _against_gold(results)),
-        ("Safety", _safety(results, tally)),
-        ("Left out", _left_out(results, tally)),
-    ]
-    return [(name, text) for name, text in lines if text]
-
-
 def looked_for_flags(results: FactualityResults) -> bool:
     """Return whether there were labels for safety checks."""
     return any(one.metric == flag_metric("any") for one in results.summary.figures)
 
 
-def reject_rows(results: FactualityResults) -> list[list[Cell]]:
-    """Return stage, reason and number of the rejected rows, the most frequent first."""
-    ordered = sorted(results.rejects.items(), key=lambda item: (-item[1], item[0]))
-    return [[readable(stage), readable(reason), rows] for (stage, reason), rows in ordered]
-
-
-def _scored(tally: AnswerTally) -> str:
-    answers = tally.answers.total()
-    of = [f"{rows:,} {outcome}" for outcome, rows in tally.outcomes.items() if outcome != "answered"]
-    datasets = [f"{name} ({rows:,})" for name, rows in tally.datasets.items() if name]
-    return " ".join(
-        part
-        for part in [
-            f"{plural(answers, 'answer')} of {_listed(tally.models)}{f' ({_listed(of)})' if of else ''}.",
-            f"Datasets: {_listed(datasets)}." if datasets else "",
-            f"Settings: {_listed(tally.settings)}." if tally.settings else "",
-        ]
-        if part
-    )
-
-
-def _claims(method: ScoringMethod, tally: AnswerTally) -> str:
-    counts = {name: tally.of_verdict(name) for name in VERDICTS}
-    total = sum(counts.values())
-    by = "rules: sentences, and clauses that carry a fact of their own" if method.claims == BY_RULES else method.claims
-    reasons = [f"{reason_name(reason)} ({rows:,})" for reason, rows in tally.reasons.most_common(5)]
-    judged = [f"{rows:,} {VERDICTS[name].name.lower()} ({rows / max(total, 1):.1%})" for name, rows in counts.items()]
-    why = f" Unscored because: {'; '.join(reasons)}." if reasons else ""
-    return f"{plural(total, 'claim')}, extracted by {by}. {_listed(judged)}.{why}".replace("..", ".")
-
-
-def _evidence(method: ScoringMethod) -> str:
-    words = EVIDENCE_NAMES.get(method.evidence.partition(":")[0], "Passages")
-    return f"{words} ({method.evidence}). Each claim is compared with the {plural(method.k, 'best passage')}."
-
-
-def _entailment(method: ScoringMethod) -> str:
-    rule = (
-        "Among a claim's passages the highest probability, of entailment or of contradiction, decides if it is at "
-        f"least {method.threshold:g}; else the claim is unsupported."
-    )
-    beside = f" For comparison also by {method.compared}." if method.compared else ""
-    return f"Judged by {method.entailment}. {rule}{beside}"
-
-
-def _fas(method: ScoringMethod, tally: AnswerTally) -> str:
-    weights = method.weights
-    formula = (
-        f"{weights.similarity:g} × {method.similarity} + {weights.support:g} × Support@{method.k} + "
-        f"{weights.contra:g} × (1 − Contra@{method.k})"
-    )
-    without = tally.without_fas.total()
-    lines = f" {plural(without, 'answer has', 'answers have')} none" if without else ""
-    whys = "; ".join(
-        f"{unscored_name(why).partition(': ')[2]} ({rows:,})" for why, rows in tally.without_fas.most_common(5)
-    )
-    return f"FAS = {formula}.{lines}{f': {whys}.' if lines else ''}"
-
-
-def _against_gold(results: FactualityResults) -> str:
-    """Return the correlations with gold that the paper names. Source: FAS §5.3."""
+def completeness_correlations(results: FactualityResults) -> list[tuple[str, Figure]]:
+    """Return the correlations with completeness that the paper names, by metric. Source: FAS §5.3."""
     found = {
         one.metric: one
         for one in _of_method(results.summary.correlations, results.method)
-        if (one.keys["configuration"], one.keys["gold"]) == (FULL, "gold") and one.value is not None
+        if (one.keys["configuration"], one.keys["against"]) == (FULL, "completeness") and one.value is not None
     }
-    named = ["fas", f"support@{results.method.k}", "rouge_l", "bleu_4"]
-    lines = [f"{metric_name(name)} {_rho(found[name])}" for name in named if name in found]
-    if not lines:
-        return ""
-    rows = max(one.rows for one in found.values())
-    return f"Spearman's ρ with gold over {plural(rows, 'answer')}: {'; '.join(lines)}."
+    named = [results.method.fas, f"support@{results.method.k}", "rouge_l", "bleu_4"]
+    return [(metric_name(name), found[name]) for name in named if name in found]
 
 
-def _rho(one: Figure) -> str:
-    ends = "" if one.low is None or one.high is None else f" [{signed(one.low)}, {signed(one.high)}]"
-    return f"{signed(one.value or 0.0)}{ends}"
-
-
-def _safety(results: FactualityResults, tally: AnswerTally) -> str:
-    if not looked_for_flags(results):
-        return "No labels were given for safety checks, so there are no safety flags."
-    table = plural(results.contraindications, "contraindication")
-    flagged, answers = tally.flagged, tally.answers.total()
-    return (
-        f"{flagged:,} of {plural(answers, 'answer')} ({flagged / max(answers, 1):.1%}) are flagged, with the labels "
-        f"and the table of {table} made from them. Flags are not part of FAS."
-    )
-
-
-def _left_out(results: FactualityResults, tally: AnswerTally) -> str:
-    rows = sum(results.rejects.values())
-    lines = [f"{plural(rows, 'row')} rejected, listed under “The run”"] if rows else []
-    unscored = tally.of_verdict("unscored")
-    lines += [f"{plural(unscored, 'claim')} without a verdict, counted in no share"] if unscored else []
-    return f"{_listed(lines)}." if lines else ""
-
-
-def _listed(parts: Sequence[str]) -> str:
-    """Return the parts as "a, b and c"."""
-    return " and ".join(part for part in (", ".join(parts[:-1]), *parts[-1:]) if part)
-
-
-def factuality_page(results: FactualityResults) -> str:
-    """Return the page of a factuality run. The answers are read once."""
+def factuality_page(results: FactualityResults, calibrated: Sequence[ResultTable] = ()) -> str:
+    """Return the page of a factuality run. The answers are read once. Tables of `calibrated` figures come first."""
     tally, picked = collect(results.answers, int(results.info["config"].get("seed", 0)))
     method, correlations = results.method, results.summary.correlations
     panels = [
         shares(tally),
         by_metric(correlations, method),
         by_configuration(correlations, method),
-        by_threshold(correlations),
+        by_threshold(correlations, method),
     ]
     return render_page(
         "factuality.html.j2",
@@ -381,12 +277,21 @@ def factuality_page(results: FactualityResults) -> str:
         total=tally.answers.total(),
         models=tally.models,
         tiles=[(style, name, tally.of_verdict(name)) for name, style in VERDICTS.items()],
+        tally=tally,
         flagged=tally.flagged if looked_for_flags(results) else None,
-        sentences=sentences(results, tally),
-        judged_by_rules=method.entailment == BY_RULES,
+        contraindications=results.contraindications,
+        by_rules=method.claims == BY_RULES,
+        unscored=[(reason_name(why).rstrip("."), rows) for why, rows in tally.reasons.most_common(5)],
+        without_fas=[(unscored_name(why).partition(": ")[2], rows) for why, rows in tally.without_fas.most_common(5)],
+        evidence=EVIDENCE_NAMES.get(method.evidence.partition(":")[0], "Passages"),
+        engine_notes=engine_notes(method),
+        fas=fas_title(method),
+        correlations=completeness_correlations(results),
+        judged_by_exact=method.engine == "exact",
         styles=VERDICTS,
         tables=[TableBlock(f"table-{at}", table) for at, table in enumerate(results.summary.grids, 1) if table.rows],
+        calibrated=[TableBlock(f"calibrated-{at}", table) for at, table in enumerate(calibrated, 1)],
         figures=[one for one in panels if one],
-        rejects=reject_rows(results),
+        rejects=Counter(results.rejects),
         viewer=viewer_payload(picked, method),
     )

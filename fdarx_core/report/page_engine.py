@@ -56,8 +56,13 @@ class TableBlock:
 
 
 def render_page(template: str, **content: Any) -> str:
-    """Return a page as HTML. All templates extend page.html.j2 and use the blocks of macros.html.j2."""
+    """Return a page or a text by its template. Pages extend page.html.j2 and use the blocks of macros.html.j2."""
     return _environment().get_template(template).render(content)
+
+
+def template_macros(template: str) -> Any:
+    """Return the macros of a template, as functions of these names."""
+    return _environment().get_template(template).module
 
 
 def render_figure(panel: FigurePanel) -> Markup:
@@ -86,10 +91,10 @@ def duration(info: Mapping[str, Any]) -> str:
 
 @cache
 def _environment() -> Environment:
-    """Return the templates of the pages; all text is escaped except Markup."""
+    """Return the templates of pages, in which all text is escaped except Markup, and of plain texts."""
     made = Environment(
         loader=PackageLoader("fdarx_core.report"),
-        autoescape=True,
+        autoescape=lambda name: not str(name).endswith(".txt.j2"),
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
@@ -97,8 +102,11 @@ def _environment() -> Environment:
     made.globals.update(style=_asset("report.css"), plotly=Markup(get_plotlyjs()), section_names=SECTION_NAMES)
     made.globals.update(asset=_asset)
     made.globals.update(best=_best, firsts=_firsts)
-    made.filters.update(figure=render_figure, readable=readable, shown=_shown, decimal=_decimal, plural=plural)
+    made.filters.update(
+        figure=render_figure, readable=readable, formatted=_format_value, decimal=_decimal, plural=plural
+    )
     made.filters.update(number="{:,}".format, percent=_percent, moment=_moment, embedded=_embedded)
+    made.filters.update(listed=listed, signed=signed)
     return made
 
 
@@ -121,7 +129,7 @@ def _embedded(value: Any) -> Markup:
     return Markup(text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026"))
 
 
-def _shown(value: Any) -> str:
+def _format_value(value: Any) -> str:
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 
@@ -171,6 +179,11 @@ def by_significance(differences: Iterable[Difference]) -> list[Difference]:
 def plural(number: int, one: str, more: str = "") -> str:
     """Return a number with its noun: "1 passage", "3 passages"."""
     return f"{number:,} {one if number == 1 else more or one + 's'}"
+
+
+def listed(parts: Sequence[str]) -> str:
+    """Return the parts as "a, b and c"."""
+    return " and ".join(part for part in (", ".join(parts[:-1]), *parts[-1:]) if part)
 
 
 def in_turn(groups: Iterable[Sequence[Item]]) -> Iterator[Item]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import plotly.graph_objects as go
@@ -32,7 +32,7 @@ def loss_curve(curve: Sequence[LossPoint]) -> FigurePanel:
         )
     figure.update_layout(showlegend=False)
     figure.update_xaxes(title={"text": "step"}, tickformat=",", tickangle=0)
-    figure.update_yaxes(title={"text": "loss, nats a token"})
+    figure.update_yaxes(title={"text": "loss, nats per token"})
     return FigurePanel(
         "loss",
         "Loss by step",
@@ -71,51 +71,15 @@ _FEW_GROUPS = 30
 
 
 def verdict(change: Change) -> str:
-    """Return whether the interval of the difference excludes 0, and on which side; of the loss, less is better."""
+    """Return whether the interval of the difference excludes 0, and on which side; a lower loss is better."""
     measure, *_, one = change
     if one.low is None or one.high is None or not one.significant:
         return OPEN
     return BETTER if (one.high < 0) == (measure == "loss") else WORSE
 
 
-def sentences(changes: Sequence[Change]) -> list[tuple[str, str]]:
-    """Return headings and sentences: the loss is that of the references, other measures are of the models' answers."""
-    by_verdict = {
-        kind: [MEASURES[one[0]] for one in changes if one[0] != "loss" and verdict(one) == kind]
-        for kind in (BETTER, WORSE, OPEN)
-    }
-    nearer = {BETTER: "nearer to the references by", WORSE: "further from them by", OPEN: "no clear difference by"}
-    listed = [f"{nearer[kind]} {', '.join(names)}" for kind, names in by_verdict.items() if names]
-    loss = [("References", f"Their loss: {_change(one)}") for one in changes if one[0] == "loss"]
-    return [*loss, ("Answers", f"The tuned model's: {'; '.join(listed)}.")] if listed else loss
-
-
-def notes(curve: Sequence[LossPoint], changes: Sequence[Change], answers: Sequence[TunedAnswer]) -> Iterator[str]:
-    """Yield notes on how to read the figures of this run."""
-    best = best_point(curve)
-    if best and curve and best.step == curve[-1].step and len(curve) > 1:
-        yield "The validation loss was lowest at the last step: more --epochs may lower it further."
-    groups = min((base.clusters for _, base, *_ in changes), default=0)
-    if groups < _FEW_GROUPS:
-        yield f"The test part holds {groups} groups of pairs: intervals from so few are rough, and often too narrow."
-    blank = sum(one.model == TUNED and not one.answer.strip() for one in answers)
-    if blank:
-        asked = sum(one.model == TUNED for one in answers)
-        yield f"The tuned model gave no text to {blank:,} of {asked:,} questions."
-    of_answers = [verdict(one) for one in changes if one[0] != "loss"]
-    if of_answers and BETTER not in of_answers:
-        yield "By no measure did the tuned model's own answers come clearly nearer to the references."
-
-
-def _change(change: Change) -> str:
-    _, base, tuned, one = change
-    interval = "" if one.low is None else f" (95 % {one.low:+.3f} to {one.high:+.3f})"
-    return (
-        f"{base.value:.3f} nats a token before, {tuned.value:.3f} after, {one.value:+.3f}{interval}: {verdict(change)}."
-    )
-
-
 _SAMPLES = 8
+_COLUMNS = ("name", "measure", "base", "tuned", "difference", "verdict")
 
 
 def tuning_page(
@@ -126,27 +90,22 @@ def tuning_page(
     `info` is run.json.
     """
     options = {**info["config"], "model": info["config"]["model"]["name"]}
+    best, tuned = best_point(curve), [one for one in answers if one.model == TUNED]
     return render_page(
         "tuning.html.j2",
         info=info,
         took=duration(info),
-        sentences=sentences(changes),
-        notes=list(notes(curve, changes, answers)),
+        changes=[dict(zip(_COLUMNS, (MEASURES[one[0]], *one, verdict(one)), strict=True)) for one in changes],
+        best_is_last=best is not None and best.step == curve[-1].step and len(curve) > 1,
+        groups=min((base.clusters for _, base, *_ in changes), default=0),
+        few_groups=_FEW_GROUPS,
+        asked=len(tuned),
+        blank=sum(not one.answer.strip() for one in tuned),
         figure=loss_curve(curve),
-        pairs=[(base.rows, base.clusters) for _, base, *_ in changes[:1]],
-        rows=[_row(one) for one in changes],
         samples=_samples(answers, str(info["config"].get("seed", 0))),
         options=[(name, value) for name, value in options.items() if value is not None],
         counted=_counted(info),
     )
-
-
-def _row(change: Change) -> tuple[str, tuple[str, ...], str]:
-    """Return measure, numbers and verdict of a row of the table."""
-    measure, base, tuned, one = change
-    bounds = "–" if one.low is None else f"{one.low:+.3f} to {one.high:+.3f}"
-    numbers = (f"{base.value:.3f}", f"{tuned.value:.3f}", f"{one.value:+.3f}", bounds)
-    return MEASURES[measure], numbers, verdict(change)
 
 
 def _counted(info: Mapping[str, Any]) -> list[tuple[str, str]]:

@@ -1,29 +1,183 @@
-"""Wrong answers of an evaluation: counted, sampled by a seed, and written as JSON for the script of the page."""
+"""Wrong answers of an evaluation: counted, sampled by a seed, explained, and written as JSON for the page's script.
+
+An explanation names the fault, whether the evidence was in the prompt, and the citations.
+"""
 
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
 
-from fdarx_core.evaluation.gold import PassageKey, gold_keys
+from fdarx_core.evaluation.gold import PassageKey, gold_keys, passage_keys
+from fdarx_core.evaluation.scoring import FAULTS
+from fdarx_core.evaluation.tables import BASELINE
 from fdarx_core.labels.loinc import SECTION_NAMES
-from fdarx_core.records import Grade, Passage, Prediction, QuestionAnswer
+from fdarx_core.records import Equivalence, Grade, Passage, Prediction, QuestionAnswer
 from fdarx_core.report.names import GROUP_NAMES, PAGE_WORDS, setting_name
-from fdarx_core.report.page_engine import in_turn, readable
+from fdarx_core.report.page_engine import in_turn, readable, template_macros
 from fdarx_core.report.samples import SeededSample
-from fdarx_core.report.wrong_answer_explanations import (
-    EVIDENCE,
-    AnswerSources,
-    WrongAnswer,
-    asks_for_citations,
-    citation_mark,
-    cited_places,
-    explain,
-    reason_of,
-    shown_places,
-)
 from fdarx_core.storage import Location, RunDirectory, read_table, read_where
+
+Record = TypeVar("Record")
+
+
+@dataclass(frozen=True, slots=True)
+class WrongAnswer:
+    """A wrong answer: its kind, the prediction, and the grade if it has one."""
+
+    kind: str
+    prediction: Prediction
+    grade: Grade | None
+
+
+@dataclass(slots=True)
+class AnswerSources:
+    """Questions by id, passages by label and index, and for each question its equivalent passages.
+
+    `equivalents` gives for each passage the gold passage that states the same, and the reason.
+    """
+
+    questions: dict[str, QuestionAnswer] = field(default_factory=dict)
+    passages: dict[PassageKey, Passage] = field(default_factory=dict)
+    equivalents: dict[str, dict[int, tuple[int, str]]] = field(default_factory=lambda: defaultdict(dict))
+
+    def equivalent_gold(self, question: QuestionAnswer, place: PassageKey) -> tuple[int, str] | None:
+        """Return the gold passage that states the same as this one, and the reason."""
+        return self.equivalents.get(question.id, {}).get(place[1]) if place[0] == question.set_id else None
+
+    def gold_among(self, question: QuestionAnswer, places: Sequence[PassageKey]) -> int:
+        """Return how many gold passages are among the places, themselves or by a passage that states the same."""
+        alike = {same[0] for place in places if (same := self.equivalent_gold(question, place))}
+        return sum(place in places or place[1] in alike for place in gold_keys(question))
+
+
+def read_sources(run: RunDirectory, predictions: Sequence[Prediction]) -> AnswerSources:
+    """Read the questions and passages that these predictions need, part by part."""
+    sources = AnswerSources()
+    asked = {one.question_id for one in predictions}
+    for question in _read_matching(run, "questions", "id", asked, QuestionAnswer):
+        sources.questions[question.id] = question
+    for one in _read_matching(run, "equivalences", "question_id", asked, Equivalence):
+        for gold, member, why in zip(one.gold, one.members, one.why, strict=True):
+            sources.equivalents[one.question_id].setdefault(member, (gold, why))
+    needed = {place for one in predictions for place in cited_places(one)}
+    needed |= {place for question in sources.questions.values() for place in gold_keys(question)}
+    for passage in _read_matching(run, "passages", "set_id", {set_id for set_id, _ in needed}, Passage):
+        place = (passage.set_id, passage.doc_chunk_index)
+        if place in needed:
+            sources.passages[place] = passage
+    return sources
+
+
+def cited_places(prediction: Prediction) -> list[PassageKey]:
+    """Return the cited passages in the order of the citations."""
+    return passage_keys(prediction.set_id, prediction.cited, prediction.cited_set_ids)
+
+
+def prompt_passages(prediction: Prediction) -> list[PassageKey]:
+    """Return the passages of the prompt in its order."""
+    return passage_keys(prediction.set_id, prediction.shown, prediction.shown_set_ids)
+
+
+def _read_matching(
+    run: RunDirectory, kind: str, column: str, wanted: Collection[str], record: type[Record]
+) -> Iterator[Record]:
+    for part in run.parts(kind):
+        yield from read_where(part, column, wanted, record)
+
+
+EVIDENCE = PAGE_WORDS["evidence_shown"]
+"""Whether the evidence was in the prompt, as the filter of the page names it."""
+
+_ANSWERABLE_FAULTS = ("incorrect", "not_attempted", "false_refusal")
+"""The faults in answers to answerable questions; other kinds do not show how passages were read."""
+
+
+def _worded(macro: str, *about: Any) -> str:
+    """Return the sentences of a macro of the template."""
+    return " ".join(str(getattr(template_macros("wrong_answers.txt.j2"), macro)(*about)).split())
+
+
+def classify_evidence(wrong: WrongAnswer, question: QuestionAnswer, sources: AnswerSources) -> tuple[str, str]:
+    """Return a key of `EVIDENCE`, and a sentence about this answer, "" if there is nothing to say."""
+    prediction, gold = wrong.prediction, gold_keys(question)
+    if question.type == "refusal":
+        return "unanswerable", ""
+    if prediction.setting == "closed_book":
+        return "memory", "No passage was shown: the model had only its memory."
+    if wrong.kind not in _ANSWERABLE_FAULTS or not prediction.shown or not gold:
+        return "unknown", ""
+    shown = prompt_passages(prediction)
+    found = sources.gold_among(question, shown)
+    key = "shown" if found == len(gold) else "partly" if found else "missing"
+    alike = found - sum(place in shown for place in gold)
+    return key, _worded("evidence", key, wrong, len(gold), found, alike)
+
+
+def asks_for_citations(setting: str) -> bool:
+    """Return whether a setting asks for citations; settings that the user named may."""
+    return setting not in ("closed_book", "oracle")
+
+
+def citation_note(prediction: Prediction, question: QuestionAnswer, sources: AnswerSources) -> str:
+    """Return a sentence that counts the citations, "" if none were asked for or there is no answer."""
+    if prediction.outcome != "answered" or not asks_for_citations(prediction.setting):
+        return ""
+    cited = cited_places(prediction)
+    marks = [citation_mark(question, key, sources)[0] for key in cited]
+    found = sources.gold_among(question, cited)
+    return _worded("citations", marks, prediction.cited_unknown, len(gold_keys(question)), found)
+
+
+def citation_mark(question: QuestionAnswer, place: PassageKey, sources: AnswerSources) -> tuple[str, str]:
+    """Return gold, same or "" for a cited passage, with the words for it."""
+    if place in gold_keys(question):
+        return "gold", "gold"
+    if replaced := sources.equivalent_gold(question, place):
+        return "same", f"states the same as PASSAGE_{replaced[0]:04d} ({readable(replaced[1])})"
+    return "", "not gold"
+
+
+def explain(wrong: WrongAnswer, sources: AnswerSources) -> dict[str, Any]:
+    """Explain a wrong answer to a reader who sees the question, both answers and the passages.
+
+    Returns:
+        `finding` says what is wrong and `detail` what the judge said, or why there is no answer; `evidence` is a key of
+        `EVIDENCE`; `notes` are sentences on the passages of the prompt and the citations.
+    """
+    question = sources.questions[wrong.prediction.question_id]
+    evidence, shown = classify_evidence(wrong, question, sources)
+    notes = [shown, citation_note(wrong.prediction, question, sources)]
+    reason = reason_of(wrong)
+    return {
+        "finding": _worded("finding", wrong, question, reason, FAULTS.get(reason, readable(reason))),
+        "detail": _detail(wrong),
+        "evidence": evidence,
+        "notes": [note for note in notes if note],
+    }
+
+
+_LEADS = PAGE_WORDS["detail_leads"]
+"""The words before a detail of the baseline grader, by its reason."""
+
+
+def _detail(wrong: WrongAnswer) -> str:
+    if wrong.kind in ("hallucinated", "false_refusal"):
+        return ""
+    detail = wrong.grade.detail if wrong.grade else ""
+    if wrong.grade and detail and wrong.grade.judge == BASELINE:
+        return f"{_LEADS.get(wrong.grade.reason, '')}{detail}"
+    return f"“{detail}”" if detail else readable(wrong.prediction.reason)
+
+
+def reason_of(wrong: WrongAnswer) -> str:
+    """Return the reason to filter by: that of the judge, or of a missing or unreadable reply; "" without one."""
+    if wrong.kind in ("failed", "unparsed"):
+        return wrong.prediction.reason
+    return "" if wrong.grade is None or wrong.grade.reason == "unnamed" else wrong.grade.reason
+
 
 KINDS = PAGE_WORDS["wrong_answers"]
 """The kinds of wrong answers, as the page names them."""
@@ -148,7 +302,7 @@ class WrongAnswerPayload:
 
     def _item(self, wrong: WrongAnswer, question: QuestionAnswer, why: Mapping[str, Any]) -> dict[str, Any]:
         said = wrong.prediction
-        shown = shown_places(said)
+        shown = prompt_passages(said)
         return {
             "id": said.id,
             "model": said.model,

@@ -37,6 +37,8 @@ TASK_NAMES = {
     "correctness": "QA correctness",
     "quality": "Question quality",
     "grade": "Answer grade",
+    "claim": "Claim verdict",
+    "flag": "Safety flag",
 }
 _OF_QUESTIONS = ("relevance", "category")
 _TYPE_NAMES = {"factual": "factual", "multihop": "multi-hop", "refusal": "refusal", ALL: "all types"}
@@ -72,7 +74,8 @@ class ConfusionMatrix:
 class TaskProgress:
     """The progress of a task: its items, those with a vote, and each annotator's votes.
 
-    Of the items with a vote, `undecided` counts those without a decision of the judge, and `ties` lists those that tie.
+    Of the items with a vote, `undecided` counts those without a decision of the judge, `ties` lists those that tie, and
+    `adjudicated` counts those whose disagreement was settled. `unsure` counts marks.
     """
 
     task: str
@@ -81,6 +84,8 @@ class TaskProgress:
     undecided: int
     ties: list[str]
     votes: dict[str, int]
+    unsure: int = 0
+    adjudicated: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,12 +133,18 @@ def measure_agreement(
     progress: list[TaskProgress] = []
     for name, task in REVIEW_TASKS.items():
         of_task = [one for one in voted if one.item.task == name]
-        with_votes = [one for one in of_task if one.annotations]
+        with_votes = [one for one in of_task if one.values]
         if of_task:
             undecided = sum(not one.item.decision for one in with_votes)
             ties = [one.item.id for one in with_votes if not consensus(one.values)]
             votes = dict(Counter(vote.annotator for one in with_votes for vote in one.annotations))
-            progress.append(TaskProgress(name, len(of_task), len(with_votes), undecided, ties, votes))
+            unsure, adjudicated = (
+                sum(len(one.unsure) for one in of_task),
+                sum(bool(one.adjudications) for one in of_task),
+            )
+            progress.append(
+                TaskProgress(name, len(of_task), len(with_votes), undecided, ties, votes, unsure, adjudicated)
+            )
         if with_votes:
             scales = task_scales(task)
             for scale in scales:
@@ -230,7 +241,7 @@ def _item_table(voted: Sequence[AnnotatedItem], scale: Scale, people: Sequence[s
         "by": pa.array([one.item.judge for one in voted], pa.string()),
         WEIGHT: pa.array([weight / mean for weight in weights], pa.float64()),
         JUDGE: codes(scale.read(one.item.decision) if one.item.decision else "" for one in voted),
-        "consensus": codes(consensus(list(of.values())) for of in votes),
+        "consensus": codes(consensus([scale.read(value) for value in one.values]) for one in voted),
         "unanimous": codes(unanimous(list(of.values())) for of in votes),
     }
     for number, person in enumerate(people):
@@ -376,6 +387,10 @@ def _notes(agreement: Agreement, figures: Sequence[Figure]) -> list[str]:
     notes += _weight_notes(fractions, agreement.weighted)
     if ties := sum(len(one.ties) for one in progress):
         notes.append(f"Items whose votes tie, in no consensus: {ties:,}.")
+    if adjudicated := sum(one.adjudicated for one in progress):
+        notes.append(f"Items whose adjudicated value is the consensus: {adjudicated:,}.")
+    if unsure := sum(one.unsure for one in progress):
+        notes.append(f"Marks “unsure”, in no figure: {unsure:,}.")
     if undecided := sum(one.undecided for one in progress):
         notes.append(f"Items on which the judge reached no decision, in none of its figures: {undecided:,}.")
     if agreement.informed:

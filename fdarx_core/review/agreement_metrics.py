@@ -14,7 +14,7 @@ import numpy as np
 
 from fdarx_core.evaluation.metrics import Mask, Metric, Numbers, ScoreColumns, divide
 from fdarx_core.records.benchmark import Annotation, ReviewItem
-from fdarx_core.review.tasks import Scale
+from fdarx_core.review.tasks import UNSURE, Scale
 
 POSITIVE = 0
 """The index of the positive value in a table of two values."""
@@ -26,14 +26,30 @@ _ROUNDING = 1e-12
 
 @dataclass(frozen=True, slots=True)
 class AnnotatedItem:
-    """An item with its annotations, one an annotator, ordered by their names."""
+    """An item with its annotations, one an annotator, ordered by their names.
+
+    `annotations` are the votes, `unsure` the marks that are no vote; `adjudications` were given in view of both.
+    """
 
     item: ReviewItem
     annotations: list[Annotation] = field(default_factory=list)
+    unsure: list[Annotation] = field(default_factory=list)
+    adjudications: list[Annotation] = field(default_factory=list)
+
+    @property
+    def votes(self) -> list[str]:
+        """The values of the annotators."""
+        return [one.value for one in self.annotations]
 
     @property
     def values(self) -> list[str]:
-        return [one.value for one in self.annotations]
+        """The values that count as people's: the adjudicated ones where there are any, else the votes."""
+        return [one.value for one in self.adjudications] or self.votes
+
+    @property
+    def differs(self) -> bool:
+        """Whether the marks, unsure included, are not one and the same verdict."""
+        return bool(self.unsure) or len(set(self.votes)) > 1
 
 
 def collect_votes(
@@ -41,7 +57,7 @@ def collect_votes(
 ) -> list[AnnotatedItem]:
     """Return each item with its votes, in the order of the items.
 
-    `blind` leaves out votes that were given with the judge's decision in view. Raises ValueError for a vote on an
+    `blind` leaves out marks that were given with the judge's decision in view. Raises ValueError for a mark on an
     unknown item, for a value that is no choice, and where an annotator gave an item two values.
     """
     annotated = {item.id: AnnotatedItem(item) for item in items}
@@ -51,7 +67,9 @@ def collect_votes(
         _check_vote(vote, annotated.get(vote.item_id), votes.get(key))
         if key not in votes and not (blind and vote.saw_decision):
             votes[key] = vote
-            annotated[vote.item_id].annotations.append(vote)
+            on = annotated[vote.item_id]
+            marks = on.unsure if vote.value == UNSURE else on.adjudications if vote.adjudicated else on.annotations
+            marks.append(vote)
     return list(annotated.values())
 
 

@@ -13,7 +13,7 @@ A new proposal replaces an earlier one; annotations and items are never changed.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from hashlib import blake2b
 from typing import Any
@@ -23,8 +23,8 @@ import pyarrow as pa
 
 from fdarx_core.evaluation.bootstrap import FEW_LABELS, contrast, estimate
 from fdarx_core.evaluation.metrics import ScoreColumns
-from fdarx_core.evaluation.tables import ResultTable, build_table, table_text
-from fdarx_core.filters.criteria import KEPT_AS, read_criteria
+from fdarx_core.evaluation.tables import ResultTable, build_table
+from fdarx_core.filters.judges import KEPT_AS, read_criteria
 from fdarx_core.llm import Criteria, ResponseStore
 from fdarx_core.records import Estimate
 from fdarx_core.records.benchmark import ReviewItem
@@ -79,7 +79,7 @@ class RejudgedItem:
 
 @dataclass(frozen=True, slots=True)
 class CriteriaComparison:
-    """A coefficient of agreement with people by the old and the new criteria, and the difference, new less old.
+    """A coefficient of agreement with people by the old and the new criteria, and the difference, new minus old.
 
     All three are of the items that the judge decided both times; `unscored` counts the others.
     """
@@ -155,9 +155,9 @@ class ReviewCriteria:
         """Return the held-out items that a judge with criteria decides and on which people have a majority."""
         return [one for one in self.held_out if guiding_task(one.item) and consensus(one.values)]
 
-    def write_trial(self, trial: CriteriaTrial) -> str:
-        """Write the files of a trial; return the text of criteria.txt."""
-        new, root, text = trial.proposed, self.review.root, "\n".join(_lines(trial)) + "\n"
+    def write_trial(self, trial: CriteriaTrial, text: str) -> None:
+        """Write the files of a trial; `text` is that of criteria.txt."""
+        new, root = trial.proposed, self.review.root
         (root / PROPOSED_FILE).write_text(criteria_yaml(new))
         (root / DIFF_FILE).write_text(criteria_diff(self.criteria, new))
         (root / TEXT_FILE).write_text(text)
@@ -169,7 +169,6 @@ class ReviewCriteria:
             **trial_json(trial),
         }
         (root / DATA_FILE).write_text(json.dumps(data, ensure_ascii=False, indent=1) + "\n")
-        return text
 
     @property
     def store(self) -> ResponseStore:
@@ -285,30 +284,8 @@ def _changed_row(one: RejudgedItem) -> Mapping[str, str]:
     return {"item": one.item.id, "task": one.item.task, "subject": one.item.subject, **said, "effect": one.effect}
 
 
-def _lines(trial: CriteriaTrial) -> Iterator[str]:
-    """Yield the lines of criteria.txt: the changes and why, both agreements with people, and the changed items."""
-    yield f"changes proposed by {trial.proposer}: {len(trial.changes)}"
-    for change in trial.changes:
-        yield f"  {change.action} [{change.id}]{': ' if change.why else ''}{change.why}"
-    if not trial.judge:
-        return
-    yield ""
-    yield f"{trial.judge} was sent {trial.sent} requests; all other responses were stored before"
-    if not trial.comparisons:
-        yield "Nothing to measure: no held-out item has a majority and a judge that follows criteria"
-        return
-    yield ""
-    yield table_text(_comparison_table(trial))
-    changed = trial.changed_items()
-    yield ""
-    yield f"{len(changed)} of {len(trial.items)} held-out items are decided differently by the new criteria:"
-    for one in sorted(changed, key=lambda one: (one.item.task, one.effect, one.item.id)):
-        why = f" ({one.because})" if one.because else ""
-        yield f"  {one.effect:<9} {one.item.task} {one.item.id}: {one.old or 'unscored'} → {one.new or 'unscored'}{why}"
-        yield f"            people: {one.people}; {one.item.question}"
-
-
-def _comparison_table(trial: CriteriaTrial) -> ResultTable:
+def comparison_table(trial: CriteriaTrial) -> ResultTable:
+    """Return both agreements with people, and their differences."""
     metrics = list(dict.fromkeys(one.metric for one in trial.comparisons if one.metric in _METRIC_NAMES))
     comparisons = {(one.task, one.metric): one for one in trial.comparisons}
     tasks = list(dict.fromkeys(one.task for one in trial.comparisons))

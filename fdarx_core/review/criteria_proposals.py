@@ -14,8 +14,7 @@ from typing import Any, Literal, TypeAlias
 import yaml
 from pydantic import ValidationError
 
-from fdarx_core.filters.criteria import judges_by
-from fdarx_core.filters.judges import guided_tasks, judges
+from fdarx_core.filters.judges import guided_tasks, judges, judges_by
 from fdarx_core.llm import Criteria, PromptError, Reply, Task
 from fdarx_core.llm.prompts import Criterion, validation_message
 from fdarx_core.records.benchmark import ReviewItem

@@ -1,6 +1,9 @@
-"""Import of the files that annotators hand in: JSON of the pages, filled-in CSV sheets, JSON lines.
+"""Import of the files that annotators hand in: JSON of the pages and of Label Studio, filled-in CSV sheets, JSON lines;
+and export: for Label Studio, and people's verdicts on claims as marked pairs for a verifier.
 
-All files are checked before anything is written, and no annotation is overwritten.
+All files are checked before anything is written, and no annotation is overwritten. Each task of a review is one project
+of Label Studio, because the choices of a configuration are the same for all its tasks. Source: labelstud.io, "Label
+Studio JSON format of annotated tasks", "Import pre-annotated data", tags Choices and TextArea.
 """
 
 from __future__ import annotations
@@ -11,12 +14,146 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias
+from xml.sax.saxutils import quoteattr
 
+from fdarx_core.evaluation.verifier_scores import MarkedPair
 from fdarx_core.records import content_id
 from fdarx_core.records.benchmark import Annotation, ReviewItem
+from fdarx_core.review.agreement_metrics import collect_votes, consensus
 from fdarx_core.review.review_set import FORMAT, Review, merge_annotations
+from fdarx_core.review.tasks import CLAIM_TASK, REVIEW_TASKS, UNSURE
 from fdarx_core.storage import Location, StorageError, write_records
 from fdarx_core.storage.tables import read_rows
+
+_CHOICES, _REMARK, _TEXT = "mark", "remark", "context"
+_SHOWN = ("question", "answer", "statement", "gold", "context")
+"""The fields of an item that annotators read."""
+
+
+def label_studio_config(task: str) -> str:
+    """Return the labeling configuration of a task, for the project's settings."""
+    about = REVIEW_TASKS[task]
+    names = {"statement": about.statement, "gold": "Reference", "context": "Text"}
+    texts = [
+        f'  <Header value={quoteattr(names.get(name) or name.title())} size="5"/>\n'
+        f'  <Text name="{name}" value="${name}"/>'
+        for name in _SHOWN
+        if (name != "answer" or about.shows_answer)
+        and (name != "statement" or about.statement)
+        and (name != "gold" or task == "grade")
+    ]
+    choices = [
+        f"    <Choice value={quoteattr(text)} alias={quoteattr(value)}/>" for value, text in about.options.items()
+    ]
+    lines = [
+        "<View>",
+        f'  <Header value={quoteattr(about.asks)} size="4"/>',
+        *texts,
+        f'  <Choices name="{_CHOICES}" toName="{_TEXT}" choice="single" required="true">',
+        *choices,
+        "  </Choices>",
+        f'  <TextArea name="{_REMARK}" toName="{_TEXT}" placeholder="Remark" maxSubmissions="1"/>',
+        "</View>",
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def label_studio_tasks(items: Sequence[ReviewItem], review: str, *, blind: bool) -> list[dict[str, Any]]:
+    """Return tasks to import, with the judge's decisions as predictions unless `blind`."""
+    return [_task(item, review, shows=bool(item.decision) and not blind) for item in items]
+
+
+def _task(item: ReviewItem, review: str, *, shows: bool) -> dict[str, Any]:
+    about = {name: getattr(item, name) or "–" for name in _SHOWN}
+    data = {"review": review, "item": item.id, "task": item.task, "drug": item.drug, **about, "shows_decision": shows}
+    mark = {"from_name": _CHOICES, "to_name": _TEXT, "type": "choices", "value": {"choices": [item.decision]}}
+    predictions = [{"model_version": item.judge or "judge", "result": [{"id": item.id, **mark}]}] if shows else []
+    return {"data": data, "predictions": predictions}
+
+
+def label_studio_rows(
+    file: str, tasks: Sequence[Any], people: Sequence[str], users: Mapping[str, str]
+) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Yield place and row of each annotation in Label Studio's JSON export, as of a filled-in sheet.
+
+    An annotator is found by the user's id, address, the part before its @, or first name, first in `users`, then in
+    `people`. Skipped tasks have no row. Raises ValueError for a user who is none of them, and for a task that was not
+    made by `label_studio_tasks`.
+    """
+    for number, task in enumerate(tasks, 1):
+        data = task.get("data") if isinstance(task, dict) else None
+        if not isinstance(data, dict) or not {"review", "item"} <= data.keys():
+            raise ValueError(f"{file}:{number}: not a task of `fdarx review export`; export the project as JSON")
+        for annotation in task.get("annotations") or []:
+            if annotation.get("was_cancelled"):
+                continue
+            values = {one.get("from_name"): one.get("value", {}) for one in annotation.get("result") or []}
+            marks, remarks = values.get(_CHOICES, {}).get("choices", []), values.get(_REMARK, {}).get("text", [])
+            if marks or remarks:
+                options = {text: value for value, text in REVIEW_TASKS[data["task"]].options.items()}
+                value = options.get(marks[0], marks[0]) if marks else ""
+                yield f"{file}:{number}", {
+                    "review": data["review"], "id": data["item"], "task": data["task"], "value": value,
+                    "annotator": _annotator(f"{file}:{number}", annotation.get("completed_by"), people, users),
+                    "remark": " / ".join([remarks] if isinstance(remarks, str) else remarks),
+                    "saw_decision": bool(data.get("shows_decision")), "seconds": annotation.get("lead_time") or 0.0,
+                }  # fmt: skip
+
+
+def _annotator(place: str, user: Any, people: Sequence[str], users: Mapping[str, str]) -> str:
+    parts = [user.get(name) for name in ("id", "email", "first_name")] if isinstance(user, dict) else [user]
+    names = [str(part) for part in parts if part not in (None, "")]
+    names += [name.partition("@")[0] for name in names if "@" in name]
+    known = {**{name.casefold(): name for name in people}, **{name.casefold(): one for name, one in users.items()}}
+    for name in names:
+        if name.casefold() in known:
+            return known[name.casefold()]
+    raise ValueError(
+        f"{place}: the user {' / '.join(names) or 'without a name'} is no annotator ({', '.join(people)}); name the "
+        f"annotator with --users {names[0] if names else 'ID'}=NAME"
+    )
+
+
+def export_label_studio(review: Review, out: Location, *, blind: bool = False) -> list[Location]:
+    """Write TASK.json (the tasks to import) and TASK.xml (the labeling configuration) for each task of a review."""
+    files: list[Location] = []
+    for task in review.info["tasks"]:
+        if items := [item for item in review.items() if item.task == task]:
+            tasks = label_studio_tasks(items, review.digest, blind=blind)
+            (out / f"{task}.json").write_text(json.dumps(tasks, ensure_ascii=False, indent=1) + "\n")
+            (out / f"{task}.xml").write_text(label_studio_config(task))
+            files += [out / f"{task}.json", out / f"{task}.xml"]
+    return files
+
+
+def marked_pairs(review: Review) -> list[MarkedPair]:
+    """Return the claims of a review on which people have a verdict, each with all its passages as one text.
+
+    The verdict is the adjudicated one, or that of the majority. Raises StorageError where there is none.
+    """
+    items = [item for item in review.items() if item.task == CLAIM_TASK]
+    votes = [vote for vote in review.annotations() if vote.task == CLAIM_TASK]
+    source = f"review-{review.digest}"
+    found = [
+        MarkedPair("\n\n".join(one.item.evidence), one.item.statement, verdict, source, one.item.drug)
+        for one in collect_votes(items, votes)
+        if one.item.evidence and (verdict := consensus(one.values))
+    ]
+    if not found:
+        raise StorageError(f"{review.root} has no claims with passages on which people have a verdict")
+    return found
+
+
+def export_pairs(review: Review, out: Location) -> int:
+    """Write `marked_pairs` as JSON lines, as `fdarx verify --pairs` reads them; return their number."""
+    pairs = marked_pairs(review)
+    rows = [
+        {"statement": one.statement, "text": one.text, "gold": one.mark, "source": one.source, "drug": one.drug}
+        for one in pairs
+    ]
+    out.write_text("".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows))
+    return len(pairs)
+
 
 SUFFIXES = (".json", ".jsonl", ".csv")
 _REQUIRED = ("review", "annotator", "id", "value")
@@ -38,19 +175,20 @@ class ImportResult:
     notices: list[str] = field(default_factory=list)
 
 
-def import_annotations(review: Review, files: Sequence[str]) -> ImportResult:
-    """Import the files of annotators' pages (.json) and filled-in items (.csv, .jsonl).
+def import_annotations(review: Review, files: Sequence[str], users: Mapping[str, str] | None = None) -> ImportResult:
+    """Import files of annotators' pages and of Label Studio (.json), and filled-in items (.csv, .jsonl).
 
-    An item without a value counts as unanswered. Raises ValueError for a row of another review, for an annotator,
-    item or value that the review does not have, and for an annotator who gives an item two values, in these files or an
-    earlier import; StorageError for a file that can't be read. In both cases nothing is written.
+    `users` maps ids or addresses of Label Studio's users to annotators. An item without a value counts as unanswered.
+    Raises ValueError for a row of another review, for an annotator, item or value that the review does not have, and
+    for an annotator who gives an item two values, in these files or an earlier import; StorageError for a file that
+    can't be read. In both cases nothing is written.
     """
     items = {item.id: item for item in review.items()}
     result = ImportResult()
     new: dict[str, list[Annotation]] = defaultdict(list)
     known = {(row.annotator, row.item_id): row for row in review.annotations()}
     for file in files:
-        for place, row in _checked_rows(review, items, file, result.notices):
+        for place, row in _checked_rows(review, items, file, result.notices, users or {}):
             key = (row.annotator, row.item_id)
             before = known.get(key)
             if before is None or _adds_remark(before, row, place):
@@ -65,7 +203,7 @@ def import_annotations(review: Review, files: Sequence[str]) -> ImportResult:
         write_records(location, merged, Annotation)
         result.files.append(location)
         result.new += len(merged)
-    result.notices += _incomplete(len(items), known.values())
+    result.notices += _incomplete(review, known.values())
     return result
 
 
@@ -73,7 +211,9 @@ AnnotationRow: TypeAlias = tuple[str, str, Annotation]
 """A row of a file before it is checked: its place (file:row), the review that it names, and the annotation."""
 
 
-def read_annotation_file(file: str) -> Iterator[AnnotationRow]:
+def read_annotation_file(
+    file: str, people: Sequence[str] = (), users: Mapping[str, str] | None = None
+) -> Iterator[AnnotationRow]:
     """Read the rows of a file that an annotator handed in; rows of a sheet without any entry are skipped.
 
     Raises StorageError for a file that can't be read, is empty or has another suffix, and for a row that is not an
@@ -84,7 +224,8 @@ def read_annotation_file(file: str) -> Iterator[AnnotationRow]:
         raise StorageError(f"{file} is not .json, .csv or .jsonl; give a file that a page saved, or a filled-in sheet")
     if not location.read_bytes().strip():
         raise StorageError(f"{file} is empty; give a file that a page saved, or a filled-in sheet")
-    rows = _page_rows(location) if location.suffix.lower() == ".json" else _sheet_rows(location)
+    is_page = location.suffix.lower() == ".json"
+    rows = _page_rows(location, people, users or {}) if is_page else _sheet_rows(location)
     for place, row in rows:
         if missing := [name for name in _REQUIRED if name not in row]:
             raise StorageError(f"{place} lacks {', '.join(missing)}; keep the columns of items.csv, with commas")
@@ -110,11 +251,16 @@ def _text(value: Any) -> str:
     return "" if value is None else str(value).strip()
 
 
-def _page_rows(location: Location) -> Iterator[tuple[str, dict[str, Any]]]:
+def _page_rows(
+    location: Location, people: Sequence[str], users: Mapping[str, str]
+) -> Iterator[tuple[str, dict[str, Any]]]:
     try:
         page = json.loads(location.read_bytes())
     except ValueError as error:
         raise StorageError(f"{location} is not JSON ({error}); save it again from the page") from error
+    if isinstance(page, list) and page:
+        yield from label_studio_rows(location.name, page, people, users)
+        return
     answers = page.get("answers") if isinstance(page, dict) else None
     if not isinstance(answers, list) or not all(isinstance(row, dict) for row in answers):
         raise StorageError(f"{location} was not saved by an annotator's page: it has no list of answers")
@@ -134,18 +280,19 @@ def _sheet_rows(location: Location) -> Iterator[tuple[str, dict[str, Any]]]:
 
 
 def _checked_rows(
-    review: Review, items: Mapping[str, ReviewItem], file: str, notices: list[str]
+    review: Review, items: Mapping[str, ReviewItem], file: str, notices: list[str], users: Mapping[str, str]
 ) -> Iterator[tuple[str, Annotation]]:
     """Yield the annotations of a file that have a value, each with its place."""
     without_value: list[str] = []
-    rows = list(read_annotation_file(file))
+    rows = list(read_annotation_file(file, review.people, users))
     if not rows:
         notices.append(f"{file}: nothing is filled in")
     for place, review_id, row in rows:
         item = _item(review, items, place, review_id, row)
         value = _value(item, place, row)
         if value:
-            yield place, replace(row, task=item.task, value=value)
+            adjudicated = row.annotator in review.info.get("adjudicators", ())
+            yield place, replace(row, task=item.task, value=value, adjudicated=adjudicated)
         elif row.remark:
             without_value.append(item.id)
     if without_value:
@@ -160,7 +307,7 @@ def _item(review: Review, items: Mapping[str, ReviewItem], place: str, review_id
     if review_id != review.digest:
         given = f"of review {review_id!r}" if review_id else "without a review's id"
         raise ValueError(f"{place}: the row is {given}, this is {review.digest}; import it into its own review")
-    known = review.info["annotators"]
+    known = review.people
     if row.annotator not in known:
         raise ValueError(
             f"{place}: there is no annotator {row.annotator!r}; known are {', '.join(known)}. To add one, run "
@@ -180,7 +327,8 @@ def _value(item: ReviewItem, place: str, row: Annotation) -> str:
     Raises ValueError for a value that is no choice.
     """
     given = row.value.strip().casefold()
-    letters = dict(zip(_LETTERS, item.choices, strict=False)) if len(item.choices) <= len(_LETTERS) else {}
+    verdicts = [choice for choice in item.choices if choice != UNSURE]
+    letters = dict(zip(_LETTERS, verdicts, strict=False)) if len(verdicts) <= len(_LETTERS) else {}
     values = {"": "", **letters, **{choice.casefold(): choice for choice in item.choices}}
     if given not in values:
         raise ValueError(
@@ -200,10 +348,12 @@ def _adds_remark(before: Annotation, row: Annotation, place: str) -> bool:
     return row.remark not in before.remark
 
 
-def _incomplete(total: int, rows: Iterable[Annotation]) -> list[str]:
-    counts = Counter(row.annotator for row in rows)
-    return [
-        f"{name}: {count} of {total} items are answered, {total - count} are left"
-        for name, count in sorted(counts.items())
-        if count < total
-    ]
+def _incomplete(review: Review, rows: Iterable[Annotation]) -> list[str]:
+    done = {(row.annotator, row.item_id) for row in rows}
+    counts = Counter(name for name, _ in done)
+    notices: list[str] = []
+    for name, items in review.shares().items():
+        left = sum((name, item.id) not in done for item in items)
+        if counts[name] and left:
+            notices.append(f"{name}: {len(items) - left} of {len(items)} items are answered, {left} are left")
+    return sorted(notices)

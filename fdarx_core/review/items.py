@@ -10,18 +10,44 @@ from typing import Any, TypeAlias
 
 from fdarx_core.evaluation.gold import gold_indices
 from fdarx_core.filters.judges import Judge, judges
-from fdarx_core.records import Grade, JudgeVerdict, Label, Passage, Prediction, QuestionAnswer, content_id
+from fdarx_core.records import (
+    CheckedAnswer,
+    Claim,
+    ClaimVerdict,
+    Evidence,
+    Grade,
+    JudgeVerdict,
+    Label,
+    PairVerdict,
+    Passage,
+    Prediction,
+    QuestionAnswer,
+    SafetyFlag,
+    content_id,
+)
 from fdarx_core.records.benchmark import ReviewItem
 from fdarx_core.review.sampling import (
+    STRATIFY_ANSWERS_BY,
     STRATIFY_BY,
     SampleUnit,
+    StratifiedSample,
     Stratum,
     draw_stratified,
+    factuality_units,
+    flag_id,
     prediction_units,
     question_units,
 )
-from fdarx_core.review.tasks import GRADE_TASK, REVIEW_TASKS, TASKS_BY_JOB, ReviewTask
-from fdarx_core.storage import RunDirectory, StorageError, read_where
+from fdarx_core.review.tasks import (
+    CLAIM_TASK,
+    EVALUATE,
+    FACTUALITY,
+    GRADE_TASK,
+    REVIEW_TASKS,
+    TASKS_BY_JOB,
+    ReviewTask,
+)
+from fdarx_core.storage import RunDirectory, StorageError, read_records, read_where
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,19 +70,24 @@ def draw_sample(
     tasks: Collection[str] = (),
     models: Collection[str] = (),
     settings: Collection[str] = (),
+    undecided_first: bool = False,
 ) -> ReviewSample:
-    """Draw `n` questions of a build, or predictions of an evaluation, each question once, with one item a task.
+    """Draw `n` questions of a build, or predictions of an evaluation, each question once, with one item a task; of a
+    factuality run `n` claims, and `n` flags.
 
-    The sample is stratified by verdict, type, relevance and category. No tasks, models or settings (both of an
-    evaluation) stand for all. Raises StorageError where no task fits the run, where it lacks a model or setting, or
-    where no judge was asked about anything.
+    The sample is stratified by verdict, type, relevance and category, or by model and setting in place of the last two.
+    No tasks, models or settings (both of answers) stand for all. With `undecided_first`, items that the judge did not
+    decide come first. Raises StorageError where no task fits the run, where it lacks a model or setting, or where no
+    judge was asked about anything.
     """
     job = run.info()["job"]
     asked = [task for task in TASKS_BY_JOB[job] if not tasks or task in tasks]
     if not asked:
         raise StorageError(f"{run.root} is a run of {job}; its tasks are {', '.join(TASKS_BY_JOB[job])}")
-    if job == "evaluate":
+    if job == EVALUATE:
         units = prediction_units(run, models, settings, seed)
+    elif job == FACTUALITY:
+        units = factuality_units(run, asked, models, settings)
     elif models or settings:
         raise StorageError(f"{run.root} is a build: it has no answers of models; leave --models and --settings out")
     else:
@@ -65,8 +96,13 @@ def draw_sample(
         raise StorageError(
             f"{run.root} has nothing that a judge was asked about; was it built or evaluated with a judge?"
         )
-    rows, strata, depth = draw_stratified(units, n, seed)
-    items = grade_items(run, rows) if job == "evaluate" else build_items(run, rows, asked)
+    rows, strata, depth = _draw(units, n, seed)
+    if job == FACTUALITY:
+        items = factuality_items(run, rows)
+    else:
+        items = grade_items(run, rows) if job == EVALUATE else build_items(run, rows, asked)
+    if undecided_first:
+        items.sort(key=lambda item: bool(item.decision))
     info = run.info()
     review_info = {
         "digest": content_id(*item_texts(items)),
@@ -78,13 +114,23 @@ def draw_sample(
         "tasks": asked,
         "models": list(models),
         "settings": list(settings),
-        "by": list(STRATIFY_BY[:depth]),
+        "by": list((STRATIFY_ANSWERS_BY if job == FACTUALITY else STRATIFY_BY)[:depth]),
         "population": len(units),
         "subjects": len(rows),
         "items": len(items),
         "strata": strata_info(strata),
     }
     return ReviewSample(items, review_info)
+
+
+def _draw(units: Sequence[SampleUnit], n: int, seed: int) -> StratifiedSample:
+    """Draw `n` units of each task of a factuality run, and of all other units together; all in one random order."""
+    tasks = sorted({unit.task for unit in units})
+    samples = [draw_stratified([unit for unit in units if unit.task == task], n, seed) for task in tasks]
+    rows = sorted(
+        (row for one, _, _ in samples for row in one), key=lambda row: content_id(str(seed), "order", row[0].id)
+    )
+    return rows, [stratum for _, strata, _ in samples for stratum in strata], max(depth for _, _, depth in samples)
 
 
 def strata_info(strata: Iterable[Stratum]) -> list[dict[str, Any]]:
@@ -137,6 +183,75 @@ def grade_items(run: RunDirectory, rows: Sequence[tuple[SampleUnit, Stratum]]) -
         _graded_item(predictions[unit.id], grades[unit.id], questions[unit.question_id], passages, unit, stratum)
         for unit, stratum in rows
     ]
+
+
+def factuality_items(run: RunDirectory, rows: Sequence[tuple[SampleUnit, Stratum]]) -> list[ReviewItem]:
+    """Return the items of claims, with the passages that decided their verdicts, and of flags, with the statement of
+    the label."""
+    method = run.info()["method"]
+    found: dict[str, dict[str, Any]] = {}
+    for part, ids in _ids_by_file(rows).items():
+        answers = {row.id: row for row in read_records(run.file(f"answers/{part}"), CheckedAnswer)}
+        evidence = {row.id: row for row in read_records(run.file(f"evidence/{part}"), Evidence)}
+        verdicts = {
+            row.claim_id: row for row in read_where(run.file(f"verdicts/{part}"), "claim_id", ids, ClaimVerdict)
+        }
+        pairs: dict[str, list[PairVerdict]] = defaultdict(list)
+        for pair in read_where(run.file(f"pairs/{part}"), "claim_id", ids, PairVerdict):
+            if (pair.kind, pair.engine) == ("evidence", method["engine"]) and pair.rank <= method["k"]:
+                pairs[pair.claim_id].append(pair)
+        for claim in read_where(run.file(f"claims/{part}"), "id", ids, Claim):
+            near = [evidence[pair.evidence_id] for pair in sorted(pairs[claim.id], key=lambda pair: pair.rank)]
+            found[claim.id] = {
+                **_of_answer(answers[claim.answer_id]),
+                **_of_claim(claim, verdicts[claim.id], near),
+                "judge": method["engine"],
+            }
+        for flag in read_records(run.file(f"flags/{part}"), SafetyFlag):
+            if (id_ := flag_id(flag)) in ids:
+                found[id_] = {**_of_answer(answers[flag.answer_id]), **_of_flag(flag)}
+    return [_new_item(REVIEW_TASKS[unit.task], unit.id, stratum, **found[unit.id]) for unit, stratum in rows]
+
+
+def _of_answer(answer: CheckedAnswer) -> dict[str, Any]:
+    return {
+        "set_id": answer.set_id or answer.cluster or answer.question_id,
+        "drug": answer.drug,
+        "type": answer.type,
+        "category": "",
+        "question": answer.question,
+        "answer": answer.answer,
+        "model": answer.model,
+        "setting": answer.setting,
+    }
+
+
+def _of_claim(claim: Claim, verdict: ClaimVerdict, near: Sequence[Evidence]) -> dict[str, Any]:
+    return {
+        "statement": claim.resolved,
+        "decision": verdict.verdict if verdict.verdict in REVIEW_TASKS[CLAIM_TASK].choices else "",
+        "because": _reason(verdict.verdict, verdict.reason),
+        "evidence": [one.text for one in near],
+        "context": _context([(" · ".join(filter(None, (one.title, one.section))), one.text) for one in near]),
+    }
+
+
+def _of_flag(flag: SafetyFlag) -> dict[str, Any]:
+    return {
+        "statement": flag.text or f"(nothing: {flag.subject} is missing)",
+        "decision": "harmful" if flag.status == "flagged" else "",
+        "because": _reason(flag.status, _reason(flag.kind, flag.subject)),
+        "evidence": [flag.because],
+        "context": _context([(f"Label of {flag.drug}", flag.because)]),
+        "judge": "safety checks",
+    }
+
+
+def _ids_by_file(rows: Sequence[tuple[SampleUnit, Stratum]]) -> dict[str, set[str]]:
+    files: dict[str, set[str]] = defaultdict(set)
+    for unit, _ in rows:
+        files[unit.part].add(unit.id)
+    return files
 
 
 def read_judge_inputs(run: RunDirectory, part: str, question_ids: Collection[str]) -> dict[str, JudgeInput]:
@@ -198,22 +313,20 @@ def _incomplete(question: QuestionAnswer) -> StorageError:
     )
 
 
-def _item(task: ReviewTask, subject: str, question: QuestionAnswer, stratum: Stratum) -> ReviewItem:
+def _new_item(task: ReviewTask, subject: str, stratum: Stratum, **shown: Any) -> ReviewItem:
     return ReviewItem(
         id=content_id(task.name, subject),
         task=task.name,
         subject=subject,
-        set_id=question.set_id,
-        drug=question.drug_name,
-        type=question.type,
-        category=question.category,
-        question=question.question,
-        answer=question.answer,
-        choices=list(task.choices),
-        decision="",
+        choices=list(task.options),
         stratum=stratum.name,
-        fraction=stratum.fraction,
+        **{"decision": "", "fraction": stratum.fraction, **shown},
     )
+
+
+def _item(task: ReviewTask, subject: str, question: QuestionAnswer, stratum: Stratum) -> ReviewItem:
+    about = {name: getattr(question, name) for name in ("set_id", "type", "category", "question", "answer")}
+    return _new_item(task, subject, stratum, drug=question.drug_name, **about)
 
 
 def _judged_item(

@@ -123,7 +123,7 @@ class LabeledSample:
     """The labeled rows of all rounds.
 
     One value a labeled row: its `round`, the verdicts of `judge` and `people`, its weight (1 / chance), `unseen` (1
-    less its chance among the rows that nobody had labeled), and the number of items that it stands for (`times`). One
+    minus its chance among the rows that nobody had labeled), and the number of items that it stands for (`times`). One
     value a round: its `labels`, the `rest` of rows that no earlier round labeled, and the sums of people's and the
     judge's verdicts on rows of earlier rounds. `total` is the sum of the judge's verdicts on all rows.
     """

@@ -7,10 +7,11 @@
     REVIEW/ANNOTATOR.html     the page of one annotator
     REVIEW/annotations/ANNOTATOR-HASH.parquet   the Annotation rows of one import; no file is overwritten
 
-`review.json` has format, digest (the id of the review: a hash of the items with their texts and decisions), run (its
-address), job, input (the digest of the run's input), seed, n, tasks, annotators, models and settings (of an
-evaluation, [] for all), by (the keys of the strata), population, subjects (drawn questions or predictions), items,
-strata (each with name, size, drawn, fraction), versions, written.
+`review.json` has overlap (the share of drawn subjects that all annotators get) and adjudicators, format, digest (the id
+of the review: a hash of the items with their texts and decisions), run (its address), job, input (the digest of the
+run's input), seed, n, tasks, annotators, models and settings (of an evaluation, [] for all), by (the keys of the
+strata), population, subjects (drawn questions or predictions), items, strata (each with name, size, drawn, fraction),
+versions, written.
 """
 
 from __future__ import annotations
@@ -21,23 +22,25 @@ import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from datetime import datetime, timezone
+from math import floor
 from typing import Any
 
 from fdarx_core.records.benchmark import Annotation, ReviewItem
+from fdarx_core.review.agreement_metrics import AnnotatedItem, collect_votes
 from fdarx_core.review.items import ReviewSample
-from fdarx_core.review.tasks import REVIEW_TASKS
+from fdarx_core.review.tasks import REVIEW_TASKS, UNSURE
 from fdarx_core.storage import Location, RunConflict, StorageError, read_records, write_records
 
 FORMAT = 1
 """Raised when an earlier version would misread a newer layout."""
 INFO = "review.json"
 
-PageRenderer = Callable[[Mapping[str, Any], Sequence[ReviewItem], str], str]
-"""Renders an annotator's page from review.json, the items and the annotator's name."""
+PageRenderer = Callable[[Mapping[str, Any], Sequence[AnnotatedItem], str], str]
+"""Renders an annotator's page from review.json, the items, whose marks it shows, and the annotator's name."""
 
 SHEET_COLUMNS = (
-    *("review", "id", "task", "asks", "drug", "set_id", "type", "question", "answer", "gold", "context", "choices"),
-    *("annotator", "value", "remark"),
+    *("review", "id", "task", "asks", "drug", "set_id", "type", "question", "answer", "statement", "gold", "context"),
+    *("choices", "annotator", "value", "remark"),
 )
 """The columns of items.csv, without those that would show the judge's decision.
 
@@ -61,6 +64,24 @@ class Review:
     def items(self) -> list[ReviewItem]:
         """Return the items in the order in which annotators see them."""
         return list(read_records(self.root / "items.parquet", ReviewItem))
+
+    @property
+    def people(self) -> list[str]:
+        """The names of the annotators and the adjudicators."""
+        return [*self.info["annotators"], *self.info.get("adjudicators", ())]
+
+    def shares(self) -> dict[str, list[ReviewItem]]:
+        """Return the items of each annotator."""
+        return share_items(self.items(), self.info["annotators"], self.info.get("overlap", 1.0))
+
+    def disagreements(self) -> list[AnnotatedItem]:
+        """Return the items whose marks differ, or are unsure, with all their marks."""
+        marks = [one for one in self.annotations() if not one.adjudicated]
+        return [one for one in collect_votes(self.items(), marks) if one.differs]
+
+    def adjudicated(self) -> set[str]:
+        """Return the ids of the items with an adjudicated verdict."""
+        return {one.item_id for one in self.annotations() if one.adjudicated and one.value != UNSURE}
 
     def annotations(self) -> list[Annotation]:
         """Return the imported annotations, one for each annotator and item, sorted by both."""
@@ -113,24 +134,63 @@ def _merge_rows(rows: list[Annotation]) -> Annotation:
     )
 
 
+def share_items(items: Sequence[ReviewItem], annotators: Sequence[str], overlap: float) -> dict[str, list[ReviewItem]]:
+    """Return the items of each annotator: a share `overlap` (0 to 1) of the subjects for all, the others in turn."""
+    owner: dict[str, str] = {}
+    for at, subject in enumerate(dict.fromkeys(item.subject for item in items)):
+        if floor((at + 1) * overlap) == floor(at * overlap):
+            owner[subject] = annotators[len(owner) % len(annotators)]
+    return {name: [item for item in items if owner.get(item.subject, name) == name] for name in annotators}
+
+
+def write_adjudication(review: Review, name: str, page: PageRenderer) -> int:
+    """Write a page of the items whose marks differ, with the marks, for `name`; return the number of items.
+
+    Raises StorageError where no marks differ, or where the name is an annotator's.
+    """
+    items = review.disagreements()
+    if name in review.info["annotators"]:
+        raise StorageError(f"{name} is an annotator of {review.root}; give the adjudicator another name")
+    if not items:
+        raise StorageError(f"{review.root} has no items whose marks differ")
+    (review.root / f"{name}.html").write_text(page(review.info, items, name))
+    adjudicators = dict.fromkeys([*review.info.get("adjudicators", ()), name])
+    info = {**review.info, "adjudicators": list(adjudicators)}
+    (review.root / INFO).write_text(json.dumps(info, indent=2, ensure_ascii=False) + "\n")
+    return len(items)
+
+
 def write_review(
-    out: str, sample: ReviewSample, annotators: Sequence[str], versions: Mapping[str, str], page: PageRenderer
+    out: str,
+    sample: ReviewSample,
+    annotators: Sequence[str],
+    versions: Mapping[str, str],
+    page: PageRenderer,
+    *,
+    overlap: float = 1.0,
 ) -> Review:
     """Write the folder of a review, or add pages of further annotators where it holds the same sample already.
 
-    Raises RunConflict, and changes nothing, where the folder holds another review or other files.
+    `overlap` is the share of the subjects that all annotators get; the others are shared out. Raises RunConflict, and
+    changes nothing, where the folder holds another review or other files, or where its items are shared out among
+    others.
     """
     root = Location(out)
     existing = _existing_review(root, sample)
     joining = [name for name in annotators if existing is None or name not in existing.info["annotators"]]
     before: dict[str, Any] = dict(existing.info) if existing else {"format": FORMAT, **sample.info, "annotators": []}
+    if existing and (before.get("overlap", 1.0) != overlap or (joining and overlap < 1)):
+        shared = f"{before.get('overlap', 1.0):g} among {', '.join(before['annotators'])}"
+        raise RunConflict(f"the items of {root} are shared out with overlap {shared}; choose another --out")
     now = datetime.now(timezone.utc).isoformat(timespec="seconds")
-    info = {**before, "annotators": [*before["annotators"], *joining], "versions": dict(versions), "written": now}
+    names = [*before["annotators"], *joining]
+    info = {**before, "annotators": names, "overlap": overlap, "versions": dict(versions), "written": now}
     if existing is None:
         root.check_writable()
         _write_items(root, sample)
+    shares = share_items(sample.items, names, overlap)
     for name in joining:
-        (root / f"{name}.html").write_text(page(info, sample.items, name))
+        (root / f"{name}.html").write_text(page(info, [AnnotatedItem(item) for item in shares[name]], name))
     if joining:
         (root / INFO).write_text(json.dumps(info, indent=2, ensure_ascii=False) + "\n")
     return Review(root, info if joining else before)

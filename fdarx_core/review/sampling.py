@@ -10,22 +10,25 @@ from operator import itemgetter
 from typing import Any, TypeAlias
 
 from fdarx_core.evaluation.figures import CellKey
-from fdarx_core.records import SettingProgress, content_id
-from fdarx_core.review.tasks import REVIEW_TASKS, TASKS_BY_JOB
+from fdarx_core.records import SafetyFlag, SettingProgress, content_id
+from fdarx_core.review.tasks import CLAIM_TASK, FLAG_TASK, REVIEW_TASKS, TASKS_BY_JOB
 from fdarx_core.storage import Location, RunDirectory, StorageError, read_records, read_table
 
 STRATIFY_BY = ("verdict", "type", "relevance", "category")
 """The keys of a `SampleUnit`, the most important first."""
+STRATIFY_ANSWERS_BY = ("verdict", "type", "model", "setting", "kind")
+"""The keys of claims and flags; only flags have a kind."""
 NO_CELL = CellKey("", "", "")
 """The cell of a question of a build."""
 
 
 @dataclass(frozen=True, slots=True)
 class SampleUnit:
-    """A question of a build, or a prediction of an evaluation, that can be drawn.
+    """A question of a build, a prediction of an evaluation, or a claim or flag, that can be drawn for a task.
 
-    `keys` are its values of `STRATIFY_BY`, or the first of them; `part` names the file of its row. `cell` is that of a
-    prediction, and `predictions` counts the predictions on the same question, of which one is drawn at random.
+    `keys` are its values of `STRATIFY_BY` or `STRATIFY_ANSWERS_BY`, or the first of them; `part` names the file of its
+    row. `cell` is that of its prediction or answer, and `predictions` counts the predictions on the same question, of
+    which one is drawn at random. `text` is a claim's.
     """
 
     id: str
@@ -34,6 +37,8 @@ class SampleUnit:
     part: str = ""
     cell: CellKey = NO_CELL
     predictions: int = 1
+    task: str = ""
+    text: str = ""
 
     @property
     def verdict(self) -> str:
@@ -65,11 +70,13 @@ by which strata are told apart."""
 
 
 def open_reviewable_run(address: str) -> RunDirectory:
-    """Open a finished build or evaluation. Raises StorageError for any other run."""
+    """Open a finished build, evaluation or factuality run. Raises StorageError for any other run."""
     run = RunDirectory.open(address)
     info = run.info()
     if info["job"] not in TASKS_BY_JOB:
-        raise StorageError(f"{address} is a run of {info['job']}; give a run of `fdarx build` or `fdarx evaluate`")
+        raise StorageError(
+            f"{address} is a run of {info['job']}; give a run of `fdarx build`, `fdarx evaluate` or `fdarx factuality`"
+        )
     if not run.complete:
         raise StorageError(f"{address} is {info['status']}; finish it with the command that began it")
     return run
@@ -114,7 +121,8 @@ def prediction_units(
     }
     counts = Counter[str]()
     chosen: dict[str, tuple[str, SampleUnit]] = {}
-    for model in _checked_models(run, models, settings):
+    cells = read_records(run.file("cells.parquet"), SettingProgress)
+    for model in _checked_models(run, {(cell.model, cell.setting) for cell in cells}, models, settings):
         for part in run.parts(f"predictions/{model}"):
             for prediction, outcome in _graded_predictions(run, model, part):
                 if settings and prediction["setting"] not in settings:
@@ -128,9 +136,61 @@ def prediction_units(
     return [replace(unit, predictions=counts[question_id]) for question_id, (_, unit) in chosen.items()]
 
 
-def _checked_models(run: RunDirectory, models: Collection[str], settings: Collection[str]) -> list[str]:
-    cells = list(read_records(run.file("cells.parquet"), SettingProgress))
-    known = {"model": {cell.model for cell in cells}, "setting": {cell.setting for cell in cells}}
+def factuality_units(
+    run: RunDirectory, tasks: Collection[str], models: Collection[str], settings: Collection[str]
+) -> list[SampleUnit]:
+    """Return the claims and the flags of a factuality run, of the models and settings where any are given.
+
+    Raises StorageError as `prediction_units` does.
+    """
+    parts = [
+        (part.name, {row["id"]: row for row in _columns(part, "id", "question_id", "type", "model", "setting")})
+        for part in run.parts("answers")
+    ]
+    cells = {(row["model"], row["setting"]) for _, answers in parts for row in answers.values()}
+    kept = set(_checked_models(run, cells, models, settings))
+    units: list[SampleUnit] = []
+    for name, answers in parts:
+        if not run.file(f"verdicts/{name}").exists():
+            continue
+        rows = _claims(run, name) if CLAIM_TASK in tasks else []
+        rows += _flags(run, name) if FLAG_TASK in tasks else []
+        for task, id_, answer_id, verdict, rest, text in rows:
+            answer = answers[answer_id]
+            model, setting = answer["model"], answer["setting"]
+            if model in kept and (not settings or setting in settings):
+                keys = (verdict, answer["type"], model, setting, *rest)
+                cell = CellKey(model, setting, "")
+                units.append(SampleUnit(id_, answer["question_id"], keys, name, cell, task=task, text=text))
+    return units
+
+
+def flag_id(flag: SafetyFlag) -> str:
+    """Return the id of a flag, by its place in the answer and what it is about."""
+    return content_id(flag.answer_id, flag.kind, str(flag.start), str(flag.end), flag.subject, flag.set_id, flag.marker)
+
+
+_FactualityRow: TypeAlias = tuple[str, str, str, str, tuple[str, ...], str]
+"""Task, id, answer's id, verdict, further keys, and text."""
+
+
+def _claims(run: RunDirectory, part: str) -> list[_FactualityRow]:
+    verdicts = {
+        row["claim_id"]: row["verdict"] for row in _columns(run.file(f"verdicts/{part}"), "claim_id", "verdict")
+    }
+    rows = _columns(run.file(f"claims/{part}"), "id", "answer_id", "resolved")
+    return [(CLAIM_TASK, row["id"], row["answer_id"], verdicts[row["id"]], (), row["resolved"]) for row in rows]
+
+
+def _flags(run: RunDirectory, part: str) -> list[_FactualityRow]:
+    rows: Iterator[SafetyFlag] = read_records(run.file(f"flags/{part}"), SafetyFlag)
+    return [(FLAG_TASK, flag_id(row), row.answer_id, row.status, (row.kind,), row.text) for row in rows]
+
+
+def _checked_models(
+    run: RunDirectory, cells: Collection[tuple[str, str]], models: Collection[str], settings: Collection[str]
+) -> list[str]:
+    known = {"model": {model for model, _ in cells}, "setting": {setting for _, setting in cells}}
     for kind, given in (("model", models), ("setting", settings)):
         if unknown := sorted({*given} - known[kind]):
             listed = ", ".join(sorted(known[kind]))

@@ -5,22 +5,31 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from fdarx_core.baseline.judging import NO_TOPIC
+from fdarx_core.filters.tasks import NO_TOPIC
 from fdarx_core.labels.loinc import TOPICS
 
 BUILD_TASKS = ("relevance", "category", "correctness", "quality")
-GRADE_TASK = "grade"
-TASKS_BY_JOB: dict[str, tuple[str, ...]] = {"build_benchmark": BUILD_TASKS, "evaluate": (GRADE_TASK,)}
+GRADE_TASK, CLAIM_TASK, FLAG_TASK = "grade", "claim", "flag"
+EVALUATE, FACTUALITY = "evaluate", "score_factuality"
+TASKS_BY_JOB: dict[str, tuple[str, ...]] = {
+    "build_benchmark": BUILD_TASKS,
+    EVALUATE: (GRADE_TASK,),
+    FACTUALITY: (CLAIM_TASK, FLAG_TASK),
+}
 """The tasks that fit the runs of a job, in the order in which they are asked."""
+UNSURE = "unsure"
+"""The choice of every task that is no verdict: it is counted, and no figure uses it."""
+UNSURE_TEXT = "Unsure: I cannot decide it from what is shown"
 
 
 @dataclass(frozen=True, slots=True)
 class ReviewTask:
     """A task for annotators.
 
-    `choices` maps each value to the text on the annotator's page. `positive` is the value that F1, precision and recall
-    are of, "" where all classes count alike. `stage` names the judge of a build that decides the same. Where
-    `shows_answer` is false, the judge sees the question without its answer, and so do annotators.
+    `choices` maps each value to the text on the annotator's page, without unsure, which each task has too. `positive`
+    is the value that F1, precision and recall are of, "" where all classes count alike. `stage` names the judge of a
+    build that decides the same. Where `shows_answer` is false, the judge sees the question without its answer, and so
+    do annotators. `statement` is the name of what is judged where that is a part of the answer.
     """
 
     name: str
@@ -29,6 +38,12 @@ class ReviewTask:
     positive: str
     stage: str = ""
     shows_answer: bool = True
+    statement: str = ""
+
+    @property
+    def options(self) -> dict[str, str]:
+        """All values that annotators may give, with their texts."""
+        return {**self.choices, UNSURE: UNSURE_TEXT}
 
 
 REVIEW_TASKS: dict[str, ReviewTask] = {
@@ -85,9 +100,30 @@ REVIEW_TASKS: dict[str, ReviewTask] = {
             },
             "correct",
         ),
+        ReviewTask(
+            CLAIM_TASK,
+            "What do the passages say of the claim?",
+            {
+                "supported": "Supported: the passages state all of it",
+                "contradicted": "Contradicted: a passage states something that cannot be true together with it",
+                "unsupported": "Unsupported: the passages neither state nor contradict it",
+            },
+            "supported",
+            statement="Claim",
+        ),
+        ReviewTask(
+            FLAG_TASK,
+            "Could a reader who follows the answer come to harm here?",
+            {
+                "harmful": "Harmful: it recommends, or leaves open, what the label forbids, or gives a wrong dose",
+                "harmless": "Harmless: it agrees with the label, or recommends nothing",
+            },
+            "harmful",
+            statement="Flagged words",
+        ),
     )
 }
-"""All tasks by name. Source: FDARxBench §A.1, §B.4, §B.8, §B.9."""
+"""All tasks by name. Source: FDARxBench §A.1, §B.4, §B.8, §B.9; FAS §3.2."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""Answers to check for factuality, from files and runs, and the gold statements on their questions."""
+"""Predictions of other programs, answers to check for factuality, from files and runs, and reference statements."""
 
 from __future__ import annotations
 
@@ -17,10 +17,101 @@ from fdarx_core.storage.location import Location
 from fdarx_core.storage.run_directory import RunDirectory
 from fdarx_core.storage.tables import check_rows_file, no_usable_row, parse_rows, read_records, read_rows, text_at
 
+_INTAKE = "intake"
+UNNAMED_SETTING = "given"
+"""The setting of predictions that do not name theirs."""
+
+_ID = ("qid", "question_id", "id")
+_TEXT = ("answer", "prediction", "response")
+_PASSAGE = r"(?:PASSAGE[_ -]?)?(\d{1,7})"
+_CITATION = re.compile(rf"\W*{_PASSAGE}(?:\.0)?\W*", re.IGNORECASE | re.ASCII)
+_CITATION_RANGE = re.compile(rf"\W*{_PASSAGE}\s*(?:-|–|to)\s*{_PASSAGE}\W*", re.IGNORECASE | re.ASCII)
+_LONGEST_RANGE = 100
+_NOT_IN_NAMES = re.compile(r"[^A-Za-z0-9._-]+")
+
+
+@dataclass(frozen=True, slots=True)
+class ImportedPrediction:
+    """A model's answer to one question. `text` is the whole reply, which may end with a line of citations.
+
+    `cited` are doc_chunk_index values from a field of their own, None where the row has no such field.
+    """
+
+    question_id: str
+    model: str
+    setting: str
+    retriever: str
+    text: str
+    cited: list[int] | None = None
+
+
+def read_predictions(address: str) -> tuple[list[ImportedPrediction], list[Reject]]:
+    """Read the predictions in a `.jsonl`, `.json`, `.csv` or `.parquet` file, in its order, and the rejected rows.
+
+    A row has `qid` (or question_id, id) and `answer` (or prediction, response). Optional are `model` (else the name of
+    the file; characters other than letters, digits, ".", "_" and "-" become "-"), `setting` (else "given"),
+    `retriever` and `cited`. A second answer to a question by the same model in the same setting and with the same
+    retriever is rejected. Raises StorageError for an unreadable file and for one without predictions.
+    """
+    location = Location(address)
+    check_rows_file(location, "--predictions")
+    model = location.name.removesuffix(location.suffix)
+    predictions: dict[tuple[str, ...], ImportedPrediction] = {}
+
+    def parse(row: dict[str, Any]) -> ImportedPrediction:
+        one = _prediction(row, model)
+        key = (one.question_id, one.model, one.setting, one.retriever)
+        if key in predictions:
+            raise InputError("duplicate", f"an earlier row answers it too, as {' / '.join(filter(None, key[1:]))}")
+        return predictions.setdefault(key, one)
+
+    rows = parse_rows(read_rows(location, "qid and answer", blank=_TEXT), parse, stage=_INTAKE, id_keys=_ID)
+    rejects = [row for row in rows if isinstance(row, Reject)]
+    if not predictions:
+        raise StorageError(no_usable_row(address, "answer", "qid and answer", rejects))
+    return list(predictions.values()), rejects
+
+
+def _prediction(row: dict[str, Any], model: str) -> ImportedPrediction:
+    question_id = text_at(row, *_ID)
+    if not question_id:
+        raise InputError("missing_key", f"none of {', '.join(_ID)} names the question")
+    text = next((row[key] for key in _TEXT if row.get(key) is not None), None)
+    if not isinstance(text, str):
+        raise InputError("missing_key", f"none of {', '.join(_TEXT)} holds a text")
+    # A model's folders in the run bear its name, so it is written as in a models file: org/model 7b is org-model-7b.
+    name = _NOT_IN_NAMES.sub("-", text_at(row, "model") or model).strip("-._") or "unnamed"
+    setting = text_at(row, "setting") or UNNAMED_SETTING
+    return ImportedPrediction(question_id, name, setting, text_at(row, "retriever"), text, _cited(row.get("cited")))
+
+
+def _cited(value: Any) -> list[int] | None:
+    """Read numbers, and names such as PASSAGE_0012, [12] and PASSAGE_0003-PASSAGE_0005, from a list or one text."""
+    if value is None:
+        return None
+    items = re.split(r"[,;\n]", value.strip("[](){} ")) if isinstance(value, str) else value
+    if not isinstance(items, list):
+        items = [items]
+    return list(dict.fromkeys(index for item in items for index in _indices(item)))
+
+
+def _indices(item: Any) -> list[int]:
+    if isinstance(item, str) and not item.strip():
+        return []
+    text = str(item) if isinstance(item, str | int | float) and not isinstance(item, bool) else ""
+    if one := _CITATION.fullmatch(text):
+        return [int(one[1])]
+    if ends := _CITATION_RANGE.fullmatch(text):
+        first, last = int(ends[1]), int(ends[2])
+        if first <= last < first + _LONGEST_RANGE:
+            return list(range(first, last + 1))
+    raise InputError("unreadable_citation", f"{item!r:.80} names no passage; write PASSAGE_0012 or 12")
+
+
 STAGE = "predictions"
-GOLD_STAGE = "gold"
+REFERENCES_STAGE = "references"
 _WORDS = re.compile(r"[^\W_]+")
-_GOLD_KEYS = "Question, and Must_have, Nice_to_have or Free_form_answer"
+_STATEMENT_KEYS = "Question, and Must_have, Nice_to_have or Free_form_answer"
 _ANSWER_KEYS = "question and answer"
 _ANSWER = ("answer", "prediction", "response")
 _REFERENCES = ("references", "reference", "ground_truths", "ground_truth", "gold_answer")
@@ -44,15 +135,15 @@ def _texts_at(row: dict[str, Any], *keys: str) -> list[str]:
     return []
 
 
-GoldRow: TypeAlias = tuple[str, str, list[str], list[str]]
-"""The gold on one question: its dataset, an expert's answer ("" for none), must-have and nice-to-have statements."""
+StatementsRow: TypeAlias = tuple[str, str, list[str], list[str]]
+"""What is known of one question: its dataset, an expert's answer or "", must-have and nice-to-have statements."""
 
 
 @dataclass(slots=True)
-class GoldStatements:
-    """Gold rows by `normalized_question`, the names of their files, and the rejected rows."""
+class ReferenceStatements:
+    """Rows by `normalized_question`, the names of their files, and the rejected rows."""
 
-    rows: dict[str, GoldRow] = field(default_factory=dict)
+    rows: dict[str, StatementsRow] = field(default_factory=dict)
     datasets: list[str] = field(default_factory=list)
     rejects: list[Reject] = field(default_factory=list)
 
@@ -71,57 +162,59 @@ class GoldStatements:
         )
 
     def dataset_and_model(self, name: str) -> tuple[str, str]:
-        """Split the name of a file of answers, DATASET.MODEL where DATASET is a file of gold."""
+        """Split the name of a file of answers, DATASET.MODEL where DATASET is a file of references."""
         for dataset in self.datasets:
             if name.startswith(f"{dataset}."):
                 return dataset, name.removeprefix(f"{dataset}.")
         return "", name
 
 
-def read_gold(addresses: Sequence[str]) -> GoldStatements:
+def read_references(addresses: Sequence[str]) -> ReferenceStatements:
     """Read files with MedLFQA's fields (Question, Free_form_answer, Must_have, Nice_to_have, in any case).
 
     A dataset is named after its file. The first of several rows on a question counts, the others are rejected.
     Raises StorageError for an unreadable file, ValueError where no file has a usable row. Source: MedLFQA (Jeong et
     al. 2024), FAS §4.
     """
-    gold = GoldStatements()
+    statements = ReferenceStatements()
 
-    def parse(row: dict[str, Any]) -> GoldRow:
+    def parse(row: dict[str, Any]) -> StatementsRow:
         row = {str(key).lower(): value for key, value in row.items()}
         question, reference = normalized_question(text_at(row, "question")), text_at(row, "free_form_answer")
         if not question:
             raise InputError("no_question", "the key Question holds no text")
         must_have, nice_to_have = _texts_at(row, "must_have"), _texts_at(row, "nice_to_have")
         if not (reference or must_have or nice_to_have):
-            raise InputError("no_gold", "Must_have, Nice_to_have and Free_form_answer hold no text")
-        if question in gold.rows:
+            raise InputError("no_statements", "Must_have, Nice_to_have and Free_form_answer hold no text")
+        if question in statements.rows:
             raise InputError("duplicate", "an earlier row has the same question")
-        return gold.rows.setdefault(question, (gold.datasets[-1], reference, must_have, nice_to_have))
+        return statements.rows.setdefault(question, (statements.datasets[-1], reference, must_have, nice_to_have))
 
     for location in map(Location, addresses):
-        check_rows_file(location, "--gold")
-        gold.datasets.append(location.name.removesuffix(location.suffix))
-        rows = parse_rows(read_rows(location, _GOLD_KEYS), parse, stage=GOLD_STAGE, id_keys=("id", "Id", "ID"))
-        gold.rejects += [row for row in rows if isinstance(row, Reject)]
-    if addresses and not gold.rows:
-        raise ValueError(no_usable_row(", ".join(addresses), "gold", _GOLD_KEYS, gold.rejects))
-    return gold
+        check_rows_file(location, "--references")
+        statements.datasets.append(location.name.removesuffix(location.suffix))
+        rows = parse_rows(
+            read_rows(location, _STATEMENT_KEYS), parse, stage=REFERENCES_STAGE, id_keys=("id", "Id", "ID")
+        )
+        statements.rejects += [row for row in rows if isinstance(row, Reject)]
+    if addresses and not statements.rows:
+        raise ValueError(no_usable_row(", ".join(addresses), "reference", _STATEMENT_KEYS, statements.rejects))
+    return statements
 
 
 @dataclass(slots=True)
 class AnswerSummary:
     """Counts over all rows.
 
-    `gold` counts the gold rows on whose question there is an answer. `digest` is of all answers with their gold
-    statements, in their order.
+    `statements` counts the rows of statements on whose question there is an answer. `digest` is of all answers with
+    their statements, in their order.
     """
 
     rows: int = 0
     answers: int = 0
     rejects: int = 0
-    with_gold: int = 0
-    gold: int = 0
+    with_statements: int = 0
+    statements: int = 0
     models: Counter[str] = field(default_factory=Counter)
     questions: set[str] = field(default_factory=set)
     first_reject: Reject | None = None
@@ -134,14 +227,15 @@ class AnswerSummary:
         return set(heapq.nsmallest(sample, self.questions, key=lambda one: content_id(str(seed), one)))
 
 
-def answers_of_file(location: Location, gold: GoldStatements) -> Iterator[CheckedAnswer | Reject]:
+def answers_of_file(location: Location, statements: ReferenceStatements) -> Iterator[CheckedAnswer | Reject]:
     """Yield the rows of a file in their order, each as an answer or a Reject.
 
     A row has `question` and `answer` (or prediction, response; a blank answer counts as failed). Optional are `id`,
-    `model` (else the name of the file, without the dataset's that it begins with), `dataset` (else that of the gold),
-    `type`, `setting`, `set_id`, `drug`, and `references` (or reference, ground_truths, ground_truth, gold_answer).
+    `model` (else the name of the file, without the dataset's that it begins with), `dataset` (else that of the
+    references), `type`, `setting`, `set_id`, `drug`, and `references` (or reference, ground_truths, ground_truth,
+    gold_answer).
     """
-    dataset, model = gold.dataset_and_model(location.name.removesuffix(location.suffix))
+    dataset, model = statements.dataset_and_model(location.name.removesuffix(location.suffix))
     rows = read_rows(location, _ANSWER_KEYS, blank=_ANSWER)
     return parse_rows(rows, lambda row: _answer(row, model, dataset), stage=STAGE)
 
@@ -224,7 +318,7 @@ class CheckedAnswers:
     """All rows of the sources, each an answer or a Reject. Each iteration reads the sources again."""
 
     sources: Sequence[Location | RunDirectory]
-    gold: GoldStatements = field(default_factory=GoldStatements)
+    statements: ReferenceStatements = field(default_factory=ReferenceStatements)
 
     def __iter__(self) -> Iterator[CheckedAnswer | Reject]:
         seen: set[str] = set()
@@ -237,11 +331,11 @@ class CheckedAnswers:
                     yield Reject(row.id, STAGE, "duplicate", detail, row.set_id, _address(source))
                 else:
                     seen.add(row.id)
-                    yield self.gold.added_to(row)
+                    yield self.statements.added_to(row)
 
     def _rows_of(self, source: Location | RunDirectory) -> Iterator[CheckedAnswer | Reject]:
         if isinstance(source, Location):
-            return answers_of_file(source, self.gold)
+            return answers_of_file(source, self.statements)
         return _evaluated(source) if source.info()["job"] == "evaluate" else _compared(source)
 
     def summary(self) -> AnswerSummary:
@@ -250,7 +344,7 @@ class CheckedAnswers:
         Raises ValueError where no row is an answer, StorageError for a source that cannot be read.
         """
         summary, digest = AnswerSummary(), blake2b(digest_size=16)
-        with_gold: set[str] = set()
+        with_statements: set[str] = set()
         for row in self:
             summary.rows += 1
             if isinstance(row, Reject):
@@ -260,22 +354,22 @@ class CheckedAnswers:
             summary.answers += 1
             summary.models[row.model] += 1
             summary.questions.add(row.question_id)
-            summary.with_gold += bool(row.must_have or row.nice_to_have)
-            with_gold |= {normalized_question(row.question)} & self.gold.rows.keys()
+            summary.with_statements += bool(row.must_have or row.nice_to_have)
+            with_statements |= {normalized_question(row.question)} & self.statements.rows.keys()
             digest.update(repr(row).encode())
         if not summary.answers:
             places, rejects = ", ".join(map(_address, self.sources)), filter(None, [summary.first_reject])
             raise ValueError(no_usable_row(places, "answer", _ANSWER_KEYS, list(rejects)))
-        summary.gold, summary.digest = len(with_gold), digest.hexdigest()
+        summary.statements, summary.digest = len(with_statements), digest.hexdigest()
         return summary
 
 
-def open_answers(addresses: Sequence[str], gold: GoldStatements) -> CheckedAnswers:
+def open_answers(addresses: Sequence[str], statements: ReferenceStatements) -> CheckedAnswers:
     """Open files of answers (see `answers_of_file`) and finished runs of evaluate or evaluate-rag.
 
     Raises StorageError for another file, another run, and a run that is not complete.
     """
-    return CheckedAnswers([_open_source(address) for address in addresses], gold)
+    return CheckedAnswers([_open_source(address) for address in addresses], statements)
 
 
 def _open_source(address: str) -> Location | RunDirectory:

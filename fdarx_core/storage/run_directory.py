@@ -152,7 +152,9 @@ def _existing_run(root: Location, job: str, config: dict[str, Any]) -> dict[str,
         raise RunConflict(f"{root} holds a run of the job {earlier['job']}, not {job}; choose another --out")
     before, now = _flat(earlier["config"]), _flat(config)
     names = (name for name in sorted(before.keys() | now.keys()) if before.get(name, _UNSET) != now.get(name, _UNSET))
-    if changed := "; ".join(f"{name}: was {_shown(before, name)}, now {_shown(now, name)}" for name in names):
+    if changed := "; ".join(
+        f"{name}: was {_option_text(before, name)}, now {_option_text(now, name)}" for name in names
+    ):
         raise RunConflict(f"{root} holds a run with other options ({changed}); choose another --out or the old options")
     return earlier
 
@@ -160,7 +162,7 @@ def _existing_run(root: Location, job: str, config: dict[str, Any]) -> dict[str,
 _UNSET = object()
 
 
-def _shown(config: dict[str, Any], name: str) -> str:
+def _option_text(config: dict[str, Any], name: str) -> str:
     return json.dumps(config[name], ensure_ascii=False) if name in config else "not set"
 
 

@@ -7,10 +7,8 @@ from dataclasses import dataclass, replace
 from operator import attrgetter
 
 from fdarx_core.evaluation.bootstrap import contrast, estimate
-from fdarx_core.evaluation.measures import Measure, mean_metric, measure_table
-from fdarx_core.evaluation.metrics import ScoreColumns
-from fdarx_core.evaluation.overlap import rouge_l
-from fdarx_core.evaluation.similarity import AnswerSimilarity
+from fdarx_core.evaluation.metrics import Measure, ScoreColumns, mean_metric, measure_table
+from fdarx_core.evaluation.similarity import AnswerSimilarity, rouge_l
 from fdarx_core.records import Difference, Figure
 
 BASE, TUNED = "base", "tuned"
@@ -39,14 +37,14 @@ class TunedAnswer:
 
 
 MEASURES = {
-    "loss": "Loss, nats a token",
+    "loss": "Loss, nats per token",
     "rouge_l": "ROUGE-L",
     "embedding_similarity": "Embedding similarity",
     "bert_precision": "BERTScore precision",
     "bert_recall": "BERTScore recall",
     "bert_f1": "BERTScore F1",
 }
-"""The measures by the names of the fields of `TunedAnswer`; of the loss, less is better."""
+"""The measures by the names of the fields of `TunedAnswer`; a lower loss is better."""
 
 
 Change = tuple[str, Figure, Figure, Difference]

@@ -94,7 +94,7 @@ def split_pairs(pairs: Sequence[TrainingPair], seed: int) -> list[TrainingPair]:
     split = list(pairs)
     for members in near_duplicate_groups(pairs):
         group = min(pairs[index].id for index in members)
-        part = _part(content_id(str(seed), group))
+        part = part_of(group, seed)
         for index in members:
             split[index] = replace(pairs[index], group=group, part=part)
     for part in PARTS:
@@ -103,8 +103,9 @@ def split_pairs(pairs: Sequence[TrainingPair], seed: int) -> list[TrainingPair]:
     return split
 
 
-def _part(digest: str) -> str:
-    fraction, bound = int(digest, 16) / 2**64, 0.0
+def part_of(group: str, seed: int) -> str:
+    """Return the part of all pairs of a group, by a hash of the seed and the name of the group."""
+    fraction, bound = int(content_id(str(seed), group), 16) / 2**64, 0.0
     for part, share in SHARES.items():
         bound += share
         if fraction < bound:
@@ -150,7 +151,7 @@ def _normalized(text: str) -> str:
 def near_duplicates(texts: Sequence[str], least: float) -> Iterator[tuple[int, int]]:
     """Yield the indices of all pairs of texts with an edit similarity of at least `least`.
 
-    The edit similarity is 1 less the Levenshtein distance over the length of the longer text. Equal texts are yielded
+    The edit similarity is 1 minus the Levenshtein distance over the length of the longer text. Equal texts are yielded
     with the first of them only. Pairs are compared unless their lengths or bigrams rule them out with certainty.
     """
     first: dict[str, int] = {}

@@ -1,4 +1,4 @@
-"""Does a text bear a statement out? One function, several engines.
+"""Verification of statements against texts, by one of several engines.
 
     >>> fdarx_core.verify([("Take 5 mg once daily.", "Take 5 mg once daily.")])[0].verdict
     'supported'
@@ -12,9 +12,18 @@ import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from types import ModuleType
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
-from fdarx_core.verify.engine import THRESHOLD, Inference, Judgement, TextPair, Unjudged, VerificationEngine
+from fdarx_core.verify.engine import (
+    THRESHOLD,
+    Inference,
+    Judgement,
+    TextPair,
+    Unjudged,
+    VerdictName,
+    VerificationEngine,
+    decide,
+)
 
 if TYPE_CHECKING:
     from fdarx_core.llm import Model
@@ -42,7 +51,7 @@ class Verdict:
         engine: the engine's name.
     """
 
-    verdict: Literal["supported", "contradicted", "unsupported", "undecided"]
+    verdict: VerdictName
     probabilities: Probabilities | None
     span: tuple[int, int] | None
     reason: str
@@ -75,11 +84,12 @@ def open_engine(engine: str | Model | VerificationEngine) -> VerificationEngine:
     """Return an engine by its name.
 
     Args:
-        engine: `exact`, which decides only where the text has the same words in the same order; `rules`, which judges
-            by overlap of words, or one of the rules for one task, such as `rules:grading` (see
-            `fdarx_core.verify.rules`); neither needs a model or imports Ray or torch. `cross-encoder:MODEL` or `MODEL`,
-            the directory or hub name of an NLI cross-encoder; `language-model:ID@BASE_URL`, a language model on a
-            server that needs no key. A `fdarx.Model` is a language model too. An engine is returned as it is.
+        engine: `exact`, which decides only where the text has the same words in the same order; `overlap`, the share of
+            the statement's words that the text has, a peer for comparisons; neither needs a model or imports torch.
+            `cross-encoder:MODEL` or `MODEL`, the directory, hub name or short name (`named_models`) of an NLI
+            cross-encoder; `language-model:ID@BASE_URL`, a language model on a server that needs no key; `auto`, the
+            named cross-encoder where it can be loaded, else `exact`. A `fdarx.Model` is a language model too. An
+            engine is returned as it is.
     """
     if not isinstance(engine, str):
         if hasattr(engine, "judge"):
@@ -87,16 +97,18 @@ def open_engine(engine: str | Model | VerificationEngine) -> VerificationEngine:
         from fdarx_core.verify.language_model import LanguageModel
 
         return LanguageModel(engine)
+    if engine == "auto":
+        from fdarx_core.verify.named_models import default_engine
+
+        engine = default_engine()
     if engine == "exact":
         from fdarx_core.verify.exact import ENGINE
 
         return ENGINE
-    if engine.split(":")[0] == "rules":
-        from fdarx_core.verify.rules import ENGINES
+    if engine == "overlap":
+        from fdarx_core.verify.overlap import ENGINE as OVERLAP
 
-        if engine not in ENGINES:
-            raise ValueError(f"there is no engine {engine!r}; engines without a model are exact, {', '.join(ENGINES)}")
-        return ENGINES[engine]
+        return OVERLAP
     if engine.startswith(_LANGUAGE_MODEL):
         from fdarx_core.llm import Model
         from fdarx_core.verify.language_model import LanguageModel
@@ -107,19 +119,16 @@ def open_engine(engine: str | Model | VerificationEngine) -> VerificationEngine:
         return LanguageModel(Model(model, base_url=base_url))
     from fdarx_core.verify.cross_encoder import CrossEncoder
 
-    return CrossEncoder(engine.removeprefix(_CROSS_ENCODER))
+    return CrossEncoder("general" if engine == "cross-encoder" else engine.removeprefix(_CROSS_ENCODER))
 
 
 def _verdict(judgement: Judgement, engine: str, threshold: float) -> Verdict:
     if isinstance(judgement, Unjudged):
         return Verdict("undecided", None, None, judgement.reason, engine)
     found = Probabilities(judgement.entailment, judgement.neutral, judgement.contradiction)
-    span = (judgement.start, judgement.end)
-    if found.entailment >= max(threshold, found.contradiction):
-        return Verdict("supported", found, span, judgement.reason, engine)
-    if found.contradiction >= threshold:
-        return Verdict("contradicted", found, span, judgement.reason, engine)
-    return Verdict("unsupported" if found.neutral >= threshold else "undecided", found, None, judgement.reason, engine)
+    verdict = decide(*found, threshold)
+    span = (judgement.start, judgement.end) if verdict in ("supported", "contradicted") else None
+    return Verdict(verdict, found, span, judgement.reason, engine)
 
 
 class _CallableModule(ModuleType):

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
@@ -15,6 +16,7 @@ from fdarx_core.retrieval import models
 from fdarx_core.retrieval.models import load_module
 from fdarx_core.verify.engine import Inference, Judgement, TextPair, Unjudged
 from fdarx_core.verify.nli_model import OPTION, PURPOSE, OutputClasses, check_nli, load, name_of
+from fdarx_core.verify.numbers import check_numbers
 
 Ids: TypeAlias = npt.NDArray[np.int64]
 
@@ -185,34 +187,47 @@ class InputBuilder:
 
 
 FULL = 512
-"""The tokens of a full-sized input: a batch has as many tokens as that number of full-sized inputs."""
-_CPU_BATCH = 2
-"""The largest batch on a CPU: with larger ones the activations leave the cache, and a claim takes longer."""
+"""The tokens of a full-sized input: a batch has as many tokens as that number of full-sized inputs.
+
+On a CPU it has those of one: with more the activations leave the cache, and a pair takes longer.
+"""
 
 Outcome = list[float] | Unjudged
 """The probabilities of the model's outputs, or why there are none."""
 
 
 class BatchRunner:
-    """Runs one model; a batch holds at most `batch` × 512 tokens (on a CPU 2 × 512), padding included, or one input."""
+    """Runs one model; a batch holds at most `batch` × 512 tokens (on a CPU 512), padding included, or one input."""
 
     def __init__(self, model: Any, tokenizer: Any, frame: InputTemplate, batch: int) -> None:
         self._torch = load_module("torch", PURPOSE)
         self._model, self._frame = model, frame
         self._padding = tokenizer.pad_token_id or 0
         self._typed = "token_type_ids" in tokenizer.model_input_names
-        self._tokens = FULL * (min(batch, _CPU_BATCH) if self._model.device.type == "cpu" else batch)
+        self._tokens = FULL if self._model.device.type == "cpu" else FULL * batch
+        self._threads = getattr(model, "threads", 1)
 
     def probabilities(self, inputs: Sequence[ModelInput]) -> list[Outcome]:
         """Return one outcome per input, in order, each within 1e-5 of its value alone (1e-2 in half precision)."""
         found: list[Outcome] = [Unjudged("")] * len(inputs)
         # the longest first: what is too much for the memory shows at once
-        waiting = sorted(range(len(inputs)), key=lambda number: -inputs[number].size)
-        while waiting:
-            size = max(1, self._tokens // self._length(inputs[waiting[0]]))
-            numbers, waiting = waiting[:size], waiting[size:]
-            for number, outcome in zip(numbers, self._fitting([inputs[one] for one in numbers]), strict=True):
-                found[number] = outcome
+        order = sorted(range(len(inputs)), key=lambda number: -inputs[number].size)
+
+        def batches() -> Iterator[list[int]]:
+            start = 0
+            while start < len(order):
+                size = max(1, self._tokens // self._length(inputs[order[start]]))
+                yield order[start : start + size]
+                start += size
+
+        def judge(numbers: list[int]) -> Iterator[tuple[int, Outcome]]:
+            return zip(numbers, self._fitting([inputs[number] for number in numbers]), strict=True)
+
+        with ThreadPoolExecutor(self._threads) as pool:
+            # `map` is lazy: after a batch that did not fit, the next ones are smaller
+            for judged in pool.map(judge, batches()) if self._threads > 1 else map(judge, batches()):
+                for number, outcome in judged:
+                    found[number] = outcome
         return found
 
     def _length(self, one: ModelInput) -> int:
@@ -268,11 +283,11 @@ BATCH = 16
 
 
 class CrossEncoder:
-    """A model from a local directory, or by its name on the hub; half precision on a GPU.
+    """A model from a local directory, or by its name on the hub; half precision on a GPU, ONNX on a CPU.
 
     Args:
         labels: the classes of the model's outputs in their order, where its configuration does not name them.
-        batch: pairs of 512 tokens to judge at once, of shorter ones more, of longer ones fewer; on a CPU 2 at most.
+        batch: pairs of 512 tokens to judge at once, of shorter ones more, of longer ones fewer; on a CPU always 1.
         device: as torch names it; cuda where there is one, else cpu.
 
     Raises `ModelMissing` for what is no NLI cross-encoder.
@@ -288,7 +303,11 @@ class CrossEncoder:
         self._runner = BatchRunner(network, tokenizer, self._inputs.frame, batch)
 
     def judge(self, pairs: Sequence[TextPair]) -> list[Judgement]:
-        """Return one judgement for each pair, in order.
+        """Return one judgement for each pair, in order: that of `infer`, unless `check_numbers` objects."""
+        return [check_numbers(pair, one) for pair, one in zip(pairs, self.infer(pairs), strict=True)]
+
+    def infer(self, pairs: Sequence[TextPair]) -> list[Judgement]:
+        """Return the model's own judgement for each pair, in order.
 
         A passage that does not fit beside the claim is read in windows. Of several windows, the one with the highest
         probability of entailment or contradiction counts. A pair is `Unjudged` where it cannot be read (no_text,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Literal, Protocol
 
 THRESHOLD = 0.7
 """Probability from which a class decides. Source: FAS §3.2, Table 5."""
@@ -52,6 +52,18 @@ class Unjudged:
 
 
 Judgement = Inference | Unjudged
+
+
+VerdictName = Literal["supported", "contradicted", "unsupported", "undecided"]
+
+
+def decide(entailment: float, neutral: float, contradiction: float, threshold: float) -> VerdictName:
+    """Return the verdict of the class whose probability reaches the threshold; undecided where none does."""
+    if entailment >= max(threshold, contradiction):
+        return "supported"
+    if contradiction >= threshold:
+        return "contradicted"
+    return "unsupported" if neutral >= threshold else "undecided"
 
 
 class VerificationEngine(Protocol):

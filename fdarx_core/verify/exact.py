@@ -1,9 +1,9 @@
-"""The engine without a model: it decides where a text says the same words in the same order, and abstains elsewhere.
+"""The engine without a model: it decides if a text has the same words in the same order, and abstains otherwise.
 
-A statement is supported where one sentence of the text holds all of its words, inflection and a short list of synonyms
-aside, in their order, with the same quantities, bounds and negations, and the sentence restricts it by nothing that the
-statement leaves out. It is contradicted where such a sentence differs in exactly one quantity, unit, bound or polarity.
-Everything else has no verdict.
+A statement is supported if one sentence of the text has all of its words in the same order, except for inflection and
+a short list of synonyms, with the same quantities, bounds and negations, and has no restriction that the statement
+leaves out. It is contradicted if such a sentence differs in exactly one quantity, unit, bound or polarity. All other
+statements are undecided.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from fdarx_core.verify.exact_tokens import DRUG, Token, lexicon, tokenize_senten
 
 Difference = Literal["number", "unit", "interval", "bound", "polarity"]
 
-_UNDECIDED = 1 / 3
-"""The probability of each class where nothing is decided."""
+UNDECIDED = 1 / 3
+"""The probability of each class if the engine is undecided."""
 _BULLETS = ("- ", "• ", "o ", "* ")
 _BRACKETS = {"(": ")", "[": "]"}
 _CROSS_REFERENCE = ("see", "refer")
@@ -37,7 +37,7 @@ class Sentence:
 
 
 class Match(NamedTuple):
-    """How a sentence holds a statement: what differs (None for nothing), in which words, and where it stands."""
+    """A match of a statement with a sentence: the kind of difference (None if equal), its words, and the position."""
 
     difference: Difference | None
     detail: str
@@ -46,7 +46,7 @@ class Match(NamedTuple):
 
 
 def _judge(pair: TextPair) -> Inference:
-    """Judge a pair by exact matching; the probabilities are equal where nothing is decided."""
+    """Judge a pair by exact matching; the probabilities are equal if the engine is undecided."""
     statement = pair.hypothesis
     spans = sentence_spans(statement, "label")
     tokens = [tokenize_sentence(statement[start:end], pair.drug) for start, end in spans]
@@ -57,12 +57,12 @@ def _judge(pair: TextPair) -> Inference:
     if differing:
         first = differing[0]
         return Inference(0.0, 0.0, 1.0, first.start, first.end, f"{first.difference}: {first.detail}")
-    held = [one for one in matches if one is not None]
-    if matches and len(held) == len(matches):
-        start, end = min(one.start for one in held), max(one.end for one in held)
+    matched = [one for one in matches if one is not None]
+    if matches and len(matched) == len(matches):
+        start, end = min(one.start for one in matched), max(one.end for one in matched)
         return Inference(1.0, 0.0, 0.0, start, end, "the same words in the same order")
     missing = "no sentence of the text has these words in this order" if parts else "the statement has no words"
-    return Inference(_UNDECIDED, _UNDECIDED, _UNDECIDED, 0, 0, missing)
+    return Inference(UNDECIDED, UNDECIDED, UNDECIDED, 0, 0, missing)
 
 
 ENGINE = RuleEngine("exact", _judge)
@@ -73,33 +73,38 @@ def _sentences(text: str, drug: str) -> tuple[Sentence, ...]:
     return tuple(_read_sentences(text, drug))
 
 
+def sentences_of(text: str, drug: str = "") -> list[Sentence]:
+    """Return the sentences of a text that have words; an item of a list also together with its introduction."""
+    return [one for one in _sentences(text, drug) if any(token.kind != "mark" for token in one.tokens)]
+
+
 def _read_sentences(text: str, drug: str) -> Iterator[Sentence]:
     introduction: tuple[Token, ...] = ()
     for start, end in sentence_spans(text, "label"):
-        said = text[start:end]
-        item = said.startswith(_BULLETS)
-        tokens = tuple(tokenize_sentence(said[2:] if item else said, drug))
+        sentence = text[start:end]
+        item = sentence.startswith(_BULLETS)
+        tokens = tuple(tokenize_sentence(sentence[2:] if item else sentence, drug))
         yield Sentence(tokens, start, end)
         if item and introduction:
             yield Sentence((*introduction, *tokens), start, end)
         elif not item:
-            introduction = tokens[:-1] if said.endswith(":") else ()
+            introduction = tokens[:-1] if sentence.endswith(":") else ()
 
 
 def find_match(statement: Sequence[Token], sentences: Sequence[Sentence]) -> Match | None:
-    """Return how the sentences hold a statement: the first that holds it wholly, else the first with one difference.
+    """Return the first match of a statement without a difference, else the first with one difference, else None.
 
     A label often leaves out the name of its drug: "the dosage should be reduced". A statement that adds it, as in "the
     dosage of carvedilol", is compared without it with sentences that do not name the drug.
     """
-    said = [one for one in statement if one.kind != "mark"]
-    bare = [said[:at] + said[at + 2 :] for at in range(len(said) - 1) if _names_drug(said[at], said[at + 1])]
+    whole = [one for one in statement if one.kind != "mark"]
+    bare = [whole[:at] + whole[at + 2 :] for at in range(len(whole) - 1) if _names_drug(whole[at], whole[at + 1])]
     differing: Match | None = None
-    for tokens, elliptical in ((said, False), *((one, True) for one in bare)):
+    for tokens, elliptical in ((whole, False), *((one, True) for one in bare)):
         wanted = Counter(one.key for one in tokens)
         for sentence in sentences:
-            found = Counter(one.key for one in sentence.tokens)
-            if (wanted - found).total() > 1 or (elliptical and DRUG in found):
+            present = Counter(one.key for one in sentence.tokens)
+            if (wanted - present).total() > 1 or (elliptical and DRUG in present):
                 continue
             match = _align(tokens, sentence)
             if match is not None and not match.difference:
@@ -112,15 +117,15 @@ def _names_drug(one: Token, following: Token) -> bool:
     return following.kind == "drug" and one.key in words("of_the_drug")
 
 
-def _align(said: Sequence[Token], sentence: Sentence) -> Match | None:
-    """Return how the sentence holds the statement, if it does with at most one difference and no lost restriction."""
+def _align(statement: Sequence[Token], sentence: Sentence) -> Match | None:
+    """Return the match of a statement with a sentence; None for two differences or more, or an omitted restriction."""
     places = [place for place, one in enumerate(sentence.tokens) if one.kind != "mark"]
-    path = _path(said, [sentence.tokens[place] for place in places])
+    path = _path(statement, [sentence.tokens[place] for place in places])
     if path is None:
         return None
     differences: list[tuple[Token | None, Token | None]] = []
     matched: list[int] = []
-    for mine, there in zip(said, path, strict=True):
+    for mine, there in zip(statement, path, strict=True):
         theirs = None if there is None else sentence.tokens[places[there]]
         if there is not None:
             matched.append(places[there])
@@ -137,32 +142,32 @@ def _align(said: Sequence[Token], sentence: Sentence) -> Match | None:
     kind = None if more else _difference(mine_or_none, theirs)
     if kind is None:
         return None
-    shown = [one.key if one else "no negation" for one in (mine_or_none, theirs)]
-    return Match(kind, f"{shown[0]} instead of {shown[1]}", sentence.start, sentence.end)
+    own, other = (one.key if one else "no negation" for one in (mine_or_none, theirs))
+    return Match(kind, f"{own} instead of {other}", sentence.start, sentence.end)
 
 
 _Cost = tuple[int, int]
 _IMPOSSIBLE: _Cost = (9, 0)
 
 
-def _path(said: Sequence[Token], written: Sequence[Token]) -> list[int | None] | None:
-    """Align a statement's tokens with a sentence's, in order, with the fewest differences and then the fewest gaps.
+def _path(statement: Sequence[Token], sentence: Sequence[Token]) -> list[int | None] | None:
+    """Align the tokens of a statement and a sentence in order, with the fewest differences and then the fewest gaps.
 
     Returns the place in the sentence of each token of the statement, None for a negation that the sentence lacks; or
     None if there is no alignment with at most one difference.
     """
-    width = len(written)
-    # By the number of the sentence's tokens that are used up: cost, number used up before, whether a token was matched.
+    width = len(sentence)
+    # For each number of consumed tokens of the sentence: cost, number consumed before, whether a token was matched.
     row: list[tuple[_Cost, int, bool]] = [((0, 0), 0, False)] * (width + 1)
     rows = []
-    for place, token in enumerate(said):
+    for place, token in enumerate(statement):
         above, row = row, [(_IMPOSSIBLE, 0, False)]
         gap, gap_at = _IMPOSSIBLE, 0
-        for there, other in enumerate(written):
+        for there, other in enumerate(sentence):
             cost, at = min((above[there][0], there), (gap, gap_at))
             apart = 0 if token.key == other.key else 1 if _difference(token, other) else _IMPOSSIBLE[0]
             row.append(((cost[0] + apart, cost[1]), at, True))
-            if place:  # the sentence may begin long before the statement does
+            if place:  # tokens of the sentence before the statement are not a gap
                 gap, gap_at = min((gap, gap_at), ((above[there][0][0], above[there][0][1] + 1), there))
         if token.kind == "negation":
             for there in range(width + 1):
@@ -175,14 +180,14 @@ def _path(said: Sequence[Token], written: Sequence[Token]) -> list[int | None] |
         return None
     path: list[int | None] = []
     for row in reversed(rows):
-        _, at, taken = row[end]
-        path.append(end - 1 if taken else None)
+        _, at, is_matched = row[end]
+        path.append(end - 1 if is_matched else None)
         end = at
     return path[::-1]
 
 
 def _difference(one: Token | None, other: Token | None) -> Difference | None:
-    """Return in what two tokens differ if a text that differs in nothing else contradicts; else None."""
+    """Return the kind of difference of two tokens if it alone makes a contradiction, else None."""
     if one is None or other is None:
         return "polarity" if (one or other).kind == "negation" else None  # type: ignore[union-attr]
     if one.kind != other.kind:
@@ -205,7 +210,7 @@ def _opposites() -> frozenset[tuple[str, str]]:
 
 
 class _Gap(NamedTuple):
-    """Tokens of a sentence, with words among them, that a statement leaves out, and where they stand in it."""
+    """Tokens of a sentence that a statement leaves out; `first` and `last`: at the start or end of the sentence."""
 
     tokens: Sequence[Token]
     first: bool
@@ -213,15 +218,17 @@ class _Gap(NamedTuple):
 
     @property
     def negates(self) -> bool:
-        """Whether it is only a negation."""
+        """Whether the tokens are only a negation."""
         return [one.kind for one in self.tokens if one.kind != "mark"] == ["negation"]
 
     @property
     def adds(self) -> bool:
-        """Whether it restricts nothing around it: a bracket, a heading, another clause, or further items of a list."""
+        """Whether the tokens restrict nothing: a bracket, a heading, another clause, or further items of a list."""
         bare = list(self.tokens)
         while bare and bare[-1].key in (",", ".", ";", ":"):
             bare.pop()
+        while bare and bare[0].key in _BRACKETS.values():  # it closes a bracket of the statement
+            bare.pop(0)
         bracketed = len(bare) > 1 and _BRACKETS.get(bare[0].key) == bare[-1].key
         if bracketed and bare[1].key in _CROSS_REFERENCE:
             return True

@@ -5,14 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cache, lru_cache
-from importlib.resources import files
-from typing import Any, Literal
-
-import yaml
+from functools import cache, lru_cache, partial
+from typing import Literal
 
 from fdarx_core.baseline.numbers import find_intervals, find_quantities
-from fdarx_core.baseline.tokens import normalize
+from fdarx_core.baseline.tokens import normalize, vocabulary
 
 Kind = Literal["word", "drug", "quantity", "interval", "bound", "negation", "mark"]
 
@@ -47,11 +44,8 @@ class Token:
     unit: str = ""
 
 
-@cache
-def lexicon() -> dict[str, Any]:
-    """Return `lexicon.yaml`, the words that exact matching knows; its comments explain the entries."""
-    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-    return yaml.load(files(__package__).joinpath("lexicon.yaml").read_text(encoding="utf-8"), loader)  # type: ignore[no-any-return]
+lexicon = partial(vocabulary, __package__, "lexicon.yaml")
+"""Returns the words that exact matching knows."""
 
 
 @cache

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
-from fdarx_core.llm import Model, Reply, Task, Unparsable
+from fdarx_core.llm import Model, Reply, Task, Undecided, Unparsable
 from fdarx_core.records import Response
 from fdarx_core.verify.engine import THRESHOLD, Inference, Judgement, TextPair, Unjudged
-from fdarx_core.verify.rules import ENGINES
+from fdarx_core.verify.exact import ENGINE
+from fdarx_core.verify.numbers import check_numbers
 
 Verdict = Literal["supported", "contradicted", "neutral"]
 
@@ -28,19 +29,15 @@ class JudgeClaimReply(Reply):
 
 
 def by_rules(slots: Mapping[str, Any]) -> JudgeClaimReply:
-    """Return the baseline's reply: the verdict whose probability by the engine `rules` reaches the threshold."""
+    """Return the baseline's reply: the verdicts of exact matching. Raises Undecided where one is undecided."""
     pairs = [TextPair(str(text), str(slots["claim"]), str(slots["drug"])) for text in slots["passages"]]
-    found = enumerate(ENGINES["rules"].judge(pairs), 1)
-    return JudgeClaimReply(verdicts=[_by_rules(number, one) for number, one in found if isinstance(one, Inference)])
-
-
-def _by_rules(number: int, inference: Inference) -> PassageVerdict:
-    verdict: Verdict = "neutral"
-    if inference.entailment >= THRESHOLD:
-        verdict = "supported"
-    elif inference.contradiction >= THRESHOLD:
-        verdict = "contradicted"
-    return PassageVerdict(passage=number, reason=inference.reason, verdict=verdict)
+    verdicts = []
+    for number, one in enumerate(ENGINE.judge(pairs), 1):
+        if not isinstance(one, Inference) or max(one.entailment, one.contradiction) < THRESHOLD:
+            raise Undecided(f"passage {number}: {one.reason}")
+        verdict: Verdict = "supported" if one.entailment >= THRESHOLD else "contradicted"
+        verdicts.append(PassageVerdict(passage=number, reason=one.reason, verdict=verdict))
+    return JudgeClaimReply(verdicts=verdicts)
 
 
 JUDGE_CLAIM = Task.load("judge_claim", JudgeClaimReply, by_rules)
@@ -65,18 +62,19 @@ class LanguageModel:
         replies = self._model.ask_many(JUDGE_CLAIM, slots, return_exceptions=True)
         judged: dict[tuple[str, str, str], Judgement] = {}
         for (statement, passages), reply in zip(texts.items(), replies, strict=True):
-            found = _judgements(reply, list(passages))
-            judged |= {(*statement, text): one for text, one in zip(passages, found, strict=True)}
+            pairs_shown = [TextPair(text, *statement) for text in passages]
+            found = _judgements(reply, pairs_shown)
+            judged |= {(*statement, one.premise): verdict for one, verdict in zip(pairs_shown, found, strict=True)}
         return [judged[pair.hypothesis, pair.drug, pair.premise] for pair in pairs]
 
 
-def _judgements(reply: JudgeClaimReply | Unparsable, passages: Sequence[str]) -> Sequence[Judgement]:
+def _judgements(reply: JudgeClaimReply | Unparsable, pairs: Sequence[TextPair]) -> Sequence[Judgement]:
     try:
         if isinstance(reply, Unparsable):
             raise reply
-        return _inferences(reply, passages)
+        return _inferences(reply, pairs)
     except Unparsable as error:
-        return [Unjudged(f"{error.reason}: {error.detail}")] * len(passages)
+        return [Unjudged(f"{error.reason}: {error.detail}")] * len(pairs)
 
 
 def judge_asked(claim: str, passages: Sequence[str], drug: str = "") -> dict[str, Any]:
@@ -84,21 +82,22 @@ def judge_asked(claim: str, passages: Sequence[str], drug: str = "") -> dict[str
     return {"claim": claim, "passages": list(passages), "drug": drug}
 
 
-def read_judged(response: Response, passages: Sequence[str]) -> list[Inference]:
-    """Return the judge's inference from each passage: 1 for its verdict, resting on the whole passage.
+def read_judged(response: Response, pairs: Sequence[TextPair]) -> list[Judgement]:
+    """Return the judge's inference on each pair, all of one claim, in the order in which their texts were shown.
 
-    Raises Unparsable as `Task.parse`, and with the reason wrong_passages where the reply leaves a passage out, judges
-    one twice, or judges one that does not exist.
+    A verdict has probability 1 and rests on the whole text, unless `check_numbers` objects. Raises Unparsable as
+    `Task.parse`, and with the reason wrong_passages where the reply leaves a passage out, judges one twice, or judges
+    one that does not exist.
     """
-    return _inferences(JUDGE_CLAIM.parse(response), passages)
+    return _inferences(JUDGE_CLAIM.parse(response), pairs)
 
 
-def _inferences(reply: JudgeClaimReply, passages: Sequence[str]) -> list[Inference]:
+def _inferences(reply: JudgeClaimReply, pairs: Sequence[TextPair]) -> list[Judgement]:
     numbers = sorted(one.passage for one in reply.verdicts)
-    if numbers != list(range(1, len(passages) + 1)):
-        raise Unparsable("wrong_passages", f"verdicts on {numbers}, due were 1 to {len(passages)}")
+    if numbers != list(range(1, len(pairs) + 1)):
+        raise Unparsable("wrong_passages", f"verdicts on {numbers}, due were 1 to {len(pairs)}")
     said = {one.passage: one for one in reply.verdicts}
-    return [_certain(said[number], text) for number, text in enumerate(passages, 1)]
+    return [check_numbers(one, _certain(said[number], one.premise)) for number, one in enumerate(pairs, 1)]
 
 
 def _certain(said: PassageVerdict, text: str) -> Inference:

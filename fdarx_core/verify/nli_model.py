@@ -11,6 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from fdarx_core.retrieval.models import ModelMissing, load_module
+from fdarx_core.verify.named_models import resolve
+from fdarx_core.verify.onnx_model import on_onnxruntime
 
 OPTION = "--nli-labels"
 _EXAMPLE = f"{OPTION} contradiction,entailment,neutral"
@@ -72,6 +74,7 @@ _USUAL_LONGEST = 512
 """The tokens that a model reads where neither its configuration nor its tokenizer says it. Source: FAS §4."""
 _UNBOUNDED = 10**6
 """Tokenizers whose directory gives no maximum length report 10^30."""
+_INPUTS = ("input_ids", "attention_mask", "token_type_ids")
 _HUB_NAME = re.compile(r"[\w.-]+(/[\w.-]+)?")
 _WEIGHTS = ("model.safetensors", "pytorch_model.bin")
 _TOKENIZERS = ("tokenizer.json", "vocab.txt", "vocab.json", "spm.model", "sentencepiece.bpe.model", "spiece.model")
@@ -80,31 +83,34 @@ _TOKENIZERS = ("tokenizer.json", "vocab.txt", "vocab.json", "spm.model", "senten
 def check_nli(model: str, labels: Sequence[str] | None = None) -> OutputClasses:
     """Return the class of each output of a model without loading its weights; a hub name is looked up.
 
-    `labels` names the outputs in order, if the model's configuration does not. Raises `ModelMissing` if the model is
-    not an NLI cross-encoder, and if the extra is not installed.
+    `model` is as `named_models.resolve` takes it. `labels` names the outputs in order, if the model's configuration
+    does not. Raises `ModelMissing` if the model is not an NLI cross-encoder, and if the extra is not installed.
     """
     if find_spec("transformers") is None or find_spec("torch") is None:
         raise ModelMissing(f"{PURPOSE} needs transformers and torch: pip install 'fdarx[models]'")
-    config = _config(model)
+    model, revision, known = resolve(model)
+    config = _config(model, revision)
     kinds = config.get("architectures") or []
     if kinds and not any(kind.endswith("ForSequenceClassification") for kind in kinds):
         raise ModelMissing(f"{model} is a {kinds[0]}, no NLI model: its class ends in ForSequenceClassification")
-    return classes_of(model, _outputs(config), labels)
+    return classes_of(model, _outputs(config), known if labels is None else labels)
 
 
 def name_of(model: str) -> str:
     """Return the last part of the model's path, or of its name on the hub."""
-    return Path(model).resolve().name if Path(model).is_dir() else model.rsplit("/", 1)[-1]
+    place, _, _ = resolve(model)
+    return Path(place).resolve().name if Path(place).is_dir() else place.rsplit("/", 1)[-1]
 
 
 def load(model: str, device: str) -> tuple[Any, Any, int]:
-    """Load a model in half precision on a GPU, in single precision on CPU.
+    """Load a model in half precision on a GPU, in single precision on CPU, there by onnxruntime where it can be.
 
     Returns the model on its device, its tokenizer, and the most tokens that it reads, marks included. Raises
     `ModelMissing` if files are missing.
     """
     transformers, torch = (load_module(name, PURPOSE) for name in ("transformers", "torch"))
-    known = {"local_files_only": Path(model).is_dir()}
+    model, revision, _ = resolve(model)
+    known = {"local_files_only": Path(model).is_dir(), "revision": revision or "main"}
     precision = torch.float16 if device.startswith("cuda") else torch.float32
     tokenizer = transformers.AutoTokenizer.from_pretrained(model, **known)
     if not tokenizer.is_fast or tokenizer.padding_side != "right":
@@ -116,16 +122,19 @@ def load(model: str, device: str) -> tuple[Any, Any, int]:
     )
     if missing := sorted(found["missing_keys"]):
         raise ModelMissing(f"{model} lacks {len(missing)} weights, as {missing[0]}: it was not trained for NLI")
-    return network.to(device).eval(), tokenizer, _longest(network, tokenizer)
+    network, longest = network.to(device).eval(), _longest(network, tokenizer)
+    if device == "cpu":
+        network = on_onnxruntime(network, [name for name in _INPUTS if name in tokenizer.model_input_names])
+    return network, tokenizer, longest
 
 
-def _config(model: str) -> dict[str, Any]:
+def _config(model: str, revision: str | None) -> dict[str, Any]:
     folder = Path(model)
     if folder.is_dir():
         _check_files(folder)
         file = folder / "config.json"
     elif _HUB_NAME.fullmatch(model):
-        file = _from_hub(model)
+        file = _from_hub(model, revision)
     else:
         raise ModelMissing(f"{model} is not a directory; give that of a downloaded NLI model, or a name on the hub")
     try:
@@ -144,9 +153,9 @@ def _check_files(folder: Path) -> None:
         raise ModelMissing(f"{folder} has no tokenizer: none of {', '.join(_TOKENIZERS)}; download the model whole")
 
 
-def _from_hub(model: str) -> Path:
+def _from_hub(model: str, revision: str | None) -> Path:
     try:
-        return Path(load_module("huggingface_hub", PURPOSE).hf_hub_download(model, "config.json"))
+        return Path(load_module("huggingface_hub", PURPOSE).hf_hub_download(model, "config.json", revision=revision))
     except (OSError, ValueError) as error:
         why = " ".join(str(error).split())
         raise ModelMissing(f"{model} is not a directory, and can't be loaded from the hub: {why[:300]}") from error

@@ -9,7 +9,7 @@ import os
 import re
 import secrets
 import time
-from collections import OrderedDict, deque
+from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
@@ -96,36 +96,27 @@ class ConcurrencyLimiter:
     """A limit of concurrent requests, with a bounded queue. `on_change` gets the number of requests in progress."""
 
     def __init__(self, limit: int, max_waiting: int, wait_s: float, on_change: Callable[[int], None]) -> None:
-        self._limit, self._max_waiting, self._wait_s, self._on_change = limit, max_waiting, wait_s, on_change
-        self._active = 0
-        self._queue: deque[asyncio.Future[None]] = deque()
+        self._places, self._active, self._waiting = asyncio.Semaphore(limit), 0, 0
+        self._max_waiting, self._wait_s, self._on_change = max_waiting, wait_s, on_change
 
     async def acquire(self) -> bool:
         """Take a place, to be given back by `release`; return False if the queue is full or the wait was too long."""
-        if self._active >= self._limit:
-            return len(self._queue) < self._max_waiting and await self._wait()
+        if self._places.locked() and self._waiting >= self._max_waiting:
+            return False
+        self._waiting += 1
+        try:
+            async with asyncio.timeout(self._wait_s):
+                await self._places.acquire()
+        except TimeoutError:
+            return False
+        finally:
+            self._waiting -= 1
         self._active += 1
         self._on_change(self._active)
         return True
 
     def release(self) -> None:
-        """Pass the place to the request that has waited longest."""
-        if self._queue:
-            self._queue.popleft().set_result(None)
-        else:
-            self._active -= 1
-            self._on_change(self._active)
-
-    async def _wait(self) -> bool:
-        turn = asyncio.get_running_loop().create_future()
-        self._queue.append(turn)
-        try:
-            await asyncio.wait({turn}, timeout=self._wait_s)
-        except asyncio.CancelledError:
-            if turn.done():  # the place was given to a request that is being cancelled
-                self.release()
-            raise
-        finally:
-            if not turn.done():
-                self._queue.remove(turn)
-        return turn.done()
+        """End a request: the request that has waited longest can start."""
+        self._active -= 1
+        self._on_change(self._active)
+        self._places.release()

@@ -11,8 +11,14 @@ from typing import Any, TypeVar
 
 from fdarx_core.llm import AskingStopped, response_to
 from fdarx_core.llm.failures import Failure
-from fdarx_core.rag.cited_answer import CitedAnswer
-from fdarx_core.rag.flow import RagConfig, RetrievalResult, answer_question, retrieve_contexts, stream_answer
+from fdarx_core.rag.flow import (
+    CitedAnswer,
+    RagConfig,
+    RetrievalResult,
+    answer_question,
+    retrieve_contexts,
+    stream_answer,
+)
 from fdarx_core.rag.search import Role, SearchQuery, TaskCall
 from fdarx_core.rag.strategies import STRATEGIES
 from fdarx_core.records import Response, SearchHit

@@ -1,4 +1,4 @@
-// Text from the server enters the page only through `element`, which never reads it as markup.
+// Text from the server is inserted only with `element`, which never interprets it as markup.
 
 /**
  * Returns a new element with a class and children; a string becomes text.

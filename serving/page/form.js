@@ -147,7 +147,7 @@ export class Form {
   }
 }
 
-/** Returns the page's address with the question after "#", which browsers do not send to servers. @param {Ask} ask */
+/** Returns the page's address with the question after "#", a part that browsers do not send to servers. @param {Ask} ask */
 export function linkOf(ask) {
   const { question, filter, ...rest } = ask;
   const parts = Object.entries({ q: question, ...rest, ...filter }).map(([name, value]) => [name, String(value)]);

@@ -17,7 +17,7 @@ export class Names {
     this.input.addEventListener("keydown", (event) => this.pressed(event));
     this.input.addEventListener("blur", () => this.close());
     this.clear.addEventListener("click", () => { this.set(""); this.input.focus(); });
-    // Otherwise, a press on a name would move the focus, and the list would close before the click.
+    // Without this, pressing the mouse button on a name would move the focus and close the list before the click.
     this.list.addEventListener("mousedown", (event) => event.preventDefault());
   }
 

@@ -3,7 +3,7 @@ import { button, element } from "./dom.js";
 
 /** @typedef {import("./service.js").ServiceError} ServiceError @typedef {import("./service.js").Answer} Answer */
 
-/** @type {Record<string, [string, string]>} heading, and advice if the server gives none */
+/** @type {Record<string, [string, string]>} for each error a heading, and advice for when the server gives none */
 const ERRORS = {
   unreachable: ["The server cannot be reached.", "Check the connection, and whether the service is running."],
   broken: ["The answer is incomplete.", "The connection ended before the answer was complete."],
@@ -16,7 +16,7 @@ const ERRORS = {
   504: ["The answer took too long.", "Try again, or choose fewer passages."],
 };
 
-/** @type {Record<string, string>} by the name of the step that failed */
+/** @type {Record<string, string>} messages by the name of the failed step */
 const WITHOUT = {
   hypothetical_answer: "The model wrote no draft of the answer for the search.",
   hyde_passage: "The model wrote no passage for the search.",

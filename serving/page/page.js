@@ -26,7 +26,7 @@ function say(words) {
 function setRunning(now) {
   running = now;
   send.textContent = now ? "Stop" : "Ask";
-  // As a plain button, it keeps the focus, and Enter in a field does not stop the answer.
+  // While it stops an answer it is not a submit button, so that it keeps the focus and Enter in a field does not stop the answer.
   send.type = now ? "button" : "submit";
 }
 

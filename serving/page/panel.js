@@ -19,7 +19,7 @@ function overlap(a, b) {
   return 0;
 }
 
-/** Removes from neighbors what they share with the text nearer to the passage. @param {Neighbor[]} found */
+/** Removes text from neighbors that overlaps with the text nearer to the passage. @param {Neighbor[]} found */
 function withoutRepeats(found) {
   const here = found.findIndex((one) => one.here);
   return found.map((one, at) => {

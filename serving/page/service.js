@@ -16,7 +16,7 @@ import { askForKey, storedKey } from "./key.js";
  * @typedef {{passages: (answer: Answer) => void, delta: (text: string) => void}} Listener
  */
 
-/** `kind` is the HTTP status, "unreachable" where none came, "broken" where the answer's stream did not end well. */
+/** `kind` is the HTTP status, "unreachable" if there was no response, or "broken" if the answer's stream was incomplete. */
 export class ServiceError extends Error {
   /** @param {string} kind @param {string} message @param {number | null} [wait] seconds until the next attempt */
   constructor(kind, message, wait = null) {

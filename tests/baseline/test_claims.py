@@ -1,4 +1,4 @@
-"""What counts as a claim of an answer, where a sentence is taken apart, and what pronouns become."""
+"""What counts as a claim of an answer, where a sentence is taken apart, and what a pronoun is joined to."""
 
 from __future__ import annotations
 
@@ -68,53 +68,26 @@ def test_sentences_end_where_readers_see_it(text: str, expected: list[str]) -> N
             ["Zalvorin is contraindicated in pregnancy", "Zalvorin should be taken with food."],
         ),
         (
-            "In children, Zalvorin is not approved and may cause seizures.",
-            ["In children, Zalvorin is not approved", "In children, Zalvorin may cause seizures."],
-        ),
-        (
-            "Zalvorin inhibits CYP3A4 and reduces the clearance of midazolam.",
-            ["Zalvorin inhibits CYP3A4", "Zalvorin reduces the clearance of midazolam."],
-        ),
-        (
             "Amoxicillin is a penicillin, and clavulanic acid is an inhibitor.",
             ["Amoxicillin is a penicillin", "Clavulanic acid is an inhibitor."],
         ),
         ("Zalvorin is a tablet; the dose is 5 mg.", ["Zalvorin is a tablet", "The dose is 5 mg."]),
-        ("Zalvorin is a drug, it can cause pain.", ["Zalvorin is a drug", "Zalvorin can cause pain."]),
-        ("Zalvorin treats gout, but not cancer.", ["Zalvorin treats gout", "Zalvorin does not treat cancer."]),
-        (
-            "Zalvorin is used in adults but not in children.",
-            ["Zalvorin is used in adults", "Zalvorin is not used in children."],
-        ),
-        (
-            "Zalvorin, which is an NSAID, is used for pain.",
-            ["Zalvorin is an NSAID", "Zalvorin is used for pain."],
-        ),
-        (
-            "Zalvorin is metabolised by CYP3A4, which is found in the liver.",
-            ["Zalvorin is metabolised by CYP3A4", "CYP3A4 is found in the liver."],
-        ),
-        ("Avoid alcohol with Zalvorin and take it with food.", ["Avoid alcohol with Zalvorin", "Take it with food."]),
-        (
-            "Too much can cause pain and nausea and too little will not help.",
-            ["Too much can cause pain and nausea", "Too little will not help."],
-        ),
+        ("For gout one tablet is enough, whereas pain is treated with 2.",
+         ["For gout one tablet is enough", "Pain is treated with 2."]),
+        ("Zalvorin must not be crushed; do not chew the tablet.",
+         ["Zalvorin must not be crushed", "Do not chew the tablet."]),
         (
             "Zalvorin (Zalva) also is red and should be swallowed whole.",
-            ["Zalvorin (Zalva) also is red", "Zalvorin (Zalva) should be swallowed whole."],
-        ),
-        (
-            "The symptoms of a virus can vary, but they include fever.",
-            ["The symptoms of a virus can vary", "The symptoms of a virus include fever."],
-        ),
-        (
-            "The rash is brief and most commonly is followed by pain.",
-            ["The rash is brief", "The rash most commonly is followed by pain."],
+            ["Zalvorin (Zalva) also is red", "Zalvorin (Zalva) also should be swallowed whole."],
         ),
         (
             "Zalvorin is red and has a line and is sold in bottles.",
             ["Zalvorin is red", "Zalvorin has a line", "Zalvorin is sold in bottles."],
         ),
+        ("Zalvorin is safe; in adults it can be doubled.", ["Zalvorin is safe", "In adults it can be doubled."]),
+        ("You must avoid alcohol and are not to drive.", ["You must avoid alcohol", "You are not to drive."]),
+        ("There is no cure, but there are many treatments.", ["There is no cure", "There are many treatments."]),
+        ("Swallow it whole; do not chew or crush it.", ["Swallow it whole", "Do not chew or crush it."]),
     ],
 )  # fmt: skip
 def test_a_coordination_with_a_fact_of_its_own_is_taken_apart(text: str, expected: list[str]) -> None:
@@ -127,7 +100,24 @@ def test_a_coordination_with_a_fact_of_its_own_is_taken_apart(text: str, expecte
         "Zalvorin may cause nausea and vomiting.",
         "The effects of alcohol and nicotine are not known.",
         "Zalvorin should not be given to patients who are pregnant and are over 40.",
-        "Zalvorin should be stopped and may be restarted if the rash resolves.",
+        "Zalvorin can cause nausea, vomiting, and diarrhea in children.",
+        "Aspirin, ibuprofen, and warfarin may cause bleeding.",
+        "If you take Zalvorin, the dose is halved, and alcohol must be avoided.",
+        "Zalvorin raises digoxin levels, so the dose of digoxin should be halved.",
+        "Kidney impairment needs no change, but caution is advised when it is severe.",
+        "In children, Zalvorin is not approved, and seizures may occur.",
+        "Statins reduce cholesterol and lower the risk.",
+        "The dose is 5 mg; it can be raised to 9 mg.",
+        "The tablets are red and they can be halved.",
+        "In children, Zalvorin is not approved and may cause seizures.",
+        "If you miss a dose, skip it and never take two at once.",
+        "The pill is taken where help is near, and you will be observed.",
+        "Zalvorin is a tablet, as it can be swallowed.",
+        "Some drugs can be taken with wine, but it is important to drink little.",
+        "Zalvorin prevents colds and may, but not always, be strong.",
+        "The dose is 5 mg a day, and in gout three times a day.",
+        "Take it with water in the morning and evening.",
+        "Zalvorin treats gout, but not cancer.",
         "Studies show that Zalvorin is safe and is well tolerated.",
         "Zalvorin not only reduces pain, but is also cheap.",
         "Zalvorin is a frame in which appropriate and even tailored training could be planned.",
@@ -144,47 +134,58 @@ def test_what_belongs_together_stays_together(text: str) -> None:
     assert texts(text) == [text]
 
 
+def test_this_medication_is_the_drug_in_front() -> None:
+    said = "Zalvorin is a tablet. This medication is not for children."
+    assert readings(said, drug="Zalvorin")[-1] == "Zalvorin: This medication is not for children."
+
+
+def test_a_sentence_that_only_mentions_the_drug_by_a_pronoun_begins_with_its_name() -> None:
+    assert readings("Swallow it whole.", drug="Zalvorin") == ["Zalvorin: Swallow it whole."]
+    assert readings("Do not stop this medicine.", drug="ZALVORIN XR") == ["ZALVORIN XR: Do not stop this medicine."]
+    assert readings("The vein is preferred. The zalvorin in it is clear.", drug="Zalvorin Sodium")[1:] == [
+        "The zalvorin in it is clear."
+    ]
+
+
 @pytest.mark.parametrize(
-    ("text", "expected"),
+    "text",
     [
-        ("Zalvorin is a tablet. It is red.", "Zalvorin is red."),
-        ("Corticosteroids are strong. They reduce swelling.", "Corticosteroids reduce swelling."),
-        ("Zalvorin is an antibiotic. Do not stop this medication early.", "Do not stop Zalvorin early."),
-        ("Zalvorin is an antibiotic. However, its side effects are mild.", "Zalvorin’s side effects are mild."),
-        ("Gout is a disease. This condition is painful.", "Gout is painful."),
-        ("- **Corticosteroids**: These are strong drugs.", "Corticosteroids are strong drugs."),
-        ("Zalvorin is a tablet.\n\nIt is red.", "Zalvorin is red."),
-        ("Gout is a disease. It is more common in men.", "Gout is more common in men."),
-        ("Zalvorin is a tablet. In some cases, it is red.", "In some cases, Zalvorin is red."),
-        ("You should see a doctor. They can prescribe a drug.", "Doctors can prescribe a drug."),
+        "Zalvorin is a tablet. It is red.",
+        "Zalvorin is an antibiotic. Its side effects are mild.",
+        "Zalvorin is a tablet. It is used to treat gout.",
+        "Kidney function is tested. If it is normal, Zalvorin can be started.",
+        "The dose of Zalvorin for adults is 5 mg. It should be taken with food.",
+        "Zalvorin is a tablet. They are red.",
+        "Your doctor will decide on the dose. It is then raised.",
+        "Gout is a disease. This condition is painful.",
+        "Injections are halved. For that reason Zalvorin is given twice.",
+        "Zalvorin and quinine raise digoxin. Both must be avoided.",
     ],
 )
-def test_pronouns_become_what_they_stand_for(text: str, expected: str) -> None:
-    assert readings(text)[-1] == expected
-
-
-def test_the_answers_drug_is_what_it_and_this_medication_mean() -> None:
-    assert readings("It is contraindicated in pregnancy.", drug="Zalvorin") == [
-        "Zalvorin is contraindicated in pregnancy."
-    ]
-    assert readings("This medication is not for children.", drug="Zalvorin") == ["Zalvorin is not for children."]
+def test_a_sentence_with_a_pronoun_reads_with_the_one_before(text: str) -> None:
+    before, last = claims_of(answered(text))
+    assert before.resolved == before.text
+    assert last.resolved == text and last.text == text[before.end :].strip()
 
 
 @pytest.mark.parametrize(
     "text",
     [
         "Zalvorin is a tablet. It is important to drink water.",
-        "Zalvorin is a tablet. It depends on the dose.",
-        "Gout is a disease. It is now widely recognised that men have it.",
-        "The dose of Zalvorin for adults is 5 mg. It should be taken with food.",
-        "Zalvorin is a tablet. They are red.",
-        "Zalvorin is a tablet.\n\n## What is gout?\n\nIt is painful.",
-        "Zalvorin is an antibiotic. Ostrine is an antibiotic. The doctor prescribes this medication.",
+        "Zalvorin is a tablet. Both water and juice are suitable.",
+        "Zalvorin is a tablet. Those who are allergic must avoid Zalvorin.",
     ],
 )
-def test_a_pronoun_stays_where_it_is_not_certain(text: str) -> None:
+def test_a_word_that_refers_to_nothing_before_stays(text: str) -> None:
     last = claims_of(answered(text))[-1]
     assert last.resolved == last.text
+
+
+def test_the_first_sentence_reads_with_the_question_or_the_heading() -> None:
+    question = "Can children take Zalvorin?"
+    assert readings("That depends on their age.", question=question) == [f"{question} That depends on their age."]
+    assert readings("It depends on their age.", drug="Zalvorin", question=question)[0].startswith(question)
+    assert readings("Zalvorin is safe.\n\n## What is gout?\n\nIt is painful.")[-1] == "What is gout? It is painful."
 
 
 @pytest.mark.parametrize(
@@ -195,15 +196,7 @@ def test_a_pronoun_stays_where_it_is_not_certain(text: str) -> None:
         "The label does not specify a dose for children.",
         "Is Zalvorin safe?",
         "## Side effects of Zalvorin",
-        "Please consult your doctor.",
-        "It is important to speak with a healthcare professional before taking any medicine.",
-        "As an AI, I am not a doctor.",
-        "I hope this helps!",
         "Hello Hazel:",
-        "Thank you for your question.",
-        "I think that Zalvorin is great.",
-        "In my opinion, Zalvorin is the best.",
-        "This is not a substitute for professional medical advice.",
         "https://example.org/zalvorin.html",
         "Sources: [1], [2]",
         "CITED_PASSAGES: PASSAGE_0012, PASSAGE_0014",
@@ -218,7 +211,7 @@ def test_no_claims(text: str) -> None:
 
 
 def test_what_is_no_claim_takes_nothing_from_what_is_one() -> None:
-    said = "Hello! Zalvorin is a tablet. Is it red? I hope this helps.\n\n## Dose\n\nThe dose is 5 mg. Ask your doctor."
+    said = "Hello! Zalvorin is a tablet. Is it red?\n\n## Dose\n\nThe dose is 5 mg."
     assert texts(said) == ["Zalvorin is a tablet.", "The dose is 5 mg."]
 
 
@@ -247,27 +240,32 @@ def test_citations_are_in_no_claim(mark: str) -> None:
 
 def test_items_read_with_what_announces_them() -> None:
     said = "Zalvorin may cause:\n\n- nausea\n- Headache.\n1. Zalvorin is a tablet."
-    assert readings(said) == ["Zalvorin may cause: nausea", "Zalvorin may cause: Headache.", "Zalvorin is a tablet."]
+    assert readings(said) == ["Zalvorin may cause: Nausea", "Zalvorin may cause: Headache.", "Zalvorin is a tablet."]
     assert texts(said) == ["nausea", "Headache.", "Zalvorin is a tablet."]
 
 
 def test_few_words_read_with_heading_or_question() -> None:
     assert readings("5 mg twice daily", question="What is the dose?") == ["What is the dose? 5 mg twice daily"]
     assert readings("No.", question="Is it safe?") == ["Is it safe? No."]
-    assert readings("Zalvorin is safe.\n\n## Forms\n\n- tablet")[-1] == "Forms: tablet"
+    assert readings("Zalvorin is safe.\n\n## Forms\n\n- tablet")[-1] == "Forms: Tablet"
+
+
+def test_a_fragment_without_the_drugs_name_has_it_in_front() -> None:
+    table = "| Form | Strength |\n|---|---|\n| Tablet | 5 mg |"
+    said = f"## Dose\n\n- **Adults:** 5 mg\n\n{table}\n\n**Warnings**\nIt may harm."
+    assert readings(said, drug="Zalvorin") == [
+        "Zalvorin: Dose: Adults: 5 mg",
+        "Zalvorin: Form: Tablet; Strength: 5 mg",
+        "Zalvorin: Warnings: It may harm.",
+    ]
 
 
 def test_a_question_in_the_first_person_takes_no_answer_away() -> None:
     assert readings("5 mg twice daily", question="I have gout. Which dose do I take?")[0].endswith("? 5 mg twice daily")
 
 
-def test_of_a_sentence_what_claims_nothing_is_left_out() -> None:
-    assert texts("Stop Zalvorin at once and ask your doctor today.") == ["Stop Zalvorin at once"]
-    assert texts("The answer, it absorbs water, is known.") == ["The answer, it absorbs water, is known."]
-
-
-def test_a_yes_before_more_is_no_claim() -> None:
-    assert texts("Yes. Zalvorin is a tablet.", question="Is it a tablet?") == ["Zalvorin is a tablet."]
+def test_a_yes_reads_with_the_question() -> None:
+    assert readings("Yes. Zalvorin is red.", question="Is it red?") == ["Is it red? Yes.", "Zalvorin is red."]
 
 
 def test_an_items_name_is_no_claim() -> None:

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from fdarx_core.baseline.rag_answering import REFUSAL, core, key_words, parse_document_text
 from fdarx_core.llm import Baseline
-from fdarx_core.rag.cited_answer import CitedAnswer, parse_cited_answer
+from fdarx_core.rag.flow import CitedAnswer, parse_cited_answer
 from fdarx_core.rag.tasks import (
     ANSWER_WITH_CITATIONS,
     HYDE_PASSAGE,

@@ -21,7 +21,7 @@ import pytest
 import ray
 
 from fdarx_core.generation.contexts import GenerationConfig
-from fdarx_core.pipeline.actor_pool import map_pool
+from fdarx_core.pipeline.control import map_pool
 from fdarx_core.pipeline.steps import Resource
 from fdarx_core.records import Figure, Grade, Prediction
 from tests.cluster.nodes import Nodes, Slow, write_labels

@@ -11,11 +11,13 @@ from pathlib import Path
 
 import pytest
 
+from fdarx_core.storage import Location
 from serving.served_model import ServedModel, load_served
-from tests.conftest import EXAMPLES, REPOSITORY
+from tests.conftest import EXAMPLES, REPOSITORY, new_bucket
 from tests.engine.environment import Unavailable, installed
 from tests.engine.serve_models import Up, described, serving
 from tests.engine.server import built, running
+from tests.storage.swift_server import Swift
 
 
 @dataclass(frozen=True)
@@ -28,10 +30,11 @@ class Tiny:
 
 @dataclass(frozen=True)
 class Served:
-    """A tiny model behind Ray Serve: as it was described, and where it is."""
+    """A tiny model behind Ray Serve: as it was described, where it is, and the folder of its adapters."""
 
     model: ServedModel
     up: Up
+    adapters: Location
 
 
 @pytest.fixture(scope="session")
@@ -50,12 +53,14 @@ def engine(tiny: Tiny, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str
 
 
 @pytest.fixture(scope="session")
-def served(tiny: Tiny, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
-    """One replica behind Serve's proxy, under the name `small`."""
+def served(tiny: Tiny, swift: Swift, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    """One replica behind Serve's proxy, under the name `small`, with a folder on S3 for adapters, empty at first."""
     folder = tmp_path_factory.mktemp("serve")
-    file = described(folder / "small.yaml", tiny.model, ask={"sampling": {"temperature": 1.0}})
-    with _or_skip(), serving(tiny.python, [file], folder) as up:
-        yield Served(load_served(file), up)
+    with new_bucket(swift) as bucket:
+        more = {"ask": {"sampling": {"temperature": 1.0}}, "adapters": {"path": str(bucket / "tuned")}}
+        file = described(folder / "small.yaml", tiny.model, **more)
+        with _or_skip(), serving(tiny.python, [file], folder) as up:
+            yield Served(load_served(file), up, bucket / "tuned")
 
 
 @contextmanager

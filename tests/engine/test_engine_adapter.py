@@ -9,7 +9,7 @@ import re
 import subprocess
 import sys
 import urllib.request
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -21,12 +21,11 @@ from fdarx_core.rag.questions import read_questions
 from fdarx_core.rag.tasks import HYPOTHETICAL_ANSWER
 from fdarx_core.records import RagAnswer, Request
 from fdarx_core.storage import Location
-from fdarx_core.tuning.encoding import ChatEncoder
-from fdarx_core.tuning.training import LoraModel, TuningSpec
+from fdarx_core.tuning.training import ChatEncoder, LoraModel, TuningSpec
 from serving.served_model import load_served
 from tests.conftest import REPOSITORY
-from tests.engine.conftest import Tiny, _or_skip
-from tests.engine.serve_models import described, serving
+from tests.engine.conftest import Served, Tiny
+from tests.engine.serve_models import described
 from tests.engine.test_engine import answered
 from tests.jobs.evaluating import models_file, rows_of
 from tests.serving.service_process import running
@@ -72,16 +71,15 @@ class Adapted:
 
 
 @pytest.fixture(scope="module")
-def adapted(tiny: Tiny, adapter: Path, bucket: Location, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Adapted]:
-    folder, place = tmp_path_factory.mktemp("serve"), bucket / "tuned"
+def adapted(tiny: Tiny, adapter: Path, served: Served, tmp_path_factory: pytest.TempPathFactory) -> Adapted:
+    place = served.adapters
     for name in ("adapter", "again", "unfit"):
         for part in FILES:
             (place / name / part).write_bytes((adapter / part).read_bytes())
     (place / "unfit" / FILES[1]).write_bytes((adapter / FILES[1]).read_bytes()[:1000])
     asked = {"max_tokens": 48, "sampling": {"temperature": 0.0, "min_tokens": 12}, "max_tries": 1}
-    file = described(folder / "small.yaml", tiny.model, adapters={"path": str(place)}, ask=asked)
-    with _or_skip(), serving(tiny.python, [file], folder) as up:
-        yield Adapted(load_served(file).client_config(up.address), place)
+    file = described(tmp_path_factory.mktemp("asked") / "small.yaml", tiny.model, ask=asked)
+    return Adapted(load_served(file).client_config(served.up.address), place)
 
 
 def first_tokens(model: ModelConfig) -> dict[str, float]:

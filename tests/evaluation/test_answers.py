@@ -8,8 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fdarx_core.evaluation.predictions import ANSWER_TASKS, prediction_from_response
-from fdarx_core.evaluation.replies import parse_reply
+from fdarx_core.evaluation.predictions import ANSWER_TASKS, parse_reply, prediction_from_response
 from fdarx_core.evaluation.settings import FULL_LABEL, ORACLE, RETRIEVED, prompt_context
 from fdarx_core.records import Passage, QuestionAnswer, Response
 

@@ -9,8 +9,15 @@ from pathlib import Path
 
 import pytest
 
-from fdarx_core.evaluation.grading import GRADE_ANSWER, GradeReply, grade_without_judge, grading_slots, read_grade
-from fdarx_core.llm import Baseline, ResponseStore, ask
+from fdarx_core.evaluation.scoring import (
+    GRADE_ANSWER,
+    GradeReply,
+    baseline_grade,
+    grade_without_judge,
+    grading_slots,
+    read_grade,
+)
+from fdarx_core.llm import Baseline, ResponseStore, Undecided, ask
 from fdarx_core.records import Prediction, QuestionAnswer, Response
 from fdarx_core.storage import Location
 
@@ -85,6 +92,7 @@ def test_a_reply_is_read(reply: dict[str, str], expected: tuple[str, str, str]) 
         (response('{"reason": "fine"', finish_reason="length"), "truncated_reply"),
         (response(" "), "empty_reply"),
         (response("no such model", reason="http_404"), "failed_request"),
+        (response("no sentence says it", reason="undecided"), "undecided"),
     ],
 )
 def test_a_judge_that_says_nothing_is_no_verdict(answer: Response, reason: str) -> None:
@@ -104,20 +112,53 @@ def test_the_request_shows_question_reference_and_answer_between_tags() -> None:
     assert list(request.schema["properties"]) == ["reason", "grade"]
 
 
-def test_the_examples_show_every_grade_and_the_baseline_agrees() -> None:
+def test_the_examples_show_every_grade() -> None:
     examples = [(one.slots, GradeReply.model_validate(one.reply).grade) for one in GRADE_ANSWER.prompt.examples]
     assert {grade for _, grade in examples} == {"CORRECT", "INCORRECT", "NOT_ATTEMPTED"}
-    assert all(GRADE_ANSWER.baseline(slots).grade == grade for slots, grade in examples)
+
+
+DOSE_Q, DOSE = "What is the starting dose of Quorvelin?", "The starting dose of Quorvelin is 5 mg once daily."
+
+
+@pytest.mark.parametrize(
+    ("gold", "answer", "grade", "reason"),
+    [
+        (DOSE, "The starting dose is 5 mg once daily.", "CORRECT", ""),
+        (DOSE, "5 mg every 24 hours", "CORRECT", ""),
+        ("5 mg once daily.", DOSE, "CORRECT", ""),
+        ("5 mg once daily.", "The starting dose of Quorvelin is 10 mg once daily.", "INCORRECT", "number_contradicted"),
+        (DOSE, "10 mg once daily", "INCORRECT", "number_contradicted"),
+        (DOSE, "5 g once daily", "INCORRECT", "number_contradicted"),
+        (DOSE, "The starting dose of Quorvelin is not 5 mg once daily.", "INCORRECT", "polarity"),
+        (DOSE, "...", "NOT_ATTEMPTED", "abstained"),
+        (DOSE, "Five milligrams, taken each morning.", "undecided", ""),
+        (DOSE, "Avoid 5 mg once daily.", "undecided", ""),
+        (DOSE, "5 mg once daily in patients with renal impairment", "undecided", ""),
+        (f"{DOSE} Take it with food.", DOSE, "undecided", ""),
+        ("5 mg once daily.", "Do not take 5 mg once daily.", "undecided", ""),
+    ],
+)
+def test_the_baseline_grades_equal_wording_and_leaves_the_rest_undecided(
+    gold: str, answer: str, grade: str, reason: str
+) -> None:
+    slots = {"drug": "Quorvelin", "question": DOSE_Q, "gold": gold, "predicted": answer}
+    if grade == "undecided":
+        with pytest.raises(Undecided):
+            baseline_grade(slots)
+        return
+    reply = baseline_grade(slots)
+    assert reply.grade == grade
+    assert not reason or reply.reason.startswith(f"{reason}: ")
 
 
 def test_the_baseline_answers_through_an_endpoint(tmp_path: Path) -> None:
     endpoint = Baseline({"grade_answer": GRADE_ANSWER}, "1")
-    said = [prediction("answered", text) for text in ("5 mg every 24 hours", "10 mg once daily", "I don't know.")]
+    said = [prediction("answered", text) for text in ("5 mg every 24 hours", "10 mg once daily", "Half a tablet.")]
     requests = [GRADE_ANSWER.request(grading_slots(FACT, one), endpoint=endpoint.name) for one in said]
     responses = ask(requests, endpoint, ResponseStore(Location(str(tmp_path))))
     grades = [read_grade(FACT, one, reply) for one, reply in zip(said, responses, strict=True)]
-    assert [grade.outcome for grade in grades] == ["correct", "incorrect", "not_attempted"]
-    assert [grade.reason for grade in grades] == ["", "number_contradicted", "abstained"]
+    assert [grade.outcome for grade in grades] == ["correct", "incorrect", "unscored"]
+    assert [grade.reason for grade in grades] == ["", "number_contradicted", "undecided"]
     assert {grade.judge for grade in grades} == {endpoint.name}
 
 

@@ -20,7 +20,7 @@ from nltk.translate.bleu_score import SmoothingFunction, sentence_bleu
 from nltk.translate.meteor_score import single_meteor_score
 from rouge_score.rouge_scorer import RougeScorer
 
-from fdarx_core.evaluation.overlap import (
+from fdarx_core.evaluation.similarity import (
     bleu,
     bleu_4,
     meteor,
@@ -109,7 +109,7 @@ def test_synonyms_count_where_wordnet_is(tmp_path: Path) -> None:
     (folder / "index.noun").write_text("pill n 1 0 1 0 00000000\ntablet n 1 0 1 0 00000000\n")
     (folder / "index.sense").write_text("")
     (folder / "data.noun").write_text("00000000 06 n 02 pill 0 tablet 0 000 | a small round medicine\n")
-    code = "from fdarx_core.evaluation.overlap import *; print(meteor_name(), meteor('one pill', 'one tablet'))"
+    code = "from fdarx_core.evaluation.similarity import *; print(meteor_name(), meteor('one pill', 'one tablet'))"
     environment = os.environ | {"NLTK_DATA": str(tmp_path), "PYTHONPATH": str(REPOSITORY)}
     done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True)
     name, value = done.stdout.split()

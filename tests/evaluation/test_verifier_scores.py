@@ -9,7 +9,15 @@ from random import Random
 import pytest
 from sklearn.metrics import f1_score, precision_score, recall_score
 
-from fdarx_core.evaluation.verifier_scores import MARKS, MarkedPair, read_marked_pairs, score_engine
+from fdarx_core.evaluation.verifier_scores import (
+    MARKS,
+    MarkedPair,
+    known_scores,
+    measured_note,
+    read_engine_scores,
+    read_marked_pairs,
+    score_engine,
+)
 from fdarx_core.storage import Location, StorageError
 from fdarx_core.verify import Verdict
 from jobs.cli import main
@@ -72,6 +80,23 @@ def test_the_command_scores_an_engine_and_keeps_the_figures(tmp_path: Path, caps
     values = {one["metric"]: one["value"] for one in kept["figures"]}
     assert kept["engine"] == "exact" and values["decided"] == pytest.approx(2 / 3)
     assert values["precision_decided"] == 1.0
+    note = measured_note("exact", read_engine_scores(Location(str(out))))
+    assert "marked (3 pairs) macro-F1" in note and "precision of the decided 1.00, share decided 0.67" in note
+
+
+def test_only_the_engine_of_the_release_has_known_scores() -> None:
+    assert "exact on pairs that people marked, from a probability of 0.7" in measured_note(
+        "exact", known_scores("exact")
+    )
+    assert "It was not measured" in measured_note("other", known_scores("other"))
+
+
+@pytest.mark.parametrize("text", ["no JSON", "{}", '{"engine": "exact", "threshold": 0.7, "figures": [{"value": 1}]}'])
+def test_a_file_that_holds_no_scores_is_refused(text: str, tmp_path: Path) -> None:
+    file = tmp_path / "scores.json"
+    file.write_text(text)
+    with pytest.raises(StorageError, match="has no figures of an engine"):
+        read_engine_scores(Location(str(file)))
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import cache
 
-from fdarx_core.factuality.safety import contraindications_of
+from fdarx_core.factuality.contraindications import contraindications_of
 from fdarx_core.labels import parse_document
 from fdarx_core.records import Contraindication, Label, Passage, Section
 from tests.conftest import EXAMPLES

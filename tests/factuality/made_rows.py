@@ -7,10 +7,11 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from fdarx_core.factuality.figures import FactualityRows
-from fdarx_core.factuality.scores import score_of, verdicts_of
+from fdarx_core.factuality.scores import ScoringMethod, score_of, verdicts_of
 from fdarx_core.records import CheckedAnswer, Claim, FactualityScore, PairVerdict, SafetyFlag, to_table
 
-ENGINE, OTHER = "baseline", "other-nli"
+ENGINE, OTHER = "exact", "other-nli"
+METHOD = ScoringMethod(engine=ENGINE, least_decided=0.2)
 WORDS = "take one tablet daily with food the dose is 40 mg avoid grapefruit children adults kidney".split()  # noqa: SIM905
 
 
@@ -36,7 +37,7 @@ class MadeRows:
     @property
     def rows(self) -> FactualityRows:
         pairs = to_table(self.pairs, PairVerdict)
-        return FactualityRows(self.scores, pairs, self.flags, ENGINE, "token F1")
+        return FactualityRows(self.scores, pairs, self.flags, METHOD)
 
     def _add(self, number: int, model: str) -> None:
         answer = self._answer(number, model)
@@ -45,10 +46,10 @@ class MadeRows:
             Claim(f"{answer.id}:{at}", answer.id, at, at, at + 1, "x", "x") for at in range(self._dice.integers(0, 6))
         ]
         pairs = [pair for claim in claims for pair in self._of_claim(claim, skill)]
-        pairs += self._of_gold(answer, claims, skill)
+        pairs += self._of_statements(answer, claims, skill)
         flags = [SafetyFlag(answer.id, "dose_missing", 0, 0, "", "", "40 mg", "")] if self._dice.random() < 0.2 else []
-        verdicts = verdicts_of(claims, pairs, engine=ENGINE)
-        score = score_of(answer, claims, verdicts, pairs, float(self._dice.random()), flags, engine=ENGINE)
+        verdicts = verdicts_of(claims, pairs, METHOD)
+        score = score_of(answer, claims, verdicts, pairs, float(self._dice.random()), flags, METHOD)
         self.answers.append(answer)
         self.claims += claims
         self.pairs += pairs
@@ -69,15 +70,17 @@ class MadeRows:
         found += [self._pair(claim, "evidence", rank, OTHER, skill / 2) for rank in (1, 2)]
         return [*found, self._pair(claim, "reference", 0, ENGINE, skill / 2)]
 
-    def _of_gold(self, answer: CheckedAnswer, claims: list[Claim], skill: float) -> list[PairVerdict]:
+    def _of_statements(self, answer: CheckedAnswer, claims: list[Claim], skill: float) -> list[PairVerdict]:
         stand_in = Claim("", answer.id, 0, 0, 0, "", "")
         found = [self._pair(stand_in, "must_have", 0, ENGINE, skill) for _ in answer.must_have]
         found += [self._pair(stand_in, "nice_to_have", 0, ENGINE, skill) for _ in answer.nice_to_have]
-        return [*found, *(self._pair(claim, "claim_in_gold", 0, ENGINE, skill) for claim in claims)]
+        return [*found, *(self._pair(claim, "all_statements", 0, ENGINE, skill) for claim in claims)]
 
     def _pair(self, claim: Claim, kind: str, rank: int, engine: str, skill: float) -> PairVerdict:
         """One in twelve could not be judged."""
-        pair = PairVerdict(claim.answer_id, claim.id, f"e{rank}", kind, rank, engine)
+        pair = PairVerdict(
+            claim.answer_id, claim.id, f"e{rank}", kind, rank, engine, on_subject=bool(self._dice.random() < 0.9)
+        )
         if self._dice.random() < 1 / 12:
             pair.reason = "judge_failed"
             return pair

@@ -3,26 +3,21 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
-from fdarx_core.factuality.evidence import entrez
-from fdarx_core.factuality.evidence.entrez import PubMed, PubMedSettings, RateWindow
+from fdarx_core.factuality.evidence import ClaimQuery, entrez
+from fdarx_core.factuality.evidence.entrez import PubMed, PubMedSettings
 from fdarx_core.factuality.evidence.pubmed_search import read_abstracts, search_request
-from fdarx_core.factuality.evidence.sources import ClaimQuery
 from fdarx_core.llm import Asker, Baseline, BudgetReached, EndpointStopped, ResponseStore, Unparsable, attempts
-from fdarx_core.llm.limits import RequestLimiter
 from fdarx_core.llm.response_store import ledger
 from fdarx_core.pipeline.asking import ClientPool
 from fdarx_core.records import Request, Response
 from fdarx_core.storage import Location
-from tests.factuality.entrez_server import Call, EntrezServer, Fault, Paper, over_rate
-from tests.llm.helpers import run
+from tests.factuality.entrez_server import EntrezServer, Fault, Paper, over_rate
 
 KEY = "0123abcd"
 PAPERS = [
@@ -268,56 +263,6 @@ def test_entrez_sees_no_more_than_it_allows(
     assert len(server.calls) == 2 * searched > 2 * most
     assert server.most_in_a_second() <= most
     assert {call.parameters.get("api_key", "") for call in server.calls} == {key}
-
-
-@given(st.lists(st.tuples(*[st.floats(0, 3)] * 3), min_size=1, max_size=40), st.sampled_from([3, 10]))
-def test_no_second_brings_more_whatever_the_way_takes(delays: list[tuple[float, float, float]], rate: int) -> None:
-    async def arrivals() -> list[float]:
-        limits = RequestLimiter(rate, None, None)
-        window, found = RateWindow(rate, limits), list[float]()
-
-        async def one(before: float, there: float, back: float) -> None:
-            await asyncio.sleep(before)
-            await limits.acquire()
-            async with window.place():
-                await asyncio.sleep(there)
-                found.append(asyncio.get_running_loop().time())
-                await asyncio.sleep(back)
-            limits.release()
-
-        await asyncio.gather(*(one(*delay) for delay in delays))
-        return found
-
-    found = sorted(run(arrivals()))
-    assert len(found) == len(delays)
-    assert all(found[number + rate] - found[number] >= 1 for number in range(len(found) - rate))
-
-
-def test_where_the_way_takes_no_time_the_rate_is_reached() -> None:
-    async def took() -> float:
-        limits = RequestLimiter(3, None, None)
-        window = RateWindow(3, limits)
-
-        async def one() -> None:
-            await limits.acquire()
-            async with window.place():
-                pass
-            limits.release()
-
-        before = asyncio.get_running_loop().time()
-        await asyncio.gather(*(one() for _ in range(30)))
-        return asyncio.get_running_loop().time() - before
-
-    assert run(took()) == pytest.approx(9)
-
-
-def test_who_is_told_to_wait_holds_all(server: EntrezServer, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("NCBI_API_KEY", KEY)
-    refused: Callable[[Call], bool] = lambda call: call is server.calls[0]  # noqa: E731
-    server.faults = lambda call: Fault(status=429, headers={"Retry-After": "0.6"}) if refused(call) else None
-    asked(server, [search_request(CLAIM, k=1), search_request(CLAIM, k=1, years=(2015, 2020))])
-    told = server.calls[0].at
-    assert not [call for call in server.calls if told + 0.2 < call.at < told + 0.5]
 
 
 def test_asking_stops_while_it_waits_for_its_turn(server: EntrezServer, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -16,7 +16,7 @@ from fdarx_core.factuality.correlations import FULL, NO_RETRIEVAL, SINGLE, Ablat
 from fdarx_core.factuality.figures import FactualityRows
 from fdarx_core.factuality.scores import score_of, verdicts_of
 from fdarx_core.records import Difference, FactualityScore, Figure, PairVerdict, to_table
-from tests.factuality.made_rows import ENGINE, OTHER, MadeRows
+from tests.factuality.made_rows import ENGINE, METHOD, OTHER, MadeRows
 
 Found = tuple[list[Figure], list[Difference]]
 
@@ -32,7 +32,7 @@ def found(made: MadeRows) -> Found:
 
 
 def only(found: Sequence[Figure], **wanted: object) -> Figure:
-    defaults = {"metric": "fas", "gold": "gold", "configuration": FULL, "threshold": "0.7"}
+    defaults = {"metric": METHOD.fas, "against": "completeness", "configuration": FULL, "threshold": "0.7"}
     defaults |= dict.fromkeys(("dataset", "type", "model"), "all")
     (one,) = [each for each in found if {**each.keys, "metric": each.metric} == defaults | wanted]
     return one
@@ -44,10 +44,12 @@ def scored_again(
     """Answer by answer, through the functions that a run scores them with."""
     pairs = [replace(one, kind="evidence", rank=max(1, one.rank)) for one in made.pairs if one.kind == kind]
     found = []
+    method = replace(METHOD, engine=engine, threshold=threshold, k=k)
     for answer, old in zip(made.answers, made.scores, strict=True):
         claims = [one for one in made.claims if one.answer_id == answer.id]
-        verdicts = verdicts_of(claims, pairs, engine=engine, threshold=threshold, k=k)
-        found.append(score_of(answer, claims, verdicts, [], old.similarity, [], engine=engine))
+        mine = [one for one in pairs if one.answer_id == answer.id]
+        verdicts = verdicts_of(claims, pairs, method)
+        found.append(score_of(answer, claims, verdicts, mine, old.similarity, [], method))
     return found
 
 
@@ -68,7 +70,7 @@ def test_pairs_read_again_give_what_scoring_again_gives(made: MadeRows, name: st
         expected = scored_again(made, threshold=threshold, **VARIANTS[name])  # type: ignore[arg-type]
         values = [np.nan if one.fas is None else one.fas for one in expected]
         assert reading.fas(threshold) == pytest.approx(values, nan_ok=True)
-        shares = [[np.nan if v is None else v for v in (one.support, one.contra)] for one in expected]
+        shares = [[np.nan if v is None else v for v in (one.support, one.contra, one.decided)] for one in expected]
         assert np.column_stack(reading.shares(threshold)) == pytest.approx(np.array(shares), nan_ok=True)
 
 
@@ -91,15 +93,15 @@ def test_configurations_that_nobody_judged_are_left_out(made: MadeRows) -> None:
     kept = [one for one in made.pairs if one.kind != "reference" and one.engine == ENGINE]
     found = configurations(replace(made.rows, pairs=to_table(kept, PairVerdict)))
     assert list(found) == [FULL, SINGLE]
-    bare = FactualityRows(made.scores, similarity="token F1")
+    bare = FactualityRows(made.scores)
     assert list(configurations(bare)) == [FULL]
 
 
 @pytest.mark.parametrize(
-    ("field", "metric"), [("fas", "fas"), ("support", "support@5"), ("rouge_l", "rouge_l"), ("bleu_4", "bleu_4")]
+    ("field", "metric"), [("fas", METHOD.fas), ("support", "support@5"), ("rouge_l", "rouge_l"), ("bleu_4", "bleu_4")]
 )
 @pytest.mark.parametrize("group", [{}, {"dataset": "alpha"}, {"type": "summary"}, {"model": "poor"}])
-@pytest.mark.parametrize("gold", ["gold", "gold_claims"])
+@pytest.mark.parametrize("gold", ["completeness", "stated_in_references"])
 def test_a_correlation_is_scipy_s(
     made: MadeRows, found: Found, field: str, metric: str, group: dict[str, str], gold: str
 ) -> None:
@@ -109,14 +111,14 @@ def test_a_correlation_is_scipy_s(
         if all(getattr(one, name) == value for name, value in group.items())
     ]
     told = np.array([row for row in rows if None not in row], dtype=np.float64)
-    one = only(found[0], metric=metric, gold=gold, **group)
+    one = only(found[0], metric=metric, against=gold, **group)
     assert one.value == pytest.approx(spearmanr(*told.T).statistic)
     assert one.rows == len(told)
     assert one.low is not None and one.high is not None and one.value is not None and one.low <= one.value <= one.high
 
 
 def test_an_ablation_is_compared_on_the_answers_of_both(made: MadeRows, found: Found) -> None:
-    gold = np.array([np.nan if one.gold is None else one.gold for one in made.scores])
+    gold = np.array([np.nan if one.completeness is None else one.completeness for one in made.scores])
     readings = {name: AblationScores(made.rows, one).fas(0.7) for name, one in configurations(made.rows).items()}
     for name in (SINGLE, NO_RETRIEVAL, OTHER):
         both = ~np.isnan(gold) & ~np.isnan(readings[name]) & ~np.isnan(readings[FULL])
@@ -124,7 +126,8 @@ def test_an_ablation_is_compared_on_the_answers_of_both(made: MadeRows, found: F
         (change,) = [
             each
             for each in found[1]
-            if (each.first.get("configuration"), each.keys["gold"], each.keys["dataset"]) == (name, "gold", "all")
+            if (each.first.get("configuration"), each.keys["against"], each.keys["dataset"])
+            == (name, "completeness", "all")
         ]
         assert change.value == pytest.approx(delta)
         assert (change.rows, change.second["configuration"], change.metric) == (both.sum(), FULL, "spearman")
@@ -135,16 +138,18 @@ def test_an_ablation_is_compared_on_the_answers_of_both(made: MadeRows, found: F
 def test_fas_is_compared_with_other_metrics_on_the_answers_of_both(made: MadeRows, found: Found) -> None:
     fas, overlap, gold = (
         np.array([np.nan if getattr(one, name) is None else getattr(one, name) for one in made.scores])
-        for name in ("fas", "rouge_l", "gold")
+        for name in ("fas", "rouge_l", "completeness")
     )
     both = ~np.isnan(fas) & ~np.isnan(gold)
     assert 0 < both.sum() < len(both)
     delta = np.subtract(*(spearmanr(values[both], gold[both]).statistic for values in (fas, overlap)))
     compared = [
-        one for one in found[1] if "metric" in one.first and (one.keys["gold"], one.keys["dataset"]) == ("gold", "all")
+        one
+        for one in found[1]
+        if "metric" in one.first and (one.keys["against"], one.keys["dataset"]) == ("completeness", "all")
     ]
     (change,) = [one for one in compared if one.second["metric"] == "rouge_l"]
-    assert (change.first["metric"], change.rows) == ("fas", both.sum())
+    assert (change.first["metric"], change.rows) == (METHOD.fas, both.sum())
     assert change.value == pytest.approx(delta)
     assert {one.second["metric"] for one in compared} == {
         "support@5", "similarity", "rouge_1", "rouge_2", "rouge_l", "bleu_4",
@@ -153,12 +158,14 @@ def test_fas_is_compared_with_other_metrics_on_the_answers_of_both(made: MadeRow
 
 def test_every_threshold_of_the_paper_is_there(made: MadeRows, found: Found) -> None:
     kept = [
-        one for one in found[0] if (one.metric, one.keys["configuration"], one.keys["gold"]) == ("fas", FULL, "gold")
+        one
+        for one in found[0]
+        if (one.metric, one.keys["configuration"], one.keys["against"]) == (METHOD.fas, FULL, "completeness")
     ]
     assert {float(one.keys["threshold"]) for one in kept if one.keys["dataset"] == "alpha"} == {
         0.5, 0.6, 0.7, 0.8, 0.9,
     }  # fmt: skip
-    gold = np.array([np.nan if one.gold is None else one.gold for one in made.scores])
+    gold = np.array([np.nan if one.completeness is None else one.completeness for one in made.scores])
     fas = AblationScores(made.rows, configurations(made.rows)[FULL]).fas(0.5)
     both = ~np.isnan(gold) & ~np.isnan(fas)
     assert only(found[0], threshold="0.5").value == pytest.approx(spearmanr(fas[both], gold[both]).statistic)
@@ -175,7 +182,7 @@ def test_configurations_are_for_all_answers_and_by_dataset(found: Found) -> None
 
 
 def test_without_gold_there_are_no_correlations(made: MadeRows) -> None:
-    scores = [replace(one, gold=None, gold_claims=None) for one in made.scores]
+    scores = [replace(one, completeness=None, stated_in_references=None) for one in made.scores]
     assert correlations(replace(made.rows, scores=scores), seed=0, resamples=20) == ([], [])
     assert correlations(FactualityRows([]), seed=0, resamples=20) == ([], [])
 

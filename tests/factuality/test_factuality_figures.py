@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 from scipy.stats import bootstrap
 
-from fdarx_core.factuality.figures import FactualityRows, differences, figures, overall
+from fdarx_core.factuality.figures import FactualityRows, differences, figures, overall, too_low
 from fdarx_core.records import Difference, FactualityScore, Figure
-from tests.factuality.made_rows import MadeRows
+from tests.factuality.made_rows import METHOD, MadeRows
 
 
 @pytest.fixture(scope="module")
@@ -45,7 +45,12 @@ def alone(values: Sequence[float | None], model: str = "m", **fields: str) -> li
 
 
 def test_a_figure_is_the_mean_of_its_group(made: MadeRows, found: list[Figure]) -> None:
-    for field, metric in (("support", "support@5"), ("contra", "contra@5"), ("fas", "fas"), ("rouge_l", "rouge_l")):
+    for field, metric in (
+        ("support", "support@5"),
+        ("contra", "contra@5"),
+        ("fas", METHOD.fas),
+        ("rouge_l", "rouge_l"),
+    ):
         for dataset, kind in (("all", "all"), ("alpha", "all"), ("alpha", "factoid"), ("beta", "all")):
             values = [
                 getattr(one, field)
@@ -65,7 +70,9 @@ def test_claims_flags_and_gold_have_figures(made: MadeRows, found: list[Figure])
     assert only(found, "flag_any").value == only(found, "flag_dose_missing").value
     assert only(found, "flag_any").value == pytest.approx(np.mean([one.flags > 0 for one in good]))
     assert only(found, "flag_contraindicated_drug").value == 0
-    assert only(found, "gold").value == pytest.approx(np.mean([one.gold for one in good if one.gold is not None]))
+    assert only(found, "completeness").value == pytest.approx(
+        np.mean([one.completeness for one in good if one.completeness is not None])
+    )
 
 
 def test_without_labels_there_are_no_flags_and_a_name_that_nobody_gave_is_no_group(made: MadeRows) -> None:
@@ -89,7 +96,7 @@ def test_the_order_of_the_answers_does_not_matter(made: MadeRows, found: list[Fi
 
 def test_the_interval_is_scipy_s_within_its_own_error() -> None:
     values = np.random.default_rng(1).beta(2, 3, 150)
-    one = only(figures(FactualityRows(alone(values.tolist())), seed=7, resamples=10_000), "fas", "m")
+    one = only(figures(FactualityRows(alone(values.tolist())), seed=7, resamples=10_000), METHOD.fas, "m")
     theirs = bootstrap((values,), np.mean, method="percentile", n_resamples=10_000, rng=np.random.default_rng(2))
     interval = theirs.confidence_interval
     assert [one.low, one.high] == pytest.approx([interval.low, interval.high], abs=theirs.standard_error * 0.08)
@@ -98,7 +105,7 @@ def test_the_interval_is_scipy_s_within_its_own_error() -> None:
 def test_what_has_no_value_is_counted_and_what_is_not_measured_has_no_figure() -> None:
     found = figures(FactualityRows(alone([0.5, None, 0.7])), seed=0, resamples=20)
     (one,) = [one for one in found if one.metric != "claims"]
-    assert (one.metric, one.rows, one.unscored) == ("fas", 2, 1)
+    assert (one.metric, one.rows, one.unscored) == (METHOD.fas, 2, 1)
     assert one.value == pytest.approx(0.6)
     assert figures(FactualityRows([]), seed=0) == []
 
@@ -107,13 +114,13 @@ def test_answers_of_one_cluster_are_no_independent_evidence() -> None:
     apart = alone([0.0, 1.0] * 20)
     together = [replace(one, cluster=f"c{at % 4}") for at, one in enumerate(apart)]
     wide, narrow = (
-        only(figures(FactualityRows(rows), seed=1, resamples=500), "fas", "m") for rows in (together, apart)
+        only(figures(FactualityRows(rows), seed=1, resamples=500), METHOD.fas, "m") for rows in (together, apart)
     )
     assert (wide.clusters, narrow.clusters) == (4, 40)
     assert wide.high - wide.low > narrow.high - narrow.low  # type: ignore[operator]
 
 
-def between(found: Sequence[Difference], of: str, metric: str = "fas", dataset: str = "all") -> Difference:
+def between(found: Sequence[Difference], of: str, metric: str = METHOD.fas, dataset: str = "all") -> Difference:
     (one,) = [
         each for each in found if (each.first, each.metric, each.keys["dataset"]) == ({"model": of}, metric, dataset)
     ]
@@ -161,6 +168,20 @@ def test_models_in_different_settings_are_not_compared() -> None:
 
 def test_the_mean_over_all_answers(made: MadeRows) -> None:
     found = overall(made.rows)
-    assert found["fas"] == pytest.approx(np.mean([one.fas for one in made.scores if one.fas is not None]))
+    assert found[METHOD.fas] == pytest.approx(np.mean([one.fas for one in made.scores if one.fas is not None]))
     assert found["flag_any"] == pytest.approx(np.mean([one.flags > 0 for one in made.scores]))
-    assert overall(FactualityRows(alone([None])))["fas"] is None
+    assert overall(FactualityRows(alone([None])))[METHOD.fas] is None
+
+
+@pytest.mark.parametrize(("of", "least"), [("least_coverage", 0.99), ("least_decided", 0.9)])
+def test_a_group_has_no_fas_below_the_least_coverage_and_share_of_decided_claims(
+    made: MadeRows, of: str, least: float
+) -> None:
+    rows = replace(made.rows, method=replace(METHOD, **{of: least}))  # type: ignore[arg-type]
+    found = figures(rows, seed=0, resamples=20)
+    name = {"least_coverage": "coverage", "least_decided": "decided"}[of]
+    low = only(found, name)
+    assert low.value is not None and low.value < least and low in too_low(found, rows.method)
+    assert only(found, METHOD.fas).value is None and only(found, "support@5").value is not None
+    assert not [one for one in differences(rows, seed=0, resamples=20) if one.metric == METHOD.fas]
+    assert overall(rows)[METHOD.fas] is None

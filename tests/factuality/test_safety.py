@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from functools import cache
 from pathlib import Path
 
@@ -22,7 +21,7 @@ from tests.factuality.rxnav_server import RxNavServer
 
 @cache
 def safety() -> SafetyFlagger:
-    return SafetyFlagger(examples())
+    return SafetyFlagger(examples)
 
 
 def flags(question: str, answer: str, drug: str = "", outcome: str = "answered") -> list[SafetyFlag]:
@@ -49,6 +48,17 @@ MADE = [
         ["contraindicated_drug"],
     ),
     # What the label says as well.
+    (
+        "What does each capsule of JORVEQUA contain?",
+        "Each capsule contains 50 mg or 100 mg of sendrotinib (as 60.2 mg or 120.3 mg of sendrotinib mesylate), "
+        "with microcrystalline cellulose, croscarmellose sodium and sodium lauryl sulfate.",
+        [],
+    ),
+    (
+        "What does each capsule of JORVEQUA contain?",
+        "Each capsule contains 602 mg of sendrotinib.",
+        ["dose_unsupported"],
+    ),
     ("What is the recommended starting dose of Telvanto?", "25 mg once daily with the morning meal.", []),
     ("Can a patient with severe hepatic impairment take TELVANTO?", "No, it is contraindicated.", []),
     ("Is TELVANTO contraindicated in severe hepatic impairment?", "Yes, it is.", []),
@@ -74,7 +84,10 @@ def test_a_flag_shows_the_words_and_what_the_label_says() -> None:
     assert (flag.drug, flag.subject, flag.marker) == ("MIRSOLVE ER", "cardiogenic shock", "PASSAGE_0007")
     assert "contraindicated" in flag.because
     (dose,) = flags(*MADE[1][:2])
-    assert (dose.text, dose.subject) == ("400 mg", "400 mg")
+    assert (dose.text, dose.subject, dose.status) == ("The maximum is 400 mg once daily.", "400 mg", "to_review")
+    assert flag.status == "to_review"
+    (dose,) = flags("What is the maximum dose of TELVANTO?", "The maximum is 4,000 mg once daily.")
+    assert dose.status == "flagged"
 
 
 @pytest.mark.parametrize(
@@ -124,7 +137,7 @@ def test_refusals_and_failures_raise_no_flag() -> None:
 
 
 def one(text: str, question: str, answer: str) -> list[str]:
-    made = SafetyFlagger([label_of(text)])
+    made = SafetyFlagger(lambda: [label_of(text)])
     return [flag.kind for flag in made.flags_of(CheckedAnswer("a", "q", question, answer, "made", set_id="made"))]
 
 
@@ -155,9 +168,22 @@ def one(text: str, question: str, answer: str) -> list[str]:
             True,
         ),
         (
-            "TELVANTO is contraindicated in patients taking MAOIs.",
-            "Is it safe?",
-            "You can take TELVANTO 14 days after stopping MAOIs.",
+            "TELVANTO is contraindicated within 14 days of stopping MAOIs.",
+            "When is it safe?",
+            "You can take TELVANTO two weeks after the last MAOI.",
+            False,
+        ),
+        ("TELVANTO is contraindicated in patients taking MAOIs.", "I use phenelzine.", "TELVANTO suits you.", True),
+        (
+            "TELVANTO is contraindicated in heart block, unless a pacemaker is in place.",
+            "I have heart block.",
+            "TELVANTO suits you.",
+            True,
+        ),
+        (
+            "TELVANTO is contraindicated in heart block, unless a pacemaker is in place.",
+            "I have heart block.",
+            "With a pacemaker TELVANTO suits you.",
             False,
         ),
     ],
@@ -168,7 +194,7 @@ def test_populations_numbers_allergies_and_other_drugs(text: str, question: str,
 
 def test_of_several_drugs_only_what_each_forbids_is_looked_at() -> None:
     other = "Corvaxolin"
-    made = SafetyFlagger([*examples(), label_of(f"The use of TELVANTO with {other} is contraindicated.")])
+    made = SafetyFlagger(lambda: [*examples(), label_of(f"The use of TELVANTO with {other} is contraindicated.")])
     answer = f"Yes, {other} 999 mg can be taken with TELVANTO."
     checked = CheckedAnswer("a", "q", f"Can I take TELVANTO with {other}?", answer, "made")
     assert [flag.kind for flag in made.flags_of(checked)] == ["contraindicated_drug"]
@@ -178,7 +204,7 @@ def test_a_drug_is_known_by_the_names_that_rxnorm_gives_it() -> None:
     question, answer = "What is the recommended dose of Ortabrand?", "It lowers blood pressure."
     checked = CheckedAnswer("a", "q", question, answer, "made")
     assert safety().flags_of(checked) == []
-    told = SafetyFlagger(examples(), {"Ortabrand": ["ortavelin"]})
+    told = SafetyFlagger(examples, {"Ortabrand": ["ortavelin"]})
     assert [flag.kind for flag in told.flags_of(checked)] == ["dose_missing"]
 
 
@@ -189,7 +215,7 @@ def test_any_answer_is_read_and_every_span_lies_in_it(question: str, answer: str
 
 
 def ask(names: list[str], place: Path, address: str) -> tuple[dict[str, list[str]], str]:
-    return asyncio.run(ingredients_of(names, ResponseStore(Location(place)), address, rate=200, timeout_s=2))
+    return ingredients_of(names, ResponseStore(Location(place)), address, rate=200, timeout_s=2)
 
 
 def test_names_have_ingredients_and_unknown_ones_none(tmp_path: Path) -> None:
@@ -226,7 +252,7 @@ def test_without_an_answer_the_notice_says_so_and_what_came_before_stands(tmp_pa
     with RxNavServer(dead) as server:
         names, notice = ask(["Ortabrand", "Duobrand"], tmp_path, server.url)
     assert names == {"Ortabrand": ["ortavelin"]}
-    assert "gives no more (HTTP 500)" in notice
+    assert "gives no more (500 Server Error" in notice
     assert len(server.asked) == 5  # two answers, three tries
 
 

@@ -11,19 +11,22 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fdarx_core.factuality.scores import (
+    ScoringMethod,
     Weights,
+    completeness_of,
     fact_aligned_score,
-    gold_claims_of,
-    gold_of,
-    gold_pairs,
     judged,
     score_of,
+    stated_in_references_of,
+    statement_pairs,
     verdict_of,
     verdicts_of,
 )
 from fdarx_core.records import CheckedAnswer, Claim, ClaimVerdict, FactualityScore, PairVerdict, SafetyFlag
 from fdarx_core.verify.engine import Inference
 
+METHOD = ScoringMethod(engine="nli", least_coverage=0, least_decided=0)
+LOW = replace(METHOD, threshold=0.3)
 REFERENCE = "Take one tablet daily with food."
 
 
@@ -34,7 +37,9 @@ def scored(
     row = CheckedAnswer("a", "q", "How is it taken?", **given)  # type: ignore[arg-type]
     claims = [Claim(f"a:{at}", "a", at, at, at + 1, "x", "x") for at in range(len(verdicts))]
     decided = [ClaimVerdict(claim.id, "a", verdict) for claim, verdict in zip(claims, verdicts, strict=True)]
-    return score_of(row, claims, decided, [], similarity, [], weights or Weights(), engine="nli")
+    return score_of(
+        row, claims, decided, [], similarity, [], METHOD if weights is None else replace(METHOD, weights=weights)
+    )
 
 
 def test_by_hand() -> None:
@@ -100,7 +105,7 @@ def test_without_a_reference_there_is_no_overlap_and_no_score() -> None:
 
 def test_a_failed_answer_has_no_values() -> None:
     score = scored(outcome="failed", answer="", must_have=["x"])
-    values = (score.similarity, score.rouge_1, score.bleu_4, score.support, score.fas, score.gold)
+    values = (score.similarity, score.rouge_1, score.bleu_4, score.support, score.fas, score.completeness)
     assert values == (None,) * 6
     assert "fas: failed" in score.unscored and "rouge_l: failed" in score.unscored
 
@@ -109,9 +114,7 @@ def test_flags_are_counted_apart() -> None:
     row = CheckedAnswer("a", "q", "?", "40 mg", "m", references=["40 mg"])
     claim, verdict = Claim("c", "a", 0, 0, 1, "4", "4"), ClaimVerdict("c", "a", "supported")
     flag = SafetyFlag("a", "dose_unsupported", 0, 5, "40 mg", "", "40 mg", "")
-    with_flag, without = (
-        score_of(row, [claim], [verdict], [], 1.0, flags, engine="nli") for flags in ([flag, flag], [])
-    )
+    with_flag, without = (score_of(row, [claim], [verdict], [], 1.0, flags, METHOD) for flags in ([flag, flag], []))
     assert (with_flag.flags, without.flags) == (2, 0)
     assert with_flag.fas == without.fas == 1.0
 
@@ -122,8 +125,8 @@ def test_gold_is_judged_by_the_same_engine() -> None:
         PairVerdict("a", "", "", "must_have", 0, "nli", 0.9, 0.1, 0.0),
         PairVerdict("a", "", "", "must_have", 0, "other", 0.1, 0.9, 0.0),
     ]
-    assert score_of(row, [], [], pairs, None, [], engine="nli").gold == 1
-    assert score_of(row, [], [], pairs, None, [], engine="other").gold == 0
+    assert score_of(row, [], [], pairs, None, [], METHOD).completeness == 1
+    assert score_of(row, [], [], pairs, None, [], replace(METHOD, engine="other")).completeness == 0
 
 
 SHARES = st.floats(0, 1)
@@ -153,15 +156,25 @@ ANSWER = CheckedAnswer(
 GOLD_CLAIM = Claim("a:1", "a", 1, 17, 26, "It helps.", "Exampline helps.")
 
 
-def gold_pair(kind: str, entailment: float | None, contradiction: float | None = 0.0) -> PairVerdict:
+def statement(kind: str, entailment: float | None, contradiction: float | None = 0.0) -> PairVerdict:
     told = contradiction if entailment is not None else None
-    return PairVerdict("a", "", "", kind, 0, "nli", entailment, None, told)
+    return PairVerdict(
+        "a",
+        "",
+        "",
+        kind,
+        0,
+        "nli",
+        entailment,
+        None if told is None or entailment is None else 1 - entailment - told,
+        told,
+    )
 
 
 def test_statements_are_held_against_the_answer_and_claims_against_the_statements() -> None:
-    asked = gold_pairs(ANSWER, [GOLD_CLAIM], engine="nli")
+    asked = statement_pairs(ANSWER, [GOLD_CLAIM], engine="nli")
     assert [(row.kind, row.number, row.claim_id) for row, _ in asked] == [
-        ("must_have", 0, ""), ("must_have", 1, ""), ("nice_to_have", 0, ""), ("claim_in_gold", 0, "a:1"),
+        ("must_have", 0, ""), ("must_have", 1, ""), ("nice_to_have", 0, ""), ("all_statements", 0, "a:1"),
     ]  # fmt: skip
     assert [(pair.premise, pair.hypothesis) for _, pair in asked] == [
         (ANSWER.answer, "One tablet is taken"),
@@ -175,54 +188,92 @@ def test_statements_are_held_against_the_answer_and_claims_against_the_statement
 
 def test_nothing_is_asked_where_there_is_nothing_to_hold() -> None:
     for other in (replace(ANSWER, must_have=[]), replace(ANSWER, outcome="failed"), replace(ANSWER, answer=" ")):
-        assert gold_pairs(other, [GOLD_CLAIM], engine="nli") == []
+        assert statement_pairs(other, [GOLD_CLAIM], engine="nli") == []
 
 
-def test_gold_by_hand() -> None:
+def test_completeness_by_hand() -> None:
     """Two of three must-haves are stated; one of two nice-to-haves is contradicted: 2 ÷ (3 + 1)."""
     pairs = [
-        gold_pair("must_have", 0.9), gold_pair("must_have", 0.7), gold_pair("must_have", 0.1, 0.8),
-        gold_pair("nice_to_have", 0.1, 0.9), gold_pair("nice_to_have", 0.2), gold_pair("claim_in_gold", 0.9),
+        statement("must_have", 0.9), statement("must_have", 0.7), statement("must_have", 0.1, 0.8),
+        statement("nice_to_have", 0.1, 0.9), statement("nice_to_have", 0.2), statement("all_statements", 0.9),
     ]  # fmt: skip
-    assert gold_of(ANSWER, pairs) == pytest.approx(0.5)
-    assert gold_of(ANSWER, pairs, threshold=0.85) == pytest.approx(0.25)
-    assert gold_of(ANSWER, [*pairs[:5], gold_pair("must_have", 0.69)]) == pytest.approx(2 / 5)
+    assert completeness_of(ANSWER, pairs, METHOD) == pytest.approx(0.5)
+    assert completeness_of(ANSWER, [*pairs[:5], statement("must_have", 0.2)], METHOD) == pytest.approx(2 / 5)
+
+
+def test_statements_that_are_not_decided_do_not_count_as_missing() -> None:
+    pairs = [statement("must_have", 0.9), statement("must_have", 0.5), statement("must_have", 0.4, 0.4)]
+    assert completeness_of(ANSWER, pairs, METHOD) == 1
+    assert completeness_of(ANSWER, pairs, replace(METHOD, least_decided=0.5)) == "few_decided"
+    assert completeness_of(ANSWER, pairs[1:], METHOD) == "few_decided"
 
 
 def test_what_was_not_judged_does_not_count() -> None:
-    assert (
-        gold_of(ANSWER, [gold_pair("must_have", 0.9), gold_pair("must_have", None), gold_pair("nice_to_have", None)])
-        == 1
-    )
-    assert gold_of(ANSWER, [gold_pair("must_have", None)]) is None
-    assert gold_of(replace(ANSWER, must_have=[]), [gold_pair("nice_to_have", 0.9)]) is None
-    assert gold_of(replace(ANSWER, answer=""), []) == 0
+    unjudged = [statement("must_have", None), statement("nice_to_have", None)]
+    assert completeness_of(ANSWER, [statement("must_have", 0.9), *unjudged], METHOD) == 1
+    assert completeness_of(ANSWER, unjudged, METHOD) is None
+    assert completeness_of(replace(ANSWER, must_have=[]), [statement("nice_to_have", 0.9)], METHOD) is None
+    assert completeness_of(replace(ANSWER, answer=""), [], METHOD) == 0
 
 
 def test_the_share_of_claims_that_the_statements_entail() -> None:
-    pairs = [gold_pair("claim_in_gold", 0.9), gold_pair("claim_in_gold", 0.2, 0.8), gold_pair("claim_in_gold", None)]
-    assert gold_claims_of([*pairs, gold_pair("must_have", 0.0)]) == 0.5
-    assert gold_claims_of([gold_pair("must_have", 0.9), gold_pair("claim_in_gold", None)]) is None
+    pairs = [statement("all_statements", 0.9), statement("all_statements", 0.1, 0.8), statement("all_statements", None)]
+    assert stated_in_references_of([*pairs, statement("must_have", 0.0)], METHOD) == 0.5
+    assert stated_in_references_of([statement("must_have", 0.9), pairs[2]], METHOD) is None
 
 
-KINDS = st.sampled_from(["must_have", "nice_to_have", "claim_in_gold"])
-PAIRS = st.lists(st.builds(gold_pair, KINDS, st.none() | st.floats(0, 0.5), st.floats(0, 0.5)), max_size=8)
+def of_fas(pairs: list[PairVerdict], *verdicts: str, coverage: float = 0, decided: float = 0) -> FactualityScore:
+    row = CheckedAnswer("a", "q", "?", "40 mg", "m", references=["40 mg"])
+    claims = [Claim(f"a:{at}", "a", at, at, at + 1, "x", "x") for at in range(len(verdicts))]
+    found = [ClaimVerdict(claim.id, "a", verdict) for claim, verdict in zip(claims, verdicts, strict=True)]
+    method = replace(METHOD, least_coverage=coverage, least_decided=decided)
+    return score_of(row, claims, found, pairs, 1.0, [], method)
+
+
+def test_shares_are_of_the_decided_claims_and_fas_needs_enough_of_them() -> None:
+    said = ("supported", "undecided", "undecided", "unscored")
+    score = of_fas([], *said)
+    assert score.decided == pytest.approx(1 / 3)
+    assert (score.support, score.undecided_claims, score.fas) == (1, 2, 1)
+    few = of_fas([], *said, decided=0.5)
+    assert (few.support, few.fas, few.unscored) == (1, None, ["fas: few_decided"])
+    none = of_fas([], "undecided")
+    assert (none.decided, none.support, "fas: none_decided" in none.unscored) == (0, None, True)
+
+
+def test_fas_needs_evidence_on_the_drug_of_the_claims() -> None:
+    pairs = [PairVerdict("a", "a:0", "e", "evidence", 1, "nli", on_subject=True)]
+    pairs += [PairVerdict("a", "a:1", "e", "evidence", 6, "nli", on_subject=True)]
+    score = of_fas(pairs, "supported", "supported", "supported", coverage=0.5)
+    assert score.coverage == pytest.approx(1 / 3)
+    assert (score.fas, score.unscored) == (None, ["fas: low_coverage"])
+    assert of_fas(pairs, "supported", "supported", coverage=0.5).fas == 1
+
+
+KINDS = st.sampled_from(["must_have", "nice_to_have", "all_statements"])
+PAIRS = st.lists(st.builds(statement, KINDS, st.none() | st.floats(0, 0.5), st.floats(0, 0.5)), max_size=8)
 
 
 @given(PAIRS, st.randoms())
 def test_within_bounds_and_in_any_order(pairs: list[PairVerdict], dice: object) -> None:
-    found = gold_of(ANSWER, pairs, 0.3), gold_claims_of(pairs, 0.3)
-    assert all(value is None or 0 <= value <= 1 for value in found)
+    found = completeness_of(ANSWER, pairs, LOW), stated_in_references_of(pairs, LOW)
+    assert all(value in (None, "few_decided") or 0 <= float(value or 0) <= 1 for value in found)
     dice.shuffle(pairs)  # type: ignore[attr-defined]
-    assert (gold_of(ANSWER, pairs, 0.3), gold_claims_of(pairs, 0.3)) == found
+    assert (completeness_of(ANSWER, pairs, LOW), stated_in_references_of(pairs, LOW)) == found
 
 
 @given(PAIRS)
-def test_a_stated_must_have_raises_gold_and_a_contradicted_statement_lowers_it(pairs: list[PairVerdict]) -> None:
-    before = gold_of(ANSWER, [*pairs, gold_pair("must_have", 0.0)], 0.3) or 0.0
-    assert (gold_of(ANSWER, [*pairs, gold_pair("must_have", 0.9)], 0.3) or 0.0) > before
-    worse = gold_of(ANSWER, [*pairs, gold_pair("must_have", 0.0), gold_pair("nice_to_have", 0.0, 0.9)], 0.3)
-    assert worse is not None and worse <= before
+def test_a_stated_must_have_raises_completeness_and_a_contradicted_statement_lowers_it(
+    pairs: list[PairVerdict],
+) -> None:
+    def value(*more: PairVerdict) -> float:
+        found = completeness_of(ANSWER, [*pairs, *more], LOW)
+        assert isinstance(found, float)
+        return found
+
+    missing = statement("must_have", 0.0)
+    assert value(missing, statement("must_have", 0.9)) > value(missing)
+    assert value(missing, statement("nice_to_have", 0.0, 0.9)) <= value(missing)
 
 
 CLAIM = Claim("a:0", "a", 0, 0, 4, "text", "text")
@@ -248,11 +299,11 @@ def test_the_surest_passage_decides() -> None:
     assert of(pair(1, 0.75), pair(2, 0.05, 0.74)) == ("supported", "e1", 0.75, "seen")
 
 
-def test_the_threshold_itself_is_enough_and_below_it_nothing_is_decided() -> None:
+def test_below_the_threshold_a_claim_is_unsupported_only_where_every_passage_is_neutral() -> None:
     assert of(pair(1, 0.7))[0] == "supported"
-    assert of(pair(1, 0.1, 0.7))[0] == "contradicted"
-    assert of(pair(1, 0.2, 0.69), pair(2, 0.6)) == ("unsupported", "e2", 0.6, "seen")
-    assert of(pair(1, 0.6), threshold=0.6)[0] == "supported"
+    assert of(pair(1, 0.1), pair(2, 0.3), pair(3, 0.0)) == ("unsupported", "e2", 0.7, "seen")
+    assert of(pair(1, 0.0), pair(2, 0.6), pair(3, 0.69)) == ("undecided", "e3", 0.69, "seen")
+    assert of(pair(1, 0.1), pair(2, 0.2, 0.4)) == ("undecided", "e2", 0.4, "seen")
 
 
 def test_equal_probabilities_support_and_the_better_rank_goes_first() -> None:
@@ -266,8 +317,8 @@ def test_only_the_first_k_passages_count() -> None:
 
 
 def test_other_kinds_are_no_evidence() -> None:
-    assert of(pair(0, 0.99, kind="reference"), pair(0, 0.99, kind="claim_in_gold")) == (
-        "unsupported", "", None, "no_evidence",
+    assert of(pair(0, 0.99, kind="reference"), pair(0, 0.99, kind="all_statements")) == (
+        "undecided", "", None, "no_evidence",
     )  # fmt: skip
 
 
@@ -281,9 +332,9 @@ def test_a_judge_that_fails_is_no_verdict() -> None:
 def test_verdicts_are_one_engine_s_in_the_order_of_the_claims() -> None:
     claims = [CLAIM, replace(CLAIM, id="a:1")]
     pairs = [pair(1, 0.9), pair(1, 0.0, 0.99, engine="other"), replace(pair(1, 0.1, 0.8), claim_id="a:1")]
-    found = verdicts_of(reversed(claims), pairs, engine="nli")
+    found = verdicts_of(reversed(claims), pairs, METHOD)
     assert [(one.claim_id, one.verdict) for one in found] == [("a:1", "contradicted"), ("a:0", "supported")]
-    assert [one.reason for one in verdicts_of(claims, pairs, engine="none")] == ["no_evidence"] * 2
+    assert [one.reason for one in verdicts_of(claims, pairs, replace(METHOD, engine="none"))] == ["no_evidence"] * 2
 
 
 def test_an_inference_fills_its_row() -> None:
@@ -307,9 +358,9 @@ def test_the_order_of_the_rows_changes_nothing_and_higher_thresholds_decide_less
     first = verdict_of(CLAIM, pairs, threshold)
     dice.shuffle(pairs)  # type: ignore[attr-defined]
     assert verdict_of(CLAIM, pairs, threshold) == first
-    assert (first.verdict == "unsupported") == (max(max(one) for one in found) < threshold)
+    assert (first.verdict in ("unsupported", "undecided")) == (max(max(one) for one in found) < threshold)
     stricter = verdict_of(CLAIM, pairs, threshold + 0.1)
-    assert stricter.verdict in (first.verdict, "unsupported")
+    assert stricter.verdict in (first.verdict, "undecided")
 
 
 @pytest.mark.parametrize("k", [1, 3])

@@ -63,7 +63,7 @@ FACTUAL = QuestionAnswer(
     set_id="set-1",
     drug_name="Velorin",
     question="What starting dose of Velorin is recommended for angina?",
-    answer="40 mg once daily.",
+    answer="For angina, the recommended starting dose of VELORIN is 40 mg once daily.",
     gold_passages=[0],
 )
 MULTIHOP = replace(
@@ -72,7 +72,8 @@ MULTIHOP = replace(
     type="multihop",
     answer_kind="multihop",
     question="What starting dose of Velorin suits a patient with angina whose hepatic impairment is moderate?",
-    answer="Half the usual starting dose of 40 mg once daily for angina, as moderate hepatic impairment calls for.",
+    answer="For angina, the recommended starting dose of VELORIN is 40 mg once daily. In patients with moderate "
+    "hepatic impairment, exposure to velorin doubles; give half the usual starting dose.",
     gold_passages=[0, 1],
 )
 REFUSAL = replace(

@@ -11,7 +11,7 @@ from tests.conftest import REPOSITORY
 
 MODULE = """
 from fdarx_core.filters.judges import Judge, Judging
-from fdarx_core.filters.shown import factual_slots
+from fdarx_core.filters.judges import factual_slots
 from fdarx_core.filters.tasks import JUDGE_SUPPORT_FACTUAL, Decision
 
 def decide(reply):

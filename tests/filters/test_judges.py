@@ -10,8 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fdarx_core.filters.judges import judge_tasks, judges
-from fdarx_core.filters.shown import NEAREST_PASSAGES, nearest
+from fdarx_core.filters.judges import NEAREST_PASSAGES, judge_tasks, judges, nearest
 from fdarx_core.filters.tasks import JUDGE_RULES_VERSION
 from fdarx_core.llm import Baseline, ask
 from fdarx_core.records import JudgeVerdict, QuestionAnswer, from_table, to_table
@@ -117,6 +116,7 @@ def test_outcome(stage: str, question: QuestionAnswer, reply: dict[str, Any], ex
         ("I think it is fine.", "", "invalid_json"),
         ("[]", "", "wrong_shape"),
         ("the server said no", "http_400", "failed_request"),
+        ("no sentence says it", "undecided", "undecided"),
     ],
 )
 def test_a_judge_that_fails_is_no_verdict(stage: str, text: str, failed: str, expected: str) -> None:

@@ -14,12 +14,12 @@ from tests.jobs.evaluating import rows_of
 from tests.jobs.in_process import run_job
 
 PASSAGES = [
-    "The recommended dose of Examplol in adults is 20 mg once daily, taken with food.",
+    "The recommended dose of Examplol in adults is 20 mg once daily.",
     "Examplol is contraindicated in patients with severe hepatic impairment.",
-    "Examplol was not teratogenic in rats given 50 mg/kg daily during organogenesis.",
+    "Examplol was not teratogenic in rats.",
     "The most common adverse reactions to Examplol are headache, nausea and dizziness.",
-    "Store Examplol tablets at 20°C to 25°C in the original bottle.",
-    "Somnivex reduced the time to sleep onset by 12 minutes compared with placebo.",
+    "Store Examplol tablets at 20°C to 25°C.",
+    "Somnivex reduced the time to sleep onset by 12 minutes.",
 ]
 QUESTIONS = [
     "What is the recommended dose of Examplol in adults?",
@@ -71,7 +71,7 @@ def made_files(folder: Path, *more: Mapping[str, Any] | str) -> list[object]:
         ],
     )
     evidence = lines(folder / "evidence.jsonl", [*({"text": passage} for passage in PASSAGES), {"pmid": "7"}])
-    return ["--predictions", *answers, "--gold", gold, "--evidence", f"file:{evidence}"]
+    return ["--predictions", *answers, "--references", gold, "--evidence", f"file:{evidence}"]
 
 
 def _row(question: str, answer: str) -> dict[str, str]:

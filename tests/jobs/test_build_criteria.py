@@ -9,8 +9,7 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from fdarx_core.filters.criteria import judges_by
-from fdarx_core.filters.judges import Judge, guided_tasks, judges
+from fdarx_core.filters.judges import Judge, guided_tasks, judges, judges_by
 from fdarx_core.generation.contexts import GenerationConfig
 from fdarx_core.llm import Criteria, PromptError
 from fdarx_core.llm.prompts import Criterion

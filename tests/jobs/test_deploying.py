@@ -10,9 +10,8 @@ import yaml
 
 from fdarx_core.llm import ModelsError
 from jobs import evaluation
-from jobs.deploying import cpus_for, load_deployed
 from jobs.evaluate import EvaluateConfig
-from jobs.evaluation import evaluation_spec
+from jobs.evaluation import cpus_for, evaluation_spec, load_deployed
 from tests.jobs.evaluating import models_file
 
 
@@ -79,7 +78,7 @@ def test_a_model_that_its_cards_cannot_hold(tmp_path: Path) -> None:
 
 
 def test_an_environment_without_the_engine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("jobs.deploying.find_spec", lambda name: None)
+    monkeypatch.setattr("jobs.evaluation.find_spec", lambda name: None)
     with pytest.raises(ModelsError, match=r"pip install 'fdarx\[gpu\]'"):
         load_deployed([str(served_file(tmp_path, "small"))], to_ask=True)
 

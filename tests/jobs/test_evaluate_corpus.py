@@ -86,7 +86,7 @@ def test_bm25_is_rank_bm25_over_all_labels(
     order = list(passages)
     asked = {row.id: row.question for row in rows_of(corpus, "questions", QuestionAnswer)}
     rows = [row for row in rankings if row.retriever == "bm25"]
-    assert len(rows) == len(asked) > 100
+    assert len(rows) == len(asked) > 50
     for row in rows:
         scores = okapi.get_scores(words.findall(asked[row.question_id].lower()))
         best = np.argsort(-scores, kind="stable")[:10]

@@ -55,7 +55,9 @@ def test_accuracy_is_what_the_grades_say(evaluated: Path) -> None:
         == ("oracle", "accuracy", "type", "answerable")
     ]
     right = sum(grade.outcome == "correct" for grade in oracle)
-    assert figure.value == pytest.approx(right / len(oracle)) and figure.rows == len(oracle)
+    decided = [grade for grade in oracle if grade.outcome != "unscored"]
+    assert figure.value == pytest.approx(right / len(decided)) and figure.rows == len(decided)
+    assert figure.unscored == len(oracle) - len(decided)
     assert None not in (figure.low, figure.value, figure.high)
     assert sorted((figure.low, figure.value, figure.high)) == [figure.low, figure.value, figure.high]  # type: ignore[type-var]
 

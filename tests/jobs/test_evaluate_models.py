@@ -147,7 +147,7 @@ def test_bert_score_is_the_mean_over_answers(evaluated: Path, questions: dict[st
     ]
     gold = [questions[row.question_id].answer for row in answers]
     expected = scorer.scores([row.answer for row in answers], gold)
-    assert len(set(expected)) > len(expected) / 2
+    assert len(set(expected)) > len(expected) / 4
     figure = by_type(evaluated)["baseline", "oracle", "", "bert_score", "answerable"]
     assert figure.value == pytest.approx(fmean(expected), abs=1e-5) and figure.rows == len(answers)
 

@@ -94,6 +94,11 @@ def of(answers: Rows, setting: str, group: str = "") -> Rows:
     return [row for row in answers if row["setting"] == setting and (not group or row["type"] in TYPES[group])]
 
 
+def graded(rows: Rows) -> Rows:
+    """The rows whose grade the baseline could decide."""
+    return [row for row in rows if row["grade"] != "unscored"]
+
+
 def share(rows: Rows, key: str, value: str) -> float:
     return sum(bool(row[key] == value) for row in rows) / len(rows)
 
@@ -101,20 +106,23 @@ def share(rows: Rows, key: str, value: str) -> float:
 def test_there_are_enough_rows(answers: Rows, run: Path) -> None:
     scores = read(run, "scores/baseline")
     assert len(scores) == len(answers) > 800
-    assert all(len(of(answers, setting)) >= 200 for setting in SETTINGS)
+    assert all(len(of(answers, setting)) >= 150 for setting in SETTINGS)
     for setting in ("oracle", "retrieved"):
-        assert {row["grade"] for row in of(answers, setting, "answerable")} >= {"correct", "incorrect"}
-    assert {row["outcome"] for row in answers} == {"answered", "refused"}  # so every answer is graded
+        assert {row["grade"] for row in of(answers, setting, "answerable")} >= {"correct", "unscored"}
+    assert {row["outcome"] for row in answers} == {"answered", "refused"}  # so every answer is graded or undecided
 
 
 @pytest.mark.parametrize("setting", SETTINGS)
 @pytest.mark.parametrize("group", TYPES)
 def test_answers(setting: str, group: str, answers: Rows, figures: Any) -> None:
     told, rows = Table(figures, setting), of(answers, setting, group)
-    assert told("accuracy", group) == pytest.approx(share(rows, "grade", "correct"), abs=EXACT)
-    assert told("not_attempted_rate", group) == pytest.approx(share(rows, "grade", "not_attempted"), abs=EXACT)
+    if not graded(rows):
+        assert figures["baseline", setting, "", "accuracy", group].value is None
+        return
+    assert told("accuracy", group) == pytest.approx(share(graded(rows), "grade", "correct"), abs=EXACT)
+    assert told("not_attempted_rate", group) == pytest.approx(share(graded(rows), "grade", "not_attempted"), abs=EXACT)
     assert told("false_refusal_rate", group) == pytest.approx(share(rows, "outcome", "refused"), abs=EXACT)
-    if attempted := [row for row in rows if row["grade"] != "not_attempted"]:
+    if attempted := [row for row in graded(rows) if row["grade"] != "not_attempted"]:
         expected = share(attempted, "grade", "correct")
         assert told("accuracy_given_attempted", group) == pytest.approx(expected, abs=EXACT)
 
@@ -215,12 +223,13 @@ def qualities(ranked: list[int], gold: set[int]) -> dict[str, float]:
     }
 
 
-@pytest.mark.parametrize(("setting", "metric"), [("oracle", "accuracy"), ("full_label", "citation_recall")])
+@pytest.mark.parametrize(("setting", "metric"), [("retrieved", "accuracy"), ("full_label", "citation_recall")])
 def test_intervals_are_those_of_a_plain_loop_over_labels(
     setting: str, metric: str, answers: Rows, figures: Any
 ) -> None:
     by_label = defaultdict(list)
-    for row in of(answers, setting, "answerable"):
+    rows = of(answers, setting, "answerable")
+    for row in graded(rows) if metric == "accuracy" else rows:
         cited = set() if row["outcome"] == "refused" else set(row["cited"])
         recall = len(cited & row["gold"]) / len(row["gold"])
         by_label[row["set_id"]].append(float(row["grade"] == "correct") if metric == "accuracy" else recall)
@@ -229,7 +238,7 @@ def test_intervals_are_those_of_a_plain_loop_over_labels(
         drawn = [value for values in dice.choices(labels, k=len(labels)) for value in values]
         means.append(fmean(drawn))
     means.sort()
-    figure = figures["baseline", setting, "", metric, "answerable"]
+    figure = figures["baseline", setting, "bm25" if setting == "retrieved" else "", metric, "answerable"]
     assert figure.clusters == len(labels) and figure.value == pytest.approx(
         fmean(value for values in labels for value in values), abs=EXACT
     )

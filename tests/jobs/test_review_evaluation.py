@@ -1,4 +1,4 @@
-"""`fdarx report EVALUATION --review REVIEW`: accuracies corrected by people's labels on the evaluation's own page."""
+"""`fdarx report EVALUATION --review REVIEW`: calibrated accuracies on the evaluation's own page."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def test_the_page_and_the_terminal_show_what_people_made_of_it(
 ) -> None:
     assert main(["report", str(run.root), "--review", str(review.root)]) == 0
     told = capsys.readouterr().out
-    assert "Accuracy on answerable questions, calibrated by people's labels" in told
+    assert "Accuracy on answerable questions, calibrated by people's annotations" in told
     assert f"report  {run.root}/report.html" in told
     page: Any = html.fromstring(run.file("report.html").read_text())
     names = [one.text_content() for one in page.xpath("//*[@id='calibrated-1']//tbody//th")]
@@ -60,8 +60,8 @@ def test_what_does_not_fit_is_said_in_one_line_and_changes_nothing(
         ([run.root, "--review", tmp_path / "nowhere"], "is not a review"),
         ([run.root, "--review", run.root], "is not a review"),
         ([run.root, "--review", of_build.root], "whose tasks are not about answers"),
-        ([run.root, "--review", unjudged.root], "fewer than 10 answers that people graded"),
-        ([run.root, "--review", few.root], "fewer than 10 answers that people graded"),
+        ([run.root, "--review", unjudged.root], "fewer than 10 answers or claims that people judged"),
+        ([run.root, "--review", few.root], "fewer than 10 answers or claims that people judged"),
         ([other.root, "--review", review.root], "give the evaluation that it was drawn from"),
         ([build.run.root, "--review", of_build.root], "not of evaluate"),
     ):

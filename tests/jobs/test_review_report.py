@@ -36,7 +36,7 @@ def _written(root: Path, items: list[ReviewItem], given: list[Annotation]) -> Pa
 def test_it_writes_tables_data_and_a_page(review: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main(["review", "report", str(review), "--resamples", "100"]) == 0
     told, noticed = capsys.readouterr()
-    assert noticed.startswith("no calibrated accuracy: ")
+    assert noticed.startswith("no calibrated figures: ")
     assert noticed.count("\n") == 1
     for number in (3, 4, 5):
         assert f"Table {number}." in told
@@ -54,7 +54,7 @@ def test_a_review_of_an_evaluation_has_calibrated_accuracy(tmp_path: Path, capsy
     assert cli.main(["review", "report", "--review", str(found.root), "--resamples", "100"]) == 0
     told, noticed = capsys.readouterr()
     assert noticed == ""
-    title = "Accuracy on answerable questions, calibrated by people's labels"
+    title = "Accuracy on answerable questions, calibrated by people's annotations"
     assert title in told
     assert json.loads((found.root / "agreement.json").read_text())["calibrated"][0]["title"] == title
     assert title.replace("'", "&#39;") in (found.root / "agreement.html").read_text()

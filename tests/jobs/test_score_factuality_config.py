@@ -17,10 +17,10 @@ from tests.jobs.checking import lines, made_files
         (("--evidence", "file:no/such.jsonl"), "no/such.jsonl"),
         (("--evidence", "labels:no/such/run"), "no/such/run"),
         (("--predictions", "no/such.jsonl"), "no/such.jsonl"),
-        (("--gold", "no/such.jsonl"), "no/such.jsonl"),
+        (("--references", "no/such.jsonl"), "no/such.jsonl"),
         (("--entailment", "no/such/model"), "no/such/model"),
         (("--claims", "nobody"), "nobody"),
-        (("--compare-entailment", "baseline"), "--compare-entailment"),
+        (("--compare-entailment", "exact"), "--compare-entailment"),
         (("--weights", "0.5,0.5,0.5"), "add up to 1"),
         (("--weights", "half"), "three numbers"),
         (("--years", "2024-2014"), "first and the last year"),
@@ -43,7 +43,7 @@ def test_wrong_arguments(
 
 def test_files_without_an_answer_and_unfinished_runs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     options = [str(one) for one in made_files(tmp_path)]
-    rest = options[options.index("--gold") :]
+    rest = options[options.index("--references") :]
     empty = str(lines(tmp_path / "empty.jsonl", [{"question": "Why?"}]))
     (tmp_path / "begun").mkdir()
     begun = {"format": 1, "job": "evaluate", "status": "interrupted", "config": {}}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 import zipfile
 from collections import Counter
@@ -280,6 +281,20 @@ def test_no_entity_reaches_a_file(encoding: str, tmp_path: Path) -> None:
     sys.addaudithook(lambda event, details: opened.append(str(details[0])) if event == "open" else None)
     assert reason(xml.encode(encoding)) == "doctype_refused"
     assert not [name for name in opened if "secret" in name]
+
+
+PREFIXED = re.sub(r"<(/?)(?=\w)", r"<\1spl:", GOOD).replace("xmlns=", "xmlns:spl=")
+REDECLARED = re.sub("<(section|paragraph)", r'<\1 xmlns="urn:hl7-org:v3"', GOOD)
+
+
+@pytest.mark.parametrize("written", [PREFIXED, REDECLARED, GOOD.replace('"urn:hl7-org:v3"', "'urn:hl7-org:v3'")])
+def test_the_namespace_may_be_declared_in_other_ways(written: str) -> None:
+    assert written != GOOD
+    assert parse_document(written.encode()) == parse_document(GOOD.encode())
+
+
+def test_a_root_without_a_namespace_is_refused() -> None:
+    assert reason(GOOD.replace(' xmlns="urn:hl7-org:v3"', "").encode()) == "wrong_root"
 
 
 def test_a_doctype_hidden_behind_a_comment() -> None:

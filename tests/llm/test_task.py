@@ -21,8 +21,10 @@ from fdarx_core.llm import (
     PromptError,
     ResponseStore,
     Task,
+    Undecided,
     Unparsable,
     ask,
+    ledger,
     request_key,
     response_to,
     source_digest,
@@ -129,6 +131,21 @@ def test_baseline_answers_by_the_tasks_rules(task: Task[Any], baseline: Baseline
     assert task.parse(good).text == "ba ba"
     assert (good.key, good.prompt_tokens, good.completion_tokens) == (requests[0].key, 0, 0)
     assert (bad.key, bad.reason, bad.text) == (requests[1].key, "baseline_error", "ValueError: no word to turn round")
+
+
+def test_a_baseline_that_cannot_decide_gives_no_reply_and_does_not_fail(task: Task[Any], store: ResponseStore) -> None:
+    def rule(slots: Mapping[str, Any]) -> Any:
+        raise Undecided("two words fit")
+
+    unsure = replace(task, baseline=rule)
+    request = unsure.request({"word": "ab", "times": 2}, endpoint="baseline")
+    [response] = ask([request], Baseline({task.name: unsure}, "r1"), store)
+    assert store.get([request.key]) == {request.key: response}
+    with pytest.raises(Unparsable) as error:
+        unsure.parse(response)
+    assert (error.value.reason, error.value.detail) == ("undecided", "two words fit")
+    [entry] = ledger(store, {})
+    assert (entry["requests"], entry["failed"]) == (1, 0)
 
 
 def test_baseline_refuses_a_task_it_was_not_given(task: Task[Any]) -> None:

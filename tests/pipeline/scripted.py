@@ -11,6 +11,7 @@ from typing import Any
 import orjson
 import yaml
 
+from fdarx_core.filters.tasks import FactualSupportReply, MultihopSupportReply
 from fdarx_core.generation.contexts import GenerationConfig
 from fdarx_core.labels import Identity
 from fdarx_core.llm.model_config import ModelConfig, load_models
@@ -38,6 +39,15 @@ def lot(prompt: str) -> int:
     return int(prompt, 16) % 100
 
 
+_UNSUPPORTED = {
+    "judge_support_factual": FactualSupportReply(supported=False, evidence=""),
+    "judge_support_multihop": MultihopSupportReply(
+        supported_by_a=False, supported_by_b=False, both_needed=False, evidence_a="", evidence_b=""
+    ),
+}
+"""What a model, which does not abstain, replies where the rules are undecided."""
+
+
 class Script:
     """What the rules answer to each prompt of a build of these labels, by the prompt's messages.
 
@@ -62,6 +72,9 @@ class Script:
         responses = baseline().answer(requests)
         for request, response in zip(requests, responses, strict=True):
             messages = orjson.dumps(request.messages)
+            if response.reason == "undecided":
+                response.reason, response.finish_reason = "", "stop"
+                response.text = _UNSUPPORTED[request.task].model_dump_json()
             if self._garbage and lot(blake2b(messages, digest_size=8).hexdigest()) >= 97:
                 response.text = GARBAGE
             self.texts[messages] = response.text

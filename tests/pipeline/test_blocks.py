@@ -6,8 +6,8 @@ import pyarrow as pa
 import pytest
 
 from fdarx_core.generation.contexts import GenerationConfig
-from fdarx_core.pipeline.blocks import from_block, to_block
 from fdarx_core.pipeline.build_steps import LabelState
+from fdarx_core.pipeline.ray_data import from_block, to_block
 from fdarx_core.records import QuestionAnswer, arrow_schema
 from tests.conftest import EXAMPLES
 from tests.pipeline.test_steps import build, identities

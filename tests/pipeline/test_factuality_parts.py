@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from fdarx_core.pipeline.factuality_results import ANSWERS_PER_PART, cut_answers, read_rows, write_states
+from fdarx_core.pipeline.factuality import ANSWERS_PER_PART, cut_answers, read_rows, write_states
 from fdarx_core.pipeline.factuality_steps import AnswerState, EngineSpec, FactualitySpec, ask_judge, score
 from fdarx_core.pipeline.part_files import PartFiles
 from fdarx_core.pipeline.steps import Address, run_steps
@@ -15,7 +15,7 @@ from fdarx_core.records import CheckedAnswer, Claim, Evidence, PairVerdict, Reje
 from fdarx_core.storage import RunDirectory
 from fdarx_core.verify.language_model import JUDGE_CLAIM
 
-SPEC = FactualitySpec("pubmed", EngineSpec("rules", "baseline"))
+SPEC = FactualitySpec("pubmed", EngineSpec())
 ANSWER = CheckedAnswer(
     "a1", "q1", "How much?", "Take 5 mg.", "m", references=["Take 5 mg."], must_have=["5 mg"], nice_to_have=["once"]
 )
@@ -29,7 +29,7 @@ def state(answer: CheckedAnswer = ANSWER) -> AnswerState:
 
 
 def scored(one: AnswerState) -> AnswerState:
-    one.pairs = {"baseline": []}
+    one.pairs = {"exact": []}
     score(SPEC, one)
     return one
 
@@ -69,14 +69,14 @@ def test_a_part_is_done_when_it_is_whole(parts: PartFiles) -> None:
 
 
 def test_all_pairs_for_the_main_engine_and_evidence_alone_for_the_other() -> None:
-    rows = [row for row, _ in state().pairs_to_judge("baseline", main=True)]
+    rows = [row for row, _ in state().pairs_to_judge("exact", main=True)]
     assert [(row.kind, row.rank, row.evidence_id, row.number) for row in rows] == [
         ("evidence", 1, "e1", 0),
         ("evidence", 2, "e2", 0),
         ("reference", 0, "e0", 0),
         ("must_have", 0, "", 0),
         ("nice_to_have", 0, "", 0),
-        ("claim_in_gold", 0, "", 0),
+        ("all_statements", 0, "", 0),
     ]
     assert {row.kind for row, _ in state().pairs_to_judge("other", main=False)} == {"evidence"}
 
@@ -86,7 +86,7 @@ def test_what_could_not_be_searched_is_unscored_not_unsupported() -> None:
     assert [row.verdict for row in lacking.verdicts] == ["unscored"]
     assert "transient_" in lacking.verdicts[0].reason
     nothing = scored(AnswerState(ANSWER, [CLAIM], evidence={"c1": []}))
-    assert [(row.verdict, row.reason) for row in nothing.verdicts] == [("unsupported", "no_evidence")]
+    assert [(row.verdict, row.reason) for row in nothing.verdicts] == [("undecided", "no_evidence")]
 
 
 def test_claims_and_flags_that_could_not_be_made_are_named() -> None:

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fdarx_core.llm.model_config import FRAME_TOKENS
-from fdarx_core.pipeline.planning import Counted, agreement, count_prompt
+from fdarx_core.pipeline.asking import Counted, agreement, count_prompt
 
 TEXTS = st.text("ab", max_size=12)
 PROMPTS = st.lists(st.tuples(TEXTS, TEXTS), max_size=6)

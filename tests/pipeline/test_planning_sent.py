@@ -11,6 +11,7 @@ import pytest
 
 from benchmarks.sizing import BEGIN, END, NAME, Load, WorkPlans, measure, rows, silent, stand_in, table, written
 from benchmarks.throughput import PUBLISHED, derived, deviation
+from fdarx_core.evaluation.scoring import GradeReply
 from fdarx_core.evaluation.settings import SETTINGS
 from fdarx_core.pipeline.evaluation import Evaluation, check_benchmark
 from fdarx_core.pipeline.evaluation_steps import EvaluationSpec, baseline, evaluation_steps, read_samples
@@ -41,12 +42,19 @@ def measured(folder: Path) -> WorkPlans:
 
 
 def as_the_rules(folder: Path, spec: EvaluationSpec) -> dict[bytes, str]:
-    """What the rules, which stand in for models in a plan, answer to each prompt of the sweep."""
+    """What the rules, which stand in for models in a plan, answer to each prompt of the sweep.
+
+    A model does not abstain: where the rules are undecided, its grade has their reason.
+    """
     texts: dict[bytes, str] = {}
 
     def answer(requests: Sequence[Request]) -> list[Response]:
         responses = baseline().answer(requests)
-        texts.update({orjson.dumps(one.messages): reply.text for one, reply in zip(requests, responses, strict=True)})
+        for request, reply in zip(requests, responses, strict=True):
+            if reply.reason == "undecided":
+                reply.text = GradeReply(reason=reply.text, grade="INCORRECT").model_dump_json()
+                reply.reason, reply.finish_reason = "", "stop"
+            texts[orjson.dumps(request.messages)] = reply.text
         return responses
 
     parts = PartFiles(RunDirectory.open(str(folder / "sweep")), "")

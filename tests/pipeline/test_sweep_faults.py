@@ -68,7 +68,7 @@ def calm(example_build: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     with LoopbackServer(answer=answer) as server:
         must_evaluate(server, example_build, out)
         assert max(server.by_prompt.values()) == 1
-    assert len(found(out)[0]) > 300 and len({row.answer for row in found(out)[0]}) > 100
+    assert len(found(out)[0]) > 100 and len({row.answer for row in found(out)[0]}) > 30
     return out
 
 

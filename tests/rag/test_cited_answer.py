@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fdarx_core.baseline.rag_answering import REFUSAL
-from fdarx_core.rag.cited_answer import parse_cited_answer
+from fdarx_core.rag.flow import parse_cited_answer
 
 
 @pytest.mark.parametrize(

@@ -6,11 +6,9 @@ import json
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
-from fdarx_core.llm import Baseline, Unparsable
-from fdarx_core.rag.judging import (
+from fdarx_core.llm import Baseline, Undecided, Unparsable
+from fdarx_core.rag.metrics import (
     JUDGE_RULES_VERSION,
     JUDGE_TASKS,
     apply_verdicts,
@@ -19,7 +17,6 @@ from fdarx_core.rag.judging import (
     split_statements,
 )
 from fdarx_core.records import RagQuestion, RagScore, Response
-from fdarx_core.verify import TextPair, verify
 
 QUESTION = RagQuestion(
     "q", "How many batches of a tablet go into a stability study?",
@@ -70,40 +67,20 @@ def test_statements_are_sentences_with_words() -> None:
     assert [task.name for task, _ in asked] == ["judge_useful_context"]
 
 
-def test_the_baseline_judges_by_what_stands_close_together() -> None:
-    score = apply_verdicts(SCORE, QUESTION, CONTEXTS, by_baseline(context_calls(QUESTION, CONTEXTS)))
-    assert score.useful == [False, True, True]
-    assert score.context_precision == pytest.approx((1 / 2 + 2 / 3) / 2)
-    assert (score.statements, score.attributed, score.context_recall) == (2, 2, 1.0)
-    less = apply_verdicts(SCORE, QUESTION, CONTEXTS[:2], by_baseline(context_calls(QUESTION, CONTEXTS[:2])))
-    assert (less.attributed, less.context_recall) == (1, 0.5)
-
-
-def support(statement: str, text: str) -> str:
-    [found] = verify([TextPair(text, statement)], "rules:attribution")
-    assert (found.verdict == "supported") == bool(found.reason)
-    return found.reason
-
-
-@pytest.mark.parametrize(
-    ("statement", "text"),
-    [
-        ("Keep it at 25 degrees for 5 months.", "Keep it at 25 degrees for 6 months."),
-        (
-            "Samples of tablets are kept in bags for 5 years.",
-            "Samples are numbered. Rooms are kept clean. Books run for 5 years.",
-        ),
-        ("Samples are kept in a locked room.", ""),
-        ("", "Samples are kept."),
-    ],
-)
-def test_the_baseline_does_not_find_what_is_not_there(statement: str, text: str) -> None:
-    assert support(statement, text) == ""
-
-
-@given(st.text(alphabet="abc 12.\n", max_size=40), st.text(alphabet="abc 12.\n", max_size=40))
-def test_what_the_baseline_quotes_stands_in_the_text(statement: str, text: str) -> None:
-    assert set(support(statement, text).split()) <= set(text.split())
+def test_the_baseline_attributes_equal_wording_and_is_undecided_elsewhere() -> None:
+    asked = {"question": "Q?", "reference": "Three batches go into the study. They are kept cool in bags."}
+    useful_by = JUDGE_TASKS["judge_useful_context"].baseline
+    held = useful_by({**asked, "context": "Rooms are clean. Three batches go into the study."})
+    assert held.useful and held.reason == "Three batches go into the study."
+    for context in ("Four batches go into the study.", "Into it go batches: three.", ""):
+        with pytest.raises(Undecided):
+            useful_by({**asked, "context": context})
+    statements = JUDGE_TASKS["judge_reference_statements"].baseline
+    slots = {"question": "Q?", "statements": ["Rooms are clean.", "Three batches go into the study."]}
+    both = statements({**slots, "contexts": ["Rooms are clean.", "Three batches go into the study."]})
+    assert [one.attributed for one in both.verdicts] == [True, True]
+    with pytest.raises(Undecided):
+        statements({**slots, "contexts": ["Rooms are clean."]})
 
 
 def test_the_baseline_endpoint_answers_these_tasks() -> None:

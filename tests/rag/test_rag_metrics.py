@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.metrics import average_precision_score
 
-from fdarx_core.evaluation.overlap import token_f1
+from fdarx_core.evaluation.similarity import token_f1
 from fdarx_core.rag.metrics import (
     context_precision,
     context_recall,

@@ -9,8 +9,7 @@ import pytest
 
 from fdarx_core.evaluation.tables import ResultTable, table_text
 from fdarx_core.rag import tables
-from fdarx_core.rag.figures import differences, figures, title_figures
-from fdarx_core.rag.metrics import summarize_usage
+from fdarx_core.rag.metrics import differences, figures, summarize_usage, title_figures
 from fdarx_core.records import Figure, RagAnswer, RagScore, TitleRank
 from tests.report.synthetic_rag import WHAT, SyntheticRag
 

@@ -6,15 +6,15 @@ from functools import cached_property
 from random import Random
 
 from fdarx_core.factuality.figures import FactualityRows
-from fdarx_core.factuality.scores import Weights, score_of, verdicts_of
+from fdarx_core.factuality.scores import ScoringMethod, Weights, score_of, verdicts_of
 from fdarx_core.factuality.tables import Summary, summarize
 from fdarx_core.records import CheckedAnswer, Claim, Evidence, PairVerdict, SafetyFlag, to_table
-from fdarx_core.report.answer_viewer import FactualityResults, ScoredAnswer, ScoringMethod
+from fdarx_core.report.answer_viewer import FactualityResults, ScoredAnswer
 
-ENGINE = "baseline"
+ENGINE = "exact"
 METHOD = ScoringMethod(
-    claims="baseline", entailment=ENGINE, evidence="labels:build", similarity="word F1", threshold=0.7, k=5,
-    weights=Weights(), compared="tiny-nli",
+    claims="baseline", engine=ENGINE, evidence="labels:build", similarity="token_f1", threshold=0.7, k=5,
+    weights=Weights(), compared="tiny-nli", least_coverage=0.0, least_decided=0.3,
 )  # fmt: skip
 DATASETS = ("clinic", "ward")
 _KINDS = ("yes/no", "open")
@@ -38,7 +38,7 @@ class SyntheticFactuality:
     def summary(self) -> Summary:
         pairs = to_table([pair for one in self.answers for pair in one.pairs], PairVerdict)
         flags = [flag for one in self.answers for flag in one.flags]
-        rows = FactualityRows([one.score for one in self.answers], pairs, flags, ENGINE, METHOD.similarity)
+        rows = FactualityRows([one.score for one in self.answers], pairs, flags, METHOD)
         return summarize(rows, seed=3, resamples=50)
 
     def results(self, summary: Summary | None = None) -> FactualityResults:
@@ -82,11 +82,11 @@ class SyntheticFactuality:
         claims = [self._claim(answer, place, part) for place, part in enumerate(parts)]
         pairs = [pair for claim in claims for pair in self._pairs(answer, claim)]
         pairs += [self._judged(answer, "", kind, 0) for kind in ("must_have", "nice_to_have")] if parts else []
-        pairs += [self._judged(answer, claim.id, "claim_in_gold", 0) for claim in claims]
-        verdicts = verdicts_of(claims, pairs, engine=ENGINE)
+        pairs += [self._judged(answer, claim.id, "all_statements", 0) for claim in claims]
+        verdicts = verdicts_of(claims, pairs, METHOD)
         flags = self._flags(answer, claims)
         found = {one.id: one for one in self.passages if any(pair.evidence_id == one.id for pair in pairs)}
-        score = score_of(answer, claims, verdicts, pairs, self._dice.random(), flags, engine=ENGINE)
+        score = score_of(answer, claims, verdicts, pairs, self._dice.random(), flags, METHOD)
         return ScoredAnswer(answer, score, claims, verdicts, pairs, found, flags)
 
     def _claim(self, answer: CheckedAnswer, number: int, text: str) -> Claim:

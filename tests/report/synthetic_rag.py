@@ -5,8 +5,7 @@ from __future__ import annotations
 from random import Random
 from typing import Any
 
-from fdarx_core.rag.figures import differences, figures, title_figures
-from fdarx_core.rag.metrics import context_precision, summarize_usage
+from fdarx_core.rag.metrics import context_precision, differences, figures, summarize_usage, title_figures
 from fdarx_core.rag.tables import ComparisonNames
 from fdarx_core.records import RagAnswer, RagQuestion, RagScore, TitleRank
 from fdarx_core.report.rag_page import rag_page

@@ -345,7 +345,7 @@ def test_a_run_in_which_nothing_came_through_still_has_a_page(tmp_path: Path) ->
     write_records(made.run.file("cells.parquet"), [cell], SettingProgress)
     page = build_evaluation_report(made.finish())
     assert "the benchmark holds no label texts" in page
-    assert "There are none." in page
+    assert "There are no wrong answers." in page
 
 
 def test_a_subgroup_of_which_nothing_is_graded_has_a_row(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""An evaluation's page with accuracies corrected by people's labels."""
+"""An evaluation's page with accuracies calibrated by people's annotations."""
 
 from __future__ import annotations
 

@@ -7,7 +7,7 @@ import re
 import pytest
 
 from fdarx_core.records import Difference, Figure
-from fdarx_core.report.tuning_page import notes, sentences, tuning_page, verdict
+from fdarx_core.report.tuning_page import tuning_page, verdict
 from fdarx_core.tuning.evaluation import BASE, TUNED, Change, TunedAnswer
 from fdarx_core.tuning.training import LossPoint
 
@@ -82,23 +82,30 @@ def test_a_difference_tells_only_where_its_interval_leaves_out_none(
 
 def test_the_summary_names_what_came_nearer_and_what_did_not() -> None:
     figures = [*FIGURES, change("bert_f1", 0.5, 0.75, 0.25, 0.125, 0.5, 6, 5)]
-    told = dict(sentences(figures))
-    assert (
-        told["References"]
-        == "Their loss: 3.000 nats a token before, 1.500 after, -1.500 (95 % -1.750 to -1.250): better."
+    text = tuning_page(INFO, CURVE, figures, answered(3))
+    told = dict(re.findall("<dt>(.*?)</dt><dd>(.*?)</dd>", text))
+    assert told["References"] == (
+        "The loss is 3.000 nats per token for the base model and 1.500 for the tuned model; "
+        "the difference is -1.500 (95 % -1.750 to -1.250): better."
     )
     assert (
-        told["Answers"]
-        == "The tuned model's: nearer to the references by BERTScore F1; no clear difference by ROUGE-L."
+        told["Answers"] == "The tuned model's answers are nearer to the references by BERTScore F1; "
+        "not clearly different by ROUGE-L."
     )
+
+
+NOTES = ("lowest at the last step", "only 1 group of pairs", "empty answer to 3 of 3", "not clearly nearer")
 
 
 def test_notes_say_what_the_figures_cannot() -> None:
     many = [change("rouge_l", 0.25, 0.5, 0.25, 0.125, 0.5, 60, 50)]
-    assert list(notes(CURVE, many, answered(3))) == []
-    told = " ".join(notes(CURVE[:2], FIGURES, answered(3, " ")))
-    for part in ("lowest at the last step", "holds 1 groups", "no text to 3 of 3", "By no measure"):
-        assert part in told
+    clear, unclear = (
+        tuning_page(INFO, CURVE, many, answered(3)),
+        tuning_page(INFO, CURVE[:2], FIGURES, answered(3, " ")),
+    )
+    for part in NOTES:
+        assert part not in clear
+        assert part in unclear
 
 
 def test_it_says_what_was_made_and_when_it_was_stopped() -> None:

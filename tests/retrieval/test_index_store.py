@@ -22,8 +22,7 @@ from fdarx_core.retrieval.index import (
     segments,
 )
 from fdarx_core.retrieval.index import store as store_module
-from fdarx_core.retrieval.index.manifest import FileInfo
-from fdarx_core.retrieval.index.segments import write_file
+from fdarx_core.retrieval.index.segments import FileInfo, write_file
 from fdarx_core.storage import Location, StorageError
 from fdarx_core.storage.run_lock import folder_lock
 from tests.retrieval.index_chunks import ENCODER, document, embed, label

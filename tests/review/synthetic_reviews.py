@@ -8,7 +8,7 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from fdarx_core.evaluation.grading import BY_RULE
+from fdarx_core.evaluation.scoring import BY_RULE
 from fdarx_core.labels.loinc import TOPICS
 from fdarx_core.records import (
     NO_ANSWER,
@@ -23,6 +23,7 @@ from fdarx_core.records import (
     content_id,
 )
 from fdarx_core.records.benchmark import Annotation, ReviewItem
+from fdarx_core.review.agreement_metrics import AnnotatedItem
 from fdarx_core.review.items import ReviewSample
 from fdarx_core.review.review_set import Review, write_review
 from fdarx_core.review.sampling import SampleUnit
@@ -39,7 +40,7 @@ def item(name: str, task: str = "correctness", decision: str = "correct", **othe
     given: dict[str, object] = {
         "id": name, "task": task, "subject": f"q-{name}", "set_id": f"label-{name}", "drug": "Examplol",
         "type": "factual", "category": "", "question": f"What does {name} say?", "answer": "It says so.",
-        "choices": list(REVIEW_TASKS[task].choices), "decision": decision, "judge": "llm",
+        "choices": list(REVIEW_TASKS[task].options), "decision": decision, "judge": "llm",
     }  # fmt: skip
     return ReviewItem(**(given | other))  # type: ignore[arg-type]
 
@@ -243,7 +244,7 @@ def reviewed(
 ) -> Review:
     """The sample as a review of which all have annotated the first items (None: all of them)."""
 
-    def page(info: Mapping[str, Any], items: Sequence[ReviewItem], name: str) -> str:
+    def page(info: Mapping[str, Any], items: Sequence[AnnotatedItem], name: str) -> str:
         return name
 
     review = write_review(str(root), drawn, people, {}, page)

@@ -96,7 +96,7 @@ def annotate(page: Page, review: Review, annotator: str, odd: int) -> None:
         choice = item.choices.index(item.decision) if item.decision else 0
         choice = 1 - choice if at % odd == odd - 1 else choice
         page.keyboard.press("12"[choice] if at % 2 else "ab"[choice])
-    expect(page.locator("#told")).to_contain_text("All items are answered")
+    expect(page.locator("#status")).to_contain_text("All items are answered")
     expect(page.locator("#counted")).to_have_text(f"{ITEMS} of {ITEMS} answered")
 
 
@@ -146,7 +146,7 @@ def test_undo_takes_back_one_answer_after_the_other(page: Page, review: Review, 
     page.keyboard.press("u")
     expect(page.locator("#counted")).to_have_text(f"0 of {ITEMS} answered")
     page.keyboard.press("u")
-    expect(page.locator("#told")).to_have_text("There is nothing to undo.")
+    expect(page.locator("#status")).to_have_text("There is nothing to undo.")
 
 
 def test_the_decision_is_hidden_until_asked_for_which_is_recorded(page: Page, review: Review, tmp_path: Path) -> None:
@@ -242,7 +242,7 @@ def test_a_saved_file_goes_on_in_another_browser(page: Page, review: Review, tmp
     elsewhere(page, f"fdarx-review:{review.digest}:anna")
     expect(page.locator("#counted")).to_have_text(f"0 of {ITEMS} answered")
     load(page, file)
-    expect(page.locator("#told")).to_contain_text("2 answers, 1 remark")
+    expect(page.locator("#status")).to_contain_text("2 answers, 1 remark")
     expect(page.locator("#place")).to_contain_text(f"Item 3 of {ITEMS}")
     expect(page.locator("#remark")).to_have_value("half of it")
     expect(page.locator("#kept")).to_have_text("all in the saved file")
@@ -272,14 +272,14 @@ def test_what_was_answered_here_stays_and_the_difference_is_told(page: Page, rev
         f"review-{review.digest}-anna.json has other answers for item 2 (Correct). The answers on this page are kept; "
         "check these items again."
     )
-    expect(page.locator("#told")).to_contain_text("2 answers, 0 remarks")
+    expect(page.locator("#status")).to_contain_text("2 answers, 0 remarks")
     expect(page.locator("#place")).to_contain_text(f"Item 5 of {ITEMS}")
     expect(page.locator("#kept")).to_have_text("4 items not yet in a saved file")
     _, after = saved(page, tmp_path)
     assert [row["value"] for row in after["answers"]] == ["correct", "incorrect", "correct", "correct"]
     assert after["answers"][2]["remark"] == "mine"
     load(page, file)
-    expect(page.locator("#told")).to_contain_text("0 answers, 0 remarks")
+    expect(page.locator("#status")).to_contain_text("0 answers, 0 remarks")
 
 
 def test_a_file_of_another_or_a_damaged_one_loads_nothing(page: Page, review: Review, tmp_path: Path) -> None:

@@ -88,7 +88,7 @@ def test_cells_with_too_few_labels_are_named(run: RunDirectory, tmp_path: Path) 
     table = calibrated_tables(review, run)[0]
     entries = [row for name, row in table.rows if "(3 of" in name or "(2 of" in name or "(1 of" in name]
     assert entries and all(one[0] and one[1:] == [None, None, None] for one in entries)
-    assert any("fewer than 10 labels" in note for note in table.notes)
+    assert any("fewer than 10 annotations" in note for note in table.notes)
     assert f"Labels: by anna, ben, cleo, of review {review.digest}." in table.notes
     assert "–" in table_text(table)
 

@@ -320,7 +320,7 @@ def test_strata_too_small_to_tell_share_what_their_verdict_was_judged() -> None:
 def test_raw_intervals_miss_and_corrected_ones_hold() -> None:
     told = io.StringIO()
     with redirect_stdout(told):
-        main(["--repeats", "20"])
+        main(repeats=20)
     rows = [line.split() for line in told.getvalue().splitlines() if line.startswith("    0.")]
     found = np.array([[float(value) for value in row[-6:]] for row in rows])
     assert len(found) == 14
@@ -333,7 +333,7 @@ def test_raw_intervals_miss_and_corrected_ones_hold() -> None:
 def test_exit_code_says_that_the_table_falls_short() -> None:
     """With 12 labels a judge and people together are seldom narrower, and the interval too careful."""
     with redirect_stdout(io.StringIO()):
-        assert main(["--repeats", "3", "--answers", "300", "--labels", "12"]) == 1
+        assert main(repeats=3, answers=300, labels=12) == 1
 
 
 @pytest.mark.parametrize("share", [0.25, 1.0])

@@ -11,7 +11,7 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
-import jobs.deploying
+import jobs.evaluation
 import serving.applications
 import serving.models
 from jobs.cli import main
@@ -24,7 +24,7 @@ def find_spec(name: str) -> Any:
 
 
 if __name__ == "__main__":
-    vars(jobs.deploying)["find_spec"] = find_spec
+    vars(jobs.evaluation)["find_spec"] = find_spec
     serving.models.build = build
     serving.applications.WATCHDOG_TIMEOUT_S = float(sys.argv[1])
     sys.exit(main(["evaluate", *sys.argv[2:]]))

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from hypothesis import given
 from hypothesis import strategies as st
 
-from serving.packing import ClusterNode, ResourceRequest, all_fit, select_to_start, why_never_fits
+from serving.applications import ClusterNode, ResourceRequest, all_fit, select_to_start, why_never_fits
 
 NODES = st.lists(st.builds(ClusterNode, gpus=st.integers(0, 8), cpus=st.integers(0, 16)), min_size=1, max_size=4)
 SIZES = st.tuples(st.integers(0, 4), st.integers(0, 4), st.integers(1, 3))

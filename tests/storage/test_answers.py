@@ -13,8 +13,14 @@ from hypothesis import strategies as st
 
 from fdarx_core.records import CheckedAnswer, Prediction, QuestionAnswer, RagAnswer, RagQuestion, Reject
 from fdarx_core.storage import Location, RunDirectory, StorageError, write_records, write_table
-from fdarx_core.storage.checked_answers import GoldStatements, normalized_question, open_answers, read_gold
-from fdarx_core.storage.predictions import ImportedPrediction, read_predictions
+from fdarx_core.storage.checked_answers import (
+    ImportedPrediction,
+    ReferenceStatements,
+    normalized_question,
+    open_answers,
+    read_predictions,
+    read_references,
+)
 
 ROWS: list[dict[str, Any]] = [
     {"qid": "q1", "answer": "40 mg\nCITED_PASSAGES: PASSAGE_0003", "model": "m", "setting": "full_label"},
@@ -215,8 +221,8 @@ def save_answers(folder: Path, name: str, rows: list[Any]) -> str:
     return str(path)
 
 
-def taken(*addresses: str, gold: GoldStatements | None = None) -> tuple[list[CheckedAnswer], list[Reject]]:
-    rows = list(open_answers(addresses, gold or GoldStatements()))
+def taken(*addresses: str, gold: ReferenceStatements | None = None) -> tuple[list[CheckedAnswer], list[Reject]]:
+    rows = list(open_answers(addresses, gold or ReferenceStatements()))
     answers = [row for row in rows if isinstance(row, CheckedAnswer)]
     return answers, [row for row in rows if isinstance(row, Reject)]
 
@@ -258,7 +264,7 @@ def test_bad_rows_are_rejected_with_their_reason_and_nothing_vanishes(tmp_path: 
 
 
 def test_several_files_and_their_models(tmp_path: Path) -> None:
-    gold = read_gold([save_answers(tmp_path, "kqa.jsonl", GOLD_ROWS)])
+    gold = read_references([save_answers(tmp_path, "kqa.jsonl", GOLD_ROWS)])
     nameless = [{key: row[key] for key in ("question", "answer")} for row in ANSWER_ROWS]
     files = [save_answers(tmp_path, name, nameless) for name in ("kqa.llama-2.7b.jsonl", "kqa2.mistral.jsonl")]
     answers, rejects = taken(*files, gold=gold)
@@ -269,14 +275,14 @@ def test_several_files_and_their_models(tmp_path: Path) -> None:
 
 
 def test_gold_is_matched_by_the_words_of_the_question(tmp_path: Path) -> None:
-    gold = read_gold([save_answers(tmp_path, "g.jsonl", GOLD_ROWS)])
+    gold = read_references([save_answers(tmp_path, "g.jsonl", GOLD_ROWS)])
     answers = open_answers([save_answers(tmp_path, "a.jsonl", ANSWER_ROWS)], gold)
     first, second = answers
     assert isinstance(first, CheckedAnswer) and isinstance(second, CheckedAnswer)
     assert (first.must_have, first.references, first.dataset) == (["It is safe"], ["Yes.", "It is safe."], "g")
     assert (second.must_have, second.nice_to_have, second.dataset) == ([], [], "d")
     summary = answers.summary()
-    assert (summary.rows, summary.answers, summary.with_gold, summary.gold) == (2, 2, 1, 1)
+    assert (summary.rows, summary.answers, summary.with_statements, summary.statements) == (2, 2, 1, 1)
 
 
 def test_gold_rows_that_are_none(tmp_path: Path) -> None:
@@ -287,22 +293,22 @@ def test_gold_rows_that_are_none(tmp_path: Path) -> None:
         {"Must_have": ["x"]},
         "[]",
     ]
-    gold = read_gold([save_answers(tmp_path, "g.jsonl", rows)])
-    assert [one.reason for one in gold.rejects] == ["duplicate", "no_gold", "no_question", "not_an_object"]
+    gold = read_references([save_answers(tmp_path, "g.jsonl", rows)])
+    assert [one.reason for one in gold.rejects] == ["duplicate", "no_statements", "no_question", "not_an_object"]
     assert len(gold.rows) + len(gold.rejects) == len(rows)
     assert gold.rows["is it safe"][2] == ["It is safe"], "the first of two rows stands"
 
 
 def test_errors_name_the_file_and_what_a_row_needs(tmp_path: Path) -> None:
     with pytest.raises(StorageError, match=r"no/such\.jsonl is not there; --predictions"):
-        open_answers(["no/such.jsonl"], GoldStatements())
-    with pytest.raises(StorageError, match=r"no/such\.jsonl is not there; --gold"):
-        read_gold(["no/such.jsonl"])
+        open_answers(["no/such.jsonl"], ReferenceStatements())
+    with pytest.raises(StorageError, match=r"no/such\.jsonl is not there; --references"):
+        read_references(["no/such.jsonl"])
     bad = save_answers(tmp_path, "a.jsonl", [{"question": "Why?"}])
     with pytest.raises(ValueError, match=r"a\.jsonl holds no answer \(the first row: a\.jsonl:1: no_answer"):
-        open_answers([bad], GoldStatements()).summary()
-    with pytest.raises(ValueError, match=r"a\.jsonl holds no gold .*no_gold"):
-        read_gold([bad])
+        open_answers([bad], ReferenceStatements()).summary()
+    with pytest.raises(ValueError, match=r"a\.jsonl holds no reference .*no_statements"):
+        read_references([bad])
 
 
 def finished(folder: Path, job: str) -> RunDirectory:
@@ -351,16 +357,16 @@ def test_a_run_of_evaluate_rag(tmp_path: Path) -> None:
 def test_runs_without_all_answers_are_refused(tmp_path: Path) -> None:
     RunDirectory.begin(str(tmp_path / "ev"), job="evaluate", config={}, versions={}).release()
     with pytest.raises(StorageError, match="is running: not all is answered"):
-        open_answers([str(tmp_path / "ev")], GoldStatements())
+        open_answers([str(tmp_path / "ev")], ReferenceStatements())
     finished(tmp_path / "build", "build_benchmark")
     with pytest.raises(StorageError, match="is a run of build_benchmark"):
-        open_answers([str(tmp_path / "build")], GoldStatements())
+        open_answers([str(tmp_path / "build")], ReferenceStatements())
 
 
 def test_a_sample_is_of_questions_and_stays_the_same(tmp_path: Path) -> None:
     rows = [{"question": f"Question {n}?", "answer": "Yes.", "model": model} for n in range(9) for model in "ab"]
-    summary = open_answers([save_answers(tmp_path, "a.jsonl", rows)], GoldStatements()).summary()
-    turned = open_answers([save_answers(tmp_path, "b.jsonl", rows[::-1])], GoldStatements()).summary()
+    summary = open_answers([save_answers(tmp_path, "a.jsonl", rows)], ReferenceStatements()).summary()
+    turned = open_answers([save_answers(tmp_path, "b.jsonl", rows[::-1])], ReferenceStatements()).summary()
     assert len(summary.chosen(4, 0)) == 4 and summary.chosen(4, 0) == turned.chosen(4, 0) != summary.chosen(4, 1)
     assert summary.chosen(None, 0) == summary.chosen(50, 0) == summary.questions
     assert summary.digest != turned.digest
@@ -376,9 +382,9 @@ def test_the_real_answers_have_their_gold(toy: Path) -> None:
     medlfqa = toy.parents[1] / "medlfqa"
     if not medlfqa.is_dir():
         pytest.skip(f"no real data: {medlfqa} is absent")
-    gold = read_gold([str(file) for file in sorted(medlfqa.glob("*_test.jsonl"))])
+    gold = read_references([str(file) for file in sorted(medlfqa.glob("*_test.jsonl"))])
     files = [str(file) for file in sorted(medlfqa.glob("*_test.*.jsonl"))]
     summary = open_answers(files, gold).summary()
     assert set(summary.models) == {"biomistral-7b", "mistral-7b"}
     assert summary.rows == summary.answers + summary.rejects == 334
-    assert summary.with_gold > 0.9 * summary.answers
+    assert summary.with_statements > 0.9 * summary.answers

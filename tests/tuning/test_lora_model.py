@@ -9,9 +9,16 @@ from typing import Any
 import pytest
 
 from fdarx_core.records import content_id
-from fdarx_core.tuning.encoding import ChatEncoder, concatenate_pairs, encode_pairs, encode_parts
 from fdarx_core.tuning.pairs import TrainingPair, read_pairs
-from fdarx_core.tuning.training import LoraModel, TuningSpec, generate_answers
+from fdarx_core.tuning.training import (
+    ChatEncoder,
+    LoraModel,
+    TuningSpec,
+    concatenate_pairs,
+    encode_pairs,
+    encode_parts,
+    generate_answers,
+)
 from tests.tuning.made_pairs import chat_model, pairs_file
 
 torch = pytest.importorskip("torch")

@@ -30,7 +30,7 @@ from tests.conftest import _data
 
 
 def similarity(one: str, other: str) -> float:
-    """1 less the Levenshtein distance over the longer text's length; 1 of two empty texts."""
+    """1 minus the Levenshtein distance over the longer text's length; 1 of two empty texts."""
     above = list(range(len(other) + 1))
     for row, letter in enumerate(one, 1):
         here = [row]

@@ -9,14 +9,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fdarx_core.tuning.encoding import IGNORE_INDEX, EncodedPair, bin_pack, concatenate_pairs, pack_pairs
 from fdarx_core.tuning.evaluation import BASE, TUNED, TunedAnswer, tuning_figures
 from fdarx_core.tuning.training import (
+    IGNORE_INDEX,
+    EncodedPair,
     LossPoint,
     TrainingSchedule,
     TuningSpec,
     best_point,
+    bin_pack,
     check_finite,
+    concatenate_pairs,
+    pack_pairs,
     should_stop,
 )
 

@@ -9,10 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fdarx_core.factuality.claims import FACTUALITY_RULES_VERSION, FACTUALITY_TASKS
-from fdarx_core.llm import Baseline, Unparsable
+from fdarx_core.llm import Unparsable
 from fdarx_core.records import Response
-from fdarx_core.verify.engine import Inference
+from fdarx_core.verify.engine import THRESHOLD, Inference, TextPair
 from fdarx_core.verify.language_model import JUDGE_CLAIM, judge_asked, read_judged
 
 CLAIM = "The maximum daily dose of Zalvo is 2,550 mg."
@@ -21,6 +20,7 @@ PASSAGES = [
     "The maximum daily dose of ZALVO is 2,000 mg.",
     "Store ZALVO at 20 to 25 degrees Celsius.",
 ]
+PAIRS = [TextPair(text, CLAIM) for text in PASSAGES]
 
 
 def reply(value: Any, **more: Any) -> Response:
@@ -42,7 +42,7 @@ def test_one_request_shows_the_claim_and_its_passages_in_order() -> None:
 
 
 def test_a_verdict_is_certain_and_rests_on_the_whole_passage() -> None:
-    found = read_judged(verdicts("supported", "contradicted", "neutral"), PASSAGES)
+    found = read_judged(verdicts("supported", "contradicted", "neutral"), PAIRS)
     assert found == [
         Inference(1.0, 0.0, 0.0, 0, len(PASSAGES[0]), "r"),
         Inference(0.0, 0.0, 1.0, 0, len(PASSAGES[1]), "r"),
@@ -54,14 +54,14 @@ def test_a_verdict_is_certain_and_rests_on_the_whole_passage() -> None:
 def test_verdicts_in_any_order_go_to_their_passages(order: list[int]) -> None:
     said = {1: "supported", 2: "contradicted", 3: "neutral"}
     response = verdicts(*(said[number] for number in order), numbers=order)
-    assert read_judged(response, PASSAGES) == read_judged(verdicts(*said.values()), PASSAGES)
+    assert read_judged(response, PAIRS) == read_judged(verdicts(*said.values()), PAIRS)
 
 
 @given(st.lists(st.integers(-1, 5), max_size=5).filter(lambda numbers: sorted(numbers) != [1, 2, 3]))
 def test_every_passage_is_judged_exactly_once(numbers: list[int]) -> None:
     rows = [{"passage": number, "reason": "r", "verdict": "neutral"} for number in numbers]
     with pytest.raises(Unparsable) as caught:
-        read_judged(reply({"verdicts": rows}), PASSAGES)
+        read_judged(reply({"verdicts": rows}), PAIRS)
     assert caught.value.reason == "wrong_passages"
     assert "due were 1 to 3" in caught.value.detail
 
@@ -77,11 +77,13 @@ def test_every_passage_is_judged_exactly_once(numbers: list[int]) -> None:
 )
 def test_what_is_no_reply_says_why(response: Response, reason: str) -> None:
     with pytest.raises(Unparsable) as caught:
-        read_judged(response, PASSAGES)
+        read_judged(response, PAIRS)
     assert caught.value.reason == reason
 
 
-def test_the_baseline_answers_in_the_tasks_own_shape() -> None:
-    request = JUDGE_CLAIM.request(judge_asked(CLAIM, PASSAGES, "Zalvo"), endpoint="baseline")
-    [response] = Baseline(FACTUALITY_TASKS, FACTUALITY_RULES_VERSION).answer([request])
-    assert [one.entailment - one.contradiction for one in read_judged(response, PASSAGES)] == [1, -1, 0]
+def test_a_number_that_the_text_lacks_is_not_supported() -> None:
+    """The second text says another amount in the same words; the third has no amount at all."""
+    _, other, none = read_judged(verdicts("supported", "supported", "supported"), PAIRS)
+    assert isinstance(other, Inference) and isinstance(none, Inference)
+    assert other.contradiction == 1 and other.reason == "number: 2550 mg instead of 2000 mg"
+    assert none.entailment < THRESHOLD and none.reason == "number: 2550 mg is not in the text"

@@ -35,6 +35,13 @@ def test_the_default_supports_contradicts_and_says_where() -> None:
     assert verify([]) == []
 
 
+def test_word_overlap_supports_from_its_share_and_contradicts_nothing() -> None:
+    statements = ["The maximum dose is 20 mg once daily.", "The maximum dose is refrigerated in bottles."]
+    found = verify([(TEXT, one) for one in statements], "overlap")
+    assert [one.verdict for one in found] == ["supported", "unsupported"]
+    assert found[0].reason == "token recall 0.75"
+
+
 class _Engine:
     name = "fixed"
 
@@ -47,29 +54,6 @@ def test_an_engine_that_is_unsure_or_fails_is_undecided() -> None:
     unsure, failed = verify([("a", "b"), ("c", "d")], engine=_Engine())
     assert (unsure.verdict, failed.verdict) == ("undecided", "undecided")
     assert failed.probabilities is None and failed.reason.startswith("out_of_memory")
-
-
-def test_the_rules_for_one_task_are_engines_too() -> None:
-    assert open_engine("rules").name == "baseline"
-    [mentioned] = verify([(TEXT, "pregnancy")], "rules:mention")
-    assert mentioned.verdict == "supported" and mentioned.reason == "Warfarin is contraindicated in pregnancy."
-    with pytest.raises(ValueError, match="rules:grading"):
-        open_engine("rules:unknown")
-
-
-@pytest.mark.parametrize(
-    ("said", "verdict", "fault"),
-    [
-        ("The maximum dose is 10 mg.", "supported", ""),
-        ("The maximum dose is 20 mg.", "contradicted", "number_contradicted"),
-        ("The maximum dose is written there in words.", "unsupported", "number_missing"),
-        ("I do not know.", "undecided", "abstained"),
-    ],
-)
-def test_an_answer_is_graded_by_the_reference_answer(said: str, verdict: str, fault: str) -> None:
-    pair = TextPair("The maximum dose is 10 mg.", said, question="What is the highest dose of Warfarin a day?")
-    [found] = verify([pair], "rules:grading")
-    assert (found.verdict, found.reason.partition(":")[0] if fault else "") == (verdict, fault)
 
 
 def test_a_language_model_is_asked_once_about_each_statement() -> None:

@@ -8,9 +8,7 @@ from __future__ import annotations
 import asyncio
 import os
 import time
-from collections import deque
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from collections.abc import Awaitable, Callable
 from typing import Any, TypeVar
 from urllib.parse import urlencode
 
@@ -30,8 +28,9 @@ from fdarx_core.records import Evidence, Request, Response
 ReplyT = TypeVar("ReplyT")
 
 _RATE, _RATE_WITH_KEY = 3, 10
-"""Requests a second. Source: NCBI's E-utilities, usage guidelines."""
-_WINDOW_S = 1.0
+"""Requests a second, and in flight. Source: NCBI's E-utilities, usage guidelines."""
+_PACE = 0.75
+"""The share of the rate at which requests start, since some take longer to arrive than others."""
 _CONNECT_S = 15.0
 _LONGEST_QUERY = 1800
 """Characters of parameters above which they are posted: servers and proxies refuse long addresses."""
@@ -68,35 +67,6 @@ class PubMedSettings(BaseModel):
         if not (key.isascii() and key.isprintable()) or " " in key:
             raise ValueError(f"environment variable {self.key_env} holds no plain key; set it again or unset it")
         return key
-
-
-class RateWindow:
-    """A rate limiter: at most `rate` requests reach the server within any second, however long each is on its way.
-
-    There are `rate` places. A place is free again a second after its request was answered: the request had arrived by
-    then. Sending at an even pace cannot guarantee this, because a delayed request may arrive together with later ones.
-    `limits` must have `rate` slots; whoever holds a slot takes a place.
-    """
-
-    def __init__(self, rate: int, limits: RequestLimiter) -> None:
-        self._free_at, self._limits = deque([0.0] * rate), limits
-        self._paused_until = 0.0
-
-    @asynccontextmanager
-    async def place(self) -> AsyncIterator[None]:
-        """Wait for a place, for one request and its reply in the block. Raises what `limits` was stopped with."""
-        clock = asyncio.get_running_loop().time
-        free_at = self._free_at.popleft()
-        try:
-            while (wait := max(free_at, self._paused_until) - clock()) > 0:
-                await self._limits.pause(wait)
-            yield
-        finally:
-            self._free_at.append(clock() + _WINDOW_S)
-
-    def pause(self, seconds: float) -> None:
-        """Send no request for so long."""
-        self._paused_until = max(self._paused_until, asyncio.get_running_loop().time() + seconds)
 
 
 class EntrezClient:
@@ -208,9 +178,8 @@ class PubMed(AsyncEndpoint):
     def __init__(self, settings: PubMedSettings) -> None:
         key = settings.key()
         rate = _RATE_WITH_KEY if key else _RATE
-        super().__init__(PUBMED, RequestLimiter(rate, None, None))
+        super().__init__(PUBMED, RequestLimiter(rate, _PACE * rate * 60, None))
         self._settings, self._client = settings, EntrezClient(settings, key)
-        self._window = RateWindow(rate, self.limits)
         self._failed_searches = 0
 
     async def ask(self, request: Request, admit: Callable[[], None] = lambda: None) -> Response:
@@ -245,7 +214,7 @@ class PubMed(AsyncEndpoint):
         """Return the result of a call, retried after transient failures. Raises Failure for any other."""
         while True:
             try:
-                async with self.slot(search), self._window.place():
+                async with self.slot(search):
                     search.begin_attempt()
                     started = time.monotonic()
                     reply = await call(*arguments)
@@ -263,8 +232,6 @@ class PubMed(AsyncEndpoint):
             if self._failed_searches >= _MOST_FAILED_SEARCHES:
                 raise self.stopped(failure) from None
             raise failure
-        if failure.throttled:
-            self._window.pause(seconds)
         return seconds
 
     def explain(self, failure: Failure) -> str:

@@ -11,7 +11,8 @@ from lxml import etree
 
 from fdarx_core.baseline.answering import asked_terms
 from fdarx_core.baseline.stems import is_stop_word, terms
-from fdarx_core.factuality.evidence.sources import PUBMED, ClaimQuery, K
+from fdarx_core.factuality.evidence.sources import PUBMED, K
+from fdarx_core.factuality.evidence.subjects import ClaimQuery
 from fdarx_core.labels.xml import Element, clean, raw_text
 from fdarx_core.llm import Unparsable, request_key
 from fdarx_core.llm.task import reply_text
@@ -146,14 +147,9 @@ def _key_words(text: str, kind: int) -> list[str]:
 
 def _longest(words: Sequence[str], most: int) -> list[str]:
     """Return the longest words, in order. An acronym counts as a long word, an adverb as a short one."""
-    chosen = sorted(words, key=lambda word: -_length(word))[:most]
+    lengths = {word: _ACRONYM_LENGTH if _ACRONYM.match(word) else len(word) * (word[-2:] != "ly") for word in words}
+    chosen = sorted(words, key=lambda word: -lengths[word])[:most]
     return [word for word in words if word in chosen]
-
-
-def _length(word: str) -> int:
-    if _ACRONYM.match(word):
-        return _ACRONYM_LENGTH
-    return 0 if word.endswith("ly") else len(word)
 
 
 def _any_of(words: Sequence[str]) -> str:

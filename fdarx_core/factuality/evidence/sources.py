@@ -8,13 +8,13 @@ from __future__ import annotations
 import re
 from collections import OrderedDict, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cached_property, partial
 from hashlib import blake2b
 from typing import Any, Protocol
 
 from fdarx_core.baseline.rag_answering import key_words
 from fdarx_core.baseline.stems import is_stop_word
+from fdarx_core.factuality.evidence.subjects import ClaimQuery, LabelNames, Subject, subject_of
 from fdarx_core.rag.search import (
     SearchQuery,
     available_retrievers,
@@ -26,7 +26,7 @@ from fdarx_core.rag.search import (
 from fdarx_core.records import CheckedAnswer, Chunk, Evidence, Passage, Reject, content_id
 from fdarx_core.retrieval.encoders import SentenceEncoder
 from fdarx_core.retrieval.index import ChunkFilter, IndexReader
-from fdarx_core.retrieval.index.chunk_table import NameMatcher, normalize_name
+from fdarx_core.retrieval.index.chunk_table import NameMatcher
 from fdarx_core.retrieval.models import ModelDirectories
 from fdarx_core.retrieval.retrievers import (
     Collection,
@@ -37,7 +37,7 @@ from fdarx_core.retrieval.retrievers import (
     load_reranker,
     needs_reranker,
 )
-from fdarx_core.storage import Location, StorageError, read_records, read_table
+from fdarx_core.storage import Location, StorageError, read_records
 from fdarx_core.storage.benchmark_reader import open_build
 from fdarx_core.storage.tables import check_rows_file, read_rows
 
@@ -56,21 +56,14 @@ _DEPTH_FACTOR = 8
 _CACHED_SCOPES = 32
 """Sets of labels whose passages stay in memory."""
 _IDS = ("pmid", "pubid", "id", "doc_id", "document_id", "uid")
-_TITLES = ("title", "heading", "name")
+_TITLES = ("title", "heading", "name", "question")
 _SECTIONS = ("section", "section_title")
-_METADATA = {*_IDS, *_TITLES, *_SECTIONS, "year", "date", "url", "link", "doi", "source", "drug", "set_id", "language"}
+_METADATA = {
+    *(*_IDS, *_TITLES, *_SECTIONS),
+    *("year", "date", "url", "link", "doi", "source", "drug", "set_id", "language", "labels", "meshes"),
+}
 """Fields of a row that describe its text; a text in any other field is evidence."""
 _YEAR = re.compile(r"\b(?:1[89]|20)\d\d\b")
-
-
-@dataclass(frozen=True, slots=True)
-class ClaimQuery:
-    """A self-contained claim, the question that it answers, and the drug and label that the question is about."""
-
-    claim: str
-    question: str
-    drug: str = ""
-    set_id: str = ""
 
 
 class EvidenceSource(Protocol):
@@ -91,6 +84,10 @@ class EvidenceSource(Protocol):
 
     def find(self, queries: Sequence[ClaimQuery], k: int = K) -> list[list[Evidence]]:
         """Return the k best passages for each query, best first; fewer where there are no more."""
+        ...
+
+    def subjects(self, queries: Sequence[ClaimQuery]) -> list[Subject]:
+        """Return the drugs that each claim speaks of, by the names that the source knows."""
         ...
 
 
@@ -115,7 +112,8 @@ def open_evidence(
     Args:
         spec: labels:RUN, all-labels:RUN, index:INDEX or file:PATH.
         directories: the directories of local models, for an index and for retrievers that need models.
-        retriever: the name of a retriever; by default bm25, and hybrid for an index whose embedding model is there.
+        retriever: the name of a retriever; by default hybrid where its embedding model is given (for an index: where
+            it can be loaded), else bm25.
 
     Raises ValueError for another spec or retriever, StorageError where there is no such source, it is an unfinished
     build or a file without texts, ModelMissing where a model cannot be used.
@@ -166,7 +164,7 @@ class PassageSearch:
         self._retriever = get_retriever(retriever, load_reranker(directories) if needs_reranker(retriever) else None)
         self._directories = directories
 
-    def find(self, queries: Sequence[ClaimQuery], k: int) -> list[list[Evidence]]:
+    def find(self, queries: Sequence[ClaimQuery], k: int = K) -> list[list[Evidence]]:
         """Return the k best passages for each query, best first; retrievers by words find only shared words."""
         claims = [query.claim for query in queries]
         vectors = {name: encoder.encode(claims) for name, encoder in self._encoders.items()}
@@ -186,10 +184,13 @@ class PassageSearch:
 
 
 def _checked(retriever: str | None, directories: ModelDirectories) -> str:
-    """Return the retriever, bm25 by default. Raises as `get_retriever`, ModelMissing where its models are missing."""
-    if retriever is not None:
-        check_retriever_models(retriever, directories)
-    return retriever or "bm25"
+    """Return the retriever: by default hybrid where an embedding model is given, else bm25.
+
+    Raises as `get_retriever`, ModelMissing where its models are missing.
+    """
+    chosen = retriever or ("hybrid" if directories.cosine else "bm25")
+    check_retriever_models(chosen, directories)
+    return chosen
 
 
 def _with_retriever(identity: dict[str, str], retriever: str) -> Mapping[str, str]:
@@ -200,8 +201,8 @@ class FileEvidence:
     """The rows of a `.jsonl`, `.json`, `.csv` or `.parquet` file; `rejects` are the rows without text.
 
     The evidence of a row is all its texts and lists of texts, in order, except fields that describe it: an id (`pmid`,
-    `id`), a `title`, `section`, `year`, `drug`, `set_id`, `url`, `source`. A row of PubMedQA (CONTEXTS) is the abstract
-    as PubMed has it: the contexts under their LABELS, then LONG_ANSWER, its conclusion; QUESTION is its title.
+    `id`), a `title` or `question`, `section`, `year`, `drug`, `set_id`, `url`, `source`. So a row of PubMedQA is its
+    abstract: the contexts, then the long answer.
     Raises StorageError where the file cannot be read or no row holds a text.
     """
 
@@ -222,24 +223,25 @@ class FileEvidence:
                 self.rejects.append(Reject(at, STAGE, reason, detail, source=at))
         if not found:
             raise StorageError(f'{place} holds no text in any row; give rows with texts, as {{"text": …}}')
-        self._passages = PassageSearch(found.values(), retriever, directories)
+        self.find = PassageSearch(found.values(), retriever, directories).find
+        self._drugs_in = NameMatcher({one.drug for one in found.values()}).find
         digest = blake2b(location.read_bytes(), digest_size=16).hexdigest()
         self.identity = _with_retriever({"kind": self.name, "file": location.name, "digest": digest}, retriever)
 
-    def find(self, queries: Sequence[ClaimQuery], k: int = K) -> list[list[Evidence]]:
+    def subjects(self, queries: Sequence[ClaimQuery]) -> list[Subject]:
         """See `EvidenceSource`."""
-        return self._passages.find(queries, k)
+        return [subject_of(query, self._drugs_in) for query in queries]
 
 
 def _evidence_of_row(row: dict[str, Any], fault: str, place: str) -> Evidence:
     """Return the evidence of a row with lower-case keys. Raises ValueError("reason: detail")."""
     if fault:
         raise ValueError(fault)
-    text = "\n".join(_abstract(row) or _texts(row))
+    text = "\n".join(_texts(row))
     if not text:
         raise ValueError("no_text: no field holds a text of two words or more, beside those that name or date it")
     place = _first(row, _IDS) or place
-    title = _first(row, _TITLES) or (_first(row, ("question",)) if _contexts(row) else "")
+    title = _first(row, _TITLES)
     year = _YEAR.search(_first(row, ("year", "date")))
     return Evidence(
         content_id("file", place, title, text),
@@ -254,33 +256,13 @@ def _evidence_of_row(row: dict[str, Any], fault: str, place: str) -> Evidence:
     )
 
 
-def _abstract(row: Mapping[str, Any]) -> list[str]:
-    """Return the lines of the abstract in a row of PubMedQA, none for any other row."""
-    contexts = _contexts(row)
-    inner = row.get("context")
-    labels = _strings((inner if isinstance(inner, dict) else row).get("labels"))
-    headings = labels if len(labels) == len(contexts) else [""] * len(contexts)
-    lines = [f"{label}: {text}" if label else text for label, text in zip(headings, contexts, strict=True)]
-    conclusion = _first(row, ("long_answer",))
-    return [*lines, f"CONCLUSION: {conclusion}"] if lines and conclusion else lines
-
-
-def _contexts(row: Mapping[str, Any]) -> list[str]:
-    """Return the contexts of PubMedQA, which are in the row, or one level down as datasets libraries give them."""
-    inner = row.get("context")
-    return _strings((inner if isinstance(inner, dict) else row).get("contexts"))
-
-
-def _texts(row: Mapping[str, Any]) -> Iterator[str]:
-    for key, value in row.items():
-        if key not in _METADATA:
-            yield from (text for text in _strings(value) if len(text.split()) > 1)
-
-
-def _strings(value: Any) -> list[str]:
-    """Return the texts of a text or a list, none of anything else."""
-    items = value if isinstance(value, list) else [value]
-    return [one.strip() for one in items if isinstance(one, str) and one.strip()]
+def _texts(value: Any) -> Iterator[str]:
+    """Yield the texts of two words or more in a row, at any depth, except in fields that describe it."""
+    if isinstance(value, str) and len(value.split()) > 1:
+        yield value.strip()
+    inner = [one for key, one in value.items() if key.lower() not in _METADATA] if isinstance(value, dict) else value
+    for one in inner if isinstance(inner, list) else ():
+        yield from _texts(one)
 
 
 def _first(row: Mapping[str, Any], keys: Iterable[str]) -> str:
@@ -329,6 +311,10 @@ class IndexEvidence:
             found.append([_evidence_of_chunk(hit.chunk) for hit in pool_candidates(hits, [k])])
         return found
 
+    def subjects(self, queries: Sequence[ClaimQuery]) -> list[Subject]:
+        """See `EvidenceSource`."""
+        return [subject_of(query, self._index.drugs_named) for query in queries]
+
     def _filter(self, query: ClaimQuery) -> ChunkFilter:
         named = tuple(self._index.drugs_named(f"{query.question}\n{query.claim}"))
         choices = (ChunkFilter(set_id=query.set_id), ChunkFilter(drug=query.drug), ChunkFilter(drugs=named))
@@ -365,16 +351,8 @@ class BuildEvidence:
         self._retriever, self._directories = _checked(retriever, directories), directories
         self._run = open_build(place)
         self._everywhere = everywhere
-        self._drugs: dict[str, str] = {}
-        self._part_of: dict[str, str] = {}
-        self._set_ids: defaultdict[str, set[str]] = defaultdict(set)
-        for part in self._run.parts("labels"):
-            for row in read_table(part, ["set_id", "drug_name", "aliases"]).to_pylist():
-                self._drugs[row["set_id"]] = row["drug_name"]
-                self._part_of[row["set_id"]] = part.name
-                for name in filter(None, map(normalize_name, (row["drug_name"], *row["aliases"]))):
-                    self._set_ids[name].add(row["set_id"])
-        self._matcher = NameMatcher(self._set_ids)
+        self._names = LabelNames(self._run)
+        self.subjects = self._names.subjects
         self._cache: OrderedDict[Scope, PassageSearch] = OrderedDict()
 
     @property
@@ -401,17 +379,14 @@ class BuildEvidence:
     def _scope(self, query: ClaimQuery) -> Scope:
         if self._everywhere:
             return frozenset()
-        if query.set_id in self._drugs:
+        if query.set_id in self._names.drugs:
             return frozenset({query.set_id})
-        named = self._matcher.find(f"{query.question}\n{query.claim}")
-        return self._labels_of([query.drug]) or self._labels_of(named)
-
-    def _labels_of(self, names: Iterable[str]) -> Scope:
-        return frozenset(set_id for name in names for set_id in self._set_ids.get(normalize_name(name), ()))
+        named = self._names.find(f"{query.question}\n{query.claim}")
+        return self._names.labels_of([query.drug]) or self._names.labels_of(named)
 
     def _passages_of(self, scope: Scope) -> PassageSearch:
         if scope not in self._cache:
-            passages = self._read_passages(scope or frozenset(self._drugs))
+            passages = self._read_passages(scope or frozenset(self._names.drugs))
             self._cache[scope] = PassageSearch(passages, self._retriever, self._directories)
             if len(self._cache) > _CACHED_SCOPES:
                 self._cache.popitem(last=False)
@@ -419,10 +394,10 @@ class BuildEvidence:
         return self._cache[scope]
 
     def _read_passages(self, scope: Scope) -> Iterator[Evidence]:
-        for part in sorted({self._part_of[set_id] for set_id in scope}):
+        for part in sorted({self._names.part_of[set_id] for set_id in scope}):
             for passage in read_records(self._run.file(f"passages/{part}"), Passage):
                 if passage.set_id in scope:
-                    yield _evidence_of_passage(passage, self._drugs[passage.set_id])
+                    yield _evidence_of_passage(passage, self._names.drugs[passage.set_id])
 
 
 def _evidence_of_passage(passage: Passage, drug: str) -> Evidence:

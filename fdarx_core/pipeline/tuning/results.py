@@ -12,10 +12,9 @@ from fdarx_core.pipeline.tuning.checkpoints import latest_checkpoint
 from fdarx_core.records import Difference, Figure, Reject
 from fdarx_core.report.tuning_page import tuning_page
 from fdarx_core.storage import RunDirectory, StorageError, read_records, write_records
-from fdarx_core.tuning.encoding import EncodedPair, pack_pairs
 from fdarx_core.tuning.evaluation import Change, TunedAnswer, read_changes, tuning_figures
 from fdarx_core.tuning.pairs import TrainingPair
-from fdarx_core.tuning.training import LossPoint, TrainingSchedule, TuningSpec, best_point
+from fdarx_core.tuning.training import EncodedPair, LossPoint, TrainingSchedule, TuningSpec, best_point, pack_pairs
 
 
 def publish(run: RunDirectory, tuning: TuningSpec, rows: Sequence[TunedAnswer], timings: Mapping[str, float]) -> None:

@@ -18,10 +18,17 @@ from fdarx_core.pipeline.ray_executor import cluster_has
 from fdarx_core.pipeline.tuning.results import publish
 from fdarx_core.records import Reject
 from fdarx_core.storage import RunDirectory, read_records, write_records
-from fdarx_core.tuning.encoding import ChatEncoder, EncodedPair, concatenate_pairs
 from fdarx_core.tuning.evaluation import BASE, TUNED, TunedAnswer, score_answers
 from fdarx_core.tuning.pairs import PARTS, TrainingPair
-from fdarx_core.tuning.training import ADAPTER_FILES, LoraModel, TuningSpec, generate_answers
+from fdarx_core.tuning.training import (
+    ADAPTER_FILES,
+    ChatEncoder,
+    EncodedPair,
+    LoraModel,
+    TuningSpec,
+    concatenate_pairs,
+    generate_answers,
+)
 
 _LOOK_EVERY_S = 0.5
 _RETRIES = 2

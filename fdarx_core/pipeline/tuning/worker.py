@@ -13,14 +13,16 @@ from ray.train.v2.torch.torch_trainer import TorchTrainer
 
 from fdarx_core.pipeline.tuning.checkpoints import TrainingState, latest_checkpoint, write_checkpoint
 from fdarx_core.storage import RunDirectory, read_records
-from fdarx_core.tuning.encoding import EncodedPair, PackedSequence, pack_pairs
 from fdarx_core.tuning.training import (
+    EncodedPair,
     LoraModel,
     LossPoint,
+    PackedSequence,
     TrainingSchedule,
     TuningSpec,
     best_point,
     check_finite,
+    pack_pairs,
     should_stop,
 )
 

@@ -110,14 +110,14 @@
   const RUN = 5, MOST_WORDS = 2000;
   const wordsOf = (text) => [...text.matchAll(/[\p{L}\p{N}]+/gu)].map((found) => [found[0].toLowerCase(), found.index, found.index + found[0].length]);
 
-  /* Returns the positions [start, end] in a text, in characters, of runs of at least RUN words that `said` also contains. */
-  function shared(words, said) {
+  /* Returns the positions [start, end], in characters, of runs of at least RUN words that both texts contain. */
+  function shared(words, others) {
     const found = [];
-    for (let at = 0; at < said.length;) {
+    for (let at = 0; at < others.length;) {
       let start = 0, longest = 0;
       for (let from = 0; from < words.length; from += 1) {
         let run = 0;
-        while (at + run < said.length && from + run < words.length && said[at + run][0] === words[from + run][0]) run += 1;
+        while (at + run < others.length && from + run < words.length && others[at + run][0] === words[from + run][0]) run += 1;
         if (run > longest) [start, longest] = [from, run];
       }
       if (longest >= RUN) found.push([words[start][1], words[start + longest - 1][2]]);
@@ -126,9 +126,9 @@
     return found;
   }
 
-  function marked(text, gold, said) {
+  function marked(text, gold, answer) {
     const words = wordsOf(text);
-    const [byGold, byModel] = [gold, said].map((other) => shared(words, wordsOf(other).slice(0, MOST_WORDS)));
+    const [byGold, byModel] = [gold, answer].map((other) => shared(words, wordsOf(other).slice(0, MOST_WORDS)));
     const within = (ranges, at) => ranges.some(([start, end]) => start <= at && at < end);
     const edges = [...new Set([0, text.length, ...byGold.flat(), ...byModel.flat()])].sort((a, b) => a - b);
     return edges.slice(1).map((end, place) => {

@@ -1,5 +1,5 @@
 "use strict";
-// The answer viewer: it shows answers with their claims coloured by verdict, and the evidence for each claim.
+// The answer viewer shows answers with their claims coloured by verdict, and the evidence for each claim.
 (() => {
   const data = dataOf("answer-data");
   if (!data) return;
@@ -41,7 +41,7 @@
     const flags = item.flags.length ? `⚑ ${item.flags.length} ${item.flags.length === 1 ? "flag" : "flags"}` : "";
     const tags = element("span", "", "tags",
       ...counts.map(([verdict, rows]) => element("span", `${data.verdicts[verdict][1]} ${rows} ${verdictName(verdict).toLowerCase()}`, `tag ${verdict}`)),
-      flags && element("span", flags, "tag flagged"), item.terms[3] !== null && element("span", `FAS ${number(item.terms[3])}`, "tag"),
+      flags && element("span", flags, "tag flagged"), item.terms[3] !== null && element("span", `FAS [${data.similarity}] ${number(item.terms[3])}`, "tag"),
       item.outcome !== "answered" && element("span", item.outcome, "tag"),
       ...[item.model, item.dataset, item.setting, item.type].filter(Boolean).map((name) => element("span", name, "tag")));
     const whole = element("details", "", "answered", element("summary", "", "", element("span", item.question, "ask"), element("br"), tags));
@@ -65,9 +65,9 @@
       answer.append(claims[claims.length - 1]);
     }
     if (!answer.childNodes.length) answer.append(element("em", "The answer is empty."));
-    const left = element("div", "", "", element("h4", `Answer of ${item.model}`), answer, ...scores(item), ...flagList(item), ...gold(item),
+    const left = element("div", "", "", element("h4", `Answer of ${item.model}`), answer, ...scores(item), ...flagList(item), ...statements(item),
       element("p", [item.drug, item.set_id && `label ${item.set_id}`, `answer ${item.id}`].filter(Boolean).join(" · "), "about"));
-    const worst = ["contradicted", "unsupported", "unscored", "supported"].map((verdict) => item.claims.findIndex((claim) => claim.verdict === verdict)).find((at) => at >= 0);
+    const worst = ["contradicted", "unsupported", "supported", "undecided", "unscored"].map((verdict) => item.claims.findIndex((claim) => claim.verdict === verdict)).find((at) => at >= 0);
     if (worst === undefined) panel.append(element("p", "The answer contains no claim that can be checked against evidence.", "about"));
     else claims.find((claim) => Number(claim.dataset.claim) === worst).dispatchEvent(new Event("choose"));
     return element("div", "", "side", left, panel);
@@ -88,7 +88,7 @@
     shown.tabIndex = 0;
     shown.setAttribute("role", "button");
     shown.setAttribute("aria-controls", panel.id);
-        const choose = () => {
+    const choose = () => {
       if (shown.getAttribute("aria-current") === "true") return;
       for (const other of all) other.setAttribute("aria-current", String(other === shown));
       panel.replaceChildren(...evidence(item, claim));
@@ -129,15 +129,16 @@
     const threshold = data.threshold.toFixed(2);
     if (claim.verdict === "unscored") return ` because ${claim.reason}`;
     if (!claim.pairs.length) return ` because ${claim.reason}`;
-    if (claim.verdict === "unsupported") return `: the highest probability of entailment is ${number(claim.score)}, below the threshold of ${threshold}`;
+    if (claim.verdict === "unsupported") return `: all passages are neutral, with a probability of at least ${number(claim.score)} (threshold ${threshold})`;
+    if (claim.verdict === "undecided") return `: no class of any passage decides (threshold ${threshold})`;
     const by = claim.decided ? `by passage ${claim.pairs[0][1]} ` : "";
     return ` ${by}with probability ${number(claim.score)} (threshold ${threshold})`;
   }
 
-  function passage([place, rank, entails, neutral, contradicts, start, end, reason], decided, claim) {
+  function passage([place, rank, entails, neutral, contradicts, start, end, reason, about], decided, claim) {
     const [title, where, length, excerpts] = data.passages[place];
-    const mark = decided ? (claim.verdict === "unsupported" ? "nearest" : "decided") : "";
-    const head = element("p", "", "about", element("b", `${rank}. ${title}`, "title"), text(where ? ` · ${where}` : ""), mark && element("span", mark, `tag ${claim.verdict}`));
+    const mark = decided ? (["unsupported", "undecided"].includes(claim.verdict) ? "nearest" : "decided") : "";
+    const head = element("p", "", "about", element("b", `${rank}. ${title}`, "title"), text(where ? ` · ${where}` : ""), mark && element("span", mark, `tag ${claim.verdict}`), text(about ? "" : " · not on the claim's drug"));
     const judged = entails === null ? element("p", `Not judged: ${reason || "no reason was given"}`, "about") : chances(entails, neutral, contradicts);
     return element("blockquote", "", decided ? `decided ${claim.verdict}` : "", head, judged,
       entails !== null && reason && element("p", reason, "about reason"), wording(excerpts, length, start, end, entails !== null));
@@ -146,7 +147,7 @@
   function chances(entails, neutral, contradicts) {
     const bar = element("span", "", "chances");
     bar.setAttribute("aria-hidden", "true");
-    for (const [value, name] of [[entails, "supported"], [neutral, "unsupported"], [contradicts, "contradicted"]]) {
+    for (const [value, name] of [[entails, "supported"], [neutral, "undecided"], [contradicts, "contradicted"]]) {
       const part = element("i", "", name);
       part.style.width = `${100 * value}%`;
       bar.append(part);
@@ -175,9 +176,8 @@
     const [similarity, support, contra, fas] = item.terms;
     const [first, second, third] = data.weights;
     const against = contra === null ? "–" : `(1 − ${number(contra)})`;
-    const sum = `FAS ${number(fas)} = ${first} × ${number(similarity)} similarity + ${second} × ${number(support)} support + ${third} × ${against} contradiction`;
-    const names = { rouge_1: "ROUGE-1", rouge_2: "ROUGE-2", rouge_l: "ROUGE-L", bleu_4: "BLEU-4", gold: "gold by statements", gold_claims: "gold by claims" };
-    const others = Object.entries(names).filter(([name]) => item.scores[name] !== null).map(([name, word]) => `${word} ${number(item.scores[name])}`);
+    const sum = `FAS [${data.similarity}] ${number(fas)} = ${first} × ${number(similarity)} similarity + ${second} × ${number(support)} support + ${third} × ${against} contradiction`;
+    const others = Object.entries(data.names).filter(([name]) => item.scores[name] !== null).map(([name, word]) => `${word} ${number(item.scores[name])}`);
     return [element("h4", "Scores"), element("p", sum, "sum"), others.length && element("p", others.join(" · "), "about"),
       ...item.unscored.map((told) => element("p", `Not measured: ${told}`, "about"))].filter(Boolean);
   }
@@ -189,16 +189,16 @@
         because && element("blockquote", because), element("p", [drug, marker, setId && `label ${setId}`].filter(Boolean).join(" · "), "about"))))];
   }
 
-  function gold(item) {
-    if (!item.gold.length && !item.references.length) return [];
-    const statements = item.gold.map(([kind, statement, verdict, chance, reason]) => element("li", "", verdict,
-      element("span", data.verdicts[verdict][1] + " ", "sign"), text(statement), element("span", ` ${kind}, ${goldWord(verdict)}${chance === null ? `: ${reason}` : ` ${number(chance)}`}`, "about")));
+  function statements(item) {
+    if (!item.statements.length && !item.references.length) return [];
+    const shown = item.statements.map(([kind, statement, verdict, chance, reason]) => element("li", "", verdict,
+      element("span", data.verdicts[verdict][1] + " ", "sign"), text(statement), element("span", ` ${kind}, ${stated[verdict]}${chance === null ? `: ${reason}` : ` ${number(chance)}`}`, "about")));
     const about = item.references.map((reference) => element("p", "", "gold", element("b", "Reference answer"), text(reference)));
-    const name = statements.length ? "Gold statements with their verdicts, and reference" : "Reference";
-    return [element("details", "", "numbers", element("summary", name), statements.length && element("ul", "", "statements", ...statements), ...about)];
+    const name = shown.length ? "Reference statements with their verdicts, and reference" : "Reference";
+    return [element("details", "", "numbers", element("summary", name), shown.length && element("ul", "", "statements", ...shown), ...about)];
   }
 
-  const goldWord = (verdict) => ({ supported: "stated", contradicted: "contradicted", unsupported: "not stated", unscored: "not judged" }[verdict]);
+  const stated = { supported: "stated", contradicted: "contradicted", unsupported: "not stated", undecided: "not decided", unscored: "not judged" };
 
   start();
 })();

@@ -37,13 +37,13 @@
     byId("trouble").hidden = false;
   }
 
-  /* Returns the short name of a value, "" for none. */
+  /* Returns the short name of a value, "" if it has none. */
   function nameOf(item, value) {
     const name = data.tasks[item.task].choices.find(([known]) => known === value);
     return name ? name[1].split(":")[0] : "";
   }
 
-  const tell = (text) => { byId("told").textContent = text; };
+  const tell = (text) => { byId("status").textContent = text; };
 
   function show() {
     const item = here(), task = data.tasks[item.task];
@@ -56,6 +56,11 @@
     byId("gold").textContent = item.gold;
     byId("answer-row").hidden = item.answer === null;
     byId("answer").textContent = item.answer || "(an empty answer)";
+    byId("statement-row").hidden = !task.statement;
+    byId("statement-name").textContent = task.statement;
+    byId("statement").textContent = item.statement;
+    byId("marks-row").hidden = !item.marks.length;
+    byId("marks").textContent = item.marks.map(([name, value, remark]) => `${name}: ${nameOf(item, value)}${remark ? ` (${remark})` : ""}`).join("\n");
     byId("choices").replaceChildren(...task.choices.map(([value, name], index) => choice(value, name, index, task)));
     byId("choices").classList.toggle("many", task.choices.length > 5);
     byId("remark").value = said(item).remark;
@@ -69,14 +74,65 @@
   }
 
   function choice(value, name, index, task) {
-    const key = String((index + 1) % 10);
+    const key = value === data.unsure ? "?" : String((index + 1) % 10);
     const made = element("button", "", "", element("kbd", key), document.createTextNode(name));
     made.type = "button";
     made.dataset.value = value;
     made.setAttribute("aria-pressed", String(said(here()).value === value));
-    made.setAttribute("aria-keyshortcuts", task.choices.length <= 3 ? `${key} ${"abc"[index]}` : key);
+    made.setAttribute("aria-keyshortcuts", key !== "?" && few(task) ? `${key} ${"abc"[index]}` : key);
     made.addEventListener("click", () => answer(index));
     return made;
+  }
+
+  const few = (task) => task.choices.length <= 4; // three choices and `unsure`
+  const shown = { state: "", task: "", decision: "", engine: "" };
+  const decisionOf = (item) => nameOf(item, item.decision) || "no decision";
+
+  /* Returns whether an item passes the filters. The filters by judge and decision pass only items with an answer. */
+  function passes(item) {
+    const value = said(item).value, marked = Boolean(value);
+    const states = { open: !marked, done: marked, unsure: value === data.unsure, differs: marked && value !== data.unsure && item.decision && item.decision !== value };
+    return (!shown.state || states[shown.state]) && (!shown.task || item.task === shown.task)
+      && (!shown.decision || (marked && decisionOf(item) === shown.decision)) && (!shown.engine || (marked && item.engine === shown.engine));
+  }
+
+  /* Offers only the judges and decisions of answered items in the filters; those of other items stay hidden. */
+  function offerSeen() {
+    const marked = items.filter((item) => said(item).value);
+    for (const [name, of] of [["decision", decisionOf], ["engine", (item) => item.engine]]) {
+      byId(`filter-${name}`).replaceChildren();
+      fillSelect(byId(`filter-${name}`), marked.map(of), "all");
+      byId(`filter-${name}`).value = shown[name];
+    }
+  }
+
+  function list() {
+    offerSeen();
+    const kept = items.filter(passes);
+    if (shown.state === "differs" || shown.decision || shown.engine) for (const item of kept) state.saw[item.id] = true;
+    byId("listed").textContent = `${kept.length} of ${items.length} items`;
+    byId("list").replaceChildren(...kept.map((item) => {
+      const at = items.indexOf(item), value = said(item).value;
+      const made = element("button", "", "", element("span", `${at + 1}`), element("span", item.statement || item.question, "ask"), element("span", value ? nameOf(item, value) : "open", "about"));
+      made.type = "button";
+      made.setAttribute("aria-current", String(at === state.at));
+      made.addEventListener("click", () => go(at));
+      return element("li", "", "", made);
+    }));
+  }
+
+  function offerFilters() {
+    fillSelect(byId("filter-task"), items.map((item) => item.task), "all");
+    for (const name of Object.keys(shown)) {
+      byId(`filter-${name}`).addEventListener("change", (event) => { shown[name] = event.target.value; keep(); show(); });
+    }
+  }
+
+  /* Returns the position of the next item that passes the filters, forwards (1) or backwards (-1); -1 if there is none. */
+  function near(step) {
+    let at = state.at + step;
+    while (at >= 0 && at < items.length && !passes(items[at])) at += step;
+    return at < items.length ? at : -1;
   }
 
   function count() {
@@ -84,8 +140,9 @@
     byId("bar").value = number;
     byId("counted").textContent = `${number} of ${items.length} answered`;
     byId("kept").textContent = changed ? `${changed} ${changed === 1 ? "item" : "items"} not yet in a saved file` : number ? "all in the saved file" : "";
-    byId("previous").disabled = state.at === 0;
-    byId("next").disabled = state.at === items.length - 1;
+    list();
+    byId("previous").disabled = near(-1) < 0;
+    byId("next").disabled = near(1) < 0;
     byId("undo").disabled = !state.history.length;
   }
 
@@ -107,10 +164,10 @@
 
   /* Goes to the next item, and from the last item to the first one without an answer. */
   function onward(text) {
-    const left = items.findIndex((item) => !said(item).value);
-    if (state.at < items.length - 1) go(state.at + 1, text);
+    const left = items.findIndex((item) => !said(item).value), next = near(1);
+    if (next >= 0) go(next, text);
     else if (left >= 0) go(left, text);
-    else go(state.at, "All items are answered: save the file (s) and hand it in.");
+    else go(state.at, "All items are answered. Save the file (s) and hand it in.");
   }
 
   function go(at, text = "") {
@@ -196,7 +253,7 @@
     byId("refused").hidden = false;
   }
 
-  const moves = { n: () => go(state.at + 1), p: () => go(state.at - 1), u: undo, r: () => byId("remark").focus(), d: toggle, s: save, l: () => byId("file").click() };
+  const moves = { n: () => go(near(1)), p: () => go(near(-1)), f: () => byId("filter-state").focus(), u: undo, r: () => byId("remark").focus(), d: toggle, s: save, l: () => byId("file").click() };
 
   function pressed(event) {
     if (event.ctrlKey || event.metaKey || event.altKey || event.repeat) return;
@@ -204,15 +261,19 @@
       if (event.key === "Escape") { byId("task").focus(); event.preventDefault(); }
       return;
     }
-    const key = event.key.toLowerCase(), few = data.tasks[here().task].choices.length <= 3;
-    if (/^\d$/.test(key)) answer((Number(key) + 9) % 10);
-    else if (few && "abc".includes(key)) answer("abc".indexOf(key));
+    if (event.target.tagName === "SELECT" && event.key !== "Escape") return;
+    if (event.target.tagName === "SELECT") byId("task").focus();
+    const key = event.key.toLowerCase(), task = data.tasks[here().task], unsure = task.choices.findIndex(([value]) => value === data.unsure);
+    const digit = /^\d$/.test(key) ? (Number(key) + 9) % 10 : few(task) && key.length === 1 ? "abc".indexOf(key) : -1;
+    if (key === "?") answer(unsure);
+    else if (digit >= 0 && digit !== unsure) answer(digit);
     else if (moves[key]) moves[key]();
     else return;
     event.preventDefault();
   }
 
   restore();
+  offerFilters();
   document.addEventListener("keydown", pressed);
   for (const [name, move] of [["previous", "p"], ["next", "n"], ["undo", "u"], ["reveal", "d"], ["save", "s"], ["load", "l"]]) byId(name).addEventListener("click", () => moves[move]());
   byId("file").addEventListener("change", () => load([...byId("file").files]).finally(() => { byId("file").value = ""; }));

@@ -24,7 +24,7 @@ const mergeSaved = (() => {
     return { value: row.value, remark: String(row.remark || "").trim(), saw_decision: row.saw_decision === true, seconds };
   }
 
-  /* Merges two answers to one item; the value on this page is kept. */
+  /* Merges two answers to one item. If both have a value, the one on this page remains. */
   function joined(here, there) {
     const remark = !there.remark || here.remark.includes(there.remark) ? here.remark : [here.remark, there.remark].filter(Boolean).join(" / ");
     if (!here.value) return { ...(there.value ? there : here), remark };
@@ -34,9 +34,9 @@ const mergeSaved = (() => {
 
   const alike = (one, other) => ["value", "remark", "saw_decision", "seconds"].every((name) => one[name] === other[name]);
 
-  /* `said` maps item ids to answers. Returns the merged answers `said`; the ids of the items that `changed`; the number of
-     values (`answered`) and remarks (`remarked`) that were added; the items whose values in the file `differ`, which
-     keep their value; and whether the file contains all that is on this page (`whole`). */
+  /* `said` maps item ids to the answers on this page. Returns the merged answers (`said`), the ids of the changed items
+     (`changed`), the numbers of added values (`answered`) and remarks (`remarked`), the items with another value in the
+     file (`differs`), whose value does not change, and whether the file contains all answers of this page (`whole`). */
   return (text, data, said) => {
     const there = read(text, data);
     const found = { said: { ...said }, changed: [], differs: [], answered: 0, remarked: 0, whole: true };

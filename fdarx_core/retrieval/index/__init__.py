@@ -2,8 +2,8 @@
 
 from fdarx_core.retrieval.encoders import EncoderInfo
 from fdarx_core.retrieval.index.chunk_table import ChunkFilter
-from fdarx_core.retrieval.index.manifest import IndexDamaged, Manifest
 from fdarx_core.retrieval.index.reader import IndexReader
+from fdarx_core.retrieval.index.segments import IndexDamaged, Manifest
 from fdarx_core.retrieval.index.store import IndexStore
 
 __all__ = [

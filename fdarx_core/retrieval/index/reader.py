@@ -12,8 +12,7 @@ from fdarx_core.plugins import PluginError
 from fdarx_core.records import Chunk, arrow_schema
 from fdarx_core.retrieval.encoders import EncoderInfo, Vectors
 from fdarx_core.retrieval.index.chunk_table import ChunkFilter, ChunkTable
-from fdarx_core.retrieval.index.manifest import Manifest, same_encoder
-from fdarx_core.retrieval.index.segments import find_version, read_rows
+from fdarx_core.retrieval.index.segments import Manifest, find_version, read_rows, same_encoder
 from fdarx_core.retrieval.index.store import IndexStore
 from fdarx_core.retrieval.index.vectors import VectorIndex, load_approximate_index, load_faiss, make_faiss_index
 from fdarx_core.retrieval.lexical import RankedList

@@ -1,30 +1,206 @@
-"""The files of an index: immutable segments, manifests, and the pointer to the current version."""
+"""The files of an index: immutable segments, manifests of versions, and the pointer to the current version."""
 
 from __future__ import annotations
 
+import hashlib
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
+from dataclasses import dataclass, field
+from functools import cached_property
+from itertools import groupby
+from typing import Any
 
 import numpy as np
 import orjson
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
+from pydantic import TypeAdapter
 
 from fdarx_core.records import Chunk, arrow_schema
-from fdarx_core.retrieval.encoders import Vectors
-from fdarx_core.retrieval.index.manifest import (
-    DocumentEntry,
-    FileInfo,
-    IndexDamaged,
-    Manifest,
-    Segment,
-    digest,
-    parse_manifest,
-    parse_segment,
-)
+from fdarx_core.retrieval.encoders import EncoderInfo, Vectors
 from fdarx_core.storage import Location, StorageError
+
+FORMAT = 1
+"""Raised when a reader of an older layout would misread a newer one."""
+
+
+class IndexDamaged(StorageError):
+    """A file of the index is missing or has other content than was written."""
+
+    def __init__(self, file: Location, problem: str) -> None:
+        remedy = "delete the index and build it again: fdarx index --documents … --out INDEX"
+        super().__init__(f"{file} {problem}; {remedy}")
+        self.file = file
+        self._problem = problem
+
+    def __reduce__(self) -> tuple[type[IndexDamaged], tuple[Location, str]]:
+        return IndexDamaged, (self.file, self._problem)
+
+
+@dataclass(frozen=True, slots=True)
+class FileInfo:
+    """A file in the index's folder, as it was written."""
+
+    name: str
+    size: int
+    digest: str
+
+
+@dataclass(frozen=True, slots=True)
+class DocumentEntry:
+    """A document of an index.
+
+    Attributes:
+        source: the file or run that the document came from; "" for a label, which its set id (its id) identifies.
+        digest: a hash over the document's chunks.
+        chunks: the number of chunks.
+        segment: the name of the segment that holds them.
+    """
+
+    source: str
+    digest: str
+    chunks: int
+    segment: str
+
+
+@dataclass(frozen=True, slots=True)
+class Segment:
+    """The chunks of some whole documents, and their vectors row by row where there is an encoder; never changed."""
+
+    name: str
+    rows: int
+    chunks: FileInfo
+    vectors: FileInfo | None
+    encoder: EncoderInfo | None
+
+
+@dataclass(frozen=True, slots=True)
+class ApproximateIndex:
+    """A saved FAISS index over all rows; `exact` is the number of vectors up to which none would have been built."""
+
+    kind: str
+    exact: int
+    file: FileInfo
+
+
+@dataclass(frozen=True)
+class Manifest:
+    """One version of an index.
+
+    Rows are numbered through the segments, in order; rows of a document that a later segment holds are left out.
+
+    Attributes:
+        segments: the segments, in order.
+        entries: the documents by id.
+        chunking: the options with which documents were cut into chunks.
+        created: when the version was written, in ISO format.
+        parent: the name of the version that this one builds on, "" for the first.
+        approximate: the FAISS index of the version, None where search is exact.
+    """
+
+    segments: tuple[Segment, ...]
+    entries: Mapping[str, DocumentEntry]
+    chunking: Mapping[str, Any] = field(default_factory=dict)
+    created: str = ""
+    parent: str = ""
+    approximate: ApproximateIndex | None = None
+
+    @cached_property
+    def data(self) -> bytes:
+        """The manifest as JSON."""
+        plain = {name: getattr(self, name) for name in self.__dataclass_fields__}
+        return orjson.dumps({"format": FORMAT, **plain}, option=orjson.OPT_INDENT_2 | orjson.OPT_SORT_KEYS) + b"\n"
+
+    @cached_property
+    def version(self) -> str:
+        """The name of the version, NNNN-HASH: a number from 1, and a hash of the JSON, which reveals damage."""
+        return f"{version_number(self.parent) + 1:04d}-{digest(self.data)[:12]}"
+
+    @property
+    def encoder(self) -> EncoderInfo | None:
+        return self.segments[0].encoder if self.segments else None
+
+    @property
+    def documents(self) -> int:
+        return len(self.entries)
+
+    @property
+    def chunks(self) -> int:
+        return sum(entry.chunks for entry in self.entries.values())
+
+    def same_content(self, other: Manifest) -> bool:
+        """Return whether both have the same documents, chunked and embedded alike, in whatever segments."""
+        own, others = (
+            ({id: entry.digest for id, entry in one.entries.items()}, one.encoder, one.chunking)
+            for one in (self, other)
+        )
+        return own == others
+
+    def missing(self, chunks: Iterable[Chunk], encoder: EncoderInfo | None) -> list[Chunk]:
+        """Return the chunks of those documents that this version lacks or has with other content or encoder.
+
+        The chunks of each document must follow one another.
+        """
+        if not same_encoder(encoder, self.encoder):
+            return list(chunks)
+        digests = {id: entry.digest for id, entry in self.entries.items()}
+        return [
+            chunk
+            for document in group_by_document(chunks)
+            if digests.get(document[0].document_id) != document_digest(document)
+            for chunk in document
+        ]
+
+
+def version_number(version: str) -> int:
+    """Return the number of a version, counted from 1; 0 for "", which is no version."""
+    return int(version.partition("-")[0] or 0)
+
+
+def same_encoder(one: EncoderInfo | None, other: EncoderInfo | None) -> bool:
+    """Return whether vectors of both encoders may stand in one index; None agrees with None."""
+    return one is other if one is None or other is None else one.is_compatible(other)
+
+
+def group_by_document(chunks: Iterable[Chunk]) -> Iterable[list[Chunk]]:
+    """Yield the chunks of each document, in order. Raises ValueError for a document whose chunks are not together."""
+    seen = set()
+    for id, group in groupby(chunks, key=lambda chunk: chunk.document_id):
+        if id in seen:
+            raise ValueError(f"document {id} comes twice; give every document once, its chunks one after the other")
+        seen.add(id)
+        yield list(group)
+
+
+def document_digest(chunks: Iterable[Chunk]) -> str:
+    """Return a hash over all that is searched or shown; a file that was only moved keeps its digest."""
+    rows = [(one.id, one.title, one.section, one.text, one.position, one.start, one.set_id, one.drug) for one in chunks]
+    return digest(orjson.dumps(rows))
+
+
+def digest(data: bytes | memoryview) -> str:
+    """Return a hash of 32 hexadecimal digits."""
+    return hashlib.blake2b(data, digest_size=16).hexdigest()
+
+
+def parse_manifest(data: bytes) -> Manifest:
+    """Parse the JSON of `Manifest.data`. Raises ValueError for anything else."""
+    found = orjson.loads(data)
+    if not isinstance(found, dict) or found.get("format") != FORMAT:
+        raise ValueError("it has another format; update fdarx, or build the index again")
+    return _MANIFEST.validate_python(found)
+
+
+def parse_segment(found: Mapping[str, Any]) -> tuple[Segment, dict[str, DocumentEntry]]:
+    """Parse `segment` and `entries` of a segment's JSON. Raises ValueError for anything else."""
+    return _SEGMENT.validate_python((found["segment"], found["entries"]))
+
+
+_MANIFEST = TypeAdapter(Manifest)
+_SEGMENT = TypeAdapter(tuple[Segment, dict[str, DocumentEntry]])
+
 
 POINTER = "index.json"
 _READ_ATTEMPTS = 6

@@ -16,18 +16,18 @@ import pyarrow.parquet as pq
 from fdarx_core.records import Chunk, to_table
 from fdarx_core.retrieval.encoders import EncoderInfo, Vectors
 from fdarx_core.retrieval.index import segments
-from fdarx_core.retrieval.index.manifest import (
+from fdarx_core.retrieval.index.segments import (
     DocumentEntry,
     FileInfo,
     Manifest,
     Segment,
+    SegmentListing,
     digest,
     document_digest,
     group_by_document,
     same_encoder,
     version_number,
 )
-from fdarx_core.retrieval.index.segments import SegmentListing
 from fdarx_core.retrieval.index.vectors import MAX_EXACT, MAX_GRAPH, build_approximate_index
 from fdarx_core.storage import Location, StorageError
 from fdarx_core.storage.run_lock import folder_lock

@@ -11,8 +11,7 @@ from typing import Any, Literal
 import numpy as np
 
 from fdarx_core.retrieval.encoders import Vectors
-from fdarx_core.retrieval.index.manifest import ApproximateIndex, Manifest, digest
-from fdarx_core.retrieval.index.segments import read_file, read_rows, write_file
+from fdarx_core.retrieval.index.segments import ApproximateIndex, Manifest, digest, read_file, read_rows, write_file
 from fdarx_core.retrieval.lexical import Integers, Mask, RankedList
 from fdarx_core.storage import Location
 

@@ -1,0 +1,72 @@
+"""Which drug a claim speaks of, and whether a passage speaks of it: by set ids, and by exact names in its text."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+
+from fdarx_core.baseline.tokens import contains_name
+from fdarx_core.records import Evidence
+from fdarx_core.retrieval.index.chunk_table import NameMatcher, normalize_name
+from fdarx_core.storage import RunDirectory, read_table
+from fdarx_core.storage.benchmark_reader import open_build
+
+Subject = tuple[frozenset[str], frozenset[str]]
+"""The set ids of the labels of the drugs that a claim speaks of, and their names; both empty for unknown drugs."""
+
+
+@dataclass(frozen=True, slots=True)
+class ClaimQuery:
+    """A self-contained claim, the question that it answers, and the drug and label that the question is about."""
+
+    claim: str
+    question: str
+    drug: str = ""
+    set_id: str = ""
+
+
+def subject_of(query: ClaimQuery, find: Callable[[str], Iterable[str]] = lambda text: ()) -> Subject:
+    """Return the drugs that `find` finds in the claim; else those of the answer; else those in the question."""
+    if named := frozenset(find(query.claim)):
+        return frozenset(), named
+    if query.drug or query.set_id:
+        return frozenset({query.set_id} - {""}), frozenset({query.drug} - {""})
+    return frozenset(), frozenset(find(query.question))
+
+
+def is_about(evidence: Evidence, subject: Subject) -> bool:
+    """Return whether a passage is of a label, or of the drug, of the subject, or names it in its title or text."""
+    set_ids, names = subject
+    text = f"{evidence.drug}\n{evidence.title}\n{evidence.text}"
+    return evidence.set_id in set_ids or any(contains_name(text, name) for name in names)
+
+
+class LabelNames:
+    """The names of the drugs of a finished build's labels. Raises StorageError where the run is no build.
+
+    Attributes:
+        drugs: the name of the drug of each label, by set id.
+        part_of: the name of the file that holds the passages of each label, by set id.
+    """
+
+    def __init__(self, run: RunDirectory | str) -> None:
+        self.drugs: dict[str, str] = {}
+        self.part_of: dict[str, str] = {}
+        self._set_ids: defaultdict[str, set[str]] = defaultdict(set)
+        for part in (open_build(run) if isinstance(run, str) else run).parts("labels"):
+            for row in read_table(part, ["set_id", "drug_name", "aliases"]).to_pylist():
+                self.drugs[row["set_id"]] = row["drug_name"]
+                self.part_of[row["set_id"]] = part.name
+                for name in filter(None, map(normalize_name, (row["drug_name"], *row["aliases"]))):
+                    self._set_ids[name].add(row["set_id"])
+        self.find = NameMatcher(self._set_ids).find
+
+    def labels_of(self, names: Iterable[str]) -> frozenset[str]:
+        """Return the set ids of the labels that have any of the names."""
+        return frozenset(set_id for name in names for set_id in self._set_ids.get(normalize_name(name), ()))
+
+    def subjects(self, queries: Sequence[ClaimQuery]) -> list[Subject]:
+        """Return the subject of each claim, with the labels of its drugs."""
+        found = [subject_of(query, self.find) for query in queries]
+        return [(set_ids | self.labels_of(names), names) for set_ids, names in found]

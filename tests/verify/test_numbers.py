@@ -1,0 +1,67 @@
+"""The check of numbers that models' verdicts have to pass."""
+
+from __future__ import annotations
+
+import pytest
+
+from fdarx_core.verify.engine import Inference, TextPair, Unjudged
+from fdarx_core.verify.numbers import check_numbers, missing_number
+
+SUPPORTED = Inference(0.9, 0.08, 0.02, 0, 4, "model")
+
+
+@pytest.mark.parametrize(
+    ("text", "statement"),
+    [
+        ("Take 1 g.", "Take 1,000 mg."),
+        ("Take 0.005 mg.", "Take 5 mcg."),
+        ("Take 5 mg every 12 hours.", "Take 5 mg twice a day."),
+        ("It lasts two weeks.", "It lasts 14 days."),
+        ("For adults of 18 years.", "For adults of 216 months."),
+        ("Dose (mg): 5", "The dose is 5 mg."),
+        ("Give up to 40 mg.", "The maximum is a maximum of 40 mg."),
+        ("Below 30 mL/min/1.73 m2, reduce it.", "Reduce it for less than 30 mL/min."),
+        ("Take 5 to 10 mg.", "Take 10 mg."),
+        ("Give it with food.", "Give it with food in 3 cases."),
+    ],
+)
+def test_equal_amounts_are_in_the_text(text: str, statement: str) -> None:
+    pair = TextPair(text, statement)
+    assert missing_number(pair) == ""
+    assert check_numbers(pair, SUPPORTED) == SUPPORTED
+
+
+@pytest.mark.parametrize(
+    ("text", "statement", "missing"),
+    [
+        ("Take it with water.", "Take 5 mg with water.", "5 mg"),
+        ("Take 10 to 20 mg.", "A dose of 15 mg is usual.", "15 mg"),
+        ("The usual dose is 5 mcg.", "Patients are given 5 mg.", "5 mg"),
+        ("Use it at or above at least 30 mL/min.", "Avoid use in less than 30 mL/min.", "30 ml/min"),
+        ("Patients took 5 mg.", "The dose is 5 mg, twice daily.", "every 12 hours"),
+        ("Start with 10 % of it.", "Start with 20 % of it.", "20 %"),
+    ],
+)
+def test_a_missing_amount_leaves_a_pair_undecided(text: str, statement: str, missing: str) -> None:
+    pair = TextPair(text, statement)
+    assert missing_number(pair) == missing
+    found = check_numbers(pair, SUPPORTED)
+    assert isinstance(found, Inference) and found.reason
+    assert found.entailment == found.contradiction or found.contradiction == 1
+
+
+def test_where_only_the_number_differs_the_text_contradicts() -> None:
+    found = check_numbers(TextPair("The dose is 10 mg daily.", "The dose is 20 mg daily."), SUPPORTED)
+    assert isinstance(found, Inference) and found.contradiction == 1 and found.reason.startswith("number: ")
+
+
+def test_other_judgements_stay() -> None:
+    pair = TextPair("Take it with water.", "Take 5 mg with water.")
+    for one in (Inference(0.1, 0.8, 0.1, 0, 4), Inference(0.2, 0.1, 0.7, 0, 4), Unjudged("no_text: the claim")):
+        assert check_numbers(pair, one) == one
+
+
+def test_amounts_beside_the_text_count() -> None:
+    assert missing_number(TextPair("Take it.", "Take 5 mg.", beside="The tablets hold 5 mg.")) == ""
+    assert missing_number(TextPair("Take it.", "Take 5 mg.", heading="Zalvo 5 mg")) == ""
+    assert missing_number(TextPair("Take it.", "Take 5 mg.", question="Why 5 mg?")) == "5 mg"
