@@ -5,11 +5,10 @@
 The labels and questions are those of a real build (without --run, one is made from $FDARX_DATA), ten questions a label,
 whose text is cut at 16,000 characters as in FDARxBench's code. The engine is vLLM for CPU with a small model of random
 weights, for which reading prompts is most of the work, as it is for real models. Its cache has room for a sixth of the
-labels. The reference is a bare engine that is asked one label after the other. Ray Serve, with one replica and with two
-behind the router by prefix, is asked three times: by `fdarx evaluate`, and by its client alone in the same order and at
-random. Tokens are those of the usage in replies, compared with the counters of the engines. Exits 1 where our order
-computes more than 0.12 of the prompt tokens (two replicas: 0.15), takes more than a quarter of the time of random
-order, or usage and counters differ.
+labels. The reference is a bare engine that is asked label by label. Ray Serve, with one replica and with two behind the
+router by prefix, is asked by `fdarx evaluate`, and by its client alone at random. Tokens are those of the usage in
+replies, compared with the counters of the engines. Exits 1 where `fdarx evaluate` computes more than 0.12 of the prompt
+tokens (two replicas: 0.15), takes more than a quarter of the time of random order, or usage and counters differ.
 """
 
 from __future__ import annotations
@@ -23,10 +22,8 @@ import sys
 import tempfile
 import time
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import Any, Literal
@@ -45,7 +42,7 @@ from fdarx_core.storage.benchmark_reader import read_benchmark
 from serving.served_model import load_served
 from tests.conftest import EXAMPLES, REPOSITORY
 from tests.engine.environment import installed
-from tests.engine.serve_models import Up, described, serving
+from tests.engine.serve_models import described, serving
 from tests.engine.server import BLOCK, CONTEXT, MODEL, built, running
 
 QUESTIONS = 10
@@ -108,34 +105,24 @@ class Workload:
     python: Path
     weights: Path
     cached_tokens: int
-    seed: int
 
-    def requests(self, model: ModelConfig) -> list[list[Request]]:
-        return by_label(self.benchmark, model, self.label_chars)
+    def requests(self, model: ModelConfig) -> list[Request]:
+        return [request for label in by_label(self.benchmark, model, self.label_chars) for request in label]
 
 
-async def measure(name: str, model: ModelConfig, batches: Sequence[Sequence[Request]]) -> Measurement:
-    """Send each batch at once, after the replies to the batch before."""
+async def asked(name: str, model: ModelConfig, requests: Sequence[Request]) -> Measurement:
+    """Send all requests at once, in this order."""
     asker = Asker({model.name: HttpEndpoint(model)})
     start = time.perf_counter()
     try:
-        replies = [response for batch in batches for response in await asker.ask(batch)]
+        replies = await asker.ask(requests)
     finally:
         await asker.close()
     seconds = time.perf_counter() - start
     if failed := [response for response in replies if response.reason]:
         raise RuntimeError(f"{len(failed)} requests failed: {failed[0].reason}: {failed[0].text}")
-    return Measurement(
-        name, sum(one.prompt_tokens for one in replies), sum(one.cached_tokens for one in replies), seconds
-    )
-
-
-def in_order(name: str, model: ModelConfig, workload: Workload, seed: int | None = None) -> Measurement:
-    """Send all requests at once, in the order of an evaluation, or in a random order by the seed."""
-    requests = [request for label in workload.requests(model) for request in label]
-    if seed is not None:
-        random.Random(seed).shuffle(requests)
-    return asyncio.run(measure(name, model, [requests]))
+    sent, cached = (sum(getattr(one, kind) for one in replies) for kind in ("prompt_tokens", "cached_tokens"))
+    return Measurement(name, sent, cached, seconds)
 
 
 def swept(name: str, model: ModelConfig, workload: Workload, folder: Path) -> Measurement:
@@ -154,48 +141,39 @@ def swept(name: str, model: ModelConfig, workload: Workload, folder: Path) -> Me
 
 
 def reference(workload: Workload, folder: Path) -> Measurement:
-    """Ask a bare engine, label by label."""
+    """Ask a bare engine."""
     with running(workload.python, workload.weights, folder / "engine.log", workload.cached_tokens) as address:
         model = ModelConfig(name="bare", model=MODEL, base_url=f"{address}/v1", max_in_flight=CONCURRENT, **_ASK)
-        return asyncio.run(measure("bare engine, label by label", model, workload.requests(model)))
+        return asyncio.run(asked("bare engine, label by label", model, workload.requests(model)))
 
 
-@contextmanager
-def served(workload: Workload, folder: Path, replicas: int) -> Iterator[tuple[ModelConfig, Up]]:
-    """Serve the model with `replicas` replicas while the block runs."""
+def behind_serve(workload: Workload, folder: Path, replicas: int, seed: int) -> bool:
+    """Print the measurements; return whether our order keeps its bounds and usage equals the engines' counters."""
+    folder.mkdir()
+    noun = f"Serve, {replicas} replica{'s' * (replicas > 1)}"
     engine = {"dtype": "float32", "enforce_eager": True, "block_size": BLOCK}
     engine["num_gpu_blocks_override"] = workload.cached_tokens // BLOCK
     fields = {"engine": engine, "cache_gib": 1, "replicas": replicas, "concurrent": CONCURRENT, "ask": _ASK}
     file = described(folder / "small.yaml", workload.weights, **fields)
     with serving(workload.python, [file], folder) as up:
-        yield load_served(file).client_config(up.address), up
-
-
-def behind_serve(workload: Workload, folder: Path, replicas: int) -> bool:
-    """Print the measurements; return whether our order keeps its bounds and usage equals the engines' counters."""
-    folder.mkdir()
-    noun = f"Serve, {replicas} replica{'s' * (replicas > 1)}"
-    ways: list[Measurement] = []
-    with served(workload, folder, replicas) as (model, up):
-        for way in (
-            partial(in_order, f"{noun}, our order"),
-            partial(in_order, f"{noun}, at random", seed=workload.seed),
-            partial(swept, f"{noun}, fdarx evaluate", folder=folder),
-        ):
-            ways.append(way(model=model, workload=workload))
-            print(ways[-1], flush=True)
-        sent, cached = sum(one.sent for one in ways), sum(one.cached for one in ways)
+        model = load_served(file).client_config(up.address)
+        ordered = swept(f"{noun}, fdarx evaluate", model, workload, folder)
+        print(ordered, flush=True)
+        shuffled = workload.requests(model)
+        random.Random(seed).shuffle(shuffled)
+        at_random = asyncio.run(asked(f"{noun}, at random", model, shuffled))
+        print(at_random, flush=True)
+        sent, cached = ordered.sent + at_random.sent, ordered.cached + at_random.cached
         queried = up.await_count("prefix_cache_queries", model.model, sent)
         hits = up.counted("prefix_cache_hits", model.model)
-    ordered, at_random, sweep = ways
-    speedup, computed = at_random.seconds / ordered.seconds, max(ordered.computed, sweep.computed)
+    speedup, computed = at_random.seconds / ordered.seconds, ordered.computed
     print(f"{noun}: ratio computed / sent: {computed:.3f} (at most {MOST_COMPUTED[replicas]})")
     print(f"{noun}: ratio at random / our order, seconds: {speedup:.1f} (at least {LEAST_SPEEDUP:g})")
     print(f"{noun}: engines counted {queried:,.0f}, cached {hits:,.0f}; usage {sent:,} and {cached:,}", flush=True)
     return computed <= MOST_COMPUTED[replicas] and speedup >= LEAST_SPEEDUP and (queried, hits) == (sent, cached)
 
 
-def prepare(folder: Path, run: str | None, labels: int, label_chars: int, seed: int) -> Workload:
+def prepare(folder: Path, run: str | None, labels: int, label_chars: int) -> Workload:
     """Make the questions and the model, and compute the size of its cache."""
     # Not all labels have enough questions, so half as many more are built.
     build = Path(run or built_run(folder, "--sample", str(labels * 3 // 2), "--cpus", "2"))
@@ -205,12 +183,12 @@ def prepare(folder: Path, run: str | None, labels: int, label_chars: int, seed: 
     weights = built(python, folder / "tiny", texts, HIDDEN, LAYERS)
     counting = ModelConfig(name="counting", model=MODEL, base_url="http://localhost", tokenizer=str(weights))
     counter, _ = token_counter(counting)
-    asked = by_label(benchmark, counting, label_chars)
-    tokens = sum(count_messages(label[0].messages, counter) for label in asked)
-    print(f"{len(asked)} labels of {tokens / len(asked):,.0f} tokens each, {QUESTIONS} questions a label; ", end="")
+    first = [label[0] for label in by_label(benchmark, counting, label_chars)]
+    tokens = sum(count_messages(one.messages, counter) for one in first)
+    print(f"{len(first)} labels of {tokens / len(first):,.0f} tokens each, {QUESTIONS} questions a label; ", end="")
     cached = max(CONTEXT + 2 * BLOCK, int(tokens * CACHED_SHARE))  # the engine keeps a block for itself
     print(f"a cache for {cached:,} tokens a replica, {CONCURRENT} requests in flight for each", flush=True)
-    return Workload(benchmark, label_chars, python, weights, cached, seed)
+    return Workload(benchmark, label_chars, python, weights, cached)
 
 
 def main(
@@ -225,9 +203,9 @@ def main(
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         os.environ.update(HOME=name, RAY_AUTH_MODE="disabled", RAY_USAGE_STATS_ENABLED="0")
-        workload = prepare(folder, run, labels, label_chars, seed)
+        workload = prepare(folder, run, labels, label_chars)
         print(reference(workload, folder), flush=True)
-        kept = [behind_serve(workload, folder / f"serve{count}", count) for count in replicas]
+        kept = [behind_serve(workload, folder / f"serve{count}", count, seed) for count in replicas]
     return int(not all(kept))
 
 
