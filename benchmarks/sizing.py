@@ -18,8 +18,10 @@ from dataclasses import dataclass, field, replace
 from math import sqrt
 from pathlib import Path
 from statistics import mean, stdev
-from textwrap import wrap
+from textwrap import fill
 from typing import Any
+
+from jinja2 import Environment, StrictUndefined
 
 from benchmarks import PRESCRIPTION_LABELS, run
 from fdarx_core.evaluation.settings import SETTINGS
@@ -46,20 +48,6 @@ CONTEXT = 40_960
 MORE = (5_000, 50_000)
 """Labels that the sample is scaled to; of prescription labels DailyMed has some 50,000."""
 BEGIN, END = "<!-- sizing -->", "<!-- /sizing -->"
-_NOTES = """
-Build: one model writes, rephrases and judges, with the default amounts. Answers: one model in four settings, BM25,
-{context:,} tokens of context. Grades: the same model judges the answers. `python -m benchmarks.sizing` counts requests
-and tokens for {labels} labels with the functions behind `--plan`, and scales them to more labels; ± is half the 95 %
-interval for other labels of the same kind. Identical requests are sent once, and larger sets have more of them, so
-that the scaled counts are upper estimates. Shared: tokens at the beginning of a prompt that the previous prompt has
-too. GPU-hours: GPUs × hours, from `throughput` in `serving/models/` (measured by `python -m benchmarks.throughput`),
-with a prefix cache and, in brackets, without one.
-
-A token is counted as four characters: on label text, 3 % more tokens than Llama 3's tokenizer counts, 2 % fewer than
-Qwen's and 1 % more than Mistral's; on questions and replies, 10 to 16 % more. Tokens out are those of the built-in
-rules' replies. Replies that are 100 tokens longer, as with reasoning, add {least} to {most} GPU-hours to the three
-kinds of work on {labels} labels.
-"""
 
 
 @dataclass(slots=True)
@@ -95,40 +83,16 @@ class Load:
 
 def table(loads: Sequence[Load], models: Sequence[ServedModel]) -> str:
     """Return two Markdown tables and notes on their assumptions."""
-    sizes = (loads[0].labels, *MORE)
-    lines = [
-        "| labels | work | requests | tokens in | shared | tokens out | ± |",
-        "|--:|---|--:|--:|--:|--:|--:|",
-    ]
-    lines += [_tokens(load, labels) for labels in sizes for load in loads]
-    named = " | ".join(f"{labels:,} labels" for labels in sizes)
-    lines += ["", f"| model | GPUs | work | {named} |", "|---|--:|---" + "|--:" * len(sizes) + "|"]
-    lines += [_hours(load, model, sizes) for model in models for load in loads]
-    return "\n".join([*lines, "", *_notes(loads, models)])
-
-
-def _tokens(load: Load, labels: int) -> str:
-    one = load.scaled(labels)
-    error = "" if labels == load.labels else load.error(labels)
-    tokens = f"{_short(one.prompt)} | {one.shared / one.prompt:.0%} | {_short(one.completion)}"
-    return f"| {labels:,} | {load.name} | {one.requests:,.0f} | {tokens} | {error} |"
-
-
-def _hours(load: Load, model: ServedModel, sizes: Sequence[int]) -> str:
-    cells = []
-    for labels in sizes:
-        one = load.scaled(labels)
-        with_cache, without = one.gpu_hours(model, cached=True), one.gpu_hours(model, cached=False)
-        cells.append(f"{_figures(with_cache)} ({_figures(without)})")
-    return f"| {model.name} | {model.tensor_parallel} | {load.name} | {' | '.join(cells)} |"
-
-
-def _notes(loads: Sequence[Load], models: Sequence[ServedModel]) -> list[str]:
-    more = [replace(load, prompt=0.0, shared=0.0, completion=load.requests * 100) for load in loads]
-    longer = [sum(load.gpu_hours(model, cached=True) for load in more) for model in models]
-    least, most = (_figures(bound(longer, default=0.0)) for bound in (min, max))
-    text = _NOTES.format(labels=loads[0].labels, context=CONTEXT, least=least, most=most)
-    return [line for paragraph in text.strip().split("\n\n") for line in (*wrap(paragraph, 120), "")][:-1]
+    longer = [replace(load, prompt=0.0, shared=0.0, completion=load.requests * 100) for load in loads]
+    environment = Environment(trim_blocks=True, lstrip_blocks=True, undefined=StrictUndefined)
+    environment.filters.update(count="{:,.0f}".format, tokens=_short, hours=_figures, wrapped=_wrapped)
+    return environment.from_string(Path(__file__).with_suffix(".md.j2").read_text(encoding="utf-8")).render(
+        loads=loads,
+        models=models,
+        sizes=(loads[0].labels, *MORE),
+        context=CONTEXT,
+        longer=[sum(load.gpu_hours(model, cached=True) for load in longer) for model in models],
+    )
 
 
 def _figures(value: float) -> str:
@@ -137,6 +101,10 @@ def _figures(value: float) -> str:
 
 def _short(value: float) -> str:
     return f"{value / 1e9:,.2f} G" if value >= 1e9 else f"{value / 1e6:,.1f} M"
+
+
+def _wrapped(paragraph: str) -> str:
+    return fill(" ".join(paragraph.split()), 120)
 
 
 def written(text: str, between: str) -> str:
