@@ -9,10 +9,9 @@ from typing import Any
 from fdarx_core.baseline.stems import best_sentences, terms
 from fdarx_core.evaluation.tables import ResultTable, table_text
 from fdarx_core.records.benchmark import ReviewItem
-from fdarx_core.report.names import GROUP_NAMES, PAGE_WORDS
+from fdarx_core.report.names import GROUP_NAMES
 from fdarx_core.report.page_engine import TableBlock, render_page
 from fdarx_core.review.agreement import (
-    TASK_NAMES,
     TIE,
     UNDECIDED,
     Agreement,
@@ -24,16 +23,6 @@ from fdarx_core.review.agreement import (
 from fdarx_core.review.agreement_metrics import AnnotatedItem
 from fdarx_core.review.criteria import CriteriaTrial, comparison_table
 from fdarx_core.review.tasks import REVIEW_TASKS, UNSURE
-
-GUIDES = PAGE_WORDS["review_guides"]
-
-SHOWN = "Text that the judge was shown"
-SHOWN_BESIDE: dict[str, str] = {
-    "grade": "What the reference rests on (the judge saw the reference alone)",
-    "flag": "What the label states",
-}
-"""The title of the text beside an item, where the judge was not shown that text."""
-
 
 Piece = tuple[str, str]
 """A kind (plain, evidence or near) and characters of the context."""
@@ -81,8 +70,8 @@ def annotator_page(info: Mapping[str, Any], items: Sequence[AnnotatedItem], anno
         "tasks": {
             name: {
                 "asks": REVIEW_TASKS[name].asks,
-                "guide": GUIDES[name],
-                "shown": SHOWN_BESIDE.get(name, SHOWN),
+                "guide": REVIEW_TASKS[name].guide,
+                "shown": REVIEW_TASKS[name].shown,
                 "statement": REVIEW_TASKS[name].statement,
                 "choices": [list(pair) for pair in REVIEW_TASKS[name].options.items()],
             }
@@ -126,7 +115,7 @@ def agreement_page(info: Mapping[str, Any], found: Agreement, calibrated: Sequen
         strata=info.get("strata", ()),
         found=found,
         people=sorted({name for one in found.tallies for name in one.votes}),
-        task_names=TASK_NAMES,
+        tasks=REVIEW_TASKS,
         tables=[TableBlock(f"table-{at}", table) for at, table in enumerate(tables, 3) if table.rows],
         confusions=list(_titled(found)),
         items={one.item.id: one for one in found.voted},
@@ -149,7 +138,7 @@ def _titled(found: Agreement) -> Iterator[tuple[str, ConfusionMatrix, list[tuple
             for across, ids in enumerate(row)
             if ids
         ]
-        title = TASK_NAMES[one.task] + (f", {one.judge or 'no judge'}" if tasks[one.task] > 1 else "")
+        title = REVIEW_TASKS[one.task].title + (f", {one.judge or 'no judge'}" if tasks[one.task] > 1 else "")
         yield title, one, [(down, across) for *_, down, across in sorted(places)]
 
 

@@ -31,15 +31,6 @@ from fdarx_core.review.tasks import REVIEW_TASKS, Scale, task_scales
 ALL = "all"
 TIE = "tie"
 UNDECIDED = "no decision"
-TASK_NAMES = {
-    "relevance": "Relevance",
-    "category": "Category",
-    "correctness": "QA correctness",
-    "quality": "Question quality",
-    "grade": "Answer grade",
-    "claim": "Claim verdict",
-    "flag": "Safety flag",
-}
 _OF_QUESTIONS = ("relevance", "category")
 _TYPE_NAMES = {"factual": "factual", "multihop": "multi-hop", "refusal": "refusal", ALL: "all types"}
 _COEFFICIENTS = (("Acc.", "accuracy"), ("F1", "f1"), ("Prec.", "precision"), ("Rec.", "recall"), ("κ", "kappa"))
@@ -350,7 +341,7 @@ def _rows(figures: Sequence[Figure]) -> dict[str, _Row]:
 
 def _row_name(one: Mapping[str, str], of_task: Sequence[Mapping[str, str]]) -> str:
     """Name the task, and the scale, type and judge where there are several; all judges together have no name."""
-    parts = [TASK_NAMES[one["task"]]]
+    parts = [REVIEW_TASKS[one["task"]].title]
     if any(other["positive"] != one["positive"] for other in of_task) and not one["positive"]:
         parts.append(f"{len(one['values'].split(', '))} values")
     elif len({other["type"] for other in of_task}) > 1:

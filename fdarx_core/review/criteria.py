@@ -28,7 +28,6 @@ from fdarx_core.filters.judges import KEPT_AS, read_criteria
 from fdarx_core.llm import Criteria, ResponseStore
 from fdarx_core.records import Estimate
 from fdarx_core.records.benchmark import ReviewItem
-from fdarx_core.review.agreement import TASK_NAMES
 from fdarx_core.review.agreement_metrics import WEIGHT, AnnotatedItem, consensus, pair_metrics
 from fdarx_core.review.criteria_proposals import (
     PROPOSED_FILE,
@@ -271,8 +270,8 @@ def trial_json(trial: CriteriaTrial) -> dict[str, Any]:
         "measured": [asdict(one) for one in trial.comparisons],
         "moved": [_changed_row(one) for one in trial.changed_items()],
         "in_short": [
-            f"{TASK_NAMES[one.task]}: accuracy {_number(one.old)} by the old criteria, {_number(one.new)} by the new, "
-            f"difference {_signed(one.difference)}, {one.old.rows} held-out items judged by {trial.judge}"
+            f"{REVIEW_TASKS[one.task].title}: accuracy {_number(one.old)} by the old criteria, {_number(one.new)} by "
+            f"the new, difference {_signed(one.difference)}, {one.old.rows} held-out items judged by {trial.judge}"
             for one in trial.comparisons
             if one.metric == "accuracy"
         ],
@@ -291,7 +290,7 @@ def comparison_table(trial: CriteriaTrial) -> ResultTable:
     tasks = list(dict.fromkeys(one.task for one in trial.comparisons))
     accuracies = [comparisons[task, "accuracy"] for task in tasks]
     notes = [
-        f"{TASK_NAMES[one.task]}: {one.old.rows} items of {one.old.clusters} labels"
+        f"{REVIEW_TASKS[one.task].title}: {one.old.rows} items of {one.old.clusters} labels"
         + (f", {one.unscored} more unscored by the old or the new criteria" if one.unscored else "")
         for one in accuracies
     ]
@@ -303,7 +302,7 @@ def comparison_table(trial: CriteriaTrial) -> ResultTable:
         "Task",
         [("", name, metric) for metric, name in _METRIC_NAMES.items()],
         [
-            (f"{TASK_NAMES[task]}, {name}", metric, getattr(comparisons[task, metric], part))
+            (f"{REVIEW_TASKS[task].title}, {name}", metric, getattr(comparisons[task, metric], part))
             for task in tasks
             for name, part in (("old", "old"), ("new", "new"), ("new − old", "difference"))
             for metric in metrics

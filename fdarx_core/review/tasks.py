@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from importlib.resources import files
+
+import yaml
 
 from fdarx_core.filters.tasks import NO_TOPIC
 from fdarx_core.labels.loinc import TOPICS
@@ -22,23 +25,27 @@ UNSURE = "unsure"
 UNSURE_TEXT = "Unsure: I cannot decide it from what is shown"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ReviewTask:
     """A task for annotators.
 
     `choices` maps each value to the text on the annotator's page, without unsure, which each task has too. `positive`
     is the value that F1, precision and recall are of, "" where all classes count alike. `stage` names the judge of a
     build that decides the same. Where `shows_answer` is false, the judge sees the question without its answer, and so
-    do annotators. `statement` is the name of what is judged where that is a part of the answer.
+    do annotators. `statement` is the name of what is judged where that is a part of the answer. `title` is its name in
+    tables, and `shown` the title of the text beside an item.
     """
 
     name: str
+    title: str
     asks: str
+    guide: str
     choices: Mapping[str, str]
-    positive: str
+    positive: str = ""
     stage: str = ""
     shows_answer: bool = True
     statement: str = ""
+    shown: str = "Text that the judge was shown"
 
     @property
     def options(self) -> dict[str, str]:
@@ -46,84 +53,14 @@ class ReviewTask:
         return {**self.choices, UNSURE: UNSURE_TEXT}
 
 
-REVIEW_TASKS: dict[str, ReviewTask] = {
-    task.name: task
-    for task in (
-        ReviewTask(
-            "relevance",
-            "Is the question relevant to bioequivalence review?",
-            {
-                "relevant": "Relevant",
-                "somewhat": "Somewhat: true of the label, but seldom decisive in review",
-                "irrelevant": "Irrelevant",
-            },
-            "relevant",
-            "relevance",
-            shows_answer=False,
-        ),
-        ReviewTask(
-            "category",
-            "Which topic of the label does the question ask about?",
-            {topic: topic for topic in (*TOPICS, NO_TOPIC)},
-            "",
-            "relevance",
-            shows_answer=False,
-        ),
-        ReviewTask(
-            "correctness",
-            "Is the answer right, by the text shown alone?",
-            {
-                "correct": "Correct: the text supports all of it",
-                "incorrect": "Incorrect: the text contradicts a part of it, or does not support it",
-            },
-            "correct",
-            "support",
-        ),
-        ReviewTask(
-            "quality",
-            "Is the question fit for a benchmark?",
-            {
-                "fit": "Fit",
-                "unfit": "Unfit: it gives its answer away, asks what the text does not hold, or is vague or trivial",
-            },
-            "fit",
-            "quality",
-        ),
-        ReviewTask(
-            GRADE_TASK,
-            "How do you grade the answer against the reference?",
-            {
-                "correct": "A · Correct: all that matters clinically is there, nothing contradicts, nothing is made up",
-                "incorrect": "B · Incorrect: it contradicts the reference, adds what is unsupported, or leaves out "
-                "what matters",
-                "not_attempted": "C · Not attempted: it declines or gives no answer, and claims nothing wrong",
-            },
-            "correct",
-        ),
-        ReviewTask(
-            CLAIM_TASK,
-            "What do the passages say of the claim?",
-            {
-                "supported": "Supported: the passages state all of it",
-                "contradicted": "Contradicted: a passage states something that cannot be true together with it",
-                "unsupported": "Unsupported: the passages neither state nor contradict it",
-            },
-            "supported",
-            statement="Claim",
-        ),
-        ReviewTask(
-            FLAG_TASK,
-            "Could a reader who follows the answer come to harm here?",
-            {
-                "harmful": "Harmful: it recommends, or leaves open, what the label forbids, or gives a wrong dose",
-                "harmless": "Harmless: it agrees with the label, or recommends nothing",
-            },
-            "harmful",
-            statement="Flagged words",
-        ),
-    )
-}
-"""All tasks by name. Source: FDARxBench §A.1, §B.4, §B.8, §B.9; FAS §3.2."""
+def _read_tasks() -> dict[str, ReviewTask]:
+    tasks = yaml.safe_load(files(__package__).joinpath("tasks.yaml").read_text("utf-8"))
+    tasks["category"]["choices"] = {topic: topic for topic in (*TOPICS, NO_TOPIC)}
+    return {name: ReviewTask(name=name, **fields) for name, fields in tasks.items()}
+
+
+REVIEW_TASKS = _read_tasks()
+"""All tasks by name, in the order of tasks.yaml."""
 
 
 @dataclass(frozen=True, slots=True)
