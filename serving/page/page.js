@@ -16,6 +16,8 @@ const form = new Form(ask);
 const acts = { open: (...args) => panel.open(...args), again, strategyTitle: (name) => form.titleOf(name) };
 /** @type {AbortController | null} */
 let running = null;
+/** Whether the reader has sent a question before the server's options were loaded; it is sent once they are. */
+let waiting = false;
 
 /** Announces text to screen readers; not called for every piece of an answer. @param {string} words */
 function say(words) {
@@ -101,7 +103,9 @@ async function start() {
   try {
     form.offers(await offered());
     send.disabled = false;
-    askLinked();
+    if (waiting) form.submit();
+    else askLinked();
+    waiting = false;
   } catch (error) {
     if (!(error instanceof ServiceError)) throw error;
     notice.replaceChildren(errorNotice(error, start));
@@ -118,7 +122,9 @@ send.addEventListener("click", (event) => {
 form.question.addEventListener("keydown", (event) => {
   if (event.key !== "Enter" || event.shiftKey || event.isComposing) return;
   event.preventDefault();
-  if (!send.disabled) form.submit();
+  if (!send.disabled) return form.submit();
+  waiting = true;
+  say("The service is not ready yet. The question is sent as soon as it is.");
 });
 window.addEventListener("hashchange", askLinked);
 readyKey();
