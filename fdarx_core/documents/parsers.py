@@ -164,10 +164,7 @@ def _numbered(lines: Iterable[bytes]) -> Iterator[tuple[int, bytes]]:
 
 
 def _row(line: bytes) -> tuple[str, str]:
-    row, fault = parse_json_row(line)
-    if fault:
-        reason, _, detail = fault.partition(": ")
-        raise InputError(reason, detail)
+    row = parse_json_row(line)
     title, text = row.get("title"), row.get("text")
     if not isinstance(text, str):
         raise InputError("no_text_field", f"a row has title and text; this one has {', '.join(row)[:200] or 'nothing'}")

@@ -43,7 +43,10 @@ def meteor(prediction: str, reference: str) -> float:
 
     Words match literally, by their Porter stems and, if WordNet is installed, as synonyms (see `meteor_name`).
     """
-    return float(_meteor()(_words(reference), _words(prediction), stemmer=stemmer(), wordnet=_lexicon()))
+    from nltk.translate.meteor_score import single_meteor_score
+
+    words = _words(reference), _words(prediction)
+    return float(single_meteor_score(*words, stemmer=stemmer(), wordnet=_lexicon()))
 
 
 def meteor_name() -> str:
@@ -92,14 +95,6 @@ def stemmer() -> SimpleNamespace:
     from nltk.stem.porter import PorterStemmer
 
     return SimpleNamespace(stem=lru_cache(_WORDS)(PorterStemmer().stem))
-
-
-@cache
-def _meteor() -> Callable[..., float]:
-    from nltk.translate.meteor_score import single_meteor_score
-
-    score: Callable[..., float] = single_meteor_score
-    return score
 
 
 @cache
@@ -153,13 +148,11 @@ def bleu_4(prediction: str, references: Sequence[str]) -> float:
 
     Raises `ValueError` without a reference.
     """
-    tokens = treebank_tokens(prediction)
-    if not tokens:
-        _require_references(references)
-        return 0.0
-    score, smoothing = _nltk_bleu()
+    from nltk.translate.bleu_score import SmoothingFunction, sentence_bleu
+
+    tokens, smoothing = treebank_tokens(prediction), SmoothingFunction().method1
     found = (
-        float(score([treebank_tokens(reference)], tokens, smoothing_function=smoothing))
+        float(sentence_bleu([treebank_tokens(reference)], tokens, smoothing_function=smoothing)) if tokens else 0.0
         for reference in _require_references(references)
     )
     return max(min(1.0, one) for one in found)
@@ -179,22 +172,10 @@ def _stems(text: str) -> list[str]:
 
 @lru_cache(_TEXTS)
 def _tokens(text: str) -> tuple[str, ...]:
-    split = _treebank().tokenize
-    return tuple(token.lower() for sentence in split_sentences(text) for token in split(sentence))
-
-
-@cache
-def _treebank() -> Any:
     from nltk.tokenize.treebank import TreebankWordTokenizer
 
-    return TreebankWordTokenizer()
-
-
-@cache
-def _nltk_bleu() -> tuple[Any, Any]:
-    from nltk.translate.bleu_score import SmoothingFunction, sentence_bleu
-
-    return sentence_bleu, SmoothingFunction().method1
+    split = TreebankWordTokenizer().tokenize
+    return tuple(token.lower() for sentence in split_sentences(text) for token in split(sentence))
 
 
 def token_f1(answer: str, references: Sequence[str]) -> float | None:

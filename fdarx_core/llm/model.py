@@ -9,7 +9,7 @@ import threading
 import weakref
 from collections.abc import Coroutine, Iterable, Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, TypeVar, overload
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from fdarx_core.llm.attempts import Counters
 from fdarx_core.llm.failures import EndpointStopped
@@ -93,11 +93,7 @@ class Model:
         """The usage so far: requests, retries, tokens, and the cost in US dollars if `prices` are known."""
         return replace(self._counters)
 
-    @overload
-    def ask(self, task: Task[ReplyT], slots: Slots) -> ReplyT: ...
-    @overload
-    def ask(self, task: str, slots: Slots) -> Any: ...
-    def ask(self, task: Task[Any] | str, slots: Slots) -> Any:
+    def ask(self, task: Task[ReplyT] | str, slots: Slots) -> ReplyT:
         """Return the model's reply to a task, parsed.
 
         Args:
@@ -109,13 +105,9 @@ class Model:
         """
         return self.ask_many(task, [slots])[0]
 
-    @overload
     def ask_many(
-        self, task: Task[ReplyT], rows: Iterable[Slots], *, return_exceptions: bool = False
-    ) -> list[ReplyT]: ...
-    @overload
-    def ask_many(self, task: str, rows: Iterable[Slots], *, return_exceptions: bool = False) -> list[Any]: ...
-    def ask_many(self, task: Task[Any] | str, rows: Iterable[Slots], *, return_exceptions: bool = False) -> list[Any]:
+        self, task: Task[ReplyT] | str, rows: Iterable[Slots], *, return_exceptions: bool = False
+    ) -> list[ReplyT]:
         """Return the replies to a task for many slots, in their order; they are asked concurrently.
 
         With `return_exceptions`, a row without a usable reply has its Unparsable error in the list; otherwise the first
@@ -131,25 +123,13 @@ class Model:
             raise
         return _parsed(task, responses, return_exceptions)
 
-    @overload
-    async def ask_async(self, task: Task[ReplyT], slots: Slots) -> ReplyT: ...
-    @overload
-    async def ask_async(self, task: str, slots: Slots) -> Any: ...
-    async def ask_async(self, task: Task[Any] | str, slots: Slots) -> Any:
+    async def ask_async(self, task: Task[ReplyT] | str, slots: Slots) -> ReplyT:
         """Like `ask`, as a coroutine."""
         return (await self.ask_many_async(task, [slots]))[0]
 
-    @overload
     async def ask_many_async(
-        self, task: Task[ReplyT], rows: Iterable[Slots], *, return_exceptions: bool = False
-    ) -> list[ReplyT]: ...
-    @overload
-    async def ask_many_async(
-        self, task: str, rows: Iterable[Slots], *, return_exceptions: bool = False
-    ) -> list[Any]: ...
-    async def ask_many_async(
-        self, task: Task[Any] | str, rows: Iterable[Slots], *, return_exceptions: bool = False
-    ) -> list[Any]:
+        self, task: Task[ReplyT] | str, rows: Iterable[Slots], *, return_exceptions: bool = False
+    ) -> list[ReplyT]:
         """Like `ask_many`, as a coroutine. A cancelled call leaves its requests running; `close` ends them."""
         task, requests = self._requests(task, rows)
         if self.config is None:
@@ -174,7 +154,7 @@ class Model:
                 self._loop = None
                 self._shut_down()
 
-    def _requests(self, task: Task[Any] | str, rows: Iterable[Slots]) -> tuple[Task[Any], list[Request]]:
+    def _requests(self, task: Task[ReplyT] | str, rows: Iterable[Slots]) -> tuple[Task[ReplyT], list[Request]]:
         task = find_task(task) if isinstance(task, str) else task
         sampling = self.config.request_parameters if self.config else {"rules": ""}
         return task, [task.request(slots, endpoint=self.name, sampling=sampling) for slots in rows]

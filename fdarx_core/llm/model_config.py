@@ -43,18 +43,16 @@ def _plain_address(url: str) -> str:
 class Prices(BaseModel):
     """US dollars per million tokens, as the vendor lists them."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
 
-    input: float = Field(ge=0, description="A million prompt tokens.")
-    cached_input: float | None = Field(
-        None, ge=0, description="A million prompt tokens read from the server's prompt cache. Default: as input."
-    )
-    cache_write: float | None = Field(
-        None,
-        ge=0,
-        description="A million prompt tokens written to the cache (anthropic: 1.25 times input). Default: as input.",
-    )
-    output: float = Field(ge=0, description="A million completion tokens, reasoning included.")
+    input: float = Field(ge=0)
+    """A million prompt tokens."""
+    cached_input: float | None = Field(None, ge=0)
+    """A million prompt tokens read from the server's prompt cache. Default: as input."""
+    cache_write: float | None = Field(None, ge=0)
+    """A million prompt tokens written to the cache (anthropic: 1.25 times input). Default: as input."""
+    output: float = Field(ge=0)
+    """A million completion tokens, reasoning included."""
 
     def cost(self, response: Response) -> float:
         """Return the cost of a response in US dollars."""
@@ -68,91 +66,54 @@ class Prices(BaseModel):
 class ModelConfig(BaseModel):
     """One model on one server. It holds the name of the environment variable with the key, never the key itself."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
 
-    name: str = Field(
-        pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$",
-        description="The model's name in a run. It is part of each request's key: under another name, all requests are "
-        "sent again.",
-    )
-    kind: Literal["openai", "anthropic"] = Field(
-        "openai", description="openai: any OpenAI-compatible server (vLLM, Ray Serve, vendors). anthropic: its own API."
-    )
-    model: str = Field(min_length=1, description="The model's id on the server.")
-    base_url: Annotated[str, AfterValidator(_plain_address)] = Field(
-        description="Address of the API, such as http://localhost:8000/v1 or https://api.anthropic.com."
-    )
-    key_env: str | None = Field(
-        None,
-        pattern=r"^[A-Z][A-Z0-9_]*$",
-        max_length=64,
-        description="Name of the environment variable that holds the key, in capitals, set on each machine that sends "
-        "requests. None: the server needs no key.",
-    )
-    sampling: dict[str, Any] = Field(
-        default_factory=dict,
-        description="Parameters sent with each request (temperature, top_p, seed ...) and part of its key. Temperature "
-        "0 makes runs comparable; without it, the server's default applies.",
-    )
-    max_tokens: int = Field(
-        1024,
-        ge=1,
-        description="The most tokens of one reply. A reply that reaches it is cut short and lost. A high limit costs "
-        "nothing unless a model runs on, but some vendors count it against tokens a minute.",
-    )
-    max_in_flight: int = Field(
-        64,
-        ge=1,
-        description="Requests at the server at once. More is faster until the server queues or answers 429; a vLLM "
-        "replica takes some hundreds.",
-    )
-    requests_per_minute: float | None = Field(
-        None,
-        gt=0,
-        description="The requests are evenly spaced. None: as fast as the server takes them, slower while it answers "
-        "429.",
-    )
-    tokens_per_minute: float | None = Field(
-        None, gt=0, description="Prompt and completion together: estimated at first, corrected by the reply's counts."
-    )
-    prices: Prices | None = Field(
-        None, description="Without prices the cost of a run is unknown, and --max-cost is refused."
-    )
-    context_length: int | None = Field(
-        None,
-        ge=1,
-        description="Tokens of prompt and reply together. An evaluation leaves out passages of a label until it fits; "
-        "without it, requests that are too long fail.",
-    )
-    tokenizer: str | None = Field(
-        None,
-        description="A local directory with the model's tokenizer.json, for exact token counts in a plan and in what "
-        "fits into the context. None: they are estimated from characters.",
-    )
-    structured: Structured = Field(
-        "auto",
-        description="How the server is held to a reply's schema. auto: json_schema, and where it is refused json_object"
-        " (anthropic: a forced tool call), then text. text with one repair request is the least reliable.",
-    )
-    first_alone: bool | None = Field(
-        None,
-        description="Of requests that share their first 1,024 tokens or more, such as the questions on one label, send "
-        "one alone and the others once it is answered, so that they find the prefix in a vendor's cache; sent at once, "
-        "each would pay for it. This costs the wait for one reply a label, while other labels are asked. None: only "
-        "with anthropic, and where prices make cached_input cheaper than input. vLLM gains nothing by it.",
-    )
-    timeout_s: float = Field(
-        300,
-        gt=0,
-        description="Seconds for one attempt, reply included. Too short a time abandons long replies that are paid "
-        "for.",
-    )
-    max_tries: int = Field(
-        8, ge=1, description="Failed attempts after which a request fails. A throttled attempt (429) does not count."
-    )
-    max_wait_s: float = Field(
-        600, ge=0, description="Seconds that one request may wait between its attempts, throttling included."
-    )
+    name: str = Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$")
+    """The model's name in a run. It is part of each request's key: under another name, all requests are sent again."""
+    kind: Literal["openai", "anthropic"] = "openai"
+    """openai: any OpenAI-compatible server (vLLM, Ray Serve, vendors). anthropic: its own API."""
+    model: str = Field(min_length=1)
+    """The model's id on the server."""
+    base_url: Annotated[str, AfterValidator(_plain_address)]
+    """Address of the API, such as http://localhost:8000/v1 or https://api.anthropic.com."""
+    key_env: str | None = Field(None, pattern=r"^[A-Z][A-Z0-9_]*$", max_length=64)
+    """Name of the environment variable that holds the key, in capitals, set on each machine that sends requests. None:
+    the server needs no key."""
+    sampling: dict[str, Any] = Field(default_factory=dict)
+    """Parameters sent with each request (temperature, top_p, seed ...) and part of its key. Temperature 0 makes runs
+    comparable; without it, the server's default applies."""
+    max_tokens: int = Field(1024, ge=1)
+    """The most tokens of one reply. A reply that reaches it is cut short and lost. A high limit costs nothing unless a
+    model runs on, but some vendors count it against tokens a minute."""
+    max_in_flight: int = Field(64, ge=1)
+    """Requests at the server at once. More is faster until the server queues or answers 429; a vLLM replica takes some
+    hundreds."""
+    requests_per_minute: float | None = Field(None, gt=0)
+    """The requests are evenly spaced. None: as fast as the server takes them, slower while it answers 429."""
+    tokens_per_minute: float | None = Field(None, gt=0)
+    """Prompt and completion together: estimated at first, corrected by the reply's counts."""
+    prices: Prices | None = None
+    """Without prices the cost of a run is unknown, and --max-cost is refused."""
+    context_length: int | None = Field(None, ge=1)
+    """Tokens of prompt and reply together. An evaluation leaves out passages of a label until it fits; without it,
+    requests that are too long fail."""
+    tokenizer: str | None = None
+    """A local directory with the model's tokenizer.json, for exact token counts in a plan and in what fits into the
+    context. None: they are estimated from characters."""
+    structured: Structured = "auto"
+    """How the server is held to a reply's schema. auto: json_schema, and where it is refused json_object (anthropic: a
+    forced tool call), then text. text with one repair request is the least reliable."""
+    first_alone: bool | None = None
+    """Of requests that share their first 1,024 tokens or more, such as the questions on one label, send one alone and
+    the others once it is answered, so that they find the prefix in a vendor's cache; sent at once, each would pay for
+    it. This costs the wait for one reply a label, while other labels are asked. None: only with anthropic, and where
+    prices make cached_input cheaper than input. vLLM gains nothing by it."""
+    timeout_s: float = Field(300, gt=0)
+    """Seconds for one attempt, reply included. Too short a time abandons long replies that are paid for."""
+    max_tries: int = Field(8, ge=1)
+    """Failed attempts after which a request fails. A throttled attempt (429) does not count."""
+    max_wait_s: float = Field(600, ge=0)
+    """Seconds that one request may wait between its attempts, throttling included."""
 
     @property
     def request_parameters(self) -> dict[str, Any]:

@@ -11,10 +11,11 @@ from importlib import import_module
 from importlib.util import find_spec
 from itertools import chain
 from pathlib import Path
-from typing import Any, Generic, TypeVar, cast
+from typing import Any, Generic, cast
 
 import orjson
 from pydantic import BaseModel, ConfigDict, ValidationError
+from typing_extensions import TypeVar
 
 from fdarx_core.llm.prompts import Criteria, Prompt, PromptError, validation_message
 from fdarx_core.records import Request, Response
@@ -31,7 +32,8 @@ class Reply(BaseModel):
     model_config = ConfigDict(extra="forbid", str_strip_whitespace=True)
 
 
-ReplyT = TypeVar("ReplyT", bound="BaseModel | str")
+ReplyT = TypeVar("ReplyT", bound="BaseModel | str", default=Any)
+"""The reply of a task that is known by its name alone has any type."""
 
 
 class Unparsable(ValueError):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -12,7 +12,8 @@ from fdarx_core.rag.metrics import same_title
 from fdarx_core.records import RagQuestion, Reject, content_id
 from fdarx_core.retrieval.index import IndexReader
 from fdarx_core.storage import Location
-from fdarx_core.storage.tables import FileRow, check_rows_file, read_rows
+from fdarx_core.storage.errors import InputError
+from fdarx_core.storage.tables import check_rows_file, no_usable_row, parse_rows, read_rows, text_at, texts_at
 
 STAGE = "questions"
 _REFERENCES = ("ground_truths", "references", "ground_truth", "reference", "answer")
@@ -49,10 +50,19 @@ def read_questions(place: str, *, strip_title: bool = False) -> tuple[list[RagQu
     """
     location = Location(place)
     check_rows_file(location, "--questions")
-    questions, rejects = _parse_rows(read_rows(location, _NEEDED))
+    known: dict[str, RagQuestion] = {}
+
+    def parse(row: dict[str, Any]) -> RagQuestion:
+        one = _parse_row(row)
+        if one.id in known:
+            raise InputError("duplicate", f"an earlier row has the id {one.id} or the same question and title")
+        return known.setdefault(one.id, one)
+
+    rows = parse_rows(read_rows(location, _NEEDED), parse, stage=STAGE)
+    rejects = [row for row in rows if isinstance(row, Reject)]
+    questions = list(known.values())
     if not questions:
-        first = f"the first row: {rejects[0].source}: {rejects[0].reason}, {rejects[0].detail}" if rejects else "no row"
-        raise ValueError(f"{place} holds no question to ask ({first}); a row needs {_NEEDED}")
+        raise ValueError(no_usable_row(place, "question to ask", _NEEDED, rejects))
     if strip_title:
         texts = without_lead_ins([one.question for one in questions])
         questions = [replace(one, question=text) for one, text in zip(questions, texts, strict=True)]
@@ -108,42 +118,13 @@ def _without_title(whole: str, after: str, title: str) -> str:
     return rest[:1].upper() + rest[1:] if len(rest) >= _SHORTEST_QUESTION else whole
 
 
-def _parse_rows(rows: Iterable[FileRow]) -> tuple[list[RagQuestion], list[Reject]]:
-    questions: dict[str, RagQuestion] = {}
-    rejects: list[Reject] = []
-    for place, row, fault in rows:
-        try:
-            one = _parse_row(row, fault)
-            if one.id in questions:
-                raise ValueError(f"duplicate: an earlier row has the id {one.id} or the same question and title")
-            questions[one.id] = one
-        except ValueError as error:
-            reason, _, detail = str(error).partition(": ")
-            rejects.append(Reject(_text(row, "id") or place, STAGE, reason, detail, source=place))
-    return list(questions.values()), rejects
-
-
-def _parse_row(row: dict[str, Any], fault: str) -> RagQuestion:
-    """Return the question of a row. Raises ValueError("reason: detail")."""
-    if fault:
-        raise ValueError(fault)
-    question, title = _text(row, "question"), _text(row, "title")
+def _parse_row(row: dict[str, Any]) -> RagQuestion:
+    """Return the question of a row. Raises InputError."""
+    question, title = text_at(row, "question"), text_at(row, "title")
     if not question:
-        raise ValueError("no_question: the key question holds no text")
-    references = next(filter(None, (_texts(row.get(key)) for key in _REFERENCES)), None)
-    if references is None:
-        raise ValueError(f"no_reference: none of {', '.join(_REFERENCES)} holds a text")
-    name = _text(row, "id") or content_id("rag_question", question, title)
+        raise InputError("no_question", "the key question holds no text")
+    references = texts_at(row, *_REFERENCES)
+    if not references:
+        raise InputError("no_reference", f"none of {', '.join(_REFERENCES)} holds a text")
+    name = text_at(row, "id") or content_id("rag_question", question, title)
     return RagQuestion(name, question, references, title, title or name)
-
-
-def _texts(value: Any) -> list[str]:
-    """Return the texts of a text or a list of texts."""
-    items = value if isinstance(value, list) else [value]
-    return [text.strip() for text in items if isinstance(text, str) and text.strip()]
-
-
-def _text(row: dict[str, Any], key: str) -> str:
-    """Return a text or a whole number as text, "" for anything else."""
-    value = row.get(key)
-    return str(value).strip() if isinstance(value, str | int) and not isinstance(value, bool) else ""

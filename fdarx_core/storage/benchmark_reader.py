@@ -164,7 +164,7 @@ class _Importer:
     def _read(self, line: JsonLine, id_key: str, add: Callable[[JsonLine], None]) -> None:
         try:
             if line.fault:
-                raise InputError(*line.fault.split(": ", 1))
+                raise line.fault
             add(line)
         except InputError as error:
             row_id, set_id = line.row.get(id_key), line.row.get("set_id")
@@ -217,7 +217,7 @@ class _Importer:
             return None
         offset, size = self.lines[set_id]
         stream.seek(offset)
-        return read_label(parse_json_row(stream.read(size))[0])
+        return read_label(parse_json_row(stream.read(size)))
 
 
 def resolve_item(

@@ -15,7 +15,15 @@ from fdarx_core.records import CheckedAnswer, Prediction, QuestionAnswer, RagAns
 from fdarx_core.storage.errors import InputError, StorageError
 from fdarx_core.storage.location import Location
 from fdarx_core.storage.run_directory import RunDirectory
-from fdarx_core.storage.tables import check_rows_file, no_usable_row, parse_rows, read_records, read_rows, text_at
+from fdarx_core.storage.tables import (
+    check_rows_file,
+    no_usable_row,
+    parse_rows,
+    read_records,
+    read_rows,
+    text_at,
+    texts_at,
+)
 
 _INTAKE = "intake"
 UNNAMED_SETTING = "given"
@@ -76,13 +84,19 @@ def _prediction(row: dict[str, Any], model: str) -> ImportedPrediction:
     question_id = text_at(row, *_ID)
     if not question_id:
         raise InputError("missing_key", f"none of {', '.join(_ID)} names the question")
-    text = next((row[key] for key in _TEXT if row.get(key) is not None), None)
-    if not isinstance(text, str):
-        raise InputError("missing_key", f"none of {', '.join(_TEXT)} holds a text")
+    text = _answer_text(row, "missing_key")
     # A model's folders in the run bear its name, so it is written as in a models file: org/model 7b is org-model-7b.
     name = _NOT_IN_NAMES.sub("-", text_at(row, "model") or model).strip("-._") or "unnamed"
     setting = text_at(row, "setting") or UNNAMED_SETTING
     return ImportedPrediction(question_id, name, setting, text_at(row, "retriever"), text, _cited(row.get("cited")))
+
+
+def _answer_text(row: dict[str, Any], reason: str) -> str:
+    """Return the text of the answer, which may be blank. Raises InputError with this reason where there is none."""
+    text = next((row[key] for key in _TEXT if row.get(key) is not None), None)
+    if not isinstance(text, str):
+        raise InputError(reason, f"none of {', '.join(_TEXT)} holds a text")
+    return text
 
 
 def _cited(value: Any) -> list[int] | None:
@@ -113,7 +127,6 @@ REFERENCES_STAGE = "references"
 _WORDS = re.compile(r"[^\W_]+")
 _STATEMENT_KEYS = "Question, and Must_have, Nice_to_have or Free_form_answer"
 _ANSWER_KEYS = "question and answer"
-_ANSWER = ("answer", "prediction", "response")
 _REFERENCES = ("references", "reference", "ground_truths", "ground_truth", "gold_answer")
 
 
@@ -123,16 +136,6 @@ def normalized_question(question: str) -> str:
     Case, punctuation and compatibility characters of Unicode do not count.
     """
     return " ".join(_WORDS.findall(unicodedata.normalize("NFKC", question).casefold()))
-
-
-def _texts_at(row: dict[str, Any], *keys: str) -> list[str]:
-    """Return the texts under the first of the keys that has any: one text, or those of a list."""
-    for key in keys:
-        value = row.get(key)
-        listed = value if isinstance(value, list) else [value]
-        if found := [text.strip() for text in listed if isinstance(text, str) and text.strip()]:
-            return found
-    return []
 
 
 StatementsRow: TypeAlias = tuple[str, str, list[str], list[str]]
@@ -183,7 +186,7 @@ def read_references(addresses: Sequence[str]) -> ReferenceStatements:
         question, reference = normalized_question(text_at(row, "question")), text_at(row, "free_form_answer")
         if not question:
             raise InputError("no_question", "the key Question holds no text")
-        must_have, nice_to_have = _texts_at(row, "must_have"), _texts_at(row, "nice_to_have")
+        must_have, nice_to_have = texts_at(row, "must_have"), texts_at(row, "nice_to_have")
         if not (reference or must_have or nice_to_have):
             raise InputError("no_statements", "Must_have, Nice_to_have and Free_form_answer hold no text")
         if question in statements.rows:
@@ -236,7 +239,7 @@ def answers_of_file(location: Location, statements: ReferenceStatements) -> Iter
     gold_answer).
     """
     dataset, model = statements.dataset_and_model(location.name.removesuffix(location.suffix))
-    rows = read_rows(location, _ANSWER_KEYS, blank=_ANSWER)
+    rows = read_rows(location, _ANSWER_KEYS, blank=_TEXT)
     return parse_rows(rows, lambda row: _answer(row, model, dataset), stage=STAGE)
 
 
@@ -244,9 +247,7 @@ def _answer(row: dict[str, Any], model: str, dataset: str) -> CheckedAnswer:
     question = text_at(row, "question")
     if not normalized_question(question):
         raise InputError("no_question", "the key question holds no text")
-    text = next((row[key] for key in _ANSWER if row.get(key) is not None), None)
-    if not isinstance(text, str):
-        raise InputError("no_answer", f"none of {', '.join(_ANSWER)} holds a text")
+    text = _answer_text(row, "no_answer")
     set_id = text_at(row, "set_id")
     question_id = content_id("checked_question", normalized_question(question), set_id)
     names = text_at(row, "model") or model, text_at(row, "dataset") or dataset, text_at(row, "setting")
@@ -263,7 +264,7 @@ def _answer(row: dict[str, Any], model: str, dataset: str) -> CheckedAnswer:
         set_id=set_id,
         drug=text_at(row, "drug"),
         outcome="answered" if text.strip() else "failed",
-        references=_texts_at(row, *_REFERENCES),
+        references=texts_at(row, *_REFERENCES),
     )
 
 

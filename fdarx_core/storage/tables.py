@@ -78,14 +78,14 @@ _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 class JsonLine:
     """A line of a JSON lines file.
 
-    `place` is file:line; `offset` and `size` are in bytes. `fault` is "reason: detail" where the line has no object.
+    `place` is file:line; `offset` and `size` are in bytes. `fault` says why the line has no object, None where it has.
     """
 
     place: str
     offset: int
     size: int
     row: dict[str, Any]
-    fault: str = ""
+    fault: InputError | None = None
 
 
 def read_json_lines(location: Location, digest: hashlib.blake2b | None = None) -> Iterator[JsonLine]:
@@ -96,26 +96,29 @@ def read_json_lines(location: Location, digest: hashlib.blake2b | None = None) -
             if digest:
                 digest.update(line)
             if line.strip(b"\r\n\t " + _BYTE_ORDER_MARK):
-                row, fault = parse_json_row(line)
-                yield JsonLine(f"{location.name}:{number}", offset, len(line), row, fault)
+                place = f"{location.name}:{number}", offset, len(line)
+                try:
+                    yield JsonLine(*place, parse_json_row(line))
+                except InputError as fault:
+                    yield JsonLine(*place, {}, fault)
             offset += len(line)
 
 
-def parse_json_row(line: bytes) -> tuple[dict[str, Any], str]:
-    """Return the object of a line and the fault, as in `JsonLine`."""
+def parse_json_row(line: bytes) -> dict[str, Any]:
+    """Return the object of a line. Raises InputError."""
     try:
         row = orjson.loads(line.removeprefix(_BYTE_ORDER_MARK))
     except orjson.JSONDecodeError as error:
-        return {}, f"not_json: {error}"
-    if isinstance(row, dict):
-        return row, ""
-    return {}, f"not_an_object: the line holds a {type(row).__name__}, not an object with keys"
+        raise InputError("not_json", str(error)) from error
+    if not isinstance(row, dict):
+        raise InputError("not_an_object", f"the line holds a {type(row).__name__}, not an object with keys")
+    return row
 
 
 SUFFIXES = (".jsonl", ".json", ".csv", ".parquet")
 
-FileRow: TypeAlias = tuple[str, dict[str, Any], str]
-"""The place of a row (file:line), the row, and its fault, "reason: detail", where it is no object."""
+FileRow: TypeAlias = tuple[str, dict[str, Any], InputError | None]
+"""The place of a row (file:line), the row, and its fault where it is no object."""
 
 
 def check_rows_file(location: Location, option: str) -> None:
@@ -141,7 +144,7 @@ def read_rows(location: Location, wanted: str, *, blank: Collection[str] = ()) -
     if suffix == ".csv":
         return _csv(location, blank)
     rows = enumerate(read_table(location).to_pylist(), 1)
-    return ((f"{location.name}:{number}", row, "") for number, row in rows)
+    return ((f"{location.name}:{number}", row, None) for number, row in rows)
 
 
 def _json_list(location: Location, wanted: str) -> Iterator[FileRow]:
@@ -153,7 +156,7 @@ def _json_list(location: Location, wanted: str) -> Iterator[FileRow]:
         raise StorageError(f"{location} holds no list; give a list of objects with {wanted}")
     for number, row in enumerate(rows, 1):
         is_object = isinstance(row, dict)
-        fault = "" if is_object else "not_an_object: the list holds something else here"
+        fault = None if is_object else InputError("not_an_object", "the list holds something else here")
         yield f"{location.name}:{number}", row if is_object else {}, fault
 
 
@@ -166,7 +169,7 @@ def _csv(location: Location, blank: Collection[str]) -> Iterator[FileRow]:
     try:
         for row in reader:
             filled = {key: value for key, value in row.items() if key in blank or value}
-            yield f"{location.name}:{reader.line_num}", filled, ""
+            yield f"{location.name}:{reader.line_num}", filled, None
     except csv.Error as error:
         raise StorageError(f"{location}:{reader.line_num} is no CSV ({error}); quote texts with line breaks") from error
 
@@ -181,7 +184,7 @@ def parse_rows(
     for place, row, fault in rows:
         try:
             if fault:
-                raise InputError(*fault.split(": ", 1))
+                raise fault
             yield parse(row)
         except InputError as error:
             yield Reject(text_at(row, *id_keys) or place, stage, error.reason, error.detail, source=place)
@@ -198,3 +201,13 @@ def text_at(row: dict[str, Any], *keys: str) -> str:
     values = (row.get(key) for key in keys)
     texts = (str(one).strip() for one in values if isinstance(one, str | int) and not isinstance(one, bool))
     return next(filter(None, texts), "")
+
+
+def texts_at(row: dict[str, Any], *keys: str) -> list[str]:
+    """Return the texts under the first of the keys that has any: one text, or those of a list."""
+    for key in keys:
+        value = row.get(key)
+        listed = value if isinstance(value, list) else [value]
+        if found := [text.strip() for text in listed if isinstance(text, str) and text.strip()]:
+            return found
+    return []

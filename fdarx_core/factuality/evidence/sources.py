@@ -215,7 +215,7 @@ class FileEvidence:
         self.rejects: list[Reject] = []
         for at, row, fault in read_rows(location, "texts"):
             try:
-                one = _evidence_of_row({key.lower(): value for key, value in row.items()}, fault, at)
+                one = _evidence_of_row({key.lower(): value for key, value in row.items()}, str(fault or ""), at)
                 if found.setdefault(one.id, one) is not one:
                     raise ValueError(f"duplicate: {found[one.id].place} holds the same")
             except ValueError as error:
