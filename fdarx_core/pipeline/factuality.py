@@ -20,14 +20,15 @@ from fdarx_core.factuality.drug_names import DrugNameIndex, ingredients_of, unkn
 from fdarx_core.factuality.evidence import open_evidence, parse_evidence
 from fdarx_core.factuality.evidence.subjects import LabelNames
 from fdarx_core.factuality.figures import FactualityRows
+from fdarx_core.factuality.safety import SafetyFlagger
 from fdarx_core.factuality.scores import ScoringMethod, Weights
 from fdarx_core.factuality.tables import Summary, metrics_json, summarize, tables
 from fdarx_core.llm import TRANSIENT, ResponseStore, source_digest
 from fdarx_core.pipeline.executor import Stages
-from fdarx_core.pipeline.factuality_steps import AnswerState, FactualitySpec, SafetyChecker, factuality_steps
+from fdarx_core.pipeline.factuality_steps import AnswerState, FactualitySpec, factuality_steps
 from fdarx_core.pipeline.job import PipelineJob
 from fdarx_core.pipeline.part_files import PartFiles
-from fdarx_core.pipeline.steps import Part, Resource, Stage
+from fdarx_core.pipeline.steps import Part, Resource, Stage, guarded
 from fdarx_core.records import (
     CheckedAnswer,
     Claim,
@@ -219,6 +220,14 @@ _CPUS_PER_MODEL = 8
 """CPUs for each model on a cluster without GPUs; more models would take more memory."""
 _CPUS_PER_SOURCE = 4
 _MOST_SOURCES = 16
+
+
+class SafetyChecker(SafetyFlagger):
+    """Flags the answers of a batch."""
+
+    def flags(self, answers: Sequence[CheckedAnswer]) -> list[list[SafetyFlag] | str]:
+        """Return the flags of each answer, or why they could not be looked for."""
+        return [guarded(self.flags_of, answer) for answer in answers]
 
 
 @dataclass(slots=True, kw_only=True)

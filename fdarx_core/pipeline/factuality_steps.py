@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import groupby
-from typing import Literal, ParamSpec, TypeVar
+from typing import Literal
 
 from fdarx_core.baseline.claims import claims_of
 from fdarx_core.baseline.tokens import contains_name
@@ -23,10 +23,8 @@ from fdarx_core.factuality.claims import (
 from fdarx_core.factuality.evidence import parse_evidence
 from fdarx_core.factuality.evidence.entrez import PubMed, PubMedSettings
 from fdarx_core.factuality.evidence.pubmed_search import YEARS, read_abstracts, search_request
-from fdarx_core.factuality.evidence.sources import PUBMED, reference_evidence
-from fdarx_core.factuality.evidence.sources import REFERENCE_SOURCE as STAND_IN
+from fdarx_core.factuality.evidence.sources import PUBMED, REFERENCE_SOURCE, reference_evidence
 from fdarx_core.factuality.evidence.subjects import ClaimQuery, Subject, is_about, subject_of
-from fdarx_core.factuality.safety import SafetyFlagger
 from fdarx_core.factuality.scores import (
     NO_CLAIMS,
     PairToJudge,
@@ -36,9 +34,9 @@ from fdarx_core.factuality.scores import (
     statement_pairs,
     verdicts_of,
 )
-from fdarx_core.llm import Baseline, ModelConfig, Unparsable
+from fdarx_core.llm import Baseline, ModelConfig
 from fdarx_core.pipeline.asking import ClientPool
-from fdarx_core.pipeline.steps import Address, AskStep, Exchange, ResourceStep, Step, StepContext, batches
+from fdarx_core.pipeline.steps import Address, AskStep, Exchange, ResourceStep, Step, StepContext, batches, guarded
 from fdarx_core.records import (
     CheckedAnswer,
     Claim,
@@ -54,22 +52,13 @@ from fdarx_core.verify import open_engine
 from fdarx_core.verify.engine import Judgement, TextPair, Unjudged
 from fdarx_core.verify.language_model import JUDGE_CLAIM, judge_asked, read_judged
 
-NO_CLAIMS_MADE = "claims_failed"
-"""Why an answer whose claims could not be extracted has no shares and no FAS."""
-
 _QUERIES_PER_CALL = 256
 _PAIRS_PER_CALL = 2048
 """So many pairs of similar length fill an actor's batches, and a part keeps several actors busy."""
 _TYPICAL_ABSTRACT = "Patients were followed for the outcome that the trial had set. " * 25
 """A text as long as abstracts are, about 250 words, for plans."""
 
-Arguments = ParamSpec("Arguments")
-Result = TypeVar("Result")
-
-
-def baseline() -> Baseline:
-    """Return the built-in rules for all tasks of factuality."""
-    return Baseline(FACTUALITY_TASKS, FACTUALITY_RULES_VERSION)
+_RULES = Baseline(FACTUALITY_TASKS, FACTUALITY_RULES_VERSION)
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,11 +131,6 @@ class FactualitySpec:
         return parse_evidence(self.evidence)[0] == PUBMED
 
     @property
-    def directories(self) -> ModelDirectories:
-        """The directories of the embedding model of the search."""
-        return ModelDirectories(cosine=self.encoder)
-
-    @property
     def names_from(self) -> str:
         """The resource that knows names of drugs: the labels for evidence without them, else the evidence; or ""."""
         if parse_evidence(self.evidence)[0] in (PUBMED, "file") and self.safety:
@@ -162,11 +146,16 @@ class FactualitySpec:
     @property
     def clients(self) -> ClientPool:
         others = [partial(PubMed, self.pubmed)] if self.from_pubmed else []
-        return ClientPool(baseline(), self.used, self.max_requests, self.max_cost, shared_fate=False, others=others)
+        return ClientPool(_RULES, self.used, self.max_requests, self.max_cost, shared_fate=False, others=others)
+
+    @property
+    def directories(self) -> ModelDirectories:
+        """The directories of the embedding model of the search."""
+        return ModelDirectories(cosine=self.encoder)
 
     def address(self, name: str) -> Address:
         """Return where requests to a model go."""
-        return Address.of(name, self.models, baseline())
+        return Address.of(name, self.models, _RULES)
 
 
 @dataclass(slots=True)
@@ -174,9 +163,8 @@ class AnswerState:
     """An answer and what is known of it so far.
 
     `evidence` holds the passages found for each claim by its id, best first; `subjects` the drugs that it speaks of;
-    `unsearched` says, by the claim's id, why
-    nothing could be searched; `no_claims` why claims could not be extracted. `pairs` go by engine. `flags` is a text
-    where they could not be looked for.
+    `unsearched` says, by the claim's id, why nothing could be searched; `no_claims` why claims could not be extracted.
+    `pairs` go by engine. `flags` is a text where they could not be looked for.
     """
 
     answer: CheckedAnswer
@@ -216,15 +204,19 @@ class AnswerState:
     def _pair(self, claim: Claim, evidence: Evidence, kind: str, rank: int, engine: str) -> PairToJudge:
         """Return a pair, with the names of the drug that claim and passage both speak of, if they do."""
         answer = self.answer
-        subject = self.subjects.get(claim.id) or subject_of(_query(answer, claim))
+        subject = self.subjects.get(claim.id) or subject_of(self.query(claim))
         on_subject = is_about(evidence, subject)
         row = PairVerdict(answer.id, claim.id, evidence.id, kind, rank, engine, on_subject=on_subject)
-        own = evidence.source == STAND_IN or (evidence.set_id and answer.set_id == evidence.set_id)
+        own = evidence.source == REFERENCE_SOURCE or (evidence.set_id and answer.set_id == evidence.set_id)
         names = [answer.drug if own or answer.drug in subject[1] else "", evidence.drug] if own or on_subject else []
         drug = " ".join(dict.fromkeys(filter(None, names)))
         title, _, rest = claim.resolved.partition(": ")
         # a passage of the drug's own label needs no title that names it
         return row, TextPair(evidence.text, rest if rest and contains_name(drug, title) else claim.resolved, drug)
+
+    def query(self, claim: Claim) -> ClaimQuery:
+        """Return what to search for evidence for a claim."""
+        return ClaimQuery(claim.resolved, self.answer.question, self.answer.drug, self.answer.set_id)
 
     def unsearched_pairs(self, engine: str) -> list[PairVerdict]:
         """Return a row without a judgement for each claim for which nothing could be searched: it has no verdict."""
@@ -234,25 +226,21 @@ class AnswerState:
         ]
 
 
-def _query(answer: CheckedAnswer, claim: Claim) -> ClaimQuery:
-    return ClaimQuery(claim.resolved, answer.question, answer.drug, answer.set_id)
-
-
 def factuality_steps(spec: FactualitySpec, *, planned: bool = False) -> list[Step[AnswerState]]:
     """Return the steps of a run; for a plan, those that lead to requests. Those that need no model come last, so that
     they run beside the others."""
     k = spec.scoring.k
     search = partial(search_pubmed, k, spec.years) if spec.from_pubmed else partial(find_evidence, k)
-    steps: list[Step[AnswerState]] = [
-        extract_claims if spec.claims == Baseline.name else ask_for_claims(spec.address(spec.claims)),
-        ResourceStep("search", search),
-    ]
+    claims = spec.address(spec.claims)
+    ask_claims = AskStep("claims", frozenset((claims.name,)), partial(_claim_requests, claims), _take_claims)
+    steps: list[Step[AnswerState]] = [extract_claims if spec.claims == Baseline.name else ask_claims]
+    steps.append(ResourceStep("search", search))
     if spec.names_from and not planned:
         steps.append(ResourceStep("subjects", partial(find_subjects, spec.names_from)))
     if spec.measures_similarity and not planned:
-        steps.append(ResourceStep("similarity", measure_similarity))
+        steps.append(ResourceStep("similarity", partial(note_of_answers, "similarity", "of", "similarity")))
     if spec.safety and not planned:
-        steps.append(ResourceStep("safety", flag_safety))
+        steps.append(ResourceStep("safety", partial(note_of_answers, "safety", "flags", "flags")))
     for engine in sorted(spec.engines, key=lambda one: one.kind == "exact"):
         main = engine is spec.engine
         if engine.kind == "judge":
@@ -266,15 +254,11 @@ def factuality_steps(spec: FactualitySpec, *, planned: bool = False) -> list[Ste
 
 def extract_claims(state: AnswerState) -> None:
     """Answer → claims, by rules."""
-    state.set_claims(_guarded(claims_of, state.answer))
-
-
-def ask_for_claims(address: Address) -> AskStep[AnswerState]:
-    """Return the step Answer → claims, by a language model, which is asked about each answer that says something."""
-    return AskStep("claims", frozenset((address.name,)), partial(_claim_requests, address), _take_claims)
+    state.set_claims(guarded(claims_of, state.answer))
 
 
 def _claim_requests(address: Address, state: AnswerState) -> list[Request]:
+    """Ask a language model for the claims of an answer that says something."""
     answer = state.answer
     if answer.outcome != "answered" or not answer.answer.strip():
         return []
@@ -282,7 +266,7 @@ def _claim_requests(address: Address, state: AnswerState) -> list[Request]:
 
 
 def _take_claims(state: AnswerState, exchanges: Sequence[Exchange]) -> None:
-    parsed = [_parsed(read_claims, state.answer, response) for _, response in exchanges]
+    parsed = [guarded(read_claims, state.answer, response) for _, response in exchanges]
     state.set_claims(parsed[0] if parsed else [])
 
 
@@ -304,11 +288,11 @@ async def search_pubmed(k: int, years: tuple[int, int], states: Sequence[AnswerS
         typical = [Evidence(f"typical-{rank}", PUBMED, "", _TYPICAL_ABSTRACT) for rank in range(k)]
         _set_evidence(states, (typical for _ in requests))
     else:
-        _set_evidence(states, (_parsed(read_abstracts, response) for response in await context.ask(requests)))
+        _set_evidence(states, (guarded(read_abstracts, response) for response in await context.ask(requests)))
 
 
 def _queries(states: Sequence[AnswerState]) -> list[ClaimQuery]:
-    return [_query(state.answer, claim) for state in states for claim in state.claims]
+    return [state.query(claim) for state in states for claim in state.claims]
 
 
 def _set_evidence(states: Sequence[AnswerState], found: Iterator[list[Evidence] | str]) -> None:
@@ -328,18 +312,13 @@ async def find_subjects(resource: str, states: Sequence[AnswerState], context: S
         state.subjects = {claim.id: next(found) for claim in state.claims}
 
 
-async def measure_similarity(states: Sequence[AnswerState], context: StepContext) -> None:
-    """Answer → its similarity to the reference, by the models that the resource `similarity` holds."""
-    values = await context.call("similarity", "of", [state.answer for state in states])
+async def note_of_answers(
+    resource: str, method: str, field: str, states: Sequence[AnswerState], context: StepContext
+) -> None:
+    """Answer → what a method of a resource makes of it, such as its similarity to the reference, in a field."""
+    values = await context.call(resource, method, [state.answer for state in states])
     for state, value in zip(states, values, strict=True):
-        state.similarity = value
-
-
-async def flag_safety(states: Sequence[AnswerState], context: StepContext) -> None:
-    """Answer → safety flags, by the labels that the resource `safety` holds."""
-    found = await context.call("safety", "flags", [state.answer for state in states])
-    for state, flags in zip(states, found, strict=True):
-        state.flags = flags
+        setattr(state, field, value)
 
 
 def ask_judge(address: Address, *, main: bool) -> AskStep[AnswerState]:
@@ -360,19 +339,15 @@ def _judge_requests(address: Address, main: bool, state: AnswerState) -> list[Re
 def _take_judgements(engine: str, main: bool, state: AnswerState, exchanges: Sequence[Exchange]) -> None:
     rows: list[PairVerdict] = []
     for group, (_, response) in zip(_claim_groups(state, engine, main), exchanges, strict=True):
-        parsed = _parsed(read_judged, response, [pair for _, pair in group])
+        parsed = guarded(read_judged, response, [pair for _, pair in group])
         rows += _filled(group, [Unjudged(parsed)] * len(group) if isinstance(parsed, str) else parsed)
     state.pairs[engine] = rows
 
 
 def _claim_groups(state: AnswerState, engine: str, main: bool) -> list[list[PairToJudge]]:
     pairs = state.pairs_to_judge(engine, main=main)
-    return [list(group) for _, group in groupby(pairs, key=_claim_key)]
-
-
-def _claim_key(asked: PairToJudge) -> tuple[str, str, str, int]:
-    row, _ = asked
-    return row.answer_id, row.claim_id, row.kind, row.number
+    by_claim = groupby(pairs, key=lambda asked: (asked[0].claim_id, asked[0].kind, asked[0].number))
+    return [list(group) for _, group in by_claim]
 
 
 async def judge_by_model(engine: str, main: bool, states: Sequence[AnswerState], context: StepContext) -> None:
@@ -394,7 +369,7 @@ async def judge_by_model(engine: str, main: bool, states: Sequence[AnswerState],
 def judge_exactly(engine: str, main: bool, state: AnswerState) -> None:
     """Judge the pairs by exact matching."""
     asked = state.pairs_to_judge(engine, main=main)
-    found = (_guarded(open_engine("exact").judge, [pair]) for _, pair in asked)
+    found = (guarded(open_engine("exact").judge, [pair]) for _, pair in asked)
     state.pairs[engine] = _filled(asked, [Unjudged(one) if isinstance(one, str) else one[0] for one in found])
 
 
@@ -417,32 +392,6 @@ def score(spec: FactualitySpec, state: AnswerState) -> None:
     if isinstance(state.flags, str):
         row.unscored.append(f"flags: {state.flags}")
     if state.no_claims:
-        why = f"{NO_CLAIMS_MADE}: {state.no_claims}"
+        why = f"claims_failed: {state.no_claims}"
         row = replace(row, unscored=[one.replace(NO_CLAIMS, why) for one in row.unscored])
     state.score = row
-
-
-class SafetyChecker(SafetyFlagger):
-    """Flags the answers of a batch."""
-
-    def flags(self, answers: Sequence[CheckedAnswer]) -> list[list[SafetyFlag] | str]:
-        """Return the flags of each answer, or why they could not be looked for."""
-        return [_guarded(self.flags_of, answer) for answer in answers]
-
-
-def _guarded(
-    function: Callable[Arguments, Result], *arguments: Arguments.args, **named: Arguments.kwargs
-) -> Result | str:
-    """Return what the function makes of it, or how it failed: one bad row must not cost its batch."""
-    try:
-        return function(*arguments, **named)
-    except Exception as error:
-        return f"rules_error: {type(error).__name__}: {error}"
-
-
-def _parsed(parse: Callable[Arguments, Result], *arguments: Arguments.args, **named: Arguments.kwargs) -> Result | str:
-    """Return what is parsed from a response, or why it can't be."""
-    try:
-        return parse(*arguments, **named)
-    except Unparsable as error:
-        return f"{error.reason}: {error.detail}"

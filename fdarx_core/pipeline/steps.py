@@ -8,10 +8,11 @@ from dataclasses import dataclass
 from itertools import groupby, islice
 from typing import Any, Generic, TypeAlias, TypeVar
 
-from fdarx_core.llm import AskingStopped, Baseline, ModelConfig, Task
+from fdarx_core.llm import AskingStopped, Baseline, ModelConfig, Task, Unparsable
 from fdarx_core.records import Request, Response
 
 Item = TypeVar("Item")
+Result = TypeVar("Result")
 State = TypeVar("State")
 """The data that steps work on: the state of one label, evaluation sample, question or answer."""
 
@@ -110,6 +111,16 @@ def batches(items: Iterable[Item], size: int) -> Iterator[list[Item]]:
     left = iter(items)
     while batch := list(islice(left, size)):
         yield batch
+
+
+def guarded(function: Callable[..., Result], *arguments: Any) -> Result | str:
+    """Return what the function makes of a row, or why it failed: one bad row must not cost its batch."""
+    try:
+        return function(*arguments)
+    except Unparsable as error:
+        return f"{error.reason}: {error.detail}"
+    except Exception as error:
+        return f"rules_error: {type(error).__name__}: {error}"
 
 
 @dataclass(frozen=True, slots=True)
