@@ -11,7 +11,7 @@ from fdarx_core.baseline.numbers import number_strings
 from fdarx_core.baseline.tokens import decapitalise, question_words, strip_references
 from fdarx_core.generation.contexts import Context
 from fdarx_core.generation.factual import factual_questions
-from fdarx_core.generation.library import MAX_QUESTION, load_library
+from fdarx_core.generation.library import MAX_QUESTION, any_of, load_library
 from fdarx_core.generation.passage_reader import MAX_ANSWER, running_title, telling_topic
 from fdarx_core.generation.tasks import GENERATE_MULTIHOP, REPHRASE_REFUSAL, TASKS
 from fdarx_core.labels.loinc import topic_of
@@ -23,20 +23,12 @@ _MIN_QUESTION, _MIN_ANSWER = 10, 5
 _MAX_EVIDENCE = 5
 _MIN_COVERED = 0.6
 _MIN_SHARE = 0.2
-_NOTICE = re.compile(
-    r"^(?:to report suspected|see (?:full prescribing|boxed|17\b|section)|for more information|revised|.{0,40}medwatch"
-    r"|additional pediatric use|\[?see\b|warning\s*:?)",
-    re.I,
-)
+_NOTICE = re.compile(rf"^(?:{any_of('notices')})", re.I)
 _POINTER = re.compile(
     r"\s*(?:[.;(]\s*)?\bsee (?:the )?(?:full prescribing information|boxed warning|17)\b[^.]*\.?\)?", re.I
 )
 _LEAD_IN = re.compile(r"^([A-Z][^:.;]{2,90}?)\s*:\s*(?=\S)")
-_INTRODUCES = re.compile(
-    r"\b(?:indicated|used|contraindicated|include|includes|are|is|for|in|with|following"
-    r"|of|patients|the|to|as|who|if|when|or|and)\s*:?$",
-    re.I,
-)
+_INTRODUCES = re.compile(rf"\b(?:{any_of('introductions')})\s*:?$", re.I)
 
 
 def parse_candidates(

@@ -9,7 +9,7 @@ from typing import Any
 
 from fdarx_core.baseline.numbers import number_strings
 from fdarx_core.baseline.tokens import clean_label_text, decapitalise, plain_case, with_full_stop
-from fdarx_core.generation.library import any_of
+from fdarx_core.generation.library import any_of, load_library
 from fdarx_core.generation.passage_reader import (
     MAX_ANSWER,
     PassageOutline,
@@ -110,13 +110,7 @@ def _own_question(block: QuestionBlock, drug: str) -> Iterator[QuestionCandidate
     """Yield the question of a Medication Guide ("How should I store X?"), reworded for a patient."""
     question, lines, order = block
     question = question.rstrip("?")
-    for old, new in (
-        ("should I", "should a patient"),
-        ("I should", "patients should"),
-        (" my ", " their "),
-        (" I ", " patients "),
-        (" me ", " patients "),
-    ):
+    for old, new in load_library("sentences")["rewordings"].items():
         question = question.replace(old, new)
     lines = [line for line in lines if not _IMPRINT.search(line)]
     answer = " ".join(with_full_stop(line.lstrip("-• ")) if line[-1:] != ":" else line for line in lines)

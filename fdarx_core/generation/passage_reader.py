@@ -125,36 +125,13 @@ def _is_heading(line: str) -> bool:
 
 
 MAX_ANSWER = 600
-_DRUG_WORD = r"(?! (?:drug|medicine|medication|product)\b)"
 _CONNECTIVE = re.compile(rf"^(?:{any_of('connectives')})[,:]\s+")
-_DANGLING_START = re.compile(
-    r"^(?:(?:It(?! is (?:not )?(?:known|recommended|important|advisable|unknown"
-    r"|suggested|necessary|essential|possible))"
-    rf"|They|This{_DRUG_WORD}|These|Those|Such|He|She|Its|Their|Both(?! .* and )|Neither(?! .* nor )"
-    r"|Others?|Another|Similar|Same|And|But|Or|Which|Who|Then|Half of|Most of|Some of|One of|Again)\b"
-    r"|The (?:latter|former|same|above|other|following|remaining|observed|reported|resulting|reason|change|difference"
-    r"|increase|decrease|two|three|result|finding|event|effect)s? (?!of\b))"
-)
+_DANGLING_START = re.compile(rf"^(?:(?:{any_of('dangling')})\b|The (?:{any_of('dangling_nouns')})s? (?!of\b))")
 _ELSEWHERE = re.compile(rf"\b(?:{any_of('elsewhere')})\b", re.I)
-_LIST_TO_COME = re.compile(
-    r"\bfollowing\b(?!.*\b(?:administration|exposure|dos|treat|surg|use)\w*)|as follows"
-    r"|\bbelow(?! (?:the |age |\d|\w+ years))",
-    re.I,
-)
-_POINTER = re.compile(
-    rf"\b(?:this{_DRUG_WORD}|these|such(?! as\b)|those(?! (?:who|with|without|receiving|treated|in|of|taking|on|seen"
-    r"|observed|given|from|reported|for|patients)\b))\b",
-    re.I,
-)
+_LIST_TO_COME = re.compile(any_of("list_to_come"), re.I)
+_POINTER = re.compile(rf"\b(?:{any_of('pointers')})\b", re.I)
 _UNSOUND = re.compile(rf"\b(?:{any_of('unsound')})\b", re.I)
-_CLAUSE = re.compile(
-    r"^(?:with|in|at|after|during|following|for|since|because|unlike|like|there"
-    r"|although|both|either|neither|whether|so|as)\b"
-    r"|[–—]|\b(?:is|are|was|were|be|been|may|should|will|can|must|has|have|had|do|does|did|which|that|because|although"
-    r"|however|causes?|caused|resulted|occurred|showed|demonstrated|indicates?|suggests?|if|when)\b"
-    r"|\b(?:a|an|the|of|with|and|or|for|to|in|at|by|no|not|from|on|as|than|also)$",
-    re.I,
-)
+_CLAUSE = re.compile(any_of("clauses"), re.I)
 _SUPPLIED_AS = re.compile(
     r"(?:,| and|, and)?(?: are| is)?(?: supplied| available| packaged)(?: as| in)?(?: follows)?:$"
 )
@@ -230,9 +207,7 @@ def is_noun_phrase(phrase: str) -> bool:
 
 _FORMS = frozenset(load_library("sentences")["forms"])
 _KIT = re.compile(r"\b(?:kit|plus|combo|duo)\b|pa[ck]k?\b", re.I)
-_PRODUCT = re.compile(
-    r"\b(?:hydrochloride|sodium|potassium|acetate|tablets?|capsules?|cream|gel|solution|injection|patch)\b", re.I
-)
+_PRODUCT = re.compile(rf"\b(?:{any_of('products')})\b", re.I)
 _ADJECTIVE = re.compile(r"(?:ger|ped)iatric|elderly", re.I)
 _SAYS_ONLY_ITS_KIND = re.compile(rf"^(?:{any_of('section_kinds')})$", re.I)
 

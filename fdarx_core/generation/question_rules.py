@@ -33,15 +33,8 @@ MatchGroups = dict[str, str]
 Shape = Callable[[MatchGroups, SentenceContext], MatchGroups | None]
 _SETTING = re.compile(r" (?:for|in|with|during|after|following|when|if|among|at|to) ")
 _SINGULAR = {"are": "is", "were": "was"}
-_SAYS_LITTLE = re.compile(
-    r"\b(?:was|were) (?:analyzed|evaluated|studied|assessed|conducted|examined|performed)\b|\bsee\b", re.I
-)
-_OPENING = {
-    **dict.fromkeys(("43685-7", "34071-1", "42232-9", "34072-9", "34066-1"), "warn about {topic}"),
-    **dict.fromkeys(("43682-4", "34090-1", "43681-6"), "state about {topic} in its clinical pharmacology"),
-    **dict.fromkeys(("34081-0", "34080-2", "34079-4", "43684-0", "42228-7", "34082-8"), "state about {topic}"),
-    "34073-7": "say about interaction with {topic}",
-}
+_SAYS_LITTLE = re.compile(any_of("says_little"), re.I)
+_OPENING = {code: phrase for phrase, codes in load_library("sentences")["openings"].items() for code in codes}
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,26 +175,11 @@ def opening_statement(reading: PassageOutline, drug: str, title: str, code: str)
 
 
 _PEOPLE = re.compile(r" in (?:patients|subjects|elderly|pediatric|healthy|children|adults|infants)\b[^,.;()]{0,60}")
-_BARE_LIST = re.compile(
-    r"(?:the )?(?:serious |other |common |possible )*(?:signs? (?:and|or) symptoms?|symptoms?|side"
-    r" effects|examples|results|adverse (?:reactions|events|effects)|these|medicines)$",
-    re.I,
-)
+_BARE_LIST = re.compile(rf"(?:the )?(?:serious |other |common |possible )*(?:{any_of('bare_lists')})$", re.I)
 _ADVICE = re.compile(rf"\b(?:{any_of('advice')})\b|^(?:{any_of('instructions')})\b", re.I)
 _IF_LEAD = re.compile(r"(?:if|when|should|before|prior|once|after|upon|until|during|while)\b")
-_PATIENTS_LEAD = re.compile(
-    r"(?:in|for|among|with) .*\b(?:patient|adult|child|infant|women|female|male|elderly|pediatric"
-    r"|impair|individual|neonat|people|use|case|event|treatment)"
-)
-_PARTICIPLES = {
-    "Take": "taken",
-    "Administer": "administered",
-    "Swallow": "swallowed",
-    "Inject": "injected",
-    "Instill": "instilled",
-    "Infuse": "infused",
-    "Apply": "applied",
-}
+_PATIENTS_LEAD = re.compile(rf"(?:in|for|among|with) .*\b(?:{any_of('people')})")
+_PARTICIPLES = load_library("sentences")["participles"]
 _NOW = {"include": "are", "includes": "are", "included": "were"}
 
 
