@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import TypeVar
@@ -18,6 +18,7 @@ from fdarx_core.baseline.tokens import (
     contains_name,
     content_words,
     normalize_words,
+    vocabulary,
     word_overlap,
     words_of,
 )
@@ -113,29 +114,10 @@ def _stems(text: str) -> frozenset[str]:
     return frozenset(stem(word, "conjunction") for word in content_words(text) - _VAGUE if word != _DRUG)
 
 
-_ANYWHERE = (
-    ("control character", re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ufffe\uffff]")),
-    ("lost character", re.compile("\ufffd|â€|Ã[\x80-\xbf]")),
-    ("escape sequence", re.compile(r"\\(?:[nrt\"'/]|u[0-9a-fA-F]{4}|x[0-9a-fA-F]{2})")),
-    ("character reference", re.compile(r"&(?:#\d+|#x[0-9a-fA-F]+|[a-z]{2,8});")),
-    ("markup", re.compile(r"</?[A-Za-z][\w:]*(?:\s+[\w:]+=[^<>]*)?\s*/?>")),
-    ("code fence", re.compile(r"```")),
-    ("JSON", re.compile(r"\"\s*:\s*[\"\[{]|[{\[,]\s*\"\w+\"\s*:|^\s*\[\s*\"|\"\s*\]\s*$")),
-    (
-        "placeholder",
-        re.compile(r"\{\{|\}\}|[{\[<]\s*(?:drug|entity|name|condition|population|topic|insert)\b[^}\]>]*[}\]>]", re.I),
-    ),
-)
-_QUESTION_ONLY = (
-    ("brace", re.compile(r"[{}]")),
-    ("markdown", re.compile(r"\*\*|__|^\s*(?:#|[-*•]\s|>)|`|\]\(")),
-    (
-        "numbering or name of a field",
-        re.compile(r"^\s*(?:\d+[.)]\s|Q\s*\d*\s*[:.]|(?:question|answer)\s*\d*\s*:)", re.I),
-    ),
-    ("null value", re.compile(r"\b(?:null|NULL|undefined|NaN)\b|(?<!\w)(?:N/A|n/a)(?!\w)|\bNone\b(?=\s*\?)")),
-    ("line break", re.compile(r"[\r\n]")),
-)
+_SIGNS = {name: re.compile(sign) for name, sign in vocabulary("fdarx_core.filters")["damage"].items()}
+_SIGNS_IN_QUESTION = {
+    name: re.compile(sign) for name, sign in vocabulary("fdarx_core.filters")["damage_of_question"].items()
+}
 _NO_VALUE = re.compile(r"\W*(?:null|none|nil|n/?a|nan|undefined|unknown|tbd|not applicable|true|false)?\W*", re.I)
 _PAIRS = {")": "(", "]": "[", "}": "{"}
 
@@ -146,7 +128,7 @@ def malformed_question(question: str) -> str | None:
         return "question: no letters"
     if question.count("?") != 1 or not question.endswith("?"):
         return f"question: {question.count('?')} question marks, one at the end expected"
-    damage = _damage(question, _ANYWHERE + _QUESTION_ONLY) or _unbalanced(question, "()[]{}")
+    damage = _damage(question, _SIGNS | _SIGNS_IN_QUESTION) or _unbalanced(question, "()[]{}")
     return f"question: {damage}" if damage else None
 
 
@@ -154,12 +136,12 @@ def malformed_answer(answer: str) -> str | None:
     """Return what is damaged, None for nothing. Label text may break lines, number items and leave brackets open."""
     if _NO_VALUE.fullmatch(answer):
         return f"answer: no value, {answer.strip()!r}"
-    damage = _damage(answer, _ANYWHERE) or _unbalanced(answer, "{}")
+    damage = _damage(answer, _SIGNS) or _unbalanced(answer, "{}")
     return f"answer: {damage}" if damage else None
 
 
-def _damage(text: str, signs: tuple[tuple[str, re.Pattern[str]], ...]) -> str | None:
-    for name, sign in signs:
+def _damage(text: str, signs: Mapping[str, re.Pattern[str]]) -> str | None:
+    for name, sign in signs.items():
         if found := sign.search(text):
             return f"{name} {found[0]!r}"
     return None

@@ -201,14 +201,8 @@ _TOPICS: list[tuple[Topic, re.Pattern[str]]] = [
     (topic, re.compile(rf"\b(?:{words})")) for topic, words in vocabulary()["asked_topics"].items()
 ]
 _SAYS = re.compile(r"\b(?:say|state|address|give|list|explain|mention|name)s?\b")
-_OUTSIDE = re.compile(
-    r"telephone|phone number|toll-free|(?:mailing|street|postal|what|which|company'?s?) address|address of|"
-    r"\bweb ?site|trademark|copyright|\bndc\b|manufactured|manufacturer|distributor|distributed by|\brevised\b|"
-    r"revision|\bprices?\b|\bcosts?\b|who makes|\bcompany\b|\blogo\b|bar ?code|lot number|expiration date"
-)
-_WEAK = re.compile(
-    r"\bcolou?r\b|imprint|deboss|look like|\bdispose|disposal|throw away|flush(?:ed)? down|sponsor|\bodou?r\b|\bsmell"
-)
+_WORDS = vocabulary("fdarx_core.filters")
+_OUTSIDE, _WEAK = re.compile(_WORDS["outside_topics"]), re.compile(_WORDS["of_little_use"])
 
 
 def relevance(slots: Mapping[str, Any]) -> tuple[Topic | Literal["None / Irrelevant"], str]:
@@ -275,11 +269,7 @@ def sentence_naming(entity: str, text: str) -> str:
     return next((sentence for sentence in split_sentences(text) if contains_entity(entity, sentence)), "")
 
 
-_POINTS = re.compile(
-    r"\b(?:this|the (?:above|following|preceding)|in the|does the|of the) "
-    r"(?:passage|table|figure|excerpt|context|text)\b"
-    r"|\bthis section\b"
-)
+_POINTS = re.compile(_WORDS["places"])
 _POINTER = re.compile(r"(?:see|refer to|please see)\b.{0,120}|.{0,30}\bsee full prescribing information\b.{0,20}", re.S)
 _SAYS_NOTHING = re.compile(r"(?:yes|no|true|false|not applicable|none)\b\W*")
 _SPACED_OUT = re.compile(r"(?<![\w.])(?:[A-Za-z] ){3,}[A-Za-z]")

@@ -3,21 +3,17 @@
 from __future__ import annotations
 
 from functools import cache
-from importlib.resources import files
 from typing import Any, NamedTuple
 
-import yaml
-
-_Loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+from fdarx_core.baseline.tokens import vocabulary
 
 MAX_QUESTION = 200
 """The longest question that the rules of FDARxBench §B.4 accept, in characters."""
 
 
-@cache
 def load_library(name: str) -> Any:
     """Return the contents of `<name>.yaml`. Raises FileNotFoundError for an unknown name."""
-    return yaml.load(files(__package__).joinpath(f"{name}.yaml").read_text(encoding="utf-8"), _Loader)
+    return vocabulary(__package__, f"{name}.yaml")
 
 
 def any_of(name: str) -> str:
