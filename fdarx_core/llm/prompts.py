@@ -16,6 +16,8 @@ from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, ValidationError
 _JINJA = ImmutableSandboxedEnvironment(undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
 _FILES = resources.files("prompts")
 _CRITERIA = "criteria.yaml"
+_YAML = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+"""Reads by libyaml, if PyYAML was built with it, which is eight times faster."""
 
 ModelT = TypeVar("ModelT", bound=BaseModel)
 
@@ -178,14 +180,6 @@ class Prompt(BaseModel):
             raise PromptError(f"{file}: declares slots {unused} that neither system nor user uses")
 
 
-def parse_yaml(text: str) -> Any:
-    """Return the value of a YAML text. It is read by libyaml, if PyYAML was built with it, which is eight times faster.
-
-    Raises yaml.YAMLError.
-    """
-    return yaml.load(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))
-
-
 def validation_message(error: ValidationError) -> str:
     """Return pydantic's errors on one line, `field.path: what is wrong; …`, without the input itself."""
     return "; ".join(f"{'.'.join(map(str, fault['loc'])) or 'content'}: {fault['msg']}" for fault in error.errors())
@@ -193,7 +187,7 @@ def validation_message(error: ValidationError) -> str:
 
 def _validated(kind: type[ModelT], text: str, file: str) -> ModelT:
     try:
-        return kind.model_validate(parse_yaml(text))
+        return kind.model_validate(yaml.load(text, Loader=_YAML))
     except yaml.YAMLError as error:
         raise PromptError(f"{file}: not YAML: {' '.join(str(error).split())}") from error
     except ValidationError as error:
