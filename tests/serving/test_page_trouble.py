@@ -64,7 +64,7 @@ def test_a_key_is_asked_for_once_and_kept_in_the_tab_alone(context: BrowserConte
     expect(page.locator(".notice").first).to_contain_text("The server requires a key.")
 
 
-def test_a_question_sent_before_the_page_is_ready_is_sent_once_it_is(context: BrowserContext, server: PageServer) -> None:
+def test_a_question_before_the_page_is_ready_is_sent_once_it_is(context: BrowserContext, server: PageServer) -> None:
     page = context.new_page()
     held: list[Route] = []
     page.route("**/v1/corpora", lambda route: held.append(route))
