@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from importlib import import_module, metadata
 from typing import NoReturn
 
@@ -29,6 +30,28 @@ def version_of(package: str) -> str:
         return metadata.version(package)
     except metadata.PackageNotFoundError:
         return "not installed"
+
+
+def exit_code(job: Callable[[], object], *wrong: type[Exception]) -> int:
+    """Return the job's exit code: its own, 2 after one line for wrong arguments, 3 where it was stopped while asking,
+    130 where it was interrupted. `wrong` is what its wrong arguments raise beside the errors of storage and models."""
+    try:
+        code = job()
+    except KeyboardInterrupt:
+        print("\ninterrupted; what is done is kept, the same command resumes the job", file=sys.stderr)
+        return INTERRUPTED
+    except Exception as error:
+        from fdarx_core.llm import AskingStopped, ModelsError  # importing these takes longer than showing help may
+        from fdarx_core.retrieval.models import ModelMissing
+        from fdarx_core.storage import StorageError
+
+        if isinstance(error, AskingStopped):
+            print(f"stopped: {error}", file=sys.stderr)
+            return STOPPED
+        if isinstance(error, (StorageError, ModelsError, ModelMissing, *wrong)):
+            stop(str(getattr(error, "cause", error)))  # Ray wraps what a worker raised
+        raise
+    return code if isinstance(code, int) else 0
 
 
 def stop(message: str) -> NoReturn:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from cyclopts import Parameter
 from pydantic import Field, field_validator
 
+from jobs import exit_code
 from jobs.options import BASELINE, HOW, PRESENTATION, AskingConfig, check_roles
 
 if TYPE_CHECKING:  # importing these takes longer than showing the job's help may
@@ -176,7 +177,6 @@ _PHASES = {"identify": "files identified", "build": "labels built", "publish": "
 def build(*, config: Annotated[BuildConfig, Parameter(name="*")]) -> int:
     """Run the job; returns its exit code: 0 done, 2 wrong argument, 3 stopped while asking, 130 interrupted."""
     from fdarx_core.pipeline.build import EmptySelection
-    from jobs.session import exit_code
 
     return exit_code(lambda: _run(config), EmptySelection)
 

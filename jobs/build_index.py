@@ -15,8 +15,7 @@ from fdarx_core.pipeline.indexing import Indexing
 from fdarx_core.records import Reject
 from fdarx_core.retrieval.index.segments import Manifest
 from fdarx_core.retrieval.models import ModelDirectories, ModelMissing, check_installed
-from fdarx_core.storage import Location, StorageError, write_records
-from jobs import INTERRUPTED, stop
+from fdarx_core.storage import Location, write_records
 from jobs.options import RunningConfig
 from jobs.progress import busy
 from jobs.session import print_json, session
@@ -83,19 +82,6 @@ class IndexConfig(RunningConfig):
 
 def index(*, config: Annotated[IndexConfig, Parameter(name="*")]) -> int:
     """Run the job; returns its exit code: 0 done, 2 wrong argument, 130 interrupted."""
-    try:
-        return _index(config)
-    except (StorageError, ModelMissing, ValueError) as error:
-        stop(str(getattr(error, "cause", error)))
-    except KeyboardInterrupt:
-        print(
-            "\ninterrupted; the index is unchanged, and the same command continues with the stored vectors",
-            file=sys.stderr,
-        )
-        return INTERRUPTED
-
-
-def _index(config: IndexConfig) -> int:
     runs = [one for one in config.documents if is_benchmark(one)]
     sources = [one for one in config.documents if one not in runs]
     place = Location(config.out)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from cyclopts import App, CycloptsError, Parameter, UnknownOptionError
 from cyclopts.config import Dict, Env
 
-from jobs import INTERRUPTED, stop, version_of
+from jobs import exit_code, stop, version_of
 
 if TYPE_CHECKING:
     from pydantic import ValidationError
@@ -52,6 +52,13 @@ _REVIEW = {
     "report": ("jobs.review:report", "Report how far judges and people agree, and people with each other."),
     "criteria": ("jobs.review:criteria", "Turn what people rejected and remarked into new criteria for the judges."),
 }
+
+
+_VALUE_ERRORS = {
+    *("jobs.build_index", "jobs.evaluate_rag", "jobs.score_factuality", "jobs.verify", "jobs.finetune_answerer"),
+    *("jobs.finetune_verifier", "jobs.review", "jobs.serve"),
+}
+"""The jobs whose wrong arguments may raise ValueError. In others it is a fault of the program, and is shown as one."""
 
 
 def _app(given: Sequence[str]) -> App:
@@ -105,17 +112,21 @@ def parse(arguments: Sequence[str]) -> partial[Any]:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the job that the arguments name; returns its exit code: 0 done, 2 wrong argument, 3 something was left open
     that the same command finishes, 130 interrupted."""
+    return exit_code(lambda: _run(sys.argv[1:] if arguments is None else arguments))
+
+
+def _run(words: Sequence[str]) -> object:
+    job = parse(words)
     try:
-        code = parse(sys.argv[1:] if arguments is None else arguments)()
+        return job()
     except ValueError as error:
         from pydantic import ValidationError  # importing it takes longer than showing help may
 
-        if not isinstance(error, ValidationError):
-            raise
-        stop(f"{_problem(error)}; see `fdarx --help`")  # of options that all have defaults
-    except KeyboardInterrupt:  # before or after what the job itself calls its work
-        return INTERRUPTED
-    return code if isinstance(code, int) else 0
+        if isinstance(error, ValidationError):
+            stop(f"{_problem(error)}; see `fdarx --help`")  # of options that all have defaults
+        if job.func.__module__ in _VALUE_ERRORS:
+            stop(str(getattr(error, "cause", error)))
+        raise
 
 
 def _without_config(arguments: list[str]) -> tuple[list[str], dict[str, Any]]:

@@ -34,14 +34,11 @@ def compare(runs: list[str], /, *, out: str = "compare.html", seed: int = 0, res
         stop("give two runs or more")
     if resamples < _FEWEST:
         stop(f"--resamples {resamples}: give {_FEWEST} or more, fewer make no interval")
-    try:
-        opened = [_evaluation(address) for address in runs]
-        names = run_names(opened)
-        compared = compare_runs(opened, names, seed=seed, resamples=resamples)
-        Location(out).write_text(build_comparison_page(opened, compared))
-        _tell(opened, names, compared)
-    except StorageError as error:
-        stop(str(error))
+    opened = [_evaluation(address) for address in runs]
+    names = run_names(opened)
+    compared = compare_runs(opened, names, seed=seed, resamples=resamples)
+    Location(out).write_text(build_comparison_page(opened, compared))
+    _tell(opened, names, compared)
     print(f"\npage  {out}")
     return 0
 

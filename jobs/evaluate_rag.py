@@ -23,7 +23,7 @@ from fdarx_core.retrieval.models import ModelDirectories, ModelMissing, check_in
 from fdarx_core.storage import Location, RunDirectory
 from jobs.options import HOW, PRESENTATION, MeasuringConfig, Names, RolesConfig, check_names, check_roles, load_all
 from jobs.progress import busy
-from jobs.session import carried_out, end_code, exit_code, is_done, print_json, session, versions
+from jobs.session import carried_out, end_code, is_done, print_json, session, versions
 
 _IDENTIFIED_BY_CONTENT = {"index", "index_version", "questions"}
 _ALL = {**STRATEGIES, **ABLATIONS}
@@ -159,10 +159,6 @@ _PHASES = {"answer": "parts answered and judged"}
 
 def evaluate_rag(*, config: Annotated[EvaluateRagConfig, Parameter(name="*")]) -> int:
     """Run the job; returns its exit code: 0 done, 2 wrong argument, 3 something is incomplete, 130 interrupted."""
-    return exit_code(lambda: _compare(config), ValueError)
-
-
-def _compare(config: EvaluateRagConfig) -> int:
     questions, rejects = read_questions(config.questions, strip_title=config.strip_title)
     chosen = sorted(questions, key=lambda one: content_id(str(config.seed), one.id))[: config.sample]
     with busy("reading the index", quiet=config.quiet):

@@ -31,7 +31,7 @@ from jobs import STOPPED
 from jobs.evaluate import EvaluateConfig
 from jobs.options import HOW, PRESENTATION, check_roles, load_all, unknown_model
 from jobs.progress import ProgressLine, busy
-from jobs.session import carried_out, exit_code, is_done, print_json, session, versions
+from jobs.session import carried_out, is_done, print_json, session, versions
 from serving.memory import estimate_memory
 from serving.served_model import ServedModel, load_served, missing_model_files
 
@@ -182,10 +182,6 @@ _PHASES = {
 
 def run(config: EvaluateConfig) -> int:
     """Run the job; returns its exit code, as `jobs.evaluate.evaluate`."""
-    return exit_code(lambda: _evaluate(config))
-
-
-def _evaluate(config: EvaluateConfig) -> int:
     given, rejects = _imported_answers(config)
     deployed = load_deployed(config.deploy, to_ask=not config.plan)
     spec = evaluation_spec(config, given, deployed)

@@ -30,7 +30,7 @@ from fdarx_core.verify.nli_model import check_nli, name_of
 from jobs.options import HOW, PRESENTATION, check_roles, load_all
 from jobs.progress import busy
 from jobs.score_factuality import ScoreFactualityConfig, first_and_last
-from jobs.session import carried_out, end_code, exit_code, is_done, print_json, session, versions
+from jobs.session import carried_out, end_code, is_done, print_json, session, versions
 
 _NOT_RESULTS = HOW | {"pubmed_url", "pubmed_email", "rxnav_url"}
 _IDENTIFIED_BY_CONTENT = {"predictions", "references", "engine_scores"}
@@ -161,10 +161,6 @@ _PHASES = {"intake": "reading the answers", "check": "parts checked"}
 
 def run(config: ScoreFactualityConfig) -> int:
     """Run the job; returns its exit code, as `jobs.score_factuality.factuality`."""
-    return exit_code(lambda: _score(config), ValueError)
-
-
-def _score(config: ScoreFactualityConfig) -> int:
     spec = factuality_spec(config)
     with busy("reading the answers and the evidence", quiet=config.quiet):
         source = _source(config, spec)

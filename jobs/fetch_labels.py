@@ -27,8 +27,8 @@ from fdarx_core.dailymed import (
     is_set_id,
 )
 from fdarx_core.labels.selection import HUMAN_PRESCRIPTION
-from fdarx_core.storage import Location, StorageError
-from jobs import INTERRUPTED, STOPPED, stop
+from fdarx_core.storage import Location
+from jobs import STOPPED
 from jobs.options import JobConfig, check_names
 from jobs.progress import ProgressLine
 from jobs.session import print_json, versions
@@ -178,16 +178,10 @@ _WHY_SHOWN = 5
 
 def fetch(*, config: Annotated[FetchConfig, Parameter(name="*")]) -> int:
     """Run the job; returns its exit code: 0 done, 2 wrong argument, 3 something could not be had, 130 interrupted."""
-    try:
-        place = Location(config.out)
-        place.check_writable()
-        with ProgressLine(_PHASES, quiet=config.quiet) as progress:
-            result = asyncio.run(_fetch(config, place, progress))
-    except StorageError as error:
-        stop(str(error))
-    except KeyboardInterrupt:
-        print("\ninterrupted; what is whole is kept, the same command resumes the job", file=sys.stderr)
-        return INTERRUPTED
+    place = Location(config.out)
+    place.check_writable()
+    with ProgressLine(_PHASES, quiet=config.quiet) as progress:
+        result = asyncio.run(_fetch(config, place, progress))
     print_json(asdict(result)) if config.as_json else _tell(result, place)
     return STOPPED if result.rejects or result.stopped else 0
 

@@ -26,7 +26,7 @@ from fdarx_core.tuning.training import ChatEncoder, EncodedPair, TuningSpec, enc
 from jobs import STOPPED
 from jobs.options import PRESENTATION, BertscoreConfig, ComputingConfig
 from jobs.progress import busy
-from jobs.session import exit_code, is_done, print_json, session, versions
+from jobs.session import is_done, print_json, session, versions
 
 _HOW = {"out", "cpus", "workers", "model", "questions"}
 _LIBRARIES = ("torch", "transformers", "peft", "rapidfuzz")
@@ -121,10 +121,6 @@ _PHASES = {"train": "steps", "examine": "answering the test part"}
 
 def finetune(*, config: Annotated[FinetuneConfig, Parameter(name="*")]) -> int:
     """Run the job; returns its exit code: 0 done, 2 wrong argument, 3 training failed, 130 interrupted."""
-    return exit_code(lambda: _tune(config), ValueError)
-
-
-def _tune(config: FinetuneConfig) -> int:
     tuning = config.tuning()
     with busy("reading the pairs", quiet=config.quiet):
         pairs, encoded, rejects = _prepared(config, tuning)

@@ -28,7 +28,7 @@ from fdarx_core.tuning.verifier_training import (
 )
 from jobs.options import PRESENTATION, JobConfig
 from jobs.progress import ProgressLine, busy
-from jobs.session import ending, exit_code, is_done, print_json, versions
+from jobs.session import ending, is_done, print_json, versions
 from jobs.verify import read_pairs, score_pairs
 
 _CURVE, _SCORES = "curve.parquet", "scores.json"
@@ -70,10 +70,6 @@ class FinetuneVerifierConfig(JobConfig):
 
 def finetune_verifier(*, config: Annotated[FinetuneVerifierConfig, Parameter(name="*")]) -> int:
     """Run the job; returns its exit code: 0 done, 2 wrong argument, 130 interrupted."""
-    return exit_code(lambda: _tune(config), ValueError)
-
-
-def _tune(config: FinetuneVerifierConfig) -> int:
     if not (config.pairs or config.labels):
         raise ValueError("there is nothing to train on; give --pairs, --labels or both")
     if Location(config.out).is_remote:

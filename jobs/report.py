@@ -15,7 +15,7 @@ from fdarx_core.review.calibration import calibrated_tables
 from fdarx_core.review.prediction_powered import MIN_LABELS
 from fdarx_core.review.review_set import open_review
 from fdarx_core.review.tasks import FACTUALITY
-from fdarx_core.storage import RunDirectory, StorageError
+from fdarx_core.storage import RunDirectory
 from jobs import stop
 
 _PAGES: dict[str, Callable[[RunDirectory], str]] = {
@@ -37,13 +37,10 @@ def report(run: str, /, *, review: str | None = None) -> int:
         An annotated review of this evaluation or factuality run. The page and the terminal then also show accuracies,
         or Support@k, Contra@k and FAS, corrected by the labels of people.
     """
-    try:
-        opened = RunDirectory.open(run)
-        draw = _drawing(opened, review)
-        page = opened.file("report.html")
-        page.write_text(draw(opened))
-    except StorageError as error:
-        stop(str(error))
+    opened = RunDirectory.open(run)
+    draw = _drawing(opened, review)
+    page = opened.file("report.html")
+    page.write_text(draw(opened))
     print(f"report  {page}")
     return 0
 

@@ -14,7 +14,7 @@ from cyclopts import Parameter
 from pydantic import Field, field_validator, model_validator
 
 from fdarx_core.evaluation.tables import ResultTable, table_text
-from fdarx_core.llm import AskingStopped, Baseline, load_models
+from fdarx_core.llm import Baseline, load_models
 from fdarx_core.pipeline.rejudging import judge_twice, propose_changes
 from fdarx_core.records.benchmark import Annotation
 from fdarx_core.report.review_pages import agreement_page, annotator_page, trial_text
@@ -30,7 +30,7 @@ from fdarx_core.review.review_set import Review, open_review, write_adjudication
 from fdarx_core.review.sampling import open_reviewable_run
 from fdarx_core.review.tasks import EVALUATE, FACTUALITY, REVIEW_TASKS
 from fdarx_core.storage import Location, RunDirectory, StorageError
-from jobs import STOPPED, stop
+from jobs import stop
 from jobs.options import PRESENTATION, JobConfig, Names, check_names, check_roles
 from jobs.progress import busy
 from jobs.session import asking_session, versions
@@ -108,11 +108,8 @@ def sample(run: str, *, config: Annotated[ReviewSampleConfig, Parameter(name="*"
     run
         A finished run of `fdarx build`, `fdarx evaluate` or `fdarx factuality`.
     """
-    try:
-        with busy("drawing the sample", quiet=config.quiet):
-            drawn = _draw(run, config)
-    except (StorageError, ValueError) as error:
-        stop(str(error))
+    with busy("drawing the sample", quiet=config.quiet):
+        drawn = _draw(run, config)
     _tell(drawn)
     return 0
 
@@ -165,12 +162,9 @@ def import_files(
         What annotators hand in: .json as their pages save it or Label Studio exports it, items.csv or items.jsonl with
         annotator and value filled in.
     """
-    try:
-        opened = open_review(review)
-        done = import_annotations(opened, files, (config or ReviewImportConfig()).annotator_of)
-        differing = opened.disagreements()
-    except (StorageError, ValueError) as error:
-        stop(str(error))
+    opened = open_review(review)
+    done = import_annotations(opened, files, (config or ReviewImportConfig()).annotator_of)
+    differing = opened.disagreements()
     for notice in done.notices:
         print(notice, file=sys.stderr)
     print(f"{done.new} annotations taken in, {done.known} were known already")
@@ -201,13 +195,10 @@ def adjudicate(review: str, *, config: Annotated[ReviewAdjudicateConfig, Paramet
     review
         A review with imported marks.
     """
-    try:
-        opened = open_review(review)
-        if config.adjudicator == _AGREEMENT:
-            raise ValueError(f"{_AGREEMENT} is the name of the report's page; give another name")
-        items = write_adjudication(opened, config.adjudicator, annotator_page)
-    except (StorageError, ValueError) as error:
-        stop(str(error))
+    opened = open_review(review)
+    if config.adjudicator == _AGREEMENT:
+        stop(f"{_AGREEMENT} is the name of the report's page; give another name")
+    items = write_adjudication(opened, config.adjudicator, annotator_page)
     print(f"{items} items to adjudicate\npage    {opened.root}/{config.adjudicator}.html")
     return 0
 
@@ -231,14 +222,11 @@ def export(review: str, *, config: Annotated[ReviewExportConfig, Parameter(name=
     review
         The folder that `fdarx review sample` wrote.
     """
-    try:
-        if config.format == "pairs":
-            print(f"{export_pairs(open_review(review), Location(config.out))} pairs\nrows    {config.out}")
-        else:
-            for file in export_label_studio(open_review(review), Location(config.out), blind=config.blind):
-                print(f"file    {file}")
-    except (StorageError, ValueError) as error:
-        stop(str(error))
+    if config.format == "pairs":
+        print(f"{export_pairs(open_review(review), Location(config.out))} pairs\nrows    {config.out}")
+        return 0
+    for file in export_label_studio(open_review(review), Location(config.out), blind=config.blind):
+        print(f"file    {file}")
     return 0
 
 
@@ -264,17 +252,20 @@ def report(review: str, *, config: Annotated[ReviewReportConfig | None, Paramete
         The folder that `fdarx review sample` wrote.
     """
     config = config or ReviewReportConfig()
-    try:
-        opened = open_review(review)
-        annotations = opened.annotations()
-        if not annotations:
-            stop(f"{opened.root} has no annotations; import the files of the annotators with `fdarx review import`")
-        with busy("computing figures and intervals", quiet=config.quiet):
-            found, calibrated = _measured(opened, annotations, config), _calibrated(opened, config)
-        _write(opened, found, calibrated)
-    except StorageError as error:
-        stop(str(error))
+    opened = open_review(review)
+    annotations = _annotations(opened)
+    with busy("computing figures and intervals", quiet=config.quiet):
+        found, calibrated = _measured(opened, annotations, config), _calibrated(opened, config)
+    _write(opened, found, calibrated)
     return 0
+
+
+def _annotations(review: Review) -> list[Annotation]:
+    """Return the imported marks; end the job where there are none."""
+    annotations = review.annotations()
+    if not annotations:
+        stop(f"{review.root} has no annotations; import the files of the annotators with `fdarx review import`")
+    return annotations
 
 
 def _measured(review: Review, annotations: Sequence[Annotation], config: ReviewReportConfig) -> Agreement:
@@ -360,13 +351,7 @@ def criteria(review: str, *, config: Annotated[ReviewCriteriaConfig | None, Para
         The folder that `fdarx review sample` wrote.
     """
     config = config or ReviewCriteriaConfig()
-    try:
-        return _accept(review, config.accept) if config.accept else _propose(review, config)
-    except (StorageError, ValueError) as error:  # models, criteria, proposals and votes that can't be used
-        stop(str(error))
-    except AskingStopped as error:
-        print(f"stopped: {error}", file=sys.stderr)
-        return STOPPED
+    return _accept(review, config.accept) if config.accept else _propose(review, config)
 
 
 def _propose(review: str, config: ReviewCriteriaConfig) -> int:
@@ -407,10 +392,7 @@ def _propose(review: str, config: ReviewCriteriaConfig) -> int:
 
 def _opened(address: str, config: ReviewCriteriaConfig) -> ReviewCriteria:
     review = open_review(address)
-    annotations = review.annotations()
-    if not annotations:
-        stop(f"{review.root} has no annotations; take in the annotators' files with `fdarx review import`")
-    voted = collect_votes(review.items(), annotations)
+    voted = collect_votes(review.items(), _annotations(review))
     return ReviewCriteria.of(review, voted, share=config.held_out, seed=config.seed)
 
 

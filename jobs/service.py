@@ -19,9 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from fdarx_core.rag.flow import POSTPROCESSORS
-from fdarx_core.retrieval.models import ModelDirectories, ModelMissing, check_installed
-from fdarx_core.storage import StorageError
-from jobs import stop
+from fdarx_core.retrieval.models import ModelDirectories, check_installed
 from jobs.options import check_roles, load_all
 from jobs.ray_session import start_ray
 from jobs.serve import ServeConfig
@@ -169,8 +167,6 @@ def run(config: ServeConfig) -> int:
             print(f"FDARx answers at {where} (its API: {where}/docs); Ctrl-C ends it", file=sys.stderr, flush=True)
             ended.wait()
         return 0
-    except (StorageError, ModelMissing, ValueError) as error:
-        stop(str(error))
     except KeyboardInterrupt:
         return 0
 

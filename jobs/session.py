@@ -1,24 +1,23 @@
-"""The frame of all jobs: start, executor, exit codes, signals, resumed runs and plans."""
+"""The frame of all jobs: start, executor, signals, resumed runs and plans."""
 
 from __future__ import annotations
 
 import logging
 import os
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any
 
 import orjson
 
-from fdarx_core.llm import AskingStopped, ModelsError
+from fdarx_core.llm import AskingStopped
 from fdarx_core.pipeline.asking import PlanRow
 from fdarx_core.pipeline.executor import SMALL, Executor, ExecutorName
 from fdarx_core.pipeline.job import PipelineJob
-from fdarx_core.retrieval.models import ModelMissing
-from fdarx_core.storage import RunDirectory, StorageError
+from fdarx_core.storage import RunDirectory
 from fdarx_core.storage.errors import Unreachable
-from jobs import INTERRUPTED, STOPPED, stop, version_of
+from jobs import STOPPED, version_of
 from jobs.options import ComputingConfig, JobConfig
 from jobs.progress import ProgressLine
 from jobs.ray_session import as_ctrl_c, ray_session
@@ -103,25 +102,6 @@ def _await_in_flight(executor: Executor) -> None:
         print("\nnothing more is asked; waiting for what is in flight, Ctrl-C gives it up", file=sys.stderr)
         with suppress(KeyboardInterrupt):
             executor.await_stopped()
-
-
-_WRONG: tuple[type[Exception], ...] = (StorageError, ModelsError, ModelMissing)
-"""The errors that wrong arguments of any job raise."""
-
-
-def exit_code(job: Callable[[], int], *wrong: type[Exception]) -> int:
-    """Return the job's exit code: its own, 2 after one line for wrong arguments, 3 where it was stopped while asking,
-    130 where it was interrupted. `wrong` is what else its wrong arguments raise."""
-    try:
-        return job()
-    except _WRONG + wrong as error:
-        stop(str(getattr(error, "cause", error)))  # Ray wraps what a worker raised
-    except AskingStopped as error:
-        print(f"stopped: {error}", file=sys.stderr)
-        return STOPPED
-    except KeyboardInterrupt:
-        print("\ninterrupted; what is done is kept, the same command resumes the job", file=sys.stderr)
-        return INTERRUPTED
 
 
 def is_done(run: RunDirectory, code_version: str | None = None) -> bool:

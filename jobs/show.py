@@ -9,8 +9,7 @@ from __future__ import annotations
 import sys
 
 from fdarx_core.report.traces import build_trace, evaluation_trace
-from fdarx_core.storage import RunDirectory, StorageError
-from jobs import stop
+from fdarx_core.storage import RunDirectory
 
 
 def show(run: str, question: str, /) -> int:
@@ -23,12 +22,9 @@ def show(run: str, question: str, /) -> int:
     question
         The id of the question: 16 hexadecimal digits, the qid of qa.jsonl.
     """
-    try:
-        opened = RunDirectory.open(run)
-        trace = evaluation_trace if opened.info()["job"] == "evaluate" else build_trace
-        print(trace(opened, question), end="")
-    except StorageError as error:
-        stop(str(error))
+    opened = RunDirectory.open(run)
+    trace = evaluation_trace if opened.info()["job"] == "evaluate" else build_trace
+    print(trace(opened, question), end="")
     return 0
 
 

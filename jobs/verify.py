@@ -6,7 +6,7 @@ import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from jobs import STOPPED, stop
+from jobs import stop
 
 if TYPE_CHECKING:
     from fdarx_core.evaluation.verifier_scores import MarkedPair
@@ -55,27 +55,9 @@ def verify(
         stop(f"--threshold {threshold}: give a probability above 0, at most 1")
     if resamples < _FEWEST:
         stop(f"--resamples {resamples}: give {_FEWEST} or more, fewer make no interval")
-    # Importing them takes longer than showing the help may take.
-    from fdarx_core.llm import AskingStopped
-    from fdarx_core.retrieval.models import ModelMissing
-    from fdarx_core.storage import StorageError
-
-    try:
-        result, table = _score(pairs, engine, threshold, seed, resamples, quiet)
-        _tell(result, "" if json else table, out)
-    except (StorageError, ModelMissing, ValueError) as error:
-        stop(str(error))
-    except AskingStopped as error:
-        print(f"stopped: {error}", file=sys.stderr)
-        return STOPPED
+    result, table = score_pairs(read_pairs(pairs), engine, threshold, seed, resamples, quiet)
+    _tell(result, "" if json else table, out)
     return 0
-
-
-def _score(
-    files: list[str], engine: str, threshold: float, seed: int, resamples: int, quiet: bool
-) -> tuple[dict[str, Any], str]:
-    """Return what is kept of the figures, and their table as text."""
-    return score_pairs(read_pairs(files), engine, threshold, seed, resamples, quiet)
 
 
 def read_pairs(files: Sequence[str]) -> list[MarkedPair]:

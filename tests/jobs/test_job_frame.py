@@ -8,8 +8,8 @@ import pytest
 
 from fdarx_core.llm import AskingStopped, ModelsError
 from fdarx_core.storage import RunDirectory, StorageError
-from jobs import INTERRUPTED, STOPPED
-from jobs.session import end_code, exit_code, is_done
+from jobs import INTERRUPTED, STOPPED, exit_code
+from jobs.session import end_code, is_done
 
 
 class FromWorker(StorageError):
