@@ -28,56 +28,41 @@ _NOT_RESULTS = HOW | {"criteria", *_ROLES}
 class BuildConfig(AskingConfig):
     """Options of `fdarx build`."""
 
-    labels: list[str] = Field(
-        min_length=1, description="SPL XML files, folders, globs, zips and DailyMed bulk releases, on disk or s3://"
-    )
-    out: str = Field(description="run directory to write, on disk or s3://; repeat the command to resume a run")
-    sample: int | None = Field(None, ge=1, description="number of labels, drawn at random after selection (all)")
-    seed: int = Field(0, description="random seed; the same seed gives the same benchmark")
-    set_ids: list[str] = Field(
-        default_factory=list,
-        description="use only these labels: set ids, or files with one set id per line, on disk or s3://",
-    )
-    document_types: list[str] = Field(
-        ["34391-3"], description="LOINC codes of the document types to use; 34391-3 is human prescription"
-    )
-    exclude_routes: list[str] = Field(
-        ["topical", "irrigation", "intradermal", "inhalation"],
-        description="leave out labels with a route that contains one of these words; `none` leaves none out",
-    )
-    passages: int = Field(
-        16, ge=0, description="passages per label for factual questions; a model needs one request for each"
-    )
-    pairs_per_passage: int = Field(3, ge=1, le=10, description="question-answer pairs to request for each passage")
-    section_pairs: int = Field(
-        12, ge=0, description="pairs of sections per label for multi-hop questions; a model needs one request for each"
-    )
-    refusals: int = Field(
-        6, ge=0, description="unanswerable questions per label; a model needs one request to rephrase each"
-    )
-    models: str | None = Field(
-        None,
-        description="YAML file that lists models on servers, see docs/models.md; API keys are read from the "
-        "environment",
-    )
-    generator: str = Field(
-        "baseline",
-        description="model that writes factual and multi-hop questions: a name of --models, or baseline (built-in "
-        "rules)",
-    )
-    rephraser: str = Field("baseline", description="model that rephrases refusal questions; a small model is enough")
-    judge: str = Field(
-        "baseline",
-        description="model that judges relevance, support and quality, with up to three requests per question; a "
-        "stronger model drops more weak questions",
-    )
+    labels: list[str] = Field(min_length=1)
+    """SPL XML files, folders, globs, zips and DailyMed bulk releases, on disk or s3://"""
+    out: str
+    """run directory to write, on disk or s3://; repeat the command to resume a run"""
+    sample: int | None = Field(None, ge=1)
+    """number of labels, drawn at random after selection (all)"""
+    seed: int = 0
+    """random seed; the same seed gives the same benchmark"""
+    set_ids: list[str] = Field(default_factory=list)
+    """use only these labels: set ids, or files with one set id per line, on disk or s3://"""
+    document_types: list[str] = Field(["34391-3"])
+    """LOINC codes of the document types to use; 34391-3 is human prescription"""
+    exclude_routes: list[str] = Field(["topical", "irrigation", "intradermal", "inhalation"])
+    """leave out labels with a route that contains one of these words; `none` leaves none out"""
+    passages: int = Field(16, ge=0)
+    """passages per label for factual questions; a model needs one request for each"""
+    pairs_per_passage: int = Field(3, ge=1, le=10)
+    """question-answer pairs to request for each passage"""
+    section_pairs: int = Field(12, ge=0)
+    """pairs of sections per label for multi-hop questions; a model needs one request for each"""
+    refusals: int = Field(6, ge=0)
+    """unanswerable questions per label; a model needs one request to rephrase each"""
+    models: str | None = None
+    """YAML file that lists models on servers, see docs/models.md; API keys are read from the environment"""
+    generator: str = "baseline"
+    """model that writes factual and multi-hop questions: a name of --models, or baseline (built-in rules)"""
+    rephraser: str = "baseline"
+    """model that rephrases refusal questions; a small model is enough"""
+    judge: str = "baseline"
+    """model that judges relevance, support and quality, with up to three requests per question; a stronger model drops
+    more weak questions"""
 
-    criteria: str | None = Field(
-        None,
-        description="YAML file with criteria for the judges, as `fdarx review criteria` writes it; with --reuse, "
-        "requests that it does not change are not sent again; the built-in rules use no criteria "
-        "(prompts/criteria.yaml)",
-    )
+    criteria: str | None = None
+    """YAML file with criteria for the judges, as `fdarx review criteria` writes it; with --reuse, requests that it does
+    not change are not sent again; the built-in rules use no criteria (prompts/criteria.yaml)"""
 
     @field_validator("criteria")
     @classmethod

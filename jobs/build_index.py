@@ -27,32 +27,25 @@ _CHARACTERS_A_TOKEN = 5
 class IndexConfig(RunningConfig):
     """Options of `fdarx index`."""
 
-    documents: list[str] = Field(
-        default_factory=list,
-        description="documents to index: txt, md, html, pdf (with a text layer), jsonl of {title, text}, zips, "
-        "folders and globs of these, or runs of `fdarx build`; on disk or s3://",
-    )
-    out: str = Field(description="folder of the index, on disk or s3://; an existing index is updated")
-    chunk_size: int = Field(
-        10_000, ge=200, description="maximum number of characters of a chunk; labels are always indexed by passage"
-    )
-    overlap: int = Field(2_000, ge=0, description="characters that a chunk shares with the previous one")
-    cosine_model: str | None = Field(
-        None, description="local directory of a sentence-transformers model (all-MiniLM-L6-v2, if installed)"
-    )
-    query_instruction: str | None = Field(
-        None,
-        description="instruction that the model reads before a question (from the model's directory, if it has one)",
-    )
-    words_only: bool = Field(
-        False,
-        description="make no vectors, so that only lexical search is possible; this is fast, and needs no model and "
-        "no torch",
-    )
-    remove: list[str] = Field(default_factory=list, description="documents to drop, by id or source")
-    rebuild: bool = Field(
-        False, description="build the index again from --documents only, for example with another model or chunk size"
-    )
+    documents: list[str] = Field(default_factory=list)
+    """documents to index: txt, md, html, pdf (with a text layer), jsonl of {title, text}, zips, folders and globs of
+    these, or runs of `fdarx build`; on disk or s3://"""
+    out: str
+    """folder of the index, on disk or s3://; an existing index is updated"""
+    chunk_size: int = Field(10_000, ge=200)
+    """maximum number of characters of a chunk; labels are always indexed by passage"""
+    overlap: int = Field(2_000, ge=0)
+    """characters that a chunk shares with the previous one"""
+    cosine_model: str | None = None
+    """local directory of a sentence-transformers model (all-MiniLM-L6-v2, if installed)"""
+    query_instruction: str | None = None
+    """instruction that the model reads before a question (from the model's directory, if it has one)"""
+    words_only: bool = False
+    """make no vectors, so that only lexical search is possible; this is fast, and needs no model and no torch"""
+    remove: list[str] = Field(default_factory=list)
+    """documents to drop, by id or source"""
+    rebuild: bool = False
+    """build the index again from --documents only, for example with another model or chunk size"""
 
     @model_validator(mode="after")
     def _sensible(self) -> IndexConfig:

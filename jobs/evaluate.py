@@ -17,64 +17,44 @@ _SETTINGS = ("closed_book", "full_label", "oracle", "retrieved")
 class EvaluateConfig(MeasuringConfig):
     """Options of `fdarx evaluate`."""
 
-    benchmark: str = Field(
-        description="benchmark: a run of `fdarx build`, or a folder (or file) with qa*.jsonl and labels.jsonl in "
-        "FDARxBench's published format; on disk or s3://"
-    )
-    out: str = Field(description="run directory to write, on disk or s3://; repeat the command to resume a run")
-    models: Names = Field(
-        [BASELINE],
-        description="models to evaluate: `baseline` (built-in rules), and YAML files that list models on servers, see"
-        " docs/models.md",
-    )
-    deploy: list[str] = Field(
-        default_factory=list,
-        description="models to deploy and evaluate as well, one YAML file per model, see docs/serving-models.md; each"
-        " is removed when its questions are answered",
-    )
-    gpus: int | None = Field(
-        None,
-        ge=1,
-        description="maximum number of GPUs for --deploy, including those that an autoscaling cluster adds (the "
-        "present ones)",
-    )
-    only: Names = Field(
-        default_factory=list, description="evaluate only these models of the files (all except the judge)"
-    )
-    predictions: str | None = Field(
-        None,
-        description="answers of other programs to grade: a file with qid and answer in each row, see "
-        "docs/evaluating.md",
-    )
-    settings: Names = Field(
-        list(_SETTINGS),
-        description="evidence to show: closed_book, full_label, oracle, retrieved; separated by commas or spaces",
-    )
-    retrievers: Names = Field(
-        ["bm25"],
-        description="what finds passages: bm25, tfidf, cosine, recontriever, hybrid, or one of an installed package, "
-        "each also with +rerank; they are compared with each other whatever the settings",
-    )
-    retrieval_scope: Literal["label", "corpus"] = Field(
-        "label", description="search the question's own label, or all labels of the benchmark"
-    )
-    top_k: int = Field(5, ge=1, description="number of passages in the setting `retrieved`")
-    label_chars: int | None = Field(
-        None,
-        ge=1,
-        description="maximum number of characters of a label's text; FDARxBench's published code uses 16000 (complete"
-        " text)",
-    )
-    judge: str = Field(
-        BASELINE,
-        description="model that grades: a name of --models, or baseline (built-in rules, not a language model)",
-    )
-    cosine_model: str | None = Field(
-        None, description="local directory of a sentence-transformers model for cosine (all-MiniLM-L6-v2, if installed)"
-    )
-    recontriever_model: str | None = Field(None, description="local directory of ReContriever, or another Contriever")
-    reranker_model: str | None = Field(None, description="local directory of a BGE reranker, for +rerank")
-    sample: int | None = Field(None, ge=1, description="number of labels to evaluate on, drawn at random (all)")
+    benchmark: str
+    """benchmark: a run of `fdarx build`, or a folder (or file) with qa*.jsonl and labels.jsonl in FDARxBench's
+    published format; on disk or s3://"""
+    out: str
+    """run directory to write, on disk or s3://; repeat the command to resume a run"""
+    models: Names = Field([BASELINE])
+    """models to evaluate: `baseline` (built-in rules), and YAML files that list models on servers, see
+    docs/models.md"""
+    deploy: list[str] = Field(default_factory=list)
+    """models to deploy and evaluate as well, one YAML file per model, see docs/serving-models.md; each is removed when
+    its questions are answered"""
+    gpus: int | None = Field(None, ge=1)
+    """maximum number of GPUs for --deploy, including those that an autoscaling cluster adds (the present ones)"""
+    only: Names = Field(default_factory=list)
+    """evaluate only these models of the files (all except the judge)"""
+    predictions: str | None = None
+    """answers of other programs to grade: a file with qid and answer in each row, see docs/evaluating.md"""
+    settings: Names = Field(list(_SETTINGS))
+    """evidence to show: closed_book, full_label, oracle, retrieved; separated by commas or spaces"""
+    retrievers: Names = Field(["bm25"])
+    """what finds passages: bm25, tfidf, cosine, recontriever, hybrid, or one of an installed package, each also with
+    +rerank; they are compared with each other whatever the settings"""
+    retrieval_scope: Literal["label", "corpus"] = "label"
+    """search the question's own label, or all labels of the benchmark"""
+    top_k: int = Field(5, ge=1)
+    """number of passages in the setting `retrieved`"""
+    label_chars: int | None = Field(None, ge=1)
+    """maximum number of characters of a label's text; FDARxBench's published code uses 16000 (complete text)"""
+    judge: str = BASELINE
+    """model that grades: a name of --models, or baseline (built-in rules, not a language model)"""
+    cosine_model: str | None = None
+    """local directory of a sentence-transformers model for cosine (all-MiniLM-L6-v2, if installed)"""
+    recontriever_model: str | None = None
+    """local directory of ReContriever, or another Contriever"""
+    reranker_model: str | None = None
+    """local directory of a BGE reranker, for +rerank"""
+    sample: int | None = Field(None, ge=1)
+    """number of labels to evaluate on, drawn at random (all)"""
 
     @field_validator("settings", mode="after")
     @classmethod

@@ -36,34 +36,35 @@ _COMPARED = ("bm25", "cosine", "hybrid")
 class EvaluateRagConfig(RolesConfig, MeasuringConfig):
     """Options of `fdarx evaluate-rag`."""
 
-    index: str = Field(description="an index of `fdarx index`, on disk or s3://")
-    index_version: str | None = Field(None, description="version of the index (the current one)")
-    questions: str = Field(
-        description="jsonl, json or csv with a question in each row, its reference answer (answer, reference, or a "
-        "list ground_truths) and, if known, the title of the document with the answer"
-    )
-    out: str = Field(description="run directory to write, on disk or s3://; repeat the command to resume a run")
-    judge: str = Field(
-        Baseline.name,
-        description="model that judges contexts: a name of --models, or baseline (exact matching, no language model)",
-    )
+    index: str
+    """an index of `fdarx index`, on disk or s3://"""
+    index_version: str | None = None
+    """version of the index (the current one)"""
+    questions: str
+    """jsonl, json or csv with a question in each row, its reference answer (answer, reference, or a list ground_truths)
+    and, if known, the title of the document with the answer"""
+    out: str
+    """run directory to write, on disk or s3://; repeat the command to resume a run"""
+    judge: str = Baseline.name
+    """model that judges contexts: a name of --models, or baseline (exact matching, no language model)"""
     strategies: Names = Field(list(_ALL), description=f"any of {', '.join(_ALL)}; the last two are ablations")
     postprocess: Names = Field(
         default_factory=list, description=f"any of {', '.join(POSTPROCESSORS)} (all whose models are available)"
     )
-    retriever: str | None = Field(
-        None, description="retriever: bm25, cosine or hybrid (cosine, as in the paper; bm25 without vectors)"
-    )
-    candidates: int = Field(CANDIDATES, ge=1, le=1000, description="chunks found for each question")
-    contexts: int = Field(CONTEXTS, ge=1, le=100, description="chunks that remain after post-processing")
-    exclude: list[str] = Field(default_factory=list, description="documents to leave out, by title, source or id")
-    exclude_own: bool = Field(
-        False, description="leave out the document that a question's title names, as in the paper's test"
-    )
-    strip_title: bool = Field(
-        False, description="remove `Guideline title: …`, which names the document, from the questions"
-    )
-    sample: int | None = Field(None, ge=1, description="number of questions, drawn at random (all)")
+    retriever: str | None = None
+    """retriever: bm25, cosine or hybrid (cosine, as in the paper; bm25 without vectors)"""
+    candidates: int = Field(CANDIDATES, ge=1, le=1000)
+    """chunks found for each question"""
+    contexts: int = Field(CONTEXTS, ge=1, le=100)
+    """chunks that remain after post-processing"""
+    exclude: list[str] = Field(default_factory=list)
+    """documents to leave out, by title, source or id"""
+    exclude_own: bool = False
+    """leave out the document that a question's title names, as in the paper's test"""
+    strip_title: bool = False
+    """remove `Guideline title: …`, which names the document, from the questions"""
+    sample: int | None = Field(None, ge=1)
+    """number of questions, drawn at random (all)"""
 
     @field_validator("strategies", mode="after")
     @classmethod

@@ -39,45 +39,41 @@ _TYPES = {"human_rx": HUMAN_PRESCRIPTION, "human_otc": "34390-5"}
 class FetchConfig(JobConfig):
     """Options of `fdarx fetch`."""
 
-    out: str = Field(
-        description="folder for the labels, on disk or s3://, for `fdarx build --labels`; repeat the command to fetch"
-        " what is missing or newer"
-    )
+    out: str
+    """folder for the labels, on disk or s3://, for `fdarx build --labels`; repeat the command to fetch what is missing
+    or newer"""
     release: list[str] = Field(
         default_factory=list, description=f"DailyMed's bulk releases: {', '.join(RELEASES)}; human_rx takes about 15 GB"
     )
-    part: list[int] = Field(
-        default_factory=list, description="numbers of the parts of a release to fetch, from 1 (all)"
-    )
-    set_ids: list[str] = Field(
-        default_factory=list, description="single labels: set ids, or files with one set id per line"
-    )
-    query: str | None = Field(None, description="labels of this drug, by generic or brand name")
-    type: str | None = Field(
-        None, description="labels of this type: human_rx, human_otc, or a LOINC code of a document type"
-    )
+    part: list[int] = Field(default_factory=list)
+    """numbers of the parts of a release to fetch, from 1 (all)"""
+    set_ids: list[str] = Field(default_factory=list)
+    """single labels: set ids, or files with one set id per line"""
+    query: str | None = None
+    """labels of this drug, by generic or brand name"""
+    type: str | None = None
+    """labels of this type: human_rx, human_otc, or a LOINC code of a document type"""
     where: list[str] = Field(
         default_factory=list,
         description=f"labels by other parameters of DailyMed's queries, as NAME=VALUE: {', '.join(FILTERS)}",
     )
-    since: date | None = Field(
-        None, description="only labels of a query and bulk files that were published on or after this day, YYYY-MM-DD"
-    )
-    limit: int | None = Field(None, ge=1, description="maximum number of labels of a query (all)")
-    rate: float = Field(3, gt=0, le=10, description="maximum number of requests per second; DailyMed needs no key")
-    connections: int = Field(2, ge=1, le=8, description="maximum number of concurrent requests")
-    timeout: float = Field(
-        60, gt=0, description="seconds without data, or with nearly none, before a request is retried"
-    )
-    contact: str | None = Field(
-        None, description="your e-mail or web address, which is sent with each request so that DailyMed can contact you"
-    )
-    scratch: str | None = Field(
-        None,
-        description="local folder for incomplete bulk files; if it is kept after the job, the next job resumes them "
-        "(OUT/.partial; for s3://, ~/.cache/fdarx/fetch)",
-    )
-    base_url: str = Field(BASE_URL, description="address of DailyMed or a mirror")
+    since: date | None = None
+    """only labels of a query and bulk files that were published on or after this day, YYYY-MM-DD"""
+    limit: int | None = Field(None, ge=1)
+    """maximum number of labels of a query (all)"""
+    rate: float = Field(3, gt=0, le=10)
+    """maximum number of requests per second; DailyMed needs no key"""
+    connections: int = Field(2, ge=1, le=8)
+    """maximum number of concurrent requests"""
+    timeout: float = Field(60, gt=0)
+    """seconds without data, or with nearly none, before a request is retried"""
+    contact: str | None = None
+    """your e-mail or web address, which is sent with each request so that DailyMed can contact you"""
+    scratch: str | None = None
+    """local folder for incomplete bulk files; if it is kept after the job, the next job resumes them (OUT/.partial; for
+    s3://, ~/.cache/fdarx/fetch)"""
+    base_url: str = BASE_URL
+    """address of DailyMed or a mirror"""
 
     @field_validator("release")
     @classmethod

@@ -37,37 +37,39 @@ _WEIGHTS = ("*.safetensors", "*.bin")
 class FinetuneConfig(BertscoreConfig, ComputingConfig):
     """Options of `fdarx finetune`."""
 
-    questions: str = Field(
-        description="training pairs: a finished run of fdarx build, or a jsonl, json, csv or parquet file with a "
-        "question and an answer in each row, on disk or s3://"
-    )
-    model: str = Field(
-        description="local directory of the base model, which needs a chat template, at the same path on every machine"
-    )
-    out: str = Field(description="run directory to write, on disk or s3://; repeat the command to resume a run")
-    rank: int = Field(16, ge=1, description="LoRA rank; a higher rank can learn more, and takes more memory in serving")
-    alpha: int = Field(32, ge=1, description="LoRA alpha: the adapter's weights are scaled by alpha/rank")
-    rate: float = Field(2e-4, gt=0, description="highest learning rate")
-    epochs: int = Field(3, ge=1, description="maximum number of epochs")
-    batch: int = Field(4, ge=1, description="packed sequences per step, over all workers")
-    length: int = Field(2048, ge=16, description="tokens of a packed sequence; longer pairs are rejected")
-    evaluate_every: int | None = Field(
-        None,
-        ge=1,
-        description="steps between evaluations of the validation loss, each with a checkpoint (a quarter of an epoch)",
-    )
-    patience: int = Field(
-        4, ge=1, description="stop after this many consecutive evaluations without a lower validation loss"
-    )
-    max_tokens: int = Field(
-        400, ge=1, description="maximum number of tokens of an answer to a question of the test part"
-    )
-    workers: int = Field(1, ge=1, description="number of training processes, each with a GPU if the cluster has GPUs")
-    cosine_model: str | None = Field(
-        None, description="local directory of an embedding model for similarity (all-MiniLM-L6-v2, if installed)"
-    )
-    resamples: int = Field(2000, ge=100, description="number of bootstrap resamples; more give more stable intervals")
-    seed: int = Field(0, description="random seed of the split, the order of training and the intervals")
+    questions: str
+    """training pairs: a finished run of fdarx build, or a jsonl, json, csv or parquet file with a question and an
+    answer in each row, on disk or s3://"""
+    model: str
+    """local directory of the base model, which needs a chat template, at the same path on every machine"""
+    out: str
+    """run directory to write, on disk or s3://; repeat the command to resume a run"""
+    rank: int = Field(16, ge=1)
+    """LoRA rank; a higher rank can learn more, and takes more memory in serving"""
+    alpha: int = Field(32, ge=1)
+    """LoRA alpha: the adapter's weights are scaled by alpha/rank"""
+    rate: float = Field(2e-4, gt=0)
+    """highest learning rate"""
+    epochs: int = Field(3, ge=1)
+    """maximum number of epochs"""
+    batch: int = Field(4, ge=1)
+    """packed sequences per step, over all workers"""
+    length: int = Field(2048, ge=16)
+    """tokens of a packed sequence; longer pairs are rejected"""
+    evaluate_every: int | None = Field(None, ge=1)
+    """steps between evaluations of the validation loss, each with a checkpoint (a quarter of an epoch)"""
+    patience: int = Field(4, ge=1)
+    """stop after this many consecutive evaluations without a lower validation loss"""
+    max_tokens: int = Field(400, ge=1)
+    """maximum number of tokens of an answer to a question of the test part"""
+    workers: int = Field(1, ge=1)
+    """number of training processes, each with a GPU if the cluster has GPUs"""
+    cosine_model: str | None = None
+    """local directory of an embedding model for similarity (all-MiniLM-L6-v2, if installed)"""
+    resamples: int = Field(2000, ge=100)
+    """number of bootstrap resamples; more give more stable intervals"""
+    seed: int = 0
+    """random seed of the split, the order of training and the intervals"""
 
     def tuning(self) -> TuningSpec:
         """Return the specification.

@@ -37,32 +37,33 @@ _CURVE, _SCORES = "curve.parquet", "scores.json"
 class FinetuneVerifierConfig(JobConfig):
     """Options of `fdarx finetune verifier`."""
 
-    pairs: list[str] = Field(
-        default_factory=list,
-        description="files of marked pairs and folders of reviews, as `fdarx verify --pairs` takes them",
-    )
-    labels: str | None = Field(
-        None, description="a finished run of fdarx build, whose Highlights and sections make pairs"
-    )
-    model: str = Field(
-        "general",
-        description="base model: a local directory, a name on the hub, or `general` or `biomedical`; an NLI model "
-        "keeps its classes, any other encoder gets a new head",
-    )
-    out: str = Field(description="run directory to write, on a disk; repeat the command to resume a run")
-    rate: float = Field(2e-5, gt=0, description="highest learning rate")
-    epochs: int = Field(2, ge=1, description="maximum number of epochs")
-    batch: int = Field(16, ge=1, description="pairs per step")
-    length: int = Field(384, ge=32, description="tokens of text and statement; longer texts are cut at their end")
-    evaluate_every: int | None = Field(
-        None, ge=1, description="steps between evaluations, each with a checkpoint (a quarter of an epoch)"
-    )
-    patience: int = Field(
-        4, ge=1, description="stop after this many consecutive evaluations without a lower validation loss"
-    )
-    threshold: float = Field(0.7, gt=0, le=1, description="probability from which a class decides in the scores")
-    resamples: int = Field(2000, ge=100, description="number of bootstrap resamples")
-    seed: int = Field(0, description="random seed of the split, the changed statements, training and the intervals")
+    pairs: list[str] = Field(default_factory=list)
+    """files of marked pairs and folders of reviews, as `fdarx verify --pairs` takes them"""
+    labels: str | None = None
+    """a finished run of fdarx build, whose Highlights and sections make pairs"""
+    model: str = "general"
+    """base model: a local directory, a name on the hub, or `general` or `biomedical`; an NLI model keeps its classes,
+    any other encoder gets a new head"""
+    out: str
+    """run directory to write, on a disk; repeat the command to resume a run"""
+    rate: float = Field(2e-5, gt=0)
+    """highest learning rate"""
+    epochs: int = Field(2, ge=1)
+    """maximum number of epochs"""
+    batch: int = Field(16, ge=1)
+    """pairs per step"""
+    length: int = Field(384, ge=32)
+    """tokens of text and statement; longer texts are cut at their end"""
+    evaluate_every: int | None = Field(None, ge=1)
+    """steps between evaluations, each with a checkpoint (a quarter of an epoch)"""
+    patience: int = Field(4, ge=1)
+    """stop after this many consecutive evaluations without a lower validation loss"""
+    threshold: float = Field(0.7, gt=0, le=1)
+    """probability from which a class decides in the scores"""
+    resamples: int = Field(2000, ge=100)
+    """number of bootstrap resamples"""
+    seed: int = 0
+    """random seed of the split, the changed statements, training and the intervals"""
 
     def training(self) -> VerifierSpec:
         return VerifierSpec(**self.model_dump(include={field.name for field in fields(VerifierSpec)}))

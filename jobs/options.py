@@ -28,55 +28,49 @@ _OUTPUT = Group("Output", sort_key=3)
 
 
 class JobConfig(BaseModel):
-    """The base of all jobs' options. A field's description is its help text; unknown options are refused."""
+    """The base of all jobs' options. A field's docstring is its help text; unknown options are refused."""
 
-    model_config = ConfigDict(extra="forbid", defer_build=True)
+    model_config = ConfigDict(extra="forbid", defer_build=True, use_attribute_docstrings=True)
 
-    quiet: Annotated[bool, Parameter(alias="-q", group=_OUTPUT)] = Field(False, description="show no progress")
-    verbose: Annotated[bool, Parameter(alias="-v", group=_OUTPUT)] = Field(
-        False, description="also log messages of the libraries"
-    )
-    as_json: Annotated[bool, Parameter(name="--json", group=_OUTPUT)] = Field(
-        False, description="print the result as JSON instead of tables"
-    )
+    @classmethod
+    def __pydantic_init_subclass__(cls, **_: Any) -> None:
+        for field in cls.model_fields.values():
+            field.description = " ".join((field.description or "").split())
+
+    quiet: Annotated[bool, Parameter(alias="-q", group=_OUTPUT)] = False
+    """show no progress"""
+    verbose: Annotated[bool, Parameter(alias="-v", group=_OUTPUT)] = False
+    """also log messages of the libraries"""
+    as_json: Annotated[bool, Parameter(name="--json", group=_OUTPUT)] = False
+    """print the result as JSON instead of tables"""
 
 
 class ComputingConfig(JobConfig):
     """The resources of this machine that a job uses."""
 
-    cpus: Annotated[int | None, Parameter(group=_RUNNING)] = Field(
-        None, ge=1, description="number of CPUs of this machine to use; on a cluster Ray decides (all)"
-    )
+    cpus: Annotated[int | None, Parameter(group=_RUNNING)] = Field(None, ge=1)
+    """number of CPUs of this machine to use; on a cluster Ray decides (all)"""
 
 
 class RunningConfig(ComputingConfig):
     """The place where a job runs."""
 
-    executor: Annotated[Literal["auto", "local", "ray"], Parameter(group=_RUNNING)] = Field(
-        "auto",
-        description="where work runs: `local` in this process; `ray` on all CPUs of this machine, or on the cluster "
-        "of RAY_ADDRESS; `auto` uses this process for small jobs",
-    )
+    executor: Annotated[Literal["auto", "local", "ray"], Parameter(group=_RUNNING)] = "auto"
+    """where work runs: `local` in this process; `ray` on all CPUs of this machine, or on the cluster of RAY_ADDRESS;
+    `auto` uses this process for small jobs"""
 
 
 class AskingConfig(RunningConfig):
     """Limits of requests, and runs whose responses are reused."""
 
-    reuse: Annotated[list[str], Parameter(group=_ASKING)] = Field(
-        default_factory=list,
-        description="other runs whose responses are used for identical requests, which saves their cost",
-    )
-    max_requests: Annotated[int | None, Parameter(group=_ASKING)] = Field(
-        None,
-        ge=1,
-        description="stop cleanly after this many requests to models; repeat the command to resume (no limit)",
-    )
-    max_cost: Annotated[float | None, Parameter(group=_ASKING)] = Field(
-        None, gt=0, description="stop cleanly at this cost in US dollars, by the prices in --models (no limit)"
-    )
-    plan: Annotated[bool, Parameter(group=_ASKING)] = Field(
-        False, description="send no requests; only print requests, tokens and cost per task and model"
-    )
+    reuse: Annotated[list[str], Parameter(group=_ASKING)] = Field(default_factory=list)
+    """other runs whose responses are used for identical requests, which saves their cost"""
+    max_requests: Annotated[int | None, Parameter(group=_ASKING)] = Field(None, ge=1)
+    """stop cleanly after this many requests to models; repeat the command to resume (no limit)"""
+    max_cost: Annotated[float | None, Parameter(group=_ASKING)] = Field(None, gt=0)
+    """stop cleanly at this cost in US dollars, by the prices in --models (no limit)"""
+    plan: Annotated[bool, Parameter(group=_ASKING)] = False
+    """send no requests; only print requests, tokens and cost per task and model"""
 
     def check_prices(self, used: Mapping[str, ModelConfig]) -> None:
         """Raise ModelsError if a limit of cost is set and a model that is asked has no prices."""
@@ -113,16 +107,10 @@ def unknown_model(models: Mapping[str, ModelConfig]) -> str:
 class BertscoreConfig(JobConfig):
     """BERTScore's model."""
 
-    bertscore_model: str | None = Field(
-        None,
-        description="local directory of a model for BERTScore, such as roberta-large; without it BERTScore is not "
-        "computed",
-    )
-    bertscore_layers: int | None = Field(
-        None,
-        ge=1,
-        description="number of layers of that model to use (the choice of bert-score's authors for this model)",
-    )
+    bertscore_model: str | None = None
+    """local directory of a model for BERTScore, such as roberta-large; without it BERTScore is not computed"""
+    bertscore_layers: int | None = Field(None, ge=1)
+    """number of layers of that model to use (the choice of bert-score's authors for this model)"""
 
     def check_bertscore(self) -> None:
         """Raise ModelMissing if the given model can't be used."""
@@ -140,8 +128,10 @@ class BertscoreConfig(JobConfig):
 class MeasuringConfig(BertscoreConfig, AskingConfig):
     """BERTScore's model, and the intervals."""
 
-    seed: int = Field(0, description="random seed of the sample and the intervals")
-    resamples: int = Field(2000, ge=100, description="number of bootstrap resamples; more give more stable intervals")
+    seed: int = 0
+    """random seed of the sample and the intervals"""
+    resamples: int = Field(2000, ge=100)
+    """number of bootstrap resamples; more give more stable intervals"""
 
 
 def at_commas(given: list[str]) -> list[str]:
@@ -164,23 +154,20 @@ def check_names(given: list[str], known: Iterable[str], kind: str) -> list[str]:
 class RolesConfig(JobConfig):
     """The models, and the role of each."""
 
-    models: Names = Field(
-        [BASELINE], description="`baseline` (built-in rules), and YAML files that list models, see docs/models.md"
-    )
-    answerer: str = Field(BASELINE, description="model that answers from the passages: a name of --models")
-    hypothesis: str | None = Field(
-        None, description="model that writes hypothetical answers; a model tuned on the domain is best (the answerer)"
-    )
-    rewriter: str | None = Field(
-        None, description="model that writes the passages of HyDE and the questions of multiquery (the answerer)"
-    )
-    scorer: str | None = Field(None, description="model of the scoring agent of the post-processing (the answerer)")
-    cosine_model: str | None = Field(
-        None, description="local directory of the index's embedding model (all-MiniLM-L6-v2, if installed)"
-    )
-    reranker_model: str | None = Field(
-        None, description="local directory of a BGE reranker; without it, reranking is not available"
-    )
+    models: Names = Field([BASELINE])
+    """`baseline` (built-in rules), and YAML files that list models, see docs/models.md"""
+    answerer: str = BASELINE
+    """model that answers from the passages: a name of --models"""
+    hypothesis: str | None = None
+    """model that writes hypothetical answers; a model tuned on the domain is best (the answerer)"""
+    rewriter: str | None = None
+    """model that writes the passages of HyDE and the questions of multiquery (the answerer)"""
+    scorer: str | None = None
+    """model of the scoring agent of the post-processing (the answerer)"""
+    cosine_model: str | None = None
+    """local directory of the index's embedding model (all-MiniLM-L6-v2, if installed)"""
+    reranker_model: str | None = None
+    """local directory of a BGE reranker; without it, reranking is not available"""
 
     @property
     def played(self) -> dict[Role, str]:

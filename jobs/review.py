@@ -45,42 +45,33 @@ _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,39}")
 class ReviewSampleConfig(JobConfig):
     """Options of `fdarx review sample`."""
 
-    out: str = Field(description="folder to write, on disk or s3://")
-    annotators: Names = Field(
-        description="names of the annotators, of letters, digits, dots and dashes, separated by commas or spaces. All"
-        " get the same items unless --overlap is given; three annotators allow a majority. Repeat the command with "
-        "more names to add pages"
-    )
-    overlap: float = Field(
-        1.0,
-        ge=0,
-        le=1,
-        description="share of the questions, answers, claims and flags that all annotators get, to measure agreement; "
-        "the others are shared out, each to one annotator",
-    )
-    undecided_first: bool = Field(
-        False, description="show the items first that the judge or engine left undecided, all others after them"
-    )
-    n: int = Field(
-        150,
-        ge=1,
-        description="number of questions to draw (of an evaluation: predictions, one per question; of a factuality "
-        "run: claims, and as many flags); each becomes one item per task. More questions give narrower intervals, and "
-        "take more of the annotators' time",
-    )
-    tasks: Names = Field(
-        list(REVIEW_TASKS),
-        description="tasks, of those that fit the run: relevance, category, correctness and quality for a build; "
-        "grade for an evaluation; claim and flag for a factuality run",
-    )
-    seed: int = Field(0, description="random seed of the sample")
-    models: Names = Field(default_factory=list, description="only answers of these models (all)")
-    settings: Names = Field(default_factory=list, description="only answers in these settings (all)")
-    after: str | None = Field(
-        None,
-        description="for an evaluation: its latest review; draws further answers of the same models and settings, "
-        "namely those that are expected to narrow the calibrated accuracies most",
-    )
+    out: str
+    """folder to write, on disk or s3://"""
+    annotators: Names
+    """names of the annotators, of letters, digits, dots and dashes, separated by commas or spaces. All get the same
+    items unless --overlap is given; three annotators allow a majority. Repeat the command with more names to add
+    pages"""
+    overlap: float = Field(1.0, ge=0, le=1)
+    """share of the questions, answers, claims and flags that all annotators get, to measure agreement; the others are
+    shared out, each to one annotator"""
+    undecided_first: bool = False
+    """show the items first that the judge or engine left undecided, all others after them"""
+    n: int = Field(150, ge=1)
+    """number of questions to draw (of an evaluation: predictions, one per question; of a factuality run: claims, and as
+    many flags); each becomes one item per task. More questions give narrower intervals, and take more of the
+    annotators' time"""
+    tasks: Names = Field(list(REVIEW_TASKS))
+    """tasks, of those that fit the run: relevance, category, correctness and quality for a build; grade for an
+    evaluation; claim and flag for a factuality run"""
+    seed: int = 0
+    """random seed of the sample"""
+    models: Names = Field(default_factory=list)
+    """only answers of these models (all)"""
+    settings: Names = Field(default_factory=list)
+    """only answers in these settings (all)"""
+    after: str | None = None
+    """for an evaluation: its latest review; draws further answers of the same models and settings, namely those that
+    are expected to narrow the calibrated accuracies most"""
 
     @field_validator("annotators", mode="after")
     @classmethod
@@ -138,10 +129,8 @@ def _tell(review: Review) -> None:
 class ReviewImportConfig(JobConfig):
     """Options of `fdarx review import`."""
 
-    users: Names = Field(
-        default_factory=list,
-        description="annotators of users of Label Studio, as USER=ANNOTATOR, where USER is the id or e-mail address",
-    )
+    users: Names = Field(default_factory=list)
+    """annotators of users of Label Studio, as USER=ANNOTATOR, where USER is the id or e-mail address"""
 
     @property
     def annotator_of(self) -> dict[str, str]:
@@ -182,9 +171,8 @@ def import_files(
 class ReviewAdjudicateConfig(JobConfig):
     """Options of `fdarx review adjudicate`."""
 
-    adjudicator: str = Field(
-        pattern=_NAME.pattern + "$", description="name of the person who decides, not an annotator's"
-    )
+    adjudicator: str = Field(pattern=_NAME.pattern + "$")
+    """name of the person who decides, not an annotator's"""
 
 
 def adjudicate(review: str, *, config: Annotated[ReviewAdjudicateConfig, Parameter(name="*")]) -> int:
@@ -206,12 +194,13 @@ def adjudicate(review: str, *, config: Annotated[ReviewAdjudicateConfig, Paramet
 class ReviewExportConfig(JobConfig):
     """Options of `fdarx review export`."""
 
-    format: Literal["label-studio", "pairs"] = Field(
-        description="label-studio: for each task the tasks to import and the labeling configuration; pairs: the claims "
-        "on which people have a verdict, as `fdarx verify --pairs` reads them"
-    )
-    out: str = Field(description="folder (label-studio) or .jsonl file (pairs) to write, on disk or s3://")
-    blind: bool = Field(False, description="label-studio: without the judge's decisions as predictions")
+    format: Literal["label-studio", "pairs"]
+    """label-studio: for each task the tasks to import and the labeling configuration; pairs: the claims on which people
+    have a verdict, as `fdarx verify --pairs` reads them"""
+    out: str
+    """folder (label-studio) or .jsonl file (pairs) to write, on disk or s3://"""
+    blind: bool = False
+    """label-studio: without the judge's decisions as predictions"""
 
 
 def export(review: str, *, config: Annotated[ReviewExportConfig, Parameter(name="*")]) -> int:
@@ -233,14 +222,15 @@ def export(review: str, *, config: Annotated[ReviewExportConfig, Parameter(name=
 class ReviewReportConfig(JobConfig):
     """Options of `fdarx review report`."""
 
-    blind: bool = Field(False, description="leave out votes of annotators who saw the judge's decision")
-    weighted: bool = Field(
-        False,
-        description="weight each item by the inverse of its sampling fraction: figures are then for the whole run, "
-        "with wider intervals; without this option each item counts once, as in the paper",
-    )
-    seed: int = Field(0, description="fixes the intervals")
-    resamples: int = Field(2000, ge=100, description="number of bootstrap resamples; more give more stable intervals")
+    blind: bool = False
+    """leave out votes of annotators who saw the judge's decision"""
+    weighted: bool = False
+    """weight each item by the inverse of its sampling fraction: figures are then for the whole run, with wider
+    intervals; without this option each item counts once, as in the paper"""
+    seed: int = 0
+    """fixes the intervals"""
+    resamples: int = Field(2000, ge=100)
+    """number of bootstrap resamples; more give more stable intervals"""
 
 
 def report(review: str, *, config: Annotated[ReviewReportConfig | None, Parameter(name="*")] = None) -> int:
@@ -313,27 +303,23 @@ _PHASES = {"propose": "asking for changes", "judge": "parts of the items judged"
 class ReviewCriteriaConfig(JobConfig):
     """Options of `fdarx review criteria`."""
 
-    models: str | None = Field(None, description="YAML file that lists models on servers, see docs/models.md")
-    proposer: str = Field(
-        Baseline.name, description="model that proposes changes: a name of --models; baseline only writes the table"
-    )
-    table: str | None = Field(
-        None, description="criteria.table.csv with changes that a person filled in, instead of a proposer"
-    )
-    judge: str = Field(
-        Baseline.name,
-        description="judge to measure with the old and the new criteria: a name of --models; the run's own judge is "
-        "best, because its responses are reused; baseline uses no criteria and measures nothing",
-    )
-    held_out: float = Field(
-        0.5,
-        gt=0,
-        lt=1,
-        description="share of the questions that no proposal uses; a larger share gives narrower intervals",
-    )
-    seed: int = Field(0, description="random seed of the held-out questions and the intervals")
-    resamples: int = Field(2000, ge=100, description="bootstrap resamples")
-    accept: str | None = Field(None, description="write the proposal of the review to this new file, for builds to use")
+    models: str | None = None
+    """YAML file that lists models on servers, see docs/models.md"""
+    proposer: str = Baseline.name
+    """model that proposes changes: a name of --models; baseline only writes the table"""
+    table: str | None = None
+    """criteria.table.csv with changes that a person filled in, instead of a proposer"""
+    judge: str = Baseline.name
+    """judge to measure with the old and the new criteria: a name of --models; the run's own judge is best, because its
+    responses are reused; baseline uses no criteria and measures nothing"""
+    held_out: float = Field(0.5, gt=0, lt=1)
+    """share of the questions that no proposal uses; a larger share gives narrower intervals"""
+    seed: int = 0
+    """random seed of the held-out questions and the intervals"""
+    resamples: int = Field(2000, ge=100)
+    """bootstrap resamples"""
+    accept: str | None = None
+    """write the proposal of the review to this new file, for builds to use"""
 
     @model_validator(mode="after")
     def _one_proposes(self) -> ReviewCriteriaConfig:

@@ -19,81 +19,63 @@ _SPAN = "2014-2024"
 class ScoreFactualityConfig(MeasuringConfig):
     """Options of `fdarx factuality`."""
 
-    predictions: Names = Field(
-        min_length=1,
-        description="answers to check: files (jsonl, json, csv, parquet) with a question and an answer in each row, "
-        "or finished runs of `fdarx evaluate` or `fdarx evaluate-rag`",
-    )
-    evidence: str = Field(
-        description="source of evidence: labels:RUN (passages of the question's own label in a build), "
-        "all-labels:RUN, index:INDEX (of `fdarx index`), file:PATH (rows of texts), or pubmed"
-    )
-    out: str = Field(description="run directory to write, on disk or s3://; repeat the command to resume a run")
-    references: Names = Field(
-        default_factory=list,
-        description="files with MedLFQA's fields (Question, Free_form_answer, Must_have, Nice_to_have), matched by "
-        "question; without them there is no completeness, and no correlation with it",
-    )
-    models: Names = Field(default_factory=list, description="YAML files that list models, see docs/models.md")
-    claims: str = Field(BASELINE, description="engine that extracts claims: baseline (rules), or a name of --models")
-    entailment: str = Field(
-        "auto",
-        validate_default=True,
-        description="engine that judges claims: exact (the same words in the same order; abstains elsewhere), an NLI "
-        "cross-encoder's directory or name on the hub (general and biomedical name two), or a name of --models; auto "
-        "takes a cross-encoder that is on this machine (FDARX_VERIFIER names its directory), else exact",
-    )
-    compare_entailment: str | None = Field(
-        None, description="second engine, named in the same way, to compare with the first as one of the ablations"
-    )
-    nli_labels: Names = Field(
-        default_factory=list,
-        description="classes of the NLI model's outputs in order, if its configuration does not name them",
-    )
-    threshold: float = Field(0.7, gt=0, le=1, description="minimum probability with which a passage decides a claim")
-    k: int = Field(5, ge=1, le=100, description="passages for each claim")
-    weights: str = Field(
-        "0.3,0.4,0.3",
-        description="weights of similarity, support and absence of contradiction in FAS; their sum must be 1",
-    )
-    least_coverage: float = Field(
-        0.5, ge=0, le=1, description="least share of claims with a passage on their drug from which FAS is reported"
-    )
-    least_decided: float = Field(
-        0.5, ge=0, le=1, description="least share of decided claims from which FAS is reported; also of statements"
-    )
-    engine_scores: Names = Field(
-        default_factory=list,
-        description="files of `fdarx verify --out` with the engines' figures on marked pairs, to show with the results",
-    )
-    safety: str | None = Field(
-        None, description="build with the labels for safety flags (that of labels:RUN and all-labels:RUN)"
-    )
-    retriever: str | None = Field(
-        None,
-        description="retriever of the evidence: bm25, tfidf, hybrid, or one of an installed package (hybrid "
-        "where an embedding model is available, else bm25)",
-    )
-    cosine_model: str | None = Field(
-        None,
-        description="local directory of a sentence-transformers model, for the similarity without BERTScore, and for "
-        "hybrid retrieval of the evidence",
-    )
-    rxnav: bool = Field(
-        False,
-        description="ask RxNav for the ingredients of drug names that the labels of --safety do not have (mostly "
-        "brands)",
-    )
-    rxnav_url: str | None = Field(None, description="address of RxNav, if it is not NLM's")
-    years: str = Field(_SPAN, description="years of publication of the PubMed articles")
-    pubmed_url: str | None = Field(None, description="address of Entrez, if it is not NCBI's")
-    pubmed_email: str | None = Field(
-        None, description="e-mail address at which NCBI can contact you before it blocks your address"
-    )
-    sample: int | None = Field(
-        None, ge=1, description="number of questions whose answers are checked, drawn at random (all)"
-    )
-    resamples: int = Field(10_000, ge=100, description="number of bootstrap resamples; more give more stable intervals")
+    predictions: Names = Field(min_length=1)
+    """answers to check: files (jsonl, json, csv, parquet) with a question and an answer in each row, or finished runs
+    of `fdarx evaluate` or `fdarx evaluate-rag`"""
+    evidence: str
+    """source of evidence: labels:RUN (passages of the question's own label in a build), all-labels:RUN, index:INDEX (of
+    `fdarx index`), file:PATH (rows of texts), or pubmed"""
+    out: str
+    """run directory to write, on disk or s3://; repeat the command to resume a run"""
+    references: Names = Field(default_factory=list)
+    """files with MedLFQA's fields (Question, Free_form_answer, Must_have, Nice_to_have), matched by question; without
+    them there is no completeness, and no correlation with it"""
+    models: Names = Field(default_factory=list)
+    """YAML files that list models, see docs/models.md"""
+    claims: str = BASELINE
+    """engine that extracts claims: baseline (rules), or a name of --models"""
+    entailment: str = Field("auto", validate_default=True)
+    """engine that judges claims: exact (the same words in the same order; abstains elsewhere), an NLI cross-encoder's
+    directory or name on the hub (general and biomedical name two), or a name of --models; auto takes a cross-encoder
+    that is on this machine (FDARX_VERIFIER names its directory), else exact"""
+    compare_entailment: str | None = None
+    """second engine, named in the same way, to compare with the first as one of the ablations"""
+    nli_labels: Names = Field(default_factory=list)
+    """classes of the NLI model's outputs in order, if its configuration does not name them"""
+    threshold: float = Field(0.7, gt=0, le=1)
+    """minimum probability with which a passage decides a claim"""
+    k: int = Field(5, ge=1, le=100)
+    """passages for each claim"""
+    weights: str = "0.3,0.4,0.3"
+    """weights of similarity, support and absence of contradiction in FAS; their sum must be 1"""
+    least_coverage: float = Field(0.5, ge=0, le=1)
+    """least share of claims with a passage on their drug from which FAS is reported"""
+    least_decided: float = Field(0.5, ge=0, le=1)
+    """least share of decided claims from which FAS is reported; also of statements"""
+    engine_scores: Names = Field(default_factory=list)
+    """files of `fdarx verify --out` with the engines' figures on marked pairs, to show with the results"""
+    safety: str | None = None
+    """build with the labels for safety flags (that of labels:RUN and all-labels:RUN)"""
+    retriever: str | None = None
+    """retriever of the evidence: bm25, tfidf, hybrid, or one of an installed package (hybrid where an embedding model
+    is available, else bm25)"""
+    cosine_model: str | None = None
+    """local directory of a sentence-transformers model, for the similarity without BERTScore, and for hybrid retrieval
+    of the evidence"""
+    rxnav: bool = False
+    """ask RxNav for the ingredients of drug names that the labels of --safety do not have (mostly brands)"""
+    rxnav_url: str | None = None
+    """address of RxNav, if it is not NLM's"""
+    years: str = _SPAN
+    """years of publication of the PubMed articles"""
+    pubmed_url: str | None = None
+    """address of Entrez, if it is not NCBI's"""
+    pubmed_email: str | None = None
+    """e-mail address at which NCBI can contact you before it blocks your address"""
+    sample: int | None = Field(None, ge=1)
+    """number of questions whose answers are checked, drawn at random (all)"""
+    resamples: int = Field(10_000, ge=100)
+    """number of bootstrap resamples; more give more stable intervals"""
 
     @field_validator("weights", mode="after")
     @classmethod

@@ -16,27 +16,23 @@ from serving.settings import ServiceSettings
 class ServeConfig(ServiceSettings, RolesConfig):
     """Options of `fdarx serve`: its own, then those of its HTTP side."""
 
-    index: list[str] = Field(
-        default_factory=list,
-        description="[NAME=]INDEX, one or more indexes of `fdarx index`, on disk or s3://, and the names of their "
-        "corpora (those of their folders); the first is searched if a request names none",
-    )
-    port: int = Field(8000, ge=1, le=65535, description="port of the service")
-    host: str = Field(
-        "127.0.0.1", description="address of the service; with 0.0.0.0 other machines can use it, so set keys"
-    )
-    replicas: int = Field(
-        1,
-        ge=1,
-        description="number of processes for each of HTTP, search and models; more use more cores, and more memory "
-        "for indexes",
-    )
-    poll_s: float = Field(3.0, gt=0, description="seconds between checks for a newer version of an index")
-    log: str | None = Field(None, description="file for the log of requests, one line of JSON each (Ray's own logs)")
-    metrics_port: int | None = Field(None, ge=1, le=65535, description="port for Prometheus (a free port)")
-    new_key: str | None = Field(
-        None, description="make an API key of this name, add its hash to --keys-file, and print the key"
-    )
+    index: list[str] = Field(default_factory=list)
+    """[NAME=]INDEX, one or more indexes of `fdarx index`, on disk or s3://, and the names of their corpora (those of
+    their folders); the first is searched if a request names none"""
+    port: int = Field(8000, ge=1, le=65535)
+    """port of the service"""
+    host: str = "127.0.0.1"
+    """address of the service; with 0.0.0.0 other machines can use it, so set keys"""
+    replicas: int = Field(1, ge=1)
+    """number of processes for each of HTTP, search and models; more use more cores, and more memory for indexes"""
+    poll_s: float = Field(3.0, gt=0)
+    """seconds between checks for a newer version of an index"""
+    log: str | None = None
+    """file for the log of requests, one line of JSON each (Ray's own logs)"""
+    metrics_port: int | None = Field(None, ge=1, le=65535)
+    """port for Prometheus (a free port)"""
+    new_key: str | None = None
+    """make an API key of this name, add its hash to --keys-file, and print the key"""
 
     @model_validator(mode="after")
     def _sensible(self) -> ServeConfig:

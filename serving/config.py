@@ -30,45 +30,37 @@ class ServiceConfig(BaseModel):
     Replicas, resources and autoscaling are options of each deployment in Ray Serve.
     """
 
-    model_config = ConfigDict(extra="forbid")
+    model_config = ConfigDict(extra="forbid", use_attribute_docstrings=True)
 
-    corpora: dict[str, str] = Field(
-        min_length=1, description="Indexes by corpus name, on disk or s3://. The first is the default corpus."
-    )
-    models: list[ModelConfig] = Field(
-        default_factory=list, description="Models on servers, as in docs/models.md. `baseline` is always available."
-    )
-    answerer: str = Field(
-        Baseline.name, description="Model that writes the answers, and takes every role below that is not given."
-    )
-    hypothesis: str | None = Field(None, description="Model that writes hypothetical answers to search with.")
-    rewriter: str | None = Field(None, description="Model that rewrites questions.")
-    scorer: str | None = Field(None, description="Model that scores passages from 1 to 10.")
-    cosine_model: str | None = Field(
-        None,
-        description="Directory of the embedding model for questions, the same as that of the indexes. None: MiniLM, "
-        "where it is installed.",
-    )
-    reranker_model: str | None = Field(None, description="Directory of a BGE reranker. None: no reranking.")
-    reranker_gpus: float = Field(
-        0,
-        ge=0,
-        le=1,
-        description="Share of a GPU that Ray reserves for the reranker. 0: it runs on CPU, at a few pairs per second. "
-        "A share leaves the rest of the GPU to other processes, beside whose memory the reranker must fit: BGE large "
-        "takes about 3 GB.",
-    )
-    replicas: int = Field(
-        1,
-        ge=1,
-        description="Replicas of ingress, retriever and model each; the limits of the models are divided among them. "
-        "Options of the deployments in a Serve config take precedence, and limits then hold for each replica.",
-    )
-    poll_s: float = Field(
-        3.0, gt=0, description="Seconds between checks for a newer index; each reads one small file per corpus."
-    )
-    log_file: str | None = Field(None, description="Request log. None: standard error of the ingress.")
-    http: ServiceSettings = Field(default_factory=ServiceSettings, description="Keys, limits and defaults.")
+    corpora: dict[str, str] = Field(min_length=1)
+    """Indexes by corpus name, on disk or s3://. The first is the default corpus."""
+    models: list[ModelConfig] = Field(default_factory=list)
+    """Models on servers, as in docs/models.md. `baseline` is always available."""
+    answerer: str = Baseline.name
+    """Model that writes the answers, and takes every role below that is not given."""
+    hypothesis: str | None = None
+    """Model that writes hypothetical answers to search with."""
+    rewriter: str | None = None
+    """Model that rewrites questions."""
+    scorer: str | None = None
+    """Model that scores passages from 1 to 10."""
+    cosine_model: str | None = None
+    """Directory of the embedding model for questions, the same as that of the indexes. None: MiniLM, where it is
+    installed."""
+    reranker_model: str | None = None
+    """Directory of a BGE reranker. None: no reranking."""
+    reranker_gpus: float = Field(0, ge=0, le=1)
+    """Share of a GPU that Ray reserves for the reranker. 0: it runs on CPU, at a few pairs per second. A share leaves
+    the rest of the GPU to other processes, beside whose memory the reranker must fit: BGE large takes about 3 GB."""
+    replicas: int = Field(1, ge=1)
+    """Replicas of ingress, retriever and model each; the limits of the models are divided among them. Options of the
+    deployments in a Serve config take precedence, and limits then hold for each replica."""
+    poll_s: float = Field(3.0, gt=0)
+    """Seconds between checks for a newer index; each reads one small file per corpus."""
+    log_file: str | None = None
+    """Request log. None: standard error of the ingress."""
+    http: ServiceSettings = Field(default_factory=ServiceSettings)
+    """Keys, limits and defaults."""
 
     @model_validator(mode="after")
     def _check_names(self) -> ServiceConfig:

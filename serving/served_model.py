@@ -16,24 +16,33 @@ from fdarx_core.llm.prompts import validation_message
 class ModelSize(BaseModel):
     """Dimensions of a decoder, as in its config.json."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
 
-    parameters: float = Field(gt=0, description="Number of weights in billions.")
-    layers: int = Field(ge=1, description="num_hidden_layers.")
-    kv_heads: int = Field(ge=1, description="num_key_value_heads.")
-    head_dim: int = Field(ge=1, description="head_dim; where absent, hidden_size over num_attention_heads.")
-    weight_bytes: float = Field(2, gt=0, description="Bytes per weight: 2 in bfloat16, 1 in fp8.")
-    kv_bytes: float = Field(2, gt=0, description="Bytes per cached value: 2, or 1 if engine has kv_cache_dtype fp8.")
+    parameters: float = Field(gt=0)
+    """Number of weights in billions."""
+    layers: int = Field(ge=1)
+    """num_hidden_layers."""
+    kv_heads: int = Field(ge=1)
+    """num_key_value_heads."""
+    head_dim: int = Field(ge=1)
+    """head_dim; where absent, hidden_size over num_attention_heads."""
+    weight_bytes: float = Field(2, gt=0)
+    """Bytes per weight: 2 in bfloat16, 1 in fp8."""
+    kv_bytes: float = Field(2, gt=0)
+    """Bytes per cached value: 2, or 1 if engine has kv_cache_dtype fp8."""
 
 
 class Throughput(BaseModel):
     """Throughput of one replica with a full batch."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
 
-    prefill: float = Field(gt=0, description="Prompt tokens per second, without those read from the cache.")
-    decode: float = Field(gt=0, description="Reply tokens per second, over all sequences.")
-    source: str = Field(min_length=1, description="How the two numbers were measured.")
+    prefill: float = Field(gt=0)
+    """Prompt tokens per second, without those read from the cache."""
+    decode: float = Field(gt=0)
+    """Reply tokens per second, over all sequences."""
+    source: str = Field(min_length=1)
+    """How the two numbers were measured."""
 
 
 _DERIVED = ("name", "kind", "model", "base_url", "context_length")
@@ -69,17 +78,15 @@ _NEVER = {
 class Autoscaling(BaseModel):
     """A number of replicas that follows the number of requests."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
 
-    min: int = Field(ge=1, description="Minimum number of replicas, which keep their GPUs while the model is deployed.")
-    max: int = Field(
-        ge=1, description="Maximum number of replicas. More share the load; each must first load the weights."
-    )
-    ongoing: float = Field(
-        gt=0,
-        description="Requests per replica, including waiting ones, above which a replica is added. With a value near "
-        "`concurrent`, replicas are full before another is added; with a lower value, replies are faster.",
-    )
+    min: int = Field(ge=1)
+    """Minimum number of replicas, which keep their GPUs while the model is deployed."""
+    max: int = Field(ge=1)
+    """Maximum number of replicas. More share the load; each must first load the weights."""
+    ongoing: float = Field(gt=0)
+    """Requests per replica, including waiting ones, above which a replica is added. With a value near `concurrent`,
+    replicas are full before another is added; with a lower value, replies are faster."""
 
     @model_validator(mode="after")
     def _in_order(self) -> Autoscaling:
@@ -91,110 +98,73 @@ class Autoscaling(BaseModel):
 class Adapters(BaseModel):
     """LoRA adapters. Requests name one as MODEL:ADAPTER; a replica loads it at the first request for it."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
 
-    path: str = Field(
-        pattern=r"^(s3://.|\.{0,2}/).*",
-        description="Folder of the adapters, s3://BUCKET/FOLDER or a local directory (beginning with / or ./). Each "
-        "adapter is a folder in it, named as the adapter. A directory must be at the same path on every machine.",
-    )
-    most: int = Field(
-        4,
-        ge=1,
-        description="Adapters that a replica keeps loaded. More take more memory; fewer are reloaded more often.",
-    )
-    rank: int = Field(16, ge=1, description="Largest rank of the adapters; the engine reserves memory for it.")
+    path: str = Field(pattern=r"^(s3://.|\.{0,2}/).*")
+    """Folder of the adapters, s3://BUCKET/FOLDER or a local directory (beginning with / or ./). Each adapter is a
+    folder in it, named as the adapter. A directory must be at the same path on every machine."""
+    most: int = Field(4, ge=1)
+    """Adapters that a replica keeps loaded. More take more memory; fewer are reloaded more often."""
+    rank: int = Field(16, ge=1)
+    """Largest rank of the adapters; the engine reserves memory for it."""
 
 
 class ServedModel(BaseModel):
     """A model served by vLLM on Ray Serve: application NAME, with OpenAI's API at /NAME/v1."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
 
-    name: str = Field(
-        pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$",
-        description="Name of the model in runs, and its route on the server. It is part of each request's key: with "
-        "another name, all requests are sent again.",
-    )
-    model: str = Field(
-        min_length=1,
-        description="Hugging Face id, s3://BUCKET/FOLDER, or local directory (beginning with / or ./). A directory must"
-        " be at the same path on every machine.",
-    )
-    device: Literal["gpu", "cpu"] = Field("gpu", description="cpu needs vLLM's CPU build, and is slow.")
-    accelerator: str | None = Field(
-        None,
-        description="Ray's name of the GPU type (A100, H100, L4 ...). None: any GPU of the cluster, which may be too "
-        "small if the cluster has several types.",
-    )
-    tensor_parallel: int = Field(
-        1,
-        ge=1,
-        description="GPUs per replica, on one machine. More GPUs hold larger models and reply faster, but as separate "
-        "replicas they have a higher throughput. Must divide the number of attention heads.",
-    )
-    replicas: int | Autoscaling = Field(
-        1, description="Number of replicas, or `min`, `max` and `ongoing`. Replicas multiply both throughput and GPUs."
-    )
-    context_length: int = Field(
-        ge=1,
-        description="Maximum tokens of prompt and reply together. With a higher value, longer labels fit; but a "
-        "sequence may take more of the cache, so that fewer sequences fit into it.",
-    )
-    concurrent: int = Field(
-        32,
-        ge=1,
-        description="Sequences that a replica processes concurrently. A higher value raises the throughput until the "
-        "cache is full; then the engine preempts sequences and computes them again.",
-    )
-    gpu_memory: float = Field(
-        0.9,
-        gt=0,
-        lt=1,
-        description="Share of a GPU's memory that the engine uses. A higher value gives a larger cache, and leaves "
-        "less memory to other processes.",
-    )
-    card_gib: float | None = Field(
-        None, gt=0, description="Memory of one GPU in GiB, for the memory estimate. None: no estimate."
-    )
-    cache_gib: float | None = Field(
-        None,
-        gt=0,
-        description="Cache per GPU in GiB. None: the rest of gpu_memory. Required for an estimate on cpu, where memory "
-        "is shared.",
-    )
-    prefix_caching: bool = Field(
-        True, description="Cache the beginnings of prompts, so that a label is computed once for all its questions."
-    )
-    prefix_affinity: bool = Field(
-        True,
-        description="With several replicas, send prompts with the same beginning to the same replica; otherwise each "
-        "replica computes each label. Switch it off for prompts without common beginnings, to balance the load better.",
-    )
-    adapters: Adapters | None = Field(None, description="LoRA adapters of the model. They take memory.")
-    engine: dict[str, Any] = Field(
-        default_factory=dict,
-        description="Other engine arguments, with vLLM's names (dtype, quantization, revision, hf_overrides ...).",
-    )
-    variables: dict[str, str] = Field(
-        default_factory=dict,
-        description="Environment variables of the replicas (OMP_NUM_THREADS ...). No secrets: Serve shows them.",
-    )
-    cpus: float = Field(
-        1, ge=0, description="CPUs that Ray reserves for a replica. On cpu, the engine computes on them."
-    )
-    start_within_s: float = Field(
-        1800,
-        gt=0,
-        description="Seconds that the start of a replica may take, with download and loading of the weights and "
-        "capture of CUDA graphs. With a low value, large models fail; with a high value, failures are found late.",
-    )
-    size: ModelSize | None = Field(None, description="Dimensions of the model, for the memory estimate.")
-    throughput: Throughput | None = Field(None, description="Throughput of a replica, for the estimate of GPU-hours.")
-    ask: dict[str, Any] = Field(
-        default_factory=dict,
-        description="Options of requests: fields of a models file (sampling, max_tokens, max_in_flight, ...).",
-    )
+    name: str = Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$")
+    """Name of the model in runs, and its route on the server. It is part of each request's key: with another name, all
+    requests are sent again."""
+    model: str = Field(min_length=1)
+    """Hugging Face id, s3://BUCKET/FOLDER, or local directory (beginning with / or ./). A directory must be at the same
+    path on every machine."""
+    device: Literal["gpu", "cpu"] = "gpu"
+    """cpu needs vLLM's CPU build, and is slow."""
+    accelerator: str | None = None
+    """Ray's name of the GPU type (A100, H100, L4 ...). None: any GPU of the cluster, which may be too small if the
+    cluster has several types."""
+    tensor_parallel: int = Field(1, ge=1)
+    """GPUs per replica, on one machine. More GPUs hold larger models and reply faster, but as separate replicas they
+    have a higher throughput. Must divide the number of attention heads."""
+    replicas: int | Autoscaling = 1
+    """Number of replicas, or `min`, `max` and `ongoing`. Replicas multiply both throughput and GPUs."""
+    context_length: int = Field(ge=1)
+    """Maximum tokens of prompt and reply together. With a higher value, longer labels fit; but a sequence may take more
+    of the cache, so that fewer sequences fit into it."""
+    concurrent: int = Field(32, ge=1)
+    """Sequences that a replica processes concurrently. A higher value raises the throughput until the cache is full;
+    then the engine preempts sequences and computes them again."""
+    gpu_memory: float = Field(0.9, gt=0, lt=1)
+    """Share of a GPU's memory that the engine uses. A higher value gives a larger cache, and leaves less memory to
+    other processes."""
+    card_gib: float | None = Field(None, gt=0)
+    """Memory of one GPU in GiB, for the memory estimate. None: no estimate."""
+    cache_gib: float | None = Field(None, gt=0)
+    """Cache per GPU in GiB. None: the rest of gpu_memory. Required for an estimate on cpu, where memory is shared."""
+    prefix_caching: bool = True
+    """Cache the beginnings of prompts, so that a label is computed once for all its questions."""
+    prefix_affinity: bool = True
+    """With several replicas, send prompts with the same beginning to the same replica; otherwise each replica computes
+    each label. Switch it off for prompts without common beginnings, to balance the load better."""
+    adapters: Adapters | None = None
+    """LoRA adapters of the model. They take memory."""
+    engine: dict[str, Any] = Field(default_factory=dict)
+    """Other engine arguments, with vLLM's names (dtype, quantization, revision, hf_overrides ...)."""
+    variables: dict[str, str] = Field(default_factory=dict)
+    """Environment variables of the replicas (OMP_NUM_THREADS ...). No secrets: Serve shows them."""
+    cpus: float = Field(1, ge=0)
+    """CPUs that Ray reserves for a replica. On cpu, the engine computes on them."""
+    start_within_s: float = Field(1800, gt=0)
+    """Seconds that the start of a replica may take, with download and loading of the weights and capture of CUDA
+    graphs. With a low value, large models fail; with a high value, failures are found late."""
+    size: ModelSize | None = None
+    """Dimensions of the model, for the memory estimate."""
+    throughput: Throughput | None = None
+    """Throughput of a replica, for the estimate of GPU-hours."""
+    ask: dict[str, Any] = Field(default_factory=dict)
+    """Options of requests: fields of a models file (sampling, max_tokens, max_in_flight, ...)."""
 
     @model_validator(mode="after")
     def _check(self) -> ServedModel:

@@ -21,49 +21,41 @@ def _strategy(name: str) -> str:
 class ServiceSettings(BaseModel):
     """Limits, defaults, keys and logs of one replica of the HTTP service."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
 
-    keys_file: Path | None = Field(
-        None, description="File of API keys for /v1, with lines NAME:SHA-256; read at start. None: no key is required."
-    )
-    requests_per_minute: float | None = Field(
-        None,
-        gt=0,
-        description="Answers, searches and chats that one replica accepts per key, or without keys per client address. "
-        "Behind a proxy, all clients have the proxy's address: use keys there. None: no limit.",
-    )
-    burst: int = Field(20, ge=1, description="Number of these requests that may arrive at once after a pause.")
-    in_flight: int = Field(
-        128,
-        ge=1,
-        description="Requests that one replica processes at once. A higher value lets more requests wait in memory for "
-        "the same model; a lower value rejects requests sooner.",
-    )
-    waiting: int = Field(
-        128, ge=0, description="Requests that may queue for one of these places; further requests get 503 at once."
-    )
-    wait_s: float = Field(1.0, ge=0, description="Seconds that a request queues before it gets 503.")
-    deadline_s: float = Field(
-        60, gt=0, description="Seconds that a request may take, answer included; X-Deadline-Ms may shorten it."
-    )
-    model_s: float = Field(
-        25,
-        gt=0,
-        description="Seconds that a model may take for a reply, or in a stream for its next piece, before the request "
-        "continues without it, marked as degraded. Some strategies ask a model twice, so twice this value should fit "
-        "into the deadline.",
-    )
-    body_bytes: int = Field(
-        1 << 20, ge=1024, description="Maximum size of a request body. Chat clients send the whole conversation."
-    )
-    longest_question: int = Field(4000, ge=1, description="Maximum length of a question in characters.")
-    strategy: Annotated[str, AfterValidator(_strategy)] = Field("question", description="Default strategy.")
-    retriever: str = Field(
-        "bm25", description="Default retriever; a corpus that does not offer it uses its own first retriever."
-    )
-    postprocess: str = Field("none", description="Default post-processing.")
-    k: int = Field(6, ge=1, le=MAX_CONTEXTS, description="Default number of passages that the model is shown.")
-    candidates: int = Field(
-        24, ge=1, le=MAX_CANDIDATES, description="Default number of passages retrieved before post-processing."
-    )
-    log_questions: bool = Field(False, description="Write questions and full error messages to the logs.")
+    keys_file: Path | None = None
+    """File of API keys for /v1, with lines NAME:SHA-256; read at start. None: no key is required."""
+    requests_per_minute: float | None = Field(None, gt=0)
+    """Answers, searches and chats that one replica accepts per key, or without keys per client address. Behind a proxy,
+    all clients have the proxy's address: use keys there. None: no limit."""
+    burst: int = Field(20, ge=1)
+    """Number of these requests that may arrive at once after a pause."""
+    in_flight: int = Field(128, ge=1)
+    """Requests that one replica processes at once. A higher value lets more requests wait in memory for the same model;
+    a lower value rejects requests sooner."""
+    waiting: int = Field(128, ge=0)
+    """Requests that may queue for one of these places; further requests get 503 at once."""
+    wait_s: float = Field(1.0, ge=0)
+    """Seconds that a request queues before it gets 503."""
+    deadline_s: float = Field(60, gt=0)
+    """Seconds that a request may take, answer included; X-Deadline-Ms may shorten it."""
+    model_s: float = Field(25, gt=0)
+    """Seconds that a model may take for a reply, or in a stream for its next piece, before the request continues
+    without it, marked as degraded. Some strategies ask a model twice, so twice this value should fit into the
+    deadline."""
+    body_bytes: int = Field(1 << 20, ge=1024)
+    """Maximum size of a request body. Chat clients send the whole conversation."""
+    longest_question: int = Field(4000, ge=1)
+    """Maximum length of a question in characters."""
+    strategy: Annotated[str, AfterValidator(_strategy)] = "question"
+    """Default strategy."""
+    retriever: str = "bm25"
+    """Default retriever; a corpus that does not offer it uses its own first retriever."""
+    postprocess: str = "none"
+    """Default post-processing."""
+    k: int = Field(6, ge=1, le=MAX_CONTEXTS)
+    """Default number of passages that the model is shown."""
+    candidates: int = Field(24, ge=1, le=MAX_CANDIDATES)
+    """Default number of passages retrieved before post-processing."""
+    log_questions: bool = False
+    """Write questions and full error messages to the logs."""
