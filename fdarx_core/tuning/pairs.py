@@ -10,7 +10,6 @@ from importlib import import_module
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from fdarx_core.rag.questions import read_questions
 from fdarx_core.records import QuestionAnswer, Reject, content_id
@@ -26,10 +25,6 @@ MIN_ANSWER_WORDS = 10
 """Shorter answers ("Yes.", "10 mg once daily") answer many questions and make no pairs near-duplicates."""
 _ANSWER_PREFIX = re.compile(r"^\s*answer\s*:\s*", re.IGNORECASE)
 _ROWS = 128
-_BUCKETS = 64
-_MAX_COUNT = np.iinfo(np.int16).max
-_BIGRAMS_AN_EDIT = 4
-"""The most bigrams that one edit adds or removes. Source: Ukkonen 1992, q-grams."""
 _SLACK = 1e-6
 
 
@@ -152,7 +147,7 @@ def near_duplicates(texts: Sequence[str], least: float) -> Iterator[tuple[int, i
     """Yield the indices of all pairs of texts with an edit similarity of at least `least`.
 
     The edit similarity is 1 minus the Levenshtein distance over the length of the longer text. Equal texts are yielded
-    with the first of them only. Pairs are compared unless their lengths or bigrams rule them out with certainty.
+    with the first of them only. Pairs are compared unless their lengths rule them out with certainty.
     """
     first: dict[str, int] = {}
     for index, text in enumerate(texts):
@@ -161,42 +156,15 @@ def near_duplicates(texts: Sequence[str], least: float) -> Iterator[tuple[int, i
     indices = sorted(first.values(), key=lambda index: len(texts[index]))
     ordered = [texts[index] for index in indices]
     lengths = np.array([len(text) for text in ordered])
-    counts = _bigram_counts(ordered)
-    for start in range(0, len(ordered), _ROWS):
-        rows = slice(start, start + _ROWS)
-        end = int(np.searchsorted(lengths, lengths[rows][-1] / least + _SLACK, side="right"))
-        most = _BIGRAMS_AN_EDIT * ((1 - least) * lengths[start:end] + _SLACK)
-        possible = _bigram_differences(counts[rows], counts[start:end]) <= most
-        left, right = np.nonzero(np.triu(possible, k=1))
-        similar = _similar([ordered[start + at] for at in left], [ordered[start + at] for at in right], least)
-        for one, other in zip(left[similar], right[similar], strict=True):
-            yield indices[start + one], indices[start + other]
-
-
-def _bigram_counts(texts: Sequence[str]) -> NDArray[np.int16]:
-    """Count the bigrams of each text by hash bucket; shape (texts, buckets).
-
-    Shared and full buckets make texts look more alike than they are, never less.
-    """
-    counts = np.zeros((len(texts), _BUCKETS), dtype=np.int16)
-    for row, text in zip(counts, texts, strict=True):
-        letters = np.frombuffer(text.encode("utf-32-le", "surrogatepass"), dtype=np.uint32)
-        row += np.bincount((letters[:-1] * 31 + letters[1:]) % _BUCKETS, minlength=_BUCKETS).clip(max=_MAX_COUNT)
-    return counts
-
-
-def _bigram_differences(rows: NDArray[np.int16], columns: NDArray[np.int16]) -> NDArray[np.int32]:
-    """Return a lower bound of the number of bigrams in which two texts differ; shape (rows, columns)."""
-    differences = np.zeros((len(rows), len(columns)), dtype=np.int32)
-    for bucket in range(_BUCKETS):
-        differences += np.abs(rows[:, bucket, None] - columns[None, :, bucket])
-    return differences
-
-
-def _similar(left: Sequence[str], right: Sequence[str], least: float) -> NDArray[np.bool_]:
     scorer = _rapidfuzz("distance").Levenshtein.normalized_similarity
-    similarity = _rapidfuzz("process").cpdist(left, right, scorer=scorer, score_cutoff=least, dtype=np.float64)
-    return np.asarray(similarity >= least)
+    for start in range(0, len(ordered), _ROWS):
+        rows = ordered[start : start + _ROWS]
+        end = int(np.searchsorted(lengths, len(rows[-1]) / least + _SLACK, side="right"))
+        similarity = _rapidfuzz("process").cdist(
+            rows, ordered[start:end], scorer=scorer, score_cutoff=least, dtype=np.float64, workers=-1
+        )
+        for one, other in zip(*np.nonzero(np.triu(similarity >= least, k=1)), strict=True):
+            yield indices[start + one], indices[start + other]
 
 
 def _rapidfuzz(module: str) -> Any:

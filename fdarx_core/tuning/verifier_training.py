@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
-from fdarx_core.baseline.tokens import contains_name, strip_references, word_overlap
+from fdarx_core.baseline.tokens import contains_name, strip_references, vocabulary, word_overlap
 from fdarx_core.evaluation.verifier_scores import MarkedPair
 from fdarx_core.records import Highlight, Label, Passage, content_id
 from fdarx_core.retrieval.models import ModelMissing, device, load_module
@@ -38,16 +38,6 @@ MAX_WORDS = 250
 _SUBSTANCES = "; "
 _NUMBER = re.compile(r"(?<![\w.,(/-])\d+(?:\.\d+)?(?![\w.,)-])")
 _FACTORS = (2.0, 3.0, 10.0, 0.5)
-_UNITS = {
-    "mg": "mcg", "mcg": "mg", "g": "mg", "mL": "L", "hours": "days", "days": "weeks", "weeks": "months",
-    "months": "years", "years": "months",
-}  # fmt: skip
-_POPULATIONS = {
-    "adults": "pediatric patients", "adult patients": "pediatric patients", "pediatric patients": "adults",
-    "geriatric patients": "pediatric patients", "women": "men", "men": "women", "females": "males", "males": "females",
-    "renal impairment": "hepatic impairment", "hepatic impairment": "renal impairment",
-}  # fmt: skip
-"""Each population with one that it is replaced by."""
 _COPULA = re.compile(r"\b(is|are|was|were|should|must|does|do) (?!not\b|no\b)")
 _NOT = re.compile(r"\b(is|are|was|were|should|must|does|do) not\b")
 
@@ -123,13 +113,13 @@ def changed_statements(statement: str, text: str, seed: str) -> Iterator[tuple[s
         for one in _NUMBER.finditer(statement)
         for factor in (_chosen(_FACTORS, seed, statement, one[0]),)
     ]
-    amounts += [("unit", one) for one in _replaced(statement, _UNITS, r"(?<=\d )", r"\b")]
+    amounts += [("unit", one) for one in _replaced(statement, vocabulary(__package__)["units"], r"(?<=\d )", r"\b")]
     polarity = _replaced(statement, _opposites(), r"(?i:\b)", r"\b")
     polarity += [_NOT.sub(r"\1", statement, count=1)] if _NOT.search(statement) else []
     polarity += [] if _NOT.search(statement) else [_COPULA.sub(r"\1 not ", statement, count=1)]
     populations = [
         one
-        for old, new in _POPULATIONS.items()
+        for old, new in vocabulary(__package__)["populations"].items()
         if not contains_name(text, new)
         for one in _replaced(statement, {old: new}, r"\b", r"\b")
     ]

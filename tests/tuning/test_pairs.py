@@ -100,7 +100,7 @@ def test_every_distance_about_the_threshold_over_many_blocks() -> None:
     assert set(found(texts, 0.9)) == alike
 
 
-def test_letters_beyond_what_is_counted() -> None:
+def test_texts_of_many_letters() -> None:
     long = "ab" * 50_000
     assert found([long, long + "b" * 11_000, long + "b" * 11_200, "b" * 99_000], 0.9) == [(0, 1), (1, 2)]
 
