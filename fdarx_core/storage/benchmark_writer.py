@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from typing import Any, BinaryIO
@@ -12,7 +12,6 @@ from typing import Any, BinaryIO
 import orjson
 import pyarrow as pa
 import pyarrow.parquet as pq
-import yaml
 from jinja2 import Environment, PackageLoader
 
 from fdarx_core.records import Passage, QuestionAnswer, arrow_schema, to_table
@@ -64,37 +63,17 @@ def dataset_card(tally: BenchmarkCounts, about: Mapping[str, Any]) -> str:
     stages = [(one["stage"], f"{one['rows_in']:,}", f"{one['rejected']:,}") for one in about.get("stages", [])]
     templates = Environment(loader=PackageLoader("fdarx_core.storage"), trim_blocks=True, keep_trailing_newline=True)
     return templates.get_template("dataset_card.md.j2").render(
-        header=_header(tally),
+        size=next((name for bound, name in _SIZES if tally.types.total() < bound), _MORE),
+        types=[name for name in QUESTION_TYPES if tally.types[name]],
         by_rules=asked <= {_BASELINE},
-        settings=_table(("setting", "value"), settings.items()),
+        settings=settings,
         questions=tally.types.total(),
         labels=tally.labels,
         passages=tally.passages,
-        kinds=_table(("type", "source", "kind of answer", "questions"), kinds),
-        topics=_table(("topic", "questions"), topics),
-        stages=_table(("stage", "rows in", "rejected"), stages) if stages else "",
+        kinds=kinds,
+        topics=topics,
+        stages=stages,
     )
-
-
-def _header(tally: BenchmarkCounts) -> str:
-    total = tally.types.total()
-    # `datasets` refuses a split without rows, so a type that has no questions is no configuration.
-    files = {name: [{"split": "train", "path": f"{name}.parquet"}] for name in QUESTION_TYPES if tally.types[name]}
-    header = {
-        "pretty_name": "Questions on FDA drug labels",
-        "language": ["en"],
-        "license": "other",
-        "task_categories": ["question-answering"],
-        "tags": ["medical", "drug-labels", "spl", "multi-hop", "refusal"],
-        "size_categories": [next((name for bound, name in _SIZES if total < bound), _MORE)],
-        "configs": [{"config_name": name, "data_files": paths} for name, paths in files.items()],
-    }
-    return yaml.safe_dump(header, sort_keys=False)
-
-
-def _table(head: tuple[str, ...], rows: Iterable[tuple[Any, ...]]) -> str:
-    lines = [head, tuple("---" for _ in head), *rows]
-    return "\n".join("| " + " | ".join(str(cell).replace("|", "\\|") for cell in line) + " |" for line in lines)
 
 
 _ROW_GROUP = 2000
