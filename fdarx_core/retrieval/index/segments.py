@@ -185,19 +185,6 @@ def digest(data: bytes | memoryview) -> str:
     return hashlib.blake2b(data, digest_size=16).hexdigest()
 
 
-def parse_manifest(data: bytes) -> Manifest:
-    """Parse the JSON of `Manifest.data`. Raises ValueError for anything else."""
-    found = orjson.loads(data)
-    if not isinstance(found, dict) or found.get("format") != FORMAT:
-        raise ValueError("it has another format; update fdarx, or build the index again")
-    return _MANIFEST.validate_python(found)
-
-
-def parse_segment(found: Mapping[str, Any]) -> tuple[Segment, dict[str, DocumentEntry]]:
-    """Parse `segment` and `entries` of a segment's JSON. Raises ValueError for anything else."""
-    return _SEGMENT.validate_python((found["segment"], found["entries"]))
-
-
 _MANIFEST = TypeAdapter(Manifest)
 _SEGMENT = TypeAdapter(tuple[Segment, dict[str, DocumentEntry]])
 
@@ -262,7 +249,10 @@ def read_manifest(place: Location, version: str) -> Manifest:
     """Read the manifest of a version. Raises `IndexDamaged` where its content does not match its name."""
     file = place / manifest_name(version)
     try:
-        manifest = parse_manifest(read_bytes(file))
+        found = orjson.loads(read_bytes(file))
+        if not isinstance(found, dict) or found.get("format") != FORMAT:
+            raise ValueError("it has another format; update fdarx, or build the index again")
+        manifest = _MANIFEST.validate_python(found)
     except ValueError as error:
         raise IndexDamaged(file, f"can't be read: {error}") from error
     if manifest.version != version:
@@ -283,7 +273,7 @@ def read_segment(place: Location, name: str) -> SegmentListing:
     file = place / f"segments/{name}/segment.json"
     try:
         found = orjson.loads(read_bytes(file))
-        return parse_segment(found)
+        return _SEGMENT.validate_python((found["segment"], found["entries"]))
     except (ValueError, KeyError, TypeError) as error:
         raise IndexDamaged(file, f"can't be read: {error!r}") from error
 
