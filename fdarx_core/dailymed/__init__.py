@@ -1,17 +1,11 @@
 """Labels from DailyMed: bulk releases, and single labels by set id or query, checked and listed in a manifest."""
 
-from fdarx_core.dailymed.client import BASE_URL, FILTERS, DailyMedClient, is_set_id
-from fdarx_core.dailymed.downloads import RELEASES
-from fdarx_core.dailymed.fetching import REJECTS, Fetcher, FetchRequest, FetchResult
-
-__all__ = [
-    "BASE_URL",
-    "FILTERS",
-    "REJECTS",
-    "RELEASES",
-    "DailyMedClient",
-    "FetchRequest",
-    "FetchResult",
-    "Fetcher",
-    "is_set_id",
-]
+from fdarx_core.dailymed.client import BASE_URL as BASE_URL
+from fdarx_core.dailymed.client import FILTERS as FILTERS
+from fdarx_core.dailymed.client import DailyMedClient as DailyMedClient
+from fdarx_core.dailymed.client import is_set_id as is_set_id
+from fdarx_core.dailymed.downloads import RELEASES as RELEASES
+from fdarx_core.dailymed.fetching import REJECTS as REJECTS
+from fdarx_core.dailymed.fetching import Fetcher as Fetcher
+from fdarx_core.dailymed.fetching import FetchRequest as FetchRequest
+from fdarx_core.dailymed.fetching import FetchResult as FetchResult

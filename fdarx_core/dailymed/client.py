@@ -10,7 +10,7 @@ import re
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
-from datetime import date
+from datetime import datetime
 from typing import TypeVar
 
 import aiohttp
@@ -52,7 +52,6 @@ _MAX_REDIRECTS = 5
 _MIN_BYTES = 16 << 10
 """Bytes that must arrive within each timeout, so that a reply that is sent byte by byte ends."""
 _SET_ID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
-_MONTHS = ["jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec"]
 
 
 class FetchError(Exception):
@@ -247,10 +246,8 @@ def is_set_id(text: str) -> bool:
 def iso_date(text: str) -> str:
     """Return a date such as `May 21, 2026` as `2026-05-21`; "" for any other text."""
     match = re.fullmatch(r"([A-Za-z]{3})[a-z]*\.? (\d{1,2}), (\d{4})", text.strip())
-    if not match or match[1].lower() not in _MONTHS:
-        return ""
     try:
-        return date(int(match[3]), _MONTHS.index(match[1].lower()) + 1, int(match[2])).isoformat()
+        return datetime.strptime(" ".join(match.groups()), "%b %d %Y").date().isoformat() if match else ""
     except ValueError:
         return ""
 

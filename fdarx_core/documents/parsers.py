@@ -136,8 +136,11 @@ def read_json_rows(stream: BinaryIO) -> Iterator[ParsedFile | UnreadablePart]:
     Parts are chunked separately, so the chunks of a file such as that of QA-RAG's authors do not change. A row without
     a title is a document. Only the rows of one document are in memory.
     """
-    title, pieces = "", list[str]()
-    for number, line in _numbered(_lines(stream)):
+    title, pieces, rows = "", list[str](), 0
+    for number, line in enumerate(_lines(stream), 1):
+        if not line.strip():
+            continue
+        rows += 1
         try:
             named, text = _row(line)
         except InputError as error:
@@ -150,15 +153,6 @@ def read_json_rows(stream: BinaryIO) -> Iterator[ParsedFile | UnreadablePart]:
         pieces.append(text)
     if pieces:
         yield ParsedFile.of_pieces(title, pieces)
-
-
-def _numbered(lines: Iterable[bytes]) -> Iterator[tuple[int, bytes]]:
-    """Yield the lines that are not blank, with their numbers. Raises InputError if all are blank."""
-    rows = 0
-    for number, line in enumerate(lines, 1):
-        if line.strip():
-            rows += 1
-            yield number, line
     if not rows:
         raise InputError("empty_document", "no line contains a row")
 

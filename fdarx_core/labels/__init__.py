@@ -1,22 +1,15 @@
 """SPL XML to labels and passages: find the files, identify and select the documents, parse them."""
 
-from fdarx_core.labels.parse import ParsedLabel, parse_document, parse_label, read_labels
-from fdarx_core.labels.selection import Identity, Selection, find_sources, identify, read_source, select
-from fdarx_core.labels.xml import BadDocument
-from fdarx_core.storage.sources import Source, read_document
-
-__all__ = [
-    "BadDocument",
-    "Identity",
-    "ParsedLabel",
-    "Selection",
-    "Source",
-    "find_sources",
-    "identify",
-    "parse_document",
-    "parse_label",
-    "read_document",
-    "read_labels",
-    "read_source",
-    "select",
-]
+from fdarx_core.labels.parse import ParsedLabel as ParsedLabel
+from fdarx_core.labels.parse import parse_document as parse_document
+from fdarx_core.labels.parse import parse_label as parse_label
+from fdarx_core.labels.parse import read_labels as read_labels
+from fdarx_core.labels.selection import Identity as Identity
+from fdarx_core.labels.selection import Selection as Selection
+from fdarx_core.labels.selection import find_sources as find_sources
+from fdarx_core.labels.selection import identify as identify
+from fdarx_core.labels.selection import read_source as read_source
+from fdarx_core.labels.selection import select as select
+from fdarx_core.labels.xml import BadDocument as BadDocument
+from fdarx_core.storage.sources import Source as Source
+from fdarx_core.storage.sources import read_document as read_document

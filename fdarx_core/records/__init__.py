@@ -1,94 +1,46 @@
 """The typed rows that jobs read and write, and their Arrow schemas. All other packages import this one."""
 
-from fdarx_core.records.arrow import arrow_schema, from_table, to_table
-from fdarx_core.records.benchmark import (
-    NO_ANSWER,
-    Annotation,
-    JudgeVerdict,
-    QuestionAnswer,
-    Reject,
-    Request,
-    Response,
-    ReviewItem,
-    StageCount,
-    content_id,
-)
-from fdarx_core.records.evaluation import (
-    Equivalence,
-    Grade,
-    LabelSummary,
-    Prediction,
-    Ranking,
-    RetrievalScore,
-    Score,
-    SettingProgress,
-)
-from fdarx_core.records.factuality import (
-    CheckedAnswer,
-    Claim,
-    ClaimVerdict,
-    Contraindication,
-    Evidence,
-    FactualityScore,
-    PairVerdict,
-    SafetyFlag,
-)
-from fdarx_core.records.figures import Difference, Estimate, Figure
-from fdarx_core.records.labels import Highlight, Label, Passage, Section
-from fdarx_core.records.rag import (
-    Chunk,
-    Document,
-    RagAnswer,
-    RagQuestion,
-    RagScore,
-    RagUsage,
-    SearchHit,
-    TitleRank,
-)
-
-__all__ = [
-    "NO_ANSWER",
-    "Annotation",
-    "CheckedAnswer",
-    "Chunk",
-    "Claim",
-    "ClaimVerdict",
-    "Contraindication",
-    "Difference",
-    "Document",
-    "Equivalence",
-    "Estimate",
-    "Evidence",
-    "FactualityScore",
-    "Figure",
-    "Grade",
-    "Highlight",
-    "JudgeVerdict",
-    "Label",
-    "LabelSummary",
-    "PairVerdict",
-    "Passage",
-    "Prediction",
-    "QuestionAnswer",
-    "RagAnswer",
-    "RagQuestion",
-    "RagScore",
-    "RagUsage",
-    "Ranking",
-    "Reject",
-    "Request",
-    "Response",
-    "RetrievalScore",
-    "ReviewItem",
-    "SafetyFlag",
-    "Score",
-    "SearchHit",
-    "Section",
-    "SettingProgress",
-    "StageCount",
-    "TitleRank",
-    "arrow_schema",
-    "content_id",
-    "from_table",
-    "to_table",
-]
+from fdarx_core.records.arrow import arrow_schema as arrow_schema
+from fdarx_core.records.arrow import from_table as from_table
+from fdarx_core.records.arrow import to_table as to_table
+from fdarx_core.records.benchmark import NO_ANSWER as NO_ANSWER
+from fdarx_core.records.benchmark import Annotation as Annotation
+from fdarx_core.records.benchmark import JudgeVerdict as JudgeVerdict
+from fdarx_core.records.benchmark import QuestionAnswer as QuestionAnswer
+from fdarx_core.records.benchmark import Reject as Reject
+from fdarx_core.records.benchmark import Request as Request
+from fdarx_core.records.benchmark import Response as Response
+from fdarx_core.records.benchmark import ReviewItem as ReviewItem
+from fdarx_core.records.benchmark import StageCount as StageCount
+from fdarx_core.records.benchmark import content_id as content_id
+from fdarx_core.records.evaluation import Equivalence as Equivalence
+from fdarx_core.records.evaluation import Grade as Grade
+from fdarx_core.records.evaluation import LabelSummary as LabelSummary
+from fdarx_core.records.evaluation import Prediction as Prediction
+from fdarx_core.records.evaluation import Ranking as Ranking
+from fdarx_core.records.evaluation import RetrievalScore as RetrievalScore
+from fdarx_core.records.evaluation import Score as Score
+from fdarx_core.records.evaluation import SettingProgress as SettingProgress
+from fdarx_core.records.factuality import CheckedAnswer as CheckedAnswer
+from fdarx_core.records.factuality import Claim as Claim
+from fdarx_core.records.factuality import ClaimVerdict as ClaimVerdict
+from fdarx_core.records.factuality import Contraindication as Contraindication
+from fdarx_core.records.factuality import Evidence as Evidence
+from fdarx_core.records.factuality import FactualityScore as FactualityScore
+from fdarx_core.records.factuality import PairVerdict as PairVerdict
+from fdarx_core.records.factuality import SafetyFlag as SafetyFlag
+from fdarx_core.records.figures import Difference as Difference
+from fdarx_core.records.figures import Estimate as Estimate
+from fdarx_core.records.figures import Figure as Figure
+from fdarx_core.records.labels import Highlight as Highlight
+from fdarx_core.records.labels import Label as Label
+from fdarx_core.records.labels import Passage as Passage
+from fdarx_core.records.labels import Section as Section
+from fdarx_core.records.rag import Chunk as Chunk
+from fdarx_core.records.rag import Document as Document
+from fdarx_core.records.rag import RagAnswer as RagAnswer
+from fdarx_core.records.rag import RagQuestion as RagQuestion
+from fdarx_core.records.rag import RagScore as RagScore
+from fdarx_core.records.rag import RagUsage as RagUsage
+from fdarx_core.records.rag import SearchHit as SearchHit
+from fdarx_core.records.rag import TitleRank as TitleRank

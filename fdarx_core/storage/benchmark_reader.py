@@ -9,7 +9,7 @@ from hashlib import blake2b
 from typing import Any, BinaryIO
 
 from fdarx_core.records import LabelSummary, Passage, QuestionAnswer, Reject
-from fdarx_core.storage.benchmark_writer import write_benchmark
+from fdarx_core.storage.benchmark_writer import write_benchmark as write_benchmark
 from fdarx_core.storage.errors import InputError, StorageError
 from fdarx_core.storage.location import Location
 from fdarx_core.storage.published import (
@@ -22,10 +22,9 @@ from fdarx_core.storage.published import (
     read_question,
     with_sections,
 )
-from fdarx_core.storage.run_directory import RunDirectory, read_labels
+from fdarx_core.storage.run_directory import RunDirectory
+from fdarx_core.storage.run_directory import read_labels as read_labels
 from fdarx_core.storage.tables import JsonLine, parse_json_row, read_json_lines, read_table
-
-__all__ = ["STAGE", "Benchmark", "BenchmarkItem", "open_build", "read_benchmark", "read_labels", "write_benchmark"]
 
 STAGE = "intake"
 _BUILD = "build_benchmark"
