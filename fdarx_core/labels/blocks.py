@@ -114,9 +114,9 @@ def _superscript(mark: str, before: str, after: str) -> tuple[str, bool]:
     bracketed = " " * bool(before) + f"[{mark}]" + " " * after[:1].isalnum()
     if _DIGITS.fullmatch(mark):
         following = after[:1]
-        if _POWER_OF_TEN.search(before) and (mark != "1" or following.isalpha()):
+        if before.endswith("10") and _POWER_OF_TEN.search(before) and (mark != "1" or following.isalpha()):
             return "^" + mark.replace("−", "-").replace("–", "-"), True
-        if _AREA_OR_VOLUME.search(before) and mark in ("2", "3"):
+        if mark in ("2", "3") and _AREA_OR_VOLUME.search(before):
             return mark + " " * following.isalpha(), True
         return (mark if _ISOTOPE.match(after) or before[-1:] in ("^", "(") else bracketed), False
     if _NOTE_MARK.fullmatch(mark):
@@ -196,7 +196,7 @@ def _holds_block(element: Element) -> bool:
 
 
 def _add_lines(text: str, blocks: list[Block]) -> None:
-    for part in text.split(LINE_BREAK):
+    for part in text.split(LINE_BREAK) if LINE_BREAK in text else (text,):
         line = clean(part)
         if line:
             if line[0] in _BULLETS and line[1:2] == " ":

@@ -13,8 +13,6 @@ from fdarx_core.storage.errors import InputError
 Element: TypeAlias = etree._Element
 
 NAMESPACE = "urn:hl7-org:v3"
-BOLD = "bold"
-"""What bold content of tables is called once the inline elements around it are merged into the text."""
 TEXT, TITLE, CODE, CONTENT, CAPTION = "text", "title", "code", "content", "caption"
 PARAGRAPH, LIST, ITEM, TABLE = "paragraph", "list", "item", "table"
 
@@ -96,10 +94,13 @@ def _syntax_reason(data: bytes, error: etree.XMLSyntaxError) -> str:
 
 def clean(text: str) -> str:
     """Return the text on one line: single spaces, no soft hyphens, no zero-width or private-use characters."""
+    text = text.strip()
     if text.isascii():
         if "\n" in text or "  " in text or "\t" in text or "\r" in text:
             return " ".join(text.split())
-        return text.strip()  # half the time of a split
+        return text
+    if text.isprintable() and "  " not in text and "\ufffc" not in text:  # the space is the only printable white space
+        return text
     text = " ".join(text.split())
     if text.isprintable() and "\ufffc" not in text:
         return text
