@@ -11,6 +11,7 @@ from cyclopts import Parameter
 from pydantic import Field, field_validator
 
 from jobs import exit_code
+from jobs.cli import run_as
 from jobs.options import BASELINE, HOW, PRESENTATION, AskingConfig, check_roles
 
 if TYPE_CHECKING:  # importing these takes longer than showing the job's help may
@@ -236,6 +237,4 @@ def _tell(info: dict[str, Any], run: RunDirectory) -> None:
 
 
 if __name__ == "__main__":
-    from jobs.cli import main
-
-    sys.exit(main(["build", *sys.argv[1:]]))
+    run_as("build")

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from jobs import stop
+from jobs.cli import run_as
 
 if TYPE_CHECKING:
     from fdarx_core.evaluation.verifier_scores import MarkedPair
@@ -118,6 +118,4 @@ def _tell(result: dict[str, Any], table: str, out: str | None) -> None:
 
 
 if __name__ == "__main__":
-    from jobs.cli import main
-
-    sys.exit(main(["verify", *sys.argv[1:]]))
+    run_as("verify")
