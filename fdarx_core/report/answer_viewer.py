@@ -47,12 +47,8 @@ EVIDENCE_NAMES = PAGE_WORDS["evidence_kinds"]
 
 METRIC_NAMES = PAGE_WORDS["factuality_metrics"]
 
-STATEMENT_MEANINGS: dict[str, str] = {
-    "completeness": "Completeness: must-have statements that the answer entails ÷ (the decided ones + "
-    "nice-to-have ones that it contradicts).",
-    "stated_in_references": "Claims stated in references: the share of the decided claims that all statements together "
-    "entail.",
-}
+STATEMENT_METRICS = ("completeness", "stated_in_references")
+"""The metrics by the reference statements; the page explains them at the chart of correlations."""
 
 REASONS = PAGE_WORDS["unscored_reasons"]
 

@@ -42,13 +42,11 @@ def contexts(figures: Sequence[Figure], names: ComparisonNames) -> FigurePanel |
         for at, (name, metric) in enumerate(CONTEXT)
     ]
     titles = list(rows.values())
-    return FigurePanel(
+    return FigurePanel.worded(
         "contexts",
-        "Context precision and recall by strategy",
-        "Precision: useful contexts are first. Recall: share of the reference answer's statements that the contexts "
-        f"support. With 95 % intervals; post-processing: {names.postprocess_title().lower()}.",
         grouped_bars(titles, series, "mean over questions", broken=True),
         *bar_numbers("Strategy", titles, series),
+        postprocess=names.postprocess_title().lower(),
     )
 
 
