@@ -32,7 +32,7 @@ from botocore.exceptions import (
 )
 from botocore.parsers import ResponseParserError
 
-from fdarx_core.storage.errors import StorageError, Unreachable
+from fdarx_core.storage.errors import REMEDIES, StorageError, Unreachable
 from fdarx_core.storage.retry import SERVER_STATE
 
 _COMMON: dict[str, Any] = {"connect_timeout": 10, "read_timeout": 60, "max_pool_connections": 32}
@@ -64,27 +64,7 @@ _ONE_OBJECT_CODES = {"404", "NoSuchKey", "412", "PreconditionFailed", "403", "Ac
 
 _CREDENTIALS = "set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or AWS_PROFILE, to credentials of this server"
 _ENDPOINT = "check AWS_ENDPOINT_URL (or AWS_ENDPOINT_URL_S3) and the network"
-_PERMISSION = "the credentials must be right, and allowed to list, read and write in this bucket"
-_REPLACED = "the object was overwritten while it was read; start again once nobody writes to it"
 _GO_ON = "once it answers again, the same command resumes the job"
-
-_BY_CODE = {
-    "NoSuchBucket": "the bucket does not exist; create it or correct its name",
-    "NoSuchKey": "there is no such object; check the bucket and the key",
-    "404": "there is no such object; check the bucket and the key",
-    "412": _REPLACED,
-    "PreconditionFailed": _REPLACED,
-    "InvalidAccessKeyId": f"the server does not know the access key; {_CREDENTIALS}",
-    "SignatureDoesNotMatch": f"the server refused the secret key; {_CREDENTIALS}",
-    **dict.fromkeys(_EXPIRED, f"the credentials have expired; {_CREDENTIALS}, then the same command resumes the job"),
-    "InvalidToken": f"the server refused the session token; {_CREDENTIALS}",
-    "AccessDenied": f"access was denied; {_PERMISSION}",
-    "403": f"access was denied; {_PERMISSION}",
-    "InvalidBucketName": "the bucket's name is not valid; correct it",
-    "SlowDown": "the server asks for fewer requests at once (SlowDown); use fewer CPUs, or ask its keeper for more",
-    "InvalidObjectState": "the object is archived; restore it first",
-    "KeyTooLongError": "the key is longer than the server takes; choose a shorter name",
-}
 
 
 def is_transient(error: Exception) -> bool:
@@ -136,7 +116,8 @@ def _explanation(error: Exception) -> str:
         if code == "RequestTimeTooSkewed":
             return f"this machine's clock {_skew(error)}; set it right (NTP), then the same command resumes the job"
         said = f"{code}: {error.response['Error'].get('Message', '')}".strip(": ")
-        return _BY_CODE.get(code, f"the server said {' '.join(said.split())}; {_ENDPOINT}")
+        known = REMEDIES["s3"].get(code, "").format(credentials=_CREDENTIALS)
+        return known or f"the server said {' '.join(said.split())}; {_ENDPOINT}"
     said = " ".join(str(error).split()).rstrip(".")
     if isinstance(error, (NoCredentialsError, PartialCredentialsError, ProfileNotFound)):
         return f"{said}; {_CREDENTIALS}"
