@@ -13,7 +13,7 @@ import orjson
 from fdarx_core.factuality.scores import ScoringMethod, class_of
 from fdarx_core.factuality.tables import Summary
 from fdarx_core.records import CheckedAnswer, Claim, ClaimVerdict, Evidence, FactualityScore, PairVerdict, SafetyFlag
-from fdarx_core.report.names import PAGE_WORDS
+from fdarx_core.report.names import PAGE_STYLES, PAGE_WORDS
 from fdarx_core.report.page_engine import readable
 
 
@@ -27,20 +27,12 @@ class VerdictStyle:
     meaning: str
 
 
-VERDICTS: dict[str, VerdictStyle] = {
-    "supported": VerdictStyle("Supported", "✓", "#4477aa", "a passage entails it"),
-    "contradicted": VerdictStyle("Contradicted", "✗", "#c8553d", "a passage says otherwise"),
-    "unsupported": VerdictStyle("Unsupported", "○", "#b58a00", "no passage speaks for or against it"),
-    "undecided": VerdictStyle(
-        "Undecided", "?", "#8a8a94", "the engine cannot decide, or no passage was found; in no share"
-    ),
-    "unscored": VerdictStyle("Unscored", "–", "#b08fb8", "no judgment was reached; in no share"),
-}
+VERDICTS = {name: VerdictStyle(**style) for name, style in PAGE_STYLES["verdicts"].items()}
 """The styles of verdicts, in the order of the page."""
 
 FLAG_NAMES = PAGE_WORDS["safety_flags"]
 
-SOURCE_NAMES: dict[str, str] = {"labels": "label", "index": "index", "pubmed": "PubMed", "file": "file"}
+SOURCE_NAMES = PAGE_WORDS["evidence_sources"]
 
 EVIDENCE_NAMES = PAGE_WORDS["evidence_kinds"]
 """By the kind of evidence of a run."""
