@@ -16,7 +16,6 @@ from fdarx_core.records import Reject
 from fdarx_core.retrieval.index.segments import Manifest
 from fdarx_core.retrieval.models import ModelDirectories, ModelMissing, check_installed
 from fdarx_core.storage import Location, write_records
-from jobs.cli import run_as
 from jobs.options import RunningConfig
 from jobs.progress import busy
 from jobs.session import print_json, session
@@ -127,4 +126,6 @@ def _tell(done: Indexing, manifest: Manifest, place: Location) -> None:
 
 
 if __name__ == "__main__":
-    run_as("index")
+    from jobs.cli import main
+
+    sys.exit(main(["index", *sys.argv[1:]]))

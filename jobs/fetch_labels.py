@@ -29,8 +29,7 @@ from fdarx_core.dailymed import (
 from fdarx_core.labels.selection import HUMAN_PRESCRIPTION
 from fdarx_core.storage import Location
 from jobs import STOPPED
-from jobs.cli import run_as
-from jobs.options import JobConfig, Names, one_of
+from jobs.options import JobConfig, check_names
 from jobs.progress import ProgressLine
 from jobs.session import print_json, versions
 
@@ -43,7 +42,7 @@ class FetchConfig(JobConfig):
     out: str
     """folder for the labels, on disk or s3://, for `fdarx build --labels`; repeat the command to fetch what is missing
     or newer"""
-    release: Annotated[Names, one_of(RELEASES, "release")] = Field(
+    release: list[str] = Field(
         default_factory=list, description=f"DailyMed's bulk releases: {', '.join(RELEASES)}; human_rx takes about 15 GB"
     )
     part: list[int] = Field(default_factory=list)
@@ -75,6 +74,11 @@ class FetchConfig(JobConfig):
     s3://, ~/.cache/fdarx/fetch)"""
     base_url: str = BASE_URL
     """address of DailyMed or a mirror"""
+
+    @field_validator("release")
+    @classmethod
+    def _known_releases(cls, names: list[str]) -> list[str]:
+        return list(dict.fromkeys(check_names(names, RELEASES, "release")))
 
     @field_validator("part")
     @classmethod
@@ -216,4 +220,6 @@ def _plain(text: str) -> str:
 
 
 if __name__ == "__main__":
-    run_as("fetch")
+    from jobs.cli import main
+
+    sys.exit(main(["fetch", *sys.argv[1:]]))

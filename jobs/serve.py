@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Annotated
 
 from cyclopts import Parameter
 from pydantic import Field, model_validator
 
 from jobs import run_job
-from jobs.cli import run_as
 from jobs.options import RolesConfig
 from serving.settings import ServiceSettings
 
@@ -50,4 +50,6 @@ def serve(*, config: Annotated[ServeConfig | None, Parameter(name="*")] = None) 
 
 
 if __name__ == "__main__":
-    run_as("serve")
+    from jobs.cli import main
+
+    sys.exit(main(["serve", *sys.argv[1:]]))

@@ -49,6 +49,8 @@ _QUANTITY = re.compile(
     rf"(?:\s*-?\s*(?P<unit>{_NAMES})(?![a-z])(?P<per>(?:\s*(?:/|per|a(?=\s))\s*(?:{_NAMES})(?![a-z]))*)"
     r"|(?!-(?!to\b)[a-z]))"  # "17-ketosteroid" is a name, not a number
 )
+_NUMBERED = re.compile(r"\b(?:days?|weeks?|months?|years?)\s+(?:\d+\s*(?:-|to|and|or)\s*)?$")
+"""A unit of time before a number: "weeks 1-2" numbers the weeks."""
 _PER = re.compile(rf"(?:/|per|a)\s*({_NAMES})(?![a-z])")
 _JOINED = re.compile(r"\s*(?:(?:-|to|and|or|through|,|/|x|by|, and|, or|,? respectively)\s*)?[<>≤≥~]?\s*")
 _BELOW = re.compile(
@@ -162,7 +164,8 @@ def find_quantities(text: str) -> list[tuple[int, int, Quantity]]:
     quantities: list[tuple[int, int, Quantity]] = []
     unit, spelt, start = ("", 1.0), "", len(text)
     for one in reversed(list(_QUANTITY.finditer(text))):
-        own = _unit(one)
+        numbered = _NUMBERED.search(text, max(0, one.start() - 20), one.start())
+        own = ("number", 1.0) if numbered and not one["unit"] else _unit(one)
         if own or not _JOINED.fullmatch(text, one.end(), start):
             unit, spelt = own or ("", 1.0), text[one.end("number") : one.end()]
         start = one.start()

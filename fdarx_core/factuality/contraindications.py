@@ -10,7 +10,7 @@ from dataclasses import astuple, fields
 
 from fdarx_core.factuality.drug_names import names_pattern
 from fdarx_core.factuality.prohibition_subjects import kind_of, subjects_of
-from fdarx_core.factuality.prohibitions import INTERACTIONS, prohibitions_of
+from fdarx_core.factuality.prohibitions import INTERACTIONS, TABLE, prohibitions_of
 from fdarx_core.factuality.safety_terms import terms
 from fdarx_core.records import Contraindication, Label, Passage, content_id
 from fdarx_core.storage import Location, write_records
@@ -18,21 +18,26 @@ from fdarx_core.storage import Location, write_records
 PARQUET = "contraindications.parquet"
 CSV = "contraindications.csv"
 
+_OTHER_DRUGS = (INTERACTIONS, "34068-7")
+_DOSE = re.compile(r"^(?:\w+ ){0,5}dos(?:es?|ages?)\b", re.I)
+
 Key = tuple[str, frozenset[str]]
 
 
-def contraindications_of(label: Label, passages: Sequence[Passage]) -> list[Contraindication]:
-    """Return what Contraindications (34070-3), Boxed Warning (34066-1) and Drug Interactions (34073-7) forbid.
+def contraindications_of(
+    label: Label, passages: Sequence[Passage], sections: Sequence[str] = TABLE
+) -> list[Contraindication]:
+    """Return what sections forbid: Contraindications (34070-3), Boxed Warning (34066-1), Drug Interactions (34073-7).
 
-    Of Drug Interactions only other drugs count. What several sections forbid in the same terms is one row, of the
-    first. "None.", headings and cross-references give none.
+    Of Drug Interactions and of Dosage only other drugs count, and doses nowhere. What several sections forbid in the
+    same terms is one row, of the first. "None.", headings and cross-references give none.
     """
     rows: dict[Key, Contraindication] = {}
     own = names_pattern((label.drug_name, *label.aliases, *label.substances))
-    for one in prohibitions_of(label, passages, own):
+    for one in prohibitions_of(label, passages, own, sections):
         for subject, exceptions in subjects_of(one.phrase):
             kind = kind_of(subject)
-            if one.section == INTERACTIONS and kind != "drug":
+            if (one.section in _OTHER_DRUGS and kind != "drug") or _DOSE.search(subject):
                 continue
             row = Contraindication(
                 id=content_id("contraindication", label.set_id, kind, subject),

@@ -34,6 +34,10 @@ _IN_A_DAY = re.compile(
     r"\b(?:in|within|per|over) (?:any |a )?24[- ]hours?(?: period)?"
 )
 _RANGE = re.compile(r"\s*(?:[a-z/]+\s*)?(?:-|to|and|or)\s*")
+_IS_TOTAL = re.compile(r"\s*(?:/ ?d(?:ay)?\b|daily\b|(?:a|per|each) day\b)")
+_HAS_TOTAL = re.compile(r"(?:/|per|a)\s*d(?:ays?)?$")
+_MORNING, _EVENING = re.compile(r"\bmorning\b"), re.compile(r"\b(?:evening|night|bedtime)\b")
+_UNITS_IN_BRACKETS = re.compile(r"\((?:ng|mcg|mg|g)\)(?=/)")
 _FOR_LONG = re.compile(
     r"(?:for|continued?|up to|exceed|beyond|more than|to)\s*(?:(?:an?|the|about|another|up to)\s*)?$"
 )
@@ -58,25 +62,33 @@ class _Doses:
     """
 
     def __init__(self, sentence: str) -> None:
-        text = _IN_A_DAY.sub("a day", normalize(sentence))
+        text = _UNITS_IN_BRACKETS.sub("", _IN_A_DAY.sub("a day", normalize(sentence)))
         self.said, self._intervals = text, find_intervals(text)
         self.stated, self.meant = extract_intervals(text)[0]
+        twice = {24.0} == self.meant and _MORNING.search(text) and _EVENING.search(text)
+        self.loose = (_DAY / 2,) if twice else tuple(self.meant)
         for start, end, _ in self._intervals:
             text = text[:start] + " " * (end - start) + text[end:]
         self.text, self.found = text, find_quantities(text)
 
-    def taken(self) -> list[tuple[Quantity, float]]:
-        """Return the amounts to take and how often a day: by the first frequency after an amount, up to the next one,
-        or by the only frequency of the only amount; 1 without a frequency."""
+    def taken(self) -> list[tuple[Quantity, float, tuple[float, ...]]]:
+        """Return the amounts to take, how often a day, and the hours between two of them.
+
+        The frequency is the first one after an amount, up to the next amount, or the only one of the sentence. An
+        amount a day, and one without a frequency, count once a day; the former has no hours.
+        """
         doses = [one for one in self.found if _is_taken(one[2])]
         limits = [*(start for start, _, _ in doses[1:]), len(self.text)]
         found = []
         for (_, end, one), limit in zip(doses, limits, strict=False):
             near = [hours for start, _, hours in self._intervals if end <= start < limit]
-            if len(doses) == len(self._intervals) == 1:
-                near = [self._intervals[0][2]]
+            if len(self._intervals) == 1 and not near:
+                near = [self._intervals[0][2]] if len(doses) == 1 else []
+            hours = tuple(near[0]) if near else () if self.stated else self.loose
+            if _IS_TOTAL.match(self.text, end) or _HAS_TOTAL.search(one.text):
+                near, hours = [], ()
             least = min(near[0]) if near else 0.0
-            found.append((one, _DAY / least if 0 < least < _DAY else 1.0))
+            found.append((one, _DAY / least if 0 < least < _DAY else 1.0, hours))
         return found
 
 
@@ -89,8 +101,7 @@ class LabelDoses:
         ranges: (unit, least, most).
         most: the largest amount a day by unit: the stated maximum or the largest single amount; without a stated
             maximum, the largest amount times its frequency.
-        every: hours of the shortest interval of each amount of Dosage and Administration, by (value, unit); inf
-            without one.
+        every: the hours between two doses of each amount of Dosage and Administration, by (value, unit).
         longest: hours of the longest treatment where the label bounds it; 0 where it does not.
         told: a sentence with a dose, and the marker of its passage; "" without one.
         elsewhere: (value, unit) of the amounts of the other sections.
@@ -99,7 +110,7 @@ class LabelDoses:
     amounts: frozenset[tuple[float, str]]
     ranges: frozenset[tuple[str, float, float]]
     most: dict[str, float]
-    every: dict[tuple[float, str], float]
+    every: dict[tuple[float, str], frozenset[float]]
     longest: float
     told: tuple[str, str]
     elsewhere: frozenset[tuple[float, str]]
@@ -111,7 +122,7 @@ class LabelDoses:
         ranges: set[tuple[str, float, float]] = set()
         most: dict[str, float] = {}
         stated: dict[str, float] = {}
-        every: dict[tuple[float, str], float] = {}
+        every: dict[tuple[float, str], frozenset[float]] = {}
         durations, told = list[Quantity](), ("", "")
         elsewhere: set[tuple[float, str]] = set()
         for passage in passages:
@@ -127,11 +138,11 @@ class LabelDoses:
                 ranges |= set(_ranges(doses))
                 if passage.core_code != DOSAGE:
                     continue
-                for one, times in doses.taken():
+                for one, times, hours in doses.taken():
                     key, total = (one.value, one.unit), one.value * times
                     totals = [total, *(one.value / by for by in (2, 3, 4) if "divided" in doses.said)]
                     amounts |= {(float(f"{value:.9g}"), one.unit) for value in totals}
-                    every[key] = min((*doses.meant, every.get(key, inf)))
+                    every[key] = every.get(key, frozenset()).union(hours or (*doses.stated, *doses.loose))
                     maximum = stated if _MAXIMUM.search(doses.said) else most
                     maximum[one.unit] = max(total, maximum.get(one.unit, 0.0))
                     if not told[0]:
@@ -198,7 +209,7 @@ def _wrong_amount(
     times = [one.raw for at, (_, _, one) in enumerate(doses.found) if at in counts or one.unit in _UNITLESS]
     times += [_DAY / hours for hours in doses.meant if hours]
     weights = [value for value, unit in asked if unit == "kg"]
-    a_day = {(one.value, one.unit): often for one, often in doses.taken()}
+    a_day = {(one.value, one.unit): often for one, often, _ in doses.taken()}
     longest = sorted(label.longest for label in labels)
     for at, (first, _, one) in enumerate(doses.found):
         key = one.value, one.unit
@@ -214,21 +225,23 @@ def _wrong_amount(
             status = "to_review" if any(key in label.elsewhere for label in labels) else "flagged"
             return one.text, "No section of the label with doses to take gives this amount.", status
         most = max(label.most.get(one.unit, 0.0) for label in labels)
-        if most and a_day.get(key, 1.0) > 1 and one.value * a_day[key] > 1.001 * most:
+        if most and key not in asked and one.value * a_day.get(key, 1.0) > 1.001 * most:
             return one.text, f"The most that the label gives a day is {most:g} {one.unit}.", "flagged"
     return None
 
 
 def _wrong_frequency(doses: _Doses, labels: Sequence[LabelDoses]) -> tuple[str, str, str] | None:
     """Return the dosing interval of a sentence where the label gives no dose as often, the reason and the status."""
-    hours = min(doses.stated or doses.meant, default=inf)
-    keys = [(one.value, one.unit) for one, _ in doses.taken()]
-    if hours == inf or not (keys or len(doses.text.split()) < 12):
-        return None
-    own = [[label.every[key] for key in keys if label.every.get(key, inf) < inf] for label in labels]
-    often = all(hours < 0.99 * min(label.every.values(), default=0.0) < inf for label in labels)
-    if often or all(one and _OFTENER * hours <= min(one) for one in own):
-        return f"every {hours:g} hours", "The label gives no dose as often as this.", "flagged"
+    for one, _, hours in doses.taken():
+        given = [label.every[key] for label in labels if label.every.get(key := (one.value, one.unit))]
+        if hours and given and not any(min(known) <= min(hours) <= max(known) for known in given):
+            often = all(_OFTENER * min(hours) <= min(known) for known in given)
+            reason = "The label does not give this amount as often, or as seldom."
+            return f"{one.text} every {min(hours):g} hours", reason, "flagged" if often else "to_review"
+    least = min(doses.stated or doses.meant, default=inf)
+    known = [hours for label in labels for some in label.every.values() for hours in some]
+    if least < inf and (doses.taken() or len(doses.text.split()) < 12) and least < 0.99 * min(known, default=0.0):
+        return f"every {least:g} hours", "The label gives no dose as often as this.", "flagged"
     return None
 
 

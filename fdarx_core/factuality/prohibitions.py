@@ -15,6 +15,10 @@ from fdarx_core.records import Label, Passage
 CONTRAINDICATIONS = "34070-3"
 BOXED_WARNING = "34066-1"
 INTERACTIONS = "34073-7"
+TABLE = (CONTRAINDICATIONS, BOXED_WARNING, INTERACTIONS)
+FURTHER = ("43685-7", "34071-1", "42232-9", "43684-0", "34068-7")
+"""Warnings and Precautions, Warnings, Precautions, Use in Specific Populations, Dosage: what they forbid is less
+certain to be forbidden to all."""
 
 _ITEM = re.compile(
     r"(?P<indent>\s*)(?:(?P<section>\d{1,2}\.\d{1,2}\s+(?=[A-Z]))|[-•·●▪◦*○−–—]|o(?= [A-Z])|"
@@ -31,7 +35,7 @@ _USED = (
     r"treated with)"
 )
 _FORBIDS = re.compile(
-    r"(?<!not )(?<!relatively )\bcontraindicated\b(?! sections?)|"
+    r"(?<!not )(?<!relatively )\bcontraindicated\b(?! sections?)|\bnot recommended\b|"
     rf"\b(?:should|must|may|can)(?: \w+ly)? (?:not|never) (?:be )?(?:\w+ly )?{_USED}\b|"
     rf"(?:^|(?<=[:;,] )|(?<=and ))(?:do not|never) {_USED}\b|"
     r"(?:^|(?<=[:;,|] )|(?<=and ))avoid"
@@ -97,13 +101,15 @@ class Prohibition:
         return "avoid" if found and found[0].lower().startswith("avoid") else "forbidden"
 
 
-def prohibitions_of(label: Label, passages: Sequence[Passage], own: re.Pattern[str]) -> Iterator[Prohibition]:
-    """Yield what a label forbids, in order.
+def prohibitions_of(
+    label: Label, passages: Sequence[Passage], own: re.Pattern[str], sections: Sequence[str] = TABLE
+) -> Iterator[Prohibition]:
+    """Yield what the sections of a label forbid, in order.
 
-    `own` finds the drug's names. Contraindications, Boxed Warning and Drug Interactions are read. If a part of
+    `own` finds the drug's names. If a part of
     Contraindications has a title ("Nursing mothers") and no text that forbids, its title is the statement.
     """
-    for code in (CONTRAINDICATIONS, BOXED_WARNING, INTERACTIONS):
+    for code in sections:
         paths = dict.fromkeys(section.path for section in label.sections if section.core_code == code)
         for path in paths:
             texts = [one for one in passages if one.section_path == path and one.core_code == code]

@@ -13,6 +13,7 @@ from fdarx_core.baseline.sentences import sentence_spans
 from fdarx_core.factuality.contraindications import Key, contraindications_of, key_of
 from fdarx_core.factuality.doses import LabelDoses, lacks_dose, wrong_doses
 from fdarx_core.factuality.drug_names import DrugNameIndex, names_pattern
+from fdarx_core.factuality.prohibitions import FURTHER, TABLE
 from fdarx_core.factuality.safety_terms import class_terms, classes_in, plain, safety_terms, terms
 from fdarx_core.records import CheckedAnswer, Contraindication, Label, Passage, SafetyFlag
 from fdarx_core.verify import TextPair, VerificationEngine, open_engine, verify
@@ -80,7 +81,9 @@ class SafetyFlagger:
     def _kept(self, labels: Iterable[tuple[Label, Sequence[Passage]]]) -> Iterator[Label]:
         shared: dict[object, object] = {}
         for label, passages in labels:
-            self._rows[label.set_id] = [(key_of(row), row) for row in contraindications_of(label, passages)]
+            self._rows[label.set_id] = [
+                (key_of(row), row) for row in contraindications_of(label, passages, (*TABLE, *FURTHER))
+            ]
             self._doses[label.set_id] = LabelDoses.of(passages, shared)
             self._own[label.set_id] = tuple(dict.fromkeys((label.drug_name, *label.aliases, *label.substances)))
             for name, found in classes_in(label, passages):
@@ -166,7 +169,8 @@ class SafetyFlagger:
 
     def _excepted(self, row: Contraindication, said: Sequence[_Said]) -> bool:
         wanted = frozenset(terms(row.exceptions)) - frozenset(terms(row.subject))
-        found = frozenset(term for one in said for term in one.terms)
+        denied = re.compile(rf"(?<!\w)(?:{safety_terms()['denials']})(?: \S+){{1,4}}")
+        found = frozenset(term for one in said for term in terms(denied.sub(" ", one.text.replace("n't", " n't"))))
         return bool(wanted) and 2 * len(wanted & found) >= len(wanted)
 
 

@@ -192,8 +192,7 @@ class DailyMedServer(InThread):
 @cache
 def listed(document: bytes) -> dict[str, Any]:
     """A label's row in a listing."""
-    root, _ = parse_xml(document)
-    header = read_header(root)
+    header = read_header(parse_xml(document))
     return {
         "setid": header.set_id,
         "spl_version": header.version,

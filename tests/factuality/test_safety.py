@@ -10,6 +10,7 @@ from aiohttp import web
 from hypothesis import given
 from hypothesis import strategies as st
 
+from fdarx_core.factuality.contraindications import contraindications_of
 from fdarx_core.factuality.drug_names import DrugNameIndex, ingredients_of, unknown_names
 from fdarx_core.factuality.safety import SafetyFlagger
 from fdarx_core.llm.response_store import ResponseStore
@@ -186,10 +187,54 @@ def one(text: str, question: str, answer: str) -> list[str]:
             "With a pacemaker TELVANTO suits you.",
             False,
         ),
+        (
+            "TELVANTO is contraindicated in heart block, unless a pacemaker is in place.",
+            "I have heart block and no pacemaker.",
+            "TELVANTO suits you.",
+            True,
+        ),
     ],
 )
 def test_populations_numbers_allergies_and_other_drugs(text: str, question: str, answer: str, flagged: bool) -> None:
     assert bool(one(text, question, answer)) is flagged
+
+
+def test_warnings_and_dosage_count_for_flags_and_not_for_the_table() -> None:
+    warning = label_of("TELVANTO is not recommended in cerebral malaria.", code="43685-7")
+    dosage = label_of(
+        "Do not give TELVANTO with aluminum hydroxide. Doses above 80 mg are not recommended.", code="34068-7"
+    )
+    for label, answer in ((warning, "Cerebral malaria is no obstacle."), (dosage, "Aluminum hydroxide goes with it.")):
+        made = SafetyFlagger(lambda label=label: [label])  # type: ignore[misc]
+        checked = CheckedAnswer("a", "q", "Is TELVANTO fine?", answer, "made", set_id="made")
+        assert [flag.kind.partition("_")[0] for flag in made.flags_of(checked)] == ["contraindicated"]
+        assert contraindications_of(*label) == []
+
+
+DOSES = (
+    "The dose is 600 mg to 1800 mg daily in three divided doses. The starting dose is 40 mg every other week, "
+    "and 10 mg in the morning. The infusion starts at 20 nanograms (ng)/kg/min. The maximum dose is 1800 mg a day."
+)
+
+
+@pytest.mark.parametrize(
+    ("answer", "status"),
+    [
+        ("Take 1800 mg a day in three doses.", None),
+        ("Take up to 3600 mg a day.", "flagged"),
+        ("Take 1800 mg three times a day.", "flagged"),
+        ("Take 40 mg every other week.", None),
+        ("Take 40 mg every day.", "flagged"),
+        ("Take 40 mg every week.", "to_review"),
+        ("Take 10 mg every morning and 10 mg every evening.", "to_review"),
+        ("In weeks 1-2, 40 mg every other week.", None),
+        ("The infusion starts at 20 ng/kg/min.", None),
+    ],
+)
+def test_amounts_go_with_their_frequencies_and_the_most_a_day(answer: str, status: str | None) -> None:
+    made = SafetyFlagger(lambda: [label_of(DOSES, code="34068-7")])
+    checked = CheckedAnswer("a", "q", "How do I take TELVANTO?", answer, "made", set_id="made")
+    assert [flag.status for flag in made.flags_of(checked)] == ([status] if status else [])
 
 
 def test_of_several_drugs_only_what_each_forbids_is_looked_at() -> None:
