@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from datetime import date
 
 from fdarx_core.labels.xml import CODE, TITLE, BadDocument, Element, clean, raw_text
+from fdarx_core.records import Product
 
 SUBJECT = "subject"
 _LABELER = "author/assignedEntity/representedOrganization/name"
@@ -17,6 +18,7 @@ _PRODUCTS = frozenset(  # the Medicine names are those of the schema before 2006
 )
 _SUBSTANCES = frozenset(("ingredientSubstance", "activeIngredientSubstance"))
 _MOIETY, _GENERIC, _INGREDIENT = "activeMoiety", "genericMedicine", "ingredient"
+_MOIETIES, _GENERIC_NAMES = f"{_MOIETY}/{_MOIETY}", f"*/{_GENERIC}/name"
 _NAME_FIELDS = {**dict.fromkeys(_PRODUCTS, "brands"), _GENERIC: "generics", _MOIETY: "moieties"}
 _NDC_SYSTEM, _UNII_SYSTEM = "2.16.840.1.113883.6.69", "2.16.840.1.113883.4.9"
 
@@ -87,6 +89,7 @@ class Products:
     ndcs: list[str] = field(default_factory=list)
     categories: list[str] = field(default_factory=list)
     applications: list[str] = field(default_factory=list)
+    products: list[Product] = field(default_factory=list)
 
     @property
     def aliases(self) -> list[str]:
@@ -100,12 +103,40 @@ class Products:
 def read_products(subjects: Iterable[Element]) -> Products:
     """Return the products of `<subject>` elements, parts of kits included."""
     found: defaultdict[str, dict[str, None]] = defaultdict(dict)
+    products: list[Product] = []
     for subject in subjects:
+        products += [_product(one) for one in subject.iter(*_PRODUCTS) if not _PRODUCTS.intersection(_tags(one))]
         for element in subject.iter(_NAME, CODE, _FORM, _ROUTE, _APPROVAL):
             for name, value in _values(element):
                 if value and (text := clean(value)):
                     found[name][text] = None
-    return Products(**{name: list(values) for name, values in found.items()})
+    return Products(**{name: list(values) for name, values in found.items()}, products=products)
+
+
+def _tags(element: Element) -> list[str]:
+    return [child.tag for child in element]
+
+
+def _product(element: Element) -> Product:
+    names = (*element.iterfind(_NAME), *element.iterfind(_GENERIC_NAMES))
+    product = Product(names=list(dict.fromkeys(filter(None, (clean(raw_text(one)) for one in names)))))
+    rows: dict[tuple[str, str, str, str], None] = {}
+    for substance in filter(_is_active, element.iter(*_SUBSTANCES)):
+        moieties = [_name_and_unii(moiety) for moiety in substance.iterfind(_MOIETIES)]
+        rows |= {(*_name_and_unii(substance), *moiety): None for moiety in moieties or [("", "")]}
+    for name, unii, moiety_name, moiety_unii in rows:
+        product.substances.append(name)
+        product.substance_uniis.append(unii)
+        product.moieties.append(moiety_name)
+        product.moiety_uniis.append(moiety_unii)
+    return product
+
+
+def _name_and_unii(element: Element) -> tuple[str, str]:
+    """Return the name and the UNII of a substance or moiety, "" where the file does not give them."""
+    name, code = element.find(_NAME), element.find(CODE)
+    unii = "" if code is None or code.get("codeSystem") != _UNII_SYSTEM else code.get("code") or ""
+    return "" if name is None else clean(raw_text(name)), clean(unii)
 
 
 def _values(element: Element) -> list[tuple[str, str | None]]:

@@ -150,6 +150,7 @@ def parse_document(data: bytes, source: str = "") -> tuple[Label, list[Passage]]
         sections=body.sections,
         highlights=body.highlights,
         source=source,
+        products=products.products,
     )
     return label, body.passages
 

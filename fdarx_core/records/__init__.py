@@ -35,6 +35,7 @@ from fdarx_core.records.figures import Figure as Figure
 from fdarx_core.records.labels import Highlight as Highlight
 from fdarx_core.records.labels import Label as Label
 from fdarx_core.records.labels import Passage as Passage
+from fdarx_core.records.labels import Product as Product
 from fdarx_core.records.labels import Section as Section
 from fdarx_core.records.rag import Chunk as Chunk
 from fdarx_core.records.rag import Document as Document

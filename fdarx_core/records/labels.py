@@ -38,13 +38,28 @@ class Highlight:
 
 
 @dataclass(slots=True)
+class Product:
+    """One product of a label, or one part of a kit; a kit itself has the active ingredients of its parts.
+
+    `names` are its brand and generic names. The other lists are aligned: an active substance, a moiety of it, and the
+    UNII of each; a substance has an entry for each of its moieties. What the file does not give is "".
+    """
+
+    names: list[str] = field(default_factory=list)
+    substances: list[str] = field(default_factory=list)
+    substance_uniis: list[str] = field(default_factory=list)
+    moieties: list[str] = field(default_factory=list)
+    moiety_uniis: list[str] = field(default_factory=list)
+
+
+@dataclass(slots=True)
 class Label:
     """One version of one SPL document: its metadata, outline and Highlights.
 
     `aliases` are all names that the label may use for the drug, `drug_name` first: brand and generic names, active
     substances and moieties, also those of the parts of kits. `uniis` are the codes of the active substances and
     moieties. `effective_date` is ISO 8601, "" if the value in the file is no date. `boxed_warning` is its text, "" if
-    there is none. `source` names the file, and the members within archives.
+    there is none. `source` names the file, and the members within archives. `products` are all products and kit parts.
     """
 
     set_id: str
@@ -67,6 +82,7 @@ class Label:
     sections: list[Section]
     highlights: list[Highlight]
     source: str = ""
+    products: list[Product] = field(default_factory=list)
 
 
 @dataclass(slots=True)

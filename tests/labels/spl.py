@@ -9,6 +9,8 @@ from fdarx_core.records import Label, Passage
 
 FILLER = "Words enough to keep this paragraph from being joined with what stands before it or after it in the text."
 HEAD = '<?xml version="1.0" encoding="UTF-8"?><?xml-stylesheet href="spl.xsl" type="text/xsl"?>'
+NDC = "2.16.840.1.113883.6.69"
+UNII = "2.16.840.1.113883.4.9"
 SET_ID = "0a1b2c3d-0000-4000-8000-000000000001"
 FIELDS = (
     '<code code="34391-3" codeSystem="2.16.840.1.113883.6.1" displayName="HUMAN PRESCRIPTION DRUG LABEL"/>'
@@ -25,6 +27,27 @@ def document(body: str = "", fields: str = FIELDS, subject: str = "", head: str 
         f'{head}<document xmlns="urn:hl7-org:v3" xmlns:xsi="http://www.w3.org/2001/XMLSchema-instance">{fields}'
         f"<component><structuredBody>{body}</structuredBody></component></document>"
     )
+
+
+def substance(name: str, unii: str, moiety: str, moiety_unii: str, kind: str = "ACTIB") -> str:
+    return (
+        f'<ingredient classCode="{kind}"><ingredientSubstance><code code="{unii}" codeSystem="{UNII}"/>'
+        f'<name>{name}</name><activeMoiety><activeMoiety><code code="{moiety_unii}" codeSystem="{UNII}"/>'
+        f"<name>{moiety}</name></activeMoiety></activeMoiety></ingredientSubstance></ingredient>"
+    )
+
+
+def product(name: str, generic: str, ndc: str, ingredients: str, tag: str = "manufacturedProduct") -> str:
+    return (
+        f'<{tag}><code code="{ndc}" codeSystem="{NDC}"/><name>{name}</name><formCode displayName="TABLET"/>'
+        f"<asEntityAsGeneric><genericMedicine><name>{generic}</name></genericMedicine></asEntityAsGeneric>"
+        f"{ingredients}</{tag}>"
+    )
+
+
+def subject(*products: str, rest: str = "") -> str:
+    inner = "".join(f"<manufacturedProduct>{one}{rest}</manufacturedProduct>" for one in products)
+    return f"<subject>{inner}</subject>"
 
 
 def section(text: str = "", title: str = "", code: str = "34067-9", inner: str = "") -> str:

@@ -16,34 +16,23 @@ from benchmarks import read_documents
 from benchmarks.fidelity import growth, measure, share_found
 from benchmarks.mutate import CRASHED, cases
 from fdarx_core.labels import BadDocument, parse_document, parse_label, read_labels
-from fdarx_core.records import Label
+from fdarx_core.records import Label, from_table, to_table
 from fdarx_core.storage import StorageError
 from tests.conftest import EXAMPLES
-from tests.labels.spl import FIELDS, FILLER, SET_ID, document, passages_of, read, section, table
-
-NDC = "2.16.840.1.113883.6.69"
-UNII = "2.16.840.1.113883.4.9"
-
-
-def substance(name: str, unii: str, moiety: str, moiety_unii: str, kind: str = "ACTIB") -> str:
-    return (
-        f'<ingredient classCode="{kind}"><ingredientSubstance><code code="{unii}" codeSystem="{UNII}"/>'
-        f'<name>{name}</name><activeMoiety><activeMoiety><code code="{moiety_unii}" codeSystem="{UNII}"/>'
-        f"<name>{moiety}</name></activeMoiety></activeMoiety></ingredientSubstance></ingredient>"
-    )
-
-
-def product(name: str, generic: str, ndc: str, ingredients: str, tag: str = "manufacturedProduct") -> str:
-    return (
-        f'<{tag}><code code="{ndc}" codeSystem="{NDC}"/><name>{name}</name><formCode displayName="TABLET"/>'
-        f"<asEntityAsGeneric><genericMedicine><name>{generic}</name></genericMedicine></asEntityAsGeneric>"
-        f"{ingredients}</{tag}>"
-    )
-
-
-def subject(*products: str, rest: str = "") -> str:
-    inner = "".join(f"<manufacturedProduct>{one}{rest}</manufacturedProduct>" for one in products)
-    return f"<subject>{inner}</subject>"
+from tests.labels.spl import (
+    FIELDS,
+    FILLER,
+    NDC,
+    SET_ID,
+    document,
+    passages_of,
+    product,
+    read,
+    section,
+    subject,
+    substance,
+    table,
+)
 
 
 def test_header_fields() -> None:
@@ -113,6 +102,25 @@ def test_several_products_and_the_parts_of_a_kit() -> None:
     )
     assert label.aliases == ["Inventa", "Inventa Pak", "Partola", "inventol", "partolol"]
     assert label.ndcs == ["1-1", "2-2", "3-3"]
+
+
+def test_active_ingredients_of_products_and_kit_parts() -> None:
+    salt = substance("inventol hydrochloride", "U1", "inventol", "U2")
+    double = substance("fersal", "U3", "feron", "U4").replace(
+        "</activeMoiety></ingred",
+        "</activeMoiety><activeMoiety><activeMoiety><name>salon</name></activeMoiety></activeMoiety></ingred",
+        1,
+    )
+    part = product("Partola", "partolol", "3-3", double, tag="partProduct")
+    kit = f"<name>Inventa Pak</name>{salt}<part>{part}</part>{substance('starch', 'U9', 'starch', 'U9', 'IACT')}"
+    label, _ = read(document(subject=subject(kit)))
+    pak, inner = label.products
+    assert (pak.names, inner.names) == (["Inventa Pak"], ["Partola", "partolol"])
+    assert pak.substances == ["inventol hydrochloride", "fersal", "fersal"]
+    assert pak.substance_uniis == ["U1", "U3", "U3"]
+    assert (pak.moieties, pak.moiety_uniis) == (["inventol", "feron", "salon"], ["U2", "U4", ""])
+    assert (inner.substances, inner.moieties) == (["fersal", "fersal"], ["feron", "salon"])
+    assert list(from_table(to_table([label], Label), Label)) == [label]
 
 
 def test_the_schema_before_2006() -> None:
