@@ -29,7 +29,7 @@ from jobs.progress import busy
 from jobs.session import is_done, print_json, session, versions
 
 _HOW = {"out", "cpus", "workers", "model", "questions"}
-_LIBRARIES = ("torch", "transformers", "peft", "rapidfuzz")
+_LIBRARIES = ("torch", "transformers", "peft")
 """Required libraries. They are not imported here, because that takes seconds before an error can be shown."""
 _WEIGHTS = ("*.safetensors", "*.bin")
 

@@ -6,14 +6,13 @@ import re
 import unicodedata
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from importlib import import_module
-from typing import Any
 
 import numpy as np
+from rapidfuzz import process
+from rapidfuzz.distance import Levenshtein
 
 from fdarx_core.rag.questions import read_questions
 from fdarx_core.records import QuestionAnswer, Reject, content_id
-from fdarx_core.retrieval.models import ModelMissing
 from fdarx_core.storage import Location, RunDirectory, StorageError, read_records
 
 STAGE = "pairs"
@@ -156,19 +155,12 @@ def near_duplicates(texts: Sequence[str], least: float) -> Iterator[tuple[int, i
     indices = sorted(first.values(), key=lambda index: len(texts[index]))
     ordered = [texts[index] for index in indices]
     lengths = np.array([len(text) for text in ordered])
-    scorer = _rapidfuzz("distance").Levenshtein.normalized_similarity
+    scorer = Levenshtein.normalized_similarity
     for start in range(0, len(ordered), _ROWS):
         rows = ordered[start : start + _ROWS]
         end = int(np.searchsorted(lengths, len(rows[-1]) / least + _SLACK, side="right"))
-        similarity = _rapidfuzz("process").cdist(
+        similarity = process.cdist(
             rows, ordered[start:end], scorer=scorer, score_cutoff=least, dtype=np.float64, workers=-1
         )
         for one, other in zip(*np.nonzero(np.triu(similarity >= least, k=1)), strict=True):
             yield indices[start + one], indices[start + other]
-
-
-def _rapidfuzz(module: str) -> Any:
-    try:
-        return import_module(f"rapidfuzz.{module}")
-    except ImportError as error:
-        raise ModelMissing("finding near-duplicates needs rapidfuzz: pip install 'fdarx[models]'") from error

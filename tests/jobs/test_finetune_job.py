@@ -21,7 +21,6 @@ from tests.retrieval import tiny_models
 
 pytest.importorskip("torch")
 pytest.importorskip("peft")
-pytest.importorskip("rapidfuzz")
 pytest.importorskip("bert_score")
 
 pytestmark = [pytest.mark.models, pytest.mark.timeout(600)]

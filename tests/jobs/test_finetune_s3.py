@@ -15,7 +15,6 @@ from tests.jobs.tuning_runs import begun, curve_of, losses, options_in, tune
 
 pytest.importorskip("torch")
 pytest.importorskip("peft")
-pytest.importorskip("rapidfuzz")
 
 pytestmark = [pytest.mark.models, pytest.mark.s3, pytest.mark.nightly, pytest.mark.timeout(600)]
 

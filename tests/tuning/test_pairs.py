@@ -41,8 +41,6 @@ def similarity(one: str, other: str) -> float:
     return 1.0 - above[-1] / longest if longest else 1.0
 
 
-pytest.importorskip("rapidfuzz")
-
 LEAST = st.sampled_from([0.5, 0.7, 0.9, 0.95, 1.0])
 
 
@@ -104,8 +102,6 @@ def test_texts_of_many_letters() -> None:
     long = "ab" * 50_000
     assert found([long, long + "b" * 11_000, long + "b" * 11_200, "b" * 99_000], 0.9) == [(0, 1), (1, 2)]
 
-
-pytest.importorskip("rapidfuzz")
 
 WORDS = ["dose", "of", "Dose", "renal", "is", "5", "10", "mg", "daily", "", ","]
 TEXTS = st.lists(st.sampled_from(WORDS), min_size=6, max_size=13).map(" ".join)
