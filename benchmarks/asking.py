@@ -16,7 +16,7 @@ import asyncio
 import json
 import tempfile
 import urllib.request
-from collections.abc import Callable, Coroutine, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cache
 from importlib.util import find_spec
@@ -101,40 +101,39 @@ async def whole_path(url: str, requests: int) -> int:
     return answered
 
 
+async def bodies_sent(requests: int, send: Callable[[bytes], Awaitable[bool]]) -> int:
+    """Send the prepared bodies, `IN_FLIGHT` at a time; return the number of those that were answered."""
+    bodies = iter(ready_bodies(requests))
+
+    async def worker() -> int:
+        return sum([await send(body) for body in bodies])
+
+    return sum(await asyncio.gather(*(worker() for _ in range(IN_FLIGHT))))
+
+
 async def raw_aiohttp(url: str, requests: int) -> int:
     """Send prepared bytes through one session and parse the replies as JSON: the floor."""
-    bodies = iter(ready_bodies(requests))
-    answered = 0
-
-    async def worker(session: aiohttp.ClientSession) -> None:
-        nonlocal answered
-        for body in bodies:
-            async with session.post(f"{url}/chat/completions", data=body, headers=headers) as reply:
-                body = await reply.read()
-            answered += bool(orjson.loads(body)["choices"])
-
     headers = {"Content-Type": "application/json"}
     async with aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=IN_FLIGHT)) as session:
-        await asyncio.gather(*(worker(session) for _ in range(IN_FLIGHT)))
-    return answered
+
+        async def send(body: bytes) -> bool:
+            async with session.post(f"{url}/chat/completions", data=body, headers=headers) as reply:
+                return bool(orjson.loads(await reply.read())["choices"])
+
+        return await bodies_sent(requests, send)
 
 
 async def openai_client(url: str, requests: int) -> int:
     """Send the requests with the vendor's client, as in its documentation."""
     import openai
 
-    bodies = iter(ready_bodies(requests))
-    answered = 0
-
-    async def worker(client: Any) -> None:
-        nonlocal answered
-        for body in bodies:
-            reply = await client.chat.completions.create(**orjson.loads(body))
-            answered += bool(reply.choices)
-
     async with openai.AsyncOpenAI(base_url=url, api_key="none") as client:
-        await asyncio.gather(*(worker(client) for _ in range(IN_FLIGHT)))
-    return answered
+
+        async def send(body: bytes) -> bool:
+            reply = await client.chat.completions.create(**orjson.loads(body))
+            return bool(reply.choices)
+
+        return await bodies_sent(requests, send)
 
 
 @cache

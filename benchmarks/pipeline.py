@@ -29,6 +29,7 @@ from fdarx_core.pipeline.ray_executor import RayExecutor
 from fdarx_core.pipeline.steps import Part
 from fdarx_core.storage import RunDirectory
 from jobs.ray_session import ray_session
+from tests.engine.serve_models import descendants
 
 COPIES = 8
 RAY_NICENESS = 15
@@ -43,7 +44,7 @@ def peak_memory() -> Iterator[list[float]]:
 
     def sample() -> None:
         while not stopped.wait(0.5):
-            samples.append(sum(map(_pss_kib, _descendants(os.getpid()))) / 1024)
+            samples.append(sum(map(_pss_kib, [os.getpid(), *descendants(os.getpid())])) / 1024)
 
     thread = threading.Thread(target=sample, daemon=True)
     thread.start()
@@ -52,20 +53,6 @@ def peak_memory() -> Iterator[list[float]]:
     finally:
         stopped.set()
         thread.join()
-
-
-def _descendants(root: int) -> list[int]:
-    parents: dict[int, int] = {}
-    for stat in Path("/proc").glob("[0-9]*/stat"):
-        try:
-            fields = stat.read_text().rpartition(")")[2].split()
-        except OSError:
-            continue
-        parents[int(stat.parent.name)] = int(fields[1])
-    family = {root}
-    while grown := {pid for pid, parent in parents.items() if parent in family} - family:
-        family |= grown
-    return sorted(family)
 
 
 def _pss_kib(pid: int) -> int:

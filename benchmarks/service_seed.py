@@ -10,17 +10,18 @@ Source: the repository that QA-RAG names, `get_context` of its document retrieve
 
 from __future__ import annotations
 
-import json
 import pickle
-import urllib.request
+import socket
 from collections.abc import Callable, Sequence
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
 import faiss
 import numpy as np
 import numpy.typing as npt
+import requests
+import uvicorn
+from fastapi import FastAPI
 
 from benchmarks import run
 
@@ -57,50 +58,35 @@ def encoder() -> tuple[str, Encode]:
     return "MiniLM", lambda question: model.encode([question])
 
 
-class Handler(BaseHTTPRequestHandler):
-    """Answers a question per request, in the format of the service."""
+def retrieve(folder: Path, encode: Encode, question: str) -> list[dict[str, str]]:
+    """Read index and chunks, and return the chunks found."""
+    index = faiss.read_index(str(folder / _INDEX))
+    chunks = pickle.loads((folder / _CHUNKS).read_bytes())
+    _, [positions] = index.search(encode(question), K)
+    return [chunks[position] for position in positions]
 
-    protocol_version = "HTTP/1.1"
-    folder: Path
-    llm: str
-    encode: Encode
 
-    def do_POST(self) -> None:
-        question = json.loads(self.rfile.read(int(self.headers["Content-Length"])))["question"]
-        passages = self.retrieve(question)
-        reply = json.dumps({"answer": self.answer(question, passages), "passages": passages}).encode()
-        self.send_response(200)
-        self.send_header("Content-Length", str(len(reply)))
-        self.end_headers()
-        self.wfile.write(reply)
-
-    def retrieve(self, question: str) -> list[dict[str, str]]:
-        """Read index and chunks, and return the chunks found."""
-        index = faiss.read_index(str(self.folder / _INDEX))
-        chunks = pickle.loads((self.folder / _CHUNKS).read_bytes())
-        _, [positions] = index.search(type(self).encode(question), K)
-        return [chunks[position] for position in positions]
-
-    def answer(self, question: str, passages: Sequence[dict[str, str]]) -> str:
-        """Return the reply of the model."""
-        content = "\n\n".join([question, *(passage["text"] for passage in passages)])
-        body = json.dumps({"model": "any", "messages": [{"role": "user", "content": content}]}).encode()
-        request = urllib.request.Request(f"{self.llm}/chat/completions", body, {"Content-Type": "application/json"})
-        with urllib.request.urlopen(request) as reply:
-            return str(json.load(reply)["choices"][0]["message"]["content"])
-
-    def log_message(self, *_: Any) -> None:
-        """Log nothing."""
+def ask(llm: str, question: str, passages: Sequence[dict[str, str]]) -> str:
+    """Return the reply of the model."""
+    content = "\n\n".join([question, *(passage["text"] for passage in passages)])
+    body: dict[str, Any] = {"model": "any", "messages": [{"role": "user", "content": content}]}
+    reply = requests.post(f"{llm}/chat/completions", json=body, timeout=60)
+    return str(reply.json()["choices"][0]["message"]["content"])
 
 
 def main(*, folder: Path, llm: str) -> int:
     """Print the port and the name of the encoder, then serve until killed."""
-    Handler.folder, Handler.llm = folder, llm
-    name, Handler.encode = encoder()
-    ThreadingHTTPServer.request_queue_size = 1024
-    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
-        print(server.server_address[1], name, flush=True)
-        server.serve_forever()
+    app = FastAPI()
+    name, encode = encoder()
+
+    @app.post("/")
+    def answer(asked: dict[str, str]) -> dict[str, Any]:
+        passages = retrieve(folder, encode, asked["question"])
+        return {"answer": ask(llm, asked["question"], passages), "passages": passages}
+
+    with socket.create_server(("127.0.0.1", 0), backlog=1024) as listening:
+        print(listening.getsockname()[1], name, flush=True)
+        uvicorn.Server(uvicorn.Config(app, log_level="error")).run(sockets=[listening])
     return 0
 
 

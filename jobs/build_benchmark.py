@@ -11,6 +11,7 @@ from cyclopts import Parameter
 from pydantic import Field, field_validator
 
 from jobs import exit_code
+from jobs.cli import run_as
 from jobs.options import BASELINE, HOW, PRESENTATION, AskingConfig, check_roles
 
 if TYPE_CHECKING:  # importing these takes longer than showing the job's help may
@@ -188,18 +189,18 @@ def _run(config: BuildConfig) -> int:
     if config.plan:
         with TemporaryDirectory() as folder:
             run = RunDirectory.begin(folder, job="build_benchmark", config={}, versions={})
-            return _make(config, spec, run, [])
+            _make(config, spec, run, [])
+        return 0
     identity = config.identity(spec.roles)
     run = RunDirectory.begin(config.out, job="build_benchmark", config=identity, versions=versions())
     if not is_done(run):
         config.keep_criteria(run)
         _make(config, spec, run, reuse)
-    if not config.plan:
-        print_json(run.info()) if config.as_json else _tell(run.info(), run)
+    print_json(run.info()) if config.as_json else _tell(run.info(), run)
     return 0
 
 
-def _make(config: BuildConfig, spec: BuildSpec, run: RunDirectory, reuse: Sequence[RunDirectory]) -> int:
+def _make(config: BuildConfig, spec: BuildSpec, run: RunDirectory, reuse: Sequence[RunDirectory]) -> None:
     from fdarx_core.pipeline.build import Build
     from jobs.session import carried_out, session
 
@@ -215,7 +216,6 @@ def _make(config: BuildConfig, spec: BuildSpec, run: RunDirectory, reuse: Sequen
     ) as (progress, executor):
         build = Build(run=run, executor=executor, progress=progress, reuse=reuse, spec=spec)
         carried_out(build, progress, plan=config.plan)
-    return 0
 
 
 def _tell(info: dict[str, Any], run: RunDirectory) -> None:
@@ -236,6 +236,4 @@ def _tell(info: dict[str, Any], run: RunDirectory) -> None:
 
 
 if __name__ == "__main__":
-    from jobs.cli import main
-
-    sys.exit(main(["build", *sys.argv[1:]]))
+    run_as("build")

@@ -16,6 +16,7 @@ from fdarx_core.records import Reject
 from fdarx_core.retrieval.index.segments import Manifest
 from fdarx_core.retrieval.models import ModelDirectories, ModelMissing, check_installed
 from fdarx_core.storage import Location, write_records
+from jobs.cli import run_as
 from jobs.options import RunningConfig
 from jobs.progress import busy
 from jobs.session import print_json, session
@@ -126,6 +127,4 @@ def _tell(done: Indexing, manifest: Manifest, place: Location) -> None:
 
 
 if __name__ == "__main__":
-    from jobs.cli import main
-
-    sys.exit(main(["index", *sys.argv[1:]]))
+    run_as("index")

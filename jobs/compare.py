@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
 
 from fdarx_core.evaluation.tables import added_metrics_table, table_1, table_2, table_text
@@ -11,6 +10,7 @@ from fdarx_core.records import Difference, Figure
 from fdarx_core.report.evaluation_page import build_comparison_page, named_figure, run_names
 from fdarx_core.storage import Location, RunDirectory, StorageError, read_records
 from jobs import stop
+from jobs.cli import run_as
 
 _SHOWN = 20
 _FEWEST = 100
@@ -72,6 +72,4 @@ def _tell(runs: Sequence[RunDirectory], names: Sequence[str], compared: Sequence
 
 
 if __name__ == "__main__":
-    from jobs.cli import main
-
-    sys.exit(main(["compare", *sys.argv[1:]]))
+    run_as("compare")

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import sys
 from typing import Annotated, Literal
 
 from cyclopts import Parameter
 from pydantic import Field, field_validator
 
 from jobs import run_job
-from jobs.options import BASELINE, MeasuringConfig, Names, check_names
+from jobs.cli import run_as
+from jobs.options import BASELINE, MeasuringConfig, Names, check_names, one_of
 
 _SETTINGS = ("closed_book", "full_label", "oracle", "retrieved")
 
@@ -34,7 +34,7 @@ class EvaluateConfig(MeasuringConfig):
     """evaluate only these models of the files (all except the judge)"""
     predictions: str | None = None
     """answers of other programs to grade: a file with qid and answer in each row, see docs/evaluating.md"""
-    settings: Names = Field(list(_SETTINGS))
+    settings: Annotated[Names, one_of(_SETTINGS, "setting")] = Field(list(_SETTINGS))
     """evidence to show: closed_book, full_label, oracle, retrieved; separated by commas or spaces"""
     retrievers: Names = Field(["bm25"])
     """what finds passages: bm25, tfidf, cosine, recontriever, hybrid, or one of an installed package, each also with
@@ -56,11 +56,6 @@ class EvaluateConfig(MeasuringConfig):
     sample: int | None = Field(None, ge=1)
     """number of labels to evaluate on, drawn at random (all)"""
 
-    @field_validator("settings", mode="after")
-    @classmethod
-    def _known_settings(cls, given: list[str]) -> list[str]:
-        return check_names(given, _SETTINGS, "setting")
-
     @field_validator("retrievers", mode="after")
     @classmethod
     def _known_retrievers(cls, given: list[str]) -> list[str]:
@@ -76,6 +71,4 @@ def evaluate(*, config: Annotated[EvaluateConfig, Parameter(name="*")]) -> int:
 
 
 if __name__ == "__main__":
-    from jobs.cli import main
-
-    sys.exit(main(["evaluate", *sys.argv[1:]]))
+    run_as("evaluate")

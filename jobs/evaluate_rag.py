@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Annotated, Any
 
 from cyclopts import Parameter
-from pydantic import Field, field_validator
+from pydantic import Field
 
 from fdarx_core.evaluation.tables import table_text
 from fdarx_core.llm import Baseline
@@ -21,7 +21,8 @@ from fdarx_core.records import RagQuestion, content_id
 from fdarx_core.retrieval.index import IndexReader
 from fdarx_core.retrieval.models import ModelDirectories, ModelMissing, check_installed
 from fdarx_core.storage import Location, RunDirectory
-from jobs.options import HOW, PRESENTATION, MeasuringConfig, Names, RolesConfig, check_names, check_roles, load_all
+from jobs.cli import run_as
+from jobs.options import HOW, PRESENTATION, MeasuringConfig, Names, RolesConfig, check_roles, load_all, one_of
 from jobs.progress import busy
 from jobs.session import carried_out, end_code, is_done, print_json, session, versions
 
@@ -47,8 +48,10 @@ class EvaluateRagConfig(RolesConfig, MeasuringConfig):
     """run directory to write, on disk or s3://; repeat the command to resume a run"""
     judge: str = Baseline.name
     """model that judges contexts: a name of --models, or baseline (exact matching, no language model)"""
-    strategies: Names = Field(list(_ALL), description=f"any of {', '.join(_ALL)}; the last two are ablations")
-    postprocess: Names = Field(
+    strategies: Annotated[Names, one_of(_ALL, "strategy")] = Field(
+        list(_ALL), description=f"any of {', '.join(_ALL)}; the last two are ablations"
+    )
+    postprocess: Annotated[Names, one_of(POSTPROCESSORS, "post-processing")] = Field(
         default_factory=list, description=f"any of {', '.join(POSTPROCESSORS)} (all whose models are available)"
     )
     retriever: str | None = None
@@ -66,16 +69,6 @@ class EvaluateRagConfig(RolesConfig, MeasuringConfig):
     sample: int | None = Field(None, ge=1)
     """number of questions, drawn at random (all)"""
 
-    @field_validator("strategies", mode="after")
-    @classmethod
-    def _known_strategies(cls, given: list[str]) -> list[str]:
-        return check_names(given, _ALL, "strategy")
-
-    @field_validator("postprocess", mode="after")
-    @classmethod
-    def _known_postprocessors(cls, given: list[str]) -> list[str]:
-        return check_names(given, POSTPROCESSORS, "post-processing")
-
     def spec(self, index: IndexReader) -> RagSpec:
         """Return the specification of the comparison.
 
@@ -83,7 +76,7 @@ class EvaluateRagConfig(RolesConfig, MeasuringConfig):
         options.
         """
         models = load_all(self.models)
-        roles: dict[Role, str] = {**self.played, "judge": self.judge}
+        roles: dict[Role, str] = {**self.roles, "judge": self.judge}
         check_roles(roles, models)
         self.check_bertscore()
         directories = ModelDirectories(cosine=self.cosine_model, reranker=self.reranker_model)
@@ -207,6 +200,4 @@ def _tell(run: RunDirectory, spec: RagSpec, config: EvaluateRagConfig) -> int:
 
 
 if __name__ == "__main__":
-    from jobs.cli import main
-
-    sys.exit(main(["evaluate-rag", *sys.argv[1:]]))
+    run_as("evaluate-rag")

@@ -29,7 +29,8 @@ from fdarx_core.dailymed import (
 from fdarx_core.labels.selection import HUMAN_PRESCRIPTION
 from fdarx_core.storage import Location
 from jobs import STOPPED
-from jobs.options import JobConfig, check_names
+from jobs.cli import run_as
+from jobs.options import JobConfig, Names, one_of
 from jobs.progress import ProgressLine
 from jobs.session import print_json, versions
 
@@ -42,7 +43,7 @@ class FetchConfig(JobConfig):
     out: str
     """folder for the labels, on disk or s3://, for `fdarx build --labels`; repeat the command to fetch what is missing
     or newer"""
-    release: list[str] = Field(
+    release: Annotated[Names, one_of(RELEASES, "release")] = Field(
         default_factory=list, description=f"DailyMed's bulk releases: {', '.join(RELEASES)}; human_rx takes about 15 GB"
     )
     part: list[int] = Field(default_factory=list)
@@ -74,11 +75,6 @@ class FetchConfig(JobConfig):
     s3://, ~/.cache/fdarx/fetch)"""
     base_url: str = BASE_URL
     """address of DailyMed or a mirror"""
-
-    @field_validator("release")
-    @classmethod
-    def _known_releases(cls, names: list[str]) -> list[str]:
-        return list(dict.fromkeys(check_names(names, RELEASES, "release")))
 
     @field_validator("part")
     @classmethod
@@ -220,6 +216,4 @@ def _plain(text: str) -> str:
 
 
 if __name__ == "__main__":
-    from jobs.cli import main
-
-    sys.exit(main(["fetch", *sys.argv[1:]]))
+    run_as("fetch")

@@ -24,6 +24,7 @@ from fdarx_core.tuning.evaluation import MEASURES
 from fdarx_core.tuning.pairs import PARTS, TrainingPair, read_pairs, split_pairs
 from fdarx_core.tuning.training import ChatEncoder, EncodedPair, TuningSpec, encode_parts
 from jobs import STOPPED
+from jobs.cli import run_as
 from jobs.options import PRESENTATION, BertscoreConfig, ComputingConfig
 from jobs.progress import busy
 from jobs.session import is_done, print_json, session, versions
@@ -179,6 +180,4 @@ def _tell(run: RunDirectory, config: FinetuneConfig) -> int:
 
 
 if __name__ == "__main__":
-    from jobs.cli import main
-
-    sys.exit(main(["finetune", *sys.argv[1:]]))
+    run_as("finetune")

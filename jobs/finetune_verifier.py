@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections import Counter
 from dataclasses import fields
 from importlib.metadata import version
@@ -26,6 +25,7 @@ from fdarx_core.tuning.verifier_training import (
     split_by_substance,
     train_verifier,
 )
+from jobs.cli import run_as
 from jobs.options import PRESENTATION, JobConfig
 from jobs.progress import ProgressLine, busy
 from jobs.session import ending, is_done, print_json, versions
@@ -141,6 +141,4 @@ def _tell(run: RunDirectory, config: FinetuneVerifierConfig) -> int:
 
 
 if __name__ == "__main__":
-    from jobs.cli import main
-
-    sys.exit(main(["finetune", "verifier", *sys.argv[1:]]))
+    run_as("finetune", "verifier")

@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from cyclopts import Group, Parameter
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
+from serving.settings import ModelRoles
+
 if TYPE_CHECKING:  # importing these takes longer than showing a job's help may
     from fdarx_core.llm import ModelConfig
-    from fdarx_core.rag.search import Role
 
 BASELINE = "baseline"
 """The name of the built-in rules among models."""
@@ -151,33 +152,16 @@ def check_names(given: list[str], known: Iterable[str], kind: str) -> list[str]:
     return given
 
 
-class RolesConfig(JobConfig):
+def one_of(known: Iterable[str], kind: str) -> AfterValidator:
+    """Return the check of a field whose names must be among the known ones of this kind."""
+    return AfterValidator(lambda given: check_names(given, known, kind))
+
+
+class RolesConfig(ModelRoles, JobConfig):
     """The models, and the role of each."""
 
     models: Names = Field([BASELINE])
     """`baseline` (built-in rules), and YAML files that list models, see docs/models.md"""
-    answerer: str = BASELINE
-    """model that answers from the passages: a name of --models"""
-    hypothesis: str | None = None
-    """model that writes hypothetical answers; a model tuned on the domain is best (the answerer)"""
-    rewriter: str | None = None
-    """model that writes the passages of HyDE and the questions of multiquery (the answerer)"""
-    scorer: str | None = None
-    """model of the scoring agent of the post-processing (the answerer)"""
-    cosine_model: str | None = None
-    """local directory of the index's embedding model (all-MiniLM-L6-v2, if installed)"""
-    reranker_model: str | None = None
-    """local directory of a BGE reranker; without it, reranking is not available"""
-
-    @property
-    def played(self) -> dict[Role, str]:
-        """The name of the model in each role."""
-        return {
-            "answerer": self.answerer,
-            "hypothesis": self.hypothesis or self.answerer,
-            "rewriter": self.rewriter or self.answerer,
-            "scorer": self.scorer or self.answerer,
-        }
 
 
 def check_roles(roles: Mapping[Any, str], models: Mapping[str, ModelConfig]) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable
 from functools import partial
 
@@ -17,6 +16,7 @@ from fdarx_core.review.review_set import open_review
 from fdarx_core.review.tasks import FACTUALITY
 from fdarx_core.storage import RunDirectory
 from jobs import stop
+from jobs.cli import run_as
 
 _PAGES: dict[str, Callable[[RunDirectory], str]] = {
     "build_benchmark": build_report,
@@ -74,6 +74,4 @@ def _calibrated(run: RunDirectory, address: str) -> list[ResultTable]:
 
 
 if __name__ == "__main__":
-    from jobs.cli import main
-
-    sys.exit(main(["report", *sys.argv[1:]]))
+    run_as("report")

@@ -31,7 +31,7 @@ from fdarx_core.review.sampling import open_reviewable_run
 from fdarx_core.review.tasks import EVALUATE, FACTUALITY, REVIEW_TASKS
 from fdarx_core.storage import Location, RunDirectory, StorageError
 from jobs import stop
-from jobs.options import PRESENTATION, JobConfig, Names, check_names, check_roles
+from jobs.options import PRESENTATION, JobConfig, Names, check_roles, one_of
 from jobs.progress import busy
 from jobs.session import asking_session, versions
 
@@ -60,7 +60,7 @@ class ReviewSampleConfig(JobConfig):
     """number of questions to draw (of an evaluation: predictions, one per question; of a factuality run: claims, and as
     many flags); each becomes one item per task. More questions give narrower intervals, and take more of the
     annotators' time"""
-    tasks: Names = Field(list(REVIEW_TASKS))
+    tasks: Annotated[Names, one_of(REVIEW_TASKS, "task")] = Field(list(REVIEW_TASKS))
     """tasks, of those that fit the run: relevance, category, correctness and quality for a build; grade for an
     evaluation; claim and flag for a factuality run"""
     seed: int = 0
@@ -84,11 +84,6 @@ class ReviewSampleConfig(JobConfig):
         if len({name.lower() for name in given}) < len(given):
             raise ValueError("two names differ in case alone, and some disks would write both to one file")
         return given
-
-    @field_validator("tasks", mode="after")
-    @classmethod
-    def _known_tasks(cls, given: list[str]) -> list[str]:
-        return check_names(given, REVIEW_TASKS, "task")
 
 
 def sample(run: str, *, config: Annotated[ReviewSampleConfig, Parameter(name="*")]) -> int:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import re
-import sys
 from typing import Annotated
 
 from cyclopts import Parameter
 from pydantic import Field, field_validator
 
 from jobs import run_job
+from jobs.cli import run_as
 from jobs.options import BASELINE, MeasuringConfig, Names
 
 _YEARS = re.compile(r"(\d{4})(?:-(\d{4}))?")
@@ -122,6 +122,4 @@ def factuality(*, config: Annotated[ScoreFactualityConfig, Parameter(name="*")])
 
 
 if __name__ == "__main__":
-    from jobs.cli import main
-
-    sys.exit(main(["factuality", *sys.argv[1:]]))
+    run_as("factuality")

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import sys
 from typing import Annotated
 
 from cyclopts import Parameter
 from pydantic import Field, model_validator
 
 from jobs import run_job
+from jobs.cli import run_as
 from jobs.options import RolesConfig
 from serving.settings import ServiceSettings
 
@@ -50,6 +50,4 @@ def serve(*, config: Annotated[ServeConfig | None, Parameter(name="*")] = None) 
 
 
 if __name__ == "__main__":
-    from jobs.cli import main
-
-    sys.exit(main(["serve", *sys.argv[1:]]))
+    run_as("serve")

@@ -27,7 +27,7 @@ from serving.config import SERVE_VARIABLES, ServiceConfig
 from serving.failures import failed_deployment
 from serving.http.access import add_key, load_keys
 from serving.retriever import CorpusStore, LoadedCorpus
-from serving.settings import ServiceSettings
+from serving.settings import ModelRoles, ServiceSettings
 
 _NAMED = re.compile(r"([A-Za-z0-9][A-Za-z0-9._-]*)=(.+)")
 _OBJECT_STORE = 128 * 2**20
@@ -38,7 +38,7 @@ _NAME = "fdarx"
 def service_config(config: ServeConfig) -> ServiceConfig:
     """Return the service's configuration. Raises ModelsError for a models file or name, ValueError otherwise."""
     models = load_all(config.models)
-    check_roles(config.played, models)
+    check_roles(config.roles, models)
     if config.postprocess not in POSTPROCESSORS:
         raise ValueError(f"--postprocess {config.postprocess}: there are {', '.join(POSTPROCESSORS)}")
     if config.postprocess == "rerank" and config.reranker_model is None:
@@ -46,9 +46,7 @@ def service_config(config: ServeConfig) -> ServiceConfig:
     return ServiceConfig(
         corpora=_corpora(config.index),
         models=list(models.values()),
-        **config.played,
-        cosine_model=config.cosine_model,
-        reranker_model=config.reranker_model,
+        **config.model_dump(include=set(ModelRoles.model_fields)),
         replicas=config.replicas,
         poll_s=config.poll_s,
         log_file=config.log,

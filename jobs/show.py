@@ -6,10 +6,9 @@ and its grade.
 
 from __future__ import annotations
 
-import sys
-
 from fdarx_core.report.traces import build_trace, evaluation_trace
 from fdarx_core.storage import RunDirectory
+from jobs.cli import run_as
 
 
 def show(run: str, question: str, /) -> int:
@@ -29,6 +28,4 @@ def show(run: str, question: str, /) -> int:
 
 
 if __name__ == "__main__":
-    from jobs.cli import main
-
-    sys.exit(main(["show", *sys.argv[1:]]))
+    run_as("show")

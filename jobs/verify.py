@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+import orjson
+
 from jobs import stop
+from jobs.cli import run_as
 
 if TYPE_CHECKING:
     from fdarx_core.evaluation.verifier_scores import MarkedPair
@@ -55,8 +57,16 @@ def verify(
         stop(f"--threshold {threshold}: give a probability above 0, at most 1")
     if resamples < _FEWEST:
         stop(f"--resamples {resamples}: give {_FEWEST} or more, fewer make no interval")
+    from fdarx_core.storage import Location  # importing these takes longer than showing the help may
+    from jobs.session import print_json
+
     result, table = score_pairs(read_pairs(pairs), engine, threshold, seed, resamples, quiet)
-    _tell(result, "" if json else table, out)
+    if out:
+        Location(out).write_bytes(orjson.dumps(result, option=orjson.OPT_INDENT_2))
+    if json:
+        print_json(result)
+    else:
+        print(table)
     return 0
 
 
@@ -102,22 +112,5 @@ def _reviewed(address: str) -> list[MarkedPair]:
     return marked_pairs(open_review(address)) if (Location(address) / INFO).exists() else []
 
 
-def _tell(result: dict[str, Any], table: str, out: str | None) -> None:
-    """Write the figures to a file if one is given; print the table, or the figures as JSON if it is ""."""
-    import orjson
-
-    from fdarx_core.storage import Location
-    from jobs.session import print_json
-
-    if out:
-        Location(out).write_bytes(orjson.dumps(result, option=orjson.OPT_INDENT_2))
-    if table:
-        print(table)
-    else:
-        print_json(result)
-
-
 if __name__ == "__main__":
-    from jobs.cli import main
-
-    sys.exit(main(["verify", *sys.argv[1:]]))
+    run_as("verify")

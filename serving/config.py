@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import ConfigDict, Field, model_validator
 
 from fdarx_core.llm import Baseline, ModelConfig
-from fdarx_core.rag.search import Role
-from serving.settings import ServiceSettings
+from serving.settings import ModelRoles, ServiceSettings
 
 SERVE_VARIABLES = {
     "RAY_SERVE_USE_GRPC_BY_DEFAULT": "1",
@@ -24,31 +23,18 @@ searches. Measured on 2 cores (ingress → retriever → model that takes 300 ms
 """
 
 
-class ServiceConfig(BaseModel):
+class ServiceConfig(ModelRoles):
     """The configuration of the service.
 
     Replicas, resources and autoscaling are options of each deployment in Ray Serve.
     """
 
-    model_config = ConfigDict(extra="forbid", use_attribute_docstrings=True)
+    model_config = ConfigDict(extra="forbid")
 
     corpora: dict[str, str] = Field(min_length=1)
     """Indexes by corpus name, on disk or s3://. The first is the default corpus."""
     models: list[ModelConfig] = Field(default_factory=list)
     """Models on servers, as in docs/models.md. `baseline` is always available."""
-    answerer: str = Baseline.name
-    """Model that writes the answers, and takes every role below that is not given."""
-    hypothesis: str | None = None
-    """Model that writes hypothetical answers to search with."""
-    rewriter: str | None = None
-    """Model that rewrites questions."""
-    scorer: str | None = None
-    """Model that scores passages from 1 to 10."""
-    cosine_model: str | None = None
-    """Directory of the embedding model for questions, the same as that of the indexes. None: MiniLM, where it is
-    installed."""
-    reranker_model: str | None = None
-    """Directory of a BGE reranker. None: no reranking."""
     reranker_gpus: float = Field(0, ge=0, le=1)
     """Share of a GPU that Ray reserves for the reranker. 0: it runs on CPU, at a few pairs per second. A share leaves
     the rest of the GPU to other processes, beside whose memory the reranker must fit: BGE large takes about 3 GB."""
@@ -65,20 +51,10 @@ class ServiceConfig(BaseModel):
     @model_validator(mode="after")
     def _check_names(self) -> ServiceConfig:
         known = [Baseline.name, *(model.name for model in self.models)]
-        for role, name in {"answerer": self.answerer, **self.roles}.items():
+        for role, name in self.roles.items():
             if name not in known:
                 raise ValueError(f"{role}: there is no model {name}; known are {', '.join(known)}")
         for name in self.corpora:
             if not name or "/" in name:
                 raise ValueError(f"corpora: {name!r} can't name a corpus; leave out '/'")
         return self
-
-    @property
-    def roles(self) -> dict[Role, str]:
-        """The name of the model for each role."""
-        return {
-            "answerer": self.answerer,
-            "hypothesis": self.hypothesis or self.answerer,
-            "rewriter": self.rewriter or self.answerer,
-            "scorer": self.scorer or self.answerer,
-        }

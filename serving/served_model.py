@@ -13,10 +13,14 @@ from fdarx_core.llm.model_config import read_yaml
 from fdarx_core.llm.prompts import validation_message
 
 
-class ModelSize(BaseModel):
-    """Dimensions of a decoder, as in its config.json."""
+class _Description(BaseModel):
+    """A mapping of YAML, without other fields, which does not change once it is read."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
+
+
+class ModelSize(_Description):
+    """Dimensions of a decoder, as in its config.json."""
 
     parameters: float = Field(gt=0)
     """Number of weights in billions."""
@@ -32,10 +36,8 @@ class ModelSize(BaseModel):
     """Bytes per cached value: 2, or 1 if engine has kv_cache_dtype fp8."""
 
 
-class Throughput(BaseModel):
+class Throughput(_Description):
     """Throughput of one replica with a full batch."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
 
     prefill: float = Field(gt=0)
     """Prompt tokens per second, without those read from the cache."""
@@ -75,10 +77,8 @@ _NEVER = {
 }
 
 
-class Autoscaling(BaseModel):
+class Autoscaling(_Description):
     """A number of replicas that follows the number of requests."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
 
     min: int = Field(ge=1)
     """Minimum number of replicas, which keep their GPUs while the model is deployed."""
@@ -95,10 +95,8 @@ class Autoscaling(BaseModel):
         return self
 
 
-class Adapters(BaseModel):
+class Adapters(_Description):
     """LoRA adapters. Requests name one as MODEL:ADAPTER; a replica loads it at the first request for it."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
 
     path: str = Field(pattern=r"^(s3://.|\.{0,2}/).*")
     """Folder of the adapters, s3://BUCKET/FOLDER or a local directory (beginning with / or ./). Each adapter is a
@@ -109,10 +107,8 @@ class Adapters(BaseModel):
     """Largest rank of the adapters; the engine reserves memory for it."""
 
 
-class ServedModel(BaseModel):
+class ServedModel(_Description):
     """A model served by vLLM on Ray Serve: application NAME, with OpenAI's API at /NAME/v1."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
 
     name: str = Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$")
     """Name of the model in runs, and its route on the server. It is part of each request's key: with another name, all

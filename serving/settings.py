@@ -1,11 +1,17 @@
-"""Settings of the HTTP service: limits, defaults, keys and logs. Imports no other room, for `fdarx serve --help`."""
+"""Settings of the service: models by role, and the limits, defaults, keys and logs of its HTTP side.
+
+They import no other room, for `fdarx serve --help`.
+"""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+
+if TYPE_CHECKING:
+    from fdarx_core.rag.search import Role
 
 MAX_CONTEXTS, MAX_CANDIDATES = 24, 100
 
@@ -16,6 +22,35 @@ def _strategy(name: str) -> str:
     if name not in STRATEGIES:
         raise ValueError(f"there is no strategy {name!r}; there is: {', '.join(STRATEGIES)}")
     return name
+
+
+class ModelRoles(BaseModel):
+    """The names of the models that answer, rewrite and score, and the directories of the others."""
+
+    model_config = ConfigDict(use_attribute_docstrings=True)
+
+    answerer: str = "baseline"
+    """model that answers from the passages: a name of --models"""
+    hypothesis: str | None = None
+    """model that writes hypothetical answers; a model tuned on the domain is best (the answerer)"""
+    rewriter: str | None = None
+    """model that writes the passages of HyDE and the questions of multiquery (the answerer)"""
+    scorer: str | None = None
+    """model of the scoring agent of the post-processing (the answerer)"""
+    cosine_model: str | None = None
+    """local directory of the index's embedding model (all-MiniLM-L6-v2, if installed)"""
+    reranker_model: str | None = None
+    """local directory of a BGE reranker; without it, reranking is not available"""
+
+    @property
+    def roles(self) -> dict[Role, str]:
+        """The name of the model in each role."""
+        return {
+            "answerer": self.answerer,
+            "hypothesis": self.hypothesis or self.answerer,
+            "rewriter": self.rewriter or self.answerer,
+            "scorer": self.scorer or self.answerer,
+        }
 
 
 class ServiceSettings(BaseModel):

@@ -10,7 +10,6 @@ import shutil
 import zipfile
 import zlib
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime, timezone
 from pathlib import Path
@@ -200,12 +199,16 @@ class ReleaseDownload:
         """
         if existing and existing.md5 and existing.md5 == self._file.md5:
             return None
-        sha256 = await self._client.retry(lambda: self._attempt(existing))
-        if not sha256:
-            return None
-        size = self._size
-        await asyncio.to_thread(self._publish, self._folder / self._file.file)
-        self._discard()
+        try:
+            sha256 = await self._client.retry(lambda: self._attempt(existing))
+            if not sha256:
+                return None
+            size = self._size
+            await asyncio.to_thread(self._publish, self._folder / self._file.file)
+            self._discard()
+        except OSError as error:  # of the partial file; the client turns those of the network into FetchErrors
+            reason, remedy = error.strerror or error, "free some space, or choose another --scratch"
+            raise StorageError(f"cannot use {self._partial}: {reason}; {remedy}") from error
         new = dataclasses.replace(self._version, bytes=size, sha256=sha256)
         return dataclasses.replace(new, published=self._file.modified, fetched_at=utc_now())
 
@@ -227,9 +230,11 @@ class ReleaseDownload:
             if reply.status == 304:
                 return False
             size = self._resumed_at = self._start(reply, known)
-            with self._append(size) as write:
+            with self._partial.open("r+b") as stream:
+                stream.truncate(size)
+                stream.seek(size)
                 async for chunk in self._client.chunks(reply, _MAX_ZIP_BYTES - size):
-                    write(chunk)
+                    stream.write(chunk)
                     size += len(chunk)
                     self._progress(size, self._version.bytes)
         if self._version.bytes not in (0, size):
@@ -306,8 +311,7 @@ class ReleaseDownload:
     @property
     def _size(self) -> int:
         """The bytes in the partial file."""
-        with self._as_storage_error():
-            return self._partial.stat().st_size if self._partial.exists() else 0
+        return self._partial.stat().st_size if self._partial.exists() else 0
 
     def _known_version(self) -> FetchedFile | None:
         """Return the version of the partial file, None where it cannot be resumed for this address and checksum."""
@@ -320,51 +324,23 @@ class ReleaseDownload:
 
     def _begin(self) -> None:
         """Start an empty partial file. The version is written first: bytes without one are never resumed."""
-        with self._as_storage_error():
-            self._discard()
-            self._version_file.parent.mkdir(parents=True, exist_ok=True)
-            self._version_file.write_bytes(orjson.dumps(dataclasses.asdict(self._version)))
-            self._partial.touch()
-
-    @contextmanager
-    def _append(self, start: int) -> Iterator[Callable[[bytes], None]]:
-        """Give a function that writes to the partial file from byte `start`; later bytes are cut off."""
-        with self._as_storage_error():
-            stream = self._partial.open("r+b")
-            stream.truncate(start)
-            stream.seek(start)
-
-        def write(chunk: bytes) -> None:
-            with self._as_storage_error():
-                stream.write(chunk)
-
-        try:
-            yield write
-        finally:
-            with self._as_storage_error():
-                stream.close()
+        self._discard()
+        self._version_file.parent.mkdir(parents=True, exist_ok=True)
+        self._version_file.write_bytes(orjson.dumps(dataclasses.asdict(self._version)))
+        self._partial.touch()
 
     def _digests(self) -> tuple[str, str]:
         """Return SHA-256 and MD5 of the partial file, in hexadecimal."""
         sha256, md5 = hashlib.sha256(), hashlib.md5(usedforsecurity=False)
-        with self._as_storage_error(), self._partial.open("rb") as stream:
+        with self._partial.open("rb") as stream:
             while chunk := stream.read(_CHUNK_BYTES):
                 sha256.update(chunk)
                 md5.update(chunk)
         return sha256.hexdigest(), md5.hexdigest()
 
     def _discard(self) -> None:
-        with self._as_storage_error():
-            self._partial.unlink(missing_ok=True)
-            self._version_file.unlink(missing_ok=True)
-
-    @contextmanager
-    def _as_storage_error(self) -> Iterator[None]:
-        try:
-            yield
-        except OSError as error:
-            reason, remedy = error.strerror or error, "free some space, or choose another --scratch"
-            raise StorageError(f"cannot use {self._partial}: {reason}; {remedy}") from error
+        self._partial.unlink(missing_ok=True)
+        self._version_file.unlink(missing_ok=True)
 
 
 def utc_now() -> str:

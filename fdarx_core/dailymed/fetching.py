@@ -352,7 +352,8 @@ def _label_file(set_id: str) -> str:
 
 def _checked_header(data: bytes, set_id: str) -> Header:
     try:
-        header = read_header(parse_xml(data))
+        root, _ = parse_xml(data)
+        header = read_header(root)
     except BadDocument as bad:
         raise FetchError("not_spl", f"{bad.reason}: {bad.detail}", tries=2) from None
     if header.set_id != set_id:

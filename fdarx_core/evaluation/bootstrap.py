@@ -10,6 +10,7 @@ permutations and to the number of those at least as extreme, so that p is never 
 
 from __future__ import annotations
 
+import warnings
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -18,7 +19,6 @@ from functools import lru_cache
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from numpy.typing import NDArray
 
 from fdarx_core.evaluation.metrics import Codes, Mask, Metric, Numbers, ScoreColumns, metric_components
 from fdarx_core.records import Difference, Estimate
@@ -166,20 +166,12 @@ def _times_drawn(rng: np.random.Generator, labels: int, resamples: int) -> Numbe
     return np.bincount(drawn.ravel(), minlength=resamples * labels).reshape(resamples, labels).astype(np.float64)
 
 
-def percentile_interval(samples: Numbers, level: float = LEVEL) -> tuple[Numbers, Numbers]:
+def percentile_interval(samples: Numbers) -> tuple[Numbers, Numbers]:
     """Return the central interval of each column of samples (resamples, m), ignoring NaN; NaN if all are NaN."""
-    ordered = np.sort(samples, axis=0)  # NaN sorts last
-    last = np.count_nonzero(~np.isnan(samples), axis=0) - 1
-    return _interpolate(ordered, last * (1 - level) / 2), _interpolate(ordered, last * (1 + level) / 2)
-
-
-def _interpolate(ordered: Numbers, position: NDArray[np.float64]) -> Numbers:
-    """Interpolate linearly between the two values around a position of each column."""
-    below = np.floor(np.maximum(position, 0)).astype(np.int64)
-    above = np.ceil(np.maximum(position, 0)).astype(np.int64)
-    columns = np.arange(ordered.shape[1])
-    low, high = ordered[below, columns], ordered[above, columns]
-    return np.asarray(low + (high - low) * (position - below))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", RuntimeWarning)  # numpy warns of columns that are all NaN
+        low, high = np.nanquantile(samples, [(1 - LEVEL) / 2, (1 + LEVEL) / 2], axis=0)
+    return low, high
 
 
 def or_none(value: float) -> float | None:

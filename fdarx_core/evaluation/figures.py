@@ -111,12 +111,10 @@ def figures(scores: pa.Table, *, seed: int, resamples: int = RESAMPLES, edges: E
     return _figures(scores, key, score_metrics(), SUBGROUP_METRICS, seed, resamples, edges)
 
 
-def retrieval_figures(
-    scores: pa.Table, *, seed: int, resamples: int = RESAMPLES, edges: Edges | None = None
-) -> list[Figure]:
+def retrieval_figures(scores: pa.Table, *, seed: int, resamples: int = RESAMPLES) -> list[Figure]:
     """Return the same for the RetrievalScore rows of one retriever; the keys model and setting are ""."""
     key = _only_cell(scores, ("retriever",))
-    return _figures(scores, key, RETRIEVAL_METRICS, RETRIEVAL_SUBGROUP_METRICS, seed, resamples, edges)
+    return _figures(scores, key, RETRIEVAL_METRICS, RETRIEVAL_SUBGROUP_METRICS, seed, resamples, None)
 
 
 def _only_cell(scores: pa.Table, names: tuple[str, ...]) -> CellKey:
@@ -201,17 +199,12 @@ def comparisons(
 
 
 def compare_retrievers(
-    tables: Mapping[str, pa.Table],
-    metrics: Wanted = COMPARED_RETRIEVERS,
-    *,
-    seed: int,
-    resamples: int = RESAMPLES,
-    flips: int = FLIPS,
+    tables: Mapping[str, pa.Table], *, seed: int, resamples: int = RESAMPLES, flips: int = FLIPS
 ) -> list[Difference]:
     """Return the differences of all pairs of retrievers, from their RetrievalScore rows by name."""
     cells = {CellKey("", "", retriever): table for retriever, table in tables.items()}
     pairs = list(combinations(cells, 2))
-    return _compare_all(cells, pairs, metrics, RETRIEVAL_METRICS, seed, resamples, flips)
+    return _compare_all(cells, pairs, COMPARED_RETRIEVERS, RETRIEVAL_METRICS, seed, resamples, flips)
 
 
 def _compare_all(

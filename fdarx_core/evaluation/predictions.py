@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from fdarx_core.baseline.answering import from_gold, from_memory, from_passages
@@ -259,21 +259,11 @@ def prediction_from_response(
     `shown` is the evidence in the prompt. A request that failed permanently gives the outcome failed with the reason of
     the response; a reply that is empty or truncated is unparsed.
     """
-    model, setting, retriever = cell
     reading = _read(task, response, shown)
     cited, cited_set_ids = _named(reading.cited, question)
     seen, seen_set_ids = _named(shown.passages, question)
-    return Prediction(
-        id=content_id(question.id, model, setting, retriever),
-        question_id=question.id,
-        set_id=question.set_id,
-        model=model,
-        setting=setting,
-        retriever=retriever,
-        outcome=reading.outcome,
-        answer=reading.answer,
-        text=response.text,
-        reason=reading.reason,
+    return replace(
+        _prediction(cell, question, reading, response.text),
         cited=cited,
         cited_set_ids=cited_set_ids,
         cited_unknown=reading.unknown,
@@ -330,17 +320,10 @@ def prediction_from_given(
         named = list(dict.fromkeys(given.cited))
         cited = [index for index in named if index in numbered]
         unknown = len(named) - len(cited)
-    return Prediction(
-        id=content_id(question.id, given.model, given.setting, given.retriever),
-        question_id=question.id,
-        set_id=question.set_id,
-        model=given.model,
-        setting=given.setting,
-        retriever=given.retriever,
-        outcome=reading.outcome,
-        answer=reading.answer,
-        text=given.text,
-        reason=reading.reason,
-        cited=cited,
-        cited_unknown=unknown,
-    )
+    cell = given.model, given.setting, given.retriever
+    return replace(_prediction(cell, question, reading, given.text), cited=cited, cited_unknown=unknown)
+
+
+def _prediction(cell: tuple[str, str, str], question: QuestionAnswer, reading: ParsedReply, text: str) -> Prediction:
+    id = content_id(question.id, *cell)
+    return Prediction(id, question.id, question.set_id, *cell, reading.outcome, reading.answer, text, reading.reason)

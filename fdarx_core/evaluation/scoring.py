@@ -9,6 +9,7 @@ from collections.abc import Collection, Mapping, Sequence, Set
 from dataclasses import replace
 from typing import Any, Literal
 
+from fdarx_core.baseline.tokens import vocabulary
 from fdarx_core.evaluation.gold import PassageKey, equivalents_by_gold, gold_indices, gold_keys, passage_keys
 from fdarx_core.evaluation.metrics import added_metrics
 from fdarx_core.evaluation.ranking import STRICT, eq_hits, eq_right, f1_at, ndcg_at, recall_at, reciprocal_rank
@@ -31,20 +32,7 @@ from fdarx_core.records import (
 from fdarx_core.verify.exact import Match, Sentence, find_match, sentences_of
 from fdarx_core.verify.exact_tokens import DRUG, tokenize_sentence
 
-FAULTS: dict[str, str] = {
-    "number_missing": "a number of the gold answer is missing",
-    "number_contradicted": "a number differs from the gold answer's",
-    "unsupported_number": "it states a number that the gold answer does not",
-    "population_missing": "it leaves out patients whom the gold answer names",
-    "unsupported_population": "it names patients whom the gold answer does not",
-    "warning_missing": "a warning or contraindication of the gold answer is missing",
-    "unsupported_warning": "it states a warning or contraindication that the gold answer does not",
-    "polarity": "it affirms what the gold answer denies, or the reverse",
-    "key_content_missing": "what matters in the gold answer is missing",
-    "unsupported_content": "it says much that the gold answer does not",
-    "abstained": "it claims nothing",
-    "vague": "it only says where to look or whom to ask",
-}
+FAULTS: dict[str, str] = vocabulary("fdarx_core.evaluation", "faults.yaml")
 """Descriptions of the names with which the reason of a grade other than CORRECT begins, for counting wrong answers."""
 
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Any
 
 from fdarx_core.labels.blocks import MARK_TAGS, Block, Footnotes, read_blocks, rewrite_marks
-from fdarx_core.labels.metadata import SUBJECT, read_header, read_products
+from fdarx_core.labels.metadata import SUBJECT, Header, read_header, read_products
 from fdarx_core.labels.selection import find_sources, read_source
 from fdarx_core.labels.xml import CODE, TEXT, TITLE, BadDocument, Element, children, clean, parse_xml, raw_text
 from fdarx_core.records import Highlight, Label, Passage, Reject, Section
@@ -84,8 +84,9 @@ def read_labels(labels: str | os.PathLike[str] | Sequence[str | os.PathLike[str]
     return table
 
 
-def _values(label: Label) -> dict[str, Any]:
-    return {one.name: getattr(label, one.name) for one in fields(Label)}
+def _values(record: Label | Header) -> dict[str, Any]:
+    """Return the fields and their values, without the copies that `asdict` makes."""
+    return {one.name: getattr(record, one.name) for one in fields(record)}
 
 
 def _parse_files(
@@ -127,16 +128,15 @@ def parse_document(data: bytes, source: str = "") -> tuple[Label, list[Passage]]
     Raises:
         BadDocument: the document is refused (see `parse_xml`), or no_set_id.
     """
-    root = parse_xml(data)
+    root, special = parse_xml(data, SUBJECT, *MARK_TAGS)
     header = read_header(root)
-    special = list(root.iter(SUBJECT, *MARK_TAGS))  # walks over the whole document only once
     products = read_products(element for element in special if element.tag == SUBJECT)
     body = _Body(header.set_id, rewrite_marks(special))
     for structured in root.iterfind(f"{_COMPONENT}/{_BODY}"):
         for component in structured:
             body.read_component(component, "", "", 0)
     label = Label(
-        **asdict(header),
+        **_values(header),
         drug_name=products.aliases[0] if products.aliases else header.title,
         aliases=products.aliases,
         substances=list(dict.fromkeys([*products.substances, *products.moieties])),

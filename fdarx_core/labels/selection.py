@@ -48,9 +48,9 @@ def identify(data: bytes, source: Source) -> Identity:
     Raises:
         BadDocument: as `parse_document`.
     """
-    root = parse_xml(data)
+    root, elements = parse_xml(data, "routeCode")
     header = read_header(root)
-    routes = (clean(route.get("displayName") or "") for route in root.iter("routeCode"))
+    routes = (clean(route.get("displayName") or "") for route in elements)
     distinct = list(dict.fromkeys(filter(None, routes)))
     return Identity(**asdict(header), routes=distinct, sha256=sha256(data).hexdigest(), source=source)
 

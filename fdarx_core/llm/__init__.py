@@ -18,48 +18,35 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from fdarx_core.llm.asker import Asker, BudgetReached
-    from fdarx_core.llm.attempts import AsyncEndpoint, Counters
-    from fdarx_core.llm.baseline import Baseline, ask, response_to
-    from fdarx_core.llm.failures import TRANSIENT, AskingStopped, EndpointStopped, Failure
-    from fdarx_core.llm.http_endpoint import HttpEndpoint
-    from fdarx_core.llm.model import Model
-    from fdarx_core.llm.model_config import ModelConfig, ModelsError, Prices, load_models
-    from fdarx_core.llm.prompts import Criteria, Prompt, PromptError
-    from fdarx_core.llm.response_store import ResponseStore, ledger
-    from fdarx_core.llm.task import Reply, Task, Undecided, Unparsable, find_task, request_key, source_digest
-
-__all__ = [
-    "TRANSIENT",
-    "Asker",
-    "AskingStopped",
-    "AsyncEndpoint",
-    "Baseline",
-    "BudgetReached",
-    "Counters",
-    "Criteria",
-    "EndpointStopped",
-    "Failure",
-    "HttpEndpoint",
-    "Model",
-    "ModelConfig",
-    "ModelsError",
-    "Prices",
-    "Prompt",
-    "PromptError",
-    "Reply",
-    "ResponseStore",
-    "Task",
-    "Undecided",
-    "Unparsable",
-    "ask",
-    "find_task",
-    "ledger",
-    "load_models",
-    "request_key",
-    "response_to",
-    "source_digest",
-]
+    from fdarx_core.llm.asker import Asker as Asker
+    from fdarx_core.llm.asker import BudgetReached as BudgetReached
+    from fdarx_core.llm.attempts import AsyncEndpoint as AsyncEndpoint
+    from fdarx_core.llm.attempts import Counters as Counters
+    from fdarx_core.llm.baseline import Baseline as Baseline
+    from fdarx_core.llm.baseline import ask as ask
+    from fdarx_core.llm.baseline import response_to as response_to
+    from fdarx_core.llm.failures import TRANSIENT as TRANSIENT
+    from fdarx_core.llm.failures import AskingStopped as AskingStopped
+    from fdarx_core.llm.failures import EndpointStopped as EndpointStopped
+    from fdarx_core.llm.failures import Failure as Failure
+    from fdarx_core.llm.http_endpoint import HttpEndpoint as HttpEndpoint
+    from fdarx_core.llm.model import Model as Model
+    from fdarx_core.llm.model_config import ModelConfig as ModelConfig
+    from fdarx_core.llm.model_config import ModelsError as ModelsError
+    from fdarx_core.llm.model_config import Prices as Prices
+    from fdarx_core.llm.model_config import load_models as load_models
+    from fdarx_core.llm.prompts import Criteria as Criteria
+    from fdarx_core.llm.prompts import Prompt as Prompt
+    from fdarx_core.llm.prompts import PromptError as PromptError
+    from fdarx_core.llm.response_store import ResponseStore as ResponseStore
+    from fdarx_core.llm.response_store import ledger as ledger
+    from fdarx_core.llm.task import Reply as Reply
+    from fdarx_core.llm.task import Task as Task
+    from fdarx_core.llm.task import Undecided as Undecided
+    from fdarx_core.llm.task import Unparsable as Unparsable
+    from fdarx_core.llm.task import find_task as find_task
+    from fdarx_core.llm.task import request_key as request_key
+    from fdarx_core.llm.task import source_digest as source_digest
 
 _MODULES = {
     "asker": ("Asker", "BudgetReached"),
@@ -73,6 +60,8 @@ _MODULES = {
     "response_store": ("ResponseStore", "ledger"),
     "task": ("Reply", "Task", "Undecided", "Unparsable", "find_task", "request_key", "source_digest"),
 }
+
+__all__ = [name for names in _MODULES.values() for name in names]
 
 
 def __getattr__(name: str) -> Any:

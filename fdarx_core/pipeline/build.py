@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import partial
@@ -224,8 +225,6 @@ _KINDS = {
 
 
 def _why_empty(rejects: Sequence[Reject]) -> str:
-    reasons: dict[str, int] = {}
-    for reject in rejects:
-        reasons[reject.reason] = reasons.get(reject.reason, 0) + 1
+    reasons = Counter(reject.reason for reject in rejects)
     listed = ", ".join(f"{count} {reason}" for reason, count in sorted(reasons.items())) or "no document was found"
     return f"no label is left to build from ({listed}); see --document-types, --exclude-routes and --set-ids"

@@ -199,32 +199,20 @@ class PartEncoder:
         labels = read_items(self._parts, part)
         passages = self._encoder.encode([passage_search_text(row) for label in labels for row in label.passages])
         questions = self._encoder.encode_questions([row.question for label in labels for row in label.questions])
+        values = pa.array(np.concatenate([passages, questions]).astype(np.float32).ravel())
+        kinds = ["passage"] * len(passages) + ["question"] * len(questions)
+        vectors = pa.FixedSizeListArray.from_arrays(values, passages.shape[1])
         place = self._parts.run.part(f"embeddings/{self._name}", part)
-        write_table(place, pa.concat_tables([_table("passage", passages), _table("question", questions)]))
+        write_table(place, pa.table({"kind": pa.array(kinds, pa.string()), "vector": vectors}))
         return len(passages)
 
 
 def read_vectors(parts: PartFiles, name: str, part: int) -> PartVectors:
     """Return what `PartEncoder` wrote of a part."""
     table = read_table(parts.run.part(f"embeddings/{name}", part))
-    kinds = np.asarray(table["kind"].to_pylist())
-    vectors = _matrix(table)
+    kinds, column = np.asarray(table["kind"].to_pylist()), table["vector"].combine_chunks()
+    vectors = column.flatten().to_numpy().reshape(-1, column.type.list_size)
     return vectors[kinds == "passage"], vectors[kinds == "question"]
-
-
-def _table(kind: str, vectors: np.ndarray) -> pa.Table:
-    values = pa.array(vectors.astype(np.float32).ravel())
-    column = pa.FixedSizeListArray.from_arrays(values, vectors.shape[1])
-    return pa.table({"kind": pa.array([kind] * len(vectors), pa.string()), "vector": column})
-
-
-def _matrix(table: pa.Table) -> np.ndarray:
-    column: Any = table["vector"].combine_chunks()
-    chunks: Sequence[Any] = column.chunks if isinstance(column, pa.ChunkedArray) else [column]
-    width = column.type.list_size
-    return np.concatenate(
-        [np.asarray(chunk.flatten()).reshape(-1, width) for chunk in chunks] or [np.empty((0, width))]
-    )
 
 
 class BertScorer:

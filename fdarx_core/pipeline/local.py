@@ -41,7 +41,7 @@ class LocalExecutor(Executor):
             yield from self._run_asking(work, asking)
 
     def plan(self, work: Work) -> Iterator[list[PlanRow]]:
-        call = _resource_caller(work.resources)
+        call = resource_caller(work.resources)
         for stage, parts in work.stages:
             for part in parts:
                 yield asyncio.run(plan_part(stage, part, work.clients, call))
@@ -111,7 +111,7 @@ class LocalExecutor(Executor):
             yield result
 
     async def _ask(self, work: Work, stages: Stages, report: Callable[[PartResult], None]) -> None:
-        session = AskSession(work.clients, work.store.root, self._report, _resource_caller(work.resources))
+        session = AskSession(work.clients, work.store.root, self._report, resource_caller(work.resources))
         try:
             await asyncio.gather(*(self._ask_stage(work, stage, parts, session, report) for stage, parts in stages))
         finally:
@@ -153,7 +153,7 @@ class LocalExecutor(Executor):
             await asyncio.gather(*workers, return_exceptions=True)
 
 
-def _resource_caller(resources: Mapping[str, Resource]) -> Call:
+def resource_caller(resources: Mapping[str, Resource]) -> Call:
     """Return a function that makes each resource when it is first called, and calls it in a thread, one caller at a
     time."""
     made: dict[str, Any] = {}

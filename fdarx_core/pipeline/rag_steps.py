@@ -42,8 +42,8 @@ CODE_VERSION = source_digest("fdarx_core.rag", "fdarx_core.retrieval", "fdarx_co
 Timed = tuple[Any, float]
 """A result, and the seconds that its computation took."""
 
-Shared = dict[Hashable, asyncio.Future[Any]]
-"""Results that several variants share. Each is computed once, and later callers wait for it."""
+Shared = dict[Hashable, tuple[asyncio.Future[list[Any]], int]]
+"""Results that several variants share, each by the work that computes it once, and its place among the results."""
 
 Result = TypeVar("Result")
 
@@ -233,12 +233,8 @@ async def _shared(
     new = [key for key in dict.fromkeys(keys) if key not in begun]
     if new:
         work = asyncio.ensure_future(make(new))
-        begun |= {key: asyncio.ensure_future(_nth(work, at)) for at, key in enumerate(new)}
-    return [await begun[key] for key in keys]
-
-
-async def _nth(work: asyncio.Future[list[Result]], at: int) -> Result:
-    return (await work)[at]
+        begun |= {key: (work, at) for at, key in enumerate(new)}
+    return [(await work)[at] for work, at in map(begun.__getitem__, keys)]
 
 
 class JobTools:

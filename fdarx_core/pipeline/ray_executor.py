@@ -17,6 +17,7 @@ from fdarx_core.pipeline import metrics
 from fdarx_core.pipeline.asking import AskProgress, ClientPool, PlanRow, plan_part
 from fdarx_core.pipeline.control import AskWorker, map_pool, on_driver_node, start_control
 from fdarx_core.pipeline.executor import Executor, PartResult, Work, describe
+from fdarx_core.pipeline.local import resource_caller
 from fdarx_core.pipeline.ray_data import stream_parts
 from fdarx_core.pipeline.steps import Answer, Part, Resource, Stage, Step, cut_steps, run_steps
 
@@ -215,11 +216,7 @@ class _Scheduler:
 
 
 def _plan(clients: ClientPool, item: tuple[Stage[Any], Part]) -> list[PlanRow]:
-    return asyncio.run(plan_part(*item, clients, _no_resource))
-
-
-async def _no_resource(name: str, method: str, *arguments: Any) -> Any:
-    raise KeyError(f"the stage has no resource {name}")
+    return asyncio.run(plan_part(*item, clients, resource_caller({})))
 
 
 def _begin(stage: Stage[Any], part: Part, models: Collection[str], answer: Answer) -> Sequence[Any]:

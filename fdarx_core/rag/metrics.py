@@ -258,22 +258,15 @@ def _usage(key: tuple[str, str, str], rows: Sequence[RagAnswer]) -> RagUsage:
     done = [row for row in rows if row.outcome != "failed"]
     seconds = {phase: [getattr(row, f"{phase}_s") for row in done] for phase in PHASES}
     seconds["total"] = [sum(times) for times in zip(*seconds.values(), strict=True)]
-    times: dict[str, Any] = {
+    numbers: dict[str, Any] = {
         f"{phase}_p{percentile}": float(np.percentile(values, percentile)) if values else None
         for phase, values in seconds.items()
         for percentile in (50, 95)
     }
-    return RagUsage(
-        *key,
-        outcomes["answered"],
-        outcomes["refused"],
-        outcomes["failed"],
-        sum(row.requests for row in rows),
-        sum(row.prompt_tokens for row in rows),
-        sum(row.completion_tokens for row in rows),
-        sum(row.cost for row in rows),
-        **times,
-    )
+    numbers |= {name: outcomes[name] for name in ("answered", "refused", "failed")}
+    for name in ("requests", "prompt_tokens", "completion_tokens", "cost"):
+        numbers[name] = sum(getattr(row, name) for row in rows)
+    return RagUsage(*key, **numbers)
 
 
 KEYS = ("strategy", "postprocess", "model")

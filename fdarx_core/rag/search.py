@@ -48,15 +48,12 @@ class RagBackend(Protocol):
 
     async def ask(self, role: Role, calls: Sequence[TaskCall]) -> list[Response]:
         """Return the responses of the model that plays the role, in order."""
-        ...
 
     async def search(self, queries: Sequence[SearchQuery], filter: ChunkFilter, k: int) -> list[list[SearchHit]]:
         """Return the k best chunks for each query, best first."""
-        ...
 
     async def rerank(self, question: str, texts: Sequence[str]) -> list[float]:
         """Return how well each text answers the question; higher is better."""
-        ...
 
 
 def available_retrievers(index: IndexReader, directories: ModelDirectories) -> tuple[tuple[str, ...], str]:

@@ -13,7 +13,7 @@ import orjson
 from fdarx_core.factuality.scores import ScoringMethod, class_of
 from fdarx_core.factuality.tables import Summary
 from fdarx_core.records import CheckedAnswer, Claim, ClaimVerdict, Evidence, FactualityScore, PairVerdict, SafetyFlag
-from fdarx_core.report.names import PAGE_WORDS
+from fdarx_core.report.names import PAGE_STYLES, PAGE_WORDS
 from fdarx_core.report.page_engine import readable
 
 
@@ -27,32 +27,20 @@ class VerdictStyle:
     meaning: str
 
 
-VERDICTS: dict[str, VerdictStyle] = {
-    "supported": VerdictStyle("Supported", "✓", "#4477aa", "a passage entails it"),
-    "contradicted": VerdictStyle("Contradicted", "✗", "#c8553d", "a passage says otherwise"),
-    "unsupported": VerdictStyle("Unsupported", "○", "#b58a00", "no passage speaks for or against it"),
-    "undecided": VerdictStyle(
-        "Undecided", "?", "#8a8a94", "the engine cannot decide, or no passage was found; in no share"
-    ),
-    "unscored": VerdictStyle("Unscored", "–", "#b08fb8", "no judgment was reached; in no share"),
-}
+VERDICTS = {name: VerdictStyle(**style) for name, style in PAGE_STYLES["verdicts"].items()}
 """The styles of verdicts, in the order of the page."""
 
 FLAG_NAMES = PAGE_WORDS["safety_flags"]
 
-SOURCE_NAMES: dict[str, str] = {"labels": "label", "index": "index", "pubmed": "PubMed", "file": "file"}
+SOURCE_NAMES = PAGE_WORDS["evidence_sources"]
 
 EVIDENCE_NAMES = PAGE_WORDS["evidence_kinds"]
 """By the kind of evidence of a run."""
 
 METRIC_NAMES = PAGE_WORDS["factuality_metrics"]
 
-STATEMENT_MEANINGS: dict[str, str] = {
-    "completeness": "Completeness: must-have statements that the answer entails ÷ (the decided ones + "
-    "nice-to-have ones that it contradicts).",
-    "stated_in_references": "Claims stated in references: the share of the decided claims that all statements together "
-    "entail.",
-}
+STATEMENT_METRICS = ("completeness", "stated_in_references")
+"""The metrics by the reference statements; the page explains them at the chart of correlations."""
 
 REASONS = PAGE_WORDS["unscored_reasons"]
 

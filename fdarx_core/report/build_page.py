@@ -141,10 +141,8 @@ def topics(counts: BuildCounts) -> FigurePanel:
     series = [_topic_series(kind, names, counts) for kind in kinds]
     shown = [name or "No topic" for name in names]
     rows = [(name, *values, sum(values)) for name, *values in zip(shown, *(one.values for one in series), strict=True)]
-    return FigurePanel(
+    return FigurePanel.worded(
         "topics",
-        "Topics of the questions",
-        "Questions of the benchmark by label topic, type and source.",
         charts.stacked_bars(shown, series, "questions"),
         ["Topic", *(one.name for one in series), "All"],
         rows,
@@ -174,26 +172,20 @@ def coverage(counts: BuildCounts) -> ResultTable:
 
 def passage_lengths(counts: BuildCounts) -> FigurePanel:
     """Return the passages by length in words."""
-    lengths = counts.passage_words
-    note = f"Words in the middle half of the passages: {_spread(lengths)}. The longest share the last bar."
-    return _histogram("passages", "Length of passages", note, lengths, "words", "passages")
+    return _histogram("passages", counts.passage_words, "words", "passages")
 
 
 def questions_per_label(counts: BuildCounts) -> FigurePanel:
     """Return the labels by the number of their questions."""
-    numbers = counts.questions_per_label
-    note = (
-        f"Questions from the middle half of the labels: {_spread(numbers)}. Labels without a question: {numbers[0]:,}. "
-        "The largest numbers share the last bar."
-    )
-    return _histogram("per-label", "Questions per label", note, numbers, "questions", "labels")
+    return _histogram("per-label", counts.questions_per_label, "questions", "labels")
 
 
-def _histogram(name: str, title: str, note: str, lengths: Counter[int], unit: str, rows: str) -> FigurePanel:
+def _histogram(name: str, lengths: Counter[int], unit: str, rows: str) -> FigurePanel:
     bins = _binned(lengths)
     numbers = [(name, count) for _, _, count, name in bins]
     header = [unit.capitalize(), rows.capitalize()]
-    return FigurePanel(name, title, note, charts.histogram(bins, unit, rows), header, numbers)
+    figure = charts.histogram(bins, unit, rows)
+    return FigurePanel.worded(name, figure, header, numbers, spread=_spread(lengths), without=lengths[0])
 
 
 def _topic_series(kind: tuple[str, str], categories: Sequence[str], counts: BuildCounts) -> charts.Series:

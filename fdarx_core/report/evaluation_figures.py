@@ -103,11 +103,8 @@ def by_setting(sheets: EvaluationTables) -> FigurePanel:
         )
         for condition in conditions
     ]
-    return FigurePanel(
+    return FigurePanel.worded(
         "by-setting",
-        "Accuracy by evidence",
-        "Share of factual and multi-hop questions answered correctly, by what the model was shown, with 95 % "
-        "intervals. As in Figure 3 of the FDARxBench paper.",
         grouped_bars(sheets.models, series, "accuracy"),
         *bar_numbers("Model", sheets.models, series),
     )
@@ -115,30 +112,14 @@ def by_setting(sheets: EvaluationTables) -> FigurePanel:
 
 def answers_and_citations(sheets: EvaluationTables) -> FigurePanel | None:
     """Return accuracy and micro-averaged citation F1 in the full label, if any. Source: FDARxBench, Figure 4."""
-    return _shares(
-        sheets,
-        "citations",
-        "Accuracy and citations",
-        "Accuracy over factual and multi-hop questions against the F1 of cited passages, over all citations together, "
-        "in the full label, with 95 % intervals. As in Figure 4 of the FDARxBench paper.",
-        ("Accuracy", "accuracy"),
-        ("Citation F1 (micro)", "citation_f1_micro"),
-        "answerable",
-    )
+    x, y = ("Accuracy", "accuracy"), ("Citation F1 (micro)", "citation_f1_micro")
+    return _shares(sheets, "citations", x, y, "answerable")
 
 
 def refusals(sheets: EvaluationTables) -> FigurePanel | None:
     """Return refusal recall and precision in the full label, if any. Source: FDARxBench, Figure 5."""
-    return _shares(
-        sheets,
-        "refusals",
-        "Refusals of unanswerable questions",
-        "Recall: the share of unanswerable questions that were refused. Precision: the share of refusals that were "
-        "right. In the full label, with 95 % intervals. As in Figure 5 of the FDARxBench paper.",
-        ("Refusal recall", "refusal_recall"),
-        ("Refusal precision", "refusal_precision"),
-        "all",
-    )
+    x, y = ("Refusal recall", "refusal_recall"), ("Refusal precision", "refusal_precision")
+    return _shares(sheets, "refusals", x, y, "all")
 
 
 def accuracy_and_cost(sheets: EvaluationTables) -> FigurePanel | None:
@@ -171,7 +152,7 @@ def accuracy_and_cost(sheets: EvaluationTables) -> FigurePanel | None:
 
 
 def _shares(
-    sheets: EvaluationTables, name: str, title: str, note: str, x: tuple[str, str], y: tuple[str, str], group: str
+    sheets: EvaluationTables, name: str, x: tuple[str, str], y: tuple[str, str], group: str
 ) -> FigurePanel | None:
     """Return two metrics in the full label against each other; `x` and `y` are title and name."""
     points = _points(
@@ -181,10 +162,8 @@ def _shares(
     )
     if not points:
         return None
-    return FigurePanel(
+    return FigurePanel.worded(
         name,
-        title,
-        note,
         scatter(points, x[0], y[0]),
         ["Model", x[0], "95 %", y[0], "95 %"],
         [[model, *value_and_interval(across), *value_and_interval(up)] for model, across, up in points],
@@ -284,11 +263,8 @@ def _calibrated_figure(table: ResultTable) -> FigurePanel:
         for at, ((_, name), color) in enumerate(zip(table.columns, _CALIBRATED_COLORS, strict=False))
     ]
     names = [name for name, _ in table.rows]
-    return FigurePanel(
+    return FigurePanel.worded(
         "calibrated-figure",
-        "Accuracies calibrated by people's annotations",
-        "By the judge alone, and calibrated by people's verdicts on the annotated answers, with 95 % intervals. Each "
-        "name is followed by the numbers of annotated and of all answers. Cells with too few annotations have one bar.",
         grouped_bars(names, series, "accuracy").update_layout(width=WIDTH),
         *bar_numbers(table.stub, names, series),
         wide=True,

@@ -15,7 +15,7 @@ from fdarx_core.records import Estimate, FactualityScore, Figure
 from fdarx_core.report.answer_viewer import (
     BY_RULES,
     EVIDENCE_NAMES,
-    STATEMENT_MEANINGS,
+    STATEMENT_METRICS,
     VERDICTS,
     FactualityResults,
     ScoredAnswer,
@@ -144,10 +144,8 @@ def shares(tally: AnswerTally) -> FigurePanel | None:
     ]
     drawn = stacked_bars([joined(*place) for place in places], series, "% of claims").update_layout(barnorm="percent")
     drawn.update_traces(hovertemplate="%{y}<br>%{x:.1f} %<extra>%{fullData.name}</extra>")
-    return FigurePanel(
+    return FigurePanel.worded(
         "verdicts",
-        "Verdicts on claims by model",
-        "Each bar is all claims of a model's answers, pooled. The tables give the mean over answers instead.",
         drawn.update_xaxes(range=[0, 100], tickformat=".0f"),
         ["Model", "Answers", "Claims", *(one.name for one in series)],
         [_counted(place, tally, kinds) for place in places],
@@ -158,57 +156,39 @@ def shares(tally: AnswerTally) -> FigurePanel | None:
 def by_metric(correlations: Sequence[Figure], method: ScoringMethod) -> FigurePanel | None:
     """Return ρ of each metric with the reference statements over all answers, if any."""
     kept = [one for one in _of_method(correlations, method) if one.keys["configuration"] == FULL]
-    return _panel(
-        "correlations",
-        "Rank correlation with the reference statements",
-        _rows(kept, lambda one: metric_name(one.metric)),
-        "Spearman's ρ over answers, with 95 % intervals: at 0 a metric is not related to the statements. "
-        + " ".join(STATEMENT_MEANINGS.values()),
-    )
+    return _panel("correlations", method, _rows(kept, lambda one: metric_name(one.metric)))
 
 
 def by_configuration(correlations: Sequence[Figure], method: ScoringMethod) -> FigurePanel | None:
     """Return ρ of FAS in each configuration; None if there is only the full one."""
     kept = [one for one in _of_method(correlations, method) if one.metric == method.fas]
-    return _panel(
-        "ablations",
-        f"Ablations of {fas_title(method)}",
-        _rows(kept, lambda one: configuration_name(one.keys["configuration"])),
-        "Spearman's ρ of FAS with the reference statements: a single passage a claim; the reference, or the question, "
-        "in place of searched passages; another engine of entailment.",
-        least=2,
-    )
+    rows = _rows(kept, lambda one: configuration_name(one.keys["configuration"]))
+    return _panel("ablations", method, rows, least=2)
 
 
 def by_threshold(correlations: Sequence[Figure], method: ScoringMethod) -> FigurePanel | None:
     """Return ρ of FAS at each threshold; None if there is only one."""
     kept = [one for one in _of_all(correlations) if (one.metric, one.keys["configuration"]) == (method.fas, FULL)]
     kept.sort(key=lambda one: float(one.keys["threshold"]))
-    return _panel(
-        "thresholds",
-        f"{fas_title(method)} by threshold",
-        _rows(kept, lambda one: f"{float(one.keys['threshold']):.2g}"),
-        "Spearman's ρ of FAS with the reference statements where a verdict takes this probability.",
-        least=2,
-    )
+    rows = _rows(kept, lambda one: f"{float(one.keys['threshold']):.2g}")
+    return _panel("thresholds", method, rows, least=2)
 
 
-def _panel(name: str, title: str, rows: Sequence[Named], note: str, least: int = 1) -> FigurePanel | None:
-    kinds = [kind for kind in STATEMENT_MEANINGS if any(kind in found for _, found in rows)]
+def _panel(name: str, method: ScoringMethod, rows: Sequence[Named], least: int = 1) -> FigurePanel | None:
+    kinds = [kind for kind in STATEMENT_METRICS if any(kind in found for _, found in rows)]
     if len(rows) < least or not kinds:
         return None
     series = [
         Series(metric_name(kind), COLORS[at], [found.get(kind) or Estimate(None) for _, found in rows])
         for at, kind in enumerate(kinds)
     ]
-    return FigurePanel(
+    return FigurePanel.worded(
         name,
-        title,
-        note,
         intervals([row for row, _ in rows], series, "Spearman's ρ"),
         ["", *(part for kind in kinds for part in (f"ρ, {metric_name(kind)}", "95 %", "Answers", "Clusters"))],
         [[row, *(part for kind in kinds for part in _written(found.get(kind)))] for row, found in rows],
         legend=[(one.name, one.color) for one in series],
+        fas=fas_title(method),
     )
 
 

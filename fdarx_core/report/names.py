@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 from importlib.resources import files
+from typing import Any
 
 import yaml
 
-PAGE_WORDS: dict[str, dict[str, str]] = yaml.safe_load(files(__package__).joinpath("names.yaml").read_text("utf-8"))
+_NAMES: dict[str, Any] = yaml.safe_load(files(__package__).joinpath("names.yaml").read_text("utf-8"))
+
+PAGE_STYLES: dict[str, dict[str, dict[str, str]]] = _NAMES.pop("styles")
+"""The words, signs and colors of the pages for the fixed names in rows, by table."""
+PAGE_WORDS: dict[str, dict[str, str]] = _NAMES
 """The words of the pages for the fixed names in rows, by table."""
 
 SETTING_NAMES = PAGE_WORDS["settings"]

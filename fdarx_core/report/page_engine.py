@@ -19,6 +19,7 @@ from plotly.offline import get_plotlyjs
 from fdarx_core.evaluation.tables import MISSING, ResultTable
 from fdarx_core.labels.loinc import SECTION_NAMES
 from fdarx_core.records import Difference, Estimate
+from fdarx_core.report.names import PAGE_WORDS
 
 Cell = str | int | float
 Item = TypeVar("Item")
@@ -39,6 +40,22 @@ class FigurePanel:
     rows: Sequence[Sequence[Cell]]
     legend: Sequence[tuple[str, str]] = ()
     wide: bool = False
+
+    @classmethod
+    def worded(
+        cls,
+        name: str,
+        figure: go.Figure,
+        header: Sequence[str],
+        rows: Sequence[Sequence[Cell]],
+        legend: Sequence[tuple[str, str]] = (),
+        *,
+        wide: bool = False,
+        **about: object,
+    ) -> FigurePanel:
+        """Return a chart with its title and note in names.yaml, which `about` fills in."""
+        title, note = (PAGE_WORDS[table][name].format(**about) for table in ("figure_titles", "figure_notes"))
+        return cls(name, title, note, figure, header, rows, legend, wide)
 
 
 @dataclass(frozen=True, slots=True)

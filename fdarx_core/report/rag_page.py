@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from fdarx_core.rag.tables import CONTEXT, DOCUMENT, SIMILARITY, ComparisonNames, judge_note, paper_tables, row_names
-from fdarx_core.records import Difference, Estimate, Figure, RagAnswer, RagQuestion, RagScore, RagUsage
+from fdarx_core.records import Difference, Estimate, Figure, RagAnswer, RagQuestion, RagScore, RagUsage, content_id
 from fdarx_core.report.charts import COLORS, Series, bar_numbers, grouped_bars
 from fdarx_core.report.page_engine import (
     SIGNIFICANT,
@@ -16,7 +16,6 @@ from fdarx_core.report.page_engine import (
     duration,
     render_page,
 )
-from fdarx_core.report.samples import SeededSample
 
 METRIC_NAMES: dict[str, str] = {
     **{metric: name for name, metric in CONTEXT},
@@ -42,13 +41,11 @@ def contexts(figures: Sequence[Figure], names: ComparisonNames) -> FigurePanel |
         for at, (name, metric) in enumerate(CONTEXT)
     ]
     titles = list(rows.values())
-    return FigurePanel(
+    return FigurePanel.worded(
         "contexts",
-        "Context precision and recall by strategy",
-        "Precision: useful contexts are first. Recall: share of the reference answer's statements that the contexts "
-        f"support. With 95 % intervals; post-processing: {names.postprocess_title().lower()}.",
         grouped_bars(titles, series, "mean over questions", broken=True),
         *bar_numbers("Strategy", titles, series),
+        postprocess=names.postprocess_title().lower(),
     )
 
 
@@ -66,10 +63,8 @@ def pick_samples(
 
     The answers are in the order of the strategies in tables.
     """
-    picks: SeededSample[RagQuestion] = SeededSample(SAMPLES, seed)
-    for question in questions:
-        picks.offer("", question.id, lambda question=question: question)  # type: ignore[misc]
-    picked = {one.id: one for one in picks.of("")}
+    ranked = sorted(questions, key=lambda one: content_id(str(seed), one.id))
+    picked = {one.id: one for one in ranked[:SAMPLES]}
     known = {_key(one): one for one in scores if one.question_id in picked and one.postprocess == names.main}
     kept = [one for one in answers if one.question_id in picked and one.postprocess == names.main]
     order = list(names.strategies)

@@ -33,11 +33,8 @@ def loss_curve(curve: Sequence[LossPoint]) -> FigurePanel:
     figure.update_layout(showlegend=False)
     figure.update_xaxes(title={"text": "step"}, tickformat=",", tickangle=0)
     figure.update_yaxes(title={"text": "loss, nats per token"})
-    return FigurePanel(
+    return FigurePanel.worded(
         "loss",
-        "Loss by step",
-        "Mean cross-entropy of the answers' tokens: of each step's pairs before the step is taken, and of the whole "
-        "validation part. The dotted line marks the step whose adapter was kept.",
         styled(figure, 360, {"l": 8, "r": 16, "t": 12, "b": 44}),
         ["Step", "Epoch", "Training loss", "Validation loss", "Learning rate"],
         [

@@ -15,8 +15,8 @@ from fdarx_core.retrieval.models import device, load_module
 Vectors = npt.NDArray[np.float32]
 """Shape (texts, dimensions)."""
 
-BATCH = 32
-RERANK_BATCH = 32
+_RERANK_BATCH = 32
+_RERANK_TOKENS = 512
 _PASSAGE_PROMPTS = ("document", "passage", "corpus")
 """Names that models give to their prompt for passages."""
 _WEIGHTS = {".safetensors", ".bin", ".pt", ".onnx", ".msgpack", ".h5"}
@@ -84,7 +84,6 @@ class SentenceEncoder:
     Args:
         directory: the directory.
         name: the name by which retrievers know it.
-        batch: texts encoded together.
         instruction: the text in front of questions, by default the model's own prompt for queries, if any.
         normalised: whether vectors get length 1, so that the inner product is the cosine.
         max_tokens: the most tokens of a text that are read, by default those that the model reads.
@@ -95,7 +94,6 @@ class SentenceEncoder:
         directory: str,
         *,
         name: str = "cosine",
-        batch: int = BATCH,
         instruction: str | None = None,
         normalised: bool = True,
         max_tokens: int | None = None,
@@ -103,7 +101,6 @@ class SentenceEncoder:
         library = load_module("sentence_transformers", f"the encoder {name}")
         self.name = name
         self._directory = directory
-        self._batch = batch
         self._normalised = normalised
         self._model = library.SentenceTransformer(directory, device=device(), local_files_only=True)
         self.dimensions = int(self._model.get_embedding_dimension())
@@ -136,7 +133,6 @@ class SentenceEncoder:
         vectors = self._model.encode(
             list(texts),
             prompt=prompt,
-            batch_size=self._batch,
             normalize_embeddings=self._normalised,
             show_progress_bar=False,
         )
@@ -147,16 +143,15 @@ Reranker = Callable[[Sequence[tuple[str, str]]], list[float]]
 """Scores how well passages answer their questions, from pairs (question, passage); higher is better."""
 
 
-def bge_reranker(directory: str, *, batch: int = RERANK_BATCH, max_tokens: int = 512) -> Reranker:
+def bge_reranker(directory: str) -> Reranker:
     """Load a BGE cross-encoder from a local directory, by FlagEmbedding.
 
-    Its scores are logits, computed in half precision on a GPU. Passages are cut so that a pair has `max_tokens` tokens
-    at most.
+    Its scores are logits, computed in half precision on a GPU. Passages are cut so that a pair has 512 tokens at most.
     """
     library = load_module("FlagEmbedding", "the reranker")
     where = device()
     model = library.FlagReranker(
-        directory, use_fp16=where != "cpu", devices=where, batch_size=batch, max_length=max_tokens
+        directory, use_fp16=where != "cpu", devices=where, batch_size=_RERANK_BATCH, max_length=_RERANK_TOKENS
     )
 
     def score(pairs: Sequence[tuple[str, str]]) -> list[float]:

@@ -376,14 +376,13 @@ def _notes(agreement: Agreement, figures: Sequence[Figure]) -> list[str]:
     if any(one.metric == "macro_f1" for one in figures):
         notes.append("The F1 of several equal values is the macro F1.")
     notes += _weight_notes(fractions, agreement.weighted)
-    if ties := sum(len(one.ties) for one in progress):
-        notes.append(f"Items whose votes tie, in no consensus: {ties:,}.")
-    if adjudicated := sum(one.adjudicated for one in progress):
-        notes.append(f"Items whose adjudicated value is the consensus: {adjudicated:,}.")
-    if unsure := sum(one.unsure for one in progress):
-        notes.append(f"Marks “unsure”, in no figure: {unsure:,}.")
-    if undecided := sum(one.undecided for one in progress):
-        notes.append(f"Items on which the judge reached no decision, in none of its figures: {undecided:,}.")
+    counted = {
+        "Items whose votes tie, in no consensus": sum(len(one.ties) for one in progress),
+        "Items whose adjudicated value is the consensus": sum(one.adjudicated for one in progress),
+        "Marks “unsure”, in no figure": sum(one.unsure for one in progress),
+        "Items on which the judge reached no decision, in none of its figures": sum(one.undecided for one in progress),
+    }
+    notes += [f"{text}: {count:,}." for text, count in counted.items() if count]
     if agreement.informed:
         what = "left out" if agreement.blind else "counted"
         notes.append(

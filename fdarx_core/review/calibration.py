@@ -105,28 +105,30 @@ def calibrated_cells(
 ) -> dict[str, CalibratedAccuracy]:
     """Return the accuracies of each cell with answers in the group, and of all cells together where several."""
     judged = {
-        CellKey(*(one.keys[name] for name in CellKey._fields)): one
+        str(CellKey(*(one.keys[name] for name in CellKey._fields))): one
         for one in figures
         if (one.metric, one.keys["group_by"], one.keys["group"]) == ("accuracy", "type", group)
     }
     in_group = np.array([answer.type in GROUPS[group][1] for answer in answers], dtype=np.bool_)
-    cells = list(dict.fromkeys(answer.cell for answer in answers))
-    masks = {
-        str(cell): (in_group & np.array([answer.cell == cell for answer in answers], dtype=np.bool_), judged.get(cell))
-        for cell in cells
-    }
-    if len(cells) > 1:
-        masks[ALL_CELLS] = in_group, None
-    return _masked_cells(np.array([float(answer.verdict == CORRECT) for answer in answers]), rounds, masks)
+    verdicts = np.array([float(answer.verdict == CORRECT) for answer in answers])
+    return _masked_cells(verdicts, rounds, _cell_masks(answers, in_group), judged)
+
+
+def _cell_masks(units: Sequence[SampleUnit], counted: Mask) -> dict[str, Mask]:
+    """Return the counted answers or claims of each cell, and all of them where there are several cells."""
+    cells = dict.fromkeys(one.cell for one in units)
+    masks = {str(cell): counted & np.array([one.cell == cell for one in units], dtype=np.bool_) for cell in cells}
+    return masks | ({ALL_CELLS: counted} if len(masks) > 1 else {})
 
 
 def _masked_cells(
-    verdicts: Numbers, rounds: Sequence[LabelingRound], masks: Mapping[str, tuple[Mask, Figure | None]]
+    verdicts: Numbers, rounds: Sequence[LabelingRound], masks: Mapping[str, Mask], judged: Mapping[str, Figure]
 ) -> dict[str, CalibratedAccuracy]:
     found: dict[str, CalibratedAccuracy] = {}
-    for name, (mask, figure) in masks.items():
+    for name, mask in masks.items():
         if mask.any():
             judge, within = verdicts[mask], restrict_rounds(rounds, mask)
+            figure = judged.get(name)
             by_judge = Estimate(float(judge.mean()), *((figure.low, figure.high) if figure else ()))
             found[name] = by_judge, calibrated_share(judge, within), people_share(len(judge), within)
     return found
@@ -153,14 +155,11 @@ def _claim_tables(run: RunDirectory, review: Review, *, blind: bool) -> list[Res
     for name, value in values.items():
         of_fas = "" in value
         counted = ~np.isnan(similarities) if of_fas and weights.similarity else np.ones(len(claims), dtype=np.bool_)
-        cells = {one.cell: np.array([other.cell == one.cell for other in claims], dtype=np.bool_) for one in claims}
-        masks = {str(cell): mask & counted for cell, mask in cells.items()}
-        if len(masks) > 1:
-            masks[ALL_CELLS] = counted
+        masks = _cell_masks(claims, counted)
         credit = _credit(value)
         rounds = labeling_rounds(claims, [review], blind=blind, task=CLAIM_TASK, credit=credit)
         verdicts = np.array([credit(claim.verdict) for claim in claims])
-        found = _masked_cells(verdicts, rounds, {name: (mask, None) for name, mask in masks.items()})
+        found = _masked_cells(verdicts, rounds, masks, {})
         if of_fas:
             means = {cell: float(similarities[masks[cell]].mean()) if weights.similarity else 0.0 for cell in found}
             found = {cell: _scaled(one, weights.similarity * means[cell], by_claims) for cell, one in found.items()}

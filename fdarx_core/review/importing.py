@@ -13,8 +13,10 @@ import math
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from importlib.resources import files
 from typing import Any, TypeAlias
-from xml.sax.saxutils import quoteattr
+
+from jinja2 import Environment, StrictUndefined
 
 from fdarx_core.evaluation.verifier_scores import MarkedPair
 from fdarx_core.records import content_id
@@ -32,30 +34,9 @@ _SHOWN = ("question", "answer", "statement", "gold", "context")
 
 def label_studio_config(task: str) -> str:
     """Return the labeling configuration of a task, for the project's settings."""
-    about = REVIEW_TASKS[task]
-    names = {"statement": about.statement, "gold": "Reference", "context": "Text"}
-    texts = [
-        f'  <Header value={quoteattr(names.get(name) or name.title())} size="5"/>\n'
-        f'  <Text name="{name}" value="${name}"/>'
-        for name in _SHOWN
-        if (name != "answer" or about.shows_answer)
-        and (name != "statement" or about.statement)
-        and (name != "gold" or task == "grade")
-    ]
-    choices = [
-        f"    <Choice value={quoteattr(text)} alias={quoteattr(value)}/>" for value, text in about.options.items()
-    ]
-    lines = [
-        "<View>",
-        f'  <Header value={quoteattr(about.asks)} size="4"/>',
-        *texts,
-        f'  <Choices name="{_CHOICES}" toName="{_TEXT}" choice="single" required="true">',
-        *choices,
-        "  </Choices>",
-        f'  <TextArea name="{_REMARK}" toName="{_TEXT}" placeholder="Remark" maxSubmissions="1"/>',
-        "</View>",
-    ]
-    return "\n".join(lines) + "\n"
+    template = files(__package__).joinpath("label_studio.xml.j2").read_text("utf-8")
+    made = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
+    return made.from_string(template).render(task=REVIEW_TASKS[task], choices=_CHOICES, remark=_REMARK, text=_TEXT)
 
 
 def label_studio_tasks(items: Sequence[ReviewItem], review: str, *, blind: bool) -> list[dict[str, Any]]:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import json
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypeVar
 
 from fdarx_core.evaluation.gold import gold_indices
 from fdarx_core.filters.judges import Judge, judges
@@ -48,6 +48,8 @@ from fdarx_core.review.tasks import (
     ReviewTask,
 )
 from fdarx_core.storage import RunDirectory, StorageError, read_records, read_where
+
+Key = TypeVar("Key")
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,7 +154,7 @@ def build_items(
     """
     inputs: dict[str, JudgeInput] = {}
     verdicts: dict[tuple[str, str], JudgeVerdict] = {}
-    for (_, part), ids in _ids_by_part(rows).items():
+    for part, ids in _ids_by(rows, lambda unit: unit.part).items():
         inputs |= read_judge_inputs(run, part, ids)
         part_verdicts = read_where(run.file(f"verdicts/{part}"), "question_id", ids, JudgeVerdict)
         verdicts |= {(row.question_id, row.stage): row for row in part_verdicts}
@@ -168,7 +170,7 @@ def grade_items(run: RunDirectory, rows: Sequence[tuple[SampleUnit, Stratum]]) -
     """Return the items of an evaluation's predictions. `evidence` holds the gold passages, which no judge saw."""
     predictions: dict[str, Prediction] = {}
     grades: dict[str, Grade] = {}
-    for (model, part), ids in _ids_by_part(rows).items():
+    for (model, part), ids in _ids_by(rows, lambda unit: (unit.cell.model, unit.part)).items():
         file = run.file(f"predictions/{model}/{part}")
         predictions |= {row.id: row for row in read_where(file, "id", ids, Prediction)}
         file = run.file(f"grades/{model}/{part}")
@@ -190,7 +192,7 @@ def factuality_items(run: RunDirectory, rows: Sequence[tuple[SampleUnit, Stratum
     the label."""
     method = run.info()["method"]
     found: dict[str, dict[str, Any]] = {}
-    for part, ids in _ids_by_file(rows).items():
+    for part, ids in _ids_by(rows, lambda unit: unit.part).items():
         answers = {row.id: row for row in read_records(run.file(f"answers/{part}"), CheckedAnswer)}
         evidence = {row.id: row for row in read_records(run.file(f"evidence/{part}"), Evidence)}
         verdicts = {
@@ -247,13 +249,6 @@ def _of_flag(flag: SafetyFlag) -> dict[str, Any]:
     }
 
 
-def _ids_by_file(rows: Sequence[tuple[SampleUnit, Stratum]]) -> dict[str, set[str]]:
-    files: dict[str, set[str]] = defaultdict(set)
-    for unit, _ in rows:
-        files[unit.part].add(unit.id)
-    return files
-
-
 def read_judge_inputs(run: RunDirectory, part: str, question_ids: Collection[str]) -> dict[str, JudgeInput]:
     """Read those of the questions that a part of a build holds, by id. Raises StorageError where a label is missing."""
     questions = list(read_where(run.file(f"candidates/{part}"), "id", question_ids, QuestionAnswer))
@@ -291,12 +286,11 @@ def shown_answer(prediction: Prediction) -> str:
     return prediction.answer if prediction.outcome == "answered" else prediction.text
 
 
-def _ids_by_part(rows: Sequence[tuple[SampleUnit, Stratum]]) -> dict[tuple[str, str], set[str]]:
-    """Return the ids of the units by model ("" for questions) and part."""
-    parts: dict[tuple[str, str], set[str]] = defaultdict(set)
+def _ids_by(rows: Sequence[tuple[SampleUnit, Stratum]], key: Callable[[SampleUnit], Key]) -> dict[Key, set[str]]:
+    ids: dict[Key, set[str]] = defaultdict(set)
     for unit, _ in rows:
-        parts[unit.cell.model, unit.part].add(unit.id)
-    return parts
+        ids[key(unit)].add(unit.id)
+    return ids
 
 
 def _by_label(rows: Iterable[Passage]) -> dict[str, list[Passage]]:

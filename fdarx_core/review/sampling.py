@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from heapq import heapify, heapreplace
+from heapq import nsmallest
 from operator import itemgetter
 from typing import Any, TypeAlias
 
@@ -240,12 +240,6 @@ def allocate_sample(sizes: Mapping[str, int], n: int) -> dict[str, int]:
     `n` must be at least the number of strata, unless there are fewer units than `n`. Source: the divisor method of
     Sainte-Laguë (Webster): each unit goes to the stratum with the largest size / (units + 1/2).
     """
-    counts = dict.fromkeys(sorted(sizes), 1)
-    queue = [(-size / 1.5, name) for name, size in sorted(sizes.items())]
-    heapify(queue)
-    for _ in range(min(n, sum(sizes.values())) - len(counts)):
-        name = queue[0][1]
-        counts[name] += 1
-        full = counts[name] == sizes[name]
-        heapreplace(queue, (0.0 if full else -sizes[name] / (counts[name] + 0.5), name))
-    return counts
+    places = ((-size / (number + 0.5), name) for name, size in sizes.items() for number in range(1, size))
+    more = Counter(name for _, name in nsmallest(min(n, sum(sizes.values())) - len(sizes), places))
+    return {name: 1 + more[name] for name in sorted(sizes)}

@@ -2,6 +2,13 @@
 
 from __future__ import annotations
 
+from importlib.resources import files
+
+import yaml
+
+REMEDIES: dict[str, dict[str, str]] = yaml.safe_load(files(__package__).joinpath("remedies.yaml").read_text("utf-8"))
+"""What a user can do about an error of a `disk` or of `s3`, by the name of the error."""
+
 
 class StorageError(Exception):
     """Reading or writing failed, and another attempt would fail as well."""

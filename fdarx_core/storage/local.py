@@ -11,20 +11,7 @@ from pathlib import Path
 from typing import BinaryIO
 from uuid import uuid4
 
-from fdarx_core.storage.errors import StorageError
-
-_REMEDIES = {
-    errno.ENOENT: "check the path",
-    errno.EACCES: "check its permissions, or choose another place",
-    errno.EPERM: "check its permissions, or choose another place",
-    errno.EROFS: "choose another place",
-    errno.ENOTDIR: "a part of the path is a file; choose another place",
-    errno.EEXIST: "a part of the path is a file; choose another place",
-    errno.EISDIR: "it is a folder; choose another place",
-    errno.ENOSPC: "free some space, or choose another disk",
-    errno.EDQUOT: "free some space, or choose another disk",
-    errno.EMFILE: "raise the limit of open files (ulimit -n)",
-}
+from fdarx_core.storage.errors import REMEDIES, StorageError
 
 
 def exists(address: str) -> bool:
@@ -120,7 +107,7 @@ def _explained(action: str, address: str) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        remedy = _REMEDIES.get(error.errno or 0, "check the path and the disk")
+        remedy = REMEDIES["disk"].get(errno.errorcode.get(error.errno or 0, ""), "check the path and the disk")
         raise StorageError(f"cannot {action} {address}: {error.strerror or error}; {remedy}") from error
 
 

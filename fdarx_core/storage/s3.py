@@ -14,7 +14,7 @@ from itertools import islice
 from typing import Any, BinaryIO
 
 from fdarx_core.storage.errors import StorageError
-from fdarx_core.storage.s3_client import REPORTED, client, is_empty, is_missing, needs_get, upload_is_gone, with_retries
+from fdarx_core.storage.s3_client import REPORTED, client, has_code, with_retries
 
 PART = 16 * 2**20
 """Bytes of a part of an upload. A smaller object is written in one request."""
@@ -41,7 +41,7 @@ def upload(stream: BinaryIO, bucket: str, key: str) -> None:
             break
         except StorageError as error:
             # The upload is also gone where it was completed, but the server's answer was lost.
-            if not (attempts_left and upload_is_gone(error.__cause__)):
+            if not (attempts_left and has_code(error.__cause__, "NoSuchUpload")):
                 raise
 
 
@@ -206,9 +206,9 @@ def _head(address: str) -> Any:
         try:
             return client().head_object(Bucket=bucket, Key=key)
         except Exception as error:
-            if is_missing(error):
+            if has_code(error, "404", "NoSuchKey"):
                 return None
-            if needs_get(error):
+            if has_code(error, "400", "403"):  # only a GET tells why: the reply to a refused HEAD has a status alone
                 client().get_object(Bucket=bucket, Key=key, Range="bytes=0-0")
             raise
 
@@ -223,7 +223,7 @@ def _first_range(address: str) -> tuple[int, str, bytes]:
         try:
             got = client().get_object(Bucket=bucket, Key=key, Range=f"bytes=0-{_FIRST_RANGE - 1}")
         except Exception as error:
-            if is_empty(error):
+            if has_code(error, "416", "InvalidRange"):  # no range can be read of an empty object
                 return 0, "", b""
             raise
         beginning = bytes(got["Body"].read())

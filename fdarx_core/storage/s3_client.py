@@ -32,8 +32,8 @@ from botocore.exceptions import (
 )
 from botocore.parsers import ResponseParserError
 
-from fdarx_core.storage.errors import StorageError, Unreachable
-from fdarx_core.storage.retry import SERVER_STATE
+from fdarx_core.storage.errors import REMEDIES, StorageError, Unreachable
+from fdarx_core.storage.retry import SERVER_STATE, parse_retry_after
 
 _COMMON: dict[str, Any] = {"connect_timeout": 10, "read_timeout": 60, "max_pool_connections": 32}
 _ONCE: dict[str, Any] = {"retries": {"mode": "standard", "total_max_attempts": 1}}
@@ -64,27 +64,7 @@ _ONE_OBJECT_CODES = {"404", "NoSuchKey", "412", "PreconditionFailed", "403", "Ac
 
 _CREDENTIALS = "set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or AWS_PROFILE, to credentials of this server"
 _ENDPOINT = "check AWS_ENDPOINT_URL (or AWS_ENDPOINT_URL_S3) and the network"
-_PERMISSION = "the credentials must be right, and allowed to list, read and write in this bucket"
-_REPLACED = "the object was overwritten while it was read; start again once nobody writes to it"
 _GO_ON = "once it answers again, the same command resumes the job"
-
-_BY_CODE = {
-    "NoSuchBucket": "the bucket does not exist; create it or correct its name",
-    "NoSuchKey": "there is no such object; check the bucket and the key",
-    "404": "there is no such object; check the bucket and the key",
-    "412": _REPLACED,
-    "PreconditionFailed": _REPLACED,
-    "InvalidAccessKeyId": f"the server does not know the access key; {_CREDENTIALS}",
-    "SignatureDoesNotMatch": f"the server refused the secret key; {_CREDENTIALS}",
-    **dict.fromkeys(_EXPIRED, f"the credentials have expired; {_CREDENTIALS}, then the same command resumes the job"),
-    "InvalidToken": f"the server refused the session token; {_CREDENTIALS}",
-    "AccessDenied": f"access was denied; {_PERMISSION}",
-    "403": f"access was denied; {_PERMISSION}",
-    "InvalidBucketName": "the bucket's name is not valid; correct it",
-    "SlowDown": "the server asks for fewer requests at once (SlowDown); use fewer CPUs, or ask its keeper for more",
-    "InvalidObjectState": "the object is archived; restore it first",
-    "KeyTooLongError": "the key is longer than the server takes; choose a shorter name",
-}
 
 
 def is_transient(error: Exception) -> bool:
@@ -95,30 +75,9 @@ def is_transient(error: Exception) -> bool:
     return isinstance(error, _BROKEN) and not isinstance(error, _WRONG_SETTINGS)
 
 
-def requested_wait(error: Exception) -> float:
-    """Return the seconds that the server asks to wait, 0 by default."""
-    try:
-        return float(_headers(error).get("retry-after", 0))
-    except ValueError:
-        return 0.0
-
-
-def is_missing(error: Exception) -> bool:
-    return isinstance(error, ClientError) and _code(error) in ("404", "NoSuchKey")
-
-
-def is_empty(error: Exception) -> bool:
-    """Return whether the object is empty, so that no range can be read."""
-    return isinstance(error, ClientError) and _code(error) in ("416", "InvalidRange")
-
-
-def upload_is_gone(error: BaseException | None) -> bool:
-    return isinstance(error, ClientError) and _code(error) == "NoSuchUpload"
-
-
-def needs_get(error: Exception) -> bool:
-    """Return whether only a GET tells the reason: the reply to a refused HEAD has a status alone."""
-    return isinstance(error, ClientError) and _code(error) in ("400", "403")
+def has_code(error: BaseException | None, *codes: str) -> bool:
+    """Return whether the server answered with one of these codes."""
+    return isinstance(error, ClientError) and _code(error) in codes
 
 
 def storage_error(action: str, error: Exception, seconds: float = 0.0) -> StorageError:
@@ -126,8 +85,7 @@ def storage_error(action: str, error: Exception, seconds: float = 0.0) -> Storag
     message = f"cannot {action}: {_explanation(error)}"
     if seconds >= 1:
         message = f"{message}; tried for {seconds:.0f} s, {_GO_ON}"
-    of_one_object = isinstance(error, ClientError) and _code(error) in _ONE_OBJECT_CODES
-    return StorageError(message) if of_one_object else Unreachable(message)
+    return StorageError(message) if has_code(error, *_ONE_OBJECT_CODES) else Unreachable(message)
 
 
 def _explanation(error: Exception) -> str:
@@ -136,7 +94,8 @@ def _explanation(error: Exception) -> str:
         if code == "RequestTimeTooSkewed":
             return f"this machine's clock {_skew(error)}; set it right (NTP), then the same command resumes the job"
         said = f"{code}: {error.response['Error'].get('Message', '')}".strip(": ")
-        return _BY_CODE.get(code, f"the server said {' '.join(said.split())}; {_ENDPOINT}")
+        known = REMEDIES["s3"].get(code, "").format(credentials=_CREDENTIALS)
+        return known or f"the server said {' '.join(said.split())}; {_ENDPOINT}"
     said = " ".join(str(error).split()).rstrip(".")
     if isinstance(error, (NoCredentialsError, PartialCredentialsError, ProfileNotFound)):
         return f"{said}; {_CREDENTIALS}"
@@ -183,9 +142,7 @@ def with_retries(action: str, address: str, request: Callable[[], T]) -> T:
         try:
             result = request()
         except REPORTED as error:
-            if (
-                isinstance(error, ClientError) and _code(error) in _EXPIRED and not renewed
-            ):  # they may have been renewed since the client was made
+            if has_code(error, *_EXPIRED) and not renewed:  # they may have been renewed since the client was made
                 client.cache_clear()
                 renewed = True
                 continue
@@ -207,4 +164,5 @@ def _wait_after(error: Exception, began: float, attempt: int, action: str) -> No
         tried = time.monotonic() - began if SERVER_STATE.reached else 0.0
         raise storage_error(action, error, tried) from error
     backoff = min(_LONGEST_S, _SHORTEST_S * 2.0 ** min(attempt, 10)) * random.uniform(0.5, 1.0)
-    time.sleep(min(left, max(backoff, requested_wait(error))))
+    requested = parse_retry_after(_headers(error).get("retry-after"))
+    time.sleep(min(left, max(backoff, requested or 0.0)))

@@ -290,21 +290,19 @@ def _take(file: Location, wanted: FileFilter, found: Inputs) -> None:
 
 
 def _take_archive(source: Source, wanted: FileFilter, found: Inputs) -> None:
-    for member, bad in _members(source, open_outer(source.location), wanted):
+    for member in _members(source, open_outer(source.location), wanted):
         if member is None:
             found.ignored += 1
-        elif bad:
-            found.rejects.append(as_reject(member, bad))
+        elif isinstance(member, Reject):
+            found.rejects.append(member)
         else:
             found.sources.append(member)
 
 
-def _members(
-    source: Source, archive: zipfile.ZipFile, wanted: FileFilter
-) -> Iterator[tuple[Source | None, InputError | None]]:
-    """Yield the wanted members in order, each with the error that forbids reading it, if any.
+def _members(source: Source, archive: zipfile.ZipFile, wanted: FileFilter) -> Iterator[Source | Reject | None]:
+    """Yield the wanted members in order, or a Reject for one that must not be read.
 
-    For each other member, yield None twice. Folders are ignored. Raises InputError where no member is wanted.
+    For each other member, yield None. Folders are ignored. Raises InputError where no member is wanted.
     """
     members = [member for member in archive.infolist() if not member.is_dir()]
     copies = Counter(member.filename for member in members)
@@ -312,7 +310,7 @@ def _members(
     for member in members:
         bad = None
         if not wanted.takes(member.filename):
-            yield None, None
+            yield None
             continue
         if _is_unsafe(member.orig_filename):
             bad = InputError("unsafe_member_path", "the name leads out of the archive")
@@ -320,25 +318,26 @@ def _members(
             detail = f"{copies[member.filename]} members have this name; the last of them is read"
             bad = InputError("duplicate_member", detail)
         taken += 1
-        yield Source(source.location, (*source.members, member.filename)), bad
+        found = Source(source.location, (*source.members, member.filename))
+        yield as_reject(found, bad) if bad else found
     if not taken:
         raise InputError("no_document", f"the archive holds no {wanted.plural} and no zips")
 
 
 def _inner_documents(source: Source, wanted: FileFilter) -> Iterator[tuple[Source, bytes] | Reject]:
     archive = open_inner(read_document(source))
-    for member, bad in _members(source, archive, wanted):
-        if member is not None:
+    for member in _members(source, archive, wanted):
+        if isinstance(member, Reject):
+            yield member
+        elif member is not None:
             name = member.members[-1]
-            if _is_zip(name) and not bad:
-                detail = "a zip in a zip in a zip is not read; unpack the outermost one first"
-                bad = InputError("archive_too_deep", detail)
             try:
-                if bad:
-                    raise bad
+                if _is_zip(name):
+                    detail = "a zip in a zip in a zip is not read; unpack the outermost one first"
+                    raise InputError("archive_too_deep", detail)
                 yield member, read_member(archive, name)
-            except InputError as found:
-                yield as_reject(member, found)
+            except InputError as bad:
+                yield as_reject(member, bad)
 
 
 def _is_zip(name: str) -> bool:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
-import mimetypes
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import aclosing
 from dataclasses import asdict
@@ -16,6 +14,7 @@ from fastapi import Path as PathParameter
 from jinja2 import Environment, StrictUndefined
 from pydantic import BaseModel, Field
 from starlette.responses import Response
+from starlette.staticfiles import StaticFiles
 
 from fdarx_core.rag.strategies import STRATEGIES
 from serving.http.answering import AnswerService, RetrievedRequest, select_corpus
@@ -40,6 +39,7 @@ _Corpus = Annotated[ShortText | None, Query(description="One of GET /v1/corpora;
 _Prefix = Annotated[ShortText, Query(description="Text that names begin with or contain. Empty: any name.")]
 _Limit = Annotated[int, Query(ge=1, le=100, description="Maximum number of names.")]
 _ChunkId = Annotated[ShortText, PathParameter(description="The `chunk_id` of a retrieved passage.")]
+_NEAR = ("title", "section", "text")
 _DEFAULTS = ("strategy", "postprocess", "retriever", "k", "candidates", "longest_question")
 
 
@@ -122,13 +122,7 @@ def lookup_routes(backend: ServiceBackend, settings: ServiceSettings) -> APIRout
             raise ApiError(404, message, param="chunk_id", code="no_passage")
         chunk, around = found
         neighbors = [
-            {
-                "chunk_id": near.id,
-                "title": near.title,
-                "section": near.section,
-                "text": near.text,
-                "here": near == chunk,
-            }
+            {"chunk_id": near.id, **{name: getattr(near, name) for name in _NEAR}, "here": near == chunk}
             for near in around
         ]
         return json_reply({"chunk": asdict(chunk), "around": neighbors})
@@ -156,7 +150,6 @@ def health_routes(backend: ServiceBackend) -> APIRouter:
 
 
 _TEMPLATE = Path(__file__).with_name("docs.html.j2")
-_DOCS_CSS = Path(__file__).with_name("docs.css")
 PAGE = Path(__file__).parent.parent / "page"
 _DESCRIPTION = (
     "Answers to questions about FDA drug labels and regulatory guidelines, with citations of the supporting passages."
@@ -229,29 +222,19 @@ def _documentation_routes(app: FastAPI) -> APIRouter:
 def _page_routes() -> APIRouter:
     """Return the routes GET / and GET /static/NAME for the web page's files, which browsers revalidate."""
     router = APIRouter(include_in_schema=False)
-    paths = [*(path for path in sorted(PAGE.iterdir()) if path.is_file()), _DOCS_CSS]
-    files = {path.name: (path.read_bytes(), _media_type(path)) for path in paths}
-    etags = {name: f'"{hashlib.sha256(body).hexdigest()[:32]}"' for name, (body, _) in files.items()}
+    files = StaticFiles(directory=PAGE)
 
     @router.api_route("/static/{name}", methods=["GET", "HEAD"])
     async def file(name: str, request: Request) -> Response:
-        if name not in files:
-            raise ApiError(404, "There is no such file.", code="no_file")
-        headers = {"ETag": etags[name], "Cache-Control": "no-cache"}
-        if etags[name] in request.headers.get("if-none-match", ""):
-            return Response(status_code=304, headers=headers)
-        body, media_type = files[name]
-        return Response(body, headers=headers, media_type=media_type)
+        found = await files.get_response(name, request.scope)
+        found.headers["Cache-Control"] = "no-cache"
+        return found
 
     @router.api_route("/", methods=["GET", "HEAD"])
     async def home(request: Request) -> Response:
         return await file("index.html", request)
 
     return router
-
-
-def _media_type(path: Path) -> str:
-    return mimetypes.guess_type(path.name)[0] or "application/octet-stream"
 
 
 def _rendered(document: Mapping[str, Any]) -> str:

@@ -60,41 +60,32 @@ class ServiceBackend(Protocol):
 
     def corpora(self) -> Mapping[str, ServedCorpus]:
         """Return the corpora by name, as of the last update; the first is the default."""
-        ...
 
     async def search(
         self, corpus: str, queries: Sequence[SearchQuery], filter: ChunkFilter, k: int, retriever: str
     ) -> tuple[str, list[list[SearchHit]]]:
         """Return the version of the index that answers, and from it the k best chunks for each query, best first."""
-        ...
 
     async def rerank(self, question: str, texts: Sequence[str]) -> list[float]:
         """Return how well each text answers the question; higher is better."""
-        ...
 
     async def ask(self, role: Role, calls: Sequence[TaskCall]) -> list[Response]:
         """Return the responses of the model that plays the role, in order."""
-        ...
 
     def stream(self, role: Role, call: TaskCall) -> AsyncGenerator[str | Response, None]:
         """Yield the text of a reply piece by piece, and at the end the complete Response."""
-        ...
 
     async def matches(self, corpus: str, filter: ChunkFilter) -> bool:
         """Return whether any chunk passes the filter."""
-        ...
 
     async def names(self, corpus: str, prefix: str, limit: int) -> list[str]:
         """Return names of drugs or documents that begin with, or contain, the prefix."""
-        ...
 
     async def passage(self, corpus: str, chunk_id: str) -> tuple[Chunk, list[Chunk]] | None:
         """Return a chunk, and the chunks of its section in order, itself included; without sections, its neighbors.
 
         None where the index has no such chunk.
         """
-        ...
 
     async def ready(self) -> Mapping[str, str]:
         """Return the parts that are not ready, with the reason; empty where all are."""
-        ...

@@ -97,43 +97,35 @@ def validation_error(details: Sequence[Mapping[str, Any]]) -> ApiError:
 
 def add_error_handlers(app: FastAPI) -> None:
     """Make the application reply to all exceptions of routes and router in the format of ApiError."""
-    app.add_exception_handler(ApiError, _reply_api_error)
-    app.add_exception_handler(Unavailable, _reply_unavailable)
-    app.add_exception_handler(RequestValidationError, _reply_validation)
-    app.add_exception_handler(HTTPException, _reply_http)
+    for kind in (ApiError, Unavailable, RequestValidationError, HTTPException):
+        app.add_exception_handler(kind, _reply)
 
 
-async def _reply_api_error(request: Request, error: Exception) -> Response:
-    assert isinstance(error, ApiError)
-    if error.status == 422 and request.url.path.startswith(_CHAT_PREFIX):
-        error.status = 400  # the status that OpenAI's API uses
-    request_log(request.scope).error = error.code or str(error.status)
-    return error.response()
+async def _reply(request: Request, error: Exception) -> Response:
+    reply, log = _api_error(error, request.url.path[:100]), request_log(request.scope)
+    if reply.status == 422 and request.url.path.startswith(_CHAT_PREFIX):
+        reply.status = 400  # the status that OpenAI's API uses
+    if isinstance(error, Unavailable):
+        log.detail = error.why
+    log.error = reply.code or str(reply.status)
+    return reply.response()
 
 
-async def _reply_unavailable(request: Request, error: Exception) -> Response:
-    assert isinstance(error, Unavailable)
-    request_log(request.scope).detail = error.why
-    return await _reply_api_error(request, unavailable_error(error))
-
-
-async def _reply_validation(request: Request, error: Exception) -> Response:
-    assert isinstance(error, RequestValidationError)
-    return await _reply_api_error(request, validation_error(error.errors()))
-
-
-async def _reply_http(request: Request, error: Exception) -> Response:
-    """Reply to the router's own errors: unknown route or method, and a body that can't be decoded."""
+def _api_error(error: Exception, path: str) -> ApiError:
+    """Return the error in the format of all routes; HTTPException is the router's own error."""
+    if isinstance(error, ApiError):
+        return error
+    if isinstance(error, Unavailable):
+        return unavailable_error(error)
+    if isinstance(error, RequestValidationError):
+        return validation_error(error.errors())
     assert isinstance(error, HTTPException)
-    path = request.url.path[:100]
     if error.status_code == 404:
-        reply = ApiError(404, f"There is nothing at {path}; see /docs for all routes.", code="no_route")
-    elif error.status_code == 405:
+        return ApiError(404, f"There is nothing at {path}; see /docs for all routes.", code="no_route")
+    if error.status_code == 405:
         allowed = (error.headers or {}).get("Allow", "another method")
-        reply = ApiError(405, f"{path} accepts {allowed}.", code="method", headers=error.headers)
-    else:
-        reply = ApiError(422, "The body is not JSON in UTF-8.", code="invalid")
-    return await _reply_api_error(request, reply)
+        return ApiError(405, f"{path} accepts {allowed}.", code="method", headers=error.headers)
+    return ApiError(422, "The body is not JSON in UTF-8.", code="invalid")
 
 
 def _field(location: Sequence[Any]) -> str:

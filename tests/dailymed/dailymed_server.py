@@ -192,7 +192,8 @@ class DailyMedServer(InThread):
 @cache
 def listed(document: bytes) -> dict[str, Any]:
     """A label's row in a listing."""
-    header = read_header(parse_xml(document))
+    root, _ = parse_xml(document)
+    header = read_header(root)
     return {
         "setid": header.set_id,
         "spl_version": header.version,

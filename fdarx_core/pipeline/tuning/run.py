@@ -152,16 +152,12 @@ def _examine(run: RunDirectory, tuning: TuningSpec, pairs: Sequence[TrainingPair
 def _answered(
     tuned: LoraModel, encoder: ChatEncoder, pairs: Sequence[TrainingPair], name: str, most: int
 ) -> list[TunedAnswer]:
-    losses = [_loss(tuned, encoder, one) for one in pairs]
+    rows = [concatenate_pairs([encoder.encode(one)]) for one in pairs]
+    no_grad: Any = tuned.torch.inference_mode()
+    with no_grad:
+        losses = [float(tuned.loss(row)) / row.answer_tokens for row in rows]
     given = generate_answers(tuned, encoder, [one.question for one in pairs], most)
     return [
         TunedAnswer(one.id, one.group, name, one.question, one.answer, text, loss, 0.0)
         for one, text, loss in zip(pairs, given, losses, strict=True)
     ]
-
-
-def _loss(tuned: LoraModel, encoder: ChatEncoder, pair: TrainingPair) -> float:
-    row = concatenate_pairs([encoder.encode(pair)])
-    no_grad: Any = tuned.torch.inference_mode()
-    with no_grad:
-        return float(tuned.loss(row)) / row.answer_tokens
