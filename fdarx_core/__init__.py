@@ -15,6 +15,7 @@ _MODULES = {
     "Model": "fdarx_core.llm",
     "build": "fdarx_core.api",
     "evaluate": "fdarx_core.api",
+    "find_drugs": "fdarx_core.labels.finding",
     "parse_label": "fdarx_core.labels",
     "read_labels": "fdarx_core.labels",
     "score_factuality": "fdarx_core.api",

@@ -26,6 +26,7 @@ from fdarx_core.dailymed import (
     FetchResult,
     is_set_id,
 )
+from fdarx_core.labels.rxnorm import ADDRESS, names_folder
 from fdarx_core.labels.selection import HUMAN_PRESCRIPTION
 from fdarx_core.storage import Location
 from jobs import STOPPED
@@ -40,9 +41,9 @@ _TYPES = {"human_rx": HUMAN_PRESCRIPTION, "human_otc": "34390-5"}
 class FetchConfig(JobConfig):
     """Options of `fdarx fetch`."""
 
-    out: str
+    out: str | None = None
     """folder for the labels, on disk or s3://, for `fdarx build --labels`; repeat the command to fetch what is missing
-    or newer"""
+    or newer (for --names alone, ~/.cache/fdarx/names)"""
     release: Annotated[Names, one_of(RELEASES, "release")] = Field(
         default_factory=list, description=f"DailyMed's bulk releases: {', '.join(RELEASES)}; human_rx takes about 15 GB"
     )
@@ -50,6 +51,8 @@ class FetchConfig(JobConfig):
     """numbers of the parts of a release to fetch, from 1 (all)"""
     set_ids: list[str] = Field(default_factory=list)
     """single labels: set ids, or files with one set id per line"""
+    names: bool = False
+    """names of drugs: RxNorm's current prescribable content, which needs no license"""
     query: str | None = None
     """labels of this drug, by generic or brand name"""
     type: str | None = None
@@ -75,6 +78,8 @@ class FetchConfig(JobConfig):
     s3://, ~/.cache/fdarx/fetch)"""
     base_url: str = BASE_URL
     """address of DailyMed or a mirror"""
+    names_url: str = ADDRESS
+    """address of the zip with RxNorm's prescribable content"""
 
     @field_validator("part")
     @classmethod
@@ -120,7 +125,7 @@ class FetchConfig(JobConfig):
             raise ValueError("give an e-mail or web address in plain letters")
         return contact
 
-    @field_validator("base_url")
+    @field_validator("base_url", "names_url")
     @classmethod
     def _http(cls, url: str) -> str:
         if not re.fullmatch(r"https?://[^\s/?#]+[^\s?#]*", url):
@@ -129,8 +134,12 @@ class FetchConfig(JobConfig):
 
     @model_validator(mode="after")
     def _something(self) -> FetchConfig:
-        if not (self.release or self.set_ids or self._filters()):
-            raise ValueError("nothing to fetch: give --release, --set-ids, or --query, --type, --where or --since")
+        labels = bool(self.release or self.set_ids or self._filters())
+        if not (labels or self.names):
+            options = "--release, --set-ids, --names, or --query, --type, --where or --since"
+            raise ValueError(f"nothing to fetch: give {options}")
+        if labels and not self.out:
+            raise ValueError("--out is required for labels")
         if self.part and not self.release:
             raise ValueError("--part goes with --release")
         if self.limit and not self._filters():
@@ -141,15 +150,25 @@ class FetchConfig(JobConfig):
 
     def wish(self) -> FetchRequest:
         return FetchRequest(
-            tuple(self.release), tuple(self.part), self.since, tuple(self.set_ids), self._filters(), self.limit
+            tuple(self.release),
+            tuple(self.part),
+            self.since,
+            tuple(self.set_ids),
+            self._filters(),
+            self.limit,
+            self.names_url if self.names else "",
         )
+
+    def place(self) -> Location:
+        """Return the folder for what is fetched."""
+        return Location(self.out or names_folder())
 
     def half_there(self) -> Path:
         """Return the folder of bulk files that are half there."""
         if self.scratch:
             return Path(self.scratch)
-        place = Location(self.out)
-        return Path.home() / ".cache" / "fdarx" / "fetch" if place.is_remote else Path(self.out) / ".partial"
+        place = self.place()
+        return Path.home() / ".cache" / "fdarx" / "fetch" if place.is_remote else Path(str(place)) / ".partial"
 
     def _filters(self) -> dict[str, str]:
         """Return the query parameters. `--since` alone selects labels only if no releases or set ids are given."""
@@ -168,9 +187,10 @@ _PHASES = {"list": "labels listed", "label": "labels", "release": "MB"}
 _WHY_SHOWN = 5
 
 
-def fetch(*, config: Annotated[FetchConfig, Parameter(name="*")]) -> int:
+def fetch(*, config: Annotated[FetchConfig | None, Parameter(name="*")] = None) -> int:
     """Run the job; returns its exit code: 0 done, 2 wrong argument, 3 something could not be had, 130 interrupted."""
-    place = Location(config.out)
+    config = config or FetchConfig()
+    place = config.place()
     place.check_writable()
     with ProgressLine(_PHASES, quiet=config.quiet) as progress:
         result = asyncio.run(_fetch(config, place, progress))

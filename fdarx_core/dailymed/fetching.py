@@ -44,7 +44,7 @@ _MAX_READINGS = 3
 @dataclass(frozen=True, slots=True)
 class FetchRequest:
     """A selection of labels: bulk releases (all parts where none is named, none older than `since`), labels by set id,
-    and labels that match a query, at most `limit` of them.
+    and labels that match a query, at most `limit` of them; and the address of a zip with names of drugs.
     """
 
     releases: tuple[str, ...] = ()
@@ -53,6 +53,7 @@ class FetchRequest:
     set_ids: tuple[str, ...] = ()
     query: Mapping[str, str] = field(default_factory=dict)
     limit: int | None = None
+    names_url: str = ""
 
 
 @dataclass(slots=True)
@@ -122,6 +123,9 @@ class Fetcher:
                 await self._fetch_releases(request)
             if request.set_ids or request.query:
                 await self._fetch_labels(request)
+            if request.names_url:
+                name = request.names_url.rpartition("/")[2]
+                await self._fetch_release(ReleaseFile(name, "names", 0, request.names_url), name)
         except FetchStopped as stopped:
             self.result.stopped = str(stopped)
         finally:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from rapidfuzz import process
 from rapidfuzz.distance import OSA
 
-from fdarx_core.records import Label, Product
+from fdarx_core.records import Product
 
 SHORTEST_NAME = 3
 """Letters of the shortest name that is looked for in texts."""
@@ -46,6 +46,10 @@ class Drug:
         rows = [found[key] for key in sorted(found)]
         return cls(frozenset(found), tuple(name for name, _ in rows), tuple(unii for _, unii in rows))
 
+    def pairs(self) -> list[tuple[str, str]]:
+        """Return the name and the UNII of each moiety."""
+        return list(zip(self.moieties, self.uniis, strict=True))
+
 
 @dataclass(frozen=True, slots=True)
 class Mention:
@@ -69,7 +73,7 @@ class Mention:
         return [unii for _, unii in self._pairs()]
 
     def _pairs(self) -> dict[tuple[str, str], None]:
-        return dict.fromkeys(pair for drug in self.drugs for pair in zip(drug.moieties, drug.uniis, strict=True))
+        return dict.fromkeys(pair for drug in self.drugs for pair in drug.pairs())
 
 
 def words_of(name: str) -> Words:
@@ -93,21 +97,21 @@ class DrugNames:
     """An index of the names of drugs: brand and generic names, substances and moieties of all products and kit parts.
 
     Args:
-        labels: labels, each with its texts, or None with the texts of another document. From the texts the index learns
-            which names are ordinary words, and which words are no misspelt names, because texts on other drugs have
-            them. They are read once.
+        labels: the products of each label with its texts; no products with the texts of another document. From the
+            texts the index learns which names are ordinary words, and which words are no misspelt names, because texts
+            on other drugs have them. They are read once.
         synonyms: further names with their drugs, which are used where the labels do not have the name.
     """
 
     def __init__(
-        self, labels: Iterable[tuple[Label | None, Iterable[str]]], synonyms: Iterable[tuple[str, Drug]] = ()
+        self, labels: Iterable[tuple[Sequence[Product], Iterable[str]]], synonyms: Iterable[tuple[str, Drug]] = ()
     ) -> None:
         seen = _Seen()
-        for label, texts in labels:
-            seen.add(label, texts)
+        for products, texts in labels:
+            seen.add(products, texts)
         salts = seen.salts()
         seen.add_without(salts)
-        further = _grouped((words_of(name), drug) for name, drug in synonyms)
+        further = _grouped((words_of(name), seen.known(drug)) for name, drug in synonyms)
         names: dict[Words, tuple[Drug, ...]] = {}
         for group in (seen.substances, seen.products, further):
             for words, named in group.items():
@@ -122,6 +126,10 @@ class DrugNames:
             for word in filter(str.isalpha, words):
                 alone = frozenset(names.get((word,), drugs))
                 self._targets[word] = alone.union(self._targets.get(word, ()))
+
+    def __len__(self) -> int:
+        """Return the number of names."""
+        return len(self._names)
 
     def find(self, text: str) -> list[Mention]:
         """Return the places of a text that name drugs, in order; of overlapping names the longest.
@@ -204,8 +212,7 @@ class _Seen:
         self._words: dict[str, int] = defaultdict(int)
         self._lower: dict[str, int] = defaultdict(int)
 
-    def add(self, label: Label | None, texts: Iterable[str]) -> None:
-        products = label.products if label else []
+    def add(self, products: Sequence[Product], texts: Iterable[str]) -> None:
         for product in products:
             drug = drug_of(product)
             for name in product.names if drug.keys else ():
@@ -231,6 +238,11 @@ class _Seen:
                 self._salts |= {*salt} ^ {*base}
         for salt, pairs in moieties.items():
             self.substances[salt][Drug.of(pairs)] = None
+
+    def known(self, drug: Drug) -> Drug:
+        """Return a drug with the moieties that labels have by these names."""
+        named = [self.substances.get(words_of(name)) or {Drug.of([(name, unii)]): None} for name, unii in drug.pairs()]
+        return Drug.of(pair for drugs in named for pair in next(iter(drugs)).pairs())
 
     def salts(self) -> frozenset[str]:
         """Return the words by which names of substances and of their moieties differ, such as "hydrochloride"."""

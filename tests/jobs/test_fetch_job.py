@@ -13,12 +13,14 @@ from pathlib import Path
 
 import pytest
 
+from fdarx_core import find_drugs
 from fdarx_core.records import Reject
 from fdarx_core.storage import Location, read_records
 from jobs import cli
 from tests.conftest import REPOSITORY
-from tests.dailymed.conftest import examples, release
+from tests.dailymed.conftest import examples, release, zipped
 from tests.dailymed.dailymed_server import Call, DailyMedServer, Fault
+from tests.labels.rrf import RXNCONSO, RXNREL
 
 NAME = "dm_spl_release_human_rx_part1.zip"
 UNKNOWN = "99999999-0000-4000-8000-000000000000"
@@ -49,6 +51,27 @@ def test_all_kinds_at_once(server: DailyMedServer, tmp_path: Path, capsys: pytes
     assert [call.query["drug_name"] for call in server.calls if "drug_name" in call.query] == ["capsules"]
     assert cli.main(line(server, tmp_path / "out", *wanted)) == 0
     assert "unchanged  5" in capsys.readouterr().out
+
+
+def test_names_of_drugs_are_put_where_they_are_looked_for(
+    server: DailyMedServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    server.files["names.zip"] = zipped({"rrf/RXNCONSO.RRF": RXNCONSO.encode(), "rrf/RXNREL.RRF": RXNREL.encode()})
+    server.faults = lambda call: Fault(cut=200) if call.attempt == 1 else None
+    command = ["fetch", "--names", "--names-url", f"{server.url}/names.zip"]
+    assert cli.main(command) == 0
+    assert "0 labels, 1 bulk files" in capsys.readouterr().out
+    assert server.names == ["names.zip"] * 2 and "Range" in server.calls[1].headers
+    assert [one.moieties for one in find_drugs("Kestra")] == [["kestrelol"]]
+    assert cli.main(command) == 0
+    assert "unchanged  1" in capsys.readouterr().out
+
+
+def test_labels_need_a_folder(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        cli.main(["fetch", "--names", "--query", "x"])
+    assert "--out is required for labels" in capsys.readouterr().err
 
 
 def test_the_query_as_the_service_takes_it(server: DailyMedServer, tmp_path: Path) -> None:
@@ -87,6 +110,7 @@ def test_what_a_server_says_is_shown_as_plain_text(
     ("options", "complaint"),
     [
         ((), "nothing to fetch"),
+        (("--names", "--names-url", "names.zip"), "no http:// or https://"),
         (("--release", "human"), "no release human; known are human_rx"),
         (("--set-ids", "../../etc/passwd\n"), "no set id"),
         (("--set-ids", "x" * 9999), "no set id"),

@@ -14,9 +14,14 @@ from pathlib import Path
 import pytest
 from rapidfuzz.distance import OSA
 
+import fdarx_core as fdarx
 from fdarx_core.labels import parse_document
 from fdarx_core.labels.drugs import Drug, DrugNames, Mention, drug_of
+from fdarx_core.labels.rxnorm import read_rxnorm
 from fdarx_core.records import Label, Passage
+from fdarx_core.storage import StorageError
+from tests.conftest import EXAMPLES
+from tests.labels.rrf import RXNCONSO, RXNREL
 from tests.labels.spl import document, product, read, section, subject, substance
 
 LETTERS = "abcdefghijklmnopqrstuvwxyz"
@@ -41,7 +46,8 @@ LABELS = [
     made("Pain Relief", "sertalone", "It is taken today for pain, and for relief. A balance.", salt("sertalone", "")),
     made("Duo", "ortavelin and sertolone", "Both drugs, today.", salt("ortavelin"), salt("sertolone", "sodium")),
 ]
-NAMES = DrugNames(LABELS)
+PRODUCTS = [(label.products, texts) for label, texts in LABELS]
+NAMES = DrugNames(PRODUCTS)
 
 
 def named(text: str, names: DrugNames = NAMES) -> list[tuple[str, list[str], bool]]:
@@ -100,8 +106,8 @@ def test_a_name_that_is_an_ordinary_word_needs_capitals() -> None:
 
 
 def test_words_of_other_documents_are_no_typing_errors() -> None:
-    assert named("It is a miron.", DrugNames(LABELS)) == [("miron", ["sertolone"], False)]
-    assert named("It is a miron.", DrugNames([*LABELS, (None, ["A miron is a bird."])])) == []
+    assert named("It is a miron.", DrugNames(PRODUCTS)) == [("miron", ["sertolone"], False)]
+    assert named("It is a miron.", DrugNames([*PRODUCTS, ([], ["A miron is a bird."])])) == []
 
 
 def test_a_drug_is_its_set_of_moieties() -> None:
@@ -115,8 +121,61 @@ def test_a_drug_is_its_set_of_moieties() -> None:
 
 def test_further_names_are_used_where_labels_have_none() -> None:
     drug = Drug.of([("sertolone", "SERTOLONE")])
-    names = DrugNames(LABELS, [("Miravex", drug), ("Velora", drug)])
+    names = DrugNames(PRODUCTS, [("Miravex", drug), ("Velora", drug)])
     assert named("miravex, velora", names) == [("miravex", ["sertolone"], True), ("velora", ["ortavelin"], True)]
+
+
+def rxnorm(folder: Path, zipped: bool) -> Path:
+    folder.mkdir(parents=True, exist_ok=True)
+    files = {"rrf/RXNCONSO.RRF": RXNCONSO, "rrf/RXNREL.RRF": RXNREL}
+    if zipped:
+        with zipfile.ZipFile(folder / "RxNorm.zip", "w") as archive:
+            for name, text in files.items():
+                archive.writestr(name, text)
+        return folder / "RxNorm.zip"
+    (folder / "rrf").mkdir()
+    for name, text in files.items():
+        (folder / name).write_text(text)
+    return folder
+
+
+@pytest.mark.parametrize("zipped", [False, True])
+def test_names_of_rxnorm(tmp_path: Path, zipped: bool) -> None:
+    found = {name: (drug.moieties, drug.uniis) for name, drug in read_rxnorm(rxnorm(tmp_path / "names", zipped))}
+    one, both = (("kestrelol",), ("KESTRELOL UNII",)), (("kestrelol", "ortavelin"), ("KESTRELOL UNII", ""))
+    assert found == {
+        "kestrelol": one,
+        "kestrelol besylate": one,
+        "Kestra": one,
+        "Kestra Duo": both,
+        "ortavelin": (("ortavelin",), ("",)),
+        "kestrelol / ortavelin": both,
+    }
+    duo = DrugNames(PRODUCTS, read_rxnorm(tmp_path / "names")).find("kestra duo")[0]
+    assert duo.uniis == ["KESTRELOL UNII", "ORTAVELIN"]
+
+
+def test_a_place_without_the_files_of_rxnorm(tmp_path: Path) -> None:
+    with pytest.raises(StorageError, match="fdarx fetch --names"):
+        read_rxnorm(tmp_path)
+
+
+def test_drugs_of_a_text_by_labels_of_any_kind(example_build: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    labels = fdarx.read_labels(EXAMPLES)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(example_build / "none"))
+    for given in (EXAMPLES, str(EXAMPLES / "telvanto-tablets.xml"), example_build, labels):
+        [found] = fdarx.find_drugs("How is telvnto taken?", given)
+        assert (found.text, found.moieties, found.exact) == ("telvnto", ["ortavelin"], False)
+        assert (found.start, found.end, len(found.uniis)) == (7, 14, 1)
+
+
+def test_drugs_of_a_text_by_the_names_in_the_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "empty"))
+    with pytest.raises(ValueError, match=r"give labels=…, or run `fdarx fetch --names`"):
+        fdarx.find_drugs("Kestra")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    rxnorm(tmp_path / "fdarx" / "names", zipped=True)
+    assert [one.moieties for one in fdarx.find_drugs("Kestra, and kestrelol besylate")] == [["kestrelol"]] * 2
 
 
 def test_an_index_is_pickled() -> None:
@@ -132,7 +191,7 @@ def read_all(archive: Path) -> list[tuple[Label, list[Passage]]]:
 
 @cache
 def real_names(archive: Path) -> DrugNames:
-    return DrugNames((label, [one.text for one in passages]) for label, passages in read_all(archive))
+    return DrugNames((label.products, [one.text for one in passages]) for label, passages in read_all(archive))
 
 
 def half_of(name: str) -> int:
@@ -193,7 +252,7 @@ def test_names_of_drugs_that_the_labels_lack_are_no_typing_errors(real_labels: P
         return {half_of(one) for one in drug_of(*label.products).moieties}
 
     read_half = [(label, passages) for label, passages in read_all(real_labels) if half(label) == {TUNED}]
-    names = DrugNames((label, [one.text for one in passages]) for label, passages in read_half)
+    names = DrugNames((label.products, [one.text for one in passages]) for label, passages in read_half)
     absent = [name for name, found in real_drugs(real_labels).items() if {half_of(one) for one in found} == {REPORTED}]
     mentions = [mention for name in absent for mention in names.find(f"the dose of {name}")]
     assert len(absent) > 50 and not [one for one in mentions if not one.exact]
