@@ -7,7 +7,7 @@ import re
 import sys
 import time
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import Any
 from urllib.parse import quote
@@ -16,10 +16,9 @@ import requests
 from requests.adapters import HTTPAdapter
 from urllib3 import Retry
 
-from fdarx_core.baseline.tokens import normalize_words
+from fdarx_core.labels.drugs import Drug, DrugNames, drug_of
 from fdarx_core.llm.response_store import ResponseStore
-from fdarx_core.records import CheckedAnswer, Label, Response, content_id
-from fdarx_core.retrieval.index.chunk_table import NameMatcher
+from fdarx_core.records import CheckedAnswer, Label, Passage, Product, Response, content_id
 
 _SALTS = (
     r"(?:sodium|potassium|calcium|magnesium|hydrochloride|hcl|tromethamine|maleate|besylate|sulfate|acetate|phosphate|"
@@ -49,56 +48,55 @@ def without_salts(name: str) -> str:
 
 
 class DrugNameIndex:
-    """The names of all labels. `synonyms` (RxNorm's, say) give ingredients' names for names that no label has."""
+    """The drugs of all labels, and the labels of each.
 
-    def __init__(self, labels: Iterable[Label], synonyms: Mapping[str, Sequence[str]] | None = None) -> None:
-        self._drugs: dict[str, str] = {}
-        self._substances: dict[str, tuple[str, ...]] = {}
-        self._by_name: dict[str, list[str]] = defaultdict(list)
-        for label in labels:
+    Args:
+        labels: labels, each with its passages, which are read once.
+        synonyms: ingredients' names (RxNorm's, say) for names that no label has.
+    """
+
+    def __init__(
+        self, labels: Iterable[tuple[Label, Sequence[Passage]]], synonyms: Mapping[str, Sequence[str]] | None = None
+    ) -> None:
+        self._labels: dict[Drug, list[str]] = defaultdict(list)
+        self._set_ids: set[str] = set()
+        drugs = ((name, Drug.of((one, "") for one in others)) for name, others in (synonyms or {}).items())
+        self._names = DrugNames(self._kept(labels), drugs)
+
+    def _kept(self, labels: Iterable[tuple[Label, Sequence[Passage]]]) -> Iterator[tuple[list[Product], Iterable[str]]]:
+        for label, passages in labels:
             set_id = sys.intern(label.set_id)
-            self._drugs[set_id] = _words(label.drug_name)
-            self._substances[set_id] = tuple(_words(without_salts(one)) for one in label.substances)
-            names = {_words(name) for name in (label.drug_name, *label.aliases, *label.substances)}
-            for name in names.union(self._substances[set_id]) - {""}:
-                self._by_name[sys.intern(name)].append(set_id)
-        self._synonyms = {_words(name): [_words(one) for one in others] for name, others in (synonyms or {}).items()}
-        self._matcher = NameMatcher((*self._by_name, *self._synonyms))
+            self._set_ids.add(set_id)
+            for drug in {drug_of(*label.products), *map(drug_of, label.products)}:
+                self._labels[drug].append(set_id)
+            yield label.products, (passage.text for passage in passages)
 
     def of(self, answer: CheckedAnswer) -> list[list[str]]:
         """Return the drugs that an answer is about, each as the set ids of its labels.
 
         That of its own label, else its drug by name, else those named in the question, else in the answer.
         """
-        if answer.set_id in self._drugs:
+        if answer.set_id in self._set_ids:
             return [[answer.set_id]]
         if answer.drug and (found := self.named(answer.drug)):
             return [found]
         for text in (answer.question, answer.answer):
-            if drugs := dict.fromkeys(tuple(self.named(name)) for name in self.names_in(text)):
-                return [list(set_ids) for set_ids in drugs if set_ids]
+            if drugs := dict.fromkeys(drug for mention in self._names.find(text) for drug in mention.drugs):
+                return [self._labels[drug] for drug in drugs if drug in self._labels]
         return []
 
     def named(self, name: str) -> list[str]:
-        """Return the labels of a drug: those with no other active ingredient, or with this name."""
-        wanted = [_words(name), *self._synonyms.get(_words(name), ())]
-        bare = {_words(without_salts(one)) for one in wanted}
-        found = dict.fromkeys(set_id for one in wanted for set_id in self._by_name.get(one, ()))
-        return [one for one in found if self._drugs[one] in wanted or bare.issuperset(self._substances[one])]
+        """Return the labels of the drugs that a name has."""
+        drugs = dict.fromkeys(drug for mention in self._names.find(name) for drug in mention.drugs)
+        return list(dict.fromkeys(set_id for drug in drugs for set_id in self._labels.get(drug, ())))
 
-    def names_in(self, text: str) -> tuple[str, ...]:
-        """Return the names and synonyms in a text that belong to a label; of overlapping names the longest."""
-        return self._matcher.find(text)
+    def names_in(self, text: str) -> list[str]:
+        """Return the names of drugs in a text, as it has them."""
+        return [mention.text for mention in self._names.find(text)]
 
     def substances_in(self, text: str) -> list[str]:
-        """Return the active ingredients of the drugs that a text names, in lower case."""
-        found = [one for name in self.names_in(text) for one in (name, *self._synonyms.get(name, ()))]
-        set_ids = [set_id for name in found for set_id in self._by_name.get(name, ())]
-        return list(dict.fromkeys(one for set_id in set_ids for one in self._substances[set_id]))
-
-
-def _words(name: str) -> str:
-    return normalize_words(name).strip()
+        """Return the active moieties of the drugs that a text names, in lower case."""
+        return list(dict.fromkeys(one for mention in self._names.find(text) for one in mention.moieties))
 
 
 ADDRESS = "https://rxnav.nlm.nih.gov"

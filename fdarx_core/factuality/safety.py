@@ -78,7 +78,7 @@ class SafetyFlagger:
         self._classes: dict[str, frozenset[str]] = {}
         self.drugs = DrugNameIndex(self._kept(labels()), synonyms)
 
-    def _kept(self, labels: Iterable[tuple[Label, Sequence[Passage]]]) -> Iterator[Label]:
+    def _kept(self, labels: Iterable[tuple[Label, Sequence[Passage]]]) -> Iterator[tuple[Label, Sequence[Passage]]]:
         shared: dict[object, object] = {}
         for label, passages in labels:
             self._rows[label.set_id] = [
@@ -88,7 +88,7 @@ class SafetyFlagger:
             self._own[label.set_id] = tuple(dict.fromkeys((label.drug_name, *label.aliases, *label.substances)))
             for name, found in classes_in(label, passages):
                 self._classes[name] = self._classes.get(name, frozenset()) | found
-            yield label
+            yield label, passages
 
     def flags_of(self, answer: CheckedAnswer) -> list[SafetyFlag]:
         """Return all flags of an answer, in order; none if it failed or refused, or has no drug with a label."""

@@ -325,9 +325,8 @@ class FactualityEvaluation(PipelineJob):
             return {}, ""
         self.progress("rxnav", 0, 1, "")
         build = open_build(self.spec.safety)
-        labels = (label for part in build.parts("labels") for label in read_records(part, Label))
         answers = (one for part in self.numbers for one in self.parts.read("answers", part, CheckedAnswer))
-        names = unknown_names(answers, DrugNameIndex(labels))
+        names = unknown_names(answers, DrugNameIndex(read_labels(build)))
         return ingredients_of(names, ResponseStore(self.run.file("responses")), self.spec.rxnav)
 
 

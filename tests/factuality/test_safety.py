@@ -315,7 +315,7 @@ def test_malformed_answers_give_no_name(tmp_path: Path, body: str) -> None:
 
 
 def test_names_to_ask_for_are_those_that_no_label_has() -> None:
-    drugs = DrugNameIndex(label for label, _ in examples())
+    drugs = DrugNameIndex(examples())
     rows = [
         CheckedAnswer("1", "q1", "Can I take Ortabrand with Telvanto?", "Yes.", "m"),
         CheckedAnswer("2", "q2", "What is it?", "A drug.", "m", drug="Duobrand"),
