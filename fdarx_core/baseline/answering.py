@@ -12,7 +12,7 @@ from typing import Any
 
 from fdarx_core.baseline.sentences import split_sentences
 from fdarx_core.baseline.stems import terms
-from fdarx_core.baseline.tokens import word_set
+from fdarx_core.baseline.tokens import pattern, word_set
 
 LONGEST_LIST = 500
 """The most characters of a sentence that announces a list, with the items."""
@@ -20,11 +20,7 @@ LONGEST_LIST = 500
 ITEM = re.compile(r"\s*(?:[-*](?=\s)|[•·]|\(?\d{1,2}[.)](?=\s))\s*")
 """The mark before an item of a list."""
 _ENDS = (".", "!", "?", ":", ";", ")", "]", '"', "”")
-_REFERENCE = re.compile(
-    r"\s*\[\s*(?:also |please )?see\b[^\[\]]*(?:\]|$)|\s*\(\s*(?:also |please )?see\b[^()]*(?:\)|$)|"
-    r"\s*[(\[]\d{1,2}\.\d{1,2}(?:, ?\d{1,2}(?:\.\d{1,2})?)*[)\]]",
-    re.IGNORECASE,
-)
+_REFERENCE = pattern("cross_reference", re.I)
 _CELL_NAME = re.compile(r"^[^|.:]{1,40}: \| ")
 _GAP = re.compile(r"(?<=\.)\s*\.$|\s+(?=[.,;](?:\s|$))")
 """The rest of a removed cross-reference: a space before a full stop, or a second full stop."""
@@ -169,20 +165,8 @@ _FRAME = frozenset(term for word in word_set("question_words") for term in terms
 _STANDING = frozenset(term for word in word_set("label_words") for term in terms(word))
 """Words whose content every label has, in this or another wording. Their absence is ignored."""
 _CODE = re.compile(r"[^\W\d]+\d")
-_NUMBER_ASKED = re.compile(
-    r"\bhow (?:much|many|often|long|large|high|frequently|common|far|soon|quickly|old)\b|"
-    r"\bwhat (?:\w+ ){0,4}(?:dose|dosage|percentage|percent|proportion|rate|incidence|half-life|duration|fraction|"
-    r"concentration|strengths?|weight|temperature|age|frequency|time|ratio|number|range|volume|interval|clearance|"
-    r"bioavailability)\b|\bwhich (?:\w+ ){0,2}(?:dose|dosage|strengths?|percentage|temperature|interval)\b|"
-    r"\b(?:maximum|minimum|highest|lowest|starting|percent|percentage|threshold)\b",
-    re.IGNORECASE,
-)
-_TWO_ASKED = re.compile(
-    r"^why\b|\band (?:what|why|how|which|when|who|where|is|are|does|do|should)\b|"
-    r"\b(?:considering|despite|given (?:that|the)|in view of|in light of|compare[sd]?|relative to|in relation to|"
-    r"combined|connection|underl(?:ies|ie|ying)|explains?|bears? on|stands? behind|speaks? against|add to|answers)\b",
-    re.IGNORECASE,
-)
+_NUMBER_ASKED = pattern("number_asked", re.I)
+_TWO_ASKED = pattern("two_asked", re.I)
 
 
 @lru_cache(maxsize=1024)

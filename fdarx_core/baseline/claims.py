@@ -15,7 +15,7 @@ from typing import Literal, NamedTuple
 from fdarx_core.baseline.clauses import clauses_of, finite_at, lower_words, refers_back
 from fdarx_core.baseline.refusals import declines
 from fdarx_core.baseline.sentences import sentence_spans
-from fdarx_core.baseline.tokens import capitalise
+from fdarx_core.baseline.tokens import capitalise, pattern
 from fdarx_core.records import CheckedAnswer, Claim, content_id
 
 
@@ -54,9 +54,7 @@ _RULE = re.compile(r"(?=.*\|)(?=.*-)[ \t|:-]+")
 _LETTERS = re.compile(r"[^\W\d_]{2}")
 _QUESTION = re.compile(r"(?:what|who|whose|which|where|why|how|when)\b", re.IGNORECASE)
 _LONGEST_HEADING = 10
-_UNFINISHED = re.compile(
-    r"\b(?:an?|the|of|and|or|to|in|with|for|by|as|from|on|at|is|are|can|may|that|which|your|if|its|be|has)[*_ ]*$", re.I
-)
+_UNFINISHED = pattern("unfinished", re.I)
 _LONG = 1000
 """Answers of so many characters whose last sentence has no end were probably cut by a limit of tokens."""
 
@@ -71,11 +69,7 @@ _CITATION = re.compile(
     re.IGNORECASE,
 )
 _MARKDOWN = re.compile(r"\*+|(?<!\w)_+|_+(?!\w)|`+")
-_CONNECTIVE = re.compile(
-    r"(?:however|therefore|thus|hence|so|and|but|also|moreover|furthermore|additionally|in addition|besides|finally|"
-    r"nevertheless|nonetheless|yes|no)\s*[,:]\s+(?=\S)",
-    re.IGNORECASE,
-)
+_CONNECTIVE = pattern("connective", re.I)
 _EDGES = " \t\r\n\v\f\x1c\x1d\x1e\x85\u00a0\u2028\u2029*_,;:|"
 _LEADING = re.compile(rf"(?:{_CITATION.pattern}|[\s*_,;:…•|]|[.)\]](?=[\s.,;]))+", re.IGNORECASE)
 _TRAILING = re.compile(rf"(?:{_CITATION.pattern})+[\s.,;:*_]*$", re.IGNORECASE)

@@ -8,34 +8,17 @@ from __future__ import annotations
 
 import re
 
+from fdarx_core.baseline.tokens import word_set
 
-def _closed(words: str) -> frozenset[str]:
-    return frozenset(words.split())
-
-
-_AUXILIARIES = _closed(
-    "can cannot could may might must shall should will would is was has does isn wasn hasn doesn are were have do re "
-    "ve aren weren haven don am did had ought couldn didn hadn mustn shouldn won wouldn"
-)
-_ARTICLES = _closed("a an the no your")
-_DETERMINERS = _ARTICLES | _closed("its their his her my our this these those all any each some it them you")
-_PREPOSITIONS = _closed(
-    "about above after among as at before below between by despite during for from in into of on once over since "
-    "than through to under until up upon with within without"
-)
-_SUBORDINATORS = _closed(
-    "although because how if since that though unless until what whatever when whenever where whether which while who "
-    "whom whose why"
-)
-_PERSONS = _closed("i you we he she they")
-_ANAPHORS = _closed(
-    "it its they them their these those this that he him his she her both neither either such same here others "
-    "latter former instead otherwise then afterwards thereafter therefore so"
-)
+_AUXILIARIES = word_set("auxiliaries")
+_ARTICLES = word_set("articles")
+_DETERMINERS = word_set("determiners")
+_PREPOSITIONS = word_set("prepositions")
+_SUBORDINATORS = word_set("subordinators")
+_PERSONS = word_set("persons")
+_ANAPHORS = word_set("anaphors")
 """Words that may refer to an earlier sentence."""
-_BEFORE_NOUNS = (
-    _PREPOSITIONS | _SUBORDINATORS | _AUXILIARIES | _closed("the and but or not also even only you your i we")
-)
+_BEFORE_NOUNS = _PREPOSITIONS | _SUBORDINATORS | _AUXILIARIES | word_set("before_nouns")
 
 _WORD = re.compile(r"[^\W_]+(?:-[^\W_]+)*")
 _BRACKETED = re.compile(r"\([^()]*\)|\[[^\[\]]*\]|“[^”]*”|\"[^\"]*\"")

@@ -7,42 +7,20 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from functools import partial
 from typing import NamedTuple
 
+from fdarx_core.baseline.tokens import pattern, vocabulary
+
 _DAY, _WEEK, _MONTH = 24.0, 168.0, 730.0
-_UNITS = {
-    ("mg", 1.0): "mg mgs milligram milligrams",
-    ("mg", 1000.0): "g gm gram grams",
-    ("mg", 0.001): "mcg mcgs ug microgram micrograms",
-    ("mg", 0.000001): "ng nanogram nanograms",
-    ("kg", 1.0): "kg kilogram kilograms",
-    ("ml", 1.0): "ml milliliter milliliters millilitre millilitres cc",
-    ("ml", 1000.0): "l liter liters litre litres",
-    ("ml", 100.0): "dl deciliter deciliters",
-    ("%", 1.0): "% percent",
-    ("h", 1.0): "h hr hrs hour hours",
-    ("h", 1 / 60): "min mins minute minutes",
-    ("h", 1 / 3600): "sec second seconds",
-    ("h", _DAY): "d day days",
-    ("h", _WEEK): "wk wks week weeks",
-    ("month", 1.0): "month months",
-    ("month", 12.0): "year years yr yrs",
-    ("meq", 1.0): "meq",
-    ("mol", 0.001): "mmol",
-    ("unit", 1.0): "iu unit units",
-    ("mmhg", 1.0): "mmhg",
-    ("x", 1.0): "fold times time",
-    ("tablet", 1.0): "tablet tablets pill pills caplet caplets",
-    ("capsule", 1.0): "capsule capsules",
-    ("drop", 1.0): "drop drops",
-    ("puff", 1.0): "puff puffs",
-    ("patch", 1.0): "patch patches",
-    ("dose", 1.0): "dose doses",
-    ("°c", 1.0): "°c",
-    ("°f", 1.0): "°f",
-    ("m2", 1.0): "m2",
+_pattern = partial(pattern, file="numbers.yaml")
+_VOCABULARY = vocabulary(name="numbers.yaml")
+_UNIT: dict[str, tuple[str, float]] = {
+    name: (base, size)
+    for base, sizes in _VOCABULARY["units"].items()
+    for size, names in sizes.items()
+    for name in names.split()
 }
-_UNIT = {name: unit for unit, names in _UNITS.items() for name in names.split()}
 _NAMES = "|".join(sorted(map(re.escape, _UNIT), key=len, reverse=True))
 _QUANTITY = re.compile(
     rf"(?<![\w.])(?<![a-z]-)(?P<number>\d+(?:\.\d+)?|\.\d+)(?![\d.]*[a-z]*\d)"
@@ -53,33 +31,13 @@ _NUMBERED = re.compile(r"\b(?:days?|weeks?|months?|years?)\s+(?:\d+\s*(?:-|to|an
 """A unit of time before a number: "weeks 1-2" numbers the weeks."""
 _PER = re.compile(rf"(?:/|per|a)\s*({_NAMES})(?![a-z])")
 _JOINED = re.compile(r"\s*(?:(?:-|to|and|or|through|,|/|x|by|, and|, or|,? respectively)\s*)?[<>≤≥~]?\s*")
-_BELOW = re.compile(
-    r"(?:<|≤|<=|less than|(?:lower|fewer|younger) than|below|under|up to|(?:no|not) (?:more|greater) than|at most|"
-    r"not (?:to |be )?exceed(?:ed|ing)?|maximum(?: \w+)?(?: of)?)(?: or equal to)?\s*$"
-)
-_ABOVE = re.compile(
-    r"(?:>|≥|>=|greater than|(?:higher|older) than|more than|above|over|exceed(?:s|ed|ing)?|at least|minimum(?: of)?|"
-    r"no(?:t)? less than)(?: or equal to)?\s*$"
-)
+_BELOW = _pattern("below")
+_ABOVE = _pattern("above")
 
-_COUNT = r"once|twice|thrice|\d+(?:\.\d+)?\s*(?:times?|x)"
-_FREQUENCY = re.compile(
-    rf"(?:\b(?P<low>once|twice|thrice|\d+)\s*(?:or|to|-)\s*)?\b(?P<count>{_COUNT})[\s-]*"
-    r"(?:(?:a|per|each|every|in a|/)\s*)?"
-    r"(?P<period>daily|day|weekly|week|monthly|month|yearly|year|annually)\b"
-    r"|\bevery\s+(?:(?P<from>\d+)(?:\s*(?:-|to|or)\s*(?P<to>\d+))?\s*)?"
-    r"(?P<each>hours?|hrs?|h|days?|weeks?|months?|years?)\b"
-    r"|\bq\s?(?P<q>\d+)\s?h(?:rs?|ours?)?\b"
-    r"|\b(?P<latin>qd|bid|tid|qid|every other (?:day|week))\b"
-)
-_FREQUENCY_HINT = re.compile(r"once|twice|thrice|times?\b|\dx\b|\d x\b|every|\bq\s?\d|\b(?:qd|[btq]id)\b")
-_LOOSE = re.compile(
-    r"(?:\b|(?=/))(?:(?P<daily>daily|/\s*d(?:ay)?|(?:a|per|each|one) day|nightly|"
-    r"(?:every|each|at|in the) (?:morning|evening|night|bedtime))"
-    r"|(?P<weekly>weekly|(?:a|per|each) week)"
-    r"|(?P<monthly>monthly|(?:a|per|each) month)|(?P<yearly>annual(?:ly)?|yearly))\b"
-)
-_LATIN = {"qd": 24.0, "bid": 12.0, "tid": 8.0, "qid": 6.0, "every other day": 48.0, "every other week": 336.0}
+_FREQUENCY = _pattern("frequency")
+_FREQUENCY_HINT = _pattern("hint")
+_LOOSE = _pattern("loose")
+_LATIN: dict[str, float] = _VOCABULARY["latin"]
 _PERIODS = {"h": 1.0, "d": _DAY, "w": _WEEK, "m": _MONTH, "y": 12 * _MONTH, "a": 12 * _MONTH}
 _TIMES = {"once": 1.0, "twice": 2.0, "thrice": 3.0}
 

@@ -22,18 +22,13 @@ from fdarx_core.baseline.answering import (
 )
 from fdarx_core.baseline.sentences import split_sentences
 from fdarx_core.baseline.stems import terms
+from fdarx_core.baseline.tokens import pattern, vocabulary
 
 REFUSAL = "The passages found do not answer this question."
 """The refusal that the prompt asks for, and the baseline gives, where the contexts hold no answer."""
 _WORD = re.compile(r"[^\W_]+(?:[-'’./][^\W_]+)*")
 _PART = re.compile(r"[^\W_]+")
-_LEAD = re.compile(
-    r"^(?:(?:with reference|according|referring|in relation) to|as (?:\w+ ){1,2}(?:in|by|per)|as per|based on|given|"
-    r"in light of|in accordance with|taking into account|looking at|after reviewing|having read|delving into|"
-    r"drawing from|when considering|upon checking|this question is about|guideline title:|from what)\b"
-    r"[^?]*?(?:[,;:]\s+|\s{2,})(?=\W?[A-Z])",
-    re.IGNORECASE,
-)
+_LEAD = pattern("question_lead", re.I)
 _DEFINITION = re.compile(
     r"what (?:is|are|does|do) (?:you mean by |meant by |the definition of |the meaning of )?(?P<what>[^?,]{3,80}?)"
     r"(?: mean| stand for| refer to)?\?$",
@@ -80,20 +75,9 @@ def _without(question: str, title: str) -> str:
     return f"{question[:start]}{question[end:]}"
 
 
-_ANSWER = (
-    "In response to the question on {topic}: the applicable regulations and guidance describe {topic}. FDA recommends "
-    "that applicants, sponsors and manufacturers document and justify {topic}, and discuss any alternative approach "
-    "with the Agency."
-)
-_PASSAGE = (
-    "{heading}. This section describes {topic}. The following requirements, recommendations and limitations apply to "
-    "{topic}."
-)
-_OTHERS = (
-    "Which requirements and recommendations apply to {topic}?",
-    "How does the guidance or the label describe {topic}?",
-    "What should be considered with regard to {topic}?",
-)
+_ANSWER: str = vocabulary()["hypothetical_answer"]
+_PASSAGE: str = vocabulary()["made_up_passage"]
+_OTHERS: list[str] = vocabulary()["other_questions"]
 
 
 def hypothetical_answer(slots: Mapping[str, Any]) -> str:
@@ -122,11 +106,7 @@ _LEFTOVERS = re.compile(
     r"\\(?:begin|end)\{\w+\*?\}(?:\{[^{}\n]*\})?|\\hline"
 )
 _LINE_STARTS = re.compile(r"#{1,6}\s|Footnote \d{1,3}: |(?:[QA]|question|answer)\s?\d{0,3}[.:] ", re.IGNORECASE)
-_NO_CONTENT = re.compile(
-    r"\W{0,3}(?:[\d.]+ )?(?:Contains )?Non-?binding Recommendations$|Draft\W+Not for Implementation$|\[[^\[\]]*\]\.?$|"
-    r"[\d\W]*$",
-    re.IGNORECASE,
-)
+_NO_CONTENT = pattern("page_header", re.I)
 """Page headers and marks."""
 _CONTENTS = ("....", ". . . .")
 """Signs of the lines of a table of contents."""
@@ -138,27 +118,18 @@ _NOTE_MARK = re.compile(
 _EMPHASIS = re.compile(r"(?<!\w)_(?=\w)|(?<=\w)_(?!\w)")
 _STUCK = re.compile(r"(?<=[\w)\"”]\?)(?=[A-Z])")
 _SECTION_SIGN = re.compile(r"\b(?:SS){1,2}(?= \d)")
-_SYMBOLS = {
-    "%": "%", "&": "&", "pm": " ±", "geq": "≥", "ge": "≥", "leq": "≤", "le": "≤", "times": "×", "mu": "µ", "alpha": "α",
-    "beta": "β", "circ": "°", "sim": "~", "bullet": "•", "cdot": "·", "rightarrow": "→", "approx": "≈", "_": "_",
-}  # fmt: skip
+_SYMBOLS = vocabulary()["latex_symbols"]
 _SYMBOL = re.compile(r"\\([A-Za-z]+|[%&_])")
 _STYLE = re.compile(r"\\(?:mathrm|mathbf|mathit|text|textbf|textit|textsuperscript|multicolumn\{\d+\}\{[^{}]*\})\s?")
 _FORMULA = re.compile(r"\\[()\[\]]|\^(?=[{\\°])|(?<=\})_|[{}]|_(?=\{)")
 _ROW_END = re.compile(r"\s*\\\\\s*")
 _WEB = re.compile(r"\s*\((?:/|https?://)[^()\s]*\)")
-_SPLIT_AFTER = re.compile(
-    r"\b(?:U\.S|e\.g|i\.e|vs|Dr|Mr|Ms|No|Nos|Fig|Inc|Co|Corp|Ltd|et al|Sec|Refs?|approx|cf|Vol|St|pp?|[A-Z])\.$|"
-    r"^\W*(?:\d{1,3}|[IVX]+)\.$"
-)
+_SPLIT_AFTER = pattern("joined_after")
 """Abbreviations and numbers that do not end a sentence."""
 _DONE = (".", "!", "?", ":", ";", "|")
 _ITEM_END = re.compile(r"[;,]?(?:\s+(?:and|or))?$|[;,.]$")
 _SHORT_ITEM = 220
-_HEADING = re.compile(
-    r"(?:(?:section|appendix|table|figure|part|chapter|attachment)\s[\dA-Z]|(?:[IVX]+|[A-Z])\.\s).{0,100}$|\[[^\[\]]*\]\.?$",
-    re.IGNORECASE,
-)
+_HEADING = pattern("document_heading", re.I)
 """Headings that look like sentences."""
 
 

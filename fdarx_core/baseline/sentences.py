@@ -12,7 +12,7 @@ from functools import cache, lru_cache
 from itertools import accumulate, pairwise
 from typing import Any, Literal
 
-from fdarx_core.baseline.tokens import word_set
+from fdarx_core.baseline.tokens import pattern, word_set
 
 Splitter = Literal["plain", "label", "answer"]
 Span = tuple[int, int]
@@ -31,20 +31,12 @@ _CLOSED = re.compile(r"[.!?][\"”’')\]*_]+\s+(?=[\"“'‘(\[*_]*[A-Z\d])")
 _OUTSIDE = re.compile(r"[^\w\s.,;:!?'’%/-]|_|[^\x00-\x7f]")
 _SPACE = re.compile(r"\s")
 # Abbreviations that never end a sentence. A single capital is an initial or a genus.
-_NEVER = re.compile(
-    r"(?:^|[\s(\[\"“/])(?:approx|e\.\s?g|i\.\s?e|vs|cf|viz|et al|ca|resp|Inj|Tab|Tabs|Cap|Caps|Syr|Susp|Soln|Dr|Mr|Mrs|"
-    r"Ms|Prof|St|Fig|Figs|Ref|Refs|Sec|Eq|No|Nos|Vol|pp|spp|subsp|var|incl|excl|Dept|[A-Z])\.$"
-)
+_NEVER = pattern("never_an_end")
 # Abbreviations that end a sentence only before a capital.
-_SELDOM = re.compile(
-    r"(?:^|[\s(\[\"“/\d])(?:max|min|no|nos|vol|wt|temp|conc|avg|hr|hrs|yr|yrs|mo|mos|wk|wks|sec|inj|tab|tabs|cap|caps|"
-    r"soln|susp|oint|dil|sp|etc|oz|lb|lbs|tsp|tbsp|subcut|inf|prep|mg|mcg|kg|ml|mL|g|a\.m|p\.m|U\.S|"
-    r"[a-z](?:\.[a-z]){1,3})\.$",
-    re.IGNORECASE,
-)
+_SELDOM = pattern("seldom_an_end", re.I)
 _FULL_WORD = re.compile(r"[a-z]{5}[\"”’')\]*_]*\.[\"”’')\]*_]*$")
 # Words that open a sentence in text without capitals.
-_OPENER = re.compile(r"(?:it|they|this|these|the|if|you|he|she|we|but|however|in|also|there|i|please|do)\b")
+_OPENER = pattern("openers")
 _MARKS = (".", "!", "?", "…")
 _OPEN, _CLOSE = "([{", ")]}"
 

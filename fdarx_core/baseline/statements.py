@@ -4,68 +4,28 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from functools import partial
 
 from fdarx_core.baseline.numbers import milligrams
 from fdarx_core.baseline.sentences import split_sentences
-from fdarx_core.baseline.tokens import capitalise, strip_references
+from fdarx_core.baseline.tokens import capitalise, pattern, strip_references, vocabulary
 
 MAX_STATEMENT = 290
 """Characters: two statements make an answer within the 600 of FDARxBench §B.4."""
 
+_pattern = partial(pattern, file="statements.yaml")
+
 _MIN_STATEMENT = 30
 _BULLET = re.compile(r"^\W*(?:\(?[a-z0-9]\)\s)?\W*(?=[\w\[(])")
 _RUN_IN = re.compile(r"^[A-Z][^.:;—–]{2,60}(?::| [—–]) ?(?=[A-Z])")
-_LEAD_IN = re.compile(
-    r"^(?:however|therefore|thus|in addition|additionally|furthermore|moreover|also|consequently|"
-    r"accordingly|nevertheless|"
-    r"hence|likewise|similarly|in contrast|conversely|on the other hand|as a result|finally|"
-    r"for this reason|in general),\s+",
-    re.I,
-)
 # Matched against lower case, which spares the regular expressions their slow case-blind search.
-_POINTING_START = re.compile(
-    r"(?:it|they|this|these|those|such|he|she|its|their|both|neither|other|another|same|similar|and|but|"
-    r"or|which|who|then|"
-    r"(?:some|most|all|none|one|many) of (?:these|them)|patients? (?:had|was|were)|subjects|the (?:latter|"
-    r"former|same|above|"
-    r"following|stud(?:y|ies)|trials?|table|results?|effects?|increase|incidence|decrease|difference|"
-    r"majority|drug concentration|"
-    r"primary objective|reactions?|symptoms|events?|change|patients?|risk|other|dose|recommended|usual|"
-    r"use of these)) "
-    r"(?!(?:is|was) (?:not )?(?:known|recommended|important|advisable|unknown|possible)\b|of\b|to\b|for\b|"
-    r"in\b|with\b|starting|dose|dosage)"
-)
-_POINTING = re.compile(
-    r"\bthis (?:study|trial|patient|population|case|section|effect|group|combination|event|reaction|"
-    r"finding|condition|change|"
-    r"reason|risk|setting|time|period|indication|dosage|dose|interaction|information|product|type|"
-    r"phenomenon|drug combination|increase|decrease)"
-    r"|\bthese\b|\bthose (?!who|with|in|of|receiving|taking|treated|patients|seen|given)|"
-    r"\bsuch (?:patients|cases|an? |drugs|events|effects|reactions|use|therapy|women)"
-    r"|\bthe (?:latter|former|above|following|table|figure)\b|\b(?:as follows|as (?:described|noted|listed|shown))"
-    r"|\b(?:described|mentioned|listed|noted|shown|discussed) (?:above|below|previously)|\b(?:see|"
-    r"section) (?:the |below|above|\d)|\btable \d|\bfigure \d"
-    r"|\b(?:package insert|prescribing information|full list)|\bsuch as the|\bin that (?:study|trial)|"
-    r"-label study|\bthe same (?:study|trial)"
-)
+_POINTING_START = _pattern("pointing_start")
+_POINTING = _pattern("pointing")
+_VERB = _pattern("verb")
+_IMPERATIVE = _pattern("imperative")
+_WRECKED = _pattern("wrecked")
 _WORD = re.compile(r"[a-z]+")
-_POINTERS = {
-    *("this", "these", "those", "such", "latter", "former", "above", "following", "table", "figure", "follows", "as"),
-    *("below", "previously", "see", "section", "package", "prescribing", "full", "that", "label", "same"),
-}
-_VERB = re.compile(
-    r"\b(?:is|are|was|were|be|been|has|have|had|may|can|could|should|must|will|does|do|did|(?:caus|"
-    r"increas|decreas|reduc|inhibit|occur|"
-    r"appear|requir|includ|result|suggest|contain|differ|remain|produc|prolong|affect)(?:e|es|s|ed|red)?|"
-    r"leads?|shows?|shown|showed|undergoes)\b"
-)
-_IMPERATIVE = re.compile(
-    r"(?:avoid|advise|inform|instruct|tell|monitor|use|do not|discontinue|stop|reduce|consider|assess|"
-    r"obtain|evaluate|initiate|"
-    r"start|take|administer|counsel|caution|limit|withhold|measure|check|adjust|give|perform|treat|"
-    r"individualize|educate) "
-)
-_WRECKED = re.compile(r":$|\[\d|\bndc\b|https?:|www\.|\d-8\d\d-|\b(?:you|your|we|our)\b|\?|e\.g\.$|\.\w+\.\w+\.|\d {2}")
+_POINTERS = frozenset(vocabulary(name="statements.yaml")["pointers"].split())
 _GLUED = re.compile(r"[a-z]{3}[A-Z][a-z]{2}|[a-z]\.[A-Z][a-z]")
 _CAPITALS = re.compile(r"[A-Z]")
 
@@ -101,31 +61,16 @@ def _speaks_for_itself(lowered: str) -> bool:
     return _POINTERS.isdisjoint(_WORD.findall(lowered)) or not _POINTING.search(lowered)
 
 
-_AMOUNT = r"(\d[\d,]*(?:\.\d+)?) ?(mg|mcg|g)\b(?! ?(?:/|per)(?! ?(?:day|24)))"
-_MAXIMUM = re.compile(
-    r"(?:maximum (?:recommended )?(?:total )?(?:daily )?(?:dose|dosage)\b[^.;]{0,60}?|(?:not|"
-    r"never) (?:to )?exceed(?:ing)? (?:a (?:total|maximum) (?:daily )?(?:dose|dosage) of )?"
-    r"|up to a maximum (?:of )?|maximum of )" + _AMOUNT,
-    re.I,
-)
-_A_DAY = re.compile(r"\b(?:daily|per day|a day|/ ?day|24[- ]hours?|in a day)\b", re.I)
-_START = re.compile(
-    r"(?:starting|initial) (?:daily )?(?:dose|dosage)[^.;]{0,60}?(?:is|of) " + _AMOUNT,
-    re.I,
-)
-_STRENGTH = re.compile(_AMOUNT, re.I)
-_OTHER_FORMS = re.compile(r"\bmL\b|suspension|solution|mg ?[/-] ?\w|\bmg,? (?:and|with|plus|/) (?!\d)\w", re.I)
+_LEAD_IN = _pattern("lead_in", re.I)
+_MAXIMUM = _pattern("maximum", re.I)
+_A_DAY = _pattern("a_day", re.I)
+_START = _pattern("start", re.I)
+_STRENGTH = _pattern("amount", re.I)
+_OTHER_FORMS = _pattern("other_forms", re.I)
+_OTHER_PATIENTS = _pattern("other_patients", re.I)
+_RANGE = _pattern("range", re.I)
+_FREQUENCY = _pattern("frequency", re.I)
 _SOLID = re.compile(r"\b(tablet|capsule|caplet)s?\b", re.I)
-_OTHER_PATIENTS = re.compile(
-    r"pediatric|child|adolescent|elderly|renal|hepatic|\bkg\b|impair|poor metaboli|inhibitor|single dose|"
-    r"loading|<|≥|older|"
-    r"weigh|intravenous|intramuscular|inject",
-    re.I,
-)
-_RANGE = re.compile(r"\bor \d|\bto \d|-\d|\btablets?\b|\bcapsules?\b|/ ?(?!day)\w", re.I)
-_FREQUENCY = re.compile(
-    r"twice|three|four|\bevery\b|times (?:a|per)|b\.?i\.?d|t\.?i\.?d|q\.?i\.?d|\beach\b|\bsingle\b", re.I
-)
 _LARGEST_STRENGTH_MG = 2000.0
 
 

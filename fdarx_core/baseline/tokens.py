@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from collections.abc import Mapping, Sequence
 from functools import cache, lru_cache
 from importlib.resources import files
 from typing import Any, Literal
@@ -33,6 +34,27 @@ def word_set(name: str) -> frozenset[str]:
     return frozenset(vocabulary()[name].split())
 
 
+_NAMED = re.compile(r"(?<!\?P)<([a-z_]+)>")
+
+
+def expand(text: str | Sequence[str], entries: Mapping[str, Any]) -> str:
+    """Return a part of a regular expression, or a list of alternatives, in which `<name>` stands for an entry."""
+    text = text if isinstance(text, str) else "|".join(text)
+    return _NAMED.sub(lambda found: f"(?:{expand(entries[found[1]], entries)})", text)
+
+
+def pattern(
+    name: str,
+    flags: re.RegexFlag = re.NOFLAG,
+    *,
+    file: str = "vocabulary.yaml",
+    package: str = __package__,
+) -> re.Pattern[str]:
+    """Return an entry of a YAML file of a package as a regular expression, as `expand` reads it."""
+    entries = vocabulary(package, file)
+    return re.compile(expand(entries[name], entries), flags)
+
+
 _TRADEMARKS = re.compile(r"[®™©℠\u00ad\u200b-\u200d\ufeff]")
 _POSSESSIVE = re.compile(r"['’ʼ]s\b")
 _NOT_WORD = re.compile(r"[\W_]+")
@@ -57,38 +79,17 @@ _REFERENCE = re.compile(
 _MARK = re.compile(r"\((?:\d|[a-e]|i{1,3}|iv|vi?)\)|(?:^|\n)\s*\d[.)]\s")
 _SURFACE = re.compile(r"\s*/?\s*(?:per )?1\.73\s*m(?:\^?2)\b")
 _THOUSANDS = re.compile(r"(?<=\d),(?=\d{3}(?!\d))")
-_NUMBER_WORDS = {
-    "two": 2, "three": 3, "four": 4, "five": 5, "six": 6, "seven": 7, "eight": 8, "nine": 9, "ten": 10, "eleven": 11,
-    "twelve": 12, "fifteen": 15, "twenty": 20, "thirty": 30, "forty": 40, "fifty": 50, "sixty": 60, "seventy": 70,
-    "eighty": 80, "ninety": 90,
-}  # fmt: skip
+_NUMBER_WORDS: dict[str, int] = vocabulary()["number_words"]
 _SPELT = re.compile(
     rf"(?<!-)\b(?:(?P<ten>\w+ty)-(?P<one>one|{'|'.join(_NUMBER_WORDS)})|(?P<word>{'|'.join(_NUMBER_WORDS)}))\b"
     r"(?:\s*\(\d+\))?"
 )
 _HUNDRED = re.compile(r"\b(?P<many>\d+|a|one) (?P<size>hundred|thousand)(?: (?:and )?(?P<more>\d+))?\b")
-_ONE = re.compile(
-    r"\bone(?=(?: (?:\w+-?){1,3})? ?-?\s?(?:tablet|capsule|dose|time|day|week|month|hour|year|drop|puff|patch)s?\b)|"
-    r"\b(?:an?|one)(?= (?:gram|milligram|microgram|unit|milliliter|mg|mcg)\b)"
-)
-_PARTS = (
-    (re.compile(r"\b(?:a )?half (?:a|an|of a|of one|the)\b"), "0.5"),
-    (re.compile(r"\b(?:a |one )?quarter (?:of )?(?:a|an|one)\b"), "0.25"),
-    (re.compile(r"\b(?:a|one) and a half\b"), "1.5"),
-)
+_ONE = pattern("one_in_words")
+_PARTS = [(re.compile(part), number) for number, part in vocabulary()["parts_of_one"].items()]
 _DEGREES = re.compile(r"\s*(?:°|º|degrees?)\s*([cf])\w*")
-_AT_MOST = re.compile(
-    r"\b(?:(?:must|should|may|can|do|does|is|are) )?(?:not|never|cannot) (?:be )?(?:\w+ )?"
-    r"(?:above|over|more than|exceed) (?=\d)"
-)
-_SHORT_FORMS = {
-    "per cent": "%",
-    "twenty-four": "24",
-    "b.i.d.": "bid",
-    "t.i.d.": "tid",
-    "q.i.d.": "qid",
-    "q.d.": "qd",
-}
+_AT_MOST = pattern("at_most")
+_SHORT_FORMS: dict[str, str] = vocabulary()["short_forms"]
 
 
 def tokenize(text: str, kind: TokenKind = "word") -> list[str]:

@@ -10,7 +10,7 @@ from itertools import chain, islice, product
 from typing import Any
 
 from fdarx_core.baseline.statements import Dose, DoseFacts, dose_facts, statements
-from fdarx_core.baseline.tokens import question_words, tokenize
+from fdarx_core.baseline.tokens import expand, question_words, tokenize
 from fdarx_core.generation.library import load_library, role_of
 from fdarx_core.records import content_id
 
@@ -46,7 +46,6 @@ def _same(words: list[str], phrase: tuple[str, ...]) -> bool:
     )
 
 
-_NAMED = re.compile(r"<([a-z_]+)>")
 _DEGREE = re.compile(r"\b(?:mild|moderate|severe|end-stage)", re.I)
 _TRIED = 4
 _ALIKE = 0.7
@@ -109,9 +108,7 @@ def link_rules() -> tuple[LinkRule, ...]:
     library = load_library("multihop")
 
     def pattern(text: str) -> re.Pattern[str]:
-        while _NAMED.search(text):
-            text = _NAMED.sub(lambda found: library["words"][found[1]], text)
-        return re.compile(text)
+        return re.compile(expand(text, library["words"]))
 
     def side(roles: list[str], all: list[str], none: Sequence[str] = (), focus: int = 2) -> LinkSide:
         return LinkSide(frozenset(roles), tuple(map(pattern, all)), tuple(map(pattern, none)), focus)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import cache
 from typing import Any, NamedTuple
 
-from fdarx_core.baseline.tokens import vocabulary
+from fdarx_core.baseline.tokens import expand, vocabulary
 
 MAX_QUESTION = 200
 """The longest question that the rules of FDARxBench §B.4 accept, in characters."""
@@ -18,7 +18,8 @@ def load_library(name: str) -> Any:
 
 def any_of(name: str) -> str:
     """Return the alternatives of a list of `sentences.yaml` as part of a regular expression."""
-    return "|".join(load_library("sentences")[name])
+    entries = load_library("sentences")
+    return expand(entries[name], entries)
 
 
 @cache
