@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from functools import cache, lru_cache
 from typing import Any
 
-from fdarx_core.baseline.tokens import content_words
+from fdarx_core.baseline.tokens import content_words, vocabulary
 from fdarx_core.filters import tasks
 from fdarx_core.filters.tasks import Decision
 from fdarx_core.llm import Criteria, PromptError, Task, Unparsable
@@ -29,7 +29,7 @@ That is a compromise: the absence of the entity's name from the whole label is v
 entity_present), so the judge looks for what a search for the name can't find, and that stands, if anywhere, where the
 rest of the question's words stand.
 """
-_ASKED_OF_ALL = frozenset("recommended patient label dose use used taking treatment".split())  # noqa: SIM905
+_ASKED_OF_ALL = frozenset(vocabulary("fdarx_core.filters")["asked_of_all"].split())
 
 
 def relevance_slots(question: QuestionAnswer, label: Label, passages: Sequence[Passage]) -> dict[str, Any]:

@@ -9,7 +9,7 @@ import re
 import unicodedata
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import TypeVar
 
 from fdarx_core.baseline.stems import stem
@@ -18,34 +18,27 @@ from fdarx_core.baseline.tokens import (
     contains_name,
     content_words,
     normalize_words,
+    pattern,
     vocabulary,
     word_overlap,
     words_of,
 )
 from fdarx_core.records import QuestionAnswer, Reject
 
-_DRUG = "thedrug"
-_JOIN = r"(?:[,;]\s*)?\b(?:and|plus|as well as|along with|together with|in addition to)(?:\s+also)?\s+"
-_BE = r"(?:is|are|was|were|has|have|had)"
-_MODAL = r"(?:should|can|could|may|might|must|will|would)"
-_AUXILIARY = rf"(?:{_BE}|{_MODAL}|does|do|did)"
-_IT = rf"(?:it|they|there|this|these|{_DRUG})"
-_SUBJECT = rf"(?:{_IT}|the|a|an|any|its|patients?|women|men|children|adults|doses?|dosage|treatment|therapy)"
-_PREPOSITION = r"(?:of|for|in|on|at|by|to|with|from|during|after|before|under|within|when|while|if|that|who|which)"
+_pattern = partial(pattern, package=__package__)
+_WORDS = vocabulary(__package__)
 
-_INTERROGATIVE = re.compile(r"\b(?:what|why|how|which|who|whom|whose|when|where|whether)\b")
-_SECOND_QUESTION = re.compile(
-    rf"{_JOIN}(?:{_PREPOSITION}\s+)?(?:(?P<open>what|why|how|whether)\b"
-    rf"|(?P<narrow>which|whose)\s+(?:\w+\s+){{0,5}}?{_AUXILIARY}\b|(?P<inverted>who|whom|when|where)\s+{_AUXILIARY}\b)"
-)
-_SECOND_CLAUSE = re.compile(rf"{_JOIN}(?:{_BE}\s+{_IT}\b|{_MODAL}\s+{_SUBJECT}\b|(?:does|do|did)\s+(?!not\b)\w+)")
-_SUBJECTS = re.compile(rf"\b(?:what|which)\s+(?:is|are|was|were)\s+(?P<first>[^?;]+?)\s*{_JOIN}(?P<second>[^?;]+)\?")
-_ACTIONS = re.compile(rf"\bhow\s+\w+\s+{_DRUG}\s+(?:be\s+)?(?P<first>[^?;]+?)\s*{_JOIN}(?P<second>[^?;]+)\?")
-_TAIL = re.compile(rf"\s*\b{_PREPOSITION}\b.*$")
-_OF_DRUG = re.compile(
-    rf"\s*\b(?:of|for|with)\s+{_DRUG}\b(?:\s+(?:tablets?|capsules?|injection|therapy|treatment))?\s*$"
-)
-_VAGUE = frozenset("recommended usual typical available main common appropriate specific possible potential".split())  # noqa: SIM905
+_DRUG = "thedrug"
+_AUXILIARY = _pattern("auxiliary_word")
+
+_INTERROGATIVE = _pattern("interrogative")
+_SECOND_QUESTION = _pattern("second_question")
+_SECOND_CLAUSE = _pattern("second_clause")
+_SUBJECTS = _pattern("subjects")
+_ACTIONS = _pattern("actions")
+_TAIL = _pattern("tail")
+_OF_DRUG = _pattern("of_drug")
+_VAGUE = frozenset(_WORDS["vague"].split())
 
 
 def artificial_conjunction(question: str, drug_names: Sequence[str], contexts: Sequence[str]) -> str | None:
@@ -67,8 +60,8 @@ def artificial_conjunction(question: str, drug_names: Sequence[str], contexts: S
 
 def _masked(question: str, drug_names: tuple[str, ...]) -> str:
     """Return the question in lower case, with one word in place of the drug's name, which may contain conjunctions."""
-    pattern = _names_pattern(drug_names)
-    return pattern.sub(_DRUG, question).lower() if pattern else question.lower()
+    names = _names_pattern(drug_names)
+    return names.sub(_DRUG, question).lower() if names else question.lower()
 
 
 @lru_cache(maxsize=16)
@@ -92,10 +85,10 @@ def _subordinate(before: str, word: str) -> set[str]:
 
 
 def _halves(asked: str) -> Iterator[tuple[str, str]]:
-    for pattern in (_SUBJECTS, _ACTIONS):
-        if found := pattern.search(asked):
+    for conjunction in (_SUBJECTS, _ACTIONS):
+        if found := conjunction.search(asked):
             first = _OF_DRUG.sub("", found["first"])
-            if not _TAIL.search(first) and not re.search(rf"\b{_AUXILIARY}\b", found["second"]):
+            if not _TAIL.search(first) and not _AUXILIARY.search(found["second"]):
                 yield first.strip(), _TAIL.sub("", found["second"]).strip()
 
 
@@ -114,10 +107,8 @@ def _stems(text: str) -> frozenset[str]:
     return frozenset(stem(word, "conjunction") for word in content_words(text) - _VAGUE if word != _DRUG)
 
 
-_SIGNS = {name: re.compile(sign) for name, sign in vocabulary("fdarx_core.filters")["damage"].items()}
-_SIGNS_IN_QUESTION = {
-    name: re.compile(sign) for name, sign in vocabulary("fdarx_core.filters")["damage_of_question"].items()
-}
+_SIGNS = {name: re.compile(sign) for name, sign in _WORDS["damage"].items()}
+_SIGNS_IN_QUESTION = {name: re.compile(sign) for name, sign in _WORDS["damage_of_question"].items()}
 _NO_VALUE = re.compile(r"\W*(?:null|none|nil|n/?a|nan|undefined|unknown|tbd|not applicable|true|false)?\W*", re.I)
 _PAIRS = {")": "(", "]": "[", "}": "{"}
 
@@ -265,8 +256,7 @@ Order counts: "with an inducer after an inhibitor" is not "with an inhibitor aft
 SAME_ANSWER = 0.6
 """Jaccard similarity of the questions' words, in any order, that is enough where the answers are equal."""
 
-# Words that change what is asked (when and how, with and without, before and after) count.
-_LITTLE_WORDS = frozenset("a an the of is are was were be been do does did".split())  # noqa: SIM905
+_LITTLE_WORDS = frozenset(_WORDS["little_words"].split())
 _NUMBER = re.compile(r"\d+(?:[.,]\d+)*")
 
 
