@@ -11,6 +11,7 @@ from math import inf
 from fdarx_core.baseline.numbers import Quantity, extract_intervals, find_intervals, find_quantities
 from fdarx_core.baseline.sentences import sentence_spans, split_sentences
 from fdarx_core.baseline.tokens import normalize
+from fdarx_core.factuality.safety_terms import safety_pattern
 from fdarx_core.records import CheckedAnswer, Passage
 
 DOSAGE = "34068-7"
@@ -28,27 +29,18 @@ _AMOUNT = re.compile(
     r"(?:\d[\d.,]*\s?(?:-|to|or|and)\s?)*\d[\d.,]*\s?(?:mg|mcg|micrograms?|g|grams?|units?|mEq)\b(?:(?:/| per )\w+)*",
     re.I,
 )
-_MAXIMUM = re.compile(r"\bmaxim|\bexceed|\b(?:no|not) more than|\bat most\b")
-_IN_A_DAY = re.compile(
-    r"\b(?:in|within|over|during) (?:any )?(?:1|one|a|the) (?:same )?day\b|"
-    r"\b(?:in|within|per|over) (?:any |a )?24[- ]hours?(?: period)?"
-)
+_MAXIMUM = safety_pattern("maximum")
+_IN_A_DAY = safety_pattern("in_a_day")
 _RANGE = re.compile(r"\s*(?:[a-z/]+\s*)?(?:-|to|and|or)\s*")
 _IS_TOTAL = re.compile(r"\s*(?:/ ?d(?:ay)?\b|daily\b|(?:a|per|each) day\b)")
 _HAS_TOTAL = re.compile(r"(?:/|per|a)\s*d(?:ays?)?$")
 _MORNING, _EVENING = re.compile(r"\bmorning\b"), re.compile(r"\b(?:evening|night|bedtime)\b")
 _UNITS_IN_BRACKETS = re.compile(r"\((?:ng|mcg|mg|g)\)(?=/)")
-_FOR_LONG = re.compile(
-    r"(?:for|continued?|up to|exceed|beyond|more than|to)\s*(?:(?:an?|the|about|another|up to)\s*)?$"
-)
-_OF_ANOTHER = re.compile(
-    r"\s*(?:a day |daily )?(?:doses? )?of (?!(?:the|this|your|each|it|active)\b)(?P<what>[a-z][\w-]+)"
-)
-_ASKED = re.compile(r"\b(?:what|which)\b[^?]*\b(?:dose|dosage|dosing)\b|\bhow (?:much|many mg|many tablets|often)\b")
-_NOT_ASKED = re.compile(
-    r"\b(?:miss|skip|forg[eo]t|overdos|too much|adjust|after (?:a|the|each) dose|forms?|strengths?)"
-)
-_SETTLED = re.compile(r"\b(?:not|no|individual\w*|depends?|ask|same)\b|n't\b")
+_FOR_LONG = safety_pattern("for_long")
+_OF_ANOTHER = safety_pattern("of_another")
+_ASKED = safety_pattern("dose_asked")
+_NOT_ASKED = safety_pattern("dose_not_asked")
+_SETTLED = safety_pattern("settled")
 
 
 _Found = tuple[int, int, Quantity]

@@ -4,67 +4,29 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from functools import partial
 
-from fdarx_core.baseline.tokens import decapitalise
+from fdarx_core.baseline.tokens import decapitalise, pattern
 
 LONGEST = 45
 """The most words of a subject; a longer one is a text and no name."""
 
-_PEOPLE = r"(?:patients?|individuals?|persons?|people|subjects?|those|adults)"
-_WHO = rf"(?:{_PEOPLE}|women|children|infants|neonates|females?|pregnan\w+|lactat\w+|nursing|breast-?feeding)"
-_STARTS = (
-    rf"(?:(?:in|with|for|to|during)\s+(?:\w+\s+)?{_WHO}|{_PEOPLE}\s+(?:with|who|at|having|receiving|taking|known))"
-)
-_PARTS = re.compile(
-    rf";\s*(?:(?:and|or)\s+)?|,?\s*(?<!with )\b(?:and|or|and/or)\s+(?={_STARTS}|who\s)|,\s*(?={_STARTS})"
-    r"|,?\s+or\s+(?=have (?!had)|are )"
-    r"|,?\s+and\s+(?=in\s|during\s|with\s|(?:a\s+|known\s+|prior\s+)?(?:hypersensitivity|history of|allergy))",
-    re.I,
-)
+_pattern = partial(pattern, file="prohibitions.yaml", package=__package__)
+
+_PARTS = _pattern("parts", re.I)
 _COMMA = re.compile(r",\s*(?:(?:and|or|and/or)\s+)?")
-_HEAD = re.compile(
-    r"^(?:(?:in|for|with|to|by|among|under|during|as|and|or|the|an?|any|all|other|certain|following|conditions?|drugs?|"
-    r"situations?|who|that|whom|have|has|had|are|is|were|been|being|be|presence of|known to|shown|exhibited|"
-    rf"demonstrated|experienced|developed|{_PEOPLE}(?=\W*$|\s*[:,]|\s+(?:with|who|that|in|having|have|the|known to)\b))"
-    r"(?:$|[\s:,.]+))+",
-    re.I,
-)
+_HEAD = _pattern("head", re.I)
 _WITHIN = re.compile(r"(?:in|within) the (?:last|past|previous) (?P<time>\S+ \w+),?\s*", re.I)
-_ASIDE = re.compile(
-    r"\s*\((?:e\.\s?g\b|i\.\s?e\b|such as)(?:[^()]|\([^()]*\))*\)|\s*\([^()]{70,}\)|,?\s*\b(?<!in )(?<!of )which\b.*$",
-    re.I | re.S,
-)
+_ASIDE = _pattern("aside", re.I | re.S)
 _EXCEPT = re.compile(r",?\s*(?P<what>\(?\b(?:unless|except)\b.*)$", re.I)
-_REASON = re.compile(
-    r"[,.]?\s*\b(?:because|since|due to (?:its|their|the (?:potential|risk|increased|possib\w+))|in order to|"
-    r"as (?:it|this|these|there|serious|severe)\b|which (?:may|can|could|might))\b.*$",
-    re.I | re.S,
-)
-_NO_MEMBER = re.compile(
-    r"(?:including|with|without|such|especially|particularly|as|in|of|to|for|from|at|by|on|who|that|if|eg|e\.g)\b", re.I
-)
-_WHOLE = re.compile(
-    r"\b(?:hypersensitiv\w+|allerg\w+|anaphyla\w+|intoleran\w+|sensitiv\w+|reactions?|after|associated|related|"
-    r"syndrome of|within|concomitant|combination|use of|taking|receiving)\b",
-    re.I,
-)
+_REASON = _pattern("reason", re.I | re.S)
+_NO_MEMBER = _pattern("no_member", re.I)
+_WHOLE = _pattern("whole", re.I)
 """Words that hold for all members of a list: the members are not subjects by themselves."""
 
-_REACTION = re.compile(
-    r"\b(?:hypersensitiv\w+|allerg\w+|anaphyla\w+|asthma\w*|intoleran\w+|sensitiv\w+|history of)\b", re.I
-)
-_DRUG = re.compile(
-    r"^(?:\w+\W+){0,4}?(?:taking|receiv\w+|using|use of|treated with|concomitant\w*|concurrent\w*|simultaneous\w*|"
-    r"co-?administ\w+|combin\w+ (?:of|with)|administration of|drugs?\b|medications?\b|within \S+ \w+ (?:of|after)\b)|"
-    r"\b(?:inhibitors?|inducers?|MAOIs?|nitrates?|stimulators?|agonists?|antagonists?|vaccines?)\b",
-    re.I,
-)
-_POPULATION = re.compile(
-    r"\b(?:pregnan\w+|lactat\w+|breast-?\s?feed\w*|nursing|wom[ae]n|females?|pa?ediatric\w*|child(?!-)|children|"
-    r"infants?|neonates?|newborns?|adolescents?|elderly|geriatrics?|childbearing|labor and delivery|"
-    r"years? of age|years? old|trimester)\b",
-    re.I,
-)
+_REACTION = _pattern("reaction", re.I)
+_DRUG = _pattern("drug", re.I)
+_POPULATION = _pattern("population", re.I)
 
 
 def subjects_of(phrase: str) -> Iterator[tuple[str, str]]:

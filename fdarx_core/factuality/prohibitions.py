@@ -5,10 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from fdarx_core.baseline.clauses import finite_at
 from fdarx_core.baseline.sentences import split_sentences
-from fdarx_core.baseline.tokens import strip_references, tokenize
+from fdarx_core.baseline.tokens import pattern, strip_references, tokenize
 from fdarx_core.factuality.prohibition_subjects import in_sentence, without_head, without_reason
 from fdarx_core.records import Label, Passage
 
@@ -20,6 +21,8 @@ FURTHER = ("43685-7", "34071-1", "42232-9", "43684-0", "34068-7")
 """Warnings and Precautions, Warnings, Precautions, Use in Specific Populations, Dosage: what they forbid is less
 certain to be forbidden to all."""
 
+_pattern = partial(pattern, file="prohibitions.yaml", package=__package__)
+
 _ITEM = re.compile(
     r"(?P<indent>\s*)(?:(?P<section>\d{1,2}\.\d{1,2}\s+(?=[A-Z]))|[-•·●▪◦*○−–—]|o(?= [A-Z])|"
     r"\(?\d{1,2}[.)](?=\s*[A-Za-z])|\(?[a-z][.)](?=\s))\s*"
@@ -27,44 +30,17 @@ _ITEM = re.compile(
 _REFERENCE = re.compile(r"\s*[\[(]\s*(?:also )?(?:[Ss]ee|SEE)(?![a-z])[^\[\]()]{0,240}[\])]")
 _WRAPPED = re.compile(r"(?<=[a-z,)])(\s?-)?[ \t]*\n[ \t]*(?=(?!o )[a-z])")
 _GLUED = re.compile(r"(?<=[A-Za-z)]{3})\.(?=[A-Z][A-Za-z]{2})")
-_EMPTY = re.compile(r"(?:none|no(?:ne)? known|n/?a|there are no|see|refer)\b.*|(?-i:[A-Z ,.:;()&-]*)", re.I)
+_EMPTY = _pattern("empty", re.I)
 _HEADING_WORDS = 8
 
-_USED = (
-    r"(?:used?|given?|taken?|(?:co-?)?administer(?:ed)?|prescribed?|receive|start(?:ed)?|initiate(?:d)?|inject(?:ed)?|"
-    r"treated with)"
-)
-_FORBIDS = re.compile(
-    r"(?<!not )(?<!relatively )\bcontraindicated\b(?! sections?)|\bnot recommended\b|"
-    rf"\b(?:should|must|may|can)(?: \w+ly)? (?:not|never) (?:be )?(?:\w+ly )?{_USED}\b|"
-    rf"(?:^|(?<=[:;,] )|(?<=and ))(?:do not|never) {_USED}\b|"
-    r"(?:^|(?<=[:;,|] )|(?<=and ))avoid"
-    r"(?= (?:\w+[- ]){0,2}(?:use|co-?administ\w+|administration|combin\w+|treatment)\b)",
-    re.I,
-)
-_OPENS = re.compile(r":\s*$|\bfollowing(?: \w+)?\W*$|\bwith[ .]*$", re.I)
-_AMOUNT = re.compile(r"(?:(?:for )?(?:more|longer|greater) than|(?:at|in) doses?|until|unless)\b", re.I)
-_ABOUT = re.compile(
-    r"(?:also\W+|therefore\W+)?(?:in|for|with|to|during|within|when|if|as|under|by|after|before|while|at|prior|"
-    r"following|on)\b",
-    re.I,
-)
-_USE = re.compile(
-    r"(?:\b(?:the|its|concomitant|concurrent|simultaneous|combined)\s+)*"
-    r"(?:\b(?:use|(?:co-?)?administration|therapy|treatment|combination|starting)\b\s*)+(?:of\b|with\b)?",
-    re.I,
-)
-_LINK = r"(?:with|and|or|together|concomitantly|concurrently|therefore|also|is|are|at the same time)\b[\s,]*"
-_LINKS = re.compile(rf"^[\s,]*(?:{_LINK})+|[\s,]+(?:{_LINK})+$", re.I)
-_CLAUSE = re.compile(
-    r"\([^()]*\)|\b(?:who|whom|whose|which|that|where|when|if|unless|until|including|such as|requiring|resulting)\b.*",
-    re.I,
-)
-_ORDER = re.compile(
-    r"(?:for|see|refer|when|because|use|monitor|avoid|consult|discontinue|stop|reduce|consider|assess|advise|if|"
-    r"although|while|also|note|the|this|these|it|they)\b",
-    re.I,
-)
+_FORBIDS = _pattern("forbids", re.I)
+_OPENS = _pattern("opens", re.I)
+_AMOUNT = _pattern("amount", re.I)
+_ABOUT = _pattern("about", re.I)
+_USE = _pattern("use", re.I)
+_LINKS = _pattern("links", re.I)
+_CLAUSE = _pattern("clause", re.I)
+_ORDER = _pattern("order", re.I)
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,7 @@ from fdarx_core.factuality.contraindications import Key, contraindications_of, k
 from fdarx_core.factuality.doses import LabelDoses, lacks_dose, wrong_doses
 from fdarx_core.factuality.drug_names import DrugNameIndex, names_pattern
 from fdarx_core.factuality.prohibitions import FURTHER, TABLE
-from fdarx_core.factuality.safety_terms import class_terms, classes_in, plain, safety_terms, terms
+from fdarx_core.factuality.safety_terms import class_terms, classes_in, plain, safety_pattern, safety_terms, terms
 from fdarx_core.records import CheckedAnswer, Contraindication, Label, Passage, SafetyFlag
 from fdarx_core.verify import TextPair, VerificationEngine, open_engine, verify
 
@@ -29,14 +29,11 @@ _NEAR = 15
 _SEVERITY = re.compile(r"\b(?:mild|moderate|severe)\b")
 _ALLERGY = re.compile(r"(?P<reactions>.*\bhypersensitivity\b.*?)\b(?:to|after)\b(?P<allergens>.*)")
 _LIST = re.compile(r",\s*(?:and |or )?|(?:\s+|-)(?:and/or|and|or)\s+")
-_DETAIL = re.compile(r"\b(?:requiring|who|that|which|associated with|resulting|due to|in whom|in the last)\b.*")
-_EXAMPLES = re.compile(r"(?P<of>[^\s()]+)\s*\((?:e\.\s?g\.?|such as|for example|including)[,:]?\s*(?P<names>[^()]+)\)")
-_ASKS_FOR_LIST = re.compile(r"\W*(?:who|what|which|when|list|name|in (?:whom|which))\b")
-_NO = re.compile(
-    r"\W*(?:no|nope|never|(?:please )?(?:do not|don't)|absolutely not|definitely not|unfortunately|sorry)\b\W*"
-    r"(?=[,.;:!—-]|$)"
-)
-_YES = re.compile(r"\W*(?:yes|it does|it is|they do|right)\b")
+_DETAIL = safety_pattern("detail")
+_EXAMPLES = safety_pattern("examples")
+_ASKS_FOR_LIST = safety_pattern("asks_for_list")
+_NO = safety_pattern("no_to_question")
+_YES = safety_pattern("yes_to_question")
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from functools import cache, lru_cache, partial
 
 from fdarx_core.baseline.stems import is_stop_word, stem
-from fdarx_core.baseline.tokens import normalize, tokenize, vocabulary
+from fdarx_core.baseline.tokens import normalize, pattern, tokenize, vocabulary
 from fdarx_core.records import Label, Passage
 from fdarx_core.verify.exact_tokens import lexicon
 
@@ -23,6 +23,8 @@ _INTERACTIONS = ("34070-3", "34073-7", "34066-1", "43685-7")
 
 safety_terms = partial(vocabulary, __package__, "safety.yaml")
 """Returns the names and cues of the safety checks."""
+safety_pattern = partial(pattern, file="safety.yaml", package=__package__)
+"""Returns an entry of `safety.yaml` as a regular expression."""
 
 
 @cache
@@ -41,8 +43,8 @@ def _light() -> frozenset[str]:
 def plain(text: str) -> str:
     """Return a text in lower case, with one name for synonyms."""
     said = normalize(text)
-    for name, pattern in _patterns("names"):
-        said = pattern.sub(name, said)
+    for name, synonyms in _patterns("names"):
+        said = synonyms.sub(name, said)
     return said
 
 
@@ -61,8 +63,8 @@ def class_terms(text: str, classes: Mapping[str, frozenset[str]]) -> frozenset[s
     words = re.findall(r"[a-z0-9-]+", normalize(text))
     named = {" ".join(words[at : at + size]) for at in range(len(words)) for size in (1, 2, 3)}
     found = {term for name in named for term in classes.get(name, ())}
-    for phrase, pattern in _patterns("classes"):
-        if pattern.search(" ".join(words)):
+    for phrase, members in _patterns("classes"):
+        if members.search(" ".join(words)):
             found |= set(terms(phrase))
     return frozenset(found)
 
