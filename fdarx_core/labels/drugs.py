@@ -157,7 +157,7 @@ class DrugNames:
         """Return the word of a name that a word is with a typing error, or two if it is long; else the word itself.
 
         An error is a letter more, less, changed, or two swapped. There is no correction for a word that labels of other
-        drugs have, or that is as near to the name of another drug.
+        drugs have, or that is as near to the name of another drug. Without texts only long names are recognized.
         """
         having = self._moieties_with.get(word)
         if not word.isalpha() or word in self._targets or having == frozenset():
@@ -165,7 +165,8 @@ class DrugNames:
         near = process.extract(word, list(self._targets), scorer=OSA.distance, score_cutoff=2, limit=None)
         least = min((edits for _, edits, _ in near), default=0)
         nearest = [name for name, edits, _ in near if edits == least]
-        misspelt = [name for name in nearest if _is_near(word, name, least)]
+        shortest = SHORT if self._moieties_with else LONG
+        misspelt = [name for name in nearest if len(name) >= shortest and _is_near(word, name, least)]
         if not misspelt or len({self._targets[name] for name in nearest}) > 1:
             return word
         own = frozenset(key for drug in self._targets[misspelt[0]] for key in drug.keys)
@@ -187,7 +188,7 @@ def _is_near(word: str, name: str, edits: int) -> bool:
     """Return whether so many edits are typing errors in a name of this length; its first letter is rarely mistyped."""
     if word[0] != name[0]:
         return edits <= 1 and len(name) >= MIDDLE
-    return edits <= (2 if len(name) >= LONG else 1) and len(name) >= SHORT
+    return edits <= (2 if len(name) >= LONG else 1)
 
 
 def _grouped(names: Iterable[tuple[Words, Drug]]) -> dict[Words, dict[Drug, None]]:

@@ -176,6 +176,7 @@ def test_drugs_of_a_text_by_the_names_in_the_cache(tmp_path: Path, monkeypatch: 
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     rxnorm(tmp_path / "fdarx" / "names", zipped=True)
     assert [one.moieties for one in fdarx.find_drugs("Kestra, and kestrelol besylate")] == [["kestrelol"]] * 2
+    assert [one.text for one in fdarx.find_drugs("Kestrra is kestrelal")] == ["kestrelal"]
 
 
 def test_an_index_is_pickled() -> None:
