@@ -103,7 +103,7 @@ class BuildConfig(AskingConfig):
         name = getattr(self, role)
         return name if name == BASELINE else {"name": name, **roles.address(name).sampling}
 
-    def roles(self) -> Roles:
+    def load_roles(self) -> Roles:
         """Return the models of the roles.
 
         Raises ModelsError for an invalid models file, unknown name or limit without prices.
@@ -180,7 +180,7 @@ def _run(config: BuildConfig) -> int:
         inputs,
         config.selection(),
         config.amounts(),
-        config.roles(),
+        config.load_roles(),
         config.max_requests,
         config.max_cost,
         config.judges(),

@@ -19,7 +19,8 @@ from fdarx_core.documents.parsers import (
     read_pdf,
     read_text,
 )
-from fdarx_core.records import Chunk, Document, Passage, Reject, content_id
+from fdarx_core.labels.drugs import drug_of
+from fdarx_core.records import Chunk, Document, Label, LabelVersion, Passage, Reject, content_id
 from fdarx_core.storage import Location
 from fdarx_core.storage.benchmark_reader import open_build, read_benchmark, read_labels
 from fdarx_core.storage.errors import InputError
@@ -174,8 +175,13 @@ def chunk_document(document: Document, size: int = CHUNK_SIZE, overlap: int = CH
     ]
 
 
-def chunk_label(passages: Iterable[Passage], *, drug: str, source: str = "") -> list[Chunk]:
-    """Return the passages of a label as chunks, with doc_chunk_index as position. The title is drug or set id."""
+def chunk_label(
+    passages: Iterable[Passage], *, drug: str, source: str = "", label: LabelVersion | None = None
+) -> list[Chunk]:
+    """Return the passages of a label as chunks, with doc_chunk_index as position. The title is drug or set id.
+
+    The first chunk has the label's version.
+    """
     return [
         Chunk(
             id=content_id(passage.set_id, str(passage.doc_chunk_index), passage.text),
@@ -187,9 +193,25 @@ def chunk_label(passages: Iterable[Passage], *, drug: str, source: str = "") -> 
             position=passage.doc_chunk_index,
             set_id=passage.set_id,
             drug=drug,
+            section_code=passage.core_code,
+            label=None if at else label,
         )
-        for passage in passages
+        for at, passage in enumerate(passages)
     ]
+
+
+def label_version(label: Label) -> LabelVersion:
+    """Return what a chunk says of the version of its label."""
+    drug = drug_of(*label.products)
+    return LabelVersion(
+        version=label.version,
+        effective_date=label.effective_date,
+        document_type=label.document_type_name,
+        labeler=label.labeler,
+        moieties=list(drug.moieties),
+        uniis=list(drug.uniis),
+        products=label.products,
+    )
 
 
 def is_benchmark(address: str) -> bool:
@@ -207,7 +229,15 @@ def read_label_chunks(address: str) -> Iterator[list[Chunk]]:
     """
     if (Location(address) / "run.json").exists():
         rows = read_labels(open_build(address))
-        labels = (chunk_label(row.passages.values(), drug=row.label.drug_name, source=row.label.source) for row in rows)
+        labels = (
+            chunk_label(
+                row.passages.values(),
+                drug=row.label.drug_name,
+                source=row.label.source,
+                label=label_version(row.label),
+            )
+            for row in rows
+        )
     else:
         items = read_benchmark(address).items()
         labels = (chunk_label(one.passages, drug=one.subject.drug_name, source=address) for one in items)

@@ -80,16 +80,28 @@ def _keyed_table(rows: list[dict[str, Any]], schema: pa.Schema) -> pa.Table:
 
 
 def _plain(value: Any) -> Any:
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return dataclasses.asdict(value)
     if isinstance(value, list) and value and dataclasses.is_dataclass(value[0]):
         return [dataclasses.asdict(item) for item in value]
     return value
 
 
 def _typed(values: list[Any], hint: Any) -> list[Any]:
-    """Return a column's values as its field holds them: maps as dicts, structs in lists as records."""
-    if get_origin(hint) is dict:
+    """Return a column's values as its field holds them: maps as dicts, structs as records, also in lists."""
+    origin, args = get_origin(hint), get_args(hint)
+    if origin in (Union, types.UnionType):
+        return _typed(values, next(arg for arg in args if arg is not type(None)))
+    if origin is dict:
         return [None if value is None else dict(value) for value in values]
-    if get_origin(hint) is list and dataclasses.is_dataclass(get_args(hint)[0]):
-        record = get_args(hint)[0]
-        return [[record(**item) for item in value or []] for value in values]
+    if dataclasses.is_dataclass(hint):
+        return [None if value is None else _record(value, hint) for value in values]
+    if origin is list and dataclasses.is_dataclass(args[0]):
+        return [[_record(item, args[0]) for item in value or []] for value in values]
     return values
+
+
+def _record(values: dict[str, Any], record: Any) -> Any:
+    """Return a record, with the records in its fields, from the values of a struct."""
+    hints = _hints(record)
+    return record(**{name: _typed([value], hints[name])[0] for name, value in values.items()})

@@ -4,6 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from fdarx_core.records.labels import Product
+
+DAILYMED_LABEL = "https://dailymed.nlm.nih.gov/dailymed/drugInfo.cfm?setid={}"
+"""The address of the current version of a label on DailyMed, by set id."""
+
 
 @dataclass(slots=True)
 class Document:
@@ -21,13 +26,32 @@ class Document:
 
 
 @dataclass(slots=True)
+class LabelVersion:
+    """What SPL says of the label version that a passage is from.
+
+    `moieties` and `uniis` are the active moieties of its drug and their UNIIs, aligned. The other fields are those of
+    `Label`.
+    """
+
+    version: int = 0
+    effective_date: str = ""
+    document_type: str = ""
+    labeler: str = ""
+    moieties: list[str] = field(default_factory=list)
+    uniis: list[str] = field(default_factory=list)
+    products: list[Product] = field(default_factory=list)
+
+
+@dataclass(slots=True)
 class Chunk:
     """A piece of a document in an index.
 
     `id` is a hash of document, position and text; `position` counts from 0 within the document; `start` is the
     character of the document at which the text begins. A passage of a label has its section path in `section`, the set
     id of the label in `set_id` and `document_id`, the name of the drug in `drug` and `title`, and the `start` -1. A
-    chunk of another document has "" in `section`, `set_id` and `drug`.
+    chunk of another document has "" in `section`, `set_id` and `drug`. `section_code` is the LOINC code of the section
+    (`Passage.core_code`). `label` is the label's version, None for another document; an index stores it with the first
+    chunk of a label, and gives it with each.
     """
 
     id: str
@@ -40,6 +64,8 @@ class Chunk:
     start: int = -1
     set_id: str = ""
     drug: str = ""
+    section_code: str = ""
+    label: LabelVersion | None = None
 
 
 @dataclass(slots=True)
@@ -80,6 +106,36 @@ class SearchHit:
     @property
     def document_id(self) -> str:
         return self.chunk.document_id
+
+    @property
+    def section_code(self) -> str:
+        """The LOINC code of the label's section, "" for another document."""
+        return self.chunk.section_code
+
+    @property
+    def label(self) -> LabelVersion:
+        """What SPL says of the label's version; empty for another document."""
+        return self.chunk.label or LabelVersion()
+
+    @property
+    def moieties(self) -> list[str]:
+        """The active moieties of the label's drug, none for another document."""
+        return self.label.moieties
+
+    @property
+    def effective_date(self) -> str:
+        """The date of the label's version in ISO 8601, "" for another document."""
+        return self.label.effective_date
+
+    @property
+    def version(self) -> int:
+        """The number of the label's version, 0 for another document."""
+        return self.label.version
+
+    @property
+    def url(self) -> str:
+        """The address of the label on DailyMed, "" for another document."""
+        return DAILYMED_LABEL.format(self.set_id) if self.set_id else ""
 
 
 @dataclass(slots=True)

@@ -32,7 +32,8 @@ from serving.settings import ServiceSettings
 ValueT = TypeVar("ValueT")
 _MODEL_FAILURES = (AskingStopped, Failure, Unavailable, asyncio.TimeoutError)
 _PHASES = ("rewrite", "search", "postprocess")
-_SHOWN = ("document_id", "title", "section", "text", "set_id", "drug")
+_SHOWN = ("document_id", "title", "section", "section_code", "text", "set_id", "drug", "moieties")
+_SHOWN_OF_LABEL = ("labeler", "version", "effective_date")
 _NO_MATCH = "Nothing in {!r} matches the filter; GET /v1/names lists names, and exclude may leave too much out."
 
 
@@ -255,8 +256,10 @@ def _first_parts(line: str, count: int) -> str:
 
 
 def _passage(number: int, hit: SearchHit) -> dict[str, Any]:
-    shown = {name: getattr(hit.chunk, name) for name in _SHOWN}
-    return {"n": number, "chunk_id": hit.chunk.id, **shown, "score": hit.score, "rerank": hit.rerank, "cited": False}
+    shown = {name: getattr(hit, name) for name in _SHOWN}
+    label = {name: getattr(hit.label, name) for name in _SHOWN_OF_LABEL}
+    scores = {"score": hit.score, "rerank": hit.rerank}
+    return {"n": number, "chunk_id": hit.chunk.id, **shown, **label, "url": hit.url, **scores, "cited": False}
 
 
 def _usage(result: RetrievalResult, answer: Response | None = None) -> dict[str, int]:

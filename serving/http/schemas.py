@@ -75,7 +75,10 @@ class AnswerRequest(SearchRequest):
 
 
 class RetrievedPassage(BaseModel):
-    """A passage, numbered from 1 as citations do. `score` is the retriever's, `rerank` the post-processing's."""
+    """A passage, numbered from 1 as citations do. `score` is the retriever's, `rerank` the post-processing's.
+
+    The fields from `section_code` on are those of labels; other documents have empty values.
+    """
 
     n: int
     chunk_id: str
@@ -83,8 +86,14 @@ class RetrievedPassage(BaseModel):
     title: str
     section: str
     text: str
+    section_code: str = Field(description="The LOINC code of the section.")
     set_id: str
     drug: str
+    moieties: list[str] = Field(description="The active moieties of the label's drug.")
+    labeler: str
+    version: int = Field(description="The number of the label's version.")
+    effective_date: str = Field(description="The date of the label's version, in ISO 8601.")
+    url: str = Field(description="The address of the label on DailyMed.")
     score: float
     rerank: float | None
     cited: bool

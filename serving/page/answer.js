@@ -14,7 +14,11 @@ const CITATION = /\[(\d+(?:\s*[,;]\s*\d+)*)\]/g;
 const LONGEST_CITATION = 24;
 
 /** @param {Passage} passage */
-export const sourceOf = ({ set_id, document_id }) => (set_id ? `set id ${set_id}` : `document ${document_id}`);
+export const sourceOf = ({ set_id, document_id, labeler, version, effective_date }) => {
+  if (!set_id) return `document ${document_id}`;
+  const date = effective_date ? `label of ${effective_date}, version ${version}` : "";
+  return [labeler, date, `set id ${set_id}`].filter(Boolean).join(", ");
+};
 
 /** @param {number} value */
 const score = (value) => value.toFixed(Math.abs(value) < 10 ? 3 : 1);

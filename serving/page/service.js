@@ -5,7 +5,8 @@ import { askForKey, storedKey } from "./key.js";
  * @typedef {{drug?: string, set_id?: string, title?: string}} Filter
  * @typedef {{question: string, corpus?: string, filter?: Filter, strategy?: string, k?: number}} Ask
  * @typedef {{n: number, chunk_id: string, document_id: string, title: string, section: string, text: string,
- *   set_id: string, drug: string, score: number, rerank: number | null, cited: boolean}} Passage
+ *   set_id: string, drug: string, labeler: string, version: number, effective_date: string, url: string,
+ *   score: number, rerank: number | null, cited: boolean}} Passage
  * @typedef {{answer: string, refused: boolean, degraded: string | null, passages: Passage[], citations: number[],
  *   strategy: string, retriever: string, postprocess: string, searches: string[], timings_ms: Record<string, number>,
  *   model: string, index: {corpus: string, version: string},

@@ -45,8 +45,8 @@ def command_faults(command: str) -> Iterator[str]:
 
 def _names(config: JobConfig) -> Iterator[str]:
     """Whether the models files say who does what."""
-    if hasattr(config, "roles") and getattr(config, "models", None):
-        config.roles()
+    if hasattr(config, "load_roles") and getattr(config, "models", None):
+        config.load_roles()
     judge, files = getattr(config, "judge", "baseline"), getattr(config, "models", None)
     if isinstance(files, list) and judge != "baseline" and judge not in load_all(files):
         yield f"--judge {judge}: no such model in {files}"

@@ -76,7 +76,16 @@ def test_no_chunk_crosses_a_break(pieces: list[str]) -> None:
 def test_passages_of_a_label() -> None:
     (first, _) = chunk_label([passage("s1", 3), passage("s1", 4)], drug="NOVOTAB", source="a.xml")
     assert first == Chunk(
-        first.id, "s1", "NOVOTAB", "a.xml", "USES > Adults", "Text 3 of s1.", 3, set_id="s1", drug="NOVOTAB"
+        first.id,
+        "s1",
+        "NOVOTAB",
+        "a.xml",
+        "USES > Adults",
+        "Text 3 of s1.",
+        3,
+        set_id="s1",
+        drug="NOVOTAB",
+        section_code="34067-9",
     )
     assert chunk_label([passage("s1", 3)], drug="")[0].title == "s1"
 

@@ -85,12 +85,12 @@ def test_a_build_is_another_by_other_criteria_and_the_same_without(tmp_path: Pat
     file = tmp_path / "ours.yaml"
     file.write_text(criteria_yaml(with_rule(*guided_tasks())))
     given, plain = config(criteria=str(file)), config()
-    assert plain.judges() is judges() and "criteria" not in plain.identity(plain.roles())
-    one = given.identity(given.roles())["criteria"]
+    assert plain.judges() is judges() and "criteria" not in plain.identity(plain.load_roles())
+    one = given.identity(given.load_roles())["criteria"]
     file.write_text(criteria_yaml(with_rule("judge_relevance")))
-    assert given.identity(given.roles())["criteria"] != one
+    assert given.identity(given.load_roles())["criteria"] != one
     run = RunDirectory.begin(
-        str(tmp_path / "run"), job="build_benchmark", config=given.identity(given.roles()), versions={}
+        str(tmp_path / "run"), job="build_benchmark", config=given.identity(given.load_roles()), versions={}
     )
     given.keep_criteria(run)
     assert run_criteria(run) == with_rule("judge_relevance")

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from rank_bm25 import BM25Okapi
 
 from fdarx_core.rag.search import SearchQuery, search_index
-from fdarx_core.records import Chunk
+from fdarx_core.records import Chunk, LabelVersion, Product
 from fdarx_core.retrieval.index import ChunkFilter, EncoderInfo, IndexReader, IndexStore
 from fdarx_core.retrieval.index.chunk_table import NameMatcher
 from fdarx_core.retrieval.lexical import RankedList, tokenize
@@ -255,3 +255,57 @@ def test_a_search_is_kept_to_the_drugs_it_names(two_drugs: IndexReader) -> None:
     assert drugs(two_drugs, question, ChunkFilter(exclude=("Velora",))) == ["Mirapan"]
     assert set(drugs(two_drugs, "Is the dose of Velora that of mirapan?", ChunkFilter())) == {"Velora", "Mirapan"}
     assert drugs(two_drugs, "What is the maximum dose?", ChunkFilter())[0] == "Mirapan"
+
+
+@pytest.fixture
+def real_names(tmp_path: Path) -> IndexReader:
+    """An index of labels of apixaban, of two combinations of ibuprofen, and of its sodium salt."""
+
+    def label(set_id: str, name: str, *ingredients: tuple[str, str]) -> Chunk:
+        substances, moieties = [one for one, _ in ingredients], [one for _, one in ingredients]
+        blank = [""] * len(ingredients)
+        products = [Product([name], substances, blank, moieties, blank)]
+        version = LabelVersion(7, "2026-04-24", "HUMAN PRESCRIPTION DRUG LABEL", "Maker", moieties, blank, products)
+        text = f"The dose of {name} stands here."
+        return Chunk(set_id, set_id, name, "", "DOSAGE", text, 0, -1, set_id, name, "34068-7", version)
+
+    labels = [
+        label("1", "ELIQUIS", ("APIXABAN", "APIXABAN")),
+        label("2", "DUEXIS", ("IBUPROFEN", "IBUPROFEN"), ("FAMOTIDINE", "FAMOTIDINE")),
+        label("3", "Aleve", ("NAPROXEN SODIUM", "NAPROXEN")),
+        label("4", "Naproxen Sodium", ("NAPROXEN SODIUM", "NAPROXEN")),
+    ]
+    store = IndexStore(str(tmp_path))
+    more = [Chunk("1b", "1", "ELIQUIS", "", "DOSAGE", "More on the dose.", 1, -1, "1", "ELIQUIS", "34068-7")]
+    store.commit([store.write_segment([labels[0], *more, *labels[1:]])])
+    return IndexReader.open(str(tmp_path))
+
+
+@pytest.mark.parametrize(
+    ("question", "found"),
+    [
+        ("What is the dose of apixaban?", ["ELIQUIS"]),
+        ("What is the dose of apixban?", ["ELIQUIS"]),
+        ("What is the dose of ibuprofen?", ["DUEXIS"]),
+        ("What is the dose of naproxen?", ["Aleve", "Naproxen Sodium"]),
+        ("What is the dose of Aleve?", ["Aleve", "Naproxen Sodium"]),
+        ("Is the dose of Eliquis that of naproxen sodium?", ["Aleve", "ELIQUIS", "Naproxen Sodium"]),
+    ],
+)
+def test_a_drug_is_found_by_any_of_its_names(real_names: IndexReader, question: str, found: list[str]) -> None:
+    assert sorted({*drugs(real_names, question, ChunkFilter())}) == found
+
+
+def test_each_of_several_drugs_has_its_share(real_names: IndexReader) -> None:
+    [found] = search_index(
+        real_names, [SearchQuery("dose of Eliquis and Aleve", 2, True)], ChunkFilter(), 2, "bm25", None
+    )
+    assert [hit.drug for hit in found] in (["ELIQUIS", "Aleve"], ["ELIQUIS", "Naproxen Sodium"])
+
+
+def test_each_hit_says_what_spl_says_of_its_label(real_names: IndexReader) -> None:
+    [found] = search_index(real_names, [SearchQuery("dose of Eliquis", 5, True)], ChunkFilter(), 5, "bm25", None)
+    assert len(found) == 2
+    for hit in found:
+        assert (hit.moieties, hit.version, hit.effective_date) == (["APIXABAN"], 7, "2026-04-24")
+        assert (hit.section_code, hit.label.labeler, hit.url[-8:]) == ("34068-7", "Maker", "?setid=1")

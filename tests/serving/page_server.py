@@ -184,7 +184,10 @@ class PageServer:
             {
                 "n": at, "chunk_id": chunk_id, "document_id": f"label-{chunk_id}", "title": title + more,
                 "section": section + more, "text": text + more, "drug": title + more,
-                "set_id": "00000000-0000-4000-8000-000000000010", "score": 14.2 - at, "rerank": None, "cited": False,
+                "set_id": "00000000-0000-4000-8000-000000000010", "section_code": "34068-7", "moieties": ["velocimab"],
+                "labeler": "Made Pharma", "version": 3, "effective_date": "2025-01-14",
+                "url": "https://dailymed.nlm.nih.gov/dailymed/drugInfo.cfm?setid=00000000-0000-4000-8000-000000000010",
+                "score": 14.2 - at, "rerank": None, "cited": False,
             }
             for at, (chunk_id, title, section, text) in enumerate(PASSAGES, 1)
         ]  # fmt: skip

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import overload
 
 import numpy as np
@@ -12,7 +13,8 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from fdarx_core.records import Chunk, from_table
+from fdarx_core.labels.drugs import Drug, DrugNames, drug_of
+from fdarx_core.records import Chunk, Product, from_table
 from fdarx_core.retrieval.lexical import Mask, tokenize
 
 _SHORTEST_NAME = 4
@@ -132,7 +134,8 @@ class ChunkTable:
         self._in_order = np.lexsort((self._chunks["position"].to_numpy(), documents))
         self._starts = np.searchsorted(documents[self._in_order], np.arange(len(columns["document_id"].dictionary) + 1))
         self._names = _names(self._chunks)
-        self._drugs = NameMatcher(columns["drug"].dictionary.to_pylist())
+        first = from_table(self._chunks.filter(pc.is_valid(self._chunks["label"])), Chunk)
+        self._labels = {chunk.set_id: chunk.label for chunk in first if chunk.label}
 
     def __len__(self) -> int:
         return int(self._chunks.num_rows)
@@ -164,15 +167,72 @@ class ChunkTable:
         return has[self._codes[column]]
 
     def chunks(self, positions: Sequence[int] | np.ndarray) -> list[Chunk]:
-        return list(from_table(self._chunks.take(pa.array(positions, pa.int64())), Chunk))
+        """Return the chunks at some positions, each with its label's version."""
+        found = list(from_table(self._chunks.take(pa.array(positions, pa.int64())), Chunk))
+        for chunk in found:
+            chunk.label = self._labels.get(chunk.set_id)
+        return found
 
     def chunk(self, position: int) -> Chunk:
         [chunk] = self.chunks([position])
         return chunk
 
     def drugs_named(self, text: str) -> tuple[str, ...]:
-        """Return the drugs of labels in this index that a text names."""
-        return self._drugs.find(text)
+        """Return the names, in `Chunk.drug`, of those labels in this index whose drug a text names.
+
+        A drug is named by its brand and generic names, substances and moieties, also with a typing error.
+        """
+        return tuple(dict.fromkeys(name for group in self.drug_groups(text) for name in group))
+
+    def drug_groups(self, text: str) -> list[tuple[str, ...]]:
+        """Return `drugs_named` for each drug that a text names, in order of first mention."""
+        groups = dict.fromkeys(self._labels_of(mention.drugs) for mention in self.drug_names.find(text))
+        return [names for names in groups if names]
+
+    def _labels_of(self, drugs: Sequence[Drug]) -> tuple[str, ...]:
+        """Return the names of the labels of some drugs; of labels that combine them with others if there are none."""
+        own = [name for drug in drugs for name in self._of_drug.get(drug, ())]
+        combined = [
+            name for drug in drugs for one, names in self._of_drug.items() if drug.keys < one.keys for name in names
+        ]
+        return tuple(dict.fromkeys(own or combined))
+
+    @cached_property
+    def drug_names(self) -> DrugNames:
+        """The names of the drugs of all labels in this index."""
+        texts = self._chunks["text"]
+        ends = zip(self._starts, self._starts[1:], strict=False)
+        rows = (self._in_order[start:end] for start, end in ends)
+        return DrugNames(
+            (products, texts.take(pa.array(at)).to_pylist())
+            for products, at in zip(self._products(), rows, strict=True)
+        )
+
+    @cached_property
+    def _of_drug(self) -> dict[Drug, list[str]]:
+        """The names of the labels of each drug."""
+        found: defaultdict[Drug, list[str]] = defaultdict(list)
+        names = self._first_chunks["drug"].to_pylist()
+        for name, products in zip(names, self._products(), strict=True):
+            if products:
+                found[drug_of(*products)].append(name)
+        return found
+
+    @property
+    def _first_chunks(self) -> pa.Table:
+        return self._chunks.select(["set_id", "drug"]).take(pa.array(self._in_order[self._starts[:-1]]))
+
+    def _products(self) -> Iterator[list[Product]]:
+        """Yield the products of the label of each document, none for other documents.
+
+        A label whose products are not known has one of the label's name.
+        """
+        for row in self._first_chunks.to_pylist():
+            label = self._labels.get(row["set_id"]) if row["set_id"] else None
+            if label and label.products:
+                yield label.products
+            else:
+                yield [Product([row["drug"]], [row["drug"]], [""], [""], [""])] if row["drug"] else []
 
     def find(self, chunk_id: str) -> int | None:
         """Return the position of the first chunk with that id, None where there is none."""

@@ -22,7 +22,7 @@ from fdarx_core.records import Chunk, arrow_schema
 from fdarx_core.retrieval.encoders import EncoderInfo, Vectors
 from fdarx_core.storage import Location, StorageError
 
-FORMAT = 1
+FORMAT = 2
 """Raised when a reader of an older layout would misread a newer one."""
 
 
@@ -176,7 +176,10 @@ def group_by_document(chunks: Iterable[Chunk]) -> Iterable[list[Chunk]]:
 
 def document_digest(chunks: Iterable[Chunk]) -> str:
     """Return a hash over all that is searched or shown; a file that was only moved keeps its digest."""
-    rows = [(one.id, one.title, one.section, one.text, one.position, one.start, one.set_id, one.drug) for one in chunks]
+    rows = [
+        (one.id, one.title, one.section, one.text, one.position, one.start, one.set_id, one.drug, one.label)
+        for one in chunks
+    ]
     return digest(orjson.dumps(rows))
 
 
