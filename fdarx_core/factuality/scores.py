@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import astuple, dataclass, field, replace
+from dataclasses import asdict, astuple, dataclass, field, replace
 from math import isclose, isfinite
 from typing import Any
 
@@ -102,15 +102,7 @@ class ScoringMethod:
 
 def judged(pair: PairVerdict, inference: Inference) -> PairVerdict:
     """Return the pair with the result of the inference."""
-    return replace(
-        pair,
-        entailment=inference.entailment,
-        neutral=inference.neutral,
-        contradiction=inference.contradiction,
-        start=inference.start,
-        end=inference.end,
-        reason=inference.reason,
-    )
+    return replace(pair, **asdict(inference))
 
 
 def verdicts_of(claims: Iterable[Claim], pairs: Iterable[PairVerdict], method: ScoringMethod) -> list[ClaimVerdict]:

@@ -6,14 +6,12 @@ All of them are searched through the retrievers of `fdarx_core.retrieval`.
 from __future__ import annotations
 
 import re
-from collections import OrderedDict, defaultdict
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from functools import cached_property, partial
+from functools import cached_property, lru_cache, partial
 from hashlib import blake2b
 from typing import Any, Protocol
 
-from fdarx_core.baseline.rag_answering import key_words
-from fdarx_core.baseline.stems import is_stop_word
 from fdarx_core.factuality.evidence.subjects import ClaimQuery, LabelNames, Subject, subject_of
 from fdarx_core.rag.search import (
     SearchQuery,
@@ -49,7 +47,6 @@ REFERENCE_SOURCE = "none"
 STAGE = "evidence"
 
 _FORMS = "labels:RUN, all-labels:RUN, index:INDEX, file:PATH or pubmed"
-_WORD = re.compile(r"[^\W_]+(?:[-.,/][^\W_]+)*")
 _DEPTH_FACTOR = 8
 """Multiple of k chunks that is retrieved to find k different texts, because labels of one substance share most texts.
 """
@@ -134,33 +131,18 @@ def reference_evidence(answer: CheckedAnswer) -> Evidence:
     return Evidence(content_id(REFERENCE_SOURCE, place, text), REFERENCE_SOURCE, answer.question, text, place)
 
 
-def query_words(query: ClaimQuery) -> str:
-    """Return the words to search with: the content words of claim, question and drug.
-
-    Many claims say only "it", and "you" and "what" are rare in abstracts, so that they would weigh much. Of 600
-    sentences of answers on 700 labels, searched among all of them, a passage that has the sentence is among the best 5
-    in 0.663 of cases, one of the same drug in 0.903; by the whole claim alone in 0.662 and 0.732. Within the drug's own
-    label a gold passage comes first in 0.925, by the claim alone in 0.914.
-    """
-    words = [*_WORD.findall(query.claim), *key_words(query.question), *_WORD.findall(query.drug)]
-    return " ".join(word for word in words if word[0].isdigit() or not is_stop_word(word.lower()))
-
-
 class PassageSearch:
     """Searches passages in memory; of passages with the same text only the first is found.
 
     `retriever` is the name of a retriever, whose models `directories` name. Models are loaded at the first search.
     """
 
-    def __init__(
-        self, passages: Iterable[Evidence], retriever: str = "bm25", directories: ModelDirectories | None = None
-    ) -> None:
+    def __init__(self, passages: Iterable[Evidence], retriever: str, directories: ModelDirectories) -> None:
         distinct: dict[str, Evidence] = {}
         for one in passages:
             distinct.setdefault(" ".join(one.text.split()), one)
         self._passages = list(distinct.values())
         self._texts = ["\n".join(filter(None, (one.title, one.section, one.text))) for one in self._passages]
-        directories = directories or ModelDirectories()
         self._retriever = get_retriever(retriever, load_reranker(directories) if needs_reranker(retriever) else None)
         self._directories = directories
 
@@ -168,9 +150,8 @@ class PassageSearch:
         """Return the k best passages for each query, best first; retrievers by words find only shared words."""
         claims = [query.claim for query in queries]
         vectors = {name: encoder.encode(claims) for name, encoder in self._encoders.items()}
-        rankings = self._retriever.rank(
-            Queries([query_words(query) for query in queries], vectors), self._collection, k
-        )
+        wanted = Queries([query.search_words for query in queries], vectors)
+        rankings = self._retriever.rank(wanted, self._collection, k)
         return [[self._passages[at] for at, _ in ranked] for ranked in rankings]
 
     @cached_property
@@ -304,7 +285,7 @@ class IndexEvidence:
         vectors = encode_queries(self._encoder, claims) if dense else None
         found: list[list[Evidence]] = []
         for at, query in enumerate(queries):
-            search = SearchQuery(query_words(query), k, is_question=False)
+            search = SearchQuery(query.search_words, k, is_question=False)
             vector = None if vectors is None else vectors[at : at + 1]
             depth = k * _DEPTH_FACTOR
             hits = search_index(self._index, [search], self._filter(query), depth, self._retriever, vector)
@@ -353,7 +334,7 @@ class BuildEvidence:
         self._everywhere = everywhere
         self._names = LabelNames(self._run)
         self.subjects = self._names.subjects
-        self._cache: OrderedDict[Scope, PassageSearch] = OrderedDict()
+        self._search_in = lru_cache(_CACHED_SCOPES)(self._open_search)
 
     @property
     def name(self) -> str:
@@ -373,7 +354,7 @@ class BuildEvidence:
         found: dict[int, list[Evidence]] = {}
         for scope, positions in by_scope.items():
             together = [queries[at] for at in positions]
-            found |= dict(zip(positions, self._passages_of(scope).find(together, k), strict=True))
+            found |= dict(zip(positions, self._search_in(scope).find(together, k), strict=True))
         return [found[at] for at in range(len(queries))]
 
     def _scope(self, query: ClaimQuery) -> Scope:
@@ -384,14 +365,9 @@ class BuildEvidence:
         named = self._names.find(f"{query.question}\n{query.claim}")
         return self._names.labels_of([query.drug]) or self._names.labels_of(named)
 
-    def _passages_of(self, scope: Scope) -> PassageSearch:
-        if scope not in self._cache:
-            passages = self._read_passages(scope or frozenset(self._names.drugs))
-            self._cache[scope] = PassageSearch(passages, self._retriever, self._directories)
-            if len(self._cache) > _CACHED_SCOPES:
-                self._cache.popitem(last=False)
-        self._cache.move_to_end(scope)
-        return self._cache[scope]
+    def _open_search(self, scope: Scope) -> PassageSearch:
+        passages = self._read_passages(scope or frozenset(self._names.drugs))
+        return PassageSearch(passages, self._retriever, self._directories)
 
     def _read_passages(self, scope: Scope) -> Iterator[Evidence]:
         for part in sorted({self._names.part_of[set_id] for set_id in scope}):

