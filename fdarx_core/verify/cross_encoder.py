@@ -15,7 +15,7 @@ from fdarx_core.baseline.sentences import split_sentences
 from fdarx_core.retrieval import models
 from fdarx_core.retrieval.models import load_module
 from fdarx_core.verify.engine import Inference, Judgement, TextPair, Unjudged
-from fdarx_core.verify.nli_model import OPTION, PURPOSE, OutputClasses, check_nli, load, name_of
+from fdarx_core.verify.nli_model import PURPOSE, OutputClasses, check_nli, load, name_of
 from fdarx_core.verify.numbers import check_numbers
 
 Ids: TypeAlias = npt.NDArray[np.int64]
@@ -344,22 +344,3 @@ def best(outcomes: Sequence[tuple[ModelInput, Outcome]], classes: OutputClasses)
 def _inference(one: ModelInput, row: list[float], classes: OutputClasses) -> Inference:
     contradiction = 0.0 if classes.contradiction is None else row[classes.contradiction]
     return Inference(row[classes.entailment], row[classes.neutral], contradiction, one.window.start, one.window.end)
-
-
-__all__ = [
-    "BATCH",
-    "FULL",
-    "OPTION",
-    "BatchRunner",
-    "CrossEncoder",
-    "Ids",
-    "InputBuilder",
-    "InputTemplate",
-    "ModelInput",
-    "OutputClasses",
-    "Span",
-    "Window",
-    "best",
-    "check_nli",
-    "windows",
-]

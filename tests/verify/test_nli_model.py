@@ -13,9 +13,9 @@ from typing import Any
 import pytest
 
 from fdarx_core.retrieval.models import ModelMissing
-from fdarx_core.verify.cross_encoder import BatchRunner, CrossEncoder, InputBuilder, check_nli
+from fdarx_core.verify.cross_encoder import BatchRunner, CrossEncoder, InputBuilder
 from fdarx_core.verify.engine import TextPair
-from fdarx_core.verify.nli_model import OutputClasses
+from fdarx_core.verify.nli_model import OutputClasses, check_nli
 from tests.conftest import REPOSITORY
 from tests.retrieval import tiny_rerankers
 from tests.verify import tiny_nli
