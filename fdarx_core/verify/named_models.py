@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 
+from fdarx_core.baseline.tokens import vocabulary
 from fdarx_core.retrieval.models import ModelMissing
 
 DIRECTORY_VARIABLE = "FDARX_VERIFIER"
@@ -32,23 +33,8 @@ class NamedModel:
     scores: str
 
 
-NAMED_MODELS = {
-    "general": NamedModel(
-        "MoritzLaurer/DeBERTa-v3-base-mnli-fever-anli",
-        "6f5cf0a2b59cabb106aca4c287eed12e357e90eb",
-        None,
-        "MIT",
-        "MultiNLI matched 0.903, ANLI R1 0.712, ANLI R3 0.495",
-    ),
-    "biomedical": NamedModel(
-        "pritamdeka/PubMedBERT-MNLI-MedNLI",
-        "f1b6ce2e0d49f295b4cbcdc56c01b5fab6d068ab",
-        ("contradiction", "entailment", "neutral"),
-        "not stated",
-        "evaluation set after training on MultiNLI, then MedNLI: 0.867",
-    ),
-}
-"""The models that `cross-encoder:NAME` loads; `cross-encoder` alone is the general one. Source: their model cards."""
+NAMED_MODELS = {name: NamedModel(**fields) for name, fields in vocabulary(__package__, "named_models.yaml").items()}
+"""The models that `cross-encoder:NAME` loads; `cross-encoder` alone is the general one."""
 
 
 def resolve(model: str) -> tuple[str, str | None, Sequence[str] | None]:
