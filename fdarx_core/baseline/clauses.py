@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 
-from fdarx_core.baseline.tokens import word_set
+from fdarx_core.baseline.tokens import pattern, word_set
 
 _AUXILIARIES = word_set("auxiliaries")
 _ARTICLES = word_set("articles")
@@ -23,20 +23,11 @@ _BEFORE_NOUNS = _PREPOSITIONS | _SUBORDINATORS | _AUXILIARIES | word_set("before
 _WORD = re.compile(r"[^\W_]+(?:-[^\W_]+)*")
 _BRACKETED = re.compile(r"\([^()]*\)|\[[^\[\]]*\]|“[^”]*”|\"[^\"]*\"")
 _S_VERB = re.compile(r"(?!(?:always|besides|perhaps|sometimes|towards)\b)\w+[^\Wsui]s")
-_JOINT = re.compile(
-    r"(?P<stop>;\s+(?:(?:and|but)\s+)?|,\s+(?:while|whereas)\s+)|(?P<comma>,|\s[—–-])\s+(?:and|but)\s+|\s(?:and|but)\s+"
-)
+_JOINT = pattern("clause_joint")
 _MOST_JOINTS = 50
 _THIS_DRUG = re.compile(r"this (?:drug|medication|medicine|product)\b(?!-)", re.IGNORECASE)
-_WITHIN = re.compile(
-    r"(?:both|n?either) (?=(?:\S+ ){1,6}(?:and|n?or)\b)|th(?:ose|at) (?:who|with|whose)\b", re.IGNORECASE
-)
-_EXPLETIVE = re.compile(
-    r"it (?:is|was|(?:may|might|can|could|would|should|will) be)(?: not)? (?!(?:an?|the|one|able)\b)(?!\w+ed to)\w+ "
-    r"(?:to|that|if|whether|how)\b",
-    re.IGNORECASE,
-)
-"""An "it" that stands for a clause: "it is important to …", not "it is used to …"."""
+_WITHIN = pattern("within_sentence", re.I)
+_EXPLETIVE = pattern("expletive", re.I)
 
 
 def lower_words(text: str) -> list[str]:

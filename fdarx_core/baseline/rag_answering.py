@@ -29,11 +29,7 @@ REFUSAL = "The passages found do not answer this question."
 _WORD = re.compile(r"[^\W_]+(?:[-'’./][^\W_]+)*")
 _PART = re.compile(r"[^\W_]+")
 _LEAD = pattern("question_lead", re.I)
-_DEFINITION = re.compile(
-    r"what (?:is|are|does|do) (?:you mean by |meant by |the definition of |the meaning of )?(?P<what>[^?,]{3,80}?)"
-    r"(?: mean| stand for| refer to)?\?$",
-    re.IGNORECASE,
-)
+_DEFINITION = pattern("definition", re.I)
 _SHARE, _RUN = 0.6, 3
 """From which share of a title's words on, and from how many words in a row, a question names the title."""
 

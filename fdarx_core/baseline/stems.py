@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from functools import lru_cache
 from typing import Literal
 
@@ -45,20 +45,27 @@ def sentence_terms(text: str) -> tuple[tuple[str, frozenset[str]], ...]:
 
 
 def best_sentences(wanted: Collection[str], text: str) -> list[str]:
-    """Return the fewest sentences, in order, that hold most of the wanted terms; at most `MOST_SENTENCES`.
-
-    Greedy: the sentence that adds most, then the next, while one adds two words or a number.
-    """
+    """Return the sentences, in order, that hold most of the wanted terms, as `cover` chooses them."""
     pool = sentence_terms(text)
-    missing, chosen = set(wanted), list[int]()
-    while missing and len(chosen) < MOST_SENTENCES:
-        gains = [term_weight(terms & missing) for _, terms in pool]
-        best = max(range(len(pool)), key=lambda place: (gains[place], -place), default=-1)
-        if best < 0 or gains[best] < (2 if chosen else 1):
-            break
-        chosen.append(best)
-        missing -= pool[best][1]
+    chosen = cover(wanted, [held for _, held in pool], MOST_SENTENCES, least=1)
     return [pool[place][0] for place in sorted(chosen)]
+
+
+def cover(wanted: Collection[str], pool: Sequence[frozenset[str]], most: int, *, least: int = 2) -> dict[int, int]:
+    """Return the places of the sets that together hold most of the wanted terms, with the weight that each adds.
+
+    Greedy: the set that adds most, at least `least`, then the next, while one adds two words or a number.
+    """
+    missing, gains = set(wanted), dict[int, int]()
+    while missing and len(gains) < most:
+        weights = [term_weight(held & missing) for held in pool]
+        gain = max(weights, default=0)
+        if gain < (2 if gains else least):
+            break
+        place = weights.index(gain)
+        gains[place] = gain
+        missing -= pool[place]
+    return gains
 
 
 def is_stop_word(word: str) -> bool:

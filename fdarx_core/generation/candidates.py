@@ -8,18 +8,18 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from fdarx_core.baseline.numbers import number_strings
+from fdarx_core.baseline.stems import cover, term_weight
 from fdarx_core.baseline.tokens import decapitalise, question_words, strip_references
 from fdarx_core.generation.contexts import Context
 from fdarx_core.generation.factual import factual_questions
-from fdarx_core.generation.library import MAX_QUESTION, any_of, load_library
-from fdarx_core.generation.passage_reader import MAX_ANSWER, running_title, telling_topic
+from fdarx_core.generation.library import MAX_ANSWER, MIN_ANSWER, any_of, has_right_length, load_library
+from fdarx_core.generation.passage_reader import running_title, telling_topic
 from fdarx_core.generation.tasks import GENERATE_MULTIHOP, REPHRASE_REFUSAL, TASKS
 from fdarx_core.labels.loinc import topic_of
 from fdarx_core.llm import Unparsable
 from fdarx_core.records import NO_ANSWER, Highlight, Label, Passage, QuestionAnswer, Reject, Response, content_id
 
 STAGE = "generate"
-_MIN_QUESTION, _MIN_ANSWER = 10, 5
 _MAX_EVIDENCE = 5
 _MIN_COVERED = 0.6
 _MIN_SHARE = 0.2
@@ -95,7 +95,7 @@ def highlight_candidates(label: Label, passages: Sequence[Passage]) -> list[Ques
             for question, answer, template in _drafts(label, group, templates):
                 if (
                     question not in questions
-                    and _MIN_QUESTION <= len(question) <= MAX_QUESTION
+                    and has_right_length(question, answer)
                     and (evidence := _evidence(answer, group, label, passages))
                 ):
                     questions[question] = _question(
@@ -172,7 +172,7 @@ def _drafts(
     """Yield (question, answer, template) for the statements of one heading; the template is "" where a rule asks."""
     code, drug = group[0].code, label.drug_name
     whole = " ".join(one.text for one in group)
-    asked_whole = _MIN_ANSWER <= len(whole) <= MAX_ANSWER and (len(group) > 1 or not group[0].topic)
+    asked_whole = MIN_ANSWER <= len(whole) <= MAX_ANSWER and (len(group) > 1 or not group[0].topic)
     if asked_whole:
         template = _pick(templates["whole"], label.set_id, code, whole)
         yield template.format(drug=drug), whole, template
@@ -201,9 +201,7 @@ def _pick(templates: Sequence[str], *content: str) -> str:
 def _evidence(
     answer: str, group: list[HighlightStatement], label: Label, passages: Sequence[Passage]
 ) -> list[tuple[int, bool]]:
-    """Return the evidence of an answer, empty where it is too short or long or the body does not support it."""
-    if not _MIN_ANSWER <= len(answer) <= MAX_ANSWER:
-        return []
+    """Return the evidence of an answer, empty where the body does not support it."""
     references = [number for one in group if one.text in answer or answer in one.text for number in one.references]
     evidence = find_evidence(answer, group[0].code, references, label, passages)
     indices = [index for index, _ in evidence]
@@ -236,30 +234,19 @@ def _is_within(number: str, above: str) -> bool:
 
 
 def _cover(answer: str, passages: Sequence[Passage]) -> list[tuple[int, bool]]:
-    """Choose passages greedily by the weight of the answer's terms that they add, until none adds two."""
+    """Return the passages that `cover` chooses for the answer's terms, unless they leave out too much."""
     wanted = _terms(answer)
-    if not wanted or not passages:
+    held = [_terms(one.text) for one in passages]
+    gains = cover(wanted, held, _MAX_EVIDENCE)
+    missing = wanted.difference(*(held[place] for place in gains))
+    if not gains or any(term[0].isdigit() for term in missing) or len(missing) > (1 - _MIN_COVERED) * len(wanted):
         return []
-    held = {one.doc_chunk_index: _terms(one.text) & wanted for one in passages}
-    missing, shares = set(wanted), dict[int, float]()
-    while missing and len(shares) < _MAX_EVIDENCE:
-        index = max(held, key=lambda index: (_weight(held[index] & missing), -index))
-        gain = _weight(held[index] & missing)
-        if gain < 2:
-            break
-        shares[index] = gain / _weight(wanted)
-        missing -= held[index]
-    if any(term[0].isdigit() for term in missing) or len(missing) > (1 - _MIN_COVERED) * len(wanted):
-        return []
-    most = max(shares.values())
-    return [(index, share == most or share >= _MIN_SHARE) for index, share in sorted(shares.items())]
+    whole, most = term_weight(wanted), max(gains.values())
+    return sorted(
+        (passages[place].doc_chunk_index, gain == most or gain / whole >= _MIN_SHARE) for place, gain in gains.items()
+    )
 
 
-def _terms(text: str) -> set[str]:
+def _terms(text: str) -> frozenset[str]:
     plain = (word.rstrip(".,'’").removesuffix("s") for word in question_words(text) if not word[0].isdigit())
-    return {*plain, *number_strings(text)}
-
-
-def _weight(terms: set[str]) -> int:
-    """Return the number of terms; numbers count twice."""
-    return sum(2 if term[:1].isdigit() else 1 for term in terms)
+    return number_strings(text).union(plain)

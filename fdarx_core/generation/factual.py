@@ -9,9 +9,8 @@ from typing import Any
 
 from fdarx_core.baseline.numbers import number_strings
 from fdarx_core.baseline.tokens import clean_label_text, decapitalise, plain_case, with_full_stop
-from fdarx_core.generation.library import any_of, load_library
+from fdarx_core.generation.library import MAX_ANSWER, MIN_ANSWER, any_of, has_right_length, load_library
 from fdarx_core.generation.passage_reader import (
-    MAX_ANSWER,
     PassageOutline,
     QuestionBlock,
     SentenceUnit,
@@ -116,7 +115,7 @@ def _own_question(block: QuestionBlock, drug: str) -> Iterator[QuestionCandidate
     answer = " ".join(with_full_stop(line.lstrip("-• ")) if line[-1:] != ":" else line for line in lines)
     if (
         re.search(r"\byou(?:r)?\b", question)
-        or not 5 <= len(answer) <= MAX_ANSWER
+        or not MIN_ANSWER <= len(answer) <= MAX_ANSWER
         or answer.count(":") > 1
         or " | " in answer
     ):
@@ -183,8 +182,7 @@ def _merge_same_question(candidates: list[QuestionCandidate]) -> list[QuestionCa
 
 def _fits(one: QuestionCandidate, drug: str, context: str) -> bool:
     return (
-        10 <= len(one.question) <= 200
-        and 5 <= len(one.answer) <= MAX_ANSWER
+        has_right_length(one.question, one.answer)
         and drug.lower() in one.question.lower()
         and number_strings(one.answer) <= number_strings(context)
     )

@@ -11,7 +11,7 @@ from typing import Any
 
 from fdarx_core.baseline.statements import Dose, DoseFacts, dose_facts, statements
 from fdarx_core.baseline.tokens import expand, question_words, tokenize
-from fdarx_core.generation.library import load_library, role_of
+from fdarx_core.generation.library import has_right_length, load_library, role_of
 from fdarx_core.records import content_id
 
 PhraseHits = dict[str, dict[str, int]]
@@ -220,8 +220,6 @@ def _strength_of_start(drug: str, start: Dose | None, form: str, available: tupl
 MAX_QUESTIONS = 1
 """The most questions for a pair of passages: further ones ask nearly the same."""
 
-_MIN_QUESTION, _MAX_QUESTION = 10, 200
-_MIN_ANSWER, _MAX_ANSWER = 5, 600
 _MIN_OVERLAP = 0.10
 
 
@@ -260,9 +258,8 @@ def _names_itself(drug: str, thing: str) -> bool:
 
 
 def _fits(question: str, answer: str, a: str, b: str) -> bool:
-    if not (_MIN_QUESTION <= len(question) <= _MAX_QUESTION and _MIN_ANSWER <= len(answer) <= _MAX_ANSWER):
-        return False
-    return all(_overlap(answer, context) >= _MIN_OVERLAP for context in (a, b))
+    shares = (_overlap(answer, context) for context in (a, b))
+    return has_right_length(question, answer) and all(share >= _MIN_OVERLAP for share in shares)
 
 
 def _overlap(answer: str, context: str) -> float:

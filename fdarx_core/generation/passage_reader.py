@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from fdarx_core.baseline.sentences import split_sentences
 from fdarx_core.baseline.tokens import capitalise, clean_label_text, decapitalise, plain_case
-from fdarx_core.generation.library import any_of, load_library
+from fdarx_core.generation.library import MAX_ANSWER, any_of, load_library
 
 _INLINE_HEADING = re.compile(r"^([A-Z][A-Za-z0-9 ,/()'’&-]{2,70}?)\s?:\s+(?=[A-Z])")
 _BULLET = re.compile(r"^\s*(?:[-•·●▪◦*○]+|o(?= [A-Z]))\s*(?:[•·●▪◦○]\s*)?")
@@ -124,7 +124,6 @@ def _is_heading(line: str) -> bool:
     )
 
 
-MAX_ANSWER = 600
 _CONNECTIVE = re.compile(rf"^(?:{any_of('connectives')})[,:]\s+")
 _DANGLING_START = re.compile(rf"^(?:(?:{any_of('dangling')})\b|The (?:{any_of('dangling_nouns')})s? (?!of\b))")
 _ELSEWHERE = re.compile(rf"\b(?:{any_of('elsewhere')})\b", re.I)

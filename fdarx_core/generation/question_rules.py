@@ -10,9 +10,8 @@ from typing import Any
 
 from fdarx_core.baseline.numbers import number_strings
 from fdarx_core.baseline.tokens import decapitalise, question_words, with_full_stop
-from fdarx_core.generation.library import any_of, load_library
+from fdarx_core.generation.library import MAX_ANSWER, any_of, load_library
 from fdarx_core.generation.passage_reader import (
-    MAX_ANSWER,
     PassageOutline,
     SentenceContext,
     ask,

@@ -7,8 +7,14 @@ from typing import Any, NamedTuple
 
 from fdarx_core.baseline.tokens import expand, vocabulary
 
-MAX_QUESTION = 200
-"""The longest question that the rules of FDARxBench §B.4 accept, in characters."""
+MIN_QUESTION, MAX_QUESTION = 10, 200
+MIN_ANSWER, MAX_ANSWER = 5, 600
+"""The lengths that the rules of FDARxBench §B.4 accept, in characters."""
+
+
+def has_right_length(question: str, answer: str) -> bool:
+    """Return whether a question and its answer are neither too short nor too long."""
+    return MIN_QUESTION <= len(question) <= MAX_QUESTION and MIN_ANSWER <= len(answer) <= MAX_ANSWER
 
 
 def load_library(name: str) -> Any:
