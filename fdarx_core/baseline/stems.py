@@ -35,7 +35,7 @@ def terms(text: str) -> frozenset[str]:
 
 def term_weight(found: Collection[str]) -> int:
     """Return the weight of `terms`: a number counts as two words."""
-    return sum(2 if term[0].isdigit() else 1 for term in found)
+    return sum(2 if term[:1].isdigit() else 1 for term in found)
 
 
 @lru_cache(maxsize=64)

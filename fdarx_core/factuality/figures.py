@@ -9,12 +9,14 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from itertools import combinations
 from statistics import fmean
 
 import numpy as np
 import pyarrow as pa
 
+from fdarx_core.baseline.tokens import vocabulary
 from fdarx_core.evaluation.bootstrap import MetricSlice, contrast, estimate
 from fdarx_core.evaluation.metrics import Mask, Measure, Metric, ScoreColumns, mean_metric, measure_table
 from fdarx_core.factuality.scores import ScoringMethod
@@ -22,15 +24,9 @@ from fdarx_core.records import Difference, Estimate, FactualityScore, Figure, Pa
 
 ALL = "all"
 """The value of a key of a figure (model, setting, dataset, type) that is about all of them."""
-FLAGS = {
-    "any": ("Any", "flag"),
-    "dose_missing": ("Dose", "missing"),
-    "dose_unsupported": ("Dose", "unsupported"),
-    "contraindicated_population": ("Contraindicated", "population"),
-    "contraindicated_condition": ("Contraindicated", "condition"),
-    "contraindicated_drug": ("Contraindicated", "drug"),
-    "to_review": ("To be", "reviewed"),
-}
+table_texts = partial(vocabulary, __package__, "tables.yaml")
+"""Returns the texts of the tables."""
+FLAGS = {kind: (above, header) for kind, (above, header) in table_texts()["flags"].items()}
 """The upper header and the header of each kind of flag."""
 
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from fdarx_core.evaluation.tables import ResultTable, build_table
 from fdarx_core.evaluation.verifier_scores import measured_note
-from fdarx_core.factuality.correlations import FULL, NO_RETRIEVAL, SINGLE, correlations, threshold_name
+from fdarx_core.factuality.correlations import FULL, NO_RETRIEVAL, correlations, threshold_name
 from fdarx_core.factuality.figures import (
     ALL,
     FLAGS,
@@ -21,14 +21,14 @@ from fdarx_core.factuality.figures import (
     figures,
     flag_metric,
     overall,
+    table_texts,
     too_low,
 )
 from fdarx_core.factuality.scores import ScoringMethod
 from fdarx_core.records import Difference, Estimate, Figure
 
 CLUSTERS = "clusters of answers"
-AGAINST = {"completeness": "completeness", "stated_in_references": "claims stated in references"}
-CONFIGURATIONS = {FULL: "Full (FAS)", NO_RETRIEVAL: "Without retrieval", SINGLE: "Single passage"}
+AGAINST: dict[str, str] = table_texts()["against"]
 Named = Sequence[tuple[str, str]]
 """Headers of columns, and their metrics."""
 Cells = list[tuple[str, Hashable, Estimate]]
@@ -99,7 +99,7 @@ def tables(
 def engine_notes(method: ScoringMethod) -> list[str]:
     """Return which engines judged, from which probability on, and how good they were measured to be."""
     return [
-        f"Judged by {name} (threshold {method.threshold:g}). {measured_note(name, method.measured.get(name))}"
+        _note("engine", method=method, name=name, measured=measured_note(name, method.measured.get(name)))
         for name in filter(None, (method.engine, method.compared))
     ]
 
@@ -113,7 +113,7 @@ def table_2(figures: Sequence[Figure], method: ScoringMethod) -> ResultTable:
     """Return Support@k and Contra@k of each model on each dataset. Source: FAS Table 2."""
     title = f"Table 2. Claims that the best {method.k} passages support or contradict"
     table = _by_model(title, figures, [*_shares(method), ("Unsupported", "unsupported"), *DECIDED])
-    table.notes += [_SHARES_NOTE, *_unscored_notes(figures, f"support@{method.k}", f"Support@{method.k}")]
+    table.notes += [_note("shares"), *_unscored_notes(figures, f"support@{method.k}", f"Support@{method.k}")]
     return table
 
 
@@ -121,19 +121,12 @@ def table_3(figures: Sequence[Figure], method: ScoringMethod) -> ResultTable:
     """Return FAS of each model on each dataset, with coverage and the share of decided claims. Source: FAS Table 3."""
     columns = [(fas_title(method), method.fas), ("Coverage", "coverage"), *DECIDED]
     table = _by_model("Table 3. Fact-Aligned Score (FAS) by dataset", figures, columns)
-    weights, floors = method.weights, method.floors
-    table.notes.append(
-        f"FAS = {weights.similarity:g} × {method.similarity} + {weights.support:g} × Support@{method.k} + "
-        f"{weights.contra:g} × (1 − Contra@{method.k})."
-    )
-    if floors:
-        table.notes.append(
-            f"An answer, or a group, has a FAS from a coverage of {floors['coverage']:g} and a decided share of "
-            f"{floors['decided']:g} on. Coverage is the share of claims with a passage that speaks of their drug."
-        )
+    table.notes.append(_note("fas", method=method))
+    if method.floors:
+        table.notes.append(_note("floors", method=method))
     withheld = [one for one in too_low(figures, method) if one.keys["type"] == ALL]
     if withheld:
-        table.notes.append(f"No FAS: {'; '.join(_low_name(one) for one in withheld)}.")
+        table.notes.append(_note("withheld", groups="; ".join(map(_low_name, withheld))))
     table.notes += _unscored_notes(figures, method.fas, "FAS")
     return table
 
@@ -154,7 +147,7 @@ def types_table(figures: Sequence[Figure], differences: Sequence[Difference], me
     between = [one for one in differences if "type" in one.first and _key(one) in shown]
     if between:
         sure = sum(one.significant for one in between)
-        table.notes.append(f"Of {len(between):,} differences between types {sure:,} have intervals without 0.")
+        table.notes.append(_note("types", between=len(between), sure=sure))
     return table
 
 
@@ -179,7 +172,7 @@ def metrics_table(correlations: Sequence[Figure], method: ScoringMethod) -> Resu
     titles = metric_titles(method)
     cells: Cells = [(titles[one.metric], (one.keys["against"], _group(one)), one) for one in kept]
     table = build_table("Spearman's ρ of each metric with the reference statements", "Metric", columns, cells, CLUSTERS)
-    table.notes += [f"For Contra@{method.k} a lower ρ is better.", statements_note(method)]
+    table.notes += [_note("contra", method=method), _note("statements", method=method)]
     return table
 
 
@@ -203,11 +196,8 @@ def table_4(
     title = f"Table 4. Ablations: ρ of {fas_title(method)} with {AGAINST[against]}"
     table = _changes(title, "Configuration", kept, differences, against, configuration_name)
     if any(one.keys["configuration"] == NO_RETRIEVAL for one in kept):
-        table.notes.append(
-            "Without retrieval claims are compared with the first reference (or the question if there is none), which "
-            "may state the same as the must-have statements."
-        )
-    table.notes.append(statements_note(method))
+        table.notes.append(_note("no_retrieval"))
+    table.notes.append(_note("statements", method=method))
     return table
 
 
@@ -219,9 +209,7 @@ def table_5(
     kept.sort(key=lambda one: float(one.keys["threshold"]))
     title = f"Table 5. Thresholds: ρ of {fas_title(method)} with {AGAINST[against]}"
     table = _changes(title, "Threshold", kept, differences, against)
-    table.notes.append(
-        f"Δ is from the threshold of this run, {method.threshold:g}, which the judgements of statements keep."
-    )
+    table.notes.append(_note("threshold", method=method))
     return table
 
 
@@ -245,16 +233,14 @@ def metric_titles(method: ScoringMethod) -> dict[str, str]:
         f"support@{method.k}": f"Support@{method.k}",
         f"contra@{method.k}": f"Contra@{method.k}",
         "similarity": method.similarity,
-        "rouge_1": "ROUGE-1",
-        "rouge_2": "ROUGE-2",
-        "rouge_l": "ROUGE-L",
-        "bleu_4": "BLEU-4",
+        **table_texts()["metrics"],
     }
 
 
 def configuration_name(name: str) -> str:
     """Return the name of a configuration in tables."""
-    return CONFIGURATIONS.get(name, f"Judged by {name}")
+    names: dict[str, str] = table_texts()["configurations"]
+    return names.get(name, f"Judged by {name}")
 
 
 def of_run(correlations: Iterable[Figure], threshold: float) -> list[Figure]:
@@ -322,9 +308,6 @@ def _model(one: Figure) -> str:
 
 
 DECIDED = [("Decided", "decided")]
-_SHARES_NOTE = (
-    "The first three are shares of the decided claims; Decided is their share of all claims that were judged."
-)
 
 
 def _shares(method: ScoringMethod) -> Named:
@@ -338,13 +321,10 @@ def _of_fas(correlations: Sequence[Figure], method: ScoringMethod, against: str)
     ]  # fmt: skip
 
 
-def statements_note(method: ScoringMethod) -> str:
-    """Return the note on what the correlations are with, and what that means for metrics of the same engine."""
-    return (
-        f"Completeness: must-have statements that the answer entails ÷ (decided ones + nice-to-have ones that it "
-        f"contradicts), judged by {method.engine}. That engine judges the claims too, so ρ of metrics that use its "
-        "verdicts may be too high."
-    )
+def _note(name: str, /, **values: object) -> str:
+    """Return a note of `tables.yaml` with these values."""
+    template: str = table_texts()["notes"][name]
+    return template.format(**values)
 
 
 def _unscored_notes(figures: Sequence[Figure], metric: str, name: str) -> list[str]:
@@ -352,4 +332,4 @@ def _unscored_notes(figures: Sequence[Figure], metric: str, name: str) -> list[s
     kept = [one for one in figures if (one.metric, one.keys["dataset"], one.keys["type"]) == (metric, ALL, ALL)]
     unscored = sum(one.unscored for one in kept)
     total = unscored + sum(one.rows for one in kept)
-    return [f"{unscored:,} of {total:,} answers are in no {name}: see `unscored` of the scores."] if unscored else []
+    return [_note("unscored", unscored=unscored, total=total, name=name)] if unscored else []

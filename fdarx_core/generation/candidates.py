@@ -239,7 +239,7 @@ def _cover(answer: str, passages: Sequence[Passage]) -> list[tuple[int, bool]]:
     held = [_terms(one.text) for one in passages]
     gains = cover(wanted, held, _MAX_EVIDENCE)
     missing = wanted.difference(*(held[place] for place in gains))
-    if not gains or any(term[0].isdigit() for term in missing) or len(missing) > (1 - _MIN_COVERED) * len(wanted):
+    if not gains or any(term[:1].isdigit() for term in missing) or len(missing) > (1 - _MIN_COVERED) * len(wanted):
         return []
     whole, most = term_weight(wanted), max(gains.values())
     return sorted(
