@@ -119,7 +119,11 @@ class NameMatcher:
 
 
 class ChunkTable:
-    """All chunks of one version of an index. The position of a chunk is its row's number."""
+    """All chunks of one version of an index. The position of a chunk is its row's number.
+
+    Attributes:
+        labels: what SPL says of the version of each label, by set id.
+    """
 
     def __init__(self, chunks: pa.Table) -> None:
         self._chunks = chunks.combine_chunks()
@@ -135,7 +139,7 @@ class ChunkTable:
         self._starts = np.searchsorted(documents[self._in_order], np.arange(len(columns["document_id"].dictionary) + 1))
         self._names = _names(self._chunks)
         first = from_table(self._chunks.filter(pc.is_valid(self._chunks["label"])), Chunk)
-        self._labels = {chunk.set_id: chunk.label for chunk in first if chunk.label}
+        self.labels = {chunk.set_id: chunk.label for chunk in first if chunk.label}
 
     def __len__(self) -> int:
         return int(self._chunks.num_rows)
@@ -170,7 +174,7 @@ class ChunkTable:
         """Return the chunks at some positions, each with its label's version."""
         found = list(from_table(self._chunks.take(pa.array(positions, pa.int64())), Chunk))
         for chunk in found:
-            chunk.label = self._labels.get(chunk.set_id)
+            chunk.label = self.labels.get(chunk.set_id)
         return found
 
     def chunk(self, position: int) -> Chunk:
@@ -228,7 +232,7 @@ class ChunkTable:
         A label whose products are not known has one of the label's name.
         """
         for row in self._first_chunks.to_pylist():
-            label = self._labels.get(row["set_id"]) if row["set_id"] else None
+            label = self.labels.get(row["set_id"]) if row["set_id"] else None
             if label and label.products:
                 yield label.products
             else:
