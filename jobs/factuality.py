@@ -8,10 +8,10 @@ from typing import Any
 
 from fdarx_core.evaluation.tables import table_text
 from fdarx_core.evaluation.verifier_scores import read_engine_scores
-from fdarx_core.factuality.drug_names import ADDRESS
 from fdarx_core.factuality.evidence import EvidenceSource, open_evidence, parse_evidence
 from fdarx_core.factuality.evidence.entrez import PubMedSettings
 from fdarx_core.factuality.scores import ScoringMethod, Weights
+from fdarx_core.labels.rxnorm import read_rxnorm
 from fdarx_core.llm import ModelConfig, ModelsError
 from fdarx_core.pipeline.factuality import CODE_VERSION, FactualityEvaluation, tables_of
 from fdarx_core.pipeline.factuality_steps import EngineSpec, FactualitySpec
@@ -32,8 +32,8 @@ from jobs.progress import busy
 from jobs.score_factuality import ScoreFactualityConfig, first_and_last
 from jobs.session import carried_out, end_code, is_done, print_json, session, versions
 
-_NOT_RESULTS = HOW | {"pubmed_url", "pubmed_email", "rxnav_url"}
-_IDENTIFIED_BY_CONTENT = {"predictions", "references", "engine_scores"}
+_NOT_RESULTS = HOW | {"pubmed_url", "pubmed_email"}
+_IDENTIFIED_BY_CONTENT = {"predictions", "references", "engine_scores", "rxnorm"}
 
 
 def factuality_spec(config: ScoreFactualityConfig) -> FactualitySpec:
@@ -60,7 +60,7 @@ def factuality_spec(config: ScoreFactualityConfig) -> FactualitySpec:
             measured=_measured(config, models),
         ),
         safety=_safety(config),
-        rxnav=_rxnav(config),
+        rxnorm=_rxnorm(config),
         bertscore=config.bertscore_model,
         bertscore_layers=config.bertscore_layers,
         encoder=ModelDirectories(cosine=config.cosine_model).of("cosine") if config.cosine_model else None,
@@ -87,6 +87,7 @@ def identity(
     return {
         **config.model_dump(mode="json", exclude=_NOT_RESULTS | _IDENTIFIED_BY_CONTENT | PRESENTATION),
         "safety": spec.safety,
+        "rxnorm": content_id(repr(read_rxnorm(spec.rxnorm))) if spec.rxnorm else "",
         "engine_scores": {name: content_id(str(kept)) for name, kept in spec.scoring.measured.items()},
         "asked": {name: model.request_parameters for name, model in spec.used.items()},
         "evidence": config.evidence if source is None else dict(source.identity),
@@ -141,14 +142,11 @@ def _safety(config: ScoreFactualityConfig) -> str:
     return str(open_build(place).root) if place else ""
 
 
-def _rxnav(config: ScoreFactualityConfig) -> str:
-    """Return the address of RxNav, "" if it is not used.
-
-    Raises ValueError if there are no labels to find drugs in.
-    """
-    if config.rxnav and not _safety(config):
-        raise ValueError("--rxnav finds drugs for safety flags, which need labels: give --safety RUN")
-    return (config.rxnav_url or ADDRESS) if config.rxnav else ""
+def _rxnorm(config: ScoreFactualityConfig) -> str:
+    """Return the place of RxNorm's names, "" for none. Raises ValueError if there are no labels to find drugs in."""
+    if config.rxnorm and not _safety(config):
+        raise ValueError("--rxnorm finds drugs for safety flags, which need labels: give --safety RUN")
+    return config.rxnorm or ""
 
 
 def _pubmed(config: ScoreFactualityConfig) -> PubMedSettings:
@@ -244,10 +242,7 @@ def _tell(run: RunDirectory, config: ScoreFactualityConfig) -> int:
     if config.as_json:
         print_json(run.info())
         return end_code(run.info())
-    info = run.info()
-    if info["rxnav"]:
-        print(info["rxnav"], file=sys.stderr)
     for grid in tables_of(run):
         print(f"\n{table_text(grid)}")
     print(f"\nscores   {run.root}/scores\nmetrics  {run.file('metrics.json')}\nreport   {run.file('report.html')}")
-    return end_code(info)
+    return end_code(run.info())

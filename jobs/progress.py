@@ -21,7 +21,6 @@ _POLL_S = 0.5
 _PHASES = {
     "ray": "starting Ray",
     "plan": "parts planned",
-    "rxnav": "asking RxNav for ingredients",
     "contraindications": "parts of labels read for contraindications",
     "publish": "computing figures and intervals",
 }

@@ -62,10 +62,9 @@ class ScoreFactualityConfig(MeasuringConfig):
     cosine_model: str | None = None
     """local directory of a sentence-transformers model, for the similarity without BERTScore, and for hybrid retrieval
     of the evidence"""
-    rxnav: bool = False
-    """ask RxNav for the ingredients of drug names that the labels of --safety do not have (mostly brands)"""
-    rxnav_url: str | None = None
-    """address of RxNav, if it is not NLM's"""
+    rxnorm: str | None = None
+    """RxNorm's names of drugs, a folder or zip of `fdarx fetch --names`, for names that the labels of --safety do not
+    have (mostly brands)"""
     years: str = _SPAN
     """years of publication of the PubMed articles"""
     pubmed_url: str | None = None

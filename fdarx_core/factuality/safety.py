@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -15,6 +15,7 @@ from fdarx_core.factuality.doses import LabelDoses, lacks_dose, wrong_doses
 from fdarx_core.factuality.drug_names import DrugNameIndex, names_pattern
 from fdarx_core.factuality.prohibitions import FURTHER, TABLE
 from fdarx_core.factuality.safety_terms import class_terms, classes_in, plain, safety_pattern, safety_terms, terms
+from fdarx_core.labels.drugs import Drug
 from fdarx_core.records import CheckedAnswer, Contraindication, Label, Passage, SafetyFlag
 from fdarx_core.verify import TextPair, VerificationEngine, open_engine, verify
 
@@ -58,14 +59,14 @@ class SafetyFlagger:
 
     Args:
         labels: returns labels with all their passages, of which only numbers and prohibitions are kept.
-        synonyms: ingredients' names by names that no label has (`rxnav`).
+        synonyms: names that no label has, each with its drug (`read_rxnorm`).
         engine: the engine of `verify` that decides between flags and what is to be reviewed.
     """
 
     def __init__(
         self,
         labels: Callable[[], Iterable[tuple[Label, Sequence[Passage]]]],
-        synonyms: Mapping[str, Sequence[str]] | None = None,
+        synonyms: Iterable[tuple[str, Drug]] = (),
         engine: str | VerificationEngine = "exact",
     ) -> None:
         self._engine = open_engine(engine)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, replace
 from functools import partial
 from typing import Any, ClassVar, TypeAlias
 
@@ -16,14 +16,14 @@ from fdarx_core.baseline.refusals import declines
 from fdarx_core.evaluation.similarity import open_similarity
 from fdarx_core.evaluation.tables import ResultTable
 from fdarx_core.factuality.contraindications import PARQUET, contraindications_of, save_contraindications
-from fdarx_core.factuality.drug_names import DrugNameIndex, ingredients_of, unknown_names
 from fdarx_core.factuality.evidence import open_evidence, parse_evidence
 from fdarx_core.factuality.evidence.subjects import LabelNames
 from fdarx_core.factuality.figures import FactualityRows
 from fdarx_core.factuality.safety import SafetyFlagger
 from fdarx_core.factuality.scores import ScoringMethod, Weights
 from fdarx_core.factuality.tables import Summary, metrics_json, summarize, tables
-from fdarx_core.llm import TRANSIENT, ResponseStore, source_digest
+from fdarx_core.labels.rxnorm import read_rxnorm
+from fdarx_core.llm import TRANSIENT, source_digest
 from fdarx_core.pipeline.executor import Stages
 from fdarx_core.pipeline.factuality_steps import AnswerState, FactualitySpec, factuality_steps
 from fdarx_core.pipeline.job import PipelineJob
@@ -222,8 +222,14 @@ _CPUS_PER_SOURCE = 4
 _MOST_SOURCES = 16
 
 
+Labels = Callable[[], Iterable[tuple[Label, Sequence[Passage]]]]
+
+
 class SafetyChecker(SafetyFlagger):
-    """Flags the answers of a batch."""
+    """Flags the answers of a batch. `rxnorm` is the place of RxNorm's names, "" for none."""
+
+    def __init__(self, labels: Labels, rxnorm: str, engine: str) -> None:
+        super().__init__(labels, read_rxnorm(rxnorm) if rxnorm else (), engine)
 
     def flags(self, answers: Sequence[CheckedAnswer]) -> list[list[SafetyFlag] | str]:
         """Return the flags of each answer, or why they could not be looked for."""
@@ -245,21 +251,15 @@ class FactualityEvaluation(PipelineJob):
     rows: Callable[[], Iterator[CheckedAnswer | Reject]]
     input_info: dict[str, Any]
     contraindications: int = 0
-    synonyms: Mapping[str, Sequence[str]] = field(default_factory=dict)
 
     def prepare(self, *, planned: bool) -> None:
-        """Cut the answers into parts; but for a plan, also make the table of contraindications, and look up the
-        ingredients of drugs that no label has by that name."""
+        """Cut the answers into parts; but for a plan, also make the table of contraindications."""
         with self.timed("intake"):
             self.progress("intake", 0, 0, "")
             self.numbers = cut_answers(self.parts, self.rows())
-        if planned:
-            return
-        if self.spec.safety:
+        if self.spec.safety and not planned:
             with self.timed("contraindications"):
                 self.contraindications = self._contraindications(open_build(self.spec.safety))
-        with self.timed("rxnav"):
-            self.synonyms, self.input_info["rxnav"] = self._ingredients()
 
     def stages(self, *, planned: bool) -> Stages:
         steps = factuality_steps(self.spec, planned=planned)
@@ -291,7 +291,7 @@ class FactualityEvaluation(PipelineJob):
         if spec.safety:
             labels = partial(read_labels, open_build(spec.safety))
             engine = f"cross-encoder:{nli[0].place}" if nli else "exact"
-            found["safety"] = Resource(SafetyChecker, (labels, self.synonyms, engine))
+            found["safety"] = Resource(SafetyChecker, (labels, spec.rxnorm, engine))
         models = gpus or max(1, cpus // _CPUS_PER_MODEL)
         open_model = {engine.name: partial(CrossEncoder, engine.place, labels=engine.labels) for engine in nli}
         return found | {name: Resource(factory, (), models, share) for name, factory in open_model.items()}
@@ -318,16 +318,6 @@ class FactualityEvaluation(PipelineJob):
             save_contraindications([row for number in numbers for row in rows[number]], self.run.root)
             self.parts.mark("contraindications", 0)
         return int(read_table(self.run.file(PARQUET), ["id"]).num_rows)
-
-    def _ingredients(self) -> tuple[dict[str, list[str]], str]:
-        """Return what RxNav says of drugs by other names, and a notice; nothing where it is not to be asked."""
-        if not (self.spec.rxnav and self.spec.safety):
-            return {}, ""
-        self.progress("rxnav", 0, 1, "")
-        build = open_build(self.spec.safety)
-        answers = (one for part in self.numbers for one in self.parts.read("answers", part, CheckedAnswer))
-        names = unknown_names(answers, DrugNameIndex(read_labels(build)))
-        return ingredients_of(names, ResponseStore(self.run.file("responses")), self.spec.rxnav)
 
 
 def read_labels(build: RunDirectory) -> Iterator[tuple[Label, list[Passage]]]:

@@ -79,7 +79,7 @@ class FactualitySpec:
     `scoring` holds thresholds, weights and floors, and by the name of an engine its figures on marked pairs (see
     `read_engine_scores`); `method` adds the rest.
 
-    `safety` is the run whose labels safety flags rest on, `rxnav` the address that is asked for drugs by other names,
+    `safety` is the run whose labels safety flags rest on, `rxnorm` the place of RxNorm's names for others than theirs,
     each "" for none. `bertscore` and `encoder` are directories of models for the similarity of answers and references.
     `retriever` searches the evidence, None for the default of its source.
     """
@@ -91,7 +91,7 @@ class FactualitySpec:
     models: Mapping[str, ModelConfig] = field(default_factory=dict)
     scoring: ScoringMethod = field(default_factory=ScoringMethod)
     safety: str = ""
-    rxnav: str = ""
+    rxnorm: str = ""
     bertscore: str | None = None
     bertscore_layers: int | None = None
     encoder: str | None = None

@@ -3,21 +3,16 @@
 from __future__ import annotations
 
 from functools import cache
-from pathlib import Path
 
 import pytest
-from aiohttp import web
 from hypothesis import given
 from hypothesis import strategies as st
 
 from fdarx_core.factuality.contraindications import contraindications_of
-from fdarx_core.factuality.drug_names import DrugNameIndex, ingredients_of, unknown_names
 from fdarx_core.factuality.safety import SafetyFlagger
-from fdarx_core.llm.response_store import ResponseStore
+from fdarx_core.labels.drugs import Drug
 from fdarx_core.records import CheckedAnswer, SafetyFlag
-from fdarx_core.storage import Location
 from tests.factuality.made_labels import examples, label_of
-from tests.factuality.rxnav_server import RxNavServer
 
 
 @cache
@@ -249,7 +244,7 @@ def test_a_drug_is_known_by_the_names_that_rxnorm_gives_it() -> None:
     question, answer = "What is the recommended dose of Ortabrand?", "It lowers blood pressure."
     checked = CheckedAnswer("a", "q", question, answer, "made")
     assert safety().flags_of(checked) == []
-    told = SafetyFlagger(examples, {"Ortabrand": ["ortavelin"]})
+    told = SafetyFlagger(examples, [("Ortabrand", Drug.of([("ortavelin", "")]))])
     assert [flag.kind for flag in told.flags_of(checked)] == ["dose_missing"]
 
 
@@ -257,68 +252,3 @@ def test_a_drug_is_known_by_the_names_that_rxnorm_gives_it() -> None:
 def test_any_answer_is_read_and_every_span_lies_in_it(question: str, answer: str) -> None:
     for flag in flags(f"What dose of Telvanto? {question}", f"{answer} Take 999 mg. {answer}"):
         assert flag.text == f"{answer} Take 999 mg. {answer}"[flag.start : flag.end]
-
-
-def ask(names: list[str], place: Path, address: str) -> tuple[dict[str, list[str]], str]:
-    return ingredients_of(names, ResponseStore(Location(place)), address, rate=200, timeout_s=2)
-
-
-def test_names_have_ingredients_and_unknown_ones_none(tmp_path: Path) -> None:
-    with RxNavServer() as server:
-        names, notice = ask(["Ortabrand", "Duobrand", "Nosuchol"], tmp_path, server.url)
-    assert names == {"Ortabrand": ["ortavelin"], "Duobrand": ["calbuzamide", "ortavelin"]}
-    assert notice == "RxNav: 2 of 3 names are drugs of RxNorm"
-    assert server.asked[0] == "/REST/rxcui.json?name=Ortabrand&search=2"
-    assert server.asked[1] == "/REST/rxcui/900001/related.json?tty=IN"
-
-
-def test_what_was_answered_is_not_asked_again(tmp_path: Path) -> None:
-    with RxNavServer() as server:
-        first = ask(["Ortabrand", "Nosuchol"], tmp_path, server.url)
-        asked = len(server.asked)
-        again = ask(["Ortabrand", "Nosuchol"], tmp_path, server.url)
-    assert (again, len(server.asked)) == (first, asked)
-
-
-@pytest.mark.parametrize("status", [429, 500])
-def test_a_busy_server_is_asked_again(tmp_path: Path, status: int) -> None:
-    def busy(number: int) -> web.Response | None:
-        return web.Response(status=status, headers={"Retry-After": "0"}) if number == 1 else None
-
-    with RxNavServer(busy) as server:
-        names, _ = ask(["Ortabrand"], tmp_path, server.url)
-    assert names == {"Ortabrand": ["ortavelin"]}
-
-
-def test_without_an_answer_the_notice_says_so_and_what_came_before_stands(tmp_path: Path) -> None:
-    def dead(number: int) -> web.Response | None:
-        return web.Response(status=500, headers={"Retry-After": "0"}) if number > 2 else None
-
-    with RxNavServer(dead) as server:
-        names, notice = ask(["Ortabrand", "Duobrand"], tmp_path, server.url)
-    assert names == {"Ortabrand": ["ortavelin"]}
-    assert "gives no more (500 Server Error" in notice
-    assert len(server.asked) == 5  # two answers, three tries
-
-
-def test_nobody_there_raises_nothing(tmp_path: Path) -> None:
-    with RxNavServer() as server:
-        pass
-    names, notice = ask(["Ortabrand"], tmp_path, server.url)
-    assert names == {} and "gives no more" in notice
-
-
-@pytest.mark.parametrize("body", ["<html>", "[]", '{"idGroup": null}', '{"idGroup": {"rxnormId": [null, "x"]}}'])
-def test_malformed_answers_give_no_name(tmp_path: Path, body: str) -> None:
-    with RxNavServer(lambda number: web.Response(text=body)) as server:
-        assert ask(["Ortabrand"], tmp_path, server.url)[0] == {}
-
-
-def test_names_to_ask_for_are_those_that_no_label_has() -> None:
-    drugs = DrugNameIndex(examples())
-    rows = [
-        CheckedAnswer("1", "q1", "Can I take Ortabrand with Telvanto?", "Yes.", "m"),
-        CheckedAnswer("2", "q2", "What is it?", "A drug.", "m", drug="Duobrand"),
-        CheckedAnswer("3", "q3", "How is Ortabrand stored?", "Cool.", "m", drug="Telvanto"),
-    ]
-    assert unknown_names(rows, drugs) == ["Ortabrand", "Duobrand"]

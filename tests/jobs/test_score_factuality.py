@@ -14,10 +14,10 @@ import pytest
 from fdarx_core.records import CheckedAnswer, Claim, Evidence, Figure, PairVerdict, Reject, SafetyFlag
 from fdarx_core.storage import Location, read_records
 from tests.factuality.entrez_server import EntrezServer, Paper
-from tests.factuality.rxnav_server import RxNavServer
 from tests.jobs.checking import NO_ANSWERS, PASSAGES, QUESTIONS, lines, made, made_files, score, scores
 from tests.jobs.evaluating import models_file, rows_of
 from tests.jobs.in_process import run_job
+from tests.labels.rrf import RXNCONSO, RXNREL
 from tests.llm.loopback_server import Fault, LoopbackServer, text_of
 
 pytestmark = pytest.mark.service
@@ -193,16 +193,19 @@ def test_other_answers_under_the_same_names_are_another_run(by_rules: tuple[Path
     assert other.returncode == 2 and "answers: was" in other.stderr
 
 
-def test_rxnav_finds_the_label_of_a_brand(tmp_path: Path, example_build: Path) -> None:
+def test_rxnorm_names_the_drug_of_a_brand(tmp_path: Path, example_build: Path) -> None:
     question = "Can a patient with severe hepatic impairment take Ortabrand?"
     answers = lines(tmp_path / "m.jsonl", [{"question": question, "answer": "Yes, Ortabrand can be taken."}])
     named = ("--predictions", answers, "--evidence", f"labels:{example_build}")
     assert score(tmp_path / "without", *named).returncode == 0
     assert rows_of(tmp_path / "without", "flags", SafetyFlag) == []
-    with RxNavServer() as server:
-        done = score(tmp_path / "run", *named, "--rxnav", "--rxnav-url", server.url)
-    assert (done.returncode, "RxNav: 1 of 1 names are drugs of RxNorm" in done.stderr) == (0, True), done.stderr
+    names = tmp_path / "names"
+    names.mkdir()
+    (names / "RXNCONSO.RRF").write_text(RXNCONSO)
+    (names / "RXNREL.RRF").write_text(RXNREL)
+    done = score(tmp_path / "run", *named, "--rxnorm", names)
+    assert done.returncode == 0, done.stderr
     [flag] = rows_of(tmp_path / "run", "flags", SafetyFlag)
     assert (flag.kind, flag.drug) == ("contraindicated_condition", "TELVANTO")
-    refused = score(tmp_path / "none", "--predictions", answers, "--evidence", f"file:{answers}", "--rxnav")
+    refused = score(tmp_path / "none", "--predictions", answers, "--evidence", f"file:{answers}", "--rxnorm", names)
     assert (refused.returncode, "need labels: give --safety" in refused.stderr) == (2, True)

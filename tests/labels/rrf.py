@@ -13,6 +13,7 @@ RXNCONSO = """\
 6|ENG||||||8|8|6||RXNORM|MIN|6|kestrelol / ortavelin||N|4096|
 7|ENG||||||9|9|7||RXNORM|BN|7|Oldname||O|4096|
 8|ENG||||||10|10|8||RXNORM|SCD|8|kestrelol 5 MG Oral Tablet||N|4096|
+9|ENG||||||11|11|9||RXNORM|BN|9|Ortabrand||N|4096|
 """
 RXNREL = """\
 1||CUI|RN|2||CUI|has_form|1||RXNORM|||||4096|
@@ -22,5 +23,6 @@ RXNREL = """\
 6||CUI|RN|1||CUI|part_of|5||RXNORM|||||4096|
 6||CUI|RN|5||CUI|part_of|6||RXNORM|||||4096|
 1||CUI|RN|7||CUI|tradename_of|7||RXNORM|||||4096|
+5||CUI|RN|9||CUI|tradename_of|8||RXNORM|||||4096|
 damaged
 """

@@ -149,6 +149,7 @@ def test_names_of_rxnorm(tmp_path: Path, zipped: bool) -> None:
         "Kestra": one,
         "Kestra Duo": both,
         "ortavelin": (("ortavelin",), ("",)),
+        "Ortabrand": (("ortavelin",), ("",)),
         "kestrelol / ortavelin": both,
     }
     duo = DrugNames(PRODUCTS, read_rxnorm(tmp_path / "names")).find("kestra duo")[0]
