@@ -86,7 +86,6 @@ bench: $(VENV)/models  ## what the performance claims rest on; needs the real la
 	$(RUN) benchmarks.fidelity
 	$(RUN) benchmarks.table_headers
 	$(RUN) benchmarks.pipeline
-	$(RUN) benchmarks.mutate
 	$(RUN) benchmarks.retrieval
 	$(RUN) benchmarks.service
 	$(RUN) benchmarks.reranking

@@ -1,30 +1,23 @@
-"""Test the parser on damaged files: real labels, mutated at random and parsed with `parse_document`.
-
-    python -m benchmarks.mutate [--count N] [--seed S] [PATH …]
-
-Two processes parse the files. Each file must be parsed, or refused with a reason, within 5 s. Exits 1 otherwise.
-"""
+"""Damaged labels, mutated at random: each is parsed, or refused with a reason."""
 
 from __future__ import annotations
 
 import faulthandler
 import io
+import os
 import random
 import re
-import tempfile
-import traceback
 import zipfile
 from collections import Counter
-from collections.abc import Callable, Iterator
-from concurrent.futures import ProcessPoolExecutor
+from collections.abc import Callable
 from pathlib import Path
-from time import perf_counter
 
+import pytest
 from lxml import etree
 
-from benchmarks import read_documents, run
 from fdarx_core.labels import BadDocument, find_sources, parse_document, read_source
 from fdarx_core.records import Reject
+from tests.conftest import EXAMPLES
 
 _TAG = re.compile(rb"<[^<>]{1,200}>")
 _ATTRIBUTE = re.compile(rb'[A-Za-z]+="[^"<>]{0,80}"')
@@ -144,74 +137,56 @@ MUTATIONS: tuple[Callable[[bytes, random.Random], bytes], ...] = (
     *(flip_bytes, flip_text, drop_tags, double_tags, break_attributes, truncate, repeat_chunk, recode),
     *(edit_elements, edit_elements, edit_elements, damage_archive),
 )
-LIMIT = 5.0  # seconds per file
-HANGING = 60.0  # seconds after which a worker prints its stack and exits
-PARSED, CRASHED = "parsed", "CRASHED"
-_documents: list[bytes] = []
+LIMIT = 60.0
+"""Seconds after which a case hangs: its stack is printed, and the process exits. A case takes milliseconds."""
 
 
-def outcome_of(data: bytes, zipped: bool = False) -> str:
-    """Return `PARSED`, the reason of the refusal, or `CRASHED` with the end of the traceback."""
+def outcome_of(data: bytes, folder: Path | None = None) -> str:
+    """Parse a document, or a zip if a folder for it is given; return "parsed" or the reason of the refusal."""
     try:
-        if zipped:
-            return _outcome_of_archive(data)
-        parse_document(data)
-    except BadDocument as bad:
-        return bad.reason
-    except Exception:  # this script looks for crashes
-        return f"{CRASHED} {' '.join(traceback.format_exc().split()[-25:])}"
-    return PARSED
-
-
-def _outcome_of_archive(data: bytes) -> str:
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder, "labels.zip")
+        if folder is None:
+            parse_document(data)
+            return "parsed"
+        path = folder / "labels.zip"
         path.write_bytes(data)
         found = find_sources([str(path)])
-        read = [*found.rejects, *(document for source in found.sources for document in read_source(source))]
-    for document in read:
-        if isinstance(document, Reject):
-            return document.reason
-        parse_document(document[1])
-    return PARSED
+        for document in (*found.rejects, *(one for source in found.sources for one in read_source(source))):
+            if isinstance(document, Reject):
+                return document.reason
+            parse_document(document[1])
+    except BadDocument as bad:
+        return bad.reason
+    return "parsed"
 
 
-def cases(documents: list[bytes], seed: int, numbers: range) -> Iterator[tuple[str, str, float]]:
-    """Yield the mutation, the outcome and the seconds of each case, which depends only on the seed and its number."""
-    for number in numbers:
-        rng = random.Random(f"{seed}:{number}")
+def run_cases(documents: list[bytes], folder: Path, count: int) -> Counter[str]:
+    """Return how often each outcome occurs. A case depends only on its number."""
+    outcomes: Counter[str] = Counter()
+    for number in range(count):
+        rng = random.Random(number)
         mutation = MUTATIONS[number % len(MUTATIONS)]
         data = mutation(rng.choice(documents), rng)
-        faulthandler.dump_traceback_later(HANGING, exit=True)
-        start = perf_counter()
-        outcome = outcome_of(data, zipped=mutation is damage_archive)
-        seconds = perf_counter() - start
-        faulthandler.cancel_dump_traceback_later()
-        yield mutation.__name__, outcome, seconds
+        faulthandler.dump_traceback_later(LIMIT, exit=True)
+        try:
+            outcomes[outcome_of(data, folder if mutation is damage_archive else None)] += 1
+        except Exception as error:
+            raise AssertionError(f"case {number} ({mutation.__name__}) crashes the parser") from error
+        finally:
+            faulthandler.cancel_dump_traceback_later()
+    return outcomes
 
 
-def _start_worker(paths: list[str]) -> None:
-    _documents.extend(read_documents(paths))
+def test_damaged_examples_are_parsed_or_refused(tmp_path: Path) -> None:
+    outcomes = run_cases([file.read_bytes() for file in sorted(EXAMPLES.glob("*.xml"))], tmp_path, 1200)
+    assert {"parsed", "not_well_formed", "wrong_encoding"} <= outcomes.keys()
+    assert 0.2 < outcomes["parsed"] / 1200 < 0.9
 
 
-def _run(seed: int, numbers: range) -> list[tuple[str, str, float]]:
-    return list(cases(_documents, seed, numbers))
-
-
-def main(*paths: str, count: int = 10_000, seed: int = 0) -> int:
-    """Print the outcomes of each mutation."""
-    chunks = [range(start, min(start + 50, count)) for start in range(0, count, 50)]
-    with ProcessPoolExecutor(2, initializer=_start_worker, initargs=(list(paths),)) as pool:
-        results = [case for chunk in pool.map(_run, [seed] * len(chunks), chunks) for case in chunk]
-    for (name, outcome), number in sorted(Counter((name, outcome) for name, outcome, _ in results).items()):
-        print(f"{name:18} {outcome:24} {number:6}")
-    parsed = sum(1 for _, outcome, _ in results if outcome == PARSED)
-    crashes = sum(1 for _, outcome, _ in results if outcome.startswith(CRASHED))
-    longest = max((seconds for *_, seconds in results), default=0.0)
-    refused = len(results) - parsed - crashes
-    print(f"{len(results)} files: {parsed} parsed, {refused} refused, {crashes} crashes; longest {longest:.2f} s")
-    return int(crashes > 0 or longest > LIMIT)
-
-
-if __name__ == "__main__":
-    run(main)
+@pytest.mark.nightly
+def test_damaged_real_labels_are_parsed_or_refused(tmp_path: Path) -> None:
+    archive = Path(os.environ.get("FDARX_DATA", "../shared/data")) / "spl" / "dm_spl_release_human_rx.zip"
+    if not archive.exists():
+        pytest.skip("real labels are not here: set FDARX_DATA")
+    sources = find_sources([str(archive)]).sources[::8]
+    found = [one for source in sources for one in read_source(source)]
+    run_cases([one[1] for one in found if not isinstance(one, Reject)], tmp_path, 10_000)
