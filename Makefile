@@ -6,6 +6,8 @@ BIN := $(VENV)/bin
 RUN := $(BIN)/python -m
 PIP := $(BIN)/pip install --quiet --disable-pip-version-check
 PARALLEL := -n 2 --dist loadfile
+# Tests with browsers, engines and machines that die depend on time: one that fails runs once more, and is listed.
+AGAIN := --reruns 1 -rR
 
 # Install locked versions. uv takes seconds where pip takes minutes; where uv cannot reach a registry, because only pip
 # is configured for a mirror, pip does it.
@@ -57,16 +59,16 @@ test-models: $(VENV)/models  ## retrievers and metrics on local models: MiniLM, 
 
 test-service: $(VENV)/test  ## the service on Ray Serve, its page in a browser, its failures; the comparison
 	$(RUN) tests.serving.browser
-	$(RUN) pytest -m "service and not nightly" $(PARALLEL)
+	$(RUN) pytest -m "service and not nightly" $(PARALLEL) $(AGAIN)
 
 test-cluster: $(VENV)/test  ## several nodes, machines and servers that die, submitted jobs; FDARX_KILLS=10 kills more, as test-nightly does
-	$(RUN) pytest -m "cluster and not nightly" $(PARALLEL)
+	$(RUN) pytest -m "cluster and not nightly" $(PARALLEL) $(AGAIN)
 
 engine: $(VENV)/test  ## a vLLM engine on CPU, in an environment of its own under .cache (2.7 GB)
 	$(RUN) tests.engine.environment
 
 test-engine: $(VENV)/models engine  ## the asking path against that engine
-	FDARX_REQUIRE_ENGINE=1 $(RUN) pytest -m "engine and not nightly" tests/engine
+	FDARX_REQUIRE_ENGINE=1 $(RUN) pytest -m "engine and not nightly" tests/engine $(AGAIN)
 
 test-nightly: $(VENV)/models engine  ## every test: whole data sets, repeated drills, ten times the examples of a property; hours
 	$(RUN) tests.serving.browser
