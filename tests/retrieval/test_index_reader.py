@@ -296,6 +296,17 @@ def test_a_drug_is_found_by_any_of_its_names(real_names: IndexReader, question: 
     assert sorted({*drugs(real_names, question, ChunkFilter())}) == found
 
 
+def test_a_misspelt_name_finds_what_the_name_finds(real_names: IndexReader) -> None:
+    found = [
+        [
+            hit.chunk.id
+            for hit in search_index(real_names, [SearchQuery(text, 5, True)], ChunkFilter(), 5, "bm25", None)[0]
+        ]
+        for text in ("ELIQUIS", "ELIQIUS")
+    ]
+    assert found[0] == found[1] == ["1", "1b"]
+
+
 def test_each_of_several_drugs_has_its_share(real_names: IndexReader) -> None:
     [found] = search_index(
         real_names, [SearchQuery("dose of Eliquis and Aleve", 2, True)], ChunkFilter(), 2, "bm25", None

@@ -193,6 +193,13 @@ class ChunkTable:
         groups = dict.fromkeys(self._labels_of(mention.drugs) for mention in self.drug_names.find(text))
         return [names for names in groups if names]
 
+    def corrected(self, text: str) -> str:
+        """Return a text with the names of drugs in place of their misspellings."""
+        for mention in reversed(self.drug_names.find(text)):
+            if not mention.exact:
+                text = text[: mention.start] + mention.name + text[mention.end :]
+        return text
+
     def _labels_of(self, drugs: Sequence[Drug]) -> tuple[str, ...]:
         """Return the names of the labels of some drugs; of labels that combine them with others if there are none."""
         own = [name for drug in drugs for name in self._of_drug.get(drug, ())]
