@@ -6,7 +6,8 @@ BIN := $(VENV)/bin
 RUN := $(BIN)/python -m
 PIP := $(BIN)/pip install --quiet --disable-pip-version-check
 PARALLEL := -n 2 --dist loadfile
-# Tests with browsers, engines and machines that die depend on time: one that fails runs once more, and is listed.
+# Tests with browsers, trained models, engines and machines that die are not the same each time: one that fails runs
+# once more, and is listed.
 AGAIN := --reruns 1 -rR
 
 # Install locked versions. uv takes seconds where pip takes minutes; where uv cannot reach a registry, because only pip
@@ -55,7 +56,7 @@ test-slow: $(VENV)/test  ## a core of what takes long: a faulty server, killed p
 	$(RUN) pytest -m "slow and not nightly" $(PARALLEL)
 
 test-models: $(VENV)/models  ## retrievers and metrics on local models: MiniLM, and small ones made on the spot
-	$(RUN) pytest -m "models and not nightly" $(PARALLEL)
+	$(RUN) pytest -m "models and not nightly" $(PARALLEL) $(AGAIN)
 
 test-service: $(VENV)/test  ## the service on Ray Serve, its page in a browser, its failures; the comparison
 	$(RUN) tests.serving.browser

@@ -222,9 +222,11 @@ def test_texts_are_cut_at_512_tokens_question_and_marks_included(ours: Reranker,
     question, end = QUESTIONS[0], " " + tiny_rerankers.sentences()[0]
     fitting = " a" * (tiny_rerankers.LONGEST - tokens(peer, question, "a") + 1)
     assert tokens(peer, question, fitting) == tiny_rerankers.LONGEST
-    full, beyond, inside = ours([(question, text) for text in (fitting, fitting + end, fitting[:-8] + end)])
+    others = [f"{fitting[:-8]} {one}" for one in tiny_rerankers.sentences()]
+    full, beyond, *inside = ours([(question, text) for text in (fitting, fitting + end, *others)])
     assert beyond == pytest.approx(full, abs=EXACT)
-    assert abs(inside - full) > 10 * EXACT
+    # the tokenizer is trained anew, and its vocabulary differs from run to run: some words may change little
+    assert max(abs(one - full) for one in inside) > 10 * EXACT
 
 
 def test_a_long_question_leaves_a_quarter_to_the_passage(ours: Reranker, peer: Any) -> None:
