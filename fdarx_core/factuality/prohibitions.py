@@ -72,9 +72,9 @@ class Prohibition:
 
     @property
     def strength(self) -> str:
-        """ "forbidden", or "avoid" where that is the strongest word of the statement."""
+        """ "forbidden", or "avoid" where the statement only advises to avoid the use or does not recommend it."""
         found = _FORBIDS.search(self.statement)
-        return "avoid" if found and found[0].lower().startswith("avoid") else "forbidden"
+        return "avoid" if found and found[0].lower().startswith(("avoid", "not recommended")) else "forbidden"
 
 
 def prohibitions_of(

@@ -184,3 +184,15 @@ def test_exceptions_and_strength_are_columns() -> None:
     assert found == [("ileus", ""), ("porphyria", ""), ("heart block", "unless a pacemaker is in place")]
     [row] = forbidden_in("Avoid concomitant use of TELVANTO with rifampin.", code="34073-7")
     assert (row.kind, row.subject, row.strength) == ("drug", "concomitant use of rifampin", "avoid")
+
+
+@pytest.mark.parametrize(
+    ("text", "strength"),
+    [
+        ("TELVANTO is contraindicated in anuria.", "forbidden"),
+        ("TELVANTO is not recommended in anuria.", "avoid"),
+        ("Avoid use of TELVANTO in anuria.", "avoid"),
+    ],
+)
+def test_advice_is_weaker_than_a_prohibition(text: str, strength: str) -> None:
+    assert [(row.subject, row.strength) for row in forbidden_in(text)] == [("anuria", strength)]
