@@ -55,7 +55,7 @@ def simulated_cell(random: np.random.Generator, labels: int) -> pa.Table:
     correct = random.random(len(refused)) < np.concatenate([right[answerable], np.zeros(len(refusal))])
     return pa.table(
         {
-            "set_id": [f"label-{label:04d}" for label in np.concatenate([answerable, refusal])],
+            "cluster": [f"label-{label:04d}" for label in np.concatenate([answerable, refusal])],
             "question_id": [f"question-{number:06d}" for number in range(len(refused))],
             "type": ["factual"] * len(answerable) + ["refusal"] * len(refusal),
             "outcome": np.where(refused, "refused", "answered"),
@@ -87,7 +87,7 @@ def coverage(datasets: int, labels: int, resamples: int, seed: int = 0) -> tuple
     for number in range(datasets):
         table = simulated_cell(np.random.default_rng([seed, number]), labels)
         by_label.append(contains_truth(table, number, resamples))
-        each = table.set_column(0, "set_id", table["question_id"])
+        each = table.set_column(0, "cluster", table["question_id"])
         naive.append(contains_truth(each, number, resamples))
     return np.mean(by_label, axis=0).tolist(), np.mean(naive, axis=0).tolist()
 

@@ -35,6 +35,9 @@ class BuildConfig(AskingConfig):
     """run directory to write, on disk or s3://; repeat the command to resume a run"""
     sample: int | None = Field(None, ge=1)
     """number of labels, drawn at random after selection (all)"""
+    per_drug: int | None = Field(None, ge=1)
+    """largest number of labels of one drug (set of active moieties), drawn at random; labels of one drug repeat each
+    other (all)"""
     seed: int = 0
     """random seed; the same seed gives the same benchmark"""
     set_ids: list[str] = Field(default_factory=list)
@@ -134,7 +137,12 @@ class BuildConfig(AskingConfig):
         from fdarx_core.labels import Selection
 
         return Selection(
-            tuple(self.document_types), tuple(self.exclude_routes), frozenset(self.set_ids), self.sample, self.seed
+            tuple(self.document_types),
+            tuple(self.exclude_routes),
+            frozenset(self.set_ids),
+            self.per_drug,
+            self.sample,
+            self.seed,
         )
 
     def amounts(self) -> GenerationConfig:

@@ -27,16 +27,16 @@ Codes = NDArray[np.int64]
 
 
 class ScoreColumns:
-    """The columns of Score or RetrievalScore rows, sorted by label and question.
+    """The columns of Score or RetrievalScore rows, sorted by cluster and question.
 
-    `labels` are the distinct set ids in ascending order; `label_of` gives each row's position among them.
+    `clusters` are the distinct clusters in ascending order; `cluster_of` gives each row's position among them.
     """
 
     def __init__(self, table: pa.Table) -> None:
-        self._table = table.sort_by([("set_id", "ascending"), ("question_id", "ascending")]).combine_chunks()
-        names, codes = np.unique(self.strings("set_id"), return_inverse=True)
-        self.labels: list[str] = names.tolist()
-        self.label_of: Codes = codes.astype(np.int64)
+        self._table = table.sort_by([("cluster", "ascending"), ("question_id", "ascending")]).combine_chunks()
+        names, codes = np.unique(self.strings("cluster"), return_inverse=True)
+        self.clusters: list[str] = names.tolist()
+        self.cluster_of: Codes = codes.astype(np.int64)
         self._numbers: dict[str, Numbers] = {}
         self._masks: dict[tuple[str, tuple[str, ...]], Mask] = {}
 
@@ -359,12 +359,12 @@ def measure_table(
     Args:
         rows: the rows; their field `unscored`, if they have it, names what could not be measured.
         measures: the measures by name.
-        cluster: returns the cluster of a row, which is the column `set_id` of the table.
+        cluster: returns the cluster of a row, which is the column `cluster` of the table.
         question: returns the question of a row.
         keys: text fields of the rows that become columns too.
     """
     columns: dict[str, pa.Array] = {
-        "set_id": pa.array([cluster(row) for row in rows], pa.string()),
+        "cluster": pa.array([cluster(row) for row in rows], pa.string()),
         "question_id": pa.array([question(row) for row in rows], pa.string()),
         **{name: pa.array([getattr(row, name) for row in rows], pa.string()) for name in keys},
     }

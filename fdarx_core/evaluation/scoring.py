@@ -163,12 +163,13 @@ _USAGE = ("prompt_tokens", "cached_tokens", "completion_tokens", "latency_s", "c
 def question_features(
     question: QuestionAnswer, subject: LabelSummary, passages: Mapping[int, Passage]
 ) -> dict[str, Any]:
-    """Return the fields of `Score` that describe the question, from type to label_characters.
+    """Return the fields of `Score` that describe the question: its cluster, and those from type to label_characters.
 
     `passages` are the available passages of the label, by doc_chunk_index. The section is the common name of the
     nearest section of the first gold passage that has one, or "other".
     """
     return {
+        "cluster": subject.drug or subject.set_id,
         "type": question.type,
         "answer_kind": question.answer_kind,
         "category": question.category,

@@ -11,11 +11,13 @@ from itertools import groupby
 from operator import itemgetter
 from textwrap import wrap
 
-from fdarx_core.evaluation.bootstrap import FEW_LABELS
+from fdarx_core.evaluation.bootstrap import FEW_CLUSTERS
 from fdarx_core.evaluation.metrics import RETRIEVAL_METRICS, SCORE_METRICS, added_metrics
 from fdarx_core.records import Estimate, Figure
 
 MISSING = "–"
+CLUSTERS = "drugs"
+"""What the bootstrap draws, for the notes of tables."""
 
 Column = tuple[str, str]
 """The upper header, which neighboring columns share, and the header of the column itself."""
@@ -75,7 +77,7 @@ def interval_note(estimates: Iterable[Estimate], clusters: str) -> str:
     number = max((one.clusters for one in estimates), default=0)
     if number < 2:
         return f"No intervals: they need two {clusters} at least."
-    few = f" With fewer than {FEW_LABELS} they are too narrow." if number < FEW_LABELS else ""
+    few = f" With fewer than {FEW_CLUSTERS} they are too narrow." if number < FEW_CLUSTERS else ""
     return f"Intervals: 95 %, bootstrap over {clusters} (up to {number:,}).{few}"
 
 
@@ -212,7 +214,7 @@ def table_2(figures: Sequence[Figure], *, equivalent: bool = False) -> ResultTab
         if not one.keys["model"]
     ]
     title = f"Table 2. Retrieval of the gold passages{EQUIVALENT * equivalent}"
-    return build_table(title, "Retriever", columns, cells, "labels")
+    return build_table(title, "Retriever", columns, cells, CLUSTERS)
 
 
 def table_8(figures: Sequence[Figure]) -> ResultTable:
@@ -246,7 +248,7 @@ def added_metrics_table(figures: Sequence[Figure]) -> ResultTable:
 
 def _by_model(title: str, figures: Sequence[Figure], columns: Columns) -> ResultTable:
     cells = [(one.keys["model"], _key(one), one) for one in _by_type(figures) if one.keys["model"]]
-    return build_table(title, "Model", columns, cells, "labels")
+    return build_table(title, "Model", columns, cells, CLUSTERS)
 
 
 def _key(one: Figure) -> tuple[str, str, str, str]:

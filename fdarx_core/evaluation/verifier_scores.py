@@ -99,7 +99,7 @@ def score_engine(
     columns = ScoreColumns(
         pa.table(
             {
-                "set_id": [content_id(pair.text) for pair in pairs],
+                "cluster": [content_id(pair.text) for pair in pairs],
                 "question_id": [str(number) for number in range(len(pairs))],
                 "source": [pair.source for pair in pairs],
                 "mark": [pair.mark for pair in pairs],

@@ -46,6 +46,11 @@ class Drug:
         rows = [found[key] for key in sorted(found)]
         return cls(frozenset(found), tuple(name for name, _ in rows), tuple(unii for _, unii in rows))
 
+    @property
+    def id(self) -> str:
+        """The sorted keys, joined by "+"; "" without a moiety."""
+        return "+".join(sorted(self.keys))
+
     def pairs(self) -> list[tuple[str, str]]:
         """Return the name and the UNII of each moiety."""
         return list(zip(self.moieties, self.uniis, strict=True))

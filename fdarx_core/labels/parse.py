@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Any
 
 from fdarx_core.labels.blocks import MARK_TAGS, Block, Footnotes, read_blocks, rewrite_marks
+from fdarx_core.labels.drugs import drug_of
 from fdarx_core.labels.metadata import SUBJECT, Header, read_header, read_products
 from fdarx_core.labels.selection import find_sources, read_source
 from fdarx_core.labels.xml import CODE, TEXT, TITLE, BadDocument, Element, children, clean, parse_xml, raw_text
@@ -151,6 +152,7 @@ def parse_document(data: bytes, source: str = "") -> tuple[Label, list[Passage]]
         highlights=body.highlights,
         source=source,
         products=products.products,
+        drug=drug_of(*products.products).id,
     )
     return label, body.passages
 

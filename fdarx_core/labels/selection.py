@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from hashlib import sha256
 
-from fdarx_core.labels.metadata import Header, read_header
-from fdarx_core.labels.xml import clean, parse_xml
+from fdarx_core.labels.drugs import drug_of
+from fdarx_core.labels.metadata import SUBJECT, Header, read_header, read_products
+from fdarx_core.labels.xml import parse_xml
 from fdarx_core.records import Reject, content_id
 from fdarx_core.storage import sources
 from fdarx_core.storage.sources import Inputs, Source
@@ -33,9 +35,10 @@ def read_source(source: Source) -> Iterator[tuple[Source, bytes] | Reject]:
 
 @dataclass(slots=True)
 class Identity(Header):
-    """A document's header, its routes as in `Label`, the digest of its bytes, and its address."""
+    """A document's header, its routes and drug as in `Label`, the digest of its bytes, and its address."""
 
     routes: list[str]
+    drug: str
     sha256: str
     source: Source
 
@@ -48,11 +51,11 @@ def identify(data: bytes, source: Source) -> Identity:
     Raises:
         BadDocument: as `parse_document`.
     """
-    root, elements = parse_xml(data, "routeCode")
+    root, subjects = parse_xml(data, SUBJECT)
     header = read_header(root)
-    routes = (clean(route.get("displayName") or "") for route in elements)
-    distinct = list(dict.fromkeys(filter(None, routes)))
-    return Identity(**asdict(header), routes=distinct, sha256=sha256(data).hexdigest(), source=source)
+    found = read_products(subjects)
+    drug = drug_of(*found.products).id
+    return Identity(**asdict(header), routes=found.routes, drug=drug, sha256=sha256(data).hexdigest(), source=source)
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,13 +66,16 @@ class Selection:
         document_types: LOINC codes; empty: all.
         excluded_routes: a label is rejected where one of its routes contains one of these words.
         set_ids: empty: all.
+        per_drug: the number of labels to draw of each drug (set of active moieties); None: all. A label without an
+            active moiety counts as a drug of its own.
         sample: the number of labels to draw of those that are left; None: all.
-        seed: of the sample.
+        seed: of both draws.
     """
 
     document_types: tuple[str, ...] = (HUMAN_PRESCRIPTION,)
     excluded_routes: tuple[str, ...] = EXCLUDED_ROUTES
     set_ids: frozenset[str] = frozenset()
+    per_drug: int | None = None
     sample: int | None = None
     seed: int = 0
 
@@ -77,8 +83,8 @@ class Selection:
 def select(found: Iterable[Identity], selection: Selection) -> tuple[list[Identity], list[Reject]]:
     """Return the selected labels in order of set id, and a Reject for every other.
 
-    Of several documents with one set id, the newest version is kept. The sample is drawn by a hash of seed and set id,
-    so it does not depend on the order of the input or on other documents.
+    Of several documents with one set id, the newest version is kept. Labels are drawn by a hash of seed and set id, so
+    that the choice does not depend on the order of the input or on other documents.
     """
     rejects: list[Reject] = []
     kept: list[Identity] = []
@@ -88,12 +94,30 @@ def select(found: Iterable[Identity], selection: Selection) -> tuple[list[Identi
             kept.append(identity)
         else:
             rejects.append(_reject(identity, *unfit))
+    kept.sort(key=lambda identity: (content_id("sample", str(selection.seed), identity.set_id), identity.set_id))
+    if selection.per_drug is not None:
+        kept = _of_each_drug(kept, selection.per_drug, selection.seed, rejects)
     if selection.sample is not None and selection.sample < len(kept):
-        kept.sort(key=lambda identity: (content_id("sample", str(selection.seed), identity.set_id), identity.set_id))
         detail = f"not among the {selection.sample} drawn from {len(kept)} with seed {selection.seed}"
         rejects += [_reject(identity, "not_sampled", detail) for identity in kept[selection.sample :]]
         kept = kept[: selection.sample]
     return sorted(kept, key=lambda identity: identity.set_id), rejects
+
+
+def _of_each_drug(drawn: Sequence[Identity], most: int, seed: int, rejects: list[Reject]) -> list[Identity]:
+    """Return the first `most` labels of each drug, in order; the others are added to `rejects`."""
+    kept: list[Identity] = []
+    labels: Counter[str] = Counter(identity.drug or identity.set_id for identity in drawn)
+    taken: Counter[str] = Counter()
+    for identity in drawn:
+        drug = identity.drug or identity.set_id
+        taken[drug] += 1
+        if taken[drug] <= most:
+            kept.append(identity)
+        else:
+            detail = f"not among the {most} drawn from {labels[drug]} labels of the drug {drug} with seed {seed}"
+            rejects.append(_reject(identity, "not_sampled", detail))
+    return kept
 
 
 def _newest(found: Iterable[Identity], rejects: list[Reject]) -> Iterable[Identity]:

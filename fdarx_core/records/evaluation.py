@@ -9,7 +9,8 @@ from dataclasses import dataclass, field
 class LabelSummary:
     """A label of an evaluation. `whole`: all its passages are available, not only the gold passages.
 
-    `passages` and `characters` count the available passages.
+    `passages` and `characters` count the available passages. `drug` is as in `Label`; of a published label, which does
+    not have it, it is the name of the drug in lower case. It is "" if neither is known.
     """
 
     set_id: str
@@ -17,6 +18,7 @@ class LabelSummary:
     whole: bool
     passages: int
     characters: int
+    drug: str = ""
 
 
 @dataclass(slots=True)
@@ -113,7 +115,8 @@ class Grade:
 class Score:
     """The numbers of one prediction, from which all metrics and subgroups are computed; None has no meaning there.
 
-    `type` to `label_characters` describe the question: `section` is the nearest coded section of its first gold
+    `cluster` is the drug of the label, or its set id: the bootstrap draws clusters. `type` to `label_characters`
+    describe the question: `section` is the nearest coded section of its first gold
     passage, `numeric` is whether its answer has a number. `grade` is the outcome of its Grade, "" without one. `gold`,
     `cited` and `hits` count passages; with equivalent passages, `eq_hits` counts the gold passages that are cited,
     themselves or by an equivalent passage, and `eq_right` the cited passages that are gold or equivalent. Overlaps are
@@ -123,6 +126,7 @@ class Score:
     prediction_id: str
     question_id: str
     set_id: str
+    cluster: str
     model: str
     setting: str
     retriever: str
@@ -160,6 +164,7 @@ class RetrievalScore:
 
     question_id: str
     set_id: str
+    cluster: str
     retriever: str
     type: str
     answer_kind: str

@@ -60,6 +60,8 @@ class Label:
     substances and moieties, also those of the parts of kits. `uniis` are the codes of the active substances and
     moieties. `effective_date` is ISO 8601, "" if the value in the file is no date. `boxed_warning` is its text, "" if
     there is none. `source` names the file, and the members within archives. `products` are all products and kit parts.
+    `drug` names the set of its active moieties, by their UNIIs (names where the file has none), sorted and joined by
+    "+": labels that have the same `drug` are of one drug.
     """
 
     set_id: str
@@ -83,6 +85,7 @@ class Label:
     highlights: list[Highlight]
     source: str = ""
     products: list[Product] = field(default_factory=list)
+    drug: str = ""
 
 
 @dataclass(slots=True)

@@ -227,7 +227,7 @@ def _item_table(voted: Sequence[AnnotatedItem], scale: Scale, people: Sequence[s
     mean = sum(weights) / max(len(weights), 1)  # weights are 1 on average: chance corrections count items
     columns: dict[str, pa.Array] = {
         "question_id": pa.array([one.item.id for one in voted], pa.string()),
-        "set_id": pa.array([one.item.set_id for one in voted], pa.string()),
+        "cluster": pa.array([one.item.set_id for one in voted], pa.string()),
         "type": pa.array([one.item.type for one in voted], pa.string()),
         "by": pa.array([one.item.judge for one in voted], pa.string()),
         WEIGHT: pa.array([weight / mean for weight in weights], pa.float64()),

@@ -58,7 +58,7 @@ _MIN_EXPECTED = 5
 """Annotated items that a class must lead one to expect, by its size, to have a share of its own. The number that was in
 fact annotated must not decide: only classes with many annotated items would then be weighted by themselves."""
 _CLASSES: tuple[Callable[[ReviewItem], str], ...] = (lambda item: item.stratum, lambda item: item.decision)
-_COLUMNS_READ = ["prediction_id", "question_id", "set_id", "setting", "retriever", "type", "outcome", "grade"]
+_COLUMNS_READ = ["prediction_id", "question_id", "cluster", "setting", "retriever", "type", "outcome", "grade"]
 
 
 CalibratedAccuracy: TypeAlias = tuple[Estimate, CalibratedEstimate, CalibratedEstimate]

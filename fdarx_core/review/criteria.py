@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from fdarx_core.evaluation.bootstrap import FEW_LABELS, contrast, estimate
+from fdarx_core.evaluation.bootstrap import FEW_CLUSTERS, contrast, estimate
 from fdarx_core.evaluation.metrics import ScoreColumns
 from fdarx_core.evaluation.tables import ResultTable, build_table
 from fdarx_core.filters.judges import KEPT_AS, read_criteria
@@ -251,7 +251,7 @@ def _table(scored: Sequence[RejudgedItem], scale: Scale) -> pa.Table:
     return pa.table(
         {
             "question_id": pa.array([one.item.id for one in scored], pa.string()),
-            "set_id": pa.array([one.item.set_id for one in scored], pa.string()),
+            "cluster": pa.array([one.item.set_id for one in scored], pa.string()),
             WEIGHT: pa.array([1.0] * len(scored), pa.float64()),
             PEOPLE: codes([one.people for one in scored]),
             OLD: codes([one.old for one in scored]),
@@ -295,8 +295,8 @@ def comparison_table(trial: CriteriaTrial) -> ResultTable:
         for one in accuracies
     ]
     notes.append("95 % intervals by bootstrap over labels; those of differences are from the same resamples.")
-    if any(one.old.clusters < FEW_LABELS for one in accuracies):
-        notes.append(f"With fewer than {FEW_LABELS} labels intervals are too narrow.")
+    if any(one.old.clusters < FEW_CLUSTERS for one in accuracies):
+        notes.append(f"With fewer than {FEW_CLUSTERS} labels intervals are too narrow.")
     table = build_table(
         f"{trial.judge} against people, on items that the proposal did not see",
         "Task",

@@ -41,13 +41,23 @@ class BenchmarkItem:
 
     @classmethod
     def of(
-        cls, set_id: str, drug_name: str, whole: bool, passages: Iterable[Passage], questions: Sequence[QuestionAnswer]
+        cls,
+        set_id: str,
+        drug_name: str,
+        whole: bool,
+        passages: Iterable[Passage],
+        questions: Sequence[QuestionAnswer],
+        drug: str = "",
     ) -> BenchmarkItem:
-        """Sort passages and questions, and summarize them. `whole` says that all passages of the label are there."""
+        """Sort passages and questions, and summarize them. `whole` says that all passages of the label are there.
+
+        `drug` is as in `LabelSummary`, by default the name of the drug.
+        """
         passages = sorted(passages, key=lambda passage: passage.doc_chunk_index)
         questions = sorted(questions, key=lambda question: (question.type, question.id))
         characters = sum(len(passage.text) for passage in passages)
-        return cls(LabelSummary(set_id, drug_name, whole, len(passages), characters), passages, questions)
+        drug = drug or drug_name.strip().casefold()
+        return cls(LabelSummary(set_id, drug_name, whole, len(passages), characters, drug), passages, questions)
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +124,8 @@ def _read_build(run: RunDirectory, address: str) -> Benchmark:
     def items() -> Iterator[BenchmarkItem]:
         for rows in read_labels(run):
             label = rows.label
-            yield BenchmarkItem.of(label.set_id, label.drug_name, True, rows.passages.values(), rows.questions)
+            passages = rows.passages.values()
+            yield BenchmarkItem.of(label.set_id, label.drug_name, True, passages, rows.questions, label.drug)
 
     counts = {"labels": labels, "whole_labels": labels, "passages": passages}
     return Benchmark(_about(_name(run.root), "build_run", address, digest, counts, types, 0), items)

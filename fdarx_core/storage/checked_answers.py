@@ -11,7 +11,16 @@ from dataclasses import dataclass, field, replace
 from hashlib import blake2b
 from typing import Any, TypeAlias
 
-from fdarx_core.records import CheckedAnswer, Prediction, QuestionAnswer, RagAnswer, RagQuestion, Reject, content_id
+from fdarx_core.records import (
+    CheckedAnswer,
+    LabelSummary,
+    Prediction,
+    QuestionAnswer,
+    RagAnswer,
+    RagQuestion,
+    Reject,
+    content_id,
+)
 from fdarx_core.storage.errors import InputError, StorageError
 from fdarx_core.storage.location import Location
 from fdarx_core.storage.run_directory import RunDirectory
@@ -274,6 +283,7 @@ def _evaluated(run: RunDirectory) -> Iterator[CheckedAnswer]:
     models = sorted({file.parent for file in run.file("predictions").list(recursive=True)})
     for part in run.parts("questions"):
         questions = {row.id: row for row in read_records(part, QuestionAnswer)}
+        drugs = {row.set_id: row.drug for row in read_records(run.file(f"subjects/{part.name}"), LabelSummary)}
         for file in (folder / part.name for folder in models):
             for row in read_records(file, Prediction) if file.exists() else ():
                 question = questions[row.question_id]
@@ -286,7 +296,7 @@ def _evaluated(run: RunDirectory) -> Iterator[CheckedAnswer]:
                     dataset=dataset,
                     type=question.type,
                     setting="/".join(filter(None, (row.setting, row.retriever))),
-                    cluster=question.set_id,
+                    cluster=drugs[question.set_id] or question.set_id,
                     set_id=question.set_id,
                     drug=question.drug_name,
                     outcome=row.outcome if row.outcome in ("answered", "refused") else "failed",

@@ -47,6 +47,7 @@ def _score(dice: np.random.Generator, set_id: str, question: str, ease: float, c
         prediction_id=f"p-{question}",
         question_id=f"q-{question}",
         set_id=set_id,
+        cluster=set_id,
         model="",
         setting="",
         retriever="",
@@ -91,6 +92,7 @@ def _uncited(row: Score) -> Score:
 
 
 def _retrieval(dice: np.random.Generator, row: Score, retriever: str) -> RetrievalScore:
-    question = (row.question_id, row.set_id, retriever, row.type, row.answer_kind, row.category, row.section)
+    label = (row.set_id, row.cluster)
+    question = (row.question_id, *label, retriever, row.type, row.answer_kind, row.category, row.section)
     numbers = dice.beta(2, 2, 14).tolist()
     return RetrievalScore(*question, row.numeric, row.label_characters, row.gold, *numbers)

@@ -36,7 +36,8 @@ def scikit(score: Scorer, truth: list[int], called: list[int], nothing: float) -
 
 
 def row(question: int, **known: object) -> Score:
-    plain = Score("p", f"q{question}", "label", "m", "full_label", "", "factual", "factual", "c", "s", False, 9, "", "")
+    about = ("m", "full_label", "", "factual", "factual", "c", "s", False, 9)
+    plain = Score("p", f"q{question}", "label", "drug", *about, "", "")
     return replace(plain, **known)  # type: ignore[arg-type]
 
 

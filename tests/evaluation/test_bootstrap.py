@@ -10,9 +10,9 @@ from hypothesis.extra import numpy as arrays
 
 from benchmarks.coverage import coverage
 from fdarx_core.evaluation.bootstrap import (
+    cluster_weights,
     contrast,
     estimate,
-    label_weights,
     percentile_interval,
     weight_blocks,
 )
@@ -46,7 +46,7 @@ def test_percentiles_are_those_of_numpy_without_the_missing(samples: np.ndarray)
 
 
 def test_each_sample_draws_as_many_labels_as_there_are() -> None:
-    weights = label_weights(7, 400, seed=1)
+    weights = cluster_weights(7, 400, seed=1)
     assert weights.shape == (400, 7)
     assert (weights.sum(axis=1) == 7).all()
     assert weights.mean(axis=0) == pytest.approx(np.ones(7), abs=0.2)
@@ -54,7 +54,7 @@ def test_each_sample_draws_as_many_labels_as_there_are() -> None:
 
 
 def test_samples_are_the_same_in_blocks_that_fit_in_memory(monkeypatch: pytest.MonkeyPatch) -> None:
-    whole = label_weights(7, 400, seed=1)
+    whole = cluster_weights(7, 400, seed=1)
     monkeypatch.setattr("fdarx_core.evaluation.bootstrap._CELLS", 100)
     blocks = list(weight_blocks(7, 400, seed=1))
     assert {block.size for block in blocks} == {98, 56}
@@ -85,15 +85,15 @@ def test_an_interval_is_that_of_labels_drawn_one_by_one() -> None:
         label: [
             one.grade == "correct"
             for one in ROWS
-            if one.set_id == label and one.type != "refusal" and one.grade in ("correct", "incorrect", "not_attempted")
+            if one.cluster == label and one.type != "refusal" and one.grade in ("correct", "incorrect", "not_attempted")
         ]
-        for label in columns.labels
+        for label in columns.clusters
     }
     values = []
-    for times in label_weights(len(columns.labels), 200, 4):
+    for times in cluster_weights(len(columns.clusters), 200, 4):
         drawn = [
             verdict
-            for label, count in zip(columns.labels, times, strict=True)
+            for label, count in zip(columns.clusters, times, strict=True)
             for verdict in verdicts[label] * int(count)
         ]
         values.append(np.mean(drawn))
@@ -112,16 +112,16 @@ def test_the_seed_decides() -> None:
 
 
 def test_one_label_has_no_interval() -> None:
-    found = figures(table([one for one in ROWS if one.set_id == "label-001"]), seed=0, resamples=50)
+    found = figures(table([one for one in ROWS if one.cluster == "label-001"]), seed=0, resamples=50)
     assert all(one.low is None and one.high is None for one in found)
     assert any(one.value is not None for one in found)
 
 
 def test_samples_without_a_meaning_are_left_out() -> None:
     """Only 2 of 10 labels have refusal questions: a tenth of the samples draw none of them."""
-    rows = [one for one in ROWS if one.type != "refusal" or one.set_id < "label-002"]
+    rows = [one for one in ROWS if one.type != "refusal" or one.cluster < "label-002"]
     found = {one.metric: one for one in figures(table(rows), seed=0, resamples=500) if one.keys["group_by"] == "type"}
-    assert (label_weights(10, 500, 0)[:, :2].sum(axis=1) == 0).any()
+    assert (cluster_weights(10, 500, 0)[:, :2].sum(axis=1) == 0).any()
     for name in ("refusal_recall", "hallucination_rate"):
         one = found[name]
         assert one.low is not None
@@ -130,9 +130,9 @@ def test_samples_without_a_meaning_are_left_out() -> None:
 
 
 def test_labels_that_are_alike_leave_no_doubt() -> None:
-    one_label = [one for one in ROWS if one.set_id == "label-001"]
+    one_label = [one for one in ROWS if one.cluster == "label-001"]
     copies = [
-        replace(one, set_id=f"copy-{number}", question_id=f"{one.question_id}-{number}")
+        replace(one, cluster=f"copy-{number}", question_id=f"{one.question_id}-{number}")
         for number in range(5)
         for one in one_label
     ]

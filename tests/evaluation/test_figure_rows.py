@@ -42,7 +42,7 @@ def test_rows_of_earlier_versions_are_read() -> None:
 
 def test_a_table_leaves_out_columns_without_a_value_and_keeps_every_row() -> None:
     cells = [("a", "x", Estimate(0.5, clusters=3)), ("a", "y", Estimate(None)), ("b", "x", Estimate(None))]
-    table = build_table("T", "Model", [("G", "X", "x"), ("G", "Y", "y"), ("G", "Z", "z")], cells, "labels")
+    table = build_table("T", "Model", [("G", "X", "x"), ("G", "Y", "y"), ("G", "Z", "z")], cells, "drugs")
     assert table.columns == [("G", "X")]
     assert table.rows == [("a", [cells[0][2]]), ("b", [None])]
-    assert table.notes == ["Intervals: 95 %, bootstrap over labels (up to 3). With fewer than 40 they are too narrow."]
+    assert table.notes == ["Intervals: 95 %, bootstrap over drugs (up to 3). With fewer than 40 they are too narrow."]

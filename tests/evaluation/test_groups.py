@@ -50,7 +50,7 @@ def test_a_third_of_the_labels_is_short_whatever_the_number_of_their_questions()
     groups = subgroups(columns, length_edges(table(ROWS)))
     by_length = {name: rows for by, name, rows in groups if by == "label_length"}
     assert list(by_length) == ["short", "medium", "long"]
-    assert [len(np.unique(columns.label_of[rows])) for rows in by_length.values()] == [4, 4, 4]
+    assert [len(np.unique(columns.cluster_of[rows])) for rows in by_length.values()] == [4, 4, 4]
     longest = [columns.number("label_characters")[rows].max() for rows in by_length.values()]
     assert longest == sorted(longest)
 

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import bootstrap, spearmanr
 
-from fdarx_core.evaluation.bootstrap import label_weights
+from fdarx_core.evaluation.bootstrap import cluster_weights
 from fdarx_core.evaluation.rank_correlation import spearman
 
 NAN = float("nan")
@@ -45,7 +45,7 @@ def test_every_sample_is_scipy_s(pairs: list[tuple[int, int]], each: int) -> Non
     clusters = names(len(pairs), each)
     codes = np.unique(clusters, return_inverse=True)[1]
     expected = []
-    for times in label_weights(len(set(clusters)), 8, 3):
+    for times in cluster_weights(len(set(clusters)), 8, 3):
         rows = np.repeat(np.arange(len(pairs)), times[codes].astype(int))
         if len(set(one[rows])) > 1 and len(set(other[rows])) > 1:
             expected.append(spearmanr(one[rows], other[rows]).statistic)

@@ -151,7 +151,7 @@ def test_usage_is_kept() -> None:
 
 
 def test_a_question_described() -> None:
-    expected = ["multihop", "multihop", "dosing", "Overdosage", True, 5000]
+    expected = ["s", "multihop", "multihop", "dosing", "Overdosage", True, 5000]
     found = question_features(QUESTION, SUBJECT, {4: passage(4, "34088-5"), 7: passage(7, "34068-7")})
     assert list(found.values()) == expected
     assert question_features(QUESTION, SUBJECT, {4: passage(4, "99999-9")})["section"] == "other"

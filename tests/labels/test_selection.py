@@ -8,6 +8,7 @@ import struct
 import time
 import zipfile
 import zlib
+from collections import Counter
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -17,7 +18,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fdarx_core.labels import Source, find_sources, read_document, read_source
+from fdarx_core.labels import Selection, Source, find_sources, read_document, read_source
+from fdarx_core.labels.selection import HUMAN_PRESCRIPTION, Identity, select
 from fdarx_core.records import Reject, arrow_schema, to_table
 from fdarx_core.storage import Location, StorageError
 from fdarx_core.storage.errors import InputError
@@ -336,3 +338,20 @@ def test_real_release() -> None:
     assert len(documents) == 83
     assert reasons == {}
     assert all(zlib.crc32(text) and b"urn:hl7-org:v3" in text for text in documents.values())
+
+
+def test_labels_of_each_drug_are_drawn() -> None:
+    """Labels of one drug have the same moieties, whatever their salts; a label without any is a drug of its own."""
+
+    def identity(number: int, drug: str) -> Identity:
+        return Identity(f"{number:04d}", 1, "", HUMAN_PRESCRIPTION, "", "", "", [], drug, "", Source("labels.zip"))
+
+    found = [identity(number, ("A", "A+B", "")[number % 3]) for number in range(60)]
+    kept, rejects = select(found, Selection(per_drug=4, seed=3))
+    assert Counter(one.drug for one in kept) == {"A": 4, "A+B": 4, "": 20}
+    assert {one.reason for one in rejects} == {"not_sampled"} and len(kept) + len(rejects) == len(found)
+    assert "not among the 4 drawn from 20 labels of the drug A" in rejects[0].detail + rejects[-1].detail
+    again, _ = select(reversed(found), Selection(per_drug=4, seed=3))
+    fewer, _ = select(found[:30], Selection(per_drug=4, sample=5, seed=3))
+    other, _ = select(found, Selection(per_drug=4, seed=4))
+    assert again == kept and len(fewer) == 5 and other != kept

@@ -92,8 +92,8 @@ def test_amounts_bound_what_is_asked(examples: list[LabelState]) -> None:
 
 def test_a_document_that_vanished_or_broke_is_a_reject(examples: list[LabelState], tmp_path: Path) -> None:
     (tmp_path / "broken.xml").write_text("<document")
-    gone = Identity("gone", 1, "", "", "", "", "", [], "", Source(str(tmp_path / "gone.xml")))
-    broken = Identity("broken", 1, "", "", "", "", "", [], "", Source(str(tmp_path / "broken.xml")))
+    gone = Identity("gone", 1, "", "", "", "", "", [], "", "", Source(str(tmp_path / "gone.xml")))
+    broken = Identity("broken", 1, "", "", "", "", "", [], "", "", Source(str(tmp_path / "broken.xml")))
     states = build([gone, broken, examples[0].identity])
     reasons = [reject.reason for state in states[:2] for reject in state.rejects]
     assert reasons == ["unreadable", "not_well_formed"]

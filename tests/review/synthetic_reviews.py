@@ -208,8 +208,8 @@ def _grade(said: Prediction) -> Grade:
 def _score(said: Prediction, grade: Grade, build: ReviewedBuild) -> Score:
     asked = next(one for one in build.questions if one.id == said.question_id)
     return Score(
-        said.id, said.question_id, said.set_id, said.model, said.setting, "", asked.type, asked.answer_kind,
-        asked.category, "", False, 100, said.outcome, grade.outcome,
+        said.id, said.question_id, said.set_id, said.set_id, said.model, said.setting, "",
+        asked.type, asked.answer_kind, asked.category, "", False, 100, said.outcome, grade.outcome,
     )  # fmt: skip
 
 

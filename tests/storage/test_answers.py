@@ -11,7 +11,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from fdarx_core.records import CheckedAnswer, Prediction, QuestionAnswer, RagAnswer, RagQuestion, Reject
+from fdarx_core.records import CheckedAnswer, LabelSummary, Prediction, QuestionAnswer, RagAnswer, RagQuestion, Reject
 from fdarx_core.storage import Location, RunDirectory, StorageError, write_records, write_table
 from fdarx_core.storage.checked_answers import (
     ImportedPrediction,
@@ -321,6 +321,7 @@ def test_a_run_of_evaluate(tmp_path: Path) -> None:
     run = finished(tmp_path / "ev", "evaluate")
     asked = [QuestionAnswer("q1", "factual", "factual", "", "", "s1", "Examplol", "How much?", "5 mg")]
     write_records(run.part("questions", 0), asked, QuestionAnswer)
+    write_records(run.part("subjects", 0), [LabelSummary("s1", "Examplol", True, 1, 9, "0UNII")], LabelSummary)
     said = [
         Prediction("p1", "q1", "s1", "m", "closed_book", answer="5 mg", text="5 mg"),
         Prediction("p2", "q1", "s1", "m", "retrieved", "bm25", outcome="refused", answer="I can't say."),
@@ -337,7 +338,7 @@ def test_a_run_of_evaluate(tmp_path: Path) -> None:
         ("p4", "n", "oracle", "answered"),
     ]
     assert {(one.type, one.set_id, one.drug, one.cluster, one.dataset) for one in answers} == {
-        ("factual", "s1", "Examplol", "s1", "rx")
+        ("factual", "s1", "Examplol", "0UNII", "rx")
     }
     assert answers[0].references == ["5 mg"]
 

@@ -98,7 +98,8 @@ def test_what_we_publish_is_read_back(tmp_path: Path) -> None:
     assert own.about["questions"]["factual"] > 20 and own.about["labels"] > 5
     pairs = list(zip(own.items(), published.items(), strict=True))
     for ours, theirs in pairs:
-        assert theirs.subject == ours.subject
+        name = ours.subject.drug_name.casefold()  # the published format has no moieties
+        assert theirs.subject == replace(ours.subject, drug=name)
         assert theirs.questions == [carried(one) for one in ours.questions]
         for passage, back in zip(ours.passages, theirs.passages, strict=True):
             assert back == replace(passage, core_code=back.core_code, section_path=passage.section_title)
