@@ -138,7 +138,7 @@ class RetrievalResult:
         searches: the queries.
         candidates: the pooled hits.
         contexts: the hits that the answering model is shown.
-        prompt_contexts: the contexts as the prompt has them: {n, title, section, text}.
+        prompt_contexts: the contexts as the prompt has them, see `number_contexts`.
         missing: what a step had to do without, and why, a line each.
         seconds: the time of each phase: rewrite, search, postprocess.
         rewritten: the responses of the models that wrote queries.
@@ -207,8 +207,11 @@ def _answer_call(question: str, result: RetrievalResult) -> TaskCall:
 
 
 def number_contexts(hits: Sequence[SearchHit]) -> list[dict[str, Any]]:
-    """Return the contexts for a prompt, numbered from 1 for citations: {n, title, section, text}."""
-    return [{"n": number, **_fields(hit)} for number, hit in enumerate(hits, 1)]
+    """Return the contexts for a prompt, numbered from 1 for citations: {n, title, section, text}.
+
+    Passages of labels also have {moieties, labeler, effective_date, version} of the label.
+    """
+    return [{"n": number, **_fields(hit), **_label_fields(hit)} for number, hit in enumerate(hits, 1)]
 
 
 def fit_contexts(contexts: Sequence[Mapping[str, Any]], budget_chars: int) -> list[dict[str, Any]]:
@@ -275,6 +278,18 @@ def _parse(task: Task[Any], response: Response, missing: list[str]) -> Any:
 
 def _fields(hit: SearchHit) -> dict[str, str]:
     return {"title": hit.chunk.title, "section": hit.chunk.section, "text": hit.chunk.text}
+
+
+def _label_fields(hit: SearchHit) -> dict[str, Any]:
+    if hit.chunk.label is None:
+        return {}
+    label = hit.label
+    return {
+        "moieties": label.moieties,
+        "labeler": label.labeler,
+        "effective_date": label.effective_date,
+        "version": label.version,
+    }
 
 
 async def _write_queries(

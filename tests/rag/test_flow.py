@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 
 from fdarx_core.llm import response_to
 from fdarx_core.rag.flow import POSTPROCESSORS, fit_contexts, number_contexts, order_by_score, read_score, score_calls
-from fdarx_core.rag.tasks import SCORE_CHUNK
+from fdarx_core.rag.tasks import ANSWER_WITH_CITATIONS, SCORE_CHUNK
+from fdarx_core.records import LabelVersion
 from tests.rag.found import found
 
 
@@ -25,6 +26,25 @@ def test_contexts_are_numbered_from_one() -> None:
         {"n": 1, "title": "T", "section": "", "text": "Text a."},
         {"n": 2, "title": "T", "section": "S", "text": "Text b."},
     ]
+
+
+def test_a_labels_context_has_the_version_of_the_label() -> None:
+    hit = found("a", text="Text a.", section="S")
+    hit.chunk.label = LabelVersion(3, "2024-05-01", labeler="Acme", moieties=["zalvostat"])
+    [context] = number_contexts([hit])
+    assert context == {
+        "n": 1,
+        "title": "T",
+        "section": "S",
+        "text": "Text a.",
+        "moieties": ["zalvostat"],
+        "labeler": "Acme",
+        "effective_date": "2024-05-01",
+        "version": 3,
+    }
+    request = ANSWER_WITH_CITATIONS.request({"question": "Why?", "contexts": [context]}, endpoint="m")
+    tag = 'number="1" title="T" active="zalvostat" labeler="Acme" effective="2024-05-01" version="3" section="S"'
+    assert f"<context {tag}>\n" in request.messages[-1]["content"]
 
 
 def test_whole_contexts_go_from_the_end() -> None:
