@@ -15,6 +15,11 @@ METRICS: dict[str, tuple[type[Counter | Gauge | Histogram], str, tuple[str, ...]
     "fdarx_phase_seconds": (Histogram, "Duration of phases of a request.", ("phase",)),
     "fdarx_in_flight": (Gauge, "Requests being processed.", ()),
     "fdarx_degraded": (Counter, "Answers given without a part of the service.", ("reason",)),
+    "fdarx_gate_statements": (
+        Counter,
+        "Statements of answers, by verdict or reason to drop them.",
+        ("outcome",),
+    ),
     "fdarx_rejected": (Counter, "Requests rejected before processing.", ("why",)),
     "fdarx_index_version": (Gauge, "Number of the index version in use; versions count from 1.", ("corpus",)),
     "fdarx_index_chunks": (Gauge, "Chunks in the index.", ("corpus",)),

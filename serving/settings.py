@@ -92,5 +92,8 @@ class ServiceSettings(BaseModel):
     """Default number of passages that the model is shown."""
     candidates: int = Field(24, ge=1, le=MAX_CANDIDATES)
     """Default number of passages retrieved before post-processing."""
+    verifier: str = "exact"
+    """Engine that verifies the statements of answers, as `fdarx verify` names them: exact, cross-encoder:DIRECTORY,
+    language-model:ID@BASE_URL. A model adds its time to each answer."""
     log_questions: bool = False
     """Write questions and full error messages to the logs."""

@@ -20,12 +20,11 @@ from fdarx_core.baseline.answering import (
     parse_label_text,
     scored,
 )
+from fdarx_core.baseline.refusals import DOCUMENTS_SAY_NOTHING
 from fdarx_core.baseline.sentences import split_sentences
 from fdarx_core.baseline.stems import terms
 from fdarx_core.baseline.tokens import pattern, vocabulary
 
-REFUSAL = "The passages found do not answer this question."
-"""The refusal that the prompt asks for, and the baseline gives, where the contexts hold no answer."""
 _WORD = re.compile(r"[^\W_]+(?:[-'’./][^\W_]+)*")
 _PART = re.compile(r"[^\W_]+")
 _LEAD = pattern("question_lead", re.I)
@@ -239,11 +238,11 @@ def from_contexts(slots: Mapping[str, Any]) -> str:
     drugs = " ".join({one["title"]: "" for one in contexts if one["section"]})
     _, telling = asked_terms(question, drugs)
     if absent_share(telling, evidence) >= _ABSENT:
-        return REFUSAL
+        return DOCUMENTS_SAY_NOTHING
     scores = _answering(scored(question, drugs, evidence), question, evidence)
     chosen = _chosen(scores, evidence)
     if not chosen or not (drugs or _bears_on(max(chosen, key=scores.__getitem__), telling, evidence)):
-        return REFUSAL
+        return DOCUMENTS_SAY_NOTHING
     return " ".join(_cited(evidence, place) for place in chosen)
 
 

@@ -13,6 +13,11 @@ from functools import partial
 
 from fdarx_core.baseline.tokens import pattern
 
+LABELS_SAY_NOTHING = "The labels at hand do not say."
+"""The refusal of an answer whose contexts are all of labels."""
+DOCUMENTS_SAY_NOTHING = "The documents at hand do not say."
+"""The refusal that the prompt asks for, and that of an answer with other contexts."""
+
 _pattern = partial(pattern, file="refusals.yaml")
 
 _HINT = _pattern("hint", re.I)

@@ -14,13 +14,12 @@ from fdarx_core.llm import TRANSIENT, Baseline, ModelConfig, source_digest
 from fdarx_core.pipeline.asking import ClientPool
 from fdarx_core.pipeline.part_files import PartFiles
 from fdarx_core.pipeline.steps import Address, Part, ResourceStep, Step, StepContext
+from fdarx_core.rag.answers import CitedAnswer, answer_question
 from fdarx_core.rag.flow import (
     CANDIDATES,
     CONTEXTS,
-    CitedAnswer,
     RagConfig,
     RetrievalResult,
-    answer_question,
     context_budget,
     retrieve_contexts,
 )
@@ -34,8 +33,9 @@ from fdarx_core.retrieval.index import ChunkFilter, IndexReader
 from fdarx_core.retrieval.models import ModelDirectories
 from fdarx_core.retrieval.retrievers import load_reranker
 from fdarx_core.storage import Location
+from fdarx_core.verify import open_engine
 
-CODE_VERSION = source_digest("fdarx_core.rag", "fdarx_core.retrieval", "fdarx_core.baseline")
+CODE_VERSION = source_digest("fdarx_core.rag", "fdarx_core.retrieval", "fdarx_core.baseline", "fdarx_core.verify")
 """Digest of the code that searches, parses and judges. Parts of another version are computed again."""
 
 
@@ -162,7 +162,7 @@ async def _answer_in_variant(
     spec: RagSpec, question: RagQuestion, variant: tuple[str, str], tools: JobTools
 ) -> tuple[RagAnswer, RagScore]:
     found = await retrieve_contexts(question.question, spec.config(*variant, question), tools)
-    reply = await answer_question(question.question, found, tools)
+    reply = await answer_question(question.question, found, tools, open_engine("exact"))
     row = answer_row(spec, question, variant, found, reply, tools)
     return row, await score_row(question, row, tools)
 
@@ -300,7 +300,7 @@ def answer_row(
         contexts=[one.chunk.id for one in found.contexts],
         context_texts=[one.chunk.text for one in found.contexts],
         answer=reply.text,
-        citations=reply.citations,
+        citations=reply.cited,
         outcome="failed" if reply.reason else "refused" if reply.refused else "answered",
         reason="; ".join(filter(None, [reply.reason, *found.missing])),
         requests=len(asked),

@@ -12,15 +12,16 @@ from typing import Any, TypeVar
 
 from fdarx_core.llm import Model, Unparsable
 from fdarx_core.llm.model import BASELINE
+from fdarx_core.rag.answers import answer_question
 from fdarx_core.rag.flow import (
     CANDIDATES,
     CONTEXTS,
     POSTPROCESSORS,
     RagConfig,
-    answer_question,
     context_budget,
     retrieve_contexts,
 )
+from fdarx_core.rag.gate import GateReport
 from fdarx_core.rag.search import (
     Role,
     SearchQuery,
@@ -31,12 +32,13 @@ from fdarx_core.rag.search import (
     search_index,
 )
 from fdarx_core.rag.strategies import ABLATIONS, STRATEGIES
-from fdarx_core.records import Response, SearchHit
+from fdarx_core.records import Citation, Response, SearchHit
 from fdarx_core.retrieval.encoders import Reranker, SentenceEncoder, Vectors
 from fdarx_core.retrieval.index import ChunkFilter, IndexReader
 from fdarx_core.retrieval.models import ModelDirectories
 from fdarx_core.retrieval.retrievers import RERANK_SUFFIX, Retriever, get_retriever, load_reranker, needs_reranker
 from fdarx_core.storage import Location
+from fdarx_core.verify import VerificationEngine, open_engine
 
 T = TypeVar("T")
 
@@ -47,17 +49,19 @@ class Answer:
 
     Attributes:
         text: the answer; [n] cites the n-th of `contexts`, counted from 1.
-        citations: the hits that the answer cites, in order of first mention.
+        citations: the places in the contexts that its statements rest on, in the order of the text.
         contexts: the hits that the answer was made from.
         refused: whether the answer says that the contexts do not answer the question.
         model: the name of the model that answered.
+        gate: how many statements of the model's answer were supported and undecided, and which ones were dropped.
     """
 
     text: str
-    citations: list[SearchHit]
+    citations: list[Citation]
     contexts: list[SearchHit]
     refused: bool
     model: str
+    gate: GateReport
 
 
 class Index:
@@ -164,8 +168,12 @@ class Index:
         set_id: str = "",
         title: str = "",
         exclude: Collection[str] = (),
+        verifier: str | Model | VerificationEngine = "exact",
     ) -> Answer:
         """Answer a question from the k best chunks, with citations.
+
+        Each statement of the answer is verified against the places that it cites; what they do not bear out is dropped
+        (see `fdarx_core.rag.gate`).
 
         Args:
             question: the question.
@@ -175,8 +183,10 @@ class Index:
             strategy: what to search with, a name of `fdarx_core.rag.strategies`.
             postprocess: how candidates are ordered: none, score (by the model) or rerank (needs `reranker_model`).
             retriever, drug, set_id, title, exclude: as for `search`.
+            verifier: the engine that verifies the statements, as `fdarx.verify` takes it.
 
-        Raises ValueError for unknown names, Unparsable where the model's reply cannot be used, and what `Model` raises.
+        Raises ValueError for unknown names, ModelMissing for a verifier that cannot be loaded, Unparsable where the
+        model's reply cannot be used, and what `Model` raises.
         """
         strategies = STRATEGIES | ABLATIONS
         if strategy not in strategies:
@@ -188,16 +198,17 @@ class Index:
         budget = context_budget(model.config)
         config = RagConfig(strategies[strategy], postprocess, max(k, CANDIDATES), k, budget, filter)
         backend = _LocalBackend(self, model, self._retriever(retriever))
-        return _run(self._answer(question, config, backend))
+        return _run(self._answer(question, config, backend, open_engine(verifier)))
 
-    async def _answer(self, question: str, config: RagConfig, backend: _LocalBackend) -> Answer:
+    async def _answer(
+        self, question: str, config: RagConfig, backend: _LocalBackend, verifier: VerificationEngine
+    ) -> Answer:
         result = await retrieve_contexts(question, config, backend)
-        reply = await answer_question(question, result, backend)
+        reply = await answer_question(question, result, backend, verifier)
         if reply.reason:
             reason, _, detail = reply.reason.partition(": ")
             raise Unparsable(reason, detail)
-        cited = [result.contexts[number - 1] for number in reply.citations]
-        return Answer(reply.text, cited, result.contexts, reply.refused, backend.model.name)
+        return Answer(reply.text, reply.citations, result.contexts, reply.refused, backend.model.name, reply.gate)
 
     def _retriever(self, retriever: str | Retriever | None) -> Retriever:
         if retriever is None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Literal
 
 from fdarx_core.records.labels import Product
 
@@ -136,6 +137,68 @@ class SearchHit:
     def url(self) -> str:
         """The address of the label on DailyMed, "" for another document."""
         return DAILYMED_LABEL.format(self.set_id) if self.set_id else ""
+
+
+@dataclass(slots=True)
+class Citation:
+    """A place in a context that a statement of an answer rests on.
+
+    `n` is the number of the context, from 1, and `hit` is the context; `start` and `end` are characters of its text, at
+    most 400 of them. `statement` is the (start, end) of the sentence, list item or table row in the answer's text, its
+    citations included. `verdict` is that on the statement: supported, or undecided, which means unverified.
+    """
+
+    n: int
+    hit: SearchHit
+    start: int
+    end: int
+    statement: tuple[int, int]
+    verdict: Literal["supported", "undecided"]
+
+    @property
+    def quote(self) -> str:
+        """The text of the place."""
+        return self.hit.text[self.start : self.end]
+
+    @property
+    def drug(self) -> str:
+        """The drug of the label, "" for another document."""
+        return self.hit.drug
+
+    @property
+    def moieties(self) -> list[str]:
+        """The active moieties of the label's drug, none for another document."""
+        return self.hit.moieties
+
+    @property
+    def effective_date(self) -> str:
+        """The date of the label's version in ISO 8601, "" for another document."""
+        return self.hit.effective_date
+
+    @property
+    def version(self) -> int:
+        """The number of the label's version, 0 for another document."""
+        return self.hit.version
+
+    @property
+    def section(self) -> str:
+        """The section path of the passage, "" for another document."""
+        return self.hit.section
+
+    @property
+    def section_code(self) -> str:
+        """The LOINC code of the label's section, "" for another document."""
+        return self.hit.section_code
+
+    @property
+    def label(self) -> LabelVersion:
+        """What SPL says of the label's version; empty for another document."""
+        return self.hit.label
+
+    @property
+    def url(self) -> str:
+        """The address of the label on DailyMed, "" for another document."""
+        return self.hit.url
 
 
 @dataclass(slots=True)

@@ -4,25 +4,26 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections import Counter
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import aclosing
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from typing import Any, TypeVar
 
 from fdarx_core.llm import AskingStopped, response_to
 from fdarx_core.llm.failures import Failure
+from fdarx_core.rag.answers import CitedAnswer, answer_question, stream_answer
 from fdarx_core.rag.flow import (
-    CitedAnswer,
     RagConfig,
     RetrievalResult,
-    answer_question,
     retrieve_contexts,
-    stream_answer,
 )
+from fdarx_core.rag.gate import GateReport
 from fdarx_core.rag.search import Role, SearchQuery, TaskCall
 from fdarx_core.rag.strategies import STRATEGIES
-from fdarx_core.records import Response, SearchHit
+from fdarx_core.records import Citation, Response, SearchHit
 from fdarx_core.retrieval.index import ChunkFilter
+from fdarx_core.verify import open_engine
 from serving.http.backend import Overloaded, Record, ServedCorpus, ServiceBackend, Unavailable
 from serving.http.logs import RequestLog
 from serving.http.responses import ApiError, unknown_name_error
@@ -54,6 +55,7 @@ class AnswerService:
 
     def __init__(self, backend: ServiceBackend, settings: ServiceSettings, record: Record) -> None:
         self._backend, self._settings, self._record = backend, settings, record
+        self._verifier = open_engine(settings.verifier)
 
     async def search(
         self, question: str, corpus: str | None, options: SearchOptions, log: RequestLog
@@ -71,17 +73,20 @@ class AnswerService:
         Raises ApiError, Unavailable.
         """
         retrieved = await self._retrieve(question, corpus, options, log)
-        retrieved.reply.update(answer="", refused=False, citations=[], model=self._backend.answerer)
+        retrieved.reply.update(
+            answer="", refused=False, citations=[], gate=asdict(GateReport()), model=self._backend.answerer
+        )
         return retrieved
 
     async def answer(self, retrieved: RetrievedRequest) -> dict[str, Any]:
         """Return an AnswerReply. Raises Overloaded."""
-        return self._finish(retrieved, await answer_question(retrieved.question, retrieved.result, retrieved.tools))
+        reply = await answer_question(retrieved.question, retrieved.result, retrieved.tools, self._verifier)
+        return self._finish(retrieved, reply)
 
     async def stream(self, retrieved: RetrievedRequest) -> AsyncGenerator[str | dict[str, Any], None]:
         """Yield the pieces of the answer, then the complete AnswerReply. Raises Overloaded."""
         retrieved.log.stream = True
-        answer = stream_answer(retrieved.question, retrieved.result, retrieved.tools.stream)
+        answer = stream_answer(retrieved.question, retrieved.result, retrieved.tools.stream, self._verifier)
         async with aclosing(answer) as pieces:
             async for piece in pieces:
                 yield piece if isinstance(piece, str) else self._finish(retrieved, piece)
@@ -152,17 +157,27 @@ class AnswerService:
         pending |= {
             "answer": reply.text,
             "refused": reply.refused,
-            "citations": reply.citations,
+            "citations": [_citation(one) for one in reply.citations],
+            "gate": asdict(reply.gate),
             "degraded": degraded_parts(retrieved.result, reply),
-            "passages": [passage | {"cited": passage["n"] in reply.citations} for passage in pending["passages"]],
+            "passages": [passage | {"cited": passage["n"] in reply.cited} for passage in pending["passages"]],
             "timings_ms": pending["timings_ms"] | took,
             "usage": usage,
         }
-        log.citations, log.refused = len(reply.citations), reply.refused
+        log.citations, log.refused = len(reply.cited), reply.refused
+        self._record_gate(reply.gate, log)
         log.prompt_tokens, log.completion_tokens = usage["prompt_tokens"], usage["completion_tokens"]
         self._record("fdarx_phase_seconds", reply.seconds, phase="answer")
         self._record_degraded(retrieved)
         return pending
+
+    def _record_gate(self, gate: GateReport, log: RequestLog) -> None:
+        log.supported, log.undecided, log.dropped = gate.supported, gate.undecided, len(gate.dropped)
+        outcomes = Counter(supported=gate.supported, undecided=gate.undecided)
+        outcomes.update(one.reason for one in gate.dropped)
+        for outcome, count in outcomes.items():
+            if count:
+                self._record("fdarx_gate_statements", count, outcome=outcome)
 
     def _record_degraded(self, retrieved: RetrievedRequest) -> None:
         if retrieved.reply["degraded"]:
@@ -253,6 +268,12 @@ def degraded_parts(result: RetrievalResult, reply: CitedAnswer | None) -> str | 
 def _first_parts(line: str, count: int) -> str:
     """Return the first parts of a line such as "hyde_passage: failed_request: DETAILS"."""
     return ": ".join(line.split(": ")[:count])
+
+
+def _citation(one: Citation) -> dict[str, Any]:
+    place = {"n": one.n, "start": one.start, "end": one.end, "quote": one.quote}
+    statement_start, statement_end = one.statement
+    return place | {"statement_start": statement_start, "statement_end": statement_end, "verdict": one.verdict}
 
 
 def _passage(number: int, hit: SearchHit) -> dict[str, Any]:

@@ -17,7 +17,7 @@ from serving.http.logs import request_log
 from serving.http.responses import ApiError, EventStream, json_reply, sse_data, unknown_name_error, validation_error
 from serving.http.schemas import PlainText, SearchOptions, error_responses
 
-_DETAILS = ("id", "refused", "degraded", "passages", "citations", "searches", "timings_ms", "index")
+_DETAILS = ("id", "refused", "degraded", "passages", "citations", "gate", "searches", "timings_ms", "index")
 _CREATED = int(time.time())
 
 

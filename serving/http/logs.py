@@ -31,6 +31,9 @@ class RequestLog:
     passages: int | None = None
     citations: int | None = None
     refused: bool | None = None
+    supported: int | None = None
+    undecided: int | None = None
+    dropped: int | None = None
     degraded: str = ""
     prompt_tokens: int | None = None
     completion_tokens: int | None = None

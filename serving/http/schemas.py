@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
@@ -117,12 +117,46 @@ class SearchReply(BaseModel):
     usage: dict[str, int] = Field(description="prompt_tokens and completion_tokens of all models asked.")
 
 
+class LocatedCitation(BaseModel):
+    """A place in a passage that a statement of the answer rests on."""
+
+    n: int = Field(description="The number of the passage.")
+    start: int = Field(description="The character of the passage's text at which the place begins.")
+    end: int = Field(description="The character of the passage's text at which it ends.")
+    quote: str = Field(description="The text of the place, at most 400 characters.")
+    statement_start: int = Field(description="The character of the answer at which the statement begins.")
+    statement_end: int = Field(description="The character of the answer at which it ends, citations included.")
+    verdict: Literal["supported", "undecided"] = Field(
+        description="Whether the place was found to support the statement, or this could not be decided."
+    )
+
+
+class DroppedStatementReply(BaseModel):
+    """A statement that was left out of the answer."""
+
+    text: str
+    reason: Literal["drug", "place", "number", "contradicted", "unsupported", "uncited"] = Field(
+        description="Another drug's label; no place in the cited passages; a number that they lack; the verdict; no"
+        " citation in the whole answer."
+    )
+
+
+class GateReply(BaseModel):
+    """What became of the statements of the model's answer."""
+
+    statements: int
+    supported: int
+    undecided: int = Field(description="Unverified statements, which stay in the answer.")
+    dropped: list[DroppedStatementReply]
+
+
 class AnswerReply(SearchReply):
     """An answer that cites passages as [n]."""
 
     answer: str = Field(description="Empty if the model could not be asked; `degraded` then gives the reason.")
     refused: bool = Field(description="Whether the model says that the passages do not answer the question.")
-    citations: list[int] = Field(description="Numbers of the cited passages, each once, in order of first mention.")
+    citations: list[LocatedCitation] = Field(description="In the order of the answer's text.")
+    gate: GateReply
     model: str
 
 

@@ -96,7 +96,8 @@ export class Entry {
     if (ids(passages) !== ids(this.passages)) this.list.replaceChildren(...passages.map((one) => this.item(one)));
     this.passages = passages;
     this.beside.hidden = !passages.length;
-    passages.forEach((one, at) => this.list.children[at].classList.toggle("cited", citations.includes(one.n)));
+    const cited = new Set(citations.map((one) => one.n));
+    passages.forEach((one, at) => this.list.children[at].classList.toggle("cited", cited.has(one.n)));
   }
 
   /** @param {Passage} passage */
@@ -152,7 +153,8 @@ export class Entry {
     this.showText(answer.answer);
     this.notice.replaceChildren(...[answerNotice(answer)].filter((one) => one !== null));
     this.after.replaceChildren(this.actions(answer.answer), ...this.searches(answer), this.made(answer));
-    const cited = answer.citations.length ? counted(answer.citations.length, "passage") : "No passage";
+    const count = new Set(answer.citations.map((one) => one.n)).size;
+    const cited = count ? counted(count, "passage") : "No passage";
     if (answer.degraded !== null) this.state("degraded", answer.answer ? "Answered in part" : "Passages only");
     else if (answer.refused) this.state("refused", "Not in the passages");
     else this.state("answered", `${cited} cited`);

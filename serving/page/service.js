@@ -7,7 +7,10 @@ import { askForKey, storedKey } from "./key.js";
  * @typedef {{n: number, chunk_id: string, document_id: string, title: string, section: string, text: string,
  *   set_id: string, drug: string, labeler: string, version: number, effective_date: string, url: string,
  *   score: number, rerank: number | null, cited: boolean}} Passage
- * @typedef {{answer: string, refused: boolean, degraded: string | null, passages: Passage[], citations: number[],
+ * @typedef {{n: number, start: number, end: number, quote: string, statement_start: number, statement_end: number,
+ *   verdict: "supported" | "undecided"}} Citation
+ * @typedef {{answer: string, refused: boolean, degraded: string | null, passages: Passage[], citations: Citation[],
+ *   gate: {statements: number, supported: number, undecided: number, dropped: {text: string, reason: string}[]},
  *   strategy: string, retriever: string, postprocess: string, searches: string[], timings_ms: Record<string, number>,
  *   model: string, index: {corpus: string, version: string},
  *   usage: {prompt_tokens: number, completion_tokens: number}}} Answer

@@ -10,9 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fdarx_core.baseline.rag_answering import REFUSAL, core, key_words, parse_document_text
+from fdarx_core.baseline.rag_answering import core, key_words, parse_document_text
+from fdarx_core.baseline.refusals import DOCUMENTS_SAY_NOTHING
 from fdarx_core.llm import Baseline
-from fdarx_core.rag.flow import CitedAnswer, parse_cited_answer
+from fdarx_core.rag.cited_text import CitedText, parse_cited_text
 from fdarx_core.rag.tasks import (
     ANSWER_WITH_CITATIONS,
     HYDE_PASSAGE,
@@ -59,8 +60,8 @@ def by_baseline(task: Any, **slots: Any) -> Any:
     return task.parse(response)
 
 
-def answered(question: str, contexts: list[dict[str, Any]] = CONTEXTS) -> CitedAnswer:
-    return parse_cited_answer(by_baseline(ANSWER_WITH_CITATIONS, question=question, contexts=contexts), len(contexts))
+def answered(question: str, contexts: list[dict[str, Any]] = CONTEXTS) -> CitedText:
+    return parse_cited_text(by_baseline(ANSWER_WITH_CITATIONS, question=question, contexts=contexts), len(contexts))
 
 
 def test_a_sentence_is_cited_wherever_it_stands() -> None:
@@ -104,7 +105,7 @@ def test_a_labels_passage_answers() -> None:
 )
 def test_what_the_contexts_do_not_hold_is_declined(question: str) -> None:
     read = answered(question)
-    assert (read.text, read.citations, read.refused) == (REFUSAL, [], True)
+    assert (read.text, read.citations, read.refused) == (DOCUMENTS_SAY_NOTHING, [], True)
 
 
 def test_without_contexts_it_declines() -> None:
@@ -122,14 +123,14 @@ def test_any_question_gets_an_answer_that_cites_what_it_is_shown(
 
 
 def test_the_prompt_and_the_rules_decline_in_the_same_words() -> None:
-    assert REFUSAL in ANSWER_WITH_CITATIONS.prompt.system
+    assert DOCUMENTS_SAY_NOTHING in ANSWER_WITH_CITATIONS.prompt.system
     replies = [example.reply for example in ANSWER_WITH_CITATIONS.prompt.examples]
-    assert REFUSAL in replies
+    assert DOCUMENTS_SAY_NOTHING in replies
     for example in ANSWER_WITH_CITATIONS.prompt.examples:
-        read = parse_cited_answer(str(example.reply), len(example.slots["contexts"]))
+        read = parse_cited_text(str(example.reply), len(example.slots["contexts"]))
         assert (read.refused, not read.citations, read.unknown) == (
-            example.reply == REFUSAL,
-            example.reply == REFUSAL,
+            example.reply == DOCUMENTS_SAY_NOTHING,
+            example.reply == DOCUMENTS_SAY_NOTHING,
             [],
         )
 

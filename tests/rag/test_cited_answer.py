@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fdarx_core.baseline.rag_answering import REFUSAL
-from fdarx_core.rag.flow import parse_cited_answer
+from fdarx_core.baseline.refusals import DOCUMENTS_SAY_NOTHING
+from fdarx_core.rag.cited_text import parse_cited_text
 
 
 @pytest.mark.parametrize(
@@ -33,13 +33,13 @@ from fdarx_core.rag.flow import parse_cited_answer
     ],
 )
 def test_citations(text: str, citations: list[int], unknown: list[int]) -> None:
-    read = parse_cited_answer(text, 6)
+    read = parse_cited_text(text, 6)
     assert (read.citations, read.unknown, read.refused) == (citations, unknown, False)
 
 
 def test_the_text_has_each_citation_by_itself() -> None:
     assert (
-        parse_cited_answer("A [1, 3]. B [2-3]. C 【2】. D [9]. E [sic].", 3).text
+        parse_cited_text("A [1, 3]. B [2-3]. C 【2】. D [9]. E [sic].", 3).text
         == "A [1][3]. B [2][3]. C [2]. D [9]. E [sic]."
     )
 
@@ -47,9 +47,9 @@ def test_the_text_has_each_citation_by_itself() -> None:
 @pytest.mark.parametrize(
     "text",
     [
-        REFUSAL,
-        f"**{REFUSAL}**",
-        f"{REFUSAL} [1][2]",
+        DOCUMENTS_SAY_NOTHING,
+        f"**{DOCUMENTS_SAY_NOTHING}**",
+        f"{DOCUMENTS_SAY_NOTHING} [1][2]",
         "The provided contexts do not contain information about the retention of samples.",
         "I'm sorry, but the passages do not mention a dose for children [1].",
         "There is not enough information in the contexts to answer this question.",
@@ -58,26 +58,26 @@ def test_the_text_has_each_citation_by_itself() -> None:
     ],
 )
 def test_refusals(text: str) -> None:
-    assert parse_cited_answer(text, 3).refused
+    assert parse_cited_text(text, 3).refused
 
 
 @pytest.mark.parametrize(
     "text",
     [
         "The contexts do not give a dose for children. In adults, start at 5 mg once daily [1].",
-        f"{REFUSAL} However, reserve samples are kept for one year [2].",
+        f"{DOCUMENTS_SAY_NOTHING} However, reserve samples are kept for one year [2].",
         "Safety in children has not been established [1].",
         "No. FDA does not require it [3].",
         "Studies in renal impairment are not available [2].",
     ],
 )
 def test_an_answer_is_no_refusal(text: str) -> None:
-    assert not parse_cited_answer(text, 3).refused
+    assert not parse_cited_text(text, 3).refused
 
 
 def test_thoughts_are_no_answer() -> None:
-    assert parse_cited_answer("<think>[1] or [2]?</think> Keep them [2].", 3).citations == [2]
-    assert parse_cited_answer("<think>Context [1] says", 3).text == ""
+    assert parse_cited_text("<think>[1] or [2]?</think> Keep them [2].", 3).citations == [2]
+    assert parse_cited_text("<think>Context [1] says", 3).text == ""
 
 
 MARKS = st.text(st.sampled_from("[]【】0123456789,;-– .†^#abcontext\n*"), max_size=60)
@@ -85,20 +85,20 @@ MARKS = st.text(st.sampled_from("[]【】0123456789,;-– .†^#abcontext\n*"), 
 
 @given(st.text() | MARKS, st.integers(0, 12))
 def test_any_text_is_read(text: str, contexts: int) -> None:
-    read = parse_cited_answer(text, contexts)
+    read = parse_cited_text(text, contexts)
     assert all(1 <= one <= contexts for one in read.citations)
     assert not any(1 <= one <= contexts for one in read.unknown)
     assert len(set(read.citations + read.unknown)) == len(read.citations) + len(read.unknown)
-    again = parse_cited_answer(read.text, contexts)
+    again = parse_cited_text(read.text, contexts)
     assert (again.citations, again.text) == (read.citations, read.text)
 
 
 def test_a_citation_before_a_letter_stays_one() -> None:
-    assert parse_cited_answer("【1-2】0", 2).text == "[1][2] 0"
-    assert parse_cited_answer("【1】-a", 2).text == "[1] -a"
+    assert parse_cited_text("【1-2】0", 2).text == "[1][2] 0"
+    assert parse_cited_text("【1】-a", 2).text == "[1] -a"
 
 
 @given(st.lists(st.integers(1, 9), min_size=1, max_size=8))
 def test_citations_come_in_the_order_of_their_naming(numbers: list[int]) -> None:
     text = " ".join(f"Statement [{number}]." for number in numbers)
-    assert parse_cited_answer(text, 9).citations == list(dict.fromkeys(numbers))
+    assert parse_cited_text(text, 9).citations == list(dict.fromkeys(numbers))

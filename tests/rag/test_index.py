@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 import fdarx_core as fdarx
-from fdarx_core.baseline.rag_answering import REFUSAL
+from fdarx_core.baseline.refusals import LABELS_SAY_NOTHING
 from fdarx_core.llm import Unparsable
 from fdarx_core.records import Chunk
 from fdarx_core.retrieval.index import IndexStore
@@ -68,13 +68,17 @@ def test_what_cannot_be_searched(index: fdarx.Index, tmp_path: Path) -> None:
 def test_answer_by_the_built_in_rules(index: fdarx.Index) -> None:
     answer = index.answer(QUESTION)
     assert answer.text == "The maximum dose of Velora is 40 mg daily [1]."
-    assert answer.citations == answer.contexts[:1] and answer.citations[0].set_id == "s1"
+    [citation] = answer.citations
+    assert citation.hit is answer.contexts[0] and (citation.n, citation.drug) == (1, "Velora")
+    assert citation.quote == "The maximum dose of Velora is 40 mg daily." and citation.verdict == "supported"
+    assert answer.text[slice(*citation.statement)] == answer.text
+    assert (answer.gate.statements, answer.gate.supported, answer.gate.dropped) == (1, 1, [])
     assert (answer.refused, answer.model) == (False, "baseline")
     refusal = index.answer("Which colour do the tablets of Velora have?")
-    assert (refusal.text, refusal.refused, refusal.citations) == (REFUSAL, True, [])
+    assert (refusal.text, refusal.refused, refusal.citations) == (LABELS_SAY_NOTHING, True, [])
     nothing = index.answer("zebra")
     assert (nothing.refused, nothing.contexts) == (True, [])
-    assert index.answer(QUESTION, strategy="qa_rag", postprocess="score").citations[0].set_id == "s1"
+    assert index.answer(QUESTION, strategy="qa_rag", postprocess="score").citations[0].hit.set_id == "s1"
 
 
 def test_answer_within_a_running_event_loop(index: fdarx.Index) -> None:
@@ -91,8 +95,8 @@ def test_answer_by_a_model(index: fdarx.Index) -> None:
         fdarx.Model("tiny", base_url=server.openai_url) as model,
     ):
         answer = index.answer(QUESTION, model=model)
-        assert (answer.text, answer.model) == ("At most 40 mg [1, 7].", "tiny")
-        assert [hit.set_id for hit in answer.citations] == ["s1"]
+        assert (answer.text, answer.model) == ("At most 40 mg [1].", "tiny")
+        assert [one.hit.set_id for one in answer.citations] == ["s1"]
         with pytest.raises(Unparsable):
             index.answer("What is the maximum dose of Mirapan?", model=model)
 

@@ -175,6 +175,7 @@ class CountingMetrics:
     phases: Counter[str] = field(default_factory=Counter)
     reasons: Counter[str] = field(default_factory=Counter)
     rejections: Counter[str] = field(default_factory=Counter)
+    statements: Counter[str] = field(default_factory=Counter)
     most_in_flight: int = 0
     now_in_flight: int = 0
 
@@ -189,6 +190,8 @@ class CountingMetrics:
                 self.most_in_flight = max(self.most_in_flight, self.now_in_flight)
             case "fdarx_degraded":
                 self.reasons[labels["reason"]] += 1
+            case "fdarx_gate_statements":
+                self.statements[labels["outcome"]] += int(value)
             case "fdarx_rejected":
                 self.rejections[labels["why"]] += 1
             case _:

@@ -167,12 +167,19 @@ class PageServer:
         corpus = body.get("corpus", "labels")
         whole = {
             "id": "a-1", "question": body["question"], "answer": self.play.answer, "refused": self.play.refused,
-            "degraded": self.play.degraded, "passages": self._passages(), "citations": cited,
+            "degraded": self.play.degraded, "passages": self._passages(), "citations": [*map(self._citation, cited)],
+            "gate": {"statements": 1, "supported": 1, "undecided": 0, "dropped": []},
             "strategy": body["strategy"], "retriever": "bm25", "postprocess": "none", "searches": self._searches(body),
             "timings_ms": times, "model": "baseline", "index": {"corpus": corpus, "version": "20250114-3f9c"},
             "usage": usage,
         }  # fmt: skip
         return whole | changes
+
+    def _citation(self, number: int) -> dict[str, Any]:
+        """The whole answer rests on the whole passage."""
+        text = PASSAGES[number - 1][3]
+        place = {"n": number, "start": 0, "end": len(text), "quote": text}
+        return place | {"statement_start": 0, "statement_end": len(self.play.answer), "verdict": "supported"}
 
     def _searches(self, body: dict[str, Any]) -> list[str]:
         draft = ["Velocimab tablets are taken twice daily; the dose depends on age and weight."]

@@ -215,10 +215,10 @@ def test_model_goes_and_comes_back(service: Service, model: ModelServer) -> None
         assert reply["degraded"]
         assert len(reply["passages"]) == 6
         assert not reply["answer"]
-    model.start("Back again [2].", model.server.port)
+    model.start("It is the dose of velocimab [2].", model.server.port)
     end = time.monotonic() + 30
     while (reply := asyncio.run(ask())[1])["degraded"]:
         assert time.monotonic() < end
         time.sleep(0.3)
-    assert reply["answer"] == "Back again [2]."
-    assert reply["citations"] == [2]
+    assert reply["answer"] == "It is the dose of velocimab [2]."
+    assert {one["n"] for one in reply["citations"]} == {2}

@@ -1,0 +1,201 @@
+"""Citations and statements in the reply of a model: what it cites, and which sentence, list item or table row cites it.
+
+Citations are numbers in brackets: [2], [1][3], [1, 3], [1-3], [Context 2], 【2】. Other brackets are text.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from itertools import pairwise
+from typing import Literal
+
+from fdarx_core.baseline.refusals import declines
+from fdarx_core.baseline.sentences import sentence_spans
+from fdarx_core.evaluation.predictions import without_thoughts
+
+_GAP = r"\s{0,3}"
+_NAME = rf"(?:contexts?|passages?|sources?|documents?|refs?\.?|no\.|#|\^){_GAP}"
+_NUMBER = rf"(?:{_NAME})?([0-9]{{1,6}})"
+_RANGE = rf"{_NUMBER}(?:{_GAP}(?:-|–|—|\bto\b){_GAP}{_NUMBER})?"
+_LIST = rf"{_GAP}{_RANGE}(?:{_GAP}(?:[,;&]|\band\b){_GAP}(?:and{_GAP})?{_RANGE}){{0,40}}{_GAP}(?:†[^\[\]【】]{{0,80}})?"
+_NAME_FOLLOWS = re.compile(r"\w|-\w")
+CITATION = re.compile(rf"\[{_LIST}\](?!{_NAME_FOLLOWS.pattern})|【{_LIST}】", re.IGNORECASE)
+"""No name follows square brackets, as in ring systems: "[1,2,4]triazolo"."""
+_CITED_RANGE = re.compile(_RANGE, re.IGNORECASE)
+_MARKS = re.compile(r"[*`#>]")
+_EMPHASIS = re.compile(r"\*+|`+|(?<!\w)_+|_+(?!\w)")
+_BEFORE_MARK = re.compile(r"\s+(?=[.,;:!?])")
+_ITEM = re.compile(r"\s*(?:[-–—+*•·◦▪‣●]\s+|\(?(?:\d{1,2}|[a-zA-Z]|[ivx]{1,4})[.)]\s+)")
+_HEADING = re.compile(r"\s*#{1,6}\s")
+_RULE = re.compile(r"(?=.*\|)(?=.*-)[ \t|:-]+")
+_WORDS = re.compile(r"\w")
+
+StatementKind = Literal["sentence", "item", "row", "lead", "heading", "header"]
+
+
+@dataclass(frozen=True, slots=True)
+class CitedText:
+    """The reply of a model, parsed.
+
+    Attributes:
+        text: the answer, with each citation of a context as [n].
+        citations: the numbers of the contexts cited, each once, in the order of first mention.
+        refused: whether it says that the contexts hold no answer, and gives none.
+        unknown: the numbers cited that no context has.
+    """
+
+    text: str
+    citations: list[int]
+    refused: bool = False
+    unknown: list[int] = field(default_factory=list)
+
+
+def parse_cited_text(text: str, contexts: int) -> CitedText:
+    """Parse an answer to a number of contexts; never raises.
+
+    Thoughts in tags are dropped; thoughts without an end leave no text.
+    """
+    answer = (without_thoughts(text) or "").strip()
+    numbers = [number for found in CITATION.finditer(answer) for number in cited_numbers(found[0], contexts)]
+    known = dict.fromkeys(number for number in numbers if 1 <= number <= contexts)
+    unknown = dict.fromkeys(number for number in numbers if number not in known)
+    plain = _MARKS.sub("", CITATION.sub("", answer)).strip()
+    canonical = CITATION.sub(lambda found: _canonical(found, contexts), answer)
+    return CitedText(canonical, list(known), declines(plain), list(unknown))
+
+
+def cited_numbers(citation: str, contexts: int) -> list[int]:
+    """Return the numbers in one pair of brackets. Of a range beyond the contexts only its ends can be unknown."""
+    numbers = list[int]()
+    for found in _CITED_RANGE.finditer(citation.partition("†")[0]):
+        first = int(found[1])
+        last = int(found[2] or first)
+        inner = range(max(first + 1, 1), min(last, contexts + 1))
+        numbers += [first, *inner, *([last] if last != first else [])]
+    return numbers
+
+
+def _canonical(citation: re.Match[str], contexts: int) -> str:
+    """Return [1, 3] as [1][3]; unchanged where it cites a number that no context has."""
+    numbers = cited_numbers(citation[0], contexts)
+    if not all(1 <= number <= contexts for number in numbers):
+        return citation[0]
+    # 【1】0 becomes "[1] 0", because "[1]0" is read as a name, not as a citation.
+    space = " " if _NAME_FOLLOWS.match(citation.string, citation.end()) else ""
+    return "".join(f"[{number}]" for number in numbers) + space
+
+
+@dataclass(frozen=True, slots=True)
+class Statement:
+    """A sentence, list item or table row of an answer, or a part of its frame: a lead-in, heading or table header.
+
+    Attributes:
+        start, end: its place in the answer, its citations included.
+        kind: lead is a sentence with a colon at its end.
+        text: what it says, on one line, without citations and emphasis.
+        lead: the text of the lead-in above a list item, or of the header above a table row; else "".
+        citations: the part of the text before each group of citations, with the numbers of the group.
+    """
+
+    start: int
+    end: int
+    kind: StatementKind
+    text: str
+    lead: str
+    citations: tuple[tuple[str, tuple[int, ...]], ...]
+
+    @property
+    def is_frame(self) -> bool:
+        """Whether it only introduces other statements."""
+        return self.kind in ("lead", "heading", "header")
+
+    @property
+    def reading(self) -> str:
+        """The text with its lead-in, so that it can be read by itself."""
+        return f"{self.lead} {self.text}".strip()
+
+
+def read_statements(answer: str, contexts: int) -> list[Statement]:
+    """Return the statements of an answer to a number of contexts, in order; lines without words have none.
+
+    A citation belongs to the sentence in which it stands, or after which it stands. A list item or table row without
+    citations has those of its lead-in or header.
+    """
+    masked = CITATION.sub(lambda found: " " * len(found[0]), answer)
+    found, lead = list[Statement](), None
+    lines = list(_lines(masked))
+    for at, (start, end) in enumerate(lines):
+        kind = _kind(masked, start, end, lines[at + 1] if at + 1 < len(lines) else None)
+        if kind == "rule" or not _WORDS.search(masked, start, end):
+            continue
+        if kind not in ("item", "row"):
+            lead = None
+        item = _ITEM.match(masked, start, end) if kind == "item" else None
+        for one in _of_line(answer, masked, item.end() if item else start, end, kind, lead, contexts):
+            found.append(one)
+            lead = one if one.kind in ("lead", "header") else lead
+    return found
+
+
+def _lines(text: str) -> Iterator[tuple[int, int]]:
+    at = 0
+    for line in text.split("\n"):
+        yield at, at + len(line)
+        at += len(line) + 1
+
+
+def _kind(text: str, start: int, end: int, following: tuple[int, int] | None) -> str:
+    """Return the kind of a line; a line with two bars or more is a row of a table."""
+    if text.count("|", start, end) > 1:
+        if _RULE.fullmatch(text, start, end):
+            return "rule"
+        return "header" if following and _RULE.fullmatch(text, *following) else "row"
+    if _HEADING.match(text, start, end):
+        return "heading"
+    return "item" if _ITEM.match(text, start, end) else "sentence"
+
+
+def _of_line(
+    answer: str, masked: str, start: int, end: int, kind: str, lead: Statement | None, contexts: int
+) -> Iterator[Statement]:
+    line = masked[start:end]
+    spans = sentence_spans(line, "label") if kind in ("sentence", "item") else [(0, len(line.rstrip()))]
+    starts = [start, *(start + begin for begin, _ in spans[1:]), end]
+    for begin, limit in pairwise(starts):
+        text = plain_text(masked[begin:limit])
+        if not text:
+            continue
+        last = len(answer[begin:limit].rstrip()) + begin
+        begin += len(answer[begin:limit]) - len(answer[begin:limit].lstrip())
+        own: StatementKind = "lead" if kind in ("sentence", "item") and text.endswith(":") else kind  # type: ignore[assignment]
+        listed = lead if kind in ("item", "row") else None
+        cited = tuple(_groups(answer, masked, begin, last, contexts))
+        if not cited and listed is not None:
+            numbers = dict.fromkeys(number for _, group in listed.citations for number in group)
+            cited = ((text, tuple(numbers)),) if numbers else ()
+        yield Statement(begin, last, own, text, listed.text if listed else "", cited)
+
+
+def plain_text(masked: str) -> str:
+    """Return a piece of an answer without emphasis and on one line."""
+    return _BEFORE_MARK.sub("", " ".join(_EMPHASIS.sub("", masked).split())).lstrip("# ")
+
+
+def _groups(answer: str, masked: str, start: int, end: int, contexts: int) -> Iterator[tuple[str, tuple[int, ...]]]:
+    """Yield the text before each group of adjacent citations, and the known numbers of the group."""
+    marks = list(CITATION.finditer(answer, start, end))
+    at = start
+    for place, mark in enumerate(marks):
+        numbers = list[int]()
+        numbers += (one for one in cited_numbers(mark[0], contexts) if 1 <= one <= contexts)
+        following = marks[place + 1].start() if place + 1 < len(marks) else end
+        text = plain_text(masked[at : mark.start()])
+        if not numbers:
+            continue
+        if not _WORDS.search(masked, mark.end(), end) or not _WORDS.search(text):
+            text = plain_text(masked[at if _WORDS.search(text) else start : end])
+        yield text, tuple(dict.fromkeys(numbers))
+        if _WORDS.search(masked, mark.end(), following):
+            at = mark.end()

@@ -1,0 +1,147 @@
+"""The gate before an answer leaves: each statement is located in what it cites and checked against it, or it goes.
+
+A statement goes where all labels that it cites are of another drug than the question, where no place in its contexts
+bears it out, where it has a number that these places lack, and where they contradict it. What the verification engine
+leaves undecided stays, marked as unverified; so does a statement without a citation, unless it has a number that no
+context has. An answer of which no statement with a citation is left is a refusal.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import Literal
+
+from fdarx_core.baseline.refusals import DOCUMENTS_SAY_NOTHING, LABELS_SAY_NOTHING, declines
+from fdarx_core.baseline.tokens import contains_name
+from fdarx_core.rag.cited_text import Statement
+from fdarx_core.rag.locating import Locator, Span
+from fdarx_core.records import SearchHit
+from fdarx_core.verify import TextPair, Verdict, VerificationEngine, verify
+from fdarx_core.verify.numbers import missing_number
+
+DropReason = Literal["drug", "place", "number", "contradicted", "unsupported", "uncited"]
+"""Why a statement goes: the drug of the label, no place that bears it out, a number that the place lacks, the verdict
+of the engine, or no citation in an answer of which no statement with a citation is left."""
+
+
+def refusal_text(contexts: Sequence[SearchHit]) -> str:
+    """Return the answer where the contexts do not answer the question."""
+    return LABELS_SAY_NOTHING if all(hit.set_id for hit in contexts) else DOCUMENTS_SAY_NOTHING
+
+
+@dataclass(frozen=True, slots=True)
+class DroppedStatement:
+    """A statement that the gate dropped, and why."""
+
+    text: str
+    reason: DropReason
+
+
+@dataclass(slots=True)
+class GateReport:
+    """What the gate did to an answer; `statements` counts the supported, the undecided and the dropped ones."""
+
+    statements: int = 0
+    supported: int = 0
+    undecided: int = 0
+    dropped: list[DroppedStatement] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class CheckedStatement:
+    """A statement that the gate has checked.
+
+    Attributes:
+        statement: the statement.
+        places: the places that bear it out, each with the number of its context.
+        supported: whether the engine found it supported; what it left undecided is not.
+        reason: why it goes; None where it stays.
+    """
+
+    statement: Statement
+    places: tuple[tuple[int, Span], ...] = ()
+    supported: bool = False
+    reason: DropReason | None = None
+
+
+class AnswerGate:
+    """Checks the statements of answers to one question from its contexts."""
+
+    def __init__(self, question: str, contexts: Sequence[SearchHit], verifier: VerificationEngine) -> None:
+        self._question, self._contexts, self._verifier = question, contexts, verifier
+        self._names = [_names(hit) for hit in contexts]
+        titles = [" ".join((hit.title, hit.section, *names)) for hit, names in zip(contexts, self._names, strict=True)]
+        self._locator = Locator(question, [hit.text for hit in contexts], titles)
+        self._asked = self._named_in(question)
+
+    def check(self, statements: Sequence[Statement]) -> list[CheckedStatement]:
+        """Return the statements, checked, in order; the engine is asked once."""
+        checked = [self._located(one) for one in statements]
+        pairs = {at: self._pair(one) for at, one in enumerate(checked) if one.places and not one.statement.is_frame}
+        judged = {at: pair for at, pair in pairs.items() if not missing_number(pair)}
+        verdicts = dict(zip(judged, verify([*judged.values()], self._verifier), strict=True)) if judged else {}
+        for at in pairs:
+            found = verdicts.get(at)
+            reason = "number" if found is None else _reason(found)
+            supported = found is not None and found.verdict == "supported"
+            checked[at] = replace(checked[at], supported=supported, reason=reason)
+        return checked
+
+    def _located(self, one: Statement) -> CheckedStatement:
+        """Return a statement with its places, or why it goes before any engine is asked."""
+        if not one.citations or declines(one.text):
+            number = not one.is_frame and self._has_unknown_number(one)
+            return CheckedStatement(one, reason="number" if number else None)
+        cited = [(text, self._of_the_drug(one, numbers)) for text, numbers in one.citations]
+        places = tuple(
+            (number, span)
+            for text, numbers in cited
+            for number in numbers
+            for span in self._locator.find(text, number - 1)
+        )
+        reason: DropReason = "place" if any(numbers for _, numbers in cited) else "drug"
+        return CheckedStatement(one, places, reason=None if places or one.is_frame else reason)
+
+    def _has_unknown_number(self, one: Statement) -> bool:
+        texts = "\n".join(part for hit in self._contexts for part in (hit.text, hit.section, hit.title))
+        return bool(missing_number(TextPair(texts, one.text)))
+
+    def _pair(self, checked: CheckedStatement) -> TextPair:
+        hits = {number: self._contexts[number - 1] for number, _ in checked.places}
+        premise = "\n".join(dict.fromkeys(hits[number].text[one.start : one.end] for number, one in checked.places))
+        heading = "\n".join(dict.fromkeys(part for hit in hits.values() for part in (hit.title, hit.section)))
+        drug = next(iter(hits.values())).drug
+        return TextPair(premise, checked.statement.text, drug=drug, question=self._question, heading=heading)
+
+    def _of_the_drug(self, one: Statement, numbers: Sequence[int]) -> list[int]:
+        """Return the contexts of a drug that the question names and, if it names one, the statement."""
+        said = self._named_in(one.reading)
+        return [
+            number
+            for number in numbers
+            if self._is_of(number, self._asked) and (self._is_of(number, said) or self._mentions(number, said))
+        ]
+
+    def _named_in(self, text: str) -> set[int]:
+        """Return the contexts, counted from 0, whose drug a text names."""
+        return {at for at, names in enumerate(self._names) if any(contains_name(text, name) for name in names)}
+
+    def _is_of(self, number: int, named: set[int]) -> bool:
+        """Return whether a context is of a named drug, or of none, or no drug is named."""
+        return not named or number - 1 in named or not self._contexts[number - 1].drug
+
+    def _mentions(self, number: int, named: set[int]) -> bool:
+        text = self._contexts[number - 1].text
+        return any(contains_name(text, name) for at in named for name in self._names[at])
+
+
+def _names(hit: SearchHit) -> list[str]:
+    """Return the names of the drug of a label: of its products, substances and moieties; none for other documents."""
+    products = [name for one in hit.label.products for name in (*one.names, *one.substances)]
+    return list(dict.fromkeys(filter(None, (hit.drug, *hit.moieties, *products))))
+
+
+def _reason(verdict: Verdict) -> DropReason | None:
+    found = verdict.verdict
+    return found if found in ("contradicted", "unsupported") else None
