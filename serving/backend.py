@@ -17,7 +17,7 @@ from fdarx_core.llm import TRANSIENT, AskingStopped, HttpEndpoint, ModelConfig, 
 from fdarx_core.rag.flow import POSTPROCESSORS
 from fdarx_core.rag.search import Role, SearchQuery, TaskCall
 from fdarx_core.records import Chunk, Request, Response, SearchHit
-from fdarx_core.retrieval.index import ChunkFilter
+from fdarx_core.retrieval.index import ChunkFilter, LabelSection
 from serving.http import Overloaded, ServedCorpus, Unavailable
 
 PAUSE_S = 3.0
@@ -166,7 +166,8 @@ class RayServeBackend:
         self.postprocessors = [name for name in POSTPROCESSORS if name != "rerank" or reranker]
         # methods are looked up once, since a handle creates a new object at every access
         self._search, self._corpora_method = retriever.search, retriever.corpora
-        self._matches, self._names, self._passage = retriever.matches, retriever.names, retriever.passage
+        self._matches, self._names = retriever.matches, retriever.names
+        self._passage, self._section = retriever.passage, retriever.section
         self._ask, self._stream = model.ask, model.options(method_name="stream", stream=True)
         self._score = None if reranker is None else reranker.score
         self._corpora: dict[str, ServedCorpus] = {}
@@ -212,6 +213,10 @@ class RayServeBackend:
     async def passage(self, corpus: str, chunk_id: str) -> tuple[Chunk, list[Chunk]] | None:
         passage: tuple[Chunk, list[Chunk]] | None = await call(self._passage, corpus, chunk_id, part=INDEX)
         return passage
+
+    async def section(self, corpus: str, label: str, section: str) -> LabelSection:
+        found: LabelSection = await call(self._section, corpus, label, section, part=INDEX)
+        return found
 
     async def ready(self) -> Mapping[str, str]:
         """Return what is not ready. A model that is down does not count: passages are found without it."""

@@ -19,7 +19,7 @@ import orjson
 from fdarx_core.rag.search import SearchQuery, available_retrievers, encode_queries, index_encoder, search_index
 from fdarx_core.records import Chunk, SearchHit
 from fdarx_core.retrieval.encoders import SentenceEncoder, Vectors
-from fdarx_core.retrieval.index import ChunkFilter, IndexDamaged, IndexReader
+from fdarx_core.retrieval.index import ChunkFilter, IndexDamaged, IndexReader, LabelSection, find_section
 from fdarx_core.retrieval.index.segments import POINTER, read_bytes, version_number
 from fdarx_core.retrieval.models import ModelDirectories, ModelMissing
 from fdarx_core.storage import Location, StorageError
@@ -158,6 +158,9 @@ class RetrieverDeployment:
         index = self._corpora[corpus].index
         position = index.find(chunk_id)
         return None if position is None else (index.chunk(position), index.around(position))
+
+    async def section(self, corpus: str, label: str, section: str) -> LabelSection:
+        return await asyncio.to_thread(find_section, self._corpora[corpus].index, label, section)
 
     def _encode_batch(self, queries: Sequence[SearchQuery]) -> list[npt.NDArray[np.float32]]:
         return list(self._corpora.encode(queries))

@@ -59,10 +59,10 @@ class ServiceSettings(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
 
     keys_file: Path | None = None
-    """File of API keys for /v1, with lines NAME:SHA-256; read at start. None: no key is required."""
+    """File of API keys for /v1 and /mcp, with lines NAME:SHA-256; read at start. None: no key is required."""
     requests_per_minute: float | None = Field(None, gt=0)
-    """Answers, searches and chats that one replica accepts per key, or without keys per client address. Behind a proxy,
-    all clients have the proxy's address: use keys there. None: no limit."""
+    """Answers, searches, chats and MCP requests that one replica accepts per key, or without keys per client address.
+    Behind a proxy, all clients have the proxy's address: use keys there. None: no limit."""
     burst: int = Field(20, ge=1)
     """Number of these requests that may arrive at once after a pause."""
     in_flight: int = Field(128, ge=1)

@@ -20,7 +20,9 @@ from fdarx_core.rag.strategies import STRATEGIES
 from serving.http.answering import AnswerService, RetrievedRequest, select_corpus
 from serving.http.backend import Record, ServiceBackend
 from serving.http.chat import chat_routes
+from serving.http.labels import label_routes
 from serving.http.logs import request_log
+from serving.http.mcp import McpServer
 from serving.http.middleware import AdmissionMiddleware, RequestMiddleware
 from serving.http.responses import ApiError, EventStream, add_error_handlers, json_reply, sse_event
 from serving.http.schemas import (
@@ -169,21 +171,25 @@ def make_app(backend: ServiceBackend, settings: ServiceSettings, record: Record)
     if settings.postprocess not in backend.postprocessors:
         available = ", ".join(backend.postprocessors)
         raise ValueError(f"postprocess is {settings.postprocess!r}; available are {available}")
-    app = FastAPI(title="FDARx", version="1", description=_DESCRIPTION, openapi_url=None, docs_url=None, redoc_url=None)
     answers = AnswerService(backend, settings, record)
+    mcp = McpServer(backend, answers, settings)
+    own_pages: dict[str, Any] = {"openapi_url": None, "docs_url": None, "redoc_url": None}
+    app = FastAPI(title="FDARx", version="1", description=_DESCRIPTION, lifespan=mcp.lifespan, **own_pages)
     for router in (
         answer_routes(answers),
         chat_routes(backend, answers),
         lookup_routes(backend, settings),
+        label_routes(backend),
         health_routes(backend),
         _documentation_routes(app),
         _page_routes(),
     ):
         app.include_router(router)
+    app.router.routes.append(mcp.route)
     add_error_handlers(app)
     _complete_document(app.openapi(), settings)
     app.add_middleware(AdmissionMiddleware, settings=settings, record=record)
-    paths = frozenset(app.openapi()["paths"])
+    paths = frozenset([*app.openapi()["paths"], mcp.route.path])
     app.add_middleware(RequestMiddleware, record=record, paths=paths, log_questions=settings.log_questions)
     return app
 

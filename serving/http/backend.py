@@ -8,7 +8,7 @@ from typing import Literal, Protocol
 
 from fdarx_core.rag.search import Role, SearchQuery, TaskCall
 from fdarx_core.records import Chunk, Response, SearchHit
-from fdarx_core.retrieval.index import ChunkFilter
+from fdarx_core.retrieval.index import ChunkFilter, LabelSection
 
 Record = Callable[..., None]
 """Records a value of a metric, as `serving.metrics.record` does: record(name, value, **labels). It is called in the
@@ -86,6 +86,9 @@ class ServiceBackend(Protocol):
 
         None where the index has no such chunk.
         """
+
+    async def section(self, corpus: str, label: str, section: str) -> LabelSection:
+        """Return a section of a label, as `find_section` finds it."""
 
     async def ready(self) -> Mapping[str, str]:
         """Return the parts that are not ready, with the reason; empty where all are."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import traceback
 from collections.abc import MutableMapping
 from dataclasses import asdict, dataclass
 from datetime import datetime, timezone
@@ -18,11 +19,13 @@ _SCOPE_KEY = "fdarx.log"
 class RequestLog:
     """Fields of a log line beside route, status and time; the routes fill them in.
 
-    `key` is the name of the API key, never the key. `question` is logged only with `log_questions`.
+    `key` is the name of the API key, never the key; `tool` is that of an MCP request. `question` is logged only with
+    `log_questions`.
     """
 
     request_id: str = ""
     key: str = ""
+    tool: str = ""
     corpus: str = ""
     strategy: str = ""
     retriever: str = ""
@@ -54,6 +57,13 @@ def write_request_log(log: RequestLog, method: str, route: str, status: int, sec
     line = {"at": at, "method": method, "route": route, "status": status, "ms": round(seconds * 1000, 1)}
     line |= {name: value for name, value in asdict(log).items() if value is not None and value != ""}
     LOGGER.info(orjson.dumps(line).decode())
+
+
+def describe_error(error: Exception, with_message: bool) -> str:
+    """Return the last frames on one line. The message is optional, since it may quote a question."""
+    frames = reversed(traceback.extract_tb(error.__traceback__)[-4:])
+    places = " < ".join(f"{frame.filename.rpartition('/')[2]}:{frame.lineno} {frame.name}" for frame in frames)
+    return f"{type(error).__name__}{f': {error}' if with_message else ''} at {places}"
 
 
 def configure_request_log(stream: TextIO) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import re
 import time
-import traceback
 from collections.abc import Awaitable
 from uuid import uuid4
 
@@ -15,7 +14,8 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from serving.http.access import ClientRateLimiter, ConcurrencyLimiter, key_of_request, load_keys, name_of_key
 from serving.http.backend import Record
-from serving.http.logs import RequestLog, request_log, write_request_log
+from serving.http.logs import RequestLog, describe_error, request_log, write_request_log
+from serving.http.mcp import PATH as MCP_PATH
 from serving.http.responses import ApiError, busy_error, sse_event
 from serving.settings import ServiceSettings
 
@@ -77,7 +77,7 @@ class RequestMiddleware:
         if isinstance(error, ApiError):
             log.error = error.code or str(error.status)
             return error
-        log.error, log.detail = "failed", _traceback(error, self._log_questions)
+        log.error, log.detail = "failed", describe_error(error, self._log_questions)
         return ApiError(500, _INTERNAL_ERROR.format(log.request_id), code="failed")
 
     def _finish(self, scope: Scope, status: int, seconds: float) -> None:
@@ -91,17 +91,10 @@ class RequestMiddleware:
         write_request_log(log, scope["method"], route, status, seconds)
 
 
-def _traceback(error: Exception, with_message: bool) -> str:
-    """Return the last frames on one line. The message is optional, since it may quote a question."""
-    frames = reversed(traceback.extract_tb(error.__traceback__)[-4:])
-    places = " < ".join(f"{frame.filename.rpartition('/')[2]}:{frame.lineno} {frame.name}" for frame in frames)
-    return f"{type(error).__name__}{f': {error}' if with_message else ''} at {places}"
-
-
 class AdmissionMiddleware:
     """Checks key, rate, size and concurrency before a request to the API runs, and cancels it when it is not needed.
 
-    The API is every path that contains /v1/, under whichever prefix the application is mounted.
+    The API is every path that contains /v1/ or ends with /mcp, under whichever prefix the application is mounted.
     """
 
     def __init__(self, app: ASGIApp, settings: ServiceSettings, record: Record) -> None:
@@ -114,7 +107,7 @@ class AdmissionMiddleware:
         )
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http" or _API_PREFIX not in scope["path"]:
+        if scope["type"] != "http" or not _is_api(scope["path"]):
             await self._app(scope, receive, send)
             return
         headers, log = Headers(scope=scope), request_log(scope)
@@ -166,6 +159,10 @@ class AdmissionMiddleware:
             await self._app(scope, _replay(body), send)
         finally:
             self._limiter.release()
+
+
+def _is_api(path: str) -> bool:
+    return _API_PREFIX in path or path.endswith(MCP_PATH)
 
 
 def _replay(body: bytes) -> Receive:

@@ -186,6 +186,46 @@ class PassageReply(BaseModel):
     around: list[NeighborChunk]
 
 
+class SectionPassage(BaseModel):
+    """A passage of a label's section."""
+
+    chunk_id: str
+    section: str
+    section_code: str
+    text: str
+
+
+class SectionReply(BaseModel):
+    """A section of a label, with its subsections."""
+
+    drug: str
+    moieties: list[str] = Field(description="The active moieties of the label's drug.")
+    labeler: str
+    set_id: str
+    version: int = Field(description="The number of the label's version.")
+    effective_date: str = Field(description="The date of the label's version, in ISO 8601.")
+    url: str = Field(description="The address of the label on DailyMed.")
+    labels: int = Field(description="The number of labels of this drug; the newest that has the section was taken.")
+    passages: list[SectionPassage] = Field(description="The text of the section, in order.")
+
+
+class DifferenceReply(BaseModel):
+    """Sentences of the first label that the second has not at this place, and those of the second; one may be empty."""
+
+    first: str
+    second: str
+
+
+class ComparisonReply(BaseModel):
+    """The same section of two labels."""
+
+    first: SectionReply
+    second: SectionReply
+    differences: list[DifferenceReply] = Field(
+        description="In order. Case, white space and the names of each label's own drug are no difference."
+    )
+
+
 class ErrorDetail(BaseModel):
     """What is wrong with the request, and what to do."""
 

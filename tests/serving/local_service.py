@@ -22,7 +22,7 @@ from fdarx_core.llm import Baseline, HttpEndpoint, ModelConfig
 from fdarx_core.rag.search import Role, SearchQuery, TaskCall, search_index
 from fdarx_core.rag.tasks import RAG_RULES_VERSION, RAG_TASKS
 from fdarx_core.records import Chunk, Request, Response, SearchHit
-from fdarx_core.retrieval.index import ChunkFilter, IndexReader, IndexStore
+from fdarx_core.retrieval.index import ChunkFilter, IndexReader, IndexStore, LabelSection, find_section
 from serving.http import ServedCorpus, ServiceSettings, Unavailable, make_app
 
 HTML = "<script>alert('x')</script> & <b>bold</b>"
@@ -124,6 +124,11 @@ class LocalBackend:
         index = opened(corpus)
         position = index.find(chunk_id)
         return None if position is None else (index.chunk(position), index.around(position))
+
+    async def section(self, corpus: str, label: str, section: str) -> LabelSection:
+        if self.search_fault:
+            raise self.search_fault
+        return find_section(opened(corpus), label, section)
 
     async def ready(self) -> Mapping[str, str]:
         return self.missing
@@ -246,7 +251,7 @@ def service(world: LocalBackend | None = None, **settings: Any) -> Iterator[Serv
     """The real app under uvicorn, in a thread."""
     world, meter = world or LocalBackend(), CountingMetrics()
     app = make_app(world, ServiceSettings(**settings), meter)
-    server = uvicorn.Server(uvicorn.Config(app, port=0, log_level="warning", access_log=False, lifespan="off"))
+    server = uvicorn.Server(uvicorn.Config(app, port=0, log_level="warning", access_log=False, lifespan="on"))
     thread = threading.Thread(target=server.run, daemon=True)
     thread.start()
     while not server.started:

@@ -170,6 +170,16 @@ class ChunkTable:
         has = np.array([name in wanted for name in self._distinct[column]], dtype=np.bool_)
         return has[self._codes[column]]
 
+    def set_ids(self, filter: ChunkFilter) -> list[str]:
+        """Return the set ids of the labels with chunks that pass the filter."""
+        codes = np.unique(self._codes["set_id"][self.matching(filter)])
+        return [set_id for code in codes if (set_id := self._distinct["set_id"][code])]
+
+    def label_chunks(self, set_id: str) -> list[Chunk]:
+        """Return the chunks of a label, in order."""
+        rows = np.flatnonzero(self.matching(ChunkFilter(set_id=set_id)))
+        return sorted(self.chunks(rows), key=lambda chunk: chunk.position)
+
     def chunks(self, positions: Sequence[int] | np.ndarray) -> list[Chunk]:
         """Return the chunks at some positions, each with its label's version."""
         found = list(from_table(self._chunks.take(pa.array(positions, pa.int64())), Chunk))

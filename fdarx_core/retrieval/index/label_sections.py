@@ -1,0 +1,80 @@
+"""Looking up one section of one label of an index, by exact names: no search, and no ranking."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from fdarx_core.labels.loinc import SECTION_NAMES
+from fdarx_core.records import Chunk
+from fdarx_core.retrieval.index.chunk_table import ChunkFilter, ChunkTable, normalize_name
+
+_CODES = {normalize_name(name): code for code, name in SECTION_NAMES.items()}
+
+
+@dataclass(slots=True)
+class LabelSection:
+    """The section of a label that was looked up, and what there is where it was not found.
+
+    Attributes:
+        chunks: the passages of the section and its subsections, in order; empty where there is none.
+        labels: how many labels of the drug the index has; 1 for a set id, 0 where the drug or set id is unknown.
+        sections: where no label has the section, the headings of the newest label's sections, in order.
+    """
+
+    chunks: list[Chunk] = field(default_factory=list)
+    labels: int = 0
+    sections: list[str] = field(default_factory=list)
+
+
+def find_section(table: ChunkTable, label: str, section: str) -> LabelSection:
+    """Return a section of a label, with its subsections.
+
+    Args:
+        table: the chunks of an index.
+        label: the set id of a label, or a name of a drug: that of one brand, or any other, which means all labels of
+            the drug. Of several labels, the newest that has the section is taken.
+        section: the LOINC code ("34070-3"), number ("5.1") or title ("Contraindications") of the section. A title is
+            compared as a whole, without regard to case.
+    """
+    set_ids = _newest_first(table, label)
+    outline: list[str] = []
+    for set_id in set_ids:
+        chunks = table.label_chunks(set_id)
+        found = [chunk for chunk in chunks if _is_in(chunk, section)]
+        if found:
+            return LabelSection(found, len(set_ids))
+        outline = outline or list(dict.fromkeys(_heading(chunk) for chunk in chunks))
+    return LabelSection([], len(set_ids), outline)
+
+
+def _newest_first(table: ChunkTable, label: str) -> list[str]:
+    """Return the set ids of the labels that a set id or a drug's name means."""
+    if label in table.labels:
+        return [label]
+    named = table.set_ids(ChunkFilter(drug=label))
+    groups = table.drug_groups(label)
+    if len(groups) == 1 and (not named or _names_moiety(table, named[0], label)):
+        named = table.set_ids(ChunkFilter(drugs=groups[0]))
+    versions = {set_id: table.labels.get(set_id) for set_id in named}
+    dates = {set_id: (one.effective_date, one.version) for set_id, one in versions.items() if one}
+    return sorted(named, key=lambda set_id: dates.get(set_id, ("", 0)), reverse=True)
+
+
+def _names_moiety(table: ChunkTable, set_id: str, name: str) -> bool:
+    """Return whether a label's name is that of its moiety, which then means all labels of the drug, not one brand."""
+    version = table.labels.get(set_id)
+    return version is not None and normalize_name(name) in map(normalize_name, version.moieties)
+
+
+def _is_in(chunk: Chunk, section: str) -> bool:
+    """Return whether a chunk is in the section with a code, number or title, or in a subsection of it."""
+    wanted = normalize_name(section)
+    if chunk.section_code and chunk.section_code in (section.strip(), _CODES.get(wanted)):
+        return True
+    titles = {wanted, normalize_name(SECTION_NAMES.get(section.strip(), section))}
+    return bool(wanted) and any(normalize_name(part) in titles for part in chunk.section.split(" > "))
+
+
+def _heading(chunk: Chunk) -> str:
+    """Return the title of the top section of a chunk, or the name of its code where the label prints none."""
+    return chunk.section.split(" > ")[0] or SECTION_NAMES.get(chunk.section_code, "untitled")

@@ -1,0 +1,99 @@
+"""Sections of labels, looked up by exact names, and the same section of two labels compared."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import asdict
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Query, Request
+from starlette.responses import Response
+
+from fdarx_core.rag.section_differences import own_names, section_differences
+from fdarx_core.records import Chunk, SearchHit
+from serving.http.answering import select_corpus
+from serving.http.backend import ServiceBackend
+from serving.http.logs import RequestLog, request_log
+from serving.http.responses import ApiError, json_reply
+from serving.http.schemas import ComparisonReply, SectionReply, ShortText, error_responses
+
+LABEL = "The name of a drug, of which the newest label with the section is taken, or the set id of a label."
+SECTION = "The LOINC code (34070-3) or the title (Contraindications) of a section or subsection."
+LABEL_CORPUS = "A corpus of labels; by default the first."
+_FIELDS = ("drug", "moieties", "set_id", "effective_date", "version", "url")
+_OF_PASSAGE = ("section", "section_code", "text")
+_MAX_NAMES = 5
+
+_Label = Annotated[ShortText, Query(min_length=1, description=LABEL)]
+_Section = Annotated[ShortText, Query(min_length=1, description=SECTION)]
+_Corpus = Annotated[ShortText | None, Query(description=LABEL_CORPUS)]
+
+
+def label_routes(backend: ServiceBackend) -> APIRouter:
+    """Return the routes GET /v1/sections and GET /v1/sections/compared."""
+    router = APIRouter(prefix="/v1/sections", tags=["Labels"])
+
+    def responses(model: Any) -> dict[int | str, dict[str, Any]]:
+        return {200: {"model": model}} | error_responses(404)
+
+    @router.get("", responses=responses(SectionReply), response_class=Response)
+    async def section(request: Request, label: _Label, section: _Section, corpus: _Corpus = None) -> Response:
+        """Return a section of a label."""
+        return json_reply(await section_reply(backend, label, section, corpus, request_log(request.scope)))
+
+    @router.get("/compared", responses=responses(ComparisonReply), response_class=Response)
+    async def compared(
+        request: Request, first: _Label, second: _Label, section: _Section, corpus: _Corpus = None
+    ) -> Response:
+        """Return the same section of two labels, with the sentences in which they differ."""
+        return json_reply(await comparison_reply(backend, first, second, section, corpus, request_log(request.scope)))
+
+    return router
+
+
+async def section_reply(
+    backend: ServiceBackend, label: str, section: str, corpus: str | None, log: RequestLog
+) -> dict[str, Any]:
+    """Return a SectionReply. Raises ApiError, Unavailable."""
+    return _reply(*await _find(backend, label, section, corpus, log))
+
+
+async def comparison_reply(
+    backend: ServiceBackend, first: str, second: str, section: str, corpus: str | None, log: RequestLog
+) -> dict[str, Any]:
+    """Return a ComparisonReply. Raises ApiError, Unavailable."""
+    found = await asyncio.gather(*(_find(backend, label, section, corpus, log) for label in (first, second)))
+    texts = ["\n".join(chunk.text for chunk in chunks) for chunks, _ in found]
+    names = [own_names(chunks[0].drug, SearchHit(chunks[0], 0.0).label) for chunks, _ in found]
+    differences = await asyncio.to_thread(section_differences, texts[0], texts[1], names[0], names[1])
+    replies = [_reply(chunks, labels) for chunks, labels in found]
+    return {"first": replies[0], "second": replies[1], "differences": [asdict(one) for one in differences]}
+
+
+async def _find(
+    backend: ServiceBackend, label: str, section: str, corpus: str | None, log: RequestLog
+) -> tuple[list[Chunk], int]:
+    """Return the chunks of a section, and the number of labels of the drug. Raises ApiError 404, 422."""
+    of_labels = next((one.name for one in backend.corpora().values() if one.kind == "labels"), None)
+    served = select_corpus(corpus or of_labels, backend)
+    if served.kind != "labels":
+        raise ApiError(422, f"{served.name!r} is not a corpus of labels.", param="corpus", code="invalid")
+    log.corpus = served.name
+    found = await backend.section(served.name, label.strip(), section)
+    if found.chunks:
+        log.passages = len(found.chunks)
+        return found.chunks, found.labels
+    if found.labels:
+        message = f"No label of {label[:60]!r} has a section {section[:60]!r}; the newest has: "
+        raise ApiError(404, message + "; ".join(found.sections), param="section", code="no_section")
+    names = await backend.names(served.name, label.strip()[:4], _MAX_NAMES)
+    similar = f" Names that are similar: {', '.join(names)}." if names else ""
+    message = f"There is no label of {label[:60]!r} in {served.name!r}.{similar}"
+    raise ApiError(404, message, param="label", code="no_label")
+
+
+def _reply(chunks: list[Chunk], labels: int) -> dict[str, Any]:
+    hit = SearchHit(chunks[0], 0.0)
+    passages = [{"chunk_id": chunk.id, **{name: getattr(chunk, name) for name in _OF_PASSAGE}} for chunk in chunks]
+    shown = {name: getattr(hit, name) for name in _FIELDS}
+    return {**shown, "labeler": hit.label.labeler, "labels": labels, "passages": passages}

@@ -1,0 +1,225 @@
+"""The tools of the Model Context Protocol (MCP), by streamable HTTP: what /v1 answers, for agents.
+
+Each request is complete in itself: the server keeps no sessions, so that any replica can serve it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import orjson
+from mcp.server.context import ServerRequestContext
+from mcp.server.lowlevel import Server
+from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
+from mcp_types import (
+    CallToolRequestParams,
+    CallToolResult,
+    ListToolsResult,
+    PaginatedRequestParams,
+    TextContent,
+    Tool,
+    ToolAnnotations,
+)
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from starlette.requests import Request
+from starlette.routing import Route
+from starlette.types import ASGIApp
+
+from serving.http.answering import AnswerService
+from serving.http.backend import ServiceBackend, Unavailable
+from serving.http.labels import LABEL, LABEL_CORPUS, SECTION, comparison_reply, section_reply
+from serving.http.logs import RequestLog, describe_error, request_log
+from serving.http.responses import ApiError, unavailable_error, unknown_name_error, validation_error
+from serving.http.schemas import (
+    AnswerReply,
+    ComparisonReply,
+    PlainText,
+    SearchFilter,
+    SearchOptions,
+    SearchReply,
+    SectionReply,
+    ShortText,
+)
+from serving.settings import MAX_CONTEXTS, ServiceSettings
+
+PATH = "/mcp"
+
+_INSTRUCTIONS = (
+    "Tools for FDA drug labels and regulatory guidelines. Each result names the drug, labeler, version and effective "
+    "date of the label it is from, with its address on DailyMed: quote them. Not for clinical use: check every answer "
+    "against its passages."
+)
+
+
+class _Arguments(BaseModel):
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+
+class QuestionArguments(_Arguments):
+    """A question or search text."""
+
+    question: PlainText = Field(min_length=1, description="In plain words; name the drug that it is about.")
+    corpus: ShortText | None = Field(None, description="Name of the corpus; by default the first of the server.")
+    filter: SearchFilter | None = Field(None, description="Restricts which passages may be found.")
+    k: int | None = Field(None, ge=1, le=MAX_CONTEXTS, description="Number of passages.")
+
+
+class SectionArguments(_Arguments):
+    """A section of a label."""
+
+    label: ShortText = Field(min_length=1, description=LABEL)
+    section: ShortText = Field(min_length=1, description=SECTION)
+    corpus: ShortText | None = Field(None, description=LABEL_CORPUS)
+
+
+class ComparisonArguments(_Arguments):
+    """A section of two labels."""
+
+    first: ShortText = Field(min_length=1, description=LABEL)
+    second: ShortText = Field(min_length=1, description="The other label, in the same way.")
+    section: ShortText = Field(min_length=1, description=SECTION)
+    corpus: ShortText | None = Field(None, description=LABEL_CORPUS)
+
+
+@dataclass(frozen=True)
+class _Tool:
+    """A tool: its models of arguments and result, and the function that returns a result as plain values."""
+
+    title: str
+    description: str
+    arguments: type[BaseModel]
+    result: type[BaseModel]
+    call: Callable[[Any, RequestLog], Awaitable[dict[str, Any]]]
+
+    def listed(self, name: str) -> Tool:
+        """Return the tool as clients see it."""
+        return Tool(
+            name=name,
+            title=self.title,
+            description=self.description,
+            input_schema=self.arguments.model_json_schema(),
+            output_schema=self.result.model_json_schema(mode="serialization"),
+            annotations=ToolAnnotations(read_only_hint=True, open_world_hint=False),
+        )
+
+
+def _tools(backend: ServiceBackend, service: AnswerService) -> dict[str, _Tool]:
+    async def search(given: QuestionArguments, log: RequestLog) -> dict[str, Any]:
+        return await service.search(given.question, given.corpus, _options(given), log)
+
+    async def answer(given: QuestionArguments, log: RequestLog) -> dict[str, Any]:
+        retrieved = await service.retrieve(given.question, given.corpus, _options(given), log)
+        return await service.answer(retrieved)
+
+    async def section(given: SectionArguments, log: RequestLog) -> dict[str, Any]:
+        return await section_reply(backend, given.label, given.section, given.corpus, log)
+
+    async def compare(given: ComparisonArguments, log: RequestLog) -> dict[str, Any]:
+        return await comparison_reply(backend, given.first, given.second, given.section, given.corpus, log)
+
+    return {
+        "search_labels": _Tool(
+            "Search drug labels",
+            "Find the passages of FDA drug labels (or of another corpus of this server) that are relevant to a "
+            "question, best first, without an answer. If the question names drugs, only their labels are searched.",
+            QuestionArguments,
+            SearchReply,
+            search,
+        ),
+        "get_label_section": _Tool(
+            "Get a section of a label",
+            "Return the whole text of one section of a drug's label, such as Contraindications, with its subsections. "
+            "An exact lookup: if there is no such label or section, the error names those that there are.",
+            SectionArguments,
+            SectionReply,
+            section,
+        ),
+        "answer_with_citations": _Tool(
+            "Answer a question with citations",
+            "Answer a question from the passages of labels or guidelines, with citations [n] of the passages. "
+            "`refused` means that the passages do not answer it; `degraded` names parts of the service that failed.",
+            QuestionArguments,
+            AnswerReply,
+            answer,
+        ),
+        "compare_labels": _Tool(
+            "Compare two labels",
+            "Return the same section of two drugs or two labels, and the sentences in which they differ.",
+            ComparisonArguments,
+            ComparisonReply,
+            compare,
+        ),
+    }
+
+
+def _options(given: QuestionArguments) -> SearchOptions:
+    return SearchOptions(filter=given.filter, k=given.k)
+
+
+class McpServer:
+    """The MCP server of one application. `lifespan` must be running while `route` is served."""
+
+    def __init__(self, backend: ServiceBackend, service: AnswerService, settings: ServiceSettings) -> None:
+        self._tools = _tools(backend, service)
+        self._log_questions = settings.log_questions
+        server: Server[Any] = Server(
+            "fdarx",
+            title="FDARx",
+            version="1",
+            instructions=_INSTRUCTIONS,
+            on_list_tools=self._list_tools,
+            on_call_tool=self._call_tool,
+        )
+        self._manager = StreamableHTTPSessionManager(
+            server, json_response=True, stateless=True, max_request_body_size=settings.body_bytes
+        )
+
+    @property
+    def route(self) -> Route:
+        """POST /mcp. There is no GET: a server without sessions has nothing to send without being asked."""
+        return Route(PATH, self._manager.asgi_app, methods=["POST"])
+
+    @asynccontextmanager
+    async def lifespan(self, _: ASGIApp) -> AsyncGenerator[None, None]:
+        """Run the tasks of requests that are in progress."""
+        async with self._manager.run():
+            yield
+
+    async def _list_tools(self, _: ServerRequestContext[Any], __: PaginatedRequestParams | None) -> ListToolsResult:
+        return ListToolsResult(tools=[tool.listed(name) for name, tool in self._tools.items()])
+
+    async def _call_tool(self, context: ServerRequestContext[Any], params: CallToolRequestParams) -> CallToolResult:
+        """Return the result, or an error that says what to do, as the routes under /v1 do."""
+        assert isinstance(context.request, Request)
+        log = request_log(context.request.scope)
+        try:
+            result = await self._result(params, log)
+        except Exception as error:
+            return self._failed(error, log)
+        text = TextContent(type="text", text=orjson.dumps(result).decode())
+        return CallToolResult(content=[text], structured_content=result)
+
+    async def _result(self, params: CallToolRequestParams, log: RequestLog) -> dict[str, Any]:
+        if params.name not in self._tools:
+            raise unknown_name_error(params.name, [*self._tools], param="tool")
+        tool = self._tools[params.name]
+        log.tool = params.name
+        try:
+            arguments = tool.arguments.model_validate(params.arguments or {})
+        except ValidationError as error:
+            details = [{**one, "loc": ("arguments", *one["loc"])} for one in error.errors()]
+            raise validation_error(details) from None
+        return await tool.call(arguments, log)
+
+    def _failed(self, error: Exception, log: RequestLog) -> CallToolResult:
+        if isinstance(error, Unavailable):
+            log.detail, error = error.why, unavailable_error(error)
+        if isinstance(error, ApiError):
+            log.error, message = error.code or str(error.status), error.message
+        else:
+            log.error, log.detail = "failed", describe_error(error, self._log_questions)
+            message = f"An internal error occurred. Report it with the request id {log.request_id}."
+        return CallToolResult(content=[TextContent(type="text", text=message)], is_error=True)
