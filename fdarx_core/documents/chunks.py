@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import PurePosixPath
 from typing import BinaryIO
@@ -16,9 +17,9 @@ from fdarx_core.documents.parsers import (
     read_html,
     read_json_rows,
     read_markdown,
-    read_pdf,
     read_text,
 )
+from fdarx_core.documents.pdf import read_pdf
 from fdarx_core.labels.drugs import drug_of
 from fdarx_core.records import Chunk, Document, Label, LabelVersion, Passage, Reject, content_id
 from fdarx_core.storage import Location
@@ -104,7 +105,7 @@ def _document(source: Source, read: ParsedFile) -> Document:
     if not read.text:
         raise InputError("empty_document", "there is no text in it")
     title = read.title or _title(source)
-    return Document(content_id(title, read.text), title, source.name, read.text, read.breaks)
+    return Document(content_id(title, read.text), title, source.name, read.text, read.breaks, read.pages)
 
 
 def _title(source: Source) -> str:
@@ -170,6 +171,8 @@ def chunk_document(document: Document, size: int = CHUNK_SIZE, overlap: int = CH
             text=text,
             position=position,
             start=start,
+            page=bisect_right(document.pages, start),
+            page_breaks=[page - start for page in document.pages if start < page < start + len(text)],
         )
         for position, (start, text) in enumerate(pieces)
     ]

@@ -1,36 +1,31 @@
-"""Parsers of text, Markdown, HTML, PDF and JSON-lines files."""
+"""Parsers of text, Markdown, HTML and JSON-lines files."""
 
 from __future__ import annotations
 
 import codecs
 import io
-import logging
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import BinaryIO
 
 from lxml import etree
-from pypdf import PageObject, PasswordType, PdfReader
-from pypdf.errors import DependencyError
 
 from fdarx_core.storage.errors import InputError
 from fdarx_core.storage.sources import MAX_DOCUMENT
 from fdarx_core.storage.tables import parse_json_row
-
-MAX_TEXT = MAX_DOCUMENT
-"""Maximum number of characters of a PDF."""
 
 _BETWEEN = "\n\n"
 
 
 @dataclass(frozen=True, slots=True)
 class ParsedFile:
-    """The content of a document. `title` is "" if the file has none; `breaks` are as in `Document`."""
+    """The content of a document. `title` is "" if the file has none; `breaks` and `pages` are as in `Document`."""
 
     title: str
     text: str
     breaks: list[int] = field(default_factory=list)
+    pages: list[int] = field(default_factory=list)
 
     @classmethod
     def of_pieces(cls, title: str, pieces: Sequence[str]) -> ParsedFile:
@@ -288,93 +283,3 @@ def _spaced(text: str, preformatted: bool) -> str:
     if preformatted:
         return _LINE.join(_SPACE.sub(" ", line) for line in text.split("\n"))
     return _SPACE.sub(" ", text)
-
-
-logging.getLogger("pypdf").setLevel(logging.CRITICAL)  # pypdf warns of each fault that it corrects
-
-_LIGATURES = dict(enumerate(("ff", "fi", "fl", "ffi", "ffl", "ft", "st"), 0xFB00))
-_SYMBOLS = _LIGATURES | {0xF0B7: "•", 0xF0A7: "•"}  # bullets of symbol fonts
-_SPACES_PDF = re.compile(r"[ \t\xa0]+")
-_LINE_EDGES = re.compile(r" ?\n ?")
-_BLANK_LINES = re.compile(r"\n{3,}")
-_WORD = re.compile(r"[^\W\d_]+")
-_BROKEN_WORD = re.compile(r"(?<![^\W\d_])([^\W\d_]{2,})-\n([a-z][^\W\d_]+)")
-_FILE_NAME = re.compile(r"\.(?:docx?|dot|rtf|pdf|indd|qxd|p65|pptx?|xlsx?|wpd|tex|dvi|ps|txt|html?)$", re.I)
-_NO_TITLE = re.compile(
-    r"(?:untitled|title|document|slide|presentation|powerpoint presentation|unknown|none)[ \d]*", re.I
-)
-_FROM_PROGRAM = re.compile(r"(?:microsoft|adobe) \w+ - ", re.I)
-
-
-def read_pdf(stream: BinaryIO) -> Iterator[ParsedFile | UnreadablePart]:
-    """Read the pages of a PDF as one text, and yield an UnreadablePart for each unreadable page.
-
-    An encrypted file is read if it opens without a password. The title is that of the metadata, unless that is a file
-    name or a placeholder.
-    """
-    reader, pages = _open_pdf(stream)
-    parts = list(_texts(pages))
-    yield from (part for part in parts if isinstance(part, UnreadablePart))
-    texts = [part for part in parts if isinstance(part, str)]
-    text = _clean_pdf_text("\n\n".join(texts))
-    if not any(map(str.isalnum, text)):
-        detail = f"no text on any page ({len(texts)} could be read); run text recognition (OCR) on the file"
-        raise InputError("no_text_layer", detail)
-    yield ParsedFile(_title(reader), text)
-
-
-def _texts(pages: Sequence[PageObject]) -> Iterator[str | UnreadablePart]:
-    size = 0
-    for number, page in enumerate(pages, 1):
-        try:
-            text = page.extract_text()
-        except Exception as error:  # a damaged page makes pypdf raise almost anything
-            yield UnreadablePart(f":page {number}", InputError("unreadable_page", _message(error)))
-            continue
-        size += len(text)
-        if size > MAX_TEXT:
-            raise InputError("oversized_document", f"more than {MAX_TEXT:,} characters by page {number}")
-        yield text
-
-
-def _open_pdf(stream: BinaryIO) -> tuple[PdfReader, Sequence[PageObject]]:
-    try:
-        reader = PdfReader(stream)
-        if reader.is_encrypted and reader.decrypt("") == PasswordType.NOT_DECRYPTED:
-            raise InputError("encrypted_pdf", "the file needs a password; save a copy without one")
-        return reader, list(reader.pages)
-    except InputError:
-        raise
-    except DependencyError as error:
-        raise InputError("encrypted_pdf", f"{error}; save a copy that is not encrypted") from error
-    except Exception as error:  # damaged files make pypdf raise almost anything
-        raise InputError("unreadable_pdf", _message(error)) from error
-
-
-def _title(reader: PdfReader) -> str:
-    try:
-        title = title_of(str(reader.metadata.title or "")) if reader.metadata else ""
-    except Exception:  # as above; the document is read without its title
-        return ""
-    names_file = _FILE_NAME.search(title) or _FROM_PROGRAM.match(title) or _NO_TITLE.fullmatch(title)
-    return "" if names_file or len(_WORD.findall(title)) < 2 else title
-
-
-def _clean_pdf_text(text: str) -> str:
-    """Return the text with letters for ligatures and single spaces, and with words joined that a line end divides."""
-    text = _LINE_EDGES.sub("\n", _SPACES_PDF.sub(" ", tidy(text).replace("\xad\n", "").translate(_SYMBOLS)))
-    text = _BLANK_LINES.sub("\n\n", visible(text))
-    if not _BROKEN_WORD.search(text):
-        return text
-    words = frozenset(_WORD.findall(text.lower()))
-    return _BROKEN_WORD.sub(lambda found: _joined(found[1], found[2], words), text)
-
-
-def _joined(head: str, tail: str, words: frozenset[str]) -> str:
-    """Join a divided word. The hyphen is removed only if the document has the word without a hyphen elsewhere."""
-    whole = head + tail
-    return whole if whole.lower() in words else f"{head}-{tail}"
-
-
-def _message(error: BaseException) -> str:
-    return " ".join(str(error).split())[:300] or type(error).__name__

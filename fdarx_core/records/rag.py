@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -16,7 +17,7 @@ class Document:
     """One text to index. `source` names the file, and the member within an archive.
 
     If the text came in pieces that are chunked separately, `breaks` are the characters at which the second and later
-    pieces begin.
+    pieces begin. `pages` are the characters at which the pages of a PDF begin, in order.
     """
 
     id: str
@@ -24,6 +25,7 @@ class Document:
     source: str
     text: str
     breaks: list[int] = field(default_factory=list)
+    pages: list[int] = field(default_factory=list)
 
 
 @dataclass(slots=True)
@@ -52,7 +54,8 @@ class Chunk:
     id of the label in `set_id` and `document_id`, the name of the drug in `drug` and `title`, and the `start` -1. A
     chunk of another document has "" in `section`, `set_id` and `drug`. `section_code` is the LOINC code of the section
     (`Passage.core_code`). `label` is the label's version, None for another document; an index stores it with the first
-    chunk of a label, and gives it with each.
+    chunk of a label, and gives it with each. A chunk of a PDF begins on the page `page`, counted from 1, and the next
+    pages begin at the characters `page_breaks` of its text; `page` is 0 without pages.
     """
 
     id: str
@@ -67,6 +70,12 @@ class Chunk:
     drug: str = ""
     section_code: str = ""
     label: LabelVersion | None = None
+    page: int = 0
+    page_breaks: list[int] = field(default_factory=list)
+
+    def page_at(self, character: int) -> int:
+        """Return the page of a character of the text, counted from 1; 0 for a document without pages."""
+        return self.page and self.page + bisect_right(self.page_breaks, character)
 
 
 @dataclass(slots=True)

@@ -221,3 +221,13 @@ def test_text_without_spaces_is_cut_with_the_whole_overlap() -> None:
 def test_sizes_that_cannot_be(size: int, overlap: int) -> None:
     with pytest.raises(ValueError, match=f"size {size} with overlap {overlap}: .* less than"):
         split_text("any text", size, overlap)
+
+
+def test_a_chunk_knows_the_pages_of_its_text() -> None:
+    text = "first page\n\nsecond page\n\nthird"
+    document = Document("d1", "A title", "a.pdf", text, pages=[0, 12, 25, 25])
+    [whole] = chunk_document(document)
+    assert [whole.page_at(text.index(word)) for word in ("first", "second", "third")] == [1, 2, 4]
+    pieces = chunk_document(document, size=13, overlap=0)
+    assert [(one.text, one.page) for one in pieces] == [("first page", 1), ("second page", 2), ("third", 4)]
+    assert chunk_document(Document("d2", "A title", "a.txt", text))[0].page_at(20) == 0

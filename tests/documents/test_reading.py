@@ -266,7 +266,7 @@ def test_bounds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A file of rows is held line by line, so that it may be larger; of a line too long, the rest is another."""
     monkeypatch.setattr("fdarx_core.storage.sources.MAX_DOCUMENT", 3500)
     monkeypatch.setattr("fdarx_core.documents.parsers.MAX_DOCUMENT", 2000)
-    monkeypatch.setattr("fdarx_core.documents.parsers.MAX_TEXT", 15)
+    monkeypatch.setattr("fdarx_core.documents.pdf.MAX_TEXT", 15)
     rows = b"".join(b'{"title": "%d", "text": "%s"}\n' % (number, b"a" * 900) for number in range(4))
     files = {
         "a.txt": rows,
