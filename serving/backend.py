@@ -13,6 +13,7 @@ from ray.exceptions import RayActorError
 from ray.serve.exceptions import BackPressureError, DeploymentUnavailableError, ReplicaUnavailableError
 from ray.serve.handle import DeploymentHandle
 
+from fdarx_core.labels.drugs import Mention
 from fdarx_core.llm import TRANSIENT, AskingStopped, HttpEndpoint, ModelConfig, response_to
 from fdarx_core.rag.flow import POSTPROCESSORS
 from fdarx_core.rag.search import Role, SearchQuery, TaskCall
@@ -168,6 +169,7 @@ class RayServeBackend:
         self._search, self._corpora_method = retriever.search, retriever.corpora
         self._matches, self._names = retriever.matches, retriever.names
         self._passage, self._section = retriever.passage, retriever.section
+        self._find_drugs = retriever.find_drugs
         self._ask, self._stream = model.ask, model.options(method_name="stream", stream=True)
         self._score = None if reranker is None else reranker.score
         self._corpora: dict[str, ServedCorpus] = {}
@@ -185,6 +187,10 @@ class RayServeBackend:
     ) -> tuple[str, list[list[SearchHit]]]:
         found: tuple[str, list[list[SearchHit]]]
         found = await call(self._search, corpus, queries, filter, k, retriever, part=INDEX)
+        return found
+
+    async def find_drugs(self, corpus: str, texts: Sequence[str]) -> list[list[Mention]]:
+        found: list[list[Mention]] = await call(self._find_drugs, corpus, texts, part=INDEX)
         return found
 
     async def rerank(self, question: str, texts: Sequence[str]) -> list[float]:

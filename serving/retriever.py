@@ -16,6 +16,7 @@ import numpy as np
 import numpy.typing as npt
 import orjson
 
+from fdarx_core.labels.drugs import Mention
 from fdarx_core.rag.search import SearchQuery, available_retrievers, encode_queries, index_encoder, search_index
 from fdarx_core.records import Chunk, SearchHit
 from fdarx_core.retrieval.encoders import SentenceEncoder, Vectors
@@ -144,6 +145,11 @@ class RetrieverDeployment:
         if index.needs_vectors(retriever):
             vectors = np.stack(await asyncio.gather(*(self._encode(query) for query in queries)))
         return index.version, await asyncio.to_thread(search_index, index, queries, filter, k, retriever, vectors)
+
+    async def find_drugs(self, corpus: str, texts: Sequence[str]) -> list[list[Mention]]:
+        """Return the places of each text that name drugs."""
+        names = self._corpora[corpus].index.drug_names
+        return await asyncio.to_thread(lambda: [names.find(text) for text in texts])
 
     async def corpora(self) -> list[ServedCorpus]:
         return [loaded.corpus for loaded in self._corpora.all()]

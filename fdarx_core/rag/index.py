@@ -10,9 +10,11 @@ from functools import cached_property
 from os import PathLike, fspath
 from typing import Any, TypeVar
 
+from fdarx_core.labels.drugs import Mention
 from fdarx_core.llm import Model, Unparsable
 from fdarx_core.llm.model import BASELINE
 from fdarx_core.rag.answers import answer_question
+from fdarx_core.rag.conversation import Turn, standalone_question
 from fdarx_core.rag.flow import (
     CANDIDATES,
     CONTEXTS,
@@ -54,6 +56,8 @@ class Answer:
         refused: whether the answer says that the contexts do not answer the question.
         model: the name of the model that answered.
         gate: how many statements of the model's answer were supported and undecided, and which ones were dropped.
+        standalone_question: the question that was searched with and answered: the question as it was asked, or as it is
+            understood without the history.
     """
 
     text: str
@@ -62,6 +66,7 @@ class Answer:
     refused: bool
     model: str
     gate: GateReport
+    standalone_question: str
 
 
 class Index:
@@ -168,6 +173,7 @@ class Index:
         set_id: str = "",
         title: str = "",
         exclude: Collection[str] = (),
+        history: Sequence[tuple[str, str]] = (),
         verifier: str | Model | VerificationEngine = "exact",
     ) -> Answer:
         """Answer a question from the k best chunks, with citations.
@@ -183,6 +189,8 @@ class Index:
             strategy: what to search with, a name of `fdarx_core.rag.strategies`.
             postprocess: how candidates are ordered: none, score (by the model) or rerank (needs `reranker_model`).
             retriever, drug, set_id, title, exclude: as for `search`.
+            history: the earlier questions of a conversation with their answers, oldest first. The question is then
+                rewritten by the model so that it stands alone, as `Answer.standalone_question` gives it.
             verifier: the engine that verifies the statements, as `fdarx.verify` takes it.
 
         Raises ValueError for unknown names, ModelMissing for a verifier that cannot be loaded, Unparsable where the
@@ -198,17 +206,24 @@ class Index:
         budget = context_budget(model.config)
         config = RagConfig(strategies[strategy], postprocess, max(k, CANDIDATES), k, budget, filter)
         backend = _LocalBackend(self, model, self._retriever(retriever))
-        return _run(self._answer(question, config, backend, open_engine(verifier)))
+        return _run(self._answer(question, [Turn(*turn) for turn in history], config, backend, open_engine(verifier)))
 
     async def _answer(
-        self, question: str, config: RagConfig, backend: _LocalBackend, verifier: VerificationEngine
+        self,
+        question: str,
+        history: Sequence[Turn],
+        config: RagConfig,
+        backend: _LocalBackend,
+        verifier: VerificationEngine,
     ) -> Answer:
-        result = await retrieve_contexts(question, config, backend)
-        reply = await answer_question(question, result, backend, verifier)
+        standalone = await standalone_question(question, history, backend)
+        result = await retrieve_contexts(standalone.text, config, backend)
+        reply = await answer_question(standalone.text, result, backend, verifier)
         if reply.reason:
             reason, _, detail = reply.reason.partition(": ")
             raise Unparsable(reason, detail)
-        return Answer(reply.text, reply.citations, result.contexts, reply.refused, backend.model.name, reply.gate)
+        contexts, name = result.contexts, backend.model.name
+        return Answer(reply.text, reply.citations, contexts, reply.refused, name, reply.gate, standalone.text)
 
     def _retriever(self, retriever: str | Retriever | None) -> Retriever:
         if retriever is None:
@@ -242,6 +257,9 @@ class _LocalBackend:
 
     async def search(self, queries: Sequence[SearchQuery], filter: ChunkFilter, k: int) -> list[list[SearchHit]]:
         return self.index.search_many(queries, filter, k, self.retriever)
+
+    async def find_drugs(self, texts: Sequence[str]) -> list[list[Mention]]:
+        return [self.index.reader.drug_names.find(text) for text in texts]
 
     async def rerank(self, question: str, texts: Sequence[str]) -> list[float]:
         return self.index.reranker([(question, text) for text in texts])

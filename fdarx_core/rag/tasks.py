@@ -7,6 +7,7 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
+from fdarx_core.baseline import follow_ups
 from fdarx_core.baseline.rag_answering import (
     from_contexts,
     hypothetical_answer,
@@ -19,12 +20,20 @@ from fdarx_core.rag.metrics import JUDGE_TASKS
 
 MORE = 3
 """Other questions of a multiquery."""
+LONGEST_STANDALONE = 4_000
+"""Characters of the longest question that a rewriting may have."""
 
 
 class MoreQuestionsReply(Reply):
     """Other questions that ask for the same."""
 
     questions: Annotated[list[Annotated[str, Field(min_length=1)]], Field(min_length=MORE, max_length=MORE)]
+
+
+class StandaloneReply(Reply):
+    """A question that can be understood without the conversation before it."""
+
+    question: Annotated[str, Field(min_length=1, max_length=LONGEST_STANDALONE)]
 
 
 class ScoreReply(Reply):
@@ -48,6 +57,12 @@ MORE_QUESTIONS = Task.load(
     "more_questions", MoreQuestionsReply, lambda slots: MoreQuestionsReply(questions=other_questions(slots))
 )
 """Three other questions that ask for the same, to search with. Source: QA-RAG §3.4, multiquery questions."""
+STANDALONE_QUESTION = Task.load(
+    "standalone_question",
+    StandaloneReply,
+    lambda slots: StandaloneReply(question=follow_ups.standalone_question(slots)[:LONGEST_STANDALONE]),
+)
+"""A question of a conversation as it is understood without the earlier turns."""
 SCORE_CHUNK = Task.load("score_chunk", ScoreReply, score_chunk_by_rules)
 """How much a chunk helps to answer a question. Source: QA-RAG §2.4, the scoring agent."""
 ANSWER_WITH_CITATIONS = Task.load("answer_with_citations", str, from_contexts)
@@ -56,7 +71,14 @@ ANSWER_WITH_CITATIONS = Task.load("answer_with_citations", str, from_contexts)
 RAG_TASKS: dict[str, Task[Any]] = {
     **{
         task.name: task
-        for task in (HYPOTHETICAL_ANSWER, HYDE_PASSAGE, MORE_QUESTIONS, SCORE_CHUNK, ANSWER_WITH_CITATIONS)
+        for task in (
+            HYPOTHETICAL_ANSWER,
+            HYDE_PASSAGE,
+            MORE_QUESTIONS,
+            STANDALONE_QUESTION,
+            SCORE_CHUNK,
+            ANSWER_WITH_CITATIONS,
+        )
     },
     **JUDGE_TASKS,
 }

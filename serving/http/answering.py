@@ -10,9 +10,11 @@ from contextlib import aclosing
 from dataclasses import asdict, dataclass, replace
 from typing import Any, TypeVar
 
+from fdarx_core.labels.drugs import Mention
 from fdarx_core.llm import AskingStopped, response_to
 from fdarx_core.llm.failures import Failure
 from fdarx_core.rag.answers import CitedAnswer, answer_question, stream_answer
+from fdarx_core.rag.conversation import Turn, standalone_question
 from fdarx_core.rag.flow import (
     RagConfig,
     RetrievalResult,
@@ -40,7 +42,10 @@ _NO_MATCH = "Nothing in {!r} matches the filter; GET /v1/names lists names, and 
 
 @dataclass(frozen=True, slots=True)
 class RetrievedRequest:
-    """A question with its passages. `reply` is the reply without an answer; `started` is on the monotonic clock."""
+    """A standalone question with its passages.
+
+    `reply` is the reply without an answer; `started` is on the monotonic clock.
+    """
 
     question: str
     result: RetrievalResult
@@ -58,21 +63,31 @@ class AnswerService:
         self._verifier = open_engine(settings.verifier)
 
     async def search(
-        self, question: str, corpus: str | None, options: SearchOptions, log: RequestLog
+        self,
+        question: str,
+        corpus: str | None,
+        options: SearchOptions,
+        log: RequestLog,
+        history: Sequence[Turn] = (),
     ) -> dict[str, Any]:
         """Return a SearchReply. Raises ApiError, Unavailable."""
-        retrieved = await self._retrieve(question, corpus, options, log)
+        retrieved = await self._retrieve(question, corpus, options, log, history)
         self._record_degraded(retrieved)
         return retrieved.reply
 
     async def retrieve(
-        self, question: str, corpus: str | None, options: SearchOptions, log: RequestLog
+        self,
+        question: str,
+        corpus: str | None,
+        options: SearchOptions,
+        log: RequestLog,
+        history: Sequence[Turn] = (),
     ) -> RetrievedRequest:
         """Retrieve the passages for an answer. `reply` is then an AnswerReply without an answer.
 
         Raises ApiError, Unavailable.
         """
-        retrieved = await self._retrieve(question, corpus, options, log)
+        retrieved = await self._retrieve(question, corpus, options, log, history)
         retrieved.reply.update(
             answer="", refused=False, citations=[], gate=asdict(GateReport()), model=self._backend.answerer
         )
@@ -92,7 +107,12 @@ class AnswerService:
                 yield piece if isinstance(piece, str) else self._finish(retrieved, piece)
 
     async def _retrieve(
-        self, question: str, corpus: str | None, options: SearchOptions, log: RequestLog
+        self,
+        question: str,
+        corpus: str | None,
+        options: SearchOptions,
+        log: RequestLog,
+        history: Sequence[Turn],
     ) -> RetrievedRequest:
         log.question, started = question, time.monotonic()
         question = _checked_question(question, self._settings.longest_question)
@@ -101,7 +121,9 @@ class AnswerService:
         log.corpus, log.strategy = served.name, config.strategy.name
         log.retriever, log.postprocess = retriever, config.postprocess
         tools = RequestTools(self._backend, served.name, retriever, self._settings.model_s)
-        result = await retrieve_contexts(question, config, tools)
+        standalone = await standalone_question(question, history, tools)
+        result = await retrieve_contexts(standalone.text, config, tools)
+        standalone.add_to(result)
         log.passages = len(result.contexts)
         for phase, seconds in result.seconds.items():
             self._record("fdarx_phase_seconds", seconds, phase=phase)
@@ -109,6 +131,7 @@ class AnswerService:
         reply = {
             "id": log.request_id,
             "question": question,
+            "standalone_question": standalone.text,
             "degraded": degraded_parts(result, None),
             "passages": [_passage(number, hit) for number, hit in enumerate(result.contexts, 1)],
             "strategy": config.strategy.name,
@@ -119,7 +142,7 @@ class AnswerService:
             "index": {"corpus": served.name, "version": tools.version or served.version},
             "usage": _usage(result),
         }
-        return RetrievedRequest(question, result, tools, reply, log, started)
+        return RetrievedRequest(standalone.text, result, tools, reply, log, started)
 
     async def _resolve(self, question: str, corpus: ServedCorpus, options: SearchOptions) -> tuple[str, RagConfig]:
         """Check the options of a request and fill in the defaults; return the retriever and the configuration.
@@ -227,6 +250,9 @@ class RequestTools:
     async def search(self, queries: Sequence[SearchQuery], filter: ChunkFilter, k: int) -> list[list[SearchHit]]:
         self.version, hits = await self._backend.search(self._corpus, queries, filter, k, self._retriever)
         return hits
+
+    async def find_drugs(self, texts: Sequence[str]) -> list[list[Mention]]:
+        return await self._backend.find_drugs(self._corpus, texts)
 
     async def ask(self, role: Role, calls: Sequence[TaskCall]) -> list[Response]:
         try:

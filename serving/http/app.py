@@ -61,11 +61,12 @@ def answer_routes(service: AnswerService) -> APIRouter:
 
     @router.post("/answers", responses=answers, response_class=Response)
     async def answer(body: AnswerRequest, request: Request) -> Response:
-        """Answer a question from a corpus, with citations.
+        """Answer a question from a corpus, with citations; with `history`, as the next question of a conversation.
 
         If the model can't be asked, the reply has the passages without an answer, and `degraded` says why.
         """
-        retrieved = await service.retrieve(body.question, body.corpus, body, request_log(request.scope))
+        log = request_log(request.scope)
+        retrieved = await service.retrieve(body.question, body.corpus, body, log, body.turns())
         if body.stream:
             return EventStream(_events(service, retrieved), retrieved.log)
         return json_reply(await service.answer(retrieved))
@@ -73,7 +74,8 @@ def answer_routes(service: AnswerService) -> APIRouter:
     @router.post("/search", responses=searches, response_class=Response)
     async def search(body: SearchRequest, request: Request) -> Response:
         """Find passages, without an answer."""
-        return json_reply(await service.search(body.question, body.corpus, body, request_log(request.scope)))
+        log = request_log(request.scope)
+        return json_reply(await service.search(body.question, body.corpus, body, log, body.turns()))
 
     return router
 

@@ -6,6 +6,7 @@ from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, Protocol
 
+from fdarx_core.labels.drugs import Mention
 from fdarx_core.rag.search import Role, SearchQuery, TaskCall
 from fdarx_core.records import Chunk, Response, SearchHit
 from fdarx_core.retrieval.index import ChunkFilter, LabelSection
@@ -65,6 +66,9 @@ class ServiceBackend(Protocol):
         self, corpus: str, queries: Sequence[SearchQuery], filter: ChunkFilter, k: int, retriever: str
     ) -> tuple[str, list[list[SearchHit]]]:
         """Return the version of the index that answers, and from it the k best chunks for each query, best first."""
+
+    async def find_drugs(self, corpus: str, texts: Sequence[str]) -> list[list[Mention]]:
+        """Return the places of each text that name drugs of the corpus, in order."""
 
     async def rerank(self, question: str, texts: Sequence[str]) -> list[float]:
         """Return how well each text answers the question; higher is better."""

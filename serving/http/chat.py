@@ -3,21 +3,33 @@
 from __future__ import annotations
 
 import time
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Sequence
 from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Request
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 from starlette.responses import Response
 
+from fdarx_core.rag.conversation import Turn
 from fdarx_core.rag.strategies import STRATEGIES
 from serving.http.answering import AnswerService, RetrievedRequest
 from serving.http.backend import ServiceBackend
 from serving.http.logs import request_log
 from serving.http.responses import ApiError, EventStream, json_reply, sse_data, unknown_name_error, validation_error
-from serving.http.schemas import PlainText, SearchOptions, error_responses
+from serving.http.schemas import MAX_TURNS, PlainText, SearchOptions, error_responses
 
-_DETAILS = ("id", "refused", "degraded", "passages", "citations", "gate", "searches", "timings_ms", "index")
+_DETAILS = (
+    "id",
+    "standalone_question",
+    "refused",
+    "degraded",
+    "passages",
+    "citations",
+    "gate",
+    "searches",
+    "timings_ms",
+    "index",
+)
 _CREATED = int(time.time())
 
 
@@ -31,7 +43,7 @@ class TextPart(BaseModel):
 
 
 class ChatMessage(BaseModel):
-    """A message. Only the user's last message is read: each question is answered by itself."""
+    """A message. The user's last message is the question; the earlier ones of user and assistant are its history."""
 
     model_config = ConfigDict(strict=True)
 
@@ -121,13 +133,17 @@ def chat_routes(backend: ServiceBackend, service: AnswerService) -> APIRouter:
 
     @router.post("/chat/completions", responses=completions, response_class=Response)
     async def chat(body: ChatRequest, request: Request) -> Response:
-        """Answer the user's last message, as POST /v1/answers does, in the format of OpenAI's Chat Completions."""
+        """Answer the user's last message, as POST /v1/answers does, in the format of OpenAI's Chat Completions.
+
+        The messages before it are the history.
+        """
         known = model_ids()
         if known and body.model not in known:
             raise _unknown_model(body.model, known)
         corpus, _, strategy = body.model.partition("/")
         options = (body.fdarx or SearchOptions()).model_copy(update={"strategy": strategy} if strategy else {})
-        retrieved = await service.retrieve(_question(body.messages), corpus, options, request_log(request.scope))
+        question, history = _conversation(body.messages)
+        retrieved = await service.retrieve(question, corpus, options, request_log(request.scope), history)
         head = {"id": f"chatcmpl-{retrieved.log.request_id}", "created": int(time.time()), "model": body.model}
         if body.stream:
             usage = bool(body.stream_options and body.stream_options.include_usage)
@@ -177,18 +193,43 @@ async def _chunks(
     yield b"data: [DONE]\n\n"
 
 
-def _question(messages: list[ChatMessage]) -> str:
-    """Return the user's last message. Raises ApiError where there is none, or it has parts other than text."""
+def _conversation(messages: Sequence[ChatMessage]) -> tuple[str, list[Turn]]:
+    """Return the user's last message, and the turns before it, of which the last `MAX_TURNS` are kept.
+
+    Raises ApiError where there is no message of the user, or the last one has parts other than text.
+    """
     place = next((place for place in reversed(range(len(messages))) if messages[place].role == "user"), None)
     if place is None:
         raise ApiError(422, "No message has the role user; the last such message is the question.", param="messages")
+    return _question(messages[place], place), _turns(messages[:place])[-MAX_TURNS:]
+
+
+def _question(message: ChatMessage, place: int) -> str:
     try:
-        content = _CONTENT.validate_python(messages[place].content, strict=True)
+        content = _CONTENT.validate_python(message.content, strict=True)
     except ValidationError as error:
         fault = validation_error([{**detail, "loc": ("body", "content", *detail["loc"])} for detail in error.errors()])
-        message = f"messages[{place}]: only parts of type text are supported; {fault.message}"
-        raise ApiError(422, message, param=f"messages[{place}].content", code="invalid") from None
+        text = f"messages[{place}]: only parts of type text are supported; {fault.message}"
+        raise ApiError(422, text, param=f"messages[{place}].content", code="invalid") from None
     return content if isinstance(content, str) else "\n".join(part.text for part in content)
+
+
+def _turns(messages: Sequence[ChatMessage]) -> list[Turn]:
+    """Return each message of the user that has text, with the text of the assistant's messages after it."""
+    turns = list[Turn]()
+    for message in messages:
+        text = _text(message.content).strip()
+        if text and message.role == "user":
+            turns.append(Turn(text))
+        elif text and message.role == "assistant" and turns:
+            turns[-1] = Turn(turns[-1].question, f"{turns[-1].answer}\n{text}".strip())
+    return turns
+
+
+def _text(content: str | list[dict[str, Any]] | None) -> str:
+    """Return the text of an earlier message; its parts of other types are ignored."""
+    parts = [part.get("text") for part in content] if isinstance(content, list) else [content]
+    return "\n".join(part for part in parts if isinstance(part, str))
 
 
 def _chunk(head: dict[str, Any], delta: dict[str, Any], finish: str | None = None) -> bytes:

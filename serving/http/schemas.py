@@ -7,10 +7,15 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
+from fdarx_core.rag.conversation import TURNS, Turn
 from fdarx_core.records import Chunk
 from serving.http.backend import ServedCorpus
 from serving.settings import MAX_CANDIDATES, MAX_CONTEXTS
 
+MAX_TURNS = 50
+"""The most earlier turns in a request."""
+LONGEST_TURN = 20_000
+"""Characters of the longest question or answer of an earlier turn."""
 _CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]|[\ud800-\udfff]")
 
 
@@ -57,11 +62,30 @@ class SearchOptions(BaseModel):
     )
 
 
+class HistoryTurn(BaseModel):
+    """An earlier question of a conversation with its answer."""
+
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+    question: PlainText = Field(min_length=1, max_length=LONGEST_TURN)
+    answer: Annotated[PlainText, Field(max_length=LONGEST_TURN)] = ""
+
+
 class SearchRequest(SearchOptions):
     """A question to search a corpus with."""
 
     question: PlainText = Field(min_length=1, description="In plain words. Blank questions are rejected.")
     corpus: ShortText | None = Field(None, description="One of GET /v1/corpora; by default the first.")
+    history: list[HistoryTurn] = Field(
+        default_factory=list,
+        max_length=MAX_TURNS,
+        description=f"The earlier turns of the conversation, oldest first; the last {TURNS} are read. The question is "
+        "then rewritten so that it stands alone.",
+    )
+
+    def turns(self) -> list[Turn]:
+        """Return the history."""
+        return [Turn(turn.question, turn.answer) for turn in self.history]
 
 
 class AnswerRequest(SearchRequest):
@@ -104,6 +128,7 @@ class SearchReply(BaseModel):
 
     id: str
     question: str
+    standalone_question: str = Field(description="What was searched and answered: the question without the history.")
     degraded: str | None = Field(description="The steps that failed, with the reason; null if none failed.")
     passages: list[RetrievedPassage]
     strategy: str

@@ -33,9 +33,10 @@ export function scores(passage) {
 const seconds = (ms) => (ms < 1000 ? `${Math.round(ms)} ms` : `${(ms / 1000).toFixed(1)} s`);
 
 export class Entry {
-  /** @param {import("./service.js").Ask} ask @param {Acts} acts */
-  constructor(ask, acts) {
+  /** @param {import("./service.js").Ask} ask @param {import("./service.js").Turn[]} history @param {Acts} acts */
+  constructor(ask, history, acts) {
     this.ask = ask;
+    this.history = history;
     this.acts = acts;
     this.corpus = ask.corpus ?? "";
     /** @type {Passage[]} */

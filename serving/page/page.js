@@ -18,6 +18,10 @@ const acts = { open: (...args) => panel.open(...args), again, strategyTitle: (na
 let running = null;
 /** Whether the reader has sent a question before the server's options were loaded; it is sent once they are. */
 let waiting = false;
+/** Earlier turns that are sent with a question; the server reads no more. */
+const TURNS = 10;
+/** The answered questions of the running conversation, oldest first. @type {import("./service.js").Turn[]} */
+let turns = [];
 
 /** Announces text to screen readers; not called for every piece of an answer. @param {string} words */
 function say(words) {
@@ -43,11 +47,18 @@ function ask(asked) {
   if (running) return say("An answer is still being received. Stop it first.");
   byId("empty").hidden = true;
   for (const one of document.querySelectorAll(".entry > details")) /** @type {HTMLDetailsElement} */ (one).open = false;
-  const entry = new Entry(asked, acts);
+  const entry = new Entry(asked, turns.slice(-TURNS), acts);
   byId("answers").prepend(entry.element);
   panel.dismiss();
   entry.element.scrollIntoView({ block: "nearest" });
   return run(entry);
+}
+
+/** Ends the running conversation: the next question is answered by itself. */
+function endConversation() {
+  if (turns.length) say("The next question begins a new conversation.");
+  turns = [];
+  byId("new-conversation").hidden = true;
 }
 
 /** @param {Entry} entry */
@@ -64,11 +75,13 @@ async function run(entry) {
   entry.reset();
   say("Searching.");
   try {
-    const done = await answer(entry.ask, stop.signal, {
+    const done = await answer({ ...entry.ask, history: entry.history }, stop.signal, {
       passages: (found) => { entry.found(found); say(`${found.passages.length} passages found. Writing the answer.`); },
       delta: (text) => entry.delta(text),
     });
     entry.done(done);
+    turns = [...entry.history, { question: entry.ask.question, answer: done.answer }];
+    byId("new-conversation").hidden = false;
     sayDone(done);
   } catch (error) {
     fail(entry, error);
@@ -94,6 +107,7 @@ function askLinked() {
   const wanted = linked();
   if (!wanted) return;
   form.fill(wanted);
+  endConversation();
   void ask({ ...form.read(), ...wanted });
 }
 
@@ -127,5 +141,7 @@ form.question.addEventListener("keydown", (event) => {
   say("The service is not ready yet. The question is sent as soon as it is.");
 });
 window.addEventListener("hashchange", askLinked);
+byId("new-conversation").addEventListener("click", () => { endConversation(); form.question.focus(); });
+form.corpus.addEventListener("change", endConversation);
 readyKey();
 void start();

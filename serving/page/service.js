@@ -3,13 +3,15 @@ import { askForKey, storedKey } from "./key.js";
 
 /**
  * @typedef {{drug?: string, set_id?: string, title?: string}} Filter
+ * @typedef {{question: string, answer: string}} Turn
  * @typedef {{question: string, corpus?: string, filter?: Filter, strategy?: string, k?: number}} Ask
  * @typedef {{n: number, chunk_id: string, document_id: string, title: string, section: string, text: string,
  *   set_id: string, drug: string, labeler: string, version: number, effective_date: string, url: string,
  *   score: number, rerank: number | null, cited: boolean}} Passage
  * @typedef {{n: number, start: number, end: number, quote: string, statement_start: number, statement_end: number,
  *   verdict: "supported" | "undecided"}} Citation
- * @typedef {{answer: string, refused: boolean, degraded: string | null, passages: Passage[], citations: Citation[],
+ * @typedef {{standalone_question: string, answer: string, refused: boolean, degraded: string | null, passages: Passage[],
+ *   citations: Citation[],
  *   gate: {statements: number, supported: number, undecided: number, dropped: {text: string, reason: string}[]},
  *   strategy: string, retriever: string, postprocess: string, searches: string[], timings_ms: Record<string, number>,
  *   model: string, index: {corpus: string, version: string},
@@ -125,7 +127,7 @@ async function listen(response, listener) {
 
 /**
  * Sends a question; the listener receives the passages and each piece of the answer.
- * @param {Ask} ask @param {AbortSignal} signal @param {Listener} listener
+ * @param {Ask & {history: Turn[]}} ask @param {AbortSignal} signal @param {Listener} listener
  */
 export async function answer(ask, signal, listener) {
   const headers = { "Content-Type": "application/json", Accept: "text/event-stream" };

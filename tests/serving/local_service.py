@@ -18,6 +18,7 @@ import aiohttp
 import orjson
 import uvicorn
 
+from fdarx_core.labels.drugs import Mention
 from fdarx_core.llm import Baseline, HttpEndpoint, ModelConfig
 from fdarx_core.rag.search import Role, SearchQuery, TaskCall, search_index
 from fdarx_core.rag.tasks import RAG_RULES_VERSION, RAG_TASKS
@@ -154,6 +155,9 @@ class LocalBackend:
             raise self.search_fault
         index = opened(corpus)
         return index.version, search_index(index, queries, filter, k, retriever, None)
+
+    async def find_drugs(self, corpus: str, texts: Sequence[str]) -> list[list[Mention]]:
+        return [opened(corpus).drug_names.find(text) for text in texts]
 
     async def rerank(self, question: str, texts: Sequence[str]) -> list[float]:
         raise Unavailable("the reranker")

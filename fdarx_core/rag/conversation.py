@@ -1,0 +1,98 @@
+"""Questions in a conversation: from the earlier turns and a new question to a question that stands alone."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple, Protocol
+
+from fdarx_core.labels.drugs import Mention
+from fdarx_core.llm import Unparsable
+from fdarx_core.rag.flow import RetrievalResult
+from fdarx_core.rag.search import RagBackend
+from fdarx_core.rag.tasks import STANDALONE_QUESTION
+from fdarx_core.records import Response
+
+TURNS = 10
+"""How many turns before the question are read, the latest ones."""
+_CHARACTERS = 1_000
+"""How much of each earlier question and answer is read."""
+
+
+class Turn(NamedTuple):
+    """An earlier question of a conversation with its answer, "" where it has none."""
+
+    question: str
+    answer: str = ""
+
+
+class ConversationBackend(RagBackend, Protocol):
+    """A backend of question answering that also finds the drugs in texts."""
+
+    async def find_drugs(self, texts: Sequence[str]) -> list[list[Mention]]:
+        """Return the places of each text that name drugs of the index's labels, in order."""
+
+
+@dataclass(frozen=True, slots=True)
+class StandaloneQuestion:
+    """A question that needs no earlier turns.
+
+    Attributes:
+        text: the question.
+        missing: why it was not written by the model that plays the rewriter, a line; none if it was, or if no model
+            was asked.
+        responses: the response of that model.
+        seconds: the time that it took.
+    """
+
+    text: str
+    missing: list[str] = field(default_factory=list)
+    responses: list[Response] = field(default_factory=list)
+    seconds: float = 0.0
+
+    def add_to(self, result: RetrievalResult) -> None:
+        """Count the rewriting as a part of the retrieval."""
+        result.missing[:0] = self.missing
+        result.rewritten[:0] = self.responses
+        result.seconds["rewrite"] = result.seconds.get("rewrite", 0.0) + self.seconds
+
+
+async def standalone_question(
+    question: str, history: Sequence[Turn], backend: ConversationBackend
+) -> StandaloneQuestion:
+    """Rewrite a question so that it can be searched with and answered without the earlier turns.
+
+    Args:
+        question: the question as it was asked.
+        history: the earlier turns, oldest first; the last `TURNS` are read. Without any the question stays as it is.
+        backend: finds the names of drugs, and asks the model that plays the rewriter. Where the model has no usable
+            reply, the rules of the baseline rewrite.
+
+    Raises what the backend raises.
+    """
+    turns = [Turn(turn.question[:_CHARACTERS], turn.answer[:_CHARACTERS]) for turn in history[-TURNS:]]
+    if not turns:
+        return StandaloneQuestion(question)
+    start = time.monotonic()
+    found = await backend.find_drugs([text for turn in turns for text in turn] + [question])
+    names = [[_slot(mention) for mention in mentions] for mentions in found]
+    earlier = [
+        {**turn._asdict(), "names": asked, "answer_names": answered}
+        for turn, asked, answered in zip(turns, names[::2], names[1::2], strict=False)
+    ]
+    slots = {"history": earlier, "question": question, "names": names[-1]}
+    [response] = await backend.ask("rewriter", [(STANDALONE_QUESTION, slots)])
+    missing = list[str]()
+    try:
+        text = STANDALONE_QUESTION.parse(response).question
+    except Unparsable as error:
+        missing.append(f"{STANDALONE_QUESTION.name}: {error.reason}: {error.detail}")
+        text = STANDALONE_QUESTION.baseline(slots).question
+    return StandaloneQuestion(text, missing, [response], time.monotonic() - start)
+
+
+def _slot(mention: Mention) -> dict[str, Any]:
+    """Return the mention of a drug for the prompt; a misspelt name is given as labels write it."""
+    text = mention.text if mention.exact else mention.name
+    return {"text": text, "start": mention.start, "end": mention.end, "drug": " + ".join(mention.moieties)}
