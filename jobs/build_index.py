@@ -29,8 +29,8 @@ class IndexConfig(RunningConfig):
     """Options of `fdarx index`."""
 
     documents: list[str] = Field(default_factory=list)
-    """documents to index: txt, md, html, pdf (scanned pages need the extra ocr), jsonl of {title, text}, zips, folders and globs of
-    these, or runs of `fdarx build`; on disk or s3://"""
+    """documents to index: txt, md, html, pdf (scanned pages need the extra ocr), jsonl of {title, text}, zips, folders
+    and globs of these, or runs of `fdarx build`; on disk or s3://"""
     out: str
     """folder of the index, on disk or s3://; an existing index is updated"""
     chunk_size: int = Field(10_000, ge=200)

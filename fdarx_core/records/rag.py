@@ -170,6 +170,11 @@ class Citation:
         return self.hit.text[self.start : self.end]
 
     @property
+    def page(self) -> int:
+        """The page of a PDF on which the place begins, counted from 1; 0 for a document without pages."""
+        return self.hit.chunk.page_at(self.start)
+
+    @property
     def drug(self) -> str:
         """The drug of the label, "" for another document."""
         return self.hit.drug

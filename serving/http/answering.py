@@ -297,7 +297,7 @@ def _first_parts(line: str, count: int) -> str:
 
 
 def _citation(one: Citation) -> dict[str, Any]:
-    place = {"n": one.n, "start": one.start, "end": one.end, "quote": one.quote}
+    place = {"n": one.n, "start": one.start, "end": one.end, "page": one.page, "quote": one.quote}
     statement_start, statement_end = one.statement
     return place | {"statement_start": statement_start, "statement_end": statement_end, "verdict": one.verdict}
 

@@ -148,6 +148,7 @@ class LocatedCitation(BaseModel):
     n: int = Field(description="The number of the passage.")
     start: int = Field(description="The character of the passage's text at which the place begins.")
     end: int = Field(description="The character of the passage's text at which it ends.")
+    page: int = Field(description="The page of a PDF on which it begins, counted from 1; 0 without pages.")
     quote: str = Field(description="The text of the place, at most 400 characters.")
     statement_start: int = Field(description="The character of the answer at which the statement begins.")
     statement_end: int = Field(description="The character of the answer at which it ends, citations included.")

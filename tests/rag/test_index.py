@@ -15,7 +15,9 @@ from fdarx_core.llm import Unparsable
 from fdarx_core.records import Chunk
 from fdarx_core.retrieval.index import IndexStore
 from fdarx_core.storage import StorageError
+from jobs import cli
 from tests.conftest import REPOSITORY
+from tests.documents.files import make_pdf
 from tests.llm.loopback_server import LoopbackServer
 from tests.retrieval.index_chunks import label
 
@@ -79,6 +81,15 @@ def test_answer_by_the_built_in_rules(index: fdarx.Index) -> None:
     nothing = index.answer("zebra")
     assert (nothing.refused, nothing.contexts) == (True, [])
     assert index.answer(QUESTION, strategy="qa_rag", postprocess="score").citations[0].hit.set_id == "s1"
+
+
+def test_a_citation_of_a_pdf_names_its_page(tmp_path: Path) -> None:
+    pages = ["Stability of drug substances is tested.", "Long term testing should cover a minimum of 12 months."]
+    (tmp_path / "stability.pdf").write_bytes(make_pdf(pages))
+    place = str(tmp_path / "index")
+    assert cli.main(["index", "--documents", str(tmp_path / "stability.pdf"), "--words-only", "--out", place]) == 0
+    answer = fdarx.Index.open(place).answer("How many months should long term testing cover?")
+    assert [(one.page, one.quote) for one in answer.citations] == [(2, pages[1])]
 
 
 def test_answer_within_a_running_event_loop(index: fdarx.Index) -> None:
