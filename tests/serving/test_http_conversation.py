@@ -52,7 +52,7 @@ def test_the_drug_and_the_topic_in_hand_are_carried_forward(served: Service) -> 
 
 
 def test_search_and_streams_rewrite_alike(served: Service) -> None:
-    more = {"question": "How is it stored?", "history": HISTORY}
+    more: dict[str, Any] = {"question": "How is it stored?", "history": HISTORY}
     whole = served.ask(**more).json()
     found = served.post("/v1/search", more).json()
     assert found["standalone_question"] == whole["standalone_question"] and found["passages"] == [
