@@ -20,6 +20,7 @@ from fdarx_core.baseline.answering import (
     parse_label_text,
     scored,
 )
+from fdarx_core.baseline.label_answering import from_labels
 from fdarx_core.baseline.refusals import DOCUMENTS_SAY_NOTHING
 from fdarx_core.baseline.sentences import split_sentences
 from fdarx_core.baseline.stems import terms
@@ -231,6 +232,10 @@ _LONG = 700
 def from_contexts(slots: Mapping[str, Any]) -> str:
     """Return up to three sentences, each with the numbers of all contexts that contain it, or a refusal."""
     contexts = slots["contexts"]
+    labels = [one for one in contexts if of_label(one)]
+    if labels and (answer := from_labels(slots["question"], labels)):
+        return answer
+    contexts = [one for one in contexts if not of_label(one)]
     evidence = SentenceIndex(
         [(f"[{one['n']}]", f"{one['title']} {one['section']}", parse_context(one)) for one in contexts]
     )
@@ -246,9 +251,14 @@ def from_contexts(slots: Mapping[str, Any]) -> str:
     return " ".join(_cited(evidence, place) for place in chosen)
 
 
+def of_label(context: Mapping[str, Any]) -> bool:
+    """Return whether a context is a passage of a label; most have the title of a section, all the label's version."""
+    return bool(context["section"]) or "version" in context
+
+
 def parse_context(context: Mapping[str, Any]) -> ParsedText:
     """Parse a context: passages of labels have a section, pieces of other documents have none."""
-    return parse_label_text(context["text"]) if context["section"] else parse_document_text(context["text"])
+    return parse_label_text(context["text"]) if of_label(context) else parse_document_text(context["text"])
 
 
 def _answering(scores: list[float], question: str, evidence: SentenceIndex) -> list[float]:

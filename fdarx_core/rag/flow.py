@@ -101,7 +101,7 @@ async def retrieve_contexts(question: str, config: RagConfig, backend: RagBacken
 def number_contexts(hits: Sequence[SearchHit]) -> list[dict[str, Any]]:
     """Return the contexts for a prompt, numbered from 1 for citations: {n, title, section, text}.
 
-    Passages of labels also have {moieties, labeler, effective_date, version} of the label.
+    Passages of labels also have {section_code, moieties, labeler, effective_date, version}.
     """
     return [{"n": number, **_fields(hit), **_label_fields(hit)} for number, hit in enumerate(hits, 1)]
 
@@ -177,6 +177,7 @@ def _label_fields(hit: SearchHit) -> dict[str, Any]:
         return {}
     label = hit.label
     return {
+        "section_code": hit.section_code,
         "moieties": label.moieties,
         "labeler": label.labeler,
         "effective_date": label.effective_date,

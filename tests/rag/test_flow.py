@@ -37,6 +37,7 @@ def test_a_labels_context_has_the_version_of_the_label() -> None:
         "title": "T",
         "section": "S",
         "text": "Text a.",
+        "section_code": "",
         "moieties": ["zalvostat"],
         "labeler": "Acme",
         "effective_date": "2024-05-01",
