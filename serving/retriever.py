@@ -96,6 +96,7 @@ class CorpusStore:
 
     def _open(self, name: str) -> LoadedCorpus:
         index = IndexReader.open(self._places[name])
+        index.prepare()  # takes seconds, which a request should not wait
         retrievers, notice = available_retrievers(index, self._directories)
         kind: Literal["labels", "documents"] = "labels" if len(index) and index.chunk(0).set_id else "documents"
         counts = index.manifest.chunks, index.manifest.documents

@@ -214,6 +214,7 @@ def label_version(label: Label) -> LabelVersion:
         moieties=list(drug.moieties),
         uniis=list(drug.uniis),
         products=label.products,
+        marketing_categories=label.marketing_categories,
     )
 
 

@@ -12,13 +12,14 @@ from fdarx_core.factuality.drug_names import names_pattern
 from fdarx_core.factuality.prohibition_subjects import kind_of, subjects_of
 from fdarx_core.factuality.prohibitions import INTERACTIONS, TABLE, prohibitions_of
 from fdarx_core.factuality.safety_terms import terms
+from fdarx_core.labels.loinc import DOSAGE_SECTION
 from fdarx_core.records import Contraindication, Label, Passage, content_id
 from fdarx_core.storage import Location, write_records
 
 PARQUET = "contraindications.parquet"
 CSV = "contraindications.csv"
 
-_OTHER_DRUGS = (INTERACTIONS, "34068-7")
+_OTHER_DRUGS = (INTERACTIONS, DOSAGE_SECTION)
 _DOSE = re.compile(r"^(?:\w+ ){0,5}dos(?:es?|ages?)\b", re.I)
 
 Key = tuple[str, frozenset[str]]

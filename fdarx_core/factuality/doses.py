@@ -12,11 +12,11 @@ from fdarx_core.baseline.numbers import Quantity, extract_intervals, find_interv
 from fdarx_core.baseline.sentences import sentence_spans, split_sentences
 from fdarx_core.baseline.tokens import normalize
 from fdarx_core.factuality.safety_terms import safety_pattern
+from fdarx_core.labels.loinc import DOSAGE_SECTION
 from fdarx_core.records import CheckedAnswer, Passage
 
-DOSAGE = "34068-7"
 _TO_TAKE = frozenset(
-    (DOSAGE, "43678-2", "34069-5", "34067-9", "34066-1", "34073-7", "43684-0", "34081-0", "34082-8", "34089-3")
+    (DOSAGE_SECTION, "43678-2", "34069-5", "34067-9", "34066-1", "34073-7", "43684-0", "34081-0", "34082-8", "34089-3")
 )
 """Sections that give doses to take, or what the drug contains; pharmacology, studies and overdosage give others."""
 _MASSES = ("mg", "unit", "meq")
@@ -123,12 +123,12 @@ class LabelDoses:
                 elsewhere |= {(one.value, one.unit) for _, _, one in find_quantities(said)}
                 continue
             for sentence in (one for line in passage.text.split("\n") for one in split_sentences(line, "label")):
-                if not any(map(str.isdigit, sentence)) and passage.core_code != DOSAGE:
+                if not any(map(str.isdigit, sentence)) and passage.core_code != DOSAGE_SECTION:
                     continue
                 doses = _Doses(sentence)
                 amounts |= {(one.value, one.unit) for _, _, one in doses.found if _is_taken(one)}
                 ranges |= set(_ranges(doses))
-                if passage.core_code != DOSAGE:
+                if passage.core_code != DOSAGE_SECTION:
                     continue
                 for one, times, hours in doses.taken():
                     key, total = (one.value, one.unit), one.value * times

@@ -11,13 +11,14 @@ from fdarx_core.baseline.clauses import finite_at
 from fdarx_core.baseline.sentences import split_sentences
 from fdarx_core.baseline.tokens import pattern, strip_references, tokenize
 from fdarx_core.factuality.prohibition_subjects import in_sentence, without_head, without_reason
+from fdarx_core.labels.loinc import DOSAGE_SECTION
 from fdarx_core.records import Label, Passage
 
 CONTRAINDICATIONS = "34070-3"
 BOXED_WARNING = "34066-1"
 INTERACTIONS = "34073-7"
 TABLE = (CONTRAINDICATIONS, BOXED_WARNING, INTERACTIONS)
-FURTHER = ("43685-7", "34071-1", "42232-9", "43684-0", "34068-7")
+FURTHER = ("43685-7", "34071-1", "42232-9", "43684-0", DOSAGE_SECTION)
 """Warnings and Precautions, Warnings, Precautions, Use in Specific Populations, Dosage: what they forbid is less
 certain to be forbidden to all."""
 

@@ -123,6 +123,7 @@ class DrugNames:
                 if sum(map(len, words)) >= SHORTEST_NAME and (len(words) > 1 or words[0] not in salts):
                     names.setdefault(words, tuple(named))
         self._names = names
+        self._substances = frozenset(seen.substances)
         self._longest = max(map(len, names), default=0)
         self._ordinary = {words for words, drugs in names.items() if seen.is_ordinary(words, drugs)}
         self._moieties_with = seen.moieties_with()
@@ -135,6 +136,10 @@ class DrugNames:
     def __len__(self) -> int:
         """Return the number of names."""
         return len(self._names)
+
+    def is_substance(self, name: str) -> bool:
+        """Return whether a name is that of a substance or moiety, also without salts, and not of a product only."""
+        return words_of(name) in self._substances
 
     def find(self, text: str) -> list[Mention]:
         """Return the places of a text that name drugs, in order; of overlapping names the longest.

@@ -29,6 +29,11 @@ These are the codes of human prescription labels. 42229-5 ("unclassified") and 4
 are left out: neither says what a section is about.
 """
 
+DOSAGE_SECTION = "34068-7"
+"""Dosage and administration."""
+PATIENT_SECTIONS = frozenset(("42230-3", "42231-1", "68498-5", "59845-8", "51945-4"))
+"""What patients read: package insert, medication guide, medication information, instructions for use, package label."""
+
 _TOPIC_OF: dict[str, Topic] = {code: topic for code, name, _ in _ROWS for topic in TOPICS if topic == name}
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import zip_longest
 from pathlib import Path
@@ -11,12 +11,13 @@ from typing import Any, Literal, Protocol, TypeAlias
 import numpy as np
 
 from fdarx_core.llm import Task
-from fdarx_core.records import Response, SearchHit
+from fdarx_core.records import Chunk, NumberDifference, OtherLabel, Response, SearchHit
 from fdarx_core.retrieval.encoders import SentenceEncoder, Vectors, fingerprint
 from fdarx_core.retrieval.index import ChunkFilter, IndexReader
-from fdarx_core.retrieval.lexical import RankedList
+from fdarx_core.retrieval.index.near_copies import number_differences
+from fdarx_core.retrieval.lexical import Mask, RankedList
 from fdarx_core.retrieval.models import ModelDirectories, ModelMissing, check_installed
-from fdarx_core.retrieval.retrievers import Retriever
+from fdarx_core.retrieval.retrievers import Retriever, needs_reranker
 
 Role = Literal["hypothesis", "rewriter", "scorer", "answerer", "judge"]
 """The roles of models: hypothetical answers (at best by a model tuned on the domain), other wordings of the question, a
@@ -26,7 +27,14 @@ score for each chunk, the answer, a verdict on the answer.
 TaskCall: TypeAlias = tuple[Task[Any], Mapping[str, Any]]
 """A task and its slots."""
 
+SECTION_WEIGHT = 0.6
+"""How much a passage of the section that a question asks for is raised, as a share of the span of the scores."""
+SECTION_DEPTH = 200
+"""Passages of a ranking whose sections are taken into account."""
+
 _COMPARED_WORDS = 16
+_LISTED_LABELS = 3
+"""Other labels that a hit names."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +99,9 @@ def search_index(
 
     A query that names drugs of the index's labels returns only their chunks, and those of each drug in turn, unless the
     filter says otherwise: of 300 questions to a label, each among 699, BM25 put a passage of another drug's label first
-    in 28 % without this rule. Retrievers by words search with the correct names of drugs.
+    in 28 % without this rule. Retrievers by words search with the correct names of drugs. Of passages of one drug that
+    are near copies only that of the reference label is returned; passages of the section that the query asks for come
+    earlier, see `SectionModel`.
 
     Args:
         index: the index to search.
@@ -101,27 +111,83 @@ def search_index(
         retriever: a retriever, or its name.
         vectors: what `encode_queries` gives, row by row; None for retrievers that need no vectors.
 
-    Raises ValueError for a retriever that cannot search this index.
+    Raises ValueError for a retriever that cannot search this index, and for a wrong k.
     """
-    rankings: list[RankedList] = []
+    if k < 1:
+        raise ValueError(f"k is {k}; it must be 1 or more")
+    found: list[list[SearchHit]] = []
     for at, query in enumerate(queries):
         vector = None if vectors is None else vectors[at : at + 1]
-        found = [
-            index.search([index.corrected(query.text)], k, retriever=retriever, vectors=vector, filter=own)[0]
-            for own in _filters_by_drug(index, query, filter)
+        rankings = [
+            _search_passages(index, query.text, passing, k, retriever, vector)
+            for passing in _passages_of_drugs(index, query, filter)
         ]
-        turns = dict.fromkeys(hit for turn in zip_longest(*found) for hit in turn if hit is not None)
-        rankings.append(list(turns)[:k])
-    chunks = iter(index.chunks([position for ranked in rankings for position, _ in ranked]))
-    return [[SearchHit(next(chunks), score, at) for _, score in ranked] for at, ranked in enumerate(rankings)]
+        turns = dict.fromkeys(hit for turn in zip_longest(*rankings) for hit in turn if hit is not None)
+        ranked = list(turns)[:k]
+        chunks = index.chunks([position for position, _ in ranked])
+        scored = zip(chunks, ranked, strict=True)
+        found.append([_hit(index, chunk, position, score, at) for chunk, (position, score) in scored])
+    return found
 
 
-def _filters_by_drug(index: IndexReader, query: SearchQuery, filter: ChunkFilter) -> list[ChunkFilter]:
-    """Return the filter for each drug that a query names, or the given one."""
+def _passages_of_drugs(index: IndexReader, query: SearchQuery, filter: ChunkFilter) -> list[Mask]:
+    """Return for each drug that a query names which passages of its labels pass the filter, or all that pass it.
+
+    A query that names a product returns the passages of its labels, or else of all labels of its drug.
+    """
+    passing = index.matching(filter)
     if filter.any_drug or filter.drug or filter.set_id or filter.title:
-        return [filter]
-    named = [replace(filter, drugs=names) for names in index.drug_groups(query.text)]
-    return [one for one in named if index.matching(one).any()] or [filter]
+        return [passing]
+    documents = index.documents
+    found: list[Mask] = []
+    for named in index.label_drugs.named(query.text):
+        own = (passing & np.isin(documents, one) for one in (named.own, named.documents))
+        found += [one for one in own if one.any()][:1]
+    return found or [passing]
+
+
+def _search_passages(
+    index: IndexReader, text: str, passing: Mask, k: int, retriever: str | Retriever, vector: Vectors | None
+) -> RankedList:
+    """Return the k best passages among the representatives of the passing ones."""
+    told = passing & ~index.headings
+    within = index.near_copies.representatives(told if told.any() else passing)
+    name = retriever if isinstance(retriever, str) else retriever.name
+    depth = k if needs_reranker(name) else max(k, SECTION_DEPTH)
+    query = index.label_drugs.corrected(text)
+    [ranked] = index.search([query], depth, retriever=retriever, vectors=vector, within=within)
+    if needs_reranker(name) or not ranked:
+        return ranked[:k]
+    positions = np.array([position for position, _ in ranked])
+    scores = np.array([score for _, score in ranked])
+    relevance = index.section_model.scores(index.label_drugs.without_names(query), positions)
+    raised = scores + SECTION_WEIGHT * relevance * (scores.max() - scores.min())
+    order = np.argsort(-raised, kind="stable")[:k]
+    return [(int(positions[one]), float(raised[one])) for one in order]
+
+
+def _hit(index: IndexReader, chunk: Chunk, position: int, score: float, search: int) -> SearchHit:
+    """Return a hit with what other labels of the drug have instead of its passage."""
+    others = [OtherLabel(*one) for one in index.near_copies_of(position)]
+    labels = {one.set_id: one for one in others}.values()
+    differing: dict[str, list[OtherLabel]] = {}
+    for text in dict.fromkeys(one.text for one in others):
+        pairs = dict(number_differences(chunk.text, text))
+        for other in (one for one in others if one.text == text and pairs):
+            for sentence, also in pairs.items():
+                differing.setdefault(sentence, []).append(replace(other, text=also))
+    return SearchHit(
+        chunk,
+        score,
+        search,
+        copies=len(labels),
+        copied_by=[replace(one, text="") for one in _newest(labels)],
+        differences=[NumberDifference(sentence, _newest(differing[sentence])) for sentence in differing],
+    )
+
+
+def _newest(labels: Iterable[OtherLabel]) -> list[OtherLabel]:
+    return sorted(labels, key=lambda one: one.effective_date, reverse=True)[:_LISTED_LABELS]
 
 
 def encode_queries(encoder: SentenceEncoder, queries: Sequence[SearchQuery]) -> Vectors:

@@ -41,6 +41,8 @@ from fdarx_core.records.rag import Chunk as Chunk
 from fdarx_core.records.rag import Citation as Citation
 from fdarx_core.records.rag import Document as Document
 from fdarx_core.records.rag import LabelVersion as LabelVersion
+from fdarx_core.records.rag import NumberDifference as NumberDifference
+from fdarx_core.records.rag import OtherLabel as OtherLabel
 from fdarx_core.records.rag import RagAnswer as RagAnswer
 from fdarx_core.records.rag import RagQuestion as RagQuestion
 from fdarx_core.records.rag import RagScore as RagScore

@@ -43,6 +43,7 @@ class LabelVersion:
     moieties: list[str] = field(default_factory=list)
     uniis: list[str] = field(default_factory=list)
     products: list[Product] = field(default_factory=list)
+    marketing_categories: list[str] = field(default_factory=list)
 
 
 @dataclass(slots=True)
@@ -79,17 +80,40 @@ class Chunk:
 
 
 @dataclass(slots=True)
+class OtherLabel:
+    """Another label of the same drug. `text` is its sentence, where a sentence is compared."""
+
+    set_id: str
+    drug: str
+    effective_date: str
+    text: str = ""
+
+
+@dataclass(slots=True)
+class NumberDifference:
+    """A sentence of a passage that other labels of the drug have with other numbers, newest label first."""
+
+    sentence: str
+    others: list[OtherLabel]
+
+
+@dataclass(slots=True)
 class SearchHit:
     """A chunk that was found for a question.
 
-    `score` is that of the retriever; `search` is the number of the query that found it; `rerank` is the score of the
-    post-processing, None if there was none.
+    `score` is that of the retriever, raised where the question asks for the chunk's section; `search` is the number of
+    the query that found it; `rerank` is the score of the post-processing, None if there was none. Other labels of the
+    drug may have nearly the same passage: `copies` is their number, `copied_by` has a few of them, and `differences`
+    the sentences in which their numbers are not those of this chunk.
     """
 
     chunk: Chunk
     score: float
     search: int = 0
     rerank: float | None = None
+    copies: int = 0
+    copied_by: list[OtherLabel] = field(default_factory=list)
+    differences: list[NumberDifference] = field(default_factory=list)
 
     @property
     def text(self) -> str:

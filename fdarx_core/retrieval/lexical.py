@@ -111,10 +111,15 @@ class InvertedIndex:
         known = numbers >= 0
         return query_of[known], numbers[known]
 
+    @property
+    def vocabulary(self) -> list[str]:
+        """The word of each term."""
+        return list(self._vocabulary.to_pylist())
+
     @cached_property
     def _terms(self) -> dict[str, int]:
         """Terms by word, for short queries: `index_in` hashes the whole vocabulary at each call."""
-        return {word: number for number, word in enumerate(self._vocabulary.to_pylist()) if word}
+        return {word: number for number, word in enumerate(self.vocabulary) if word}
 
     def sum_weights(
         self, weights: Floats, query_of: Integers, terms: Integers, queries: int, factors: Floats | None = None

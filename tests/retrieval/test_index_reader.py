@@ -16,7 +16,6 @@ from rank_bm25 import BM25Okapi
 from fdarx_core.rag.search import SearchQuery, search_index
 from fdarx_core.records import Chunk, LabelVersion, Product
 from fdarx_core.retrieval.index import ChunkFilter, EncoderInfo, IndexReader, IndexStore
-from fdarx_core.retrieval.index.chunk_table import NameMatcher
 from fdarx_core.retrieval.lexical import RankedList, tokenize
 from fdarx_core.retrieval.retrievers import FUSION_DEPTH, Collection, Queries, fuse, get_retriever
 from fdarx_core.storage import StorageError
@@ -211,28 +210,6 @@ def test_without_faiss_words_alone_are_searched(tmp_path: Path, monkeypatch: pyt
     assert sorted(position for position, _ in index.search(["aspirin"], 3)[0]) == [0, 1, 2]
 
 
-NAMES = ("Velora", "Velora XR", "Ice", "Alpha-Zide 2.5", "VELORA")
-
-
-@pytest.mark.parametrize(
-    ("text", "named"),
-    [
-        ("What is the dose of velora?", ("Velora", "VELORA")),
-        ("Is Velora XR, or alpha zide 2.5, safe?", ("Velora XR", "Alpha-Zide 2.5")),
-        ("Is VELORAX safe on ice?", ()),
-        ("", ()),
-    ],
-)
-def test_whole_names_are_found(text: str, named: tuple[str, ...]) -> None:
-    assert NameMatcher(NAMES).find(text) == named
-
-
-@given(st.lists(st.text(max_size=12), max_size=6), st.text(max_size=60))
-def test_what_is_found_is_a_name_once(names: list[str], text: str) -> None:
-    found = NameMatcher(names).find(text)
-    assert set(found) <= set(names) and len(found) == len(set(found))
-
-
 @pytest.fixture
 def two_drugs(tmp_path: Path) -> IndexReader:
     store = IndexStore(str(tmp_path))
@@ -266,7 +243,8 @@ def real_names(tmp_path: Path) -> IndexReader:
         blank = [""] * len(ingredients)
         products = [Product([name], substances, blank, moieties, blank)]
         version = LabelVersion(7, "2026-04-24", "HUMAN PRESCRIPTION DRUG LABEL", "Maker", moieties, blank, products)
-        text = f"The dose of {name} stands here."
+        labeler = {"3": "a company of pharmacies"}.get(set_id, "its maker")
+        text = f"The dose of {name} stands in label {set_id}, which {labeler} made."
         return Chunk(set_id, set_id, name, "", "DOSAGE", text, 0, -1, set_id, name, "34068-7", version)
 
     labels = [
@@ -288,7 +266,9 @@ def real_names(tmp_path: Path) -> IndexReader:
         ("What is the dose of apixban?", ["ELIQUIS"]),
         ("What is the dose of ibuprofen?", ["DUEXIS"]),
         ("What is the dose of naproxen?", ["Aleve", "Naproxen Sodium"]),
-        ("What is the dose of Aleve?", ["Aleve", "Naproxen Sodium"]),
+        ("What is the dose of Aleve?", ["Aleve"]),
+        ("What is the dose of Aleve (naproxen)?", ["Aleve"]),
+        ("What is the dose of ibuprofen and famotidine?", ["DUEXIS"]),
         ("Is the dose of Eliquis that of naproxen sodium?", ["Aleve", "ELIQUIS", "Naproxen Sodium"]),
     ],
 )

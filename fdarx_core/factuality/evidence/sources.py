@@ -12,7 +12,8 @@ from functools import cached_property, lru_cache, partial
 from hashlib import blake2b
 from typing import Any, Protocol
 
-from fdarx_core.factuality.evidence.subjects import ClaimQuery, LabelNames, Subject, subject_of
+from fdarx_core.factuality.evidence.subjects import ClaimQuery, LabelNames, Subject, product_named, subject_of
+from fdarx_core.labels.drugs import DrugNames
 from fdarx_core.rag.search import (
     SearchQuery,
     available_retrievers,
@@ -24,7 +25,6 @@ from fdarx_core.rag.search import (
 from fdarx_core.records import CheckedAnswer, Chunk, Evidence, Passage, Reject, content_id
 from fdarx_core.retrieval.encoders import SentenceEncoder
 from fdarx_core.retrieval.index import ChunkFilter, IndexReader
-from fdarx_core.retrieval.index.chunk_table import NameMatcher
 from fdarx_core.retrieval.models import ModelDirectories
 from fdarx_core.retrieval.retrievers import (
     Collection,
@@ -205,13 +205,14 @@ class FileEvidence:
         if not found:
             raise StorageError(f'{place} holds no text in any row; give rows with texts, as {{"text": …}}')
         self.find = PassageSearch(found.values(), retriever, directories).find
-        self._drugs_in = NameMatcher({one.drug for one in found.values()}).find
+        drugs = dict.fromkeys(one.drug for one in found.values() if one.drug)
+        self._names = DrugNames(([product_named(drug)], ()) for drug in drugs)
         digest = blake2b(location.read_bytes(), digest_size=16).hexdigest()
         self.identity = _with_retriever({"kind": self.name, "file": location.name, "digest": digest}, retriever)
 
     def subjects(self, queries: Sequence[ClaimQuery]) -> list[Subject]:
         """See `EvidenceSource`."""
-        return [subject_of(query, self._drugs_in) for query in queries]
+        return [subject_of(query, lambda text: [one.name for one in self._names.find(text)]) for query in queries]
 
 
 def _evidence_of_row(row: dict[str, Any], fault: str, place: str) -> Evidence:
@@ -294,10 +295,10 @@ class IndexEvidence:
 
     def subjects(self, queries: Sequence[ClaimQuery]) -> list[Subject]:
         """See `EvidenceSource`."""
-        return [subject_of(query, self._index.drugs_named) for query in queries]
+        return [subject_of(query, self._index.label_drugs.drug_names) for query in queries]
 
     def _filter(self, query: ClaimQuery) -> ChunkFilter:
-        named = tuple(self._index.drugs_named(f"{query.question}\n{query.claim}"))
+        named = tuple(self._index.label_drugs.drug_names(f"{query.question}\n{query.claim}"))
         choices = (ChunkFilter(set_id=query.set_id), ChunkFilter(drug=query.drug), ChunkFilter(drugs=named))
         return next((one for one in choices if one != ChunkFilter() and self._index.matching(one).any()), ChunkFilter())
 

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from fdarx_core.baseline.rag_answering import key_words
 from fdarx_core.baseline.stems import is_stop_word
 from fdarx_core.baseline.tokens import contains_name
-from fdarx_core.records import Evidence
-from fdarx_core.retrieval.index.chunk_table import NameMatcher, normalize_name
+from fdarx_core.labels.drugs import DrugNames, words_of
+from fdarx_core.records import Evidence, Label, Product, from_table
 from fdarx_core.storage import RunDirectory, read_table
 from fdarx_core.storage.benchmark_reader import open_build
 
@@ -59,6 +59,11 @@ def is_about(evidence: Evidence, subject: Subject) -> bool:
     return evidence.set_id in set_ids or any(contains_name(text, name) for name in names)
 
 
+def product_named(*names: str) -> Product:
+    """Return a product of which nothing but its names is known."""
+    return Product([*names], [names[0]], [""], [""], [""])
+
+
 class LabelNames:
     """The names of the drugs of a finished build's labels. Raises StorageError where the run is no build.
 
@@ -71,17 +76,24 @@ class LabelNames:
         self.drugs: dict[str, str] = {}
         self.part_of: dict[str, str] = {}
         self._set_ids: defaultdict[str, set[str]] = defaultdict(set)
+        products: list[list[Product]] = []
         for part in (open_build(run) if isinstance(run, str) else run).parts("labels"):
-            for row in read_table(part, ["set_id", "drug_name", "aliases"]).to_pylist():
-                self.drugs[row["set_id"]] = row["drug_name"]
-                self.part_of[row["set_id"]] = part.name
-                for name in filter(None, map(normalize_name, (row["drug_name"], *row["aliases"]))):
-                    self._set_ids[name].add(row["set_id"])
-        self.find = NameMatcher(self._set_ids).find
+            for label in from_table(read_table(part), Label):
+                self.drugs[label.set_id] = label.drug_name
+                self.part_of[label.set_id] = part.name
+                names = [label.drug_name, *label.aliases]
+                products.append([*label.products, product_named(*names)])
+                for name in names:
+                    self._set_ids[" ".join(words_of(name))].add(label.set_id)
+        self._names = DrugNames((own, ()) for own in products)
+
+    def find(self, text: str) -> list[str]:
+        """Return the names of drugs in a text, in lower case and without signs, in order."""
+        return [mention.name for mention in self._names.find(text)]
 
     def labels_of(self, names: Iterable[str]) -> frozenset[str]:
         """Return the set ids of the labels that have any of the names."""
-        return frozenset(set_id for name in names for set_id in self._set_ids.get(normalize_name(name), ()))
+        return frozenset(set_id for name in names for set_id in self._set_ids.get(" ".join(words_of(name)), ()))
 
     def subjects(self, queries: Sequence[ClaimQuery]) -> list[Subject]:
         """Return the subject of each claim, with the labels of its drugs."""

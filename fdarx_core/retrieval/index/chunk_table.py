@@ -1,11 +1,11 @@
-"""The chunks of an index as an Arrow table: filters, search texts, and the drugs that a text names."""
+"""The chunks of an index as an Arrow table: filters, search texts, and the drugs of its labels."""
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import pairwise
 from typing import overload
 
 import numpy as np
@@ -13,12 +13,9 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from fdarx_core.labels.drugs import Drug, DrugNames, drug_of
-from fdarx_core.records import Chunk, Product, from_table
-from fdarx_core.retrieval.lexical import Mask, tokenize
-
-_SHORTEST_NAME = 4
-"""Letters of the shortest name that is looked for in texts; shorter ones ("Ice") mostly have other meanings."""
+from fdarx_core.records import Chunk, LabelVersion, Product, from_table
+from fdarx_core.retrieval.index.label_drugs import LabelDrugs
+from fdarx_core.retrieval.lexical import Integers, Mask, tokenize
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,29 +90,13 @@ class ChunkTexts(Sequence[str]):
         return (_join(*row) for row in zip(*columns, strict=True))
 
 
-class NameMatcher:
-    """Finds names in texts as whole words, regardless of case and of the signs between the words."""
+_APPLICATIONS = {"NDA": 0, "BLA": 0, "NDA AUTHORIZED GENERIC": 1, "ANDA": 2}
+"""Marketing categories of SPL, from that of the reference label on."""
 
-    def __init__(self, names: Iterable[str]) -> None:
-        self._names: defaultdict[tuple[str, ...], list[str]] = defaultdict(list)
-        for name in names:
-            words = tuple(tokenize(name))
-            if sum(map(len, words)) >= _SHORTEST_NAME:
-                self._names[words].append(name)
-        self._longest = max(map(len, self._names), default=0)
 
-    def find(self, text: str) -> tuple[str, ...]:
-        """Return the names in the text, each once, in order of first mention; of nested names the longest."""
-        return tuple(dict.fromkeys(name for words in self._matches(tokenize(text)) for name in self._names[words]))
-
-    def _matches(self, words: list[str]) -> Iterator[tuple[str, ...]]:
-        at = 0
-        while at < len(words):
-            lengths = range(min(self._longest, len(words) - at), 0, -1)
-            match = next((one for n in lengths if (one := tuple(words[at : at + n])) in self._names), ())
-            if match:
-                yield match
-            at += len(match) or 1
+def _application_rank(label: LabelVersion) -> int:
+    """Return the rank of the label's best marketing category."""
+    return min((_APPLICATIONS.get(one.upper(), 3) for one in label.marketing_categories), default=3)
 
 
 class ChunkTable:
@@ -191,69 +172,64 @@ class ChunkTable:
         [chunk] = self.chunks([position])
         return chunk
 
-    def drugs_named(self, text: str) -> tuple[str, ...]:
-        """Return the names, in `Chunk.drug`, of those labels in this index whose drug a text names.
-
-        A drug is named by its brand and generic names, substances and moieties, also with a typing error.
-        """
-        return tuple(dict.fromkeys(name for group in self.drug_groups(text) for name in group))
-
-    def drug_groups(self, text: str) -> list[tuple[str, ...]]:
-        """Return `drugs_named` for each drug that a text names, in order of first mention."""
-        groups = dict.fromkeys(self._labels_of(mention.drugs) for mention in self.drug_names.find(text))
-        return [names for names in groups if names]
-
-    def corrected(self, text: str) -> str:
-        """Return a text with the names of drugs in place of their misspellings."""
-        for mention in reversed(self.drug_names.find(text)):
-            if not mention.exact:
-                text = text[: mention.start] + mention.name + text[mention.end :]
-        return text
-
-    def _labels_of(self, drugs: Sequence[Drug]) -> tuple[str, ...]:
-        """Return the names of the labels of some drugs; of labels that combine them with others if there are none."""
-        own = [name for drug in drugs for name in self._of_drug.get(drug, ())]
-        combined = [
-            name for drug in drugs for one, names in self._of_drug.items() if drug.keys < one.keys for name in names
-        ]
-        return tuple(dict.fromkeys(own or combined))
-
     @cached_property
-    def drug_names(self) -> DrugNames:
-        """The names of the drugs of all labels in this index."""
+    def label_drugs(self) -> LabelDrugs:
+        """The drugs of the labels in this index, and their names."""
         texts = self._chunks["text"]
-        ends = zip(self._starts, self._starts[1:], strict=False)
-        rows = (self._in_order[start:end] for start, end in ends)
-        return DrugNames(
-            (products, texts.take(pa.array(at)).to_pylist())
-            for products, at in zip(self._products(), rows, strict=True)
+        rows = (self._in_order[start:end] for start, end in pairwise(self._starts.tolist()))
+        first = self._chunks.select(["set_id", "drug"]).take(pa.array(self._in_order[self._starts[:-1]])).to_pylist()
+        return LabelDrugs(
+            [self._products(row["set_id"], row["drug"]) for row in first],
+            (texts.take(pa.array(at)).to_pylist() for at in rows),
+            [row["drug"] for row in first],
         )
 
-    @cached_property
-    def _of_drug(self) -> dict[Drug, list[str]]:
-        """The names of the labels of each drug."""
-        found: defaultdict[Drug, list[str]] = defaultdict(list)
-        names = self._first_chunks["drug"].to_pylist()
-        for name, products in zip(names, self._products(), strict=True):
-            if products:
-                found[drug_of(*products)].append(name)
-        return found
+    def _products(self, set_id: str, drug: str) -> list[Product]:
+        """Return the products of a label, none for another document; one of its drug's name if they are not known."""
+        label = self.labels.get(set_id) if set_id else None
+        if label and label.products:
+            return label.products
+        return [Product([drug], [drug], [""], [""], [""])] if drug else []
 
     @property
-    def _first_chunks(self) -> pa.Table:
-        return self._chunks.select(["set_id", "drug"]).take(pa.array(self._in_order[self._starts[:-1]]))
+    def documents(self) -> Integers:
+        """The number of the document of each chunk, shape (chunks,)."""
+        return self._codes["document_id"].astype(np.int64)
 
-    def _products(self) -> Iterator[list[Product]]:
-        """Yield the products of the label of each document, none for other documents.
+    @property
+    def section_codes(self) -> npt.NDArray[np.str_]:
+        """The LOINC code of the section of each chunk, shape (chunks,); "" for none."""
+        column = pc.dictionary_encode(self._chunks["section_code"].combine_chunks())
+        distinct = np.array(column.dictionary.to_pylist() or [""], np.str_)
+        codes: npt.NDArray[np.str_] = distinct[column.indices.to_numpy()]
+        return codes
 
-        A label whose products are not known has one of the label's name.
+    def reference_ranks(self) -> Integers:
+        """Return the rank of each document, shape (documents,): that of the reference label of a drug comes first.
+
+        Labels of new drug and biologics applications come before authorized generics, and these before labels of
+        abbreviated applications; then the newest effective date comes first.
         """
-        for row in self._first_chunks.to_pylist():
-            label = self.labels.get(row["set_id"]) if row["set_id"] else None
-            if label and label.products:
-                yield label.products
-            else:
-                yield [Product([row["drug"]], [row["drug"]], [""], [""], [""])] if row["drug"] else []
+        first = self._chunks["set_id"].take(pa.array(self._in_order[self._starts[:-1]])).to_pylist()
+        labels = [self.labels.get(set_id) or LabelVersion() for set_id in first]
+        by_date = sorted(range(len(labels)), key=lambda at: labels[at].effective_date, reverse=True)
+        order = sorted(by_date, key=lambda at: _application_rank(labels[at]))
+        ranks = np.empty(len(order), np.int64)
+        ranks[order] = np.arange(len(order))
+        return ranks
+
+    @cached_property
+    def headings(self) -> Mask:
+        """Which chunks have nothing but the title of a section of some label, shape (chunks,)."""
+        paths = pc.unique(self._chunks["section"]).to_pylist()
+        titles = {tuple(tokenize(title)) for path in paths for title in path.split(" > ")} - {()}
+        longest = max((sum(map(len, words)) + len(words) for words in titles), default=0)
+        short = pc.less_equal(pc.utf8_length(self._chunks["text"]), longest).combine_chunks()
+        found = np.zeros(len(self), np.bool_)
+        positions = np.flatnonzero(short.to_numpy(zero_copy_only=False))
+        texts = self._chunks["text"].take(pa.array(positions)).to_pylist()
+        found[positions] = [tuple(tokenize(text)) in titles for text in texts]
+        return found
 
     def find(self, chunk_id: str) -> int | None:
         """Return the position of the first chunk with that id, None where there is none."""

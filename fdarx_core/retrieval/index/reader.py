@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import suppress
+from functools import cached_property
 
 import numpy as np
 import pyarrow as pa
@@ -12,10 +13,12 @@ from fdarx_core.plugins import PluginError
 from fdarx_core.records import Chunk, arrow_schema
 from fdarx_core.retrieval.encoders import EncoderInfo, Vectors
 from fdarx_core.retrieval.index.chunk_table import ChunkFilter, ChunkTable
+from fdarx_core.retrieval.index.near_copies import NearCopies
+from fdarx_core.retrieval.index.section_model import SectionModel
 from fdarx_core.retrieval.index.segments import Manifest, find_version, read_rows, same_encoder
 from fdarx_core.retrieval.index.store import IndexStore
 from fdarx_core.retrieval.index.vectors import VectorIndex, load_approximate_index, load_faiss, make_faiss_index
-from fdarx_core.retrieval.lexical import RankedList
+from fdarx_core.retrieval.lexical import Mask, RankedList
 from fdarx_core.retrieval.retrievers import RETRIEVERS, Collection, Queries, Retriever, get_retriever
 from fdarx_core.storage import Location, StorageError
 
@@ -87,6 +90,7 @@ class IndexReader(ChunkTable):
         retriever: str | Retriever = "bm25",
         vectors: Vectors | None = None,
         filter: ChunkFilter = NO_FILTER,
+        within: Mask | None = None,
     ) -> list[RankedList]:
         """Return, for each text, the k best chunks that pass the filter: positions and scores, best first.
 
@@ -97,6 +101,7 @@ class IndexReader(ChunkTable):
             retriever: one of `retrievers`, or another retriever.
             vectors: the vectors of the texts, for retrievers that need them: float32 of shape (texts, dimensions).
             filter: which chunks may be returned.
+            within: which chunks may be returned, shape (chunks,), instead of a filter.
 
         Raises ValueError for a retriever that cannot search the index, and for a wrong k or wrong vectors.
         """
@@ -107,8 +112,40 @@ class IndexReader(ChunkTable):
         encoded = {INDEX_ENCODER: self._checked(vectors, len(texts))} if retriever.encoders else {}
         if unknown := sorted(retriever.encoders - self._collection.searches.keys()):
             raise ValueError(f"the index has no vectors of the encoder {unknown[0]!r}")
-        allowed = None if filter == NO_FILTER else self.matching(filter)
+        allowed = within if within is not None or filter == NO_FILTER else self.matching(filter)
         return retriever.rank(Queries(texts, encoded), self._collection, k, allowed)
+
+    def prepare(self) -> None:
+        """Learn from the labels what searches need, which the first search does otherwise.
+
+        That is: names of drugs, near copies, words of sections.
+        """
+        _ = self.label_drugs, self.near_copies, self.section_model, self.headings
+
+    @cached_property
+    def near_copies(self) -> NearCopies:
+        """The near copies among the passages of each drug's labels and section."""
+        documents, codes = self.documents, self.section_codes
+        drugs = self.label_drugs.numbers[documents]
+        sections = np.unique(codes, return_inverse=True)[1]
+        count = int(sections.max(initial=0)) + 1
+        groups = np.where(drugs < 0, -1, drugs * count + sections)
+        names = {word: (drug * count, (drug + 1) * count) for word, drug in self.label_drugs.own_words.items()}
+        return NearCopies(self._collection.inverted_index, groups, documents, self.reference_ranks(), names)
+
+    def near_copies_of(self, position: int) -> list[tuple[str, str, str, str]]:
+        """Return the set id, drug, effective date and text of each near copy of a chunk in other labels."""
+        positions = self.near_copies.copies(position)
+        columns = self._chunks.select(["set_id", "drug", "text"]).take(pa.array(positions)).to_pydict()
+        dates = [label.effective_date if (label := self.labels.get(one)) else "" for one in columns["set_id"]]
+        return list(zip(columns["set_id"], columns["drug"], dates, columns["text"], strict=True))
+
+    @cached_property
+    def section_model(self) -> SectionModel:
+        """The words of each section of labels."""
+        distinct = self.near_copies.representatives(np.ones(len(self), np.bool_))
+        drugs = self.label_drugs.numbers[self.documents]
+        return SectionModel(self._collection.inverted_index, self.section_codes, drugs, distinct & (drugs >= 0))
 
     def needs_vectors(self, retriever: str) -> bool:
         """Return whether a retriever needs the vectors of the texts to search for."""

@@ -1,0 +1,115 @@
+"""The drugs of the labels of an index, and the labels that a text asks for by their names."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from fdarx_core.labels.drugs import Drug, DrugNames, Mention, Words, drug_of, words_of
+from fdarx_core.records import Product
+from fdarx_core.retrieval.lexical import Integers
+
+
+@dataclass(frozen=True, slots=True)
+class NamedDrug:
+    """A drug that a text names, with the numbers of the documents that are its labels.
+
+    `own` are those of the products that have the name, if it is that of a product and not of a substance, else all.
+    """
+
+    name: str
+    drugs: tuple[Drug, ...]
+    documents: tuple[int, ...]
+    own: tuple[int, ...]
+
+
+class LabelDrugs:
+    """The drugs of the labels of an index.
+
+    Args:
+        products: the products of each document, none for one that is no label.
+        texts: the texts of each document; they are read once.
+        drugs: the name of the drug of each document.
+
+    Attributes:
+        names: the names of the drugs.
+        numbers: the number of the drug of each document, from 0, shape (documents,); -1 for a document without drug.
+        own_words: the words that only names of one drug have, each with the number of the drug.
+    """
+
+    def __init__(
+        self, products: Sequence[Sequence[Product]], texts: Iterable[Iterable[str]], drugs: Sequence[str]
+    ) -> None:
+        self.names = DrugNames(zip(products, texts, strict=True))
+        self._titles = drugs
+        self._of_drug: defaultdict[Drug, list[int]] = defaultdict(list)
+        self._of_name: defaultdict[Words, dict[int, None]] = defaultdict(dict)
+        numbers: dict[Drug, int] = {}
+        words: defaultdict[str, set[int]] = defaultdict(set)
+        self.numbers: Integers = np.full(len(products), -1, np.int64)
+        for document, own in enumerate(products):
+            if own:
+                drug = drug_of(*own)
+                self._of_drug[drug].append(document)
+                self.numbers[document] = numbers.setdefault(drug, len(numbers))
+            for name in (name for product in own for name in product.names):
+                self._of_name[words_of(name)][document] = None
+            for name in (name for product in own for name in (*product.names, *product.substances, *product.moieties)):
+                for word in words_of(name):
+                    words[word].add(int(self.numbers[document]))
+        self.own_words = {word: drugs.pop() for word, drugs in words.items() if len(drugs) == 1}
+
+    def named(self, text: str) -> list[NamedDrug]:
+        """Return the drugs that a text names and that labels here are of, each once, in order of first mention.
+
+        A product that is named beside its substance ("Celebrex (celecoxib)") is meant alone. Drugs that are named
+        together are their combination where labels are of that, and not of each drug alone.
+        """
+        mentions = self.names.find(text)
+        if combined := self._combined(mentions):
+            return [combined]
+        found = {one.own: one for one in reversed([self._named(mention) for mention in mentions]) if one.documents}
+        named = list(reversed(found.values()))
+        return [
+            one
+            for one in named
+            if not any(other.documents == one.documents and {*other.own} < {*one.own} for other in named)
+        ]
+
+    def _combined(self, mentions: Sequence[Mention]) -> NamedDrug | None:
+        """Return the combination of all drugs that are mentioned, if a label is of it and one drug has no label."""
+        if len(mentions) < 2 or all(any(drug in self._of_drug for drug in one.drugs) for one in mentions):
+            return None
+        drug = Drug.of(pair for one in mentions for drug in one.drugs[:1] for pair in drug.pairs())
+        documents = tuple(self._of_drug.get(drug, ()))
+        name = " and ".join(mention.name for mention in mentions)
+        return NamedDrug(name, (drug,), documents, documents) if documents else None
+
+    def _named(self, mention: Mention) -> NamedDrug:
+        documents = [document for drug in mention.drugs for document in self._of_drug.get(drug, ())]
+        if not documents:  # labels of combinations
+            keys = [drug.keys for drug in mention.drugs]
+            combined = [drug for drug in self._of_drug if any(own < drug.keys for own in keys)]
+            documents = [document for drug in combined for document in self._of_drug[drug]]
+        own = () if self.names.is_substance(mention.name) else self._of_name.get(words_of(mention.name), ())
+        return NamedDrug(mention.name, mention.drugs, tuple(documents), tuple(own) or tuple(documents))
+
+    def drug_names(self, text: str) -> tuple[str, ...]:
+        """Return the names of the drugs, in `Chunk.drug`, of the labels of all drugs that a text names."""
+        return tuple(dict.fromkeys(self._titles[document] for one in self.named(text) for document in one.documents))
+
+    def corrected(self, text: str) -> str:
+        """Return a text with the names of drugs in place of their misspellings."""
+        for mention in reversed(self.names.find(text)):
+            if not mention.exact:
+                text = text[: mention.start] + mention.name + text[mention.end :]
+        return text
+
+    def without_names(self, text: str) -> str:
+        """Return a text without the names of drugs."""
+        for mention in reversed(self.names.find(text)):
+            text = text[: mention.start] + text[mention.end :]
+        return text
