@@ -149,7 +149,7 @@ class RetrieverDeployment:
 
     async def find_drugs(self, corpus: str, texts: Sequence[str]) -> list[list[Mention]]:
         """Return the places of each text that name drugs."""
-        names = self._corpora[corpus].index.drug_names
+        names = self._corpora[corpus].index.label_drugs.names
         return await asyncio.to_thread(lambda: [names.find(text) for text in texts])
 
     async def corpora(self) -> list[ServedCorpus]:

@@ -259,7 +259,7 @@ class _LocalBackend:
         return self.index.search_many(queries, filter, k, self.retriever)
 
     async def find_drugs(self, texts: Sequence[str]) -> list[list[Mention]]:
-        return [self.index.reader.drug_names.find(text) for text in texts]
+        return [self.index.reader.label_drugs.names.find(text) for text in texts]
 
     async def rerank(self, question: str, texts: Sequence[str]) -> list[float]:
         return self.index.reranker([(question, text) for text in texts])

@@ -157,7 +157,7 @@ class LocalBackend:
         return index.version, search_index(index, queries, filter, k, retriever, None)
 
     async def find_drugs(self, corpus: str, texts: Sequence[str]) -> list[list[Mention]]:
-        return [opened(corpus).drug_names.find(text) for text in texts]
+        return [opened(corpus).label_drugs.names.find(text) for text in texts]
 
     async def rerank(self, question: str, texts: Sequence[str]) -> list[float]:
         raise Unavailable("the reranker")

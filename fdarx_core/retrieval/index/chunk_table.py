@@ -151,6 +151,11 @@ class ChunkTable:
         has = np.array([name in wanted for name in self._distinct[column]], dtype=np.bool_)
         return has[self._codes[column]]
 
+    def set_ids_of(self, documents: Sequence[int]) -> list[str]:
+        """Return the set ids of documents, by their numbers."""
+        first = self._in_order[self._starts[np.array(documents, np.int64)]]
+        return list(self._chunks["set_id"].take(pa.array(first)).to_pylist())
+
     def set_ids(self, filter: ChunkFilter) -> list[str]:
         """Return the set ids of the labels with chunks that pass the filter."""
         codes = np.unique(self._codes["set_id"][self.matching(filter)])

@@ -51,19 +51,11 @@ def _newest_first(table: ChunkTable, label: str) -> list[str]:
     """Return the set ids of the labels that a set id or a drug's name means."""
     if label in table.labels:
         return [label]
-    named = table.set_ids(ChunkFilter(drug=label))
-    groups = table.drug_groups(label)
-    if len(groups) == 1 and (not named or _names_moiety(table, named[0], label)):
-        named = table.set_ids(ChunkFilter(drugs=groups[0]))
+    drugs = table.label_drugs.named(label)
+    named = table.set_ids_of(drugs[0].own) if len(drugs) == 1 else table.set_ids(ChunkFilter(drug=label))
     versions = {set_id: table.labels.get(set_id) for set_id in named}
     dates = {set_id: (one.effective_date, one.version) for set_id, one in versions.items() if one}
     return sorted(named, key=lambda set_id: dates.get(set_id, ("", 0)), reverse=True)
-
-
-def _names_moiety(table: ChunkTable, set_id: str, name: str) -> bool:
-    """Return whether a label's name is that of its moiety, which then means all labels of the drug, not one brand."""
-    version = table.labels.get(set_id)
-    return version is not None and normalize_name(name) in map(normalize_name, version.moieties)
 
 
 def _is_in(chunk: Chunk, section: str) -> bool:
