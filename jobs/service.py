@@ -33,6 +33,8 @@ _NAMED = re.compile(r"([A-Za-z0-9][A-Za-z0-9._-]*)=(.+)")
 _OBJECT_STORE = 128 * 2**20
 _READY_WITHIN_S = 120.0
 _NAME = "fdarx"
+_GRACE_S = 1.0
+"""Seconds after the deadline after which the proxy replies in place of the service."""
 
 
 def service_config(config: ServeConfig) -> ServiceConfig:
@@ -116,7 +118,9 @@ def _start(service: ServiceConfig, host: str, port: int, metrics_port: int | Non
         logging_level=logging.ERROR,
         _metrics_export_port=metrics_port,
     )
-    serve.start(http_options={"host": host, "port": port}, logging_config=LoggingConfig(enable_access_log=False))
+    wait_s = service.http.deadline_s + _GRACE_S
+    http_options = {"host": host, "port": port, "request_timeout_s": wait_s}
+    serve.start(http_options=http_options, logging_config=LoggingConfig(enable_access_log=False))
     try:
         serve.run(build(service), name=_NAME)
     except RuntimeError as error:

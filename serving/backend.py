@@ -20,6 +20,7 @@ from fdarx_core.rag.search import Role, SearchQuery, TaskCall
 from fdarx_core.records import Chunk, Request, Response, SearchHit
 from fdarx_core.retrieval.index import ChunkFilter, LabelSection
 from serving.http import Overloaded, ServedCorpus, Unavailable
+from serving.replicas import ReplicaWatch
 
 PAUSE_S = 3.0
 """Seconds for which a model that has stopped answering is not asked again."""
@@ -106,34 +107,40 @@ _REFRESH_EVERY_S = 1.0
 _READY_WITHIN_S = 2.0
 
 
-async def call(method: Any, *arguments: Any, part: str) -> Any:
+async def call(watch: ReplicaWatch, method: DeploymentHandle[Any], *arguments: Any, part: str) -> Any:
     """Call `method` of a deployment's handle, again where a replica dies: the method may run more than once.
 
     A cancelled call is cancelled in the replica too. Raises Overloaded where the deployment's queue is full,
     Unavailable where no replica answers.
     """
     for attempts_left in reversed(range(ATTEMPTS)):
-        response = method.remote(*arguments)
-        try:
-            return await response
-        except asyncio.CancelledError:
-            response.cancel()
-            raise
-        except _FAILURES as error:
-            if not attempts_left or not isinstance(error, _REPLICA_DIED):
-                raise _unavailable(part, error) from error
+        async with watch.guard(method.deployment_name, part):
+            response: Any = method.remote(*arguments)
+            try:
+                return await response
+            except asyncio.CancelledError:
+                response.cancel()
+                raise
+            except _FAILURES as error:
+                if not attempts_left or not isinstance(error, _REPLICA_DIED):
+                    raise _unavailable(part, error) from error
     raise AssertionError
 
 
-async def call_streaming(method: Any, *arguments: Any, part: str) -> AsyncGenerator[Any, None]:
+async def call_streaming(
+    watch: ReplicaWatch, method: DeploymentHandle[Any], *arguments: Any, part: str
+) -> AsyncGenerator[Any, None]:
     """Yield what `method` yields. It is called again only if its replica dies before the first piece."""
     for attempts_left in reversed(range(ATTEMPTS)):
         started = False
-        stream = method.remote(*arguments)
+        stream: Any = method.remote(*arguments)
         try:
-            async for piece in stream:
+            while True:
+                async with watch.guard(method.deployment_name, part):
+                    piece = await anext(stream)
                 started = True
                 yield piece
+        except StopAsyncIteration:
             return
         except _FAILURES as error:
             if started or not attempts_left or not isinstance(error, _REPLICA_DIED):
@@ -173,11 +180,12 @@ class RayServeBackend:
         self._ask, self._stream = model.ask, model.options(method_name="stream", stream=True)
         self._score = None if reranker is None else reranker.score
         self._corpora: dict[str, ServedCorpus] = {}
+        self._watch = ReplicaWatch(retriever.app_name)
 
     async def open(self) -> None:
         """Return once the retriever has answered."""
         await self._refresh()
-        self._refreshing = asyncio.create_task(self._keep_refreshing())
+        self._running = [asyncio.create_task(self._keep_refreshing()), asyncio.create_task(self._watch.run())]
 
     def corpora(self) -> Mapping[str, ServedCorpus]:
         return self._corpora
@@ -186,42 +194,42 @@ class RayServeBackend:
         self, corpus: str, queries: Sequence[SearchQuery], filter: ChunkFilter, k: int, retriever: str
     ) -> tuple[str, list[list[SearchHit]]]:
         found: tuple[str, list[list[SearchHit]]]
-        found = await call(self._search, corpus, queries, filter, k, retriever, part=INDEX)
+        found = await call(self._watch, self._search, corpus, queries, filter, k, retriever, part=INDEX)
         return found
 
     async def find_drugs(self, corpus: str, texts: Sequence[str]) -> list[list[Mention]]:
-        found: list[list[Mention]] = await call(self._find_drugs, corpus, texts, part=INDEX)
+        found: list[list[Mention]] = await call(self._watch, self._find_drugs, corpus, texts, part=INDEX)
         return found
 
     async def rerank(self, question: str, texts: Sequence[str]) -> list[float]:
         if self._score is None:
             raise Unavailable(RERANKER, "the service was started without one")
-        scores: list[float] = await call(self._score, question, texts, part=RERANKER)
+        scores: list[float] = await call(self._watch, self._score, question, texts, part=RERANKER)
         return scores
 
     async def ask(self, role: Role, calls: Sequence[TaskCall]) -> list[Response]:
         asked = [(task.name, slots) for task, slots in calls]
-        responses: list[Response] = await call(self._ask, role, asked, part=MODEL)
+        responses: list[Response] = await call(self._watch, self._ask, role, asked, part=MODEL)
         return responses
 
     def stream(self, role: Role, task_call: TaskCall) -> AsyncGenerator[str | Response, None]:
         task, slots = task_call
-        return call_streaming(self._stream, role, task.name, slots, part=MODEL)
+        return call_streaming(self._watch, self._stream, role, task.name, slots, part=MODEL)
 
     async def matches(self, corpus: str, filter: ChunkFilter) -> bool:
-        matches: bool = await call(self._matches, corpus, filter, part=INDEX)
+        matches: bool = await call(self._watch, self._matches, corpus, filter, part=INDEX)
         return matches
 
     async def names(self, corpus: str, prefix: str, limit: int) -> list[str]:
-        names: list[str] = await call(self._names, corpus, prefix, limit, part=INDEX)
+        names: list[str] = await call(self._watch, self._names, corpus, prefix, limit, part=INDEX)
         return names
 
     async def passage(self, corpus: str, chunk_id: str) -> tuple[Chunk, list[Chunk]] | None:
-        passage: tuple[Chunk, list[Chunk]] | None = await call(self._passage, corpus, chunk_id, part=INDEX)
+        passage: tuple[Chunk, list[Chunk]] | None = await call(self._watch, self._passage, corpus, chunk_id, part=INDEX)
         return passage
 
     async def section(self, corpus: str, label: str, section: str) -> LabelSection:
-        found: LabelSection = await call(self._section, corpus, label, section, part=INDEX)
+        found: LabelSection = await call(self._watch, self._section, corpus, label, section, part=INDEX)
         return found
 
     async def ready(self) -> Mapping[str, str]:
@@ -235,7 +243,7 @@ class RayServeBackend:
         return {}
 
     async def _refresh(self) -> None:
-        corpora: list[ServedCorpus] = await call(self._corpora_method, part=INDEX)
+        corpora: list[ServedCorpus] = await call(self._watch, self._corpora_method, part=INDEX)
         self._corpora = {corpus.name: corpus for corpus in corpora}
 
     async def _keep_refreshing(self) -> None:

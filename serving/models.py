@@ -15,7 +15,7 @@ from pydantic import ValidationError
 from fdarx_core.llm import ModelsError
 from fdarx_core.llm.prompts import validation_message
 from serving.adapters import adapter_folder_fault
-from serving.served_model import INGRESS_CPUS, Autoscaling, ServedModel, load_served, missing_model_files
+from serving.served_model import INGRESS_CPUS, ServedModel, load_served, missing_model_files
 
 if TYPE_CHECKING:
     from ray.serve.deployment import Application
@@ -134,17 +134,23 @@ def _deployment(model: ServedModel) -> dict[str, Any]:
         "graceful_shutdown_timeout_s": DRAIN_S,
         "ray_actor_options": {"num_cpus": 0},  # the placement group's first bundle has the CPUs
     }
-    if isinstance(model.replicas, Autoscaling):
-        options["autoscaling_config"] = {
-            "min_replicas": model.replicas.min,
-            "max_replicas": model.replicas.max,
-            "target_ongoing_requests": model.replicas.ongoing,
-        }
-    else:
-        options["num_replicas"] = model.replicas
+    options |= _replicas(model)
     if model.prefix_affinity and model.max_replicas > 1:
         options["request_router_config"] = _prefix_router(model)
     return options
+
+
+def _replicas(model: ServedModel) -> dict[str, Any]:
+    """Return the number of replicas, of the engine and of its ingress alike: each request to one is a request to both,
+    so that the ingress scales with the engine."""
+    if isinstance(model.replicas, int):
+        return {"num_replicas": model.replicas}
+    autoscaling = {
+        "min_replicas": model.replicas.min,
+        "max_replicas": model.replicas.max,
+        "target_ongoing_requests": model.replicas.ongoing,
+    }
+    return {"autoscaling_config": autoscaling}
 
 
 def _prefix_router(model: ServedModel) -> Any:
@@ -178,10 +184,10 @@ def _job_variables() -> dict[str, str]:
 
 
 def _ingress(model: ServedModel) -> dict[str, Any]:
-    """Return the options of the ingress: one replica per model replica, with the timeout of the clients."""
+    """Return the options of the ingress: as many replicas as the engine, with the timeout of the clients."""
     timeout = math.ceil(model.client_config("http://localhost").timeout_s)
     variables = {**_job_variables(), "RAY_SERVE_LLM_ROUTER_HTTP_TIMEOUT": str(timeout)}
     return {
-        "num_replicas": model.min_replicas,
+        **_replicas(model),
         "ray_actor_options": {"num_cpus": INGRESS_CPUS, "runtime_env": {"env_vars": variables}},
     }

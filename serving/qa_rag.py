@@ -26,6 +26,7 @@ from serving.batching import DynamicBatcher
 from serving.config import ServiceConfig
 from serving.http import configure_request_log, make_app
 from serving.metrics import record
+from serving.replicas import WATCH_EVERY_S
 from serving.retriever import RetrieverDeployment
 from serving.settings import ServiceSettings
 
@@ -62,6 +63,7 @@ def build(config: ServiceConfig) -> Application:
             max_queued_requests=max_requests,
             ray_actor_options={"num_cpus": 0.1, "num_gpus": gpus},
             max_constructor_retry_count=_MAX_START_ATTEMPTS,
+            health_check_period_s=WATCH_EVERY_S,
             logging_config=LoggingConfig(enable_access_log=False),
         )(kind)
 

@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import asdict, dataclass, replace
+from math import nan
 from typing import Any, TypeVar
 
 from fdarx_core.labels.drugs import Mention
@@ -124,6 +125,7 @@ class AnswerService:
         standalone = await standalone_question(question, history, tools)
         result = await retrieve_contexts(standalone.text, config, tools)
         standalone.add_to(result)
+        result.missing.extend(tools.missing)
         log.passages = len(result.contexts)
         for phase, seconds in result.seconds.items():
             self._record("fdarx_phase_seconds", seconds, phase=phase)
@@ -240,12 +242,14 @@ class RequestTools:
     """Search, models and reranker for one request. `version` is that of the index that answered the last search.
 
     If a model fails, only its reply is missing; the passages are still returned. A model fails when it is down, or
-    sends nothing for `timeout_s` seconds; its response then has the reason.
+    sends nothing for `timeout_s` seconds; its response then has the reason. If the reranker fails, the candidates keep
+    their order, and `missing` has the reason.
     """
 
     def __init__(self, backend: ServiceBackend, corpus: str, retriever: str, timeout_s: float) -> None:
         self._backend, self._corpus, self._retriever, self._timeout_s = backend, corpus, retriever, timeout_s
-        self.rerank, self.version = backend.rerank, ""
+        self.version = ""
+        self.missing: list[str] = []
 
     async def search(self, queries: Sequence[SearchQuery], filter: ChunkFilter, k: int) -> list[list[SearchHit]]:
         self.version, hits = await self._backend.search(self._corpus, queries, filter, k, self._retriever)
@@ -253,6 +257,15 @@ class RequestTools:
 
     async def find_drugs(self, texts: Sequence[str]) -> list[list[Mention]]:
         return await self._backend.find_drugs(self._corpus, texts)
+
+    async def rerank(self, question: str, texts: Sequence[str]) -> list[float]:
+        try:
+            return await asyncio.wait_for(self._backend.rerank(question, texts), self._timeout_s)
+        except Overloaded:
+            raise
+        except (Unavailable, asyncio.TimeoutError) as error:
+            self.missing.append(f"rerank: {_reason(error)}: {error}")
+            return [nan] * len(texts)
 
     async def ask(self, role: Role, calls: Sequence[TaskCall]) -> list[Response]:
         try:
@@ -277,9 +290,13 @@ class RequestTools:
 
 def _failed_response(call: TaskCall, error: Exception) -> Response:
     task, slots = call
-    late = isinstance(error, asyncio.TimeoutError)
-    reason = error.reason if isinstance(error, Failure) else "too_slow" if late else "unavailable"
-    return response_to(task.request(slots, endpoint="model"), str(error), reason=reason)
+    return response_to(task.request(slots, endpoint="model"), str(error), reason=_reason(error))
+
+
+def _reason(error: Exception) -> str:
+    if isinstance(error, Failure):
+        return error.reason
+    return "too_slow" if isinstance(error, asyncio.TimeoutError) else "unavailable"
 
 
 def degraded_parts(result: RetrievalResult, reply: CitedAnswer | None) -> str | None:

@@ -34,12 +34,14 @@ from serving.http.labels import LABEL, LABEL_CORPUS, SECTION, comparison_reply, 
 from serving.http.logs import RequestLog, describe_error, request_log
 from serving.http.responses import ApiError, unavailable_error, unknown_name_error, validation_error
 from serving.http.schemas import (
+    MAX_TURNS,
     AnswerReply,
     ComparisonReply,
+    HistoryTurn,
     PlainText,
     SearchFilter,
-    SearchOptions,
     SearchReply,
+    SearchRequest,
     SectionReply,
     ShortText,
 )
@@ -65,6 +67,17 @@ class QuestionArguments(_Arguments):
     corpus: ShortText | None = Field(None, description="Name of the corpus; by default the first of the server.")
     filter: SearchFilter | None = Field(None, description="Restricts which passages may be found.")
     k: int | None = Field(None, ge=1, le=MAX_CONTEXTS, description="Number of passages.")
+    history: list[HistoryTurn] = Field(
+        default_factory=list,
+        max_length=MAX_TURNS,
+        description="Earlier questions and answers of the conversation, oldest first, if the question refers to them.",
+    )
+
+    def request(self) -> SearchRequest:
+        """Return the request of the routes that these arguments mean."""
+        return SearchRequest(
+            question=self.question, corpus=self.corpus, filter=self.filter, k=self.k, history=self.history
+        )
 
 
 class SectionArguments(_Arguments):
@@ -108,11 +121,12 @@ class _Tool:
 
 def _tools(backend: ServiceBackend, service: AnswerService) -> dict[str, _Tool]:
     async def search(given: QuestionArguments, log: RequestLog) -> dict[str, Any]:
-        return await service.search(given.question, given.corpus, _options(given), log)
+        asked = given.request()
+        return await service.search(asked.question, asked.corpus, asked, log, asked.turns())
 
     async def answer(given: QuestionArguments, log: RequestLog) -> dict[str, Any]:
-        retrieved = await service.retrieve(given.question, given.corpus, _options(given), log)
-        return await service.answer(retrieved)
+        asked = given.request()
+        return await service.answer(await service.retrieve(asked.question, asked.corpus, asked, log, asked.turns()))
 
     async def section(given: SectionArguments, log: RequestLog) -> dict[str, Any]:
         return await section_reply(backend, given.label, given.section, given.corpus, log)
@@ -153,10 +167,6 @@ def _tools(backend: ServiceBackend, service: AnswerService) -> dict[str, _Tool]:
             compare,
         ),
     }
-
-
-def _options(given: QuestionArguments) -> SearchOptions:
-    return SearchOptions(filter=given.filter, k=given.k)
 
 
 class McpServer:

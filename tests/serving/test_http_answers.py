@@ -193,3 +193,11 @@ def test_a_fault_in_the_server_is_500_with_its_request_id_and_nothing_else() -> 
         names = [name for name, _ in events(served.ask(stream=True))]
         assert names == ["passages", "error"]
         assert eventually(lambda: served.meter.now_in_flight == 0)
+
+
+def test_without_its_reranker_a_question_is_answered_from_the_order_of_the_search() -> None:
+    with service(LocalBackend(postprocessors=("none", "rerank"))) as served:
+        plain, reranked = (served.ask(postprocess=name).json() for name in ("none", "rerank"))
+    assert reranked["degraded"] == "rerank: unavailable"
+    assert reranked["answer"] == plain["answer"]
+    assert [one["chunk_id"] for one in reranked["passages"]] == [one["chunk_id"] for one in plain["passages"]]

@@ -108,6 +108,13 @@ def test_search_takes_filter_and_number(served: Service) -> None:
     assert [one["drug"] for one in found["passages"]] == ["Ostrelin"]
 
 
+def test_question_may_follow_earlier_ones(served: Service) -> None:
+    history = [{"question": "What is the dose of ostrelin?", "answer": "Measure each dose."}]
+    asked = {"question": "And the warnings?", "history": history}
+    ours, theirs = value(call(served, "answer_with_citations", asked)), served.post("/v1/answers", asked).json()
+    assert ours["standalone_question"] == theirs["standalone_question"] != asked["question"]
+
+
 def test_section_is_looked_up_not_searched(served: Service) -> None:
     section = value(call(served, "get_label_section"))
     assert section["drug"] == "Velocimab" and section["set_id"] == "set-Velocimab" and section["labels"] == 1

@@ -1,0 +1,65 @@
+"""Middleware of Ray Serve's HTTP proxy: replies for an application whose replicas are gone.
+
+The proxy itself sends no reply where a replica dies with a request, so that its server replies 500; and it lets
+requests wait for a new replica without regard to their deadline. `SERVE_VARIABLES` name `middlewares` to the proxies.
+"""
+
+from __future__ import annotations
+
+from starlette.datastructures import Headers
+from starlette.middleware import Middleware
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from serving.http.responses import busy_error
+
+_RETRY_AFTER_S = 5.0
+_GRACE_S = 1.0
+"""Seconds after a request's deadline in which the application may reply itself."""
+
+_OWN_ERRORS = (408, 429, 503)
+"""Statuses of the replies that the proxy makes itself, as plain text, which the service never sends."""
+
+
+def middlewares() -> list[Middleware]:
+    """Return the middleware, as Serve wants it."""
+    return [Middleware(ProxyMiddleware)]
+
+
+class ProxyMiddleware:
+    """Replies 503 with Retry-After where the application does not reply, and limits the wait to X-Deadline-Ms."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        started = replaced = False
+
+        async def send_own(message: Message) -> None:
+            nonlocal started, replaced
+            if message["type"] == "http.response.start":
+                replaced = message["status"] in _OWN_ERRORS and _is_plain_text(message)
+                started = not replaced
+            if not replaced:
+                await send(message)
+
+        await self._app(_with_timeout(scope), receive, send_own)
+        if not started:
+            reply = busy_error("This server can't be reached.", _RETRY_AFTER_S)
+            reply.code = "unavailable"
+            await reply.response()(scope, receive, send)
+
+
+def _is_plain_text(message: Message) -> bool:
+    return Headers(raw=list(message.get("headers", ()))).get("content-type", "").startswith("text/plain")
+
+
+def _with_timeout(scope: Scope) -> Scope:
+    """Return the scope with the proxy's header for its own timeout, from the deadline that the client gives."""
+    deadline = Headers(scope=scope).get("x-deadline-ms", "")
+    if not deadline.isdecimal():
+        return scope
+    seconds = int(deadline[:12]) / 1000 + _GRACE_S
+    return {**scope, "headers": [*scope["headers"], (b"x-request-timeout-seconds", f"{seconds:g}".encode())]}
