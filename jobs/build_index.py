@@ -9,13 +9,14 @@ from typing import Annotated
 from cyclopts import Parameter
 from pydantic import Field, model_validator
 
-from fdarx_core.documents import is_benchmark, read_documents
+from fdarx_core.documents import find_documents, is_benchmark, may_hold_labels
 from fdarx_core.pipeline.executor import ExecutorName
 from fdarx_core.pipeline.indexing import Indexing
 from fdarx_core.records import Reject
 from fdarx_core.retrieval.index.segments import Manifest
 from fdarx_core.retrieval.models import ModelDirectories, ModelMissing, check_installed
 from fdarx_core.storage import Location, write_records
+from fdarx_core.storage.sources import Inputs
 from jobs.cli import run_as
 from jobs.options import RunningConfig
 from jobs.progress import busy
@@ -23,14 +24,17 @@ from jobs.session import print_json, session
 
 _WHY_SHOWN = 5
 _CHARACTERS_A_TOKEN = 5
+_MANY_LABELS = 2_000
+_PHASES = {"identify": "files identified", "index": "documents read"}
 
 
 class IndexConfig(RunningConfig):
     """Options of `fdarx index`."""
 
     documents: list[str] = Field(default_factory=list)
-    """documents to index: txt, md, html, pdf (scanned pages need the extra ocr), jsonl of {title, text}, zips, folders
-    and globs of these, or runs of `fdarx build`; on disk or s3://"""
+    """documents to index: labels in SPL (XML, bulk releases of DailyMed), of all types and routes; txt, md, html, pdf
+    (scanned pages need the extra ocr), jsonl of {title, text}; zips, folders and globs of these; or runs of
+    `fdarx build`; on disk or s3://"""
     out: str
     """folder of the index, on disk or s3://; an existing index is updated"""
     chunk_size: int = Field(10_000, ge=200)
@@ -82,10 +86,11 @@ def index(*, config: Annotated[IndexConfig, Parameter(name="*")]) -> int:
     place.check_writable()
     model = config.model()
     with busy("looking for documents", quiet=config.quiet):
-        documents = read_documents(sources) if sources else ()
-    # Only embedding is work for others than this process.
-    executor_name: ExecutorName = config.executor if model else "local"
-    with session(config, {"index": "documents read"}, read=[model], executor=executor_name) as (progress, executor):
+        found = find_documents(sources) if sources else Inputs()
+    # Only embedding, and parsing many labels, takes longer than starting Ray.
+    long = model is not None or sum(map(may_hold_labels, found.sources)) > _MANY_LABELS
+    executor_name: ExecutorName = config.executor if long or config.executor != "auto" else "local"
+    with session(config, _PHASES, read=[model], executor=executor_name) as (progress, executor):
         indexing = Indexing(
             executor,
             place,
@@ -93,13 +98,16 @@ def index(*, config: Annotated[IndexConfig, Parameter(name="*")]) -> int:
             config.overlap,
             model,
             config.query_instruction,
-            lambda documents, embedded: progress("index", documents, 0, f"{embedded:,} new chunks written"),
+            progress,
             config.rebuild,
         )
-        manifest = indexing.run(documents, runs, config.remove)
+        manifest = indexing.run(found, runs, config.remove)
+    if indexing.rejects:
+        write_records(place / "rejects.parquet", indexing.rejects, Reject)
     if config.as_json:
-        counts = {"documents": indexing.documents, "chunks": indexing.chunks, "embedded": indexing.embedded}
-        print_json({"index": str(place), **counts})
+        counts = {name: getattr(indexing, name) for name in ("documents", "unchanged", "chunks", "embedded")}
+        rejected = Counter(reject.reason for reject in indexing.rejects)
+        print_json({"index": str(place), **counts, "rejects": dict(rejected.most_common())})
     else:
         _tell(indexing, manifest, place)
     return 0
@@ -107,7 +115,6 @@ def index(*, config: Annotated[IndexConfig, Parameter(name="*")]) -> int:
 
 def _tell(done: Indexing, manifest: Manifest, place: Location) -> None:
     if done.rejects:
-        write_records(place / "rejects.parquet", done.rejects, Reject)
         reasons = Counter(reject.reason for reject in done.rejects)
         counted = ", ".join(f"{number} {reason}" for reason, number in reasons.most_common())
         print(f"left out: {counted}; see {place}/rejects.parquet", file=sys.stderr)

@@ -18,7 +18,7 @@ from fdarx_core.llm import TRANSIENT, AskingStopped, HttpEndpoint, ModelConfig, 
 from fdarx_core.rag.flow import POSTPROCESSORS
 from fdarx_core.rag.search import Role, SearchQuery, TaskCall
 from fdarx_core.records import Chunk, Request, Response, SearchHit
-from fdarx_core.retrieval.index import ChunkFilter, LabelSection
+from fdarx_core.retrieval.index import ChunkFilter, FilterValue, LabelSection
 from serving.http import Overloaded, ServedCorpus, Unavailable
 from serving.replicas import ReplicaWatch
 
@@ -174,7 +174,7 @@ class RayServeBackend:
         self.postprocessors = [name for name in POSTPROCESSORS if name != "rerank" or reranker]
         # methods are looked up once, since a handle creates a new object at every access
         self._search, self._corpora_method = retriever.search, retriever.corpora
-        self._matches, self._names = retriever.matches, retriever.names
+        self._matches, self._names, self._filter_values = retriever.matches, retriever.names, retriever.filter_values
         self._passage, self._section = retriever.passage, retriever.section
         self._find_drugs = retriever.find_drugs
         self._ask, self._stream = model.ask, model.options(method_name="stream", stream=True)
@@ -223,6 +223,11 @@ class RayServeBackend:
     async def names(self, corpus: str, prefix: str, limit: int) -> list[str]:
         names: list[str] = await call(self._watch, self._names, corpus, prefix, limit, part=INDEX)
         return names
+
+    async def filter_values(self, corpus: str, labeler: str, limit: int) -> dict[str, list[FilterValue]]:
+        asked = corpus, labeler, limit
+        values: dict[str, list[FilterValue]] = await call(self._watch, self._filter_values, *asked, part=INDEX)
+        return values
 
     async def passage(self, corpus: str, chunk_id: str) -> tuple[Chunk, list[Chunk]] | None:
         passage: tuple[Chunk, list[Chunk]] | None = await call(self._watch, self._passage, corpus, chunk_id, part=INDEX)

@@ -20,7 +20,7 @@ from fdarx_core.labels.drugs import Mention
 from fdarx_core.rag.search import SearchQuery, available_retrievers, encode_queries, index_encoder, search_index
 from fdarx_core.records import Chunk, SearchHit
 from fdarx_core.retrieval.encoders import SentenceEncoder, Vectors
-from fdarx_core.retrieval.index import ChunkFilter, IndexDamaged, IndexReader, LabelSection, find_section
+from fdarx_core.retrieval.index import ChunkFilter, FilterValue, IndexDamaged, IndexReader, LabelSection, find_section
 from fdarx_core.retrieval.index.segments import POINTER, read_bytes, version_number
 from fdarx_core.retrieval.models import ModelDirectories, ModelMissing
 from fdarx_core.storage import Location, StorageError
@@ -160,6 +160,9 @@ class RetrieverDeployment:
 
     async def names(self, corpus: str, prefix: str, limit: int) -> list[str]:
         return self._corpora[corpus].index.names(prefix, limit)
+
+    async def filter_values(self, corpus: str, labeler: str, limit: int) -> dict[str, list[FilterValue]]:
+        return self._corpora[corpus].index.filter_values(labeler, limit)
 
     async def passage(self, corpus: str, chunk_id: str) -> tuple[Chunk, list[Chunk]] | None:
         index = self._corpora[corpus].index

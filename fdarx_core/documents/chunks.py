@@ -1,4 +1,4 @@
-"""Documents read from files, folders, globs and zips, and the chunks of documents and labels for an index."""
+"""Documents read from files, folders, globs and zips, and their chunks for an index."""
 
 from __future__ import annotations
 
@@ -20,12 +20,18 @@ from fdarx_core.documents.parsers import (
     read_text,
 )
 from fdarx_core.documents.pdf import read_pdf
-from fdarx_core.labels.drugs import drug_of
-from fdarx_core.records import Chunk, Document, Label, LabelVersion, Passage, Reject, content_id
+from fdarx_core.records import Chunk, Document, Reject, content_id
 from fdarx_core.storage import Location
-from fdarx_core.storage.benchmark_reader import open_build, read_benchmark, read_labels
 from fdarx_core.storage.errors import InputError
-from fdarx_core.storage.sources import FileFilter, Source, as_input_error, as_reject, find_sources, read_source
+from fdarx_core.storage.sources import (
+    FileFilter,
+    Inputs,
+    Source,
+    as_input_error,
+    as_reject,
+    find_sources,
+    read_source,
+)
 
 _READERS: dict[str, Reader] = {
     ".txt": read_text,
@@ -35,18 +41,37 @@ _READERS: dict[str, Reader] = {
     ".pdf": read_pdf,
     ".jsonl": read_json_rows,
 }
+LABEL = ".xml"
+"""The ending of labels in SPL."""
+
 _ANY = FileFilter("documents")  # files of other kinds too, so that each becomes a Reject
 
 
-def read_documents(paths: Sequence[str]) -> Iterator[Document | Reject]:
-    """Yield the documents in files, folders, globs and zips, on a disk or on s3://, sorted by name.
+def find_documents(paths: Sequence[str]) -> Inputs:
+    """Find the files in files, folders, globs and zips, on a disk or on s3://, sorted by name.
+
+    Hidden files are ignored, and so are, beside an XML file, files of kinds that are not read: the pictures of a label.
+    Raises StorageError for a path that does not exist.
+    """
+    found = find_sources(paths, _ANY)
+    labels = {_folder(source) for source in found.sources if _kind(source) == LABEL}
+    known = {*_READERS, LABEL, ".zip"}
+    kept = [one for one in found.sources if _kind(one) in known or _folder(one) not in labels]
+    return Inputs(kept, found.rejects, found.ignored + len(found.sources) - len(kept))
+
+
+def may_hold_labels(source: Source) -> bool:
+    """Return whether a source is an XML file, or a zip in a zip as in a bulk release of DailyMed."""
+    return _kind(source) in (LABEL, ".zip")
+
+
+def read_documents(found: Inputs) -> Iterator[Document | Reject]:
+    """Yield the documents of the sources.
 
     The id of a document is a hash of its title and text. Its title is that of the file (see the reader of its kind),
     else the name of the file. For an unreadable file, a file of another kind, and a document with the title and text
-    of an earlier one, yield a Reject. Hidden files are ignored. One document is in memory at a time. Raises
-    StorageError at the call for a path that does not exist.
+    of an earlier one, yield a Reject. One document is in memory at a time.
     """
-    found = find_sources(paths, _ANY)
     return _each_once(one for part in (found.rejects, _of_sources(found.sources)) for one in part)
 
 
@@ -118,13 +143,18 @@ def _kind(source: Source) -> str:
     return PurePosixPath(_file(source)).suffix.lower()
 
 
+def _folder(source: Source) -> str:
+    return source.name.replace("!", "/").rpartition("/")[0]
+
+
 def _file(source: Source) -> str:
     return source.members[-1] if source.members else source.location
 
 
 def _unsupported(kind: str) -> InputError:
     return InputError(
-        "unsupported_type", f"{kind or 'a name without ending'} is not read; {', '.join(_READERS)} and .zip are"
+        "unsupported_type",
+        f"{kind or 'a name without ending'} is not read; {', '.join(_READERS)}, {LABEL} and .zip are",
     )
 
 
@@ -176,73 +206,3 @@ def chunk_document(document: Document, size: int = CHUNK_SIZE, overlap: int = CH
         )
         for position, (start, text) in enumerate(pieces)
     ]
-
-
-def chunk_label(
-    passages: Iterable[Passage], *, drug: str, source: str = "", label: LabelVersion | None = None
-) -> list[Chunk]:
-    """Return the passages of a label as chunks, with doc_chunk_index as position. The title is drug or set id.
-
-    The first chunk has the label's version.
-    """
-    return [
-        Chunk(
-            id=content_id(passage.set_id, str(passage.doc_chunk_index), passage.text),
-            document_id=passage.set_id,
-            title=drug or passage.set_id,
-            source=source,
-            section=passage.section_path,
-            text=passage.text,
-            position=passage.doc_chunk_index,
-            set_id=passage.set_id,
-            drug=drug,
-            section_code=passage.core_code,
-            label=None if at else label,
-        )
-        for at, passage in enumerate(passages)
-    ]
-
-
-def label_version(label: Label) -> LabelVersion:
-    """Return what a chunk says of the version of its label."""
-    drug = drug_of(*label.products)
-    return LabelVersion(
-        version=label.version,
-        effective_date=label.effective_date,
-        document_type=label.document_type_name,
-        labeler=label.labeler,
-        moieties=list(drug.moieties),
-        uniis=list(drug.uniis),
-        products=label.products,
-        marketing_categories=label.marketing_categories,
-    )
-
-
-def is_benchmark(address: str) -> bool:
-    """Return whether `read_label_chunks` can read a folder: it has a `run.json`, or labels in the published format."""
-    place = Location(address)
-    return any((place / name).exists() for name in ("run.json", "labels.jsonl", "labels/labels.jsonl"))
-
-
-def read_label_chunks(address: str) -> Iterator[list[Chunk]]:
-    """Yield the chunks of each label of a finished build or a published benchmark, in order of set id.
-
-    Labels without passages are left out. Where a benchmark has no file of labels, its passages are the contexts of its
-    questions. The source of a chunk is the file that the build read, or the folder of the benchmark. Raises
-    StorageError at the call, as `read_benchmark` does.
-    """
-    if (Location(address) / "run.json").exists():
-        rows = read_labels(open_build(address))
-        labels = (
-            chunk_label(
-                row.passages.values(),
-                drug=row.label.drug_name,
-                source=row.label.source,
-                label=label_version(row.label),
-            )
-            for row in rows
-        )
-    else:
-        items = read_benchmark(address).items()
-        labels = (chunk_label(one.passages, drug=one.subject.drug_name, source=address) for one in items)
-    return (chunks for chunks in labels if chunks)

@@ -31,8 +31,9 @@ MARK_TAGS = (_BR, _SUP, CAPTION, _FOOTNOTE, _FOOTNOTE_REF)
 Footnotes: TypeAlias = "dict[Element, list[str]]"
 """The lines of the footnotes of each `<text>` element that has some."""
 
-Block: TypeAlias = tuple[str, bool, int]
-"""One line of a section: its text, whether it is a heading (a passage may begin there), and its number of words."""
+Block: TypeAlias = tuple[str, bool, int, str]
+"""One line of a section: its text, whether it is a heading (a passage may begin there), its number of words, and for a
+line of a table the caption and headings above it in the table, one a line."""
 
 _DIGITS = re.compile(r"[-−–]?\d+")
 _NOTE_MARK = re.compile(r"\d+(?:\s*,\s*\d+)*|[a-z](?:\s*,?\s*[a-z]){0,3}")
@@ -155,8 +156,8 @@ def read_blocks(text: Element, notes: Footnotes) -> list[Block]:
     return blocks
 
 
-def _block(line: str, heading: bool = False) -> Block:
-    return line, heading, line.count(" ") + 1
+def _block(line: str, heading: bool = False, above: str = "") -> Block:
+    return line, heading, line.count(" ") + 1, above
 
 
 def _add_blocks(container: Element, blocks: list[Block], depth: int) -> None:
@@ -202,7 +203,7 @@ def _add_lines(text: str, blocks: list[Block]) -> None:
             if line[0] in _BULLETS and line[1:2] == " ":
                 line = "-" + line[1:]
             words = line.count(" ") + 1
-            blocks.append((line, words <= _HEADING_WORDS and _is_heading(line), words))
+            blocks.append((line, words <= _HEADING_WORDS and _is_heading(line), words, ""))
 
 
 def _is_heading(line: str) -> bool:
@@ -222,9 +223,9 @@ def _add_item(item: Element, blocks: list[Block], depth: int) -> None:
     if start < len(blocks):
         blocks[start] = _block("  " * (depth - 1) + "- " + blocks[start][0].removeprefix("- "))
     for index in range(start + 1, len(blocks)):
-        line, heading, words = blocks[index]
+        line, heading, words, above = blocks[index]
         if heading:
-            blocks[index] = line, False, words
+            blocks[index] = line, False, words, above
 
 
 def _add_table(table: Element, blocks: list[Block], depth: int) -> None:
@@ -233,4 +234,4 @@ def _add_table(table: Element, blocks: list[Block], depth: int) -> None:
         for cell in (*table.iterchildren(CAPTION), *cells):
             _add_blocks(cell, blocks, depth)
     else:
-        blocks += [_block(line, heading) for line, heading in table_lines(table, groups)]
+        blocks += [_block(*line) for line in table_lines(table, groups)]

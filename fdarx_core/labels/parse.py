@@ -200,7 +200,7 @@ class _Body:
     def _read_text(self, text: Element, section: Section) -> None:
         where = section.code, section.core_code, section.number, section.title, section.path
         for position, passage in enumerate(_build_passages(read_blocks(text, self.notes))):
-            self.passages.append(Passage(self.set_id, len(self.passages), position, *where, passage))
+            self.passages.append(Passage(self.set_id, len(self.passages), position, *where, *passage))
 
 
 def _split_number(title: str) -> tuple[str, str]:
@@ -218,7 +218,7 @@ def _read_highlights(excerpt: Element, notes: Footnotes, code: str, heading: str
     """
     statements: list[str] = []
     for text in excerpt.iter(TEXT):
-        for line, _, _ in read_blocks(text, notes):
+        for line, *_ in read_blocks(text, notes):
             if line.startswith("  ") and statements:
                 statements[-1] += "\n" + line.lstrip()
             else:
@@ -232,41 +232,44 @@ def _statement(text: str, code: str, heading: str) -> Highlight:
     return Highlight(code, heading, topic.group(1).strip() if topic else "", text, list(dict.fromkeys(references)))
 
 
-def _build_passages(blocks: list[Block]) -> list[str]:
-    """Return the passage texts of one section, with one block per line.
+def _build_passages(blocks: list[Block]) -> list[tuple[str, str]]:
+    """Return the passages of one section: the text, with one block per line, and the table header of its first line.
 
     A passage ends before a heading, and before a block with which it would exceed `MAX_WORDS`. A longer block is cut
     between sentences. Fragments under `MIN_WORDS` join their neighbours, so a passage is shorter only if the
     whole section is. Source: FDARxBench §B.1.
     """
-    passages: list[str] = []
+    passages: list[tuple[str, str]] = []
     current: list[str] = []
-    count = 0
+    count, header = 0, ""
     for block in blocks:
-        for text, heading, words in (block,) if block[2] <= MAX_WORDS else _cut(block[0]):
+        for text, heading, words, above in (block,) if block[2] <= MAX_WORDS else _cut(block):
             if count >= MIN_WORDS and (heading or count + words > MAX_WORDS):
-                passages.append("\n".join(current))
+                passages.append(("\n".join(current), header))
                 current, count = [], 0
+            if not current:
+                header = above
             current.append(text)
             count += words
     if current:
         tail = "\n".join(current)
         if count < MIN_WORDS and passages:
-            passages[-1] += "\n" + tail
+            last, above = passages[-1]
+            passages[-1] = f"{last}\n{tail}", above
         else:
-            passages.append(tail)
+            passages.append((tail, header))
     return passages
 
 
-def _cut(text: str) -> list[Block]:
+def _cut(block: Block) -> list[Block]:
     """Cut a long block between its sentences, into pieces of at most `MAX_WORDS` if the sentences are short enough."""
     pieces: list[str] = []
-    for sentence in (piece for part in _SENTENCE_END.split(text) for piece in _bounded(part)):
+    for sentence in (piece for part in _SENTENCE_END.split(block[0]) for piece in _bounded(part)):
         if pieces and pieces[-1].count(" ") + sentence.count(" ") + 2 <= MAX_WORDS:
             pieces[-1] += " " + sentence
         else:
             pieces.append(sentence)
-    return [(piece, False, piece.count(" ") + 1) for piece in pieces]
+    return [(piece, False, piece.count(" ") + 1, block[3]) for piece in pieces]
 
 
 def _bounded(sentence: str) -> Iterator[str]:

@@ -9,7 +9,7 @@ from hashlib import sha256
 
 from fdarx_core.labels.drugs import drug_of
 from fdarx_core.labels.metadata import SUBJECT, Header, read_header, read_products
-from fdarx_core.labels.xml import parse_xml
+from fdarx_core.labels.xml import BadDocument, parse_xml
 from fdarx_core.records import Reject, content_id
 from fdarx_core.storage import sources
 from fdarx_core.storage.sources import Inputs, Source
@@ -56,6 +56,23 @@ def identify(data: bytes, source: Source) -> Identity:
     found = read_products(subjects)
     drug = drug_of(*found.products).id
     return Identity(**asdict(header), routes=found.routes, drug=drug, sha256=sha256(data).hexdigest(), source=source)
+
+
+def identify_sources(sources: Sequence[Source]) -> tuple[int, list[Identity], list[Reject]]:
+    """Return the number of sources, the identities of their documents, and rejects for what can't be read."""
+    found: list[Identity] = []
+    rejects: list[Reject] = []
+    for source in sources:
+        for document in read_source(source):
+            if isinstance(document, Reject):
+                rejects.append(document)
+                continue
+            try:
+                found.append(identify(document[1], document[0]))
+            except BadDocument as error:
+                name = document[0].name
+                rejects.append(Reject(name, "identify", error.reason, error.detail, source=name))
+    return len(sources), found, rejects
 
 
 @dataclass(frozen=True, slots=True)

@@ -83,23 +83,34 @@ def layout_cells(groups: RowGroups) -> list[Element]:
     return cells
 
 
-def table_lines(table: Element, groups: RowGroups) -> Iterator[tuple[str, bool]]:
-    """Yield the table's caption, group headings, rows and notes in order, each with whether it is a heading."""
+def table_lines(table: Element, groups: RowGroups) -> Iterator[tuple[str, bool, str]]:
+    """Yield the table's caption, group headings, rows and notes in order.
+
+    Each comes with whether it is a heading, and with the caption and the headings that apply to it, one a line.
+    """
+    title: list[str] = []
     caption = next(table.iterchildren(CAPTION), None)
     if caption is not None and (text := clean(raw_text(caption))):
-        yield text, True
+        yield text, True, ""
+        title.append(text)
     _separate_blocks(table)
     head, body, foot = groups
     rows, width = _grid(head + body)
     header_rows = len(head)
     while len(rows) > 1 and _is_single_cell(rows[0], width):
-        yield rows.pop(0)[0].text, True
+        text = rows.pop(0)[0].text
+        yield text, True, "\n".join(title)
+        title.append(text)
         header_rows = max(header_rows - 1, 0)
     depth = _header_depth(rows, header_rows) if len(rows) > 1 else 0
-    yield from _RowWriter(_header_paths(rows[:depth], width)).lines(rows[depth:], width)
+    above = "\n".join(title)
+    for line, heading in _RowWriter(_header_paths(rows[:depth], width)).lines(rows[depth:], width):
+        yield line, heading, "\n".join(title) if heading else above
+        if heading:
+            above = "\n".join([*title, line])
     for row in _grid(foot)[0]:
         if row:
-            yield " | ".join(cell.text for cell in row), False
+            yield " | ".join(cell.text for cell in row), False, "\n".join(title)
 
 
 def _separate_blocks(table: Element) -> None:

@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 
 from fdarx_core.filters.judges import Judge, judges
 from fdarx_core.generation.contexts import GenerationConfig
-from fdarx_core.labels import BadDocument, Identity, Selection, Source, identify, read_source, select
+from fdarx_core.labels import Identity, Selection, identify_sources, select
 from fdarx_core.llm import AskingStopped, ModelConfig
 from fdarx_core.pipeline.asking import ClientPool
 from fdarx_core.pipeline.build_steps import (
@@ -178,23 +178,6 @@ class Build(PipelineJob):
             summary["questions"] = write_benchmark(self.run, about={**self.run.info(), **summary})
             self.run.file("report.html").write_text(build_report(self.run, summary))
         return self.end(summary, complete=True)
-
-
-def identify_sources(sources: Sequence[Source]) -> tuple[int, list[Identity], list[Reject]]:
-    """Return the number of sources, the identities of their documents, and rejects for what can't be read."""
-    found: list[Identity] = []
-    rejects: list[Reject] = []
-    for source in sources:
-        for document in read_source(source):
-            if isinstance(document, Reject):
-                rejects.append(document)
-                continue
-            try:
-                found.append(identify(document[1], document[0]))
-            except BadDocument as error:
-                name = document[0].name
-                rejects.append(Reject(name, "identify", error.reason, error.detail, source=name))
-    return len(sources), found, rejects
 
 
 def _states(part: Part) -> list[LabelState]:

@@ -2,24 +2,46 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeAlias
 
-from fdarx_core.documents import chunk_document, read_label_chunks
+from fdarx_core.documents import (
+    LabelFiles,
+    chunk_document,
+    find_labels,
+    may_hold_labels,
+    read_documents,
+    read_label_chunks,
+    read_label_files,
+)
+from fdarx_core.labels import Identity, Selection, select
 from fdarx_core.pipeline.executor import Executor
-from fdarx_core.records import Chunk, Document, Reject
+from fdarx_core.pipeline.steps import batches
+from fdarx_core.records import Chunk, LabelVersion, Reject
 from fdarx_core.retrieval.encoders import EncoderInfo, SentenceEncoder
 from fdarx_core.retrieval.index import IndexStore, Manifest
 from fdarx_core.retrieval.index.chunk_table import chunk_search_text
 from fdarx_core.retrieval.index.segments import same_encoder
 from fdarx_core.storage import Location, StorageError
+from fdarx_core.storage.sources import Inputs
 
 _CHUNKS_A_SEGMENT = 1024
+_SOURCES_A_TASK = 64
+_LABELS_A_TASK = 8
+_TASKS_A_ROUND = 4
+"""Tasks a CPU whose results are put in order before the next are started, so that a repeated build makes the same
+segments and little is in memory."""
 _REMEDY = "use what it was made with, choose another --out, or give --rebuild and all documents to build it again"
 
-Tell = Callable[[int, int], None]
-"""Called with the documents read so far, and the chunks embedded so far."""
+Tell = Callable[[str, int, int, str], None]
+"""Called with the phase (identify or index), the files identified or documents read, their number (0: not known), and
+a note."""
+
+_Documents: TypeAlias = "Iterator[tuple[list[Chunk], str]]"
+"""The chunks of documents, each with a hash of the file of a label, else ""."""
+_SegmentContent: TypeAlias = "tuple[list[Chunk], dict[str, str]]"
+"""Chunks of whole documents, and hashes of the files of labels among them by set id."""
 
 
 @dataclass(slots=True)
@@ -27,7 +49,7 @@ class Indexing:
     """A build of an index. A repeated build embeds only the chunks that are not written yet.
 
     Args:
-        executor: Where chunks are embedded.
+        executor: Where labels are parsed and chunks are embedded.
         place: The folder of the index.
         chunk_size: Maximum number of characters of a chunk.
         overlap: Characters that a chunk shares with the previous one.
@@ -37,10 +59,11 @@ class Indexing:
         rebuild: Drop all documents that are not given.
         documents: The documents read.
         chunks: Their chunks.
+        unchanged: Labels whose files the index has read before; they are among the documents.
         embedded: The new chunks; the index had the others already.
         longest: Characters of the longest chunk.
         reads: Maximum number of tokens that the model reads of a chunk, 0 without a model.
-        rejects: The documents that could not be read.
+        rejects: The documents that could not be read, and labels of which a newer version is indexed.
     """
 
     executor: Executor
@@ -53,19 +76,21 @@ class Indexing:
     rebuild: bool = False
     documents: int = field(default=0, init=False)
     chunks: int = field(default=0, init=False)
+    unchanged: int = field(default=0, init=False)
     embedded: int = field(default=0, init=False)
     longest: int = field(default=0, init=False)
     reads: int = field(default=0, init=False)
     rejects: list[Reject] = field(default_factory=list, init=False)
 
-    def run(self, given: Iterable[Document | Reject], runs: Sequence[str], remove: Sequence[str] = ()) -> Manifest:
-        """Index the given documents and the labels of `runs`; drop those whose id or source is listed.
+    def run(self, found: Inputs, runs: Sequence[str], remove: Sequence[str] = ()) -> Manifest:
+        """Index the documents and labels that were found, and the labels of `runs`; drop those whose id or source is
+        listed.
 
-        Raises StorageError for a place that can't be read or written, and, before anything is embedded, where the index
-        was made with another model or other chunks.
+        Of one set id the newest version is indexed. Raises StorageError for a place that can't be read or written, and,
+        before anything is embedded, where the index was made with another model or other chunks.
         """
         store = IndexStore(self.place)
-        self.tell(0, 0)
+        self.tell("index", 0, 0, "")
         encoder = None
         if self.model is not None:
             loaded = SentenceEncoder(self.model, instruction=self.instruction)
@@ -75,13 +100,20 @@ class Indexing:
             self._check(base, encoder)
         indexed: dict[str, str] = {}
         segments: list[str] = []
+        files = self._find_labels(found)
+        new = self._unread(files.labels, None if self.rebuild else base, indexed)
+        documents = self._documents(new, runs, Inputs(files.others, found.rejects))
         alike = base if base is not None and base.chunking == self._chunking else None  # another one is rebuilt
-        for name, size in self._written(store, self._segments(alike, encoder, self._documents(given, runs), indexed)):
+        total = 0 if runs or files.others else len(files.labels)
+        contents = self._segments(alike, encoder, self._newest(documents, base), indexed, total)
+        for name, size in self._written(store, contents):
             segments.append(name)
             self.embedded += size
-            self.tell(self.documents, self.embedded)
+            self._tell_read(total)
         dropped = _dropped(base, indexed, remove, self.rebuild)
-        return store.commit(segments, given=indexed, remove=dropped, chunking=self._chunking)
+        return store.commit(
+            segments, given=indexed, remove=dropped, chunking=self._chunking, keep_newer=not self.rebuild
+        )
 
     def _check(self, base: Manifest, encoder: EncoderInfo | None) -> None:
         """Check that model and chunk size fit the index. A commit checks this too, but only after the embedding."""
@@ -95,43 +127,113 @@ class Indexing:
     def _chunking(self) -> dict[str, Any]:
         return {"size": self.chunk_size, "overlap": self.overlap}
 
-    def _documents(self, given: Iterable[Document | Reject], runs: Sequence[str]) -> Iterator[list[Chunk]]:
+    def _tell_read(self, total: int) -> None:
+        self.tell("index", self.documents, total, f"{self.embedded:,} new chunks written")
+
+    def _find_labels(self, found: Inputs) -> LabelFiles:
+        """Return the newest version of each label, and the sources that hold other documents."""
+        candidates = [source for source in found.sources if may_hold_labels(source)]
+        files = LabelFiles(0, others=[source for source in found.sources if not may_hold_labels(source)])
+        for part in self.executor.map(find_labels, batches(candidates, _SOURCES_A_TASK)):
+            files.sources += part.sources
+            files.labels += part.labels
+            files.others += part.others
+            self.rejects += part.rejects
+            self.tell("identify", files.sources, len(candidates), "")
+        files.labels, older = select(files.labels, Selection(document_types=(), excluded_routes=()))
+        files.others.sort(key=lambda source: source.name)
+        self.rejects += older
+        return files
+
+    def _unread(self, labels: Sequence[Identity], base: Manifest | None, indexed: dict[str, str]) -> list[Identity]:
+        """Return the labels whose files the index has not read."""
+        entries = base.entries if base is not None else {}
+        new: list[Identity] = []
+        for label in labels:
+            entry = entries.get(label.set_id)
+            if entry is None or entry.file != label.sha256:
+                new.append(label)
+                continue
+            indexed[label.set_id] = ""
+            self.documents += 1
+            self.unchanged += 1
+            self.chunks += entry.chunks
+        return new
+
+    def _documents(self, labels: Sequence[Identity], runs: Sequence[str], others: Inputs) -> _Documents:
         """Yield the chunks of each document; a document that can't be read becomes a reject."""
         for run in runs:
-            yield from read_label_chunks(run)
-        for one in given:
-            if isinstance(one, Reject):
-                self.rejects.append(one)
+            yield from ((chunks, "") for chunks in read_label_chunks(run))
+        for tasks in batches(batches(labels, _LABELS_A_TASK), _TASKS_A_ROUND * self.executor.cpus):
+            read = sorted(self.executor.map(_read_task, enumerate(tasks)), key=lambda result: result[0])
+            for number, results in read:
+                for label, one in zip(tasks[number], results, strict=True):
+                    if isinstance(one, Reject):
+                        self.rejects.append(one)
+                    else:
+                        yield one, label.sha256
+        for document in read_documents(others):
+            if isinstance(document, Reject):
+                self.rejects.append(document)
             else:
-                yield chunk_document(one, self.chunk_size, self.overlap)
+                yield chunk_document(document, self.chunk_size, self.overlap), ""
+
+    def _newest(self, documents: _Documents, base: Manifest | None) -> _Documents:
+        """Leave out labels of which a newer version is in the index, or the same or a newer one was given before."""
+        given: dict[str, tuple[int, str]] = {}
+        kept = base.entries if base is not None and not self.rebuild else {}
+        for chunks, file in documents:
+            set_id, label = chunks[0].set_id, chunks[0].label or LabelVersion()
+            age = label.version, label.effective_date
+            newer = kept[set_id].age if set_id in kept and kept[set_id].age > age else given.get(set_id, (-1, ""))
+            if set_id and newer >= age:
+                reason = "older_version" if newer > age else "duplicate_set_id"
+                detail = f"version {age[0]} of {age[1]}; the index has or gets version {newer[0]} of {newer[1]}"
+                self.rejects.append(Reject(set_id, "index", reason, detail, set_id, chunks[0].source))
+                continue
+            if set_id:
+                given[set_id] = age
+            yield chunks, file
 
     def _segments(
         self,
         base: Manifest | None,
         encoder: EncoderInfo | None,
-        documents: Iterable[list[Chunk]],
+        documents: _Documents,
         indexed: dict[str, str],
-    ) -> Iterator[list[Chunk]]:
+        total: int,
+    ) -> Iterator[_SegmentContent]:
         """Yield the chunks of new documents, several whole documents at a time."""
         waiting: list[Chunk] = []
-        for chunks in documents:
+        files: dict[str, str] = {}
+        for chunks, file in documents:
             self.documents += 1
             self.chunks += len(chunks)
             self.longest = max([self.longest, *(len(chunk.text) for chunk in chunks)])
-            indexed.update((chunk.document_id, chunk.source) for chunk in chunks)
+            id = chunks[0].document_id
+            if id in indexed:  # a newer version of a label of another run
+                waiting = [chunk for chunk in waiting if chunk.document_id != id]
+            indexed[id] = "" if chunks[0].set_id else chunks[0].source
             waiting += chunks if base is None else base.missing(chunks, encoder)
+            if file:
+                files[id] = file
             if len(waiting) >= _CHUNKS_A_SEGMENT:
-                yield waiting
-                waiting = []
-            self.tell(self.documents, self.embedded)
+                yield waiting, files
+                waiting, files = [], {}
+            self._tell_read(total)
         if waiting:
-            yield waiting
+            yield waiting, files
 
-    def _written(self, store: IndexStore, segments: Iterator[list[Chunk]]) -> Iterator[tuple[str, int]]:
+    def _written(self, store: IndexStore, segments: Iterator[_SegmentContent]) -> Iterator[tuple[str, int]]:
         if self.model is None:
-            return ((store.write_segment(chunks), len(chunks)) for chunks in segments)
+            return ((store.write_segment(chunks, files=files), len(chunks)) for chunks, files in segments)
         resource = self.executor.models_resource(_Embedder, self.place, self.model, self.instruction)
         return self.executor.map_resource(resource, "write", segments)
+
+
+def _read_task(task: tuple[int, Sequence[Identity]]) -> tuple[int, list[list[Chunk] | Reject]]:
+    number, labels = task
+    return number, read_label_files(labels)
 
 
 class _Embedder:
@@ -140,13 +242,14 @@ class _Embedder:
     def __init__(self, place: Location, model: str, instruction: str | None) -> None:
         self._store, self._encoder = IndexStore(place), SentenceEncoder(model, instruction=instruction)
 
-    def write(self, chunks: list[Chunk]) -> tuple[str, int]:
+    def write(self, content: _SegmentContent) -> tuple[str, int]:
         """Embed and write one segment, unless a build that did not come to its end has written it already."""
+        chunks, files = content
         info = self._encoder.info
         name = self._store.find_segment(chunks, info)
         if name is None:
             vectors = self._encoder.encode([chunk_search_text(chunk) for chunk in chunks])
-            name = self._store.write_segment(chunks, vectors, info)
+            name = self._store.write_segment(chunks, vectors, info, files)
         return name, len(chunks)
 
 

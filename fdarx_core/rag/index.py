@@ -127,6 +127,11 @@ class Index:
         set_id: str = "",
         title: str = "",
         exclude: Collection[str] = (),
+        section: str = "",
+        labeler: str = "",
+        document_type: str = "",
+        date_from: str = "",
+        date_to: str = "",
     ) -> list[SearchHit]:
         """Return the k best chunks for a question, best first.
 
@@ -141,10 +146,25 @@ class Index:
             set_id: return only chunks of the label with this set id.
             title: return only chunks of the document with this title.
             exclude: ids, titles or sources of documents to leave out.
+            section: return only chunks of label sections with this LOINC code.
+            labeler: return only chunks of this labeler's labels.
+            document_type: return only chunks of labels of this type, a LOINC code (34391-3: human prescription).
+            date_from: return only chunks of labels with this effective date (YYYY-MM-DD) or a later one.
+            date_to: return only chunks of labels with this effective date or an earlier one.
 
-        Raises ValueError for a retriever that cannot search the index, and for k below 1.
+        Raises ValueError for a retriever that cannot search the index, for k below 1, and for a wrong date.
         """
-        filter = ChunkFilter(drug, set_id, title, tuple(exclude))
+        filter = ChunkFilter(
+            drug,
+            set_id,
+            title,
+            tuple(exclude),
+            section=section,
+            labeler=labeler,
+            document_type=document_type,
+            date_from=date_from,
+            date_to=date_to,
+        )
         [hits] = self.search_many([SearchQuery(question, k, is_question=True)], filter, k, retriever)
         return hits
 
@@ -175,6 +195,11 @@ class Index:
         exclude: Collection[str] = (),
         history: Sequence[tuple[str, str]] = (),
         verifier: str | Model | VerificationEngine = "exact",
+        section: str = "",
+        labeler: str = "",
+        document_type: str = "",
+        date_from: str = "",
+        date_to: str = "",
     ) -> Answer:
         """Answer a question from the k best chunks, with citations.
 
@@ -188,7 +213,8 @@ class Index:
             k: how many chunks the answer is made from.
             strategy: what to search with, a name of `fdarx_core.rag.strategies`.
             postprocess: how candidates are ordered: none, score (by the model) or rerank (needs `reranker_model`).
-            retriever, drug, set_id, title, exclude: as for `search`.
+            retriever, drug, set_id, title, exclude, section, labeler, document_type, date_from, date_to: as for
+                `search`.
             history: the earlier questions of a conversation with their answers, oldest first. The question is then
                 rewritten by the model so that it stands alone, as `Answer.standalone_question` gives it.
             verifier: the engine that verifies the statements, as `fdarx.verify` takes it.
@@ -199,7 +225,17 @@ class Index:
         strategies = STRATEGIES | ABLATIONS
         if strategy not in strategies:
             raise ValueError(f"there is no strategy {strategy!r}; known are {', '.join(strategies)}")
-        filter = ChunkFilter(drug, set_id, title, tuple(exclude))
+        filter = ChunkFilter(
+            drug,
+            set_id,
+            title,
+            tuple(exclude),
+            section=section,
+            labeler=labeler,
+            document_type=document_type,
+            date_from=date_from,
+            date_to=date_to,
+        )
         if postprocess not in POSTPROCESSORS:
             raise ValueError(f"there is no post-processing {postprocess!r}; known are {', '.join(POSTPROCESSORS)}")
         model = Model(model) if isinstance(model, str) else model

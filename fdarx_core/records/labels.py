@@ -93,7 +93,8 @@ class Passage:
     """A citable piece of the body of a label, within one section.
 
     `doc_chunk_index` counts from 0 within the label, `section_chunk_index` within the section. The section fields are
-    those of `Section`. Highlights are not passages, because they summarize the passages.
+    those of `Section`. `table_header` is for a passage that begins within a table: the caption and the headings of the
+    table that apply to its first line, one a line. Highlights are not passages, because they summarize the passages.
     """
 
     set_id: str
@@ -105,6 +106,7 @@ class Passage:
     section_title: str
     section_path: str
     text: str
+    table_header: str = ""
 
     @property
     def marker(self) -> str:

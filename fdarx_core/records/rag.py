@@ -33,7 +33,7 @@ class LabelVersion:
     """What SPL says of the label version that a passage is from.
 
     `moieties` and `uniis` are the active moieties of its drug and their UNIIs, aligned. The other fields are those of
-    `Label`.
+    `Label`; `document_type` is a LOINC code.
     """
 
     version: int = 0
@@ -44,6 +44,7 @@ class LabelVersion:
     uniis: list[str] = field(default_factory=list)
     products: list[Product] = field(default_factory=list)
     marketing_categories: list[str] = field(default_factory=list)
+    document_type_name: str = ""
 
 
 @dataclass(slots=True)
@@ -54,9 +55,11 @@ class Chunk:
     character of the document at which the text begins. A passage of a label has its section path in `section`, the set
     id of the label in `set_id` and `document_id`, the name of the drug in `drug` and `title`, and the `start` -1. A
     chunk of another document has "" in `section`, `set_id` and `drug`. `section_code` is the LOINC code of the section
-    (`Passage.core_code`). `label` is the label's version, None for another document; an index stores it with the first
-    chunk of a label, and gives it with each. A chunk of a PDF begins on the page `page`, counted from 1, and the next
-    pages begin at the characters `page_breaks` of its text; `page` is 0 without pages.
+    (`Passage.core_code`), `section_number` its printed number. `table_header` has the caption and headings of the table
+    within which the chunk begins (`Passage.table_header`). `label` is the label's version, None for another document;
+    an index stores it with the first chunk of a label, and gives it with each. A chunk of a PDF begins on the page
+    `page`, counted from 1, and the next pages begin at the characters `page_breaks` of its text; `page` is 0 without
+    pages.
     """
 
     id: str
@@ -73,6 +76,8 @@ class Chunk:
     label: LabelVersion | None = None
     page: int = 0
     page_breaks: list[int] = field(default_factory=list)
+    section_number: str = ""
+    table_header: str = ""
 
     def page_at(self, character: int) -> int:
         """Return the page of a character of the text, counted from 1; 0 for a document without pages."""
@@ -145,6 +150,16 @@ class SearchHit:
     def section_code(self) -> str:
         """The LOINC code of the label's section, "" for another document."""
         return self.chunk.section_code
+
+    @property
+    def section_number(self) -> str:
+        """The printed number of the label's section ("5.2"), "" for another document and where none is printed."""
+        return self.chunk.section_number
+
+    @property
+    def table_header(self) -> str:
+        """The caption and headings of the table within which the hit begins, one a line; "" elsewhere."""
+        return self.chunk.table_header
 
     @property
     def label(self) -> LabelVersion:

@@ -36,9 +36,14 @@ from serving.settings import ServiceSettings
 ValueT = TypeVar("ValueT")
 _MODEL_FAILURES = (AskingStopped, Failure, Unavailable, asyncio.TimeoutError)
 _PHASES = ("rewrite", "search", "postprocess")
-_SHOWN = ("document_id", "title", "section", "section_code", "text", "set_id", "drug", "moieties")
-_SHOWN_OF_LABEL = ("labeler", "version", "effective_date")
-_NO_MATCH = "Nothing in {!r} matches the filter; GET /v1/names lists names, and exclude may leave too much out."
+_SHOWN = (
+    *("document_id", "title", "section", "section_code", "section_number", "table_header"),
+    *("text", "set_id", "drug", "moieties"),
+)
+_SHOWN_OF_LABEL = ("labeler", "document_type", "document_type_name", "version", "effective_date")
+_NO_MATCH = (
+    "Nothing in {!r} matches the filter; GET /v1/names and /v1/filters list values; exclude may leave too much out."
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,13 +170,10 @@ class AnswerService:
             raise ApiError(422, message, param="candidates", code="invalid")
         if postprocess == "none" and not strategy.calls(question):
             candidates = k  # a single search needs no pooling: more candidates would be transferred for nothing
-        given = options.filter or SearchFilter()
-        names = given.drug.strip(), given.set_id.strip(), given.title.strip()
         excluded = tuple(name for one in options.exclude if (name := one.strip()))
-        filter = ChunkFilter(*names, excluded)
-        if filter != ChunkFilter() and not await backend.matches(corpus.name, filter):
+        filter = (options.filter or SearchFilter()).chunk_filter(excluded)
+        if replace(filter, any_drug=False) != ChunkFilter() and not await backend.matches(corpus.name, filter):
             raise ApiError(404, _NO_MATCH.format(corpus.name), param="filter", code="no_match")
-        filter = replace(filter, any_drug=given.any_drug)
         return retriever, RagConfig(strategy, postprocess, candidates, k, backend.budget, filter)
 
     def _finish(self, retrieved: RetrievedRequest, reply: CitedAnswer) -> dict[str, Any]:

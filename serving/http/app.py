@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import aclosing
 from dataclasses import asdict
@@ -29,6 +30,7 @@ from serving.http.schemas import (
     AnswerReply,
     AnswerRequest,
     CorporaReply,
+    FiltersReply,
     PassageReply,
     SearchReply,
     SearchRequest,
@@ -39,6 +41,7 @@ from serving.settings import ServiceSettings
 
 _Corpus = Annotated[ShortText | None, Query(description="One of GET /v1/corpora; by default the first.")]
 _Prefix = Annotated[ShortText, Query(description="Text that names begin with or contain. Empty: any name.")]
+_Labeler = Annotated[ShortText, Query(description="Text that labelers contain. Empty: any labeler.")]
 _Limit = Annotated[int, Query(ge=1, le=100, description="Maximum number of names.")]
 _ChunkId = Annotated[ShortText, PathParameter(description="The `chunk_id` of a retrieved passage.")]
 _NEAR = ("title", "section", "text")
@@ -88,7 +91,7 @@ async def _events(service: AnswerService, retrieved: RetrievedRequest) -> AsyncG
 
 
 def lookup_routes(backend: ServiceBackend, settings: ServiceSettings) -> APIRouter:
-    """Return the routes GET /v1/corpora, /v1/names and /v1/passages, for building requests and showing citations."""
+    """Return the routes GET /v1/corpora, /names, /filters and /passages, for building requests and citing."""
     router = APIRouter(prefix="/v1", tags=["Corpora"])
 
     def responses(model: Any, *errors: int) -> dict[int | str, dict[str, Any]]:
@@ -116,6 +119,12 @@ def lookup_routes(backend: ServiceBackend, settings: ServiceSettings) -> APIRout
         name = request_log(request.scope).corpus = select_corpus(corpus, backend).name
         return json_reply({"names": await backend.names(name, prefix, limit)})
 
+    @router.get("/filters", responses=responses(FiltersReply), response_class=Response)
+    async def filters(request: Request, corpus: _Corpus = None, labeler: _Labeler = "", limit: _Limit = 10) -> Response:
+        """List the sections, types of labels and labelers by which a search can be filtered."""
+        name = request_log(request.scope).corpus = select_corpus(corpus, backend).name
+        return json_reply(await backend.filter_values(name, labeler, limit))
+
     @router.get("/passages/{chunk_id}", responses=responses(PassageReply, 404), response_class=Response)
     async def passage(request: Request, chunk_id: _ChunkId, corpus: _Corpus = None) -> Response:
         """Return a passage with its section."""
@@ -129,7 +138,8 @@ def lookup_routes(backend: ServiceBackend, settings: ServiceSettings) -> APIRout
             {"chunk_id": near.id, **{name: getattr(near, name) for name in _NEAR}, "here": near == chunk}
             for near in around
         ]
-        return json_reply({"chunk": asdict(chunk), "around": neighbors})
+        file = re.split(r"[!/\\]", chunk.source)[-1]  # without the path on the server
+        return json_reply({"chunk": asdict(chunk) | {"source": file}, "around": neighbors})
 
     return router
 

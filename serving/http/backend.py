@@ -9,7 +9,7 @@ from typing import Literal, Protocol
 from fdarx_core.labels.drugs import Mention
 from fdarx_core.rag.search import Role, SearchQuery, TaskCall
 from fdarx_core.records import Chunk, Response, SearchHit
-from fdarx_core.retrieval.index import ChunkFilter, LabelSection
+from fdarx_core.retrieval.index import ChunkFilter, FilterValue, LabelSection
 
 Record = Callable[..., None]
 """Records a value of a metric, as `serving.metrics.record` does: record(name, value, **labels). It is called in the
@@ -84,6 +84,9 @@ class ServiceBackend(Protocol):
 
     async def names(self, corpus: str, prefix: str, limit: int) -> list[str]:
         """Return names of drugs or documents that begin with, or contain, the prefix."""
+
+    async def filter_values(self, corpus: str, labeler: str, limit: int) -> dict[str, list[FilterValue]]:
+        """Return the values of the filters section, document_type and labeler, of labelers those with this text."""
 
     async def passage(self, corpus: str, chunk_id: str) -> tuple[Chunk, list[Chunk]] | None:
         """Return a chunk, and the chunks of its section in order, itself included; without sections, its neighbors.

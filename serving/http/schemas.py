@@ -5,10 +5,11 @@ from __future__ import annotations
 import re
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
 
 from fdarx_core.rag.conversation import TURNS, Turn
 from fdarx_core.records import Chunk
+from fdarx_core.retrieval.index import ChunkFilter, FilterValue
 from serving.http.backend import ServedCorpus
 from serving.settings import MAX_CANDIDATES, MAX_CONTEXTS
 
@@ -31,7 +32,10 @@ ShortText = Annotated[str, Field(max_length=500), AfterValidator(check_plain_tex
 
 
 class SearchFilter(BaseModel):
-    """Restricts the search to one drug, label or document. Each field that is set narrows it; case is ignored."""
+    """Restricts the search. Each field that is set narrows it; the case of names is ignored.
+
+    GET /v1/names lists drugs and titles, GET /v1/filters the values of section, document_type and labeler.
+    """
 
     model_config = ConfigDict(extra="forbid", strict=True)
 
@@ -42,6 +46,21 @@ class SearchFilter(BaseModel):
         False,
         description="Search all labels even if the question names drugs; otherwise only the labels of these drugs.",
     )
+    section: ShortText = Field("", description="The LOINC code of a section of labels, such as 34070-3.")
+    labeler: ShortText = Field("", description="The whole name of a labeler.")
+    document_type: ShortText = Field("", description="The LOINC code of a type of labels, such as 34391-3.")
+    date_from: ShortText = Field("", description="The first effective date of a label's version, as YYYY-MM-DD.")
+    date_to: ShortText = Field("", description="The last effective date, as YYYY-MM-DD.")
+
+    @model_validator(mode="after")
+    def _check_dates(self) -> SearchFilter:
+        self.chunk_filter()
+        return self
+
+    def chunk_filter(self, exclude: tuple[str, ...] = ()) -> ChunkFilter:
+        """Return the filter of the index. Raises ValueError for a wrong date."""
+        given: dict[str, Any] = {name: value.strip() if isinstance(value, str) else value for name, value in self}
+        return ChunkFilter(exclude=exclude, **given)
 
 
 class SearchOptions(BaseModel):
@@ -111,10 +130,14 @@ class RetrievedPassage(BaseModel):
     section: str
     text: str
     section_code: str = Field(description="The LOINC code of the section.")
+    section_number: str = Field(description="The printed number of the section.")
+    table_header: str = Field(description="Caption and headings of the table within which the passage begins.")
     set_id: str
     drug: str
     moieties: list[str] = Field(description="The active moieties of the label's drug.")
     labeler: str
+    document_type: str = Field(description="The LOINC code of the label's type.")
+    document_type_name: str
     version: int = Field(description="The number of the label's version.")
     effective_date: str = Field(description="The date of the label's version, in ISO 8601.")
     url: str = Field(description="The address of the label on DailyMed.")
@@ -195,6 +218,14 @@ class CorporaReply(BaseModel):
     defaults: dict[str, Any]
 
 
+class FiltersReply(BaseModel):
+    """The values of filters that labels of a corpus have, the most frequent first."""
+
+    section: list[FilterValue]
+    document_type: list[FilterValue]
+    labeler: list[FilterValue]
+
+
 class NeighborChunk(BaseModel):
     """A passage of the same section. `here` marks the passage that was asked for."""
 
@@ -206,7 +237,7 @@ class NeighborChunk(BaseModel):
 
 
 class PassageReply(BaseModel):
-    """A passage, and the passages around it in order."""
+    """A passage, and the passages around it in order. `source` is the name of a file."""
 
     chunk: Chunk
     around: list[NeighborChunk]

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from fdarx_core.documents import (
     chunk_document,
     chunk_label,
+    find_documents,
     is_benchmark,
     read_documents,
     read_label_chunks,
@@ -86,6 +87,7 @@ def test_passages_of_a_label() -> None:
         set_id="s1",
         drug="NOVOTAB",
         section_code="34067-9",
+        section_number="1",
     )
     assert chunk_label([passage("s1", 3)], drug="")[0].title == "s1"
 
@@ -128,7 +130,7 @@ def test_the_real_guidelines_keep_their_chunks() -> None:
     if not real_guidelines.exists():
         pytest.skip("the real guidelines are not here; FDARX_DATA says where")
     rows = [orjson.loads(line) for line in real_guidelines.read_bytes().splitlines()]
-    documents = list(read_documents([str(real_guidelines)]))
+    documents = list(read_documents(find_documents([str(real_guidelines)])))
     chunks = [chunk for one in documents if isinstance(one, Document) for chunk in chunk_document(one)]
     assert [(chunk.title, chunk.text) for chunk in chunks] == [(row["title"], row["text"]) for row in rows]
     assert (len(documents), len(chunks), len({chunk.id for chunk in chunks})) == (447, 940, 940)

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fdarx_core.documents import chunk_document, read_documents
+from fdarx_core.documents import chunk_document, find_documents, read_documents
 from fdarx_core.records import Document, Reject, content_id
 from fdarx_core.storage import Location, StorageError
 from tests.documents.files import make_pdf, make_zip
@@ -31,7 +31,7 @@ def read(folder: Path, files: Mapping[str, bytes]) -> tuple[dict[str, Document],
     cut = len(put(folder, files)) + 1
     documents: dict[str, Document] = {}
     reasons: dict[str, str] = {}
-    for one in read_documents([str(folder)]):
+    for one in read_documents(find_documents([str(folder)])):
         if isinstance(one, Reject):
             assert one.detail
             assert one.stage == "read"
@@ -122,12 +122,12 @@ def test_paths_that_do_not_exist_are_an_error_at_once(tmp_path: Path) -> None:
     put(tmp_path, {"a.txt": b"text"})
     for name in ("gone.txt", "gone/*.md", "gone"):
         with pytest.raises(StorageError, match="gone"):
-            read_documents([f"{tmp_path}/a.txt", f"{tmp_path}/{name}"])
+            read_documents(find_documents([f"{tmp_path}/a.txt", f"{tmp_path}/{name}"]))
 
 
 def test_globs_and_files_named_outright(tmp_path: Path) -> None:
     put(tmp_path, {"a.txt": b"A", "b/c.txt": b"C", "b/d.md": b"D", "e.log": b"E"})
-    found = list(read_documents([f"{tmp_path}/**/*.txt", f"{tmp_path}/e.log", f"{tmp_path}/a.txt"]))
+    found = list(read_documents(find_documents([f"{tmp_path}/**/*.txt", f"{tmp_path}/e.log", f"{tmp_path}/a.txt"])))
     assert [one.text if isinstance(one, Document) else one.reason for one in found] == ["A", "C", "unsupported_type"]
 
 
@@ -236,7 +236,7 @@ not json
 [1]
 """
     put(tmp_path, {"my_rows.jsonl": rows})
-    found = list(read_documents([f"{tmp_path}/my_rows.jsonl"]))
+    found = list(read_documents(find_documents([f"{tmp_path}/my_rows.jsonl"])))
     documents = [one for one in found if isinstance(one, Document)]
     assert [(one.title, [chunk.text for chunk in chunk_document(one)]) for one in documents] == [
         ("A", ["a one", "a two", "a three"]),
@@ -275,7 +275,7 @@ def test_bounds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         "d.pdf": make_pdf(["0123456789"] * 2),
     }
     put(tmp_path, files)
-    found = list(read_documents([str(tmp_path)]))
+    found = list(read_documents(find_documents([str(tmp_path)])))
     assert [one.title if isinstance(one, Document) else one.reason for one in found] == [
         *("oversized_member", "0", "1", "2", "3", "not_json", "not_json", "oversized_document"),
     ]
@@ -325,7 +325,7 @@ def test_any_bytes_under_any_name_are_read_or_rejected(
 ) -> None:
     folder = tmp_path_factory.mktemp("any")
     put(folder, {f"a{suffix}": data, "z.zip": make_zip({f"b{suffix}": data, "ok.txt": b"Good."})})
-    found = list(read_documents([str(folder)]))
+    found = list(read_documents(find_documents([str(folder)])))
     assert {one.source.rpartition("/")[2][:5] for one in found} >= {f"a{suffix}"[:5], "z.zip"}
     assert any(isinstance(one, Document) and one.text == "Good." for one in found)
 
@@ -343,12 +343,12 @@ def test_no_damage_to_a_pdf_makes_it_raise(
     data = bytearray(PDF)
     for place, value in edits:
         data[place] = value
-    assert list(read_documents([put(tmp_path_factory.mktemp("damaged"), {"a.pdf": bytes(data[:end])})]))
+    assert list(read_documents(find_documents([put(tmp_path_factory.mktemp("damaged"), {"a.pdf": bytes(data[:end])})])))
 
 
 def test_a_file_that_goes_away_is_a_reject(tmp_path: Path) -> None:
     put(tmp_path, {"a.txt": b"A", "b.jsonl": b'{"text": "B"}'})
-    found = read_documents([str(tmp_path)])
+    found = read_documents(find_documents([str(tmp_path)]))
     for path in tmp_path.iterdir():
         path.unlink()
     assert [one.reason for one in found if isinstance(one, Reject)] == ["unreadable", "unreadable"]
@@ -359,5 +359,5 @@ def test_documents_on_s3(bucket: Location) -> None:
     (bucket / "docs/b.jsonl").write_text('{"title": "T", "text": "Far row."}\n')
     archive = io.BytesIO(make_zip({"c.md": b"# Far heading\n"}))
     (bucket / "docs/c.zip").write_bytes(archive.getvalue())
-    found = list(read_documents([f"{bucket}/docs"]))
+    found = list(read_documents(find_documents([f"{bucket}/docs"])))
     assert [one.title if isinstance(one, Document) else one.reason for one in found] == ["a", "T", "Far heading"]

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from fdarx_core.documents import chunk_document, read_documents
+from fdarx_core.documents import chunk_document, find_documents, read_documents
 from fdarx_core.records import Document
 from tests.documents.files import make_pdf
 
@@ -36,7 +36,7 @@ def scanned(pages: Sequence[str]) -> bytes:
 def test_a_scan_is_read_page_by_page(tmp_path: Path) -> None:
     file = tmp_path / "stability.pdf"
     file.write_bytes(scanned(["\n".join(FIRST), "", "\n".join(SECOND)]))
-    [document] = read_documents([str(file)])
+    [document] = read_documents(find_documents([str(file)]))
     assert isinstance(document, Document)
     found, expected = (" ".join(text.split()).split(" ") for text in (document.text, " ".join((*FIRST, *SECOND))))
     right = sum(word in found for word in expected)

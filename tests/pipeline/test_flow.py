@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from fdarx_core.generation.contexts import GenerationConfig
-from fdarx_core.labels import find_sources
-from fdarx_core.pipeline.build import Build, BuildSpec, identify_sources
+from fdarx_core.labels import find_sources, identify_sources
+from fdarx_core.pipeline.build import Build, BuildSpec
 from fdarx_core.pipeline.executor import Executor
 from fdarx_core.pipeline.local import LocalExecutor
 from fdarx_core.pipeline.ray_executor import RayExecutor

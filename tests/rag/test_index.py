@@ -57,6 +57,8 @@ def test_search(index: fdarx.Index) -> None:
 def test_what_cannot_be_searched(index: fdarx.Index, tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=r"no retriever 'cosine' here; there are bm25, tfidf.*built without"):
         index.search("dose", retriever="cosine")
+    with pytest.raises(ValueError, match="date_from is '2024'; give a date as YYYY-MM-DD"):
+        index.answer("dose", date_from="2024")
     with pytest.raises(ValueError, match="k is 0"):
         index.search("dose", 0)
     with pytest.raises(ValueError, match="no strategy 'guess'"):

@@ -242,10 +242,10 @@ def real_names(tmp_path: Path) -> IndexReader:
         substances, moieties = [one for one, _ in ingredients], [one for _, one in ingredients]
         blank = [""] * len(ingredients)
         products = [Product([name], substances, blank, moieties, blank)]
-        version = LabelVersion(7, "2026-04-24", "HUMAN PRESCRIPTION DRUG LABEL", "Maker", moieties, blank, products)
+        version = LabelVersion(7, "2026-04-24", "34391-3", "Maker", moieties, blank, products)
         labeler = {"3": "a company of pharmacies"}.get(set_id, "its maker")
         text = f"The dose of {name} stands in label {set_id}, which {labeler} made."
-        return Chunk(set_id, set_id, name, "", "DOSAGE", text, 0, -1, set_id, name, "34068-7", version)
+        return Chunk(set_id, set_id, name, "", "DOSAGE", text, 0, -1, set_id, name, "34068-7", label=version)
 
     labels = [
         label("1", "ELIQUIS", ("APIXABAN", "APIXABAN")),

@@ -23,7 +23,7 @@ def label(
         3, date, moieties=[moiety], uniis=[moiety.upper()], products=[Product([drug], [moiety], ["S"], [moiety], ["U"])]
     )
     return [
-        Chunk(f"{set_id}{n}", set_id, drug, "z.zip", path, f"text {n}", n, -1, set_id, drug, code, version)
+        Chunk(f"{set_id}{n}", set_id, drug, "z.zip", path, f"text {n}", n, -1, set_id, drug, code, label=version)
         for n, (code, path) in enumerate(sections)
     ]
 

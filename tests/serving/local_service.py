@@ -22,8 +22,8 @@ from fdarx_core.labels.drugs import Mention
 from fdarx_core.llm import Baseline, HttpEndpoint, ModelConfig
 from fdarx_core.rag.search import Role, SearchQuery, TaskCall, search_index
 from fdarx_core.rag.tasks import RAG_RULES_VERSION, RAG_TASKS
-from fdarx_core.records import Chunk, Request, Response, SearchHit
-from fdarx_core.retrieval.index import ChunkFilter, IndexReader, IndexStore, LabelSection, find_section
+from fdarx_core.records import Chunk, LabelVersion, Request, Response, SearchHit
+from fdarx_core.retrieval.index import ChunkFilter, FilterValue, IndexReader, IndexStore, LabelSection, find_section
 from serving.http import ServedCorpus, ServiceSettings, Unavailable, make_app
 
 HTML = "<script>alert('x')</script> & <b>bold</b>"
@@ -34,6 +34,15 @@ _LABELS = (
     ("Ostrelin", "DOSAGE", "Shake the bottle of ostrelin well and measure each dose with the syringe supplied."),
     ("Ostrelin", "WARNINGS", "Ostrelin may cause severe drowsiness; patients do not drive after a dose of ostrelin."),
 )
+_SECTION_CODES = {"DOSAGE": "34068-7", "STORAGE": "44425-7", "WARNINGS": "34071-1"}
+_VERSIONS = {
+    "Velocimab": LabelVersion(
+        2, "2020-05-01", "34391-3", "Maker of Velocimab", document_type_name="HUMAN PRESCRIPTION DRUG LABEL"
+    ),
+    "Ostrelin": LabelVersion(
+        1, "2024-02-01", "34390-5", "Maker of Ostrelin", document_type_name="HUMAN OTC DRUG LABEL"
+    ),
+}
 _GUIDES = (
     ("Stability of tablets", "Stability studies of tablets run for twelve months at 25 degrees and 60 % humidity."),
     ("Stability of tablets", "Accelerated stability studies run for six months at 40 degrees and 75 % humidity."),
@@ -52,7 +61,11 @@ class Model:
 
 def label_chunks() -> list[Chunk]:
     return [
-        Chunk(f"l{n}", f"set-{drug}", drug, "labels.zip", section, text, n, -1, f"set-{drug}", drug)
+        Chunk(
+            *(f"l{n}", f"set-{drug}", drug, "/srv/labels.zip!label.xml", section, text, n, -1, f"set-{drug}", drug),
+            section_code=_SECTION_CODES[section],
+            label=_VERSIONS[drug],
+        )
         for n, (drug, section, text) in enumerate(_LABELS)
     ]
 
@@ -120,6 +133,9 @@ class LocalBackend:
 
     async def names(self, corpus: str, prefix: str, limit: int) -> list[str]:
         return opened(corpus).names(prefix, limit)
+
+    async def filter_values(self, corpus: str, labeler: str, limit: int) -> dict[str, list[FilterValue]]:
+        return opened(corpus).filter_values(labeler, limit)
 
     async def passage(self, corpus: str, chunk_id: str) -> tuple[Chunk, list[Chunk]] | None:
         index = opened(corpus)

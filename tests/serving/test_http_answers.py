@@ -62,10 +62,35 @@ def test_search_gives_the_passages_of_an_answer_without_asking_anyone(served: Se
     assert served.world.asked.total() == asked
 
 
-@pytest.mark.parametrize("filter_", [{"drug": "ostrelin"}, {"set_id": "set-Ostrelin"}, {"title": " OSTRELIN "}])
+@pytest.mark.parametrize(
+    "filter_",
+    [
+        {"drug": "ostrelin"},
+        {"set_id": "set-Ostrelin"},
+        {"title": " OSTRELIN "},
+        {"section": "34071-1"},
+        {"labeler": "maker of ostrelin"},
+        {"document_type": "34390-5"},
+        {"date_from": "2024-02-01"},
+        {"date_from": "2021-01-01", "date_to": "2024-02-01"},
+    ],
+)
 def test_a_filter_narrows_the_search(served: Service, filter_: dict[str, str]) -> None:
     passages = served.ask("What is the dose?", filter=filter_).json()["passages"]
     assert passages and {one["drug"] for one in passages} == {"Ostrelin"}
+
+
+@pytest.mark.parametrize(
+    ("dates", "said"),
+    [
+        ({"date_from": "2024-2-1"}, "date_from is '2024-2-1'; give a date as YYYY-MM-DD"),
+        ({"date_to": "20240201"}, "date_to is '20240201'; give a date as YYYY-MM-DD"),
+        ({"date_from": "2024-02-01", "date_to": "2024-01-31"}, "date_from 2024-02-01 is after date_to 2024-01-31"),
+    ],
+)
+def test_wrong_dates(served: Service, dates: dict[str, str], said: str) -> None:
+    reply = served.ask(filter=dates)
+    assert (reply.status, reply.error["param"]) == (422, "filter") and said in reply.error["message"]
 
 
 def test_excluded_sources_are_left_out(served: Service) -> None:
@@ -73,7 +98,14 @@ def test_excluded_sources_are_left_out(served: Service) -> None:
     assert passages and {one["drug"] for one in passages} == {"Ostrelin"}
 
 
-@pytest.mark.parametrize("more", [{"filter": {"drug": "nosuchdrug"}}, {"exclude": ["labels.zip"]}])
+@pytest.mark.parametrize(
+    "more",
+    [
+        {"filter": {"drug": "nosuchdrug"}},
+        {"exclude": ["/srv/labels.zip!label.xml"]},
+        {"filter": {"date_to": "2020-04-30"}},
+    ],
+)
 def test_a_filter_that_leaves_nothing_is_not_found(served: Service, more: dict[str, Any]) -> None:
     reply = served.ask(**more)
     assert reply.status == 404 and reply.error["code"] == "no_match" and "/v1/names" in reply.error["message"]

@@ -77,8 +77,20 @@ def test_names_complete_what_is_typed(served: Service) -> None:
 def test_a_passage_comes_with_its_section(served: Service) -> None:
     told = served.get("/v1/passages/l1").json()
     assert told["chunk"]["id"] == "l1" and told["chunk"]["section"] == "DOSAGE"
+    assert told["chunk"]["source"] == "label.xml"
     assert [(one["chunk_id"], one["here"]) for one in told["around"]] == [("l0", False), ("l1", True)]
     assert HTML in served.get("/v1/passages/l2").json()["chunk"]["text"]
+
+
+def test_values_of_filters(served: Service) -> None:
+    found = served.get("/v1/filters?labeler=ostre").json()
+    assert found["section"][0] == {"value": "34068-7", "title": "Dosage and administration", "labels": 2}
+    assert [(one["value"], one["title"]) for one in found["document_type"]] == [
+        ("34390-5", "HUMAN OTC LABEL"),
+        ("34391-3", "HUMAN PRESCRIPTION DRUG LABEL"),
+    ]
+    assert [one["value"] for one in found["labeler"]] == ["Maker of Ostrelin"]
+    assert len(served.get("/v1/filters?limit=1").json()["labeler"]) == 1
 
 
 def test_ready_is_told_apart_from_alive() -> None:

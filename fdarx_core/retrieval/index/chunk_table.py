@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import date
 from functools import cached_property
 from itertools import pairwise
 from typing import overload
@@ -13,6 +15,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from fdarx_core.labels.loinc import SECTION_NAMES
 from fdarx_core.records import Chunk, LabelVersion, Product, from_table
 from fdarx_core.retrieval.index.label_drugs import LabelDrugs
 from fdarx_core.retrieval.lexical import Integers, Mask, tokenize
@@ -29,6 +32,13 @@ class ChunkFilter:
         exclude: ids, titles or sources of documents to leave out.
         drugs: any of several drugs.
         any_drug: whether a search that names drugs may return other drugs as well (see `rag.search`).
+        section: the LOINC code of a section of labels (`Chunk.section_code`).
+        labeler: the labeler's whole name; case and white space are ignored.
+        document_type: the LOINC code of a type of labels, such as 34391-3 for human prescription drugs.
+        date_from: the first effective date of a label's version, in ISO 8601.
+        date_to: the last one.
+
+    Raises ValueError for a date that is not in ISO 8601, and where the last is before the first.
     """
 
     drug: str = ""
@@ -37,6 +47,47 @@ class ChunkFilter:
     exclude: tuple[str, ...] = ()
     drugs: tuple[str, ...] = ()
     any_drug: bool = False
+    section: str = ""
+    labeler: str = ""
+    document_type: str = ""
+    date_from: str = ""
+    date_to: str = ""
+
+    def __post_init__(self) -> None:
+        for name in ("date_from", "date_to"):
+            check_date(getattr(self, name), name)
+        if self.date_to and self.date_from > self.date_to:
+            raise ValueError(f"date_from {self.date_from} is after date_to {self.date_to}")
+
+    def passes_label(self, label: LabelVersion | None) -> bool:
+        """Return whether labeler, type and date of a label's version pass; a document without a label does not."""
+        if label is None:
+            return False
+        return (
+            (not self.labeler or normalize_name(label.labeler) == normalize_name(self.labeler))
+            and (not self.document_type or label.document_type == self.document_type)
+            and (not self.date_from or label.effective_date >= self.date_from)
+            and (not self.date_to or "" < label.effective_date <= self.date_to)
+        )
+
+
+def check_date(text: str, name: str) -> str:
+    """Return a date in ISO 8601, or "". Raises ValueError for other text; `name` is that of the argument."""
+    try:
+        if text and date.fromisoformat(text).isoformat() != text:
+            raise ValueError
+    except ValueError:
+        raise ValueError(f"{name} is {text!r}; give a date as YYYY-MM-DD") from None
+    return text
+
+
+@dataclass(frozen=True, slots=True)
+class FilterValue:
+    """A value by which a search can be filtered: a LOINC code or name, its title, and how many labels have it."""
+
+    value: str
+    title: str
+    labels: int
 
 
 def normalize_name(name: str) -> str:
@@ -50,17 +101,21 @@ _COMPARED: dict[str, Callable[[str], str]] = {
     "source": normalize_name,
     "document_id": str,
     "set_id": str,
+    "section_code": str,
 }
 """Columns that filters compare, and the form in which their values are compared."""
 
 
+_SEARCHED = ("title", "section", "table_header", "text")
+
+
 def chunk_search_text(chunk: Chunk) -> str:
-    """Return the text of a chunk for search and embedding: its title, section and text.
+    """Return the text of a chunk for search and embedding: its title, section, table header and text.
 
     On 593 published questions to 35 of 447 guidelines the right one is among the 24 chunks that BM25 finds in 0.976
     of cases, by the text alone in 0.934; with the guideline's title cut out of the question, in 0.953 and 0.939.
     """
-    return _join(chunk.title, chunk.section, chunk.text)
+    return _join(*(getattr(chunk, name) for name in _SEARCHED))
 
 
 def _join(*parts: str) -> str:
@@ -71,7 +126,7 @@ class ChunkTexts(Sequence[str]):
     """The search texts of a table of chunks, made when they are read."""
 
     def __init__(self, chunks: pa.Table) -> None:
-        self._columns = chunks.select(["title", "section", "text"])
+        self._columns = chunks.select(list(_SEARCHED))
 
     def __len__(self) -> int:
         return int(self._columns.num_rows)
@@ -137,9 +192,13 @@ class ChunkTable:
             ("title", [filter.title]),
             ("set_id", [filter.set_id]),
             ("drug", filter.drugs),
+            ("section_code", [filter.section]),
         ):
             if any(wanted):
                 passing &= self._have(column, wanted)
+        if filter.labeler or filter.document_type or filter.date_from or filter.date_to:
+            fitting = [filter.passes_label(self.labels.get(set_id)) for set_id in self._distinct["set_id"]]
+            passing &= np.array(fitting, dtype=np.bool_)[self._codes["set_id"]]
         if filter.exclude:
             for column in ("document_id", "title", "source"):
                 passing &= ~self._have(column, filter.exclude)
@@ -251,6 +310,24 @@ class ChunkTable:
         at = int(np.flatnonzero(rows == position)[0])
         return self.chunks(rows[max(0, at - 1) : at + 2])
 
+    def filter_values(self, labeler: str, limit: int) -> dict[str, list[FilterValue]]:
+        """Return the values of the filters `section`, `document_type` and `labeler` that labels of this index have.
+
+        Each list begins with the most frequent; of labelers only the first `limit` that contain a text are listed.
+        """
+        rows = pa.table({"code": self._chunks["section_code"], "set_id": self._chunks["set_id"]})
+        labels_of = rows.group_by("code").aggregate([("set_id", "count_distinct")])
+        sections = zip(labels_of["code"].to_pylist(), labels_of["set_id_count_distinct"].to_pylist(), strict=True)
+        types = Counter(label.document_type for label in self.labels.values())
+        titles = {label.document_type: label.document_type_name for label in self.labels.values()}
+        wanted = normalize_name(labeler)
+        labelers = Counter(one.labeler for one in self.labels.values() if wanted in normalize_name(one.labeler))
+        return {
+            "section": _most_frequent({code: (SECTION_NAMES.get(code, ""), count) for code, count in sections}),
+            "document_type": _most_frequent({code: (titles[code], count) for code, count in types.items()}),
+            "labeler": _most_frequent({name: (name, count) for name, count in labelers.items()})[:limit],
+        }
+
     def names(self, prefix: str, limit: int) -> list[str]:
         """Return names of drugs (labels) and titles (other documents) that begin with the prefix, then that contain it.
 
@@ -260,6 +337,11 @@ class ChunkTable:
         starting = [name for key, name in self._names if key.startswith(wanted)]
         containing = [name for key, name in self._names if wanted in key[1:] and not key.startswith(wanted)]
         return [*starting, *containing][: max(0, limit)]
+
+
+def _most_frequent(found: Mapping[str, tuple[str, int]]) -> list[FilterValue]:
+    values = [FilterValue(value, title, count) for value, (title, count) in found.items() if value]
+    return sorted(values, key=lambda one: (-one.labels, one.value))
 
 
 def _names(chunks: pa.Table) -> list[tuple[str, str]]:

@@ -6,9 +6,10 @@ import hashlib
 import time
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from functools import cached_property
 from itertools import groupby
+from operator import attrgetter
 from typing import Any
 
 import numpy as np
@@ -22,7 +23,7 @@ from fdarx_core.records import Chunk, arrow_schema
 from fdarx_core.retrieval.encoders import EncoderInfo, Vectors
 from fdarx_core.storage import Location, StorageError
 
-FORMAT = 2
+FORMAT = 3
 """Raised when a reader of an older layout would misread a newer one."""
 
 
@@ -57,12 +58,23 @@ class DocumentEntry:
         digest: a hash over the document's chunks.
         chunks: the number of chunks.
         segment: the name of the segment that holds them.
+        version: the number of a label's version, 0 for another document.
+        effective_date: the date of a label's version in ISO 8601, else "".
+        file: a hash of the bytes of a label's file, "" where the chunks were not made from a file.
     """
 
     source: str
     digest: str
     chunks: int
     segment: str
+    version: int = 0
+    effective_date: str = ""
+    file: str = ""
+
+    @property
+    def age(self) -> tuple[int, str]:
+        """By this versions of a label are ordered: number, then date."""
+        return self.version, self.effective_date
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,13 +186,12 @@ def group_by_document(chunks: Iterable[Chunk]) -> Iterable[list[Chunk]]:
         yield list(group)
 
 
+_DIGESTED = attrgetter(*(one.name for one in fields(Chunk) if one.name != "source"))
+
+
 def document_digest(chunks: Iterable[Chunk]) -> str:
     """Return a hash over all that is searched or shown; a file that was only moved keeps its digest."""
-    rows = [
-        (one.id, one.title, one.section, one.text, one.position, one.start, one.set_id, one.drug, one.label)
-        for one in chunks
-    ]
-    return digest(orjson.dumps(rows))
+    return digest(orjson.dumps([_DIGESTED(one) for one in chunks]))
 
 
 def digest(data: bytes | memoryview) -> str:

@@ -13,7 +13,7 @@ import orjson
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from fdarx_core.records import Chunk, to_table
+from fdarx_core.records import Chunk, LabelVersion, to_table
 from fdarx_core.retrieval.encoders import EncoderInfo, Vectors
 from fdarx_core.retrieval.index import segments
 from fdarx_core.retrieval.index.segments import (
@@ -61,11 +61,16 @@ class IndexStore:
         return segments.read_manifest(self.place, version) if version else None
 
     def write_segment(
-        self, chunks: Sequence[Chunk], vectors: Vectors | None = None, encoder: EncoderInfo | None = None
+        self,
+        chunks: Sequence[Chunk],
+        vectors: Vectors | None = None,
+        encoder: EncoderInfo | None = None,
+        files: Mapping[str, str] | None = None,
     ) -> str:
         """Write a segment of whole documents, unless it is complete already; return its name, a hash of the content.
 
-        Readers see it once a commit lists it. Raises ValueError where vectors, chunks and encoder do not agree.
+        Readers see it once a commit lists it. `files` has hashes of the files of labels, by set id (see
+        `DocumentEntry`). Raises ValueError where vectors, chunks and encoder do not agree.
         """
         _check(chunks, vectors, encoder)
         documents = list(group_by_document(chunks))
@@ -81,7 +86,7 @@ class IndexStore:
                 data = _to_parquet(table, compress=False)
                 vectors_file = self._write(f"{folder}/vectors.parquet", data)
             entries = {
-                one[0].document_id: DocumentEntry("" if one[0].set_id else one[0].source, mark, len(one), name)
+                one[0].document_id: _entry(one, mark, name, files or {})
                 for one, mark in zip(documents, digests, strict=True)
             }
             listing = {"segment": Segment(name, len(chunks), chunks_file, vectors_file, encoder), "entries": entries}
@@ -100,17 +105,19 @@ class IndexStore:
         given: Mapping[str, str] | None = None,
         remove: Collection[str] = (),
         chunking: Mapping[str, Any] | None = None,
+        keep_newer: bool = True,
     ) -> Manifest:
         """Add segments to the index as a new version, and make it the current one.
 
-        A document replaces the one of its id. Documents (labels apart) of a source in `given` that are not themselves
-        in `given` have left that source, and are dropped.
+        A document replaces the one of its id, unless the index has a newer version of that label. Documents (labels
+        apart) of a source in `given` that are not themselves in `given` have left that source, and are dropped.
 
         Args:
             names: the segments to add.
             given: all documents that the build was given, new or not: id to source.
             remove: ids of documents to drop.
             chunking: the options with which the documents were cut into chunks.
+            keep_newer: False: a label replaces also a newer version of it.
 
         Returns:
             The new version, or the current one where nothing differs.
@@ -123,7 +130,7 @@ class IndexStore:
                 base = self.current()
                 if base is None and not names:
                     raise ValueError("there is no document to index")
-                manifest = _next_version(base, listings, given or {}, remove, chunking)
+                manifest = _next_version(base, listings, given or {}, remove, chunking, keep_newer)
                 if base is not None and manifest.same_content(base):
                     return base
                 manifest = replace(manifest, approximate=build_approximate_index(self.place, manifest, self._limits))
@@ -161,9 +168,15 @@ def _next_version(
     given: Mapping[str, str],
     remove: Collection[str],
     chunking: Mapping[str, Any] | None,
+    keep_newer: bool,
 ) -> Manifest:
     """Return the version that a commit makes of `base`; see `IndexStore.commit`."""
-    new = {id: entry for _, entries in listings for id, entry in entries.items()}
+    old = base.entries if base is not None and keep_newer else {}
+    new: dict[str, DocumentEntry] = {}
+    for id, entry in (item for _, entries in listings for item in entries.items()):
+        before = new.get(id, None if id in remove else old.get(id))
+        if before is None or before.age <= entry.age:
+            new[id] = entry
     kept = {} if base is None else _kept_entries(base, new, given, remove)
     entries = {id: entry for id, entry in {**kept, **new}.items() if id not in remove}
     known = [*(base.segments if base else ()), *(segment for segment, _ in listings)]
@@ -208,6 +221,14 @@ def _check_encoders(used: Sequence[Segment]) -> None:
                 f"the index holds documents embedded with {names[0]}, and is now to get some with {names[1]} (or other "
                 "weights of that name); use the same model, give all documents again, or choose another --out"
             )
+
+
+def _entry(chunks: Sequence[Chunk], mark: str, segment: str, files: Mapping[str, str]) -> DocumentEntry:
+    first = chunks[0]
+    source = "" if first.set_id else first.source
+    label = first.label or LabelVersion()
+    file = files.get(first.document_id, "")
+    return DocumentEntry(source, mark, len(chunks), segment, label.version, label.effective_date, file)
 
 
 def _segment_name(digests: Sequence[str], encoder: EncoderInfo | None) -> str:
