@@ -10,6 +10,7 @@ from functools import partial
 from typing import Any, TypeVar
 
 from fdarx_core.evaluation.similarity import token_f1
+from fdarx_core.labels.drugs import Mention
 from fdarx_core.llm import TRANSIENT, Baseline, ModelConfig, source_digest
 from fdarx_core.pipeline.asking import ClientPool
 from fdarx_core.pipeline.part_files import PartFiles
@@ -214,6 +215,9 @@ class IndexSearcher:
         [found] = search_index(self._index, [search], only, k, retriever, vectors)
         return found, time.perf_counter() - start
 
+    def find_drugs(self, texts: Sequence[str]) -> list[list[Mention]]:
+        return [self._index.label_drugs.names.find(text) for text in texts]
+
 
 class Reranker:
     """A cross-encoder in memory."""
@@ -255,6 +259,10 @@ class JobTools:
         timed = await asyncio.gather(*(self._search(one, only, k, self._spec.retriever) for one in searches))
         self.search_s += sum(seconds for _, seconds in timed)
         return [[SearchHit(one.chunk, one.score, number) for one in found] for number, (found, _) in enumerate(timed)]
+
+    async def find_drugs(self, texts: Sequence[str]) -> list[list[Mention]]:
+        found: list[list[Mention]] = await self._context.call("index", "find_drugs", texts)
+        return found
 
     async def first(self, question: str, only: ChunkFilter, k: int, retriever: str) -> list[SearchHit]:
         """Return the hits of a retriever for the question itself."""

@@ -58,7 +58,7 @@ async def answer_question(
         return _refusal(result.contexts)
     start = time.monotonic()
     [response] = await backend.ask("answerer", [_answer_call(question, result)])
-    gated = _GatedReply(question, result.contexts, verifier)
+    gated = _GatedReply(question, result, verifier)
     return await gated.finish(response, time.monotonic() - start)
 
 
@@ -77,7 +77,7 @@ async def stream_answer(
         yield refusal.text
         yield refusal
         return
-    start, gated, sent = time.monotonic(), _GatedReply(question, result.contexts, verifier), 0
+    start, gated, sent = time.monotonic(), _GatedReply(question, result, verifier), 0
     async with aclosing(stream("answerer", _answer_call(question, result))) as pieces:
         async for piece in pieces:
             if isinstance(piece, str):
@@ -99,9 +99,9 @@ def _answer_call(question: str, result: RetrievalResult) -> TaskCall:
 class _GatedReply:
     """The reply of a model as it arrives, and what of it has passed the gate."""
 
-    def __init__(self, question: str, contexts: Sequence[SearchHit], verifier: VerificationEngine) -> None:
-        self._contexts, self._passed = contexts, GatedText(contexts)
-        self._gate = AnswerGate(question, contexts, verifier)
+    def __init__(self, question: str, result: RetrievalResult, verifier: VerificationEngine) -> None:
+        self._contexts, self._passed = result.contexts, GatedText(result.contexts)
+        self._gate = AnswerGate(question, result.contexts, result.drugs, verifier)
         self._in_thread = not isinstance(verifier, RuleEngine)
         self._received, self._read = "", 0
 

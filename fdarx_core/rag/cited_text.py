@@ -25,11 +25,14 @@ CITATION = re.compile(rf"\[{_LIST}\](?!{_NAME_FOLLOWS.pattern})|【{_LIST}】", 
 """No name follows square brackets, as in ring systems: "[1,2,4]triazolo"."""
 _CITED_RANGE = re.compile(_RANGE, re.IGNORECASE)
 _MARKS = re.compile(r"[*`#>]")
-_EMPHASIS = re.compile(r"\*+|`+|(?<!\w)_+|_+(?!\w)")
+_EMPHASIS = re.compile(r"\*+(?=\S)|(?<=\S)\*+|`+|(?<!\w)_+|_+(?!\w)")
 _BEFORE_MARK = re.compile(r"\s+(?=[.,;:!?])")
 _ITEM = re.compile(r"\s*(?:[-–—+*•·◦▪‣●]\s+|\(?(?:\d{1,2}|[a-zA-Z]|[ivx]{1,4})[.)]\s+)")
 _HEADING = re.compile(r"\s*#{1,6}\s")
 _RULE = re.compile(r"(?=.*\|)(?=.*-)[ \t|:-]+")
+_NUMBER_ALONE = re.compile(r"(?:[^\W\d]+\.?\s+)?\d+\.")
+"""A number with its stop is no sentence: "Table 1.", "Fig. 2."."""
+_OPENING = re.compile(r"[*_`]*$")
 _WORDS = re.compile(r"\w")
 
 StatementKind = Literal["sentence", "item", "row", "lead", "heading", "header"]
@@ -123,7 +126,7 @@ def read_statements(answer: str, contexts: int) -> list[Statement]:
     A citation belongs to the sentence in which it stands, or after which it stands. A list item or table row without
     citations has those of its lead-in or header.
     """
-    masked = CITATION.sub(lambda found: " " * len(found[0]), answer)
+    masked = _EMPHASIS.sub(_blank, CITATION.sub(_blank, answer))
     found, lead = list[Statement](), None
     lines = list(_lines(masked))
     for at, (start, end) in enumerate(lines):
@@ -137,6 +140,10 @@ def read_statements(answer: str, contexts: int) -> list[Statement]:
             found.append(one)
             lead = one if one.kind in ("lead", "header") else lead
     return found
+
+
+def _blank(found: re.Match[str]) -> str:
+    return " " * len(found[0])
 
 
 def _lines(text: str) -> Iterator[tuple[int, int]]:
@@ -162,9 +169,14 @@ def _of_line(
 ) -> Iterator[Statement]:
     line = masked[start:end]
     spans = sentence_spans(line, "label") if kind in ("sentence", "item") else [(0, len(line.rstrip()))]
-    starts = [start, *(start + begin for begin, _ in spans[1:]), end]
-    for begin, limit in pairwise(starts):
-        text = plain_text(masked[begin:limit])
+    starts = [
+        start + begin
+        for (before, stop), (begin, _) in pairwise(spans)
+        if not _NUMBER_ALONE.fullmatch(line, before, stop)
+    ]
+    starts = [begin - len(_OPENING.search(answer, start, begin)[0]) for begin in starts]  # type: ignore[index]
+    for begin, limit in pairwise([start, *starts, end]):
+        text = _plain(masked[begin:limit])
         if not text:
             continue
         last = len(answer[begin:limit].rstrip()) + begin
@@ -178,9 +190,9 @@ def _of_line(
         yield Statement(begin, last, own, text, listed.text if listed else "", cited)
 
 
-def plain_text(masked: str) -> str:
-    """Return a piece of an answer without emphasis and on one line."""
-    return _BEFORE_MARK.sub("", " ".join(_EMPHASIS.sub("", masked).split())).lstrip("# ")
+def _plain(masked: str) -> str:
+    """Return a piece of a masked answer on one line."""
+    return _BEFORE_MARK.sub("", " ".join(masked.split())).lstrip("# ")
 
 
 def _groups(answer: str, masked: str, start: int, end: int, contexts: int) -> Iterator[tuple[str, tuple[int, ...]]]:
@@ -191,11 +203,11 @@ def _groups(answer: str, masked: str, start: int, end: int, contexts: int) -> It
         numbers = list[int]()
         numbers += (one for one in cited_numbers(mark[0], contexts) if 1 <= one <= contexts)
         following = marks[place + 1].start() if place + 1 < len(marks) else end
-        text = plain_text(masked[at : mark.start()])
+        text = _plain(masked[at : mark.start()])
         if not numbers:
             continue
         if not _WORDS.search(masked, mark.end(), end) or not _WORDS.search(text):
-            text = plain_text(masked[at if _WORDS.search(text) else start : end])
+            text = _plain(masked[at if _WORDS.search(text) else start : end])
         yield text, tuple(dict.fromkeys(numbers))
         if _WORDS.search(masked, mark.end(), following):
             at = mark.end()

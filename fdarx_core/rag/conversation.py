@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 from fdarx_core.labels.drugs import Mention
 from fdarx_core.llm import Unparsable
@@ -25,13 +25,6 @@ class Turn(NamedTuple):
 
     question: str
     answer: str = ""
-
-
-class ConversationBackend(RagBackend, Protocol):
-    """A backend of question answering that also finds the drugs in texts."""
-
-    async def find_drugs(self, texts: Sequence[str]) -> list[list[Mention]]:
-        """Return the places of each text that name drugs of the index's labels, in order."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,9 +51,7 @@ class StandaloneQuestion:
         result.seconds["rewrite"] = result.seconds.get("rewrite", 0.0) + self.seconds
 
 
-async def standalone_question(
-    question: str, history: Sequence[Turn], backend: ConversationBackend
-) -> StandaloneQuestion:
+async def standalone_question(question: str, history: Sequence[Turn], backend: RagBackend) -> StandaloneQuestion:
     """Rewrite a question so that it can be searched with and answered without the earlier turns.
 
     Args:

@@ -5,12 +5,14 @@ The service, the RAG comparison and `fdarx_core.Index` retrieve with these funct
 
 from __future__ import annotations
 
+import asyncio
 import math
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from fdarx_core.labels.drugs import Drug
 from fdarx_core.llm import ModelConfig, Task, Unparsable
 from fdarx_core.rag.search import RagBackend, SearchQuery, TaskCall, pool_candidates
 from fdarx_core.rag.strategies import Strategy
@@ -66,6 +68,7 @@ class RetrievalResult:
         seconds: the time of each phase: rewrite, search, postprocess.
         rewritten: the responses of the models that wrote queries.
         scored: the responses of the scoring agent.
+        drugs: the drugs that the question names; none where the filter chooses the labels.
     """
 
     searches: list[SearchQuery]
@@ -76,12 +79,14 @@ class RetrievalResult:
     seconds: dict[str, float]
     rewritten: list[Response] = field(default_factory=list)
     scored: list[Response] = field(default_factory=list)
+    drugs: list[Drug] = field(default_factory=list)
 
 
 async def retrieve_contexts(question: str, config: RagConfig, backend: RagBackend) -> RetrievalResult:
     """Retrieve the contexts for a question. Raises what the backend raises."""
     times = [time.monotonic()]
-    rewritten, replies, missing = await _write_queries(question, config.strategy, backend)
+    written = _write_queries(question, config.strategy, backend)
+    drugs, (rewritten, replies, missing) = await asyncio.gather(_drugs_in(question, config.filter, backend), written)
     searches = config.strategy.searches(question, replies, config.candidates)
     times.append(time.monotonic())
     # deeper than each share: hits that several queries find fill one place, and each query continues down its list
@@ -95,7 +100,14 @@ async def retrieve_contexts(question: str, config: RagConfig, backend: RagBacken
     if config.budget is not None:
         prompt = fit_contexts(prompt, config.budget)
     shown = contexts[: len(prompt)]
-    return RetrievalResult(searches, candidates, shown, prompt, missing, seconds, rewritten, scored)
+    return RetrievalResult(searches, candidates, shown, prompt, missing, seconds, rewritten, scored, drugs)
+
+
+async def _drugs_in(question: str, filter: ChunkFilter, backend: RagBackend) -> list[Drug]:
+    if filter.any_drug or filter.drug or filter.set_id or filter.title:
+        return []
+    [mentions] = await backend.find_drugs([question])
+    return list(dict.fromkeys(drug for mention in mentions for drug in mention.drugs))
 
 
 def number_contexts(hits: Sequence[SearchHit]) -> list[dict[str, Any]]:

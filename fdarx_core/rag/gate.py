@@ -14,8 +14,9 @@ from typing import Literal
 
 from fdarx_core.baseline.refusals import DOCUMENTS_SAY_NOTHING, LABELS_SAY_NOTHING, declines
 from fdarx_core.baseline.tokens import contains_name
+from fdarx_core.labels.drugs import Drug, drug_of
 from fdarx_core.rag.cited_text import Statement
-from fdarx_core.rag.locating import Locator, Span
+from fdarx_core.rag.locating import Locator, Span, bearing_text
 from fdarx_core.records import SearchHit
 from fdarx_core.verify import TextPair, Verdict, VerificationEngine, verify
 from fdarx_core.verify.numbers import missing_number
@@ -68,18 +69,21 @@ class CheckedStatement:
 class AnswerGate:
     """Checks the statements of answers to one question from its contexts."""
 
-    def __init__(self, question: str, contexts: Sequence[SearchHit], verifier: VerificationEngine) -> None:
+    def __init__(
+        self, question: str, contexts: Sequence[SearchHit], drugs: Sequence[Drug], verifier: VerificationEngine
+    ) -> None:
+        """`drugs` are those that the question names; without any, the labels may be of any drug."""
         self._question, self._contexts, self._verifier = question, contexts, verifier
         self._names = [_names(hit) for hit in contexts]
         titles = [" ".join((hit.title, hit.section, *names)) for hit, names in zip(contexts, self._names, strict=True)]
         self._locator = Locator(question, [hit.text for hit in contexts], titles)
-        self._asked = self._named_in(question)
+        self._of_asked_drug = [not drugs or not hit.drug or _is_of(hit, drugs) for hit in contexts]
 
     def check(self, statements: Sequence[Statement]) -> list[CheckedStatement]:
         """Return the statements, checked, in order; the engine is asked once."""
         checked = [self._located(one) for one in statements]
-        pairs = {at: self._pair(one) for at, one in enumerate(checked) if one.places and not one.statement.is_frame}
-        judged = {at: pair for at, pair in pairs.items() if not missing_number(pair)}
+        pairs = {at: self._pairs(one) for at, one in enumerate(checked) if one.places and not one.statement.is_frame}
+        judged = {at: pair for at, (pair, marked) in pairs.items() if not missing_number(marked)}
         verdicts = dict(zip(judged, verify([*judged.values()], self._verifier), strict=True)) if judged else {}
         for at in pairs:
             found = verdicts.get(at)
@@ -95,10 +99,9 @@ class AnswerGate:
             return CheckedStatement(one, reason="number" if number else None)
         cited = [(text, self._of_the_drug(one, numbers)) for text, numbers in one.citations]
         places = tuple(
-            (number, span)
+            (context + 1, span)
             for text, numbers in cited
-            for number in numbers
-            for span in self._locator.find(text, number - 1)
+            for context, span in self._locator.find(text, [number - 1 for number in numbers])
         )
         reason: DropReason = "place" if any(numbers for _, numbers in cited) else "drug"
         return CheckedStatement(one, places, reason=None if places or one.is_frame else reason)
@@ -107,12 +110,18 @@ class AnswerGate:
         texts = "\n".join(part for hit in self._contexts for part in (hit.text, hit.section, hit.title))
         return bool(missing_number(TextPair(texts, one.text)))
 
-    def _pair(self, checked: CheckedStatement) -> TextPair:
-        hits = {number: self._contexts[number - 1] for number, _ in checked.places}
-        premise = "\n".join(dict.fromkeys(hits[number].text[one.start : one.end] for number, one in checked.places))
+    def _pairs(self, checked: CheckedStatement) -> tuple[TextPair, TextPair]:
+        """Return the pair to verify, with whole sentences, and the one whose numbers are compared, with the places."""
+        spans = dict[int, list[Span]]()
+        for number, span in checked.places:
+            spans.setdefault(number, []).append(span)
+        hits = {number: self._contexts[number - 1] for number in spans}
         heading = "\n".join(dict.fromkeys(part for hit in hits.values() for part in (hit.title, hit.section)))
+        sentences = "\n".join(bearing_text(hits[number].text, found) for number, found in spans.items())
+        marked = "\n".join(hits[number].text[one.start : one.end] for number, one in checked.places)
         drug = next(iter(hits.values())).drug
-        return TextPair(premise, checked.statement.text, drug=drug, question=self._question, heading=heading)
+        said = checked.statement.text
+        return TextPair(sentences, said, drug, self._question, heading), TextPair(marked, said, heading=heading)
 
     def _of_the_drug(self, one: Statement, numbers: Sequence[int]) -> list[int]:
         """Return the contexts of a drug that the question names and, if it names one, the statement."""
@@ -120,20 +129,23 @@ class AnswerGate:
         return [
             number
             for number in numbers
-            if self._is_of(number, self._asked) and (self._is_of(number, said) or self._mentions(number, said))
+            if self._of_asked_drug[number - 1] and (not said or number - 1 in said or self._mentions(number, said))
         ]
 
     def _named_in(self, text: str) -> set[int]:
         """Return the contexts, counted from 0, whose drug a text names."""
         return {at for at, names in enumerate(self._names) if any(contains_name(text, name) for name in names)}
 
-    def _is_of(self, number: int, named: set[int]) -> bool:
-        """Return whether a context is of a named drug, or of none, or no drug is named."""
-        return not named or number - 1 in named or not self._contexts[number - 1].drug
-
     def _mentions(self, number: int, named: set[int]) -> bool:
-        text = self._contexts[number - 1].text
-        return any(contains_name(text, name) for at in named for name in self._names[at])
+        """Return whether a context is of no drug, or its text names one of the drugs of other contexts."""
+        hit = self._contexts[number - 1]
+        return not hit.drug or any(contains_name(hit.text, name) for at in named for name in self._names[at])
+
+
+def _is_of(hit: SearchHit, drugs: Sequence[Drug]) -> bool:
+    """Return whether the label of a hit is of one of the drugs, alone or in combination."""
+    keys = drug_of(*hit.label.products).keys or Drug.of([(hit.drug, "")]).keys
+    return any(drug.keys & keys for drug in drugs)
 
 
 def _names(hit: SearchHit) -> list[str]:

@@ -10,6 +10,7 @@ from typing import Any, Literal, Protocol, TypeAlias
 
 import numpy as np
 
+from fdarx_core.labels.drugs import Mention
 from fdarx_core.llm import Task
 from fdarx_core.records import Chunk, NumberDifference, OtherLabel, Response, SearchHit
 from fdarx_core.retrieval.encoders import SentenceEncoder, Vectors, fingerprint
@@ -60,6 +61,9 @@ class RagBackend(Protocol):
 
     async def search(self, queries: Sequence[SearchQuery], filter: ChunkFilter, k: int) -> list[list[SearchHit]]:
         """Return the k best chunks for each query, best first."""
+
+    async def find_drugs(self, texts: Sequence[str]) -> list[list[Mention]]:
+        """Return the places of each text that name drugs of the index's labels, in order."""
 
     async def rerank(self, question: str, texts: Sequence[str]) -> list[float]:
         """Return how well each text answers the question; higher is better."""

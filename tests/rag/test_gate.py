@@ -1,0 +1,195 @@
+"""The gate: which statements of a model's answer leave, and the places that their citations mark."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+import fdarx_core as fdarx
+from fdarx_core.baseline.refusals import DOCUMENTS_SAY_NOTHING, LABELS_SAY_NOTHING
+from fdarx_core.rag.index import Answer
+from fdarx_core.rag.locating import LONGEST_SPAN
+from fdarx_core.retrieval.index import IndexStore
+from tests.llm.loopback_server import LoopbackServer
+from tests.retrieval.index_chunks import document, label
+
+_DOSE = (
+    "The recommended starting dose of Velora is 10 mg once daily with food. Increase the dose after two weeks.\n"
+    "Do not exceed 40 mg daily. Velora tablets should not be crushed."
+)
+_TABLE = (
+    "Table 1. Dose by renal function\neGFR (mL/min) | Starting dose | Maximum dose\n"
+    "60 or more | 10 mg | 40 mg\n30 to 59 | 5 mg | 20 mg\nbelow 30 | not recommended | not recommended"
+)
+_CONTRAINDICATED = (
+    "Velora is contraindicated in patients with:\n- anuria\n- known hypersensitivity to sulfonamides\n"
+    "- severe hepatic impairment"
+)
+_LONG = "Monitor " + ", ".join(f"parameter {n} of the blood count" for n in range(40)) + " every 3 months."
+CHUNKS = [
+    *label("s1", "Velora", [("2 DOSE", _DOSE), ("4 CONTRAINDICATIONS", _CONTRAINDICATED), ("2.3 DOSE", _TABLE)]),
+    *label("s2", "Mirapan", [("2 DOSE", "The recommended starting dose of Mirapan is 25 mg once daily with food.")]),
+    *label("s3", "Tolvera", [("5 WARNINGS", _LONG)]),
+    *document("g", ["Reserve samples of each lot are kept for one year after the expiration date of the lot."]),
+]
+QUESTION = "What is the recommended starting dose of Velora?"
+Asked = Callable[..., Answer]
+
+
+@pytest.fixture(scope="module")
+def index(tmp_path_factory: pytest.TempPathFactory) -> fdarx.Index:
+    folder = tmp_path_factory.mktemp("index")
+    store = IndexStore(str(folder))
+    store.commit([store.write_segment(CHUNKS)])
+    return fdarx.Index.open(folder)
+
+
+@pytest.fixture
+def replied(index: fdarx.Index) -> Iterator[Asked]:
+    """Answers with the reply of a model, in which {dose}, {table} … are the numbers of the contexts."""
+    reply = [""]
+    with (
+        LoopbackServer(answer=lambda body: reply[0]) as server,
+        fdarx.Model("tiny", base_url=server.openai_url) as model,
+    ):
+
+        def ask(text: str, question: str = QUESTION, **options: Any) -> Answer:
+            sections = {"dose": _DOSE, "list": _CONTRAINDICATED, "table": _TABLE, "mirapan": CHUNKS[3].text}
+            found = [hit.text for hit in index.answer(question, **options).contexts]
+            numbers = {name: found.index(text) + 1 for name, text in sections.items() if text in found}
+            reply[0] = text.format(**numbers, guide=1, long=1)
+            answer: Answer = index.answer(question, model=model, **options)
+            return answer
+
+        yield ask
+
+
+def quotes(answer: Answer) -> list[str]:
+    assert all(one.quote == one.hit.text[one.start : one.end] for one in answer.citations)
+    assert all(len(one.quote) <= LONGEST_SPAN and one.hit is answer.contexts[one.n - 1] for one in answer.citations)
+    return [one.quote for one in answer.citations]
+
+
+def dropped(answer: Answer) -> list[tuple[str, str]]:
+    return [(one.text, one.reason) for one in answer.gate.dropped]
+
+
+def test_a_paraphrase_is_located_and_unverified(replied: Asked) -> None:
+    answer = replied("Patients begin Velora at 10 mg taken once a day together with food [{dose}].")
+    assert quotes(answer) == ["The recommended starting dose of Velora is 10 mg once daily with food."]
+    assert [one.verdict for one in answer.citations] == ["undecided"]
+    assert (answer.gate.statements, answer.gate.supported, answer.gate.undecided) == (1, 0, 1)
+    assert answer.text.startswith("Patients begin Velora at 10 mg") and not answer.refused
+
+
+def test_a_quotation_is_supported(replied: Asked) -> None:
+    answer = replied("Do not exceed 40 mg daily [{dose}]. **Velora tablets should not be crushed.** [{dose}]")
+    assert quotes(answer) == ["Do not exceed 40 mg daily.", "Velora tablets should not be crushed."]
+    assert answer.gate.supported == 2 and not answer.gate.dropped
+    assert [answer.text[slice(*one.statement)] for one in answer.citations] == [
+        f"Do not exceed 40 mg daily [{answer.citations[0].n}].",
+        f"**Velora tablets should not be crushed.** [{answer.citations[0].n}]",
+    ]
+
+
+def test_a_changed_number_goes(replied: Asked) -> None:
+    answer = replied("Start with 15 mg of Velora daily, with food [{dose}]. Do not exceed 40 mg daily [{dose}].")
+    assert dropped(answer) == [("Start with 15 mg of Velora daily, with food.", "number")]
+    assert answer.text.startswith("Do not exceed 40 mg daily [") and answer.gate.statements == 2
+
+
+def test_a_contradiction_goes(replied: Asked) -> None:
+    answer = replied("Velora tablets should be crushed [{dose}]. Do not exceed 40 mg daily [{dose}].")
+    assert dropped(answer) == [("Velora tablets should be crushed.", "contradicted")]
+
+
+def test_a_label_of_another_drug_bears_nothing_out(replied: Asked) -> None:
+    question = "What is the recommended starting dose of Velora, compared with Mirapan?"
+    answer = replied(
+        "The recommended starting dose of Velora is 25 mg once daily with food [{mirapan}]. "
+        "The recommended starting dose of Mirapan is 25 mg once daily with food [{mirapan}].",
+        question,
+    )
+    assert [reason for _, reason in dropped(answer)] == ["drug"] and [one.drug for one in answer.citations] == [
+        "Mirapan"
+    ]
+
+
+def test_the_label_of_a_drug_that_was_not_asked_about_bears_nothing_out(replied: Asked) -> None:
+    """The hypothetical passage names another drug, so that its label is found."""
+    answer = replied("The recommended starting dose of Mirapan is 25 mg once daily with food [1].", strategy="hyde")
+    assert {hit.drug for hit in answer.contexts} == {"Mirapan"}
+    assert (answer.text, [reason for _, reason in dropped(answer)]) == (LABELS_SAY_NOTHING, ["drug"])
+    chosen = replied("The recommended starting dose of Mirapan is 25 mg once daily with food [1].", drug="Mirapan")
+    assert [one.drug for one in chosen.citations] == ["Mirapan"]
+
+
+def test_what_nothing_bears_out_goes(replied: Asked) -> None:
+    answer = replied("Velora turns the urine green [{dose}]. Do not exceed 40 mg daily [{dose}].")
+    assert dropped(answer) == [("Velora turns the urine green.", "place")]
+
+
+def test_without_citations_it_is_a_refusal(replied: Asked) -> None:
+    answer = replied("Yes. The dose of Velora is 10 mg once daily.")
+    assert (answer.text, answer.refused, answer.citations) == (LABELS_SAY_NOTHING, True, [])
+    assert answer.contexts and [reason for _, reason in dropped(answer)] == ["uncited", "uncited"]
+    assert (answer.gate.statements, answer.gate.supported, answer.gate.undecided) == (2, 0, 0)
+
+
+def test_a_statement_without_citation_stays_beside_others_unless_its_number_is_unknown(replied: Asked) -> None:
+    answer = replied("It depends on the patient. Give 90 mg at night. Do not exceed 40 mg daily [{dose}].")
+    assert answer.text.startswith("It depends on the patient. Do not exceed 40 mg daily [")
+    assert dropped(answer) == [("Give 90 mg at night.", "number")] and answer.gate.undecided == 1
+
+
+def test_list_items_have_the_citations_of_their_lead_in(replied: Asked) -> None:
+    answer = replied(
+        "Velora is contraindicated in [{list}]:\n- anuria\n- severe hepatic impairment\n- the third trimester",
+        "Who should not take Velora?",
+    )
+    n = answer.citations[0].n
+    assert answer.text == f"Velora is contraindicated in [{n}]:\n- anuria\n- severe hepatic impairment"
+    assert "- anuria" in quotes(answer) and "- severe hepatic impairment" in quotes(answer)
+    assert dropped(answer) == [("the third trimester", "place")]
+
+
+def test_a_lead_in_goes_with_its_items(replied: Asked) -> None:
+    answer = replied("Do not exceed 40 mg daily [{dose}].\n\nIt causes:\n- green urine [{dose}]\n- red hair [{dose}]")
+    assert answer.text == f"Do not exceed 40 mg daily [{answer.citations[0].n}]."
+    assert len(answer.gate.dropped) == 2
+
+
+def test_a_table_row_is_located(replied: Asked) -> None:
+    answer = replied(
+        "With an eGFR of 30 to 59 mL/min start at 5 mg and give at most 20 mg [{table}].",
+        "What is the dose of Velora by renal function?",
+    )
+    assert quotes(answer) == ["30 to 59 | 5 mg | 20 mg"]
+
+
+def test_a_long_quotation_is_marked_in_pieces(replied: Asked) -> None:
+    answer = replied(_LONG[:-1] + " [{long}].", "Which parameters of the blood count does Tolvera need monitored?")
+    assert "".join(quotes(answer)).replace(" ", "") == _LONG.replace(" ", "") and len(answer.citations) > 2
+    assert answer.gate.supported == 1
+
+
+def test_the_refusal_of_a_model_is_the_same_sentence(replied: Asked) -> None:
+    answer = replied("I'm sorry, but the passages do not mention the colour of Velora [{dose}].")
+    assert (answer.text, answer.refused, answer.gate.statements) == (LABELS_SAY_NOTHING, True, 0)
+    guide = replied("The context says nothing on this.", "How long are reserve samples kept after the expiration date?")
+    assert guide.text == DOCUMENTS_SAY_NOTHING
+
+
+def test_another_engine_decides(replied: Asked) -> None:
+    answer = replied("Patients begin Velora at 10 mg taken once a day together with food [{dose}].", verifier="overlap")
+    assert [one.verdict for one in answer.citations] == [] or answer.gate.supported == 1
+    with pytest.raises(ValueError, match="names no server"):
+        replied("x", verifier="language-model:x")
+
+
+def test_the_baseline_passes_the_same_gate(index: fdarx.Index) -> None:
+    for question in (QUESTION, "What is the maximum dose of Velora?"):
+        answer = index.answer(question)
+        assert answer.gate.supported == answer.gate.statements >= 1 and quotes(answer)
