@@ -17,7 +17,7 @@ from fdarx_core.labels.drugs import Mention
 from fdarx_core.llm import TRANSIENT, AskingStopped, HttpEndpoint, ModelConfig, response_to
 from fdarx_core.rag.flow import POSTPROCESSORS
 from fdarx_core.rag.search import Role, SearchQuery, TaskCall
-from fdarx_core.records import Chunk, Request, Response, SearchHit
+from fdarx_core.records import AbsentDrug, Chunk, Request, Response, SearchHit
 from fdarx_core.retrieval.index import ChunkFilter, FilterValue, LabelSection
 from serving.http import Overloaded, ServedCorpus, Unavailable
 from serving.replicas import ReplicaWatch
@@ -176,7 +176,7 @@ class RayServeBackend:
         self._search, self._corpora_method = retriever.search, retriever.corpora
         self._matches, self._names, self._filter_values = retriever.matches, retriever.names, retriever.filter_values
         self._passage, self._section = retriever.passage, retriever.section
-        self._find_drugs = retriever.find_drugs
+        self._find_drugs, self._absent_drugs = retriever.find_drugs, retriever.absent_drugs
         self._ask, self._stream = model.ask, model.options(method_name="stream", stream=True)
         self._score = None if reranker is None else reranker.score
         self._corpora: dict[str, ServedCorpus] = {}
@@ -195,6 +195,10 @@ class RayServeBackend:
     ) -> tuple[str, list[list[SearchHit]]]:
         found: tuple[str, list[list[SearchHit]]]
         found = await call(self._watch, self._search, corpus, queries, filter, k, retriever, part=INDEX)
+        return found
+
+    async def absent_drugs(self, corpus: str, text: str) -> list[AbsentDrug]:
+        found: list[AbsentDrug] = await call(self._watch, self._absent_drugs, corpus, text, part=INDEX)
         return found
 
     async def find_drugs(self, corpus: str, texts: Sequence[str]) -> list[list[Mention]]:

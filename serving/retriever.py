@@ -17,8 +17,15 @@ import numpy.typing as npt
 import orjson
 
 from fdarx_core.labels.drugs import Mention
-from fdarx_core.rag.search import SearchQuery, available_retrievers, encode_queries, index_encoder, search_index
-from fdarx_core.records import Chunk, SearchHit
+from fdarx_core.rag.search import (
+    SearchQuery,
+    available_retrievers,
+    encode_queries,
+    find_absent_drugs,
+    index_encoder,
+    search_index,
+)
+from fdarx_core.records import AbsentDrug, Chunk, SearchHit
 from fdarx_core.retrieval.encoders import SentenceEncoder, Vectors
 from fdarx_core.retrieval.index import ChunkFilter, FilterValue, IndexDamaged, IndexReader, LabelSection, find_section
 from fdarx_core.retrieval.index.segments import POINTER, read_bytes, version_number
@@ -146,6 +153,10 @@ class RetrieverDeployment:
         if index.needs_vectors(retriever):
             vectors = np.stack(await asyncio.gather(*(self._encode(query) for query in queries)))
         return index.version, await asyncio.to_thread(search_index, index, queries, filter, k, retriever, vectors)
+
+    async def absent_drugs(self, corpus: str, text: str) -> list[AbsentDrug]:
+        """Return the medicines that a text names and that no label is of."""
+        return find_absent_drugs(self._corpora[corpus].index, text)
 
     async def find_drugs(self, corpus: str, texts: Sequence[str]) -> list[list[Mention]]:
         """Return the places of each text that name drugs."""

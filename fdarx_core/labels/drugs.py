@@ -22,7 +22,7 @@ MOST_DRUGS, LEAST_DRUGS, OFTEN = 2 / 3, 20, 0.1
 """A substance whose name is in labels of more than this share of the drugs is an ordinary word ("water"), if the labels
 are of at least so many drugs. Names of several words are ordinary if each is in labels of more than the last share."""
 
-_WORD = re.compile(r"[^\W_]+")
+WORD = re.compile(r"[^\W_]+")
 _PLAIN_WORD = re.compile(r"(?<![\w.@])[^\W\d_]+(?![\w@]|\.\w)")  # no part of an address
 
 Words = tuple[str, ...]
@@ -83,7 +83,7 @@ class Mention:
 
 def words_of(name: str) -> Words:
     """Return the words of a name in the form in which names are compared: without case and signs."""
-    return tuple(_WORD.findall(name.casefold()))
+    return tuple(WORD.findall(name.casefold()))
 
 
 def drug_of(*products: Product) -> Drug:
@@ -137,6 +137,10 @@ class DrugNames:
         """Return the number of names."""
         return len(self._names)
 
+    def has_word(self, word: str) -> bool:
+        """Return whether a name or a text of the labels has a word."""
+        return word in self._targets or word in self._moieties_with
+
     def is_substance(self, name: str) -> bool:
         """Return whether a name is that of a substance or moiety, also without salts, and not of a product only."""
         return words_of(name) in self._substances
@@ -147,7 +151,7 @@ class DrugNames:
         Case and signs between words are ignored. A name that is also an ordinary word counts only if it is written
         with capitals among words that are not. Words that are no name may be misspelt names, see `corrected`.
         """
-        places = list(_WORD.finditer(text))
+        places = list(WORD.finditer(text))
         words = [place.group().casefold() for place in places]
         fixed = [self.corrected(word) for word in words]
         found: list[Mention] = []

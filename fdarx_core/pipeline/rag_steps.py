@@ -26,10 +26,18 @@ from fdarx_core.rag.flow import (
 )
 from fdarx_core.rag.metrics import apply_verdicts as with_verdicts
 from fdarx_core.rag.metrics import context_calls, title_rank
-from fdarx_core.rag.search import Role, SearchQuery, TaskCall, encode_queries, index_encoder, search_index
+from fdarx_core.rag.search import (
+    Role,
+    SearchQuery,
+    TaskCall,
+    encode_queries,
+    find_absent_drugs,
+    index_encoder,
+    search_index,
+)
 from fdarx_core.rag.strategies import ABLATIONS, STRATEGIES
 from fdarx_core.rag.tasks import RAG_RULES_VERSION, RAG_TASKS
-from fdarx_core.records import RagAnswer, RagQuestion, RagScore, Response, SearchHit, TitleRank
+from fdarx_core.records import AbsentDrug, RagAnswer, RagQuestion, RagScore, Response, SearchHit, TitleRank
 from fdarx_core.retrieval.index import ChunkFilter, IndexReader
 from fdarx_core.retrieval.models import ModelDirectories
 from fdarx_core.retrieval.retrievers import load_reranker
@@ -218,6 +226,9 @@ class IndexSearcher:
     def find_drugs(self, texts: Sequence[str]) -> list[list[Mention]]:
         return [self._index.label_drugs.names.find(text) for text in texts]
 
+    def absent_drugs(self, text: str) -> list[AbsentDrug]:
+        return find_absent_drugs(self._index, text)
+
 
 class Reranker:
     """A cross-encoder in memory."""
@@ -268,6 +279,10 @@ class JobTools:
         """Return the hits of a retriever for the question itself."""
         found, _ = await self._search(SearchQuery(question, k, True), only, k, retriever)
         return list(found)
+
+    async def absent_drugs(self, text: str) -> list[AbsentDrug]:
+        found: list[AbsentDrug] = await self._context.call("index", "absent_drugs", text)
+        return found
 
     async def rerank(self, question: str, texts: Sequence[str]) -> list[float]:
         async def score(keys: list[tuple[str, str]]) -> list[tuple[float, float]]:

@@ -6,16 +6,16 @@ import asyncio
 import time
 from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import aclosing
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from fdarx_core.llm import Unparsable
 from fdarx_core.rag.cited_text import Statement, parse_cited_text, read_statements
-from fdarx_core.rag.flow import RetrievalResult
+from fdarx_core.rag.flow import RetrievalResult, absent_text
 from fdarx_core.rag.gate import AnswerGate, GateReport, refusal_text
 from fdarx_core.rag.gated_text import GatedText
 from fdarx_core.rag.search import RagBackend, Role, TaskCall
 from fdarx_core.rag.tasks import ANSWER_WITH_CITATIONS
-from fdarx_core.records import Citation, Response, SearchHit
+from fdarx_core.records import Citation, Response
 from fdarx_core.verify import VerificationEngine
 from fdarx_core.verify.engine import RuleEngine
 
@@ -55,11 +55,11 @@ async def answer_question(
 ) -> CitedAnswer:
     """Answer a question from retrieved contexts; without contexts the answer is a refusal, and no model is asked."""
     if not result.contexts:
-        return _refusal(result.contexts)
+        return _refusal(result)
     start = time.monotonic()
     [response] = await backend.ask("answerer", [_answer_call(question, result)])
     gated = _GatedReply(question, result, verifier)
-    return await gated.finish(response, time.monotonic() - start)
+    return _with_absent(await gated.finish(response, time.monotonic() - start), result)
 
 
 async def stream_answer(
@@ -73,7 +73,7 @@ async def stream_answer(
     `stream` asks the model that plays a role; it yields the text of the reply, and at the end the whole response.
     """
     if not result.contexts:
-        refusal = _refusal(result.contexts)
+        refusal = _refusal(result)
         yield refusal.text
         yield refusal
         return
@@ -85,10 +85,17 @@ async def stream_answer(
                     sent += len(passed)
                     yield passed
                 continue
-            answer = await gated.finish(piece, time.monotonic() - start)
+            answer = _with_absent(await gated.finish(piece, time.monotonic() - start), result)
             if answer.text[sent:]:
                 yield answer.text[sent:]
             yield answer
+
+
+def _with_absent(answer: CitedAnswer, result: RetrievalResult) -> CitedAnswer:
+    """Return an answer that says which other drugs of the question have no label."""
+    if not result.absent or not answer.text:
+        return answer
+    return replace(answer, text=f"{answer.text}\n\n{absent_text(result.absent)}")
 
 
 def _answer_call(question: str, result: RetrievalResult) -> TaskCall:
@@ -146,5 +153,6 @@ def _without_open_bracket(text: str) -> str:
     return text if opened < 0 or "]" in text[opened:] or "】" in text[opened:] else text[:opened]
 
 
-def _refusal(contexts: Sequence[SearchHit]) -> CitedAnswer:
-    return CitedAnswer(refusal_text(contexts), refused=True)
+def _refusal(result: RetrievalResult) -> CitedAnswer:
+    text = absent_text(result.absent) if result.absent else refusal_text(result.contexts)
+    return CitedAnswer(text, refused=True)

@@ -17,7 +17,7 @@ from fdarx_core.llm import ModelConfig, Task, Unparsable
 from fdarx_core.rag.search import RagBackend, SearchQuery, TaskCall, pool_candidates
 from fdarx_core.rag.strategies import Strategy
 from fdarx_core.rag.tasks import SCORE_CHUNK
-from fdarx_core.records import Response, SearchHit
+from fdarx_core.records import AbsentDrug, Response, SearchHit
 from fdarx_core.retrieval.index import ChunkFilter
 
 CANDIDATES, CONTEXTS = 24, 6
@@ -66,6 +66,7 @@ class RetrievalResult:
         prompt_contexts: the contexts as the prompt has them, see `number_contexts`.
         missing: what a step had to do without, and why, a line each.
         seconds: the time of each phase: rewrite, search, postprocess.
+        absent: the medicines that the question names and that no label of the index is of.
         rewritten: the responses of the models that wrote queries.
         scored: the responses of the scoring agent.
         drugs: the drugs that the question names; none where the filter chooses the labels.
@@ -80,17 +81,24 @@ class RetrievalResult:
     rewritten: list[Response] = field(default_factory=list)
     scored: list[Response] = field(default_factory=list)
     drugs: list[Drug] = field(default_factory=list)
+    absent: list[AbsentDrug] = field(default_factory=list)
 
 
 async def retrieve_contexts(question: str, config: RagConfig, backend: RagBackend) -> RetrievalResult:
-    """Retrieve the contexts for a question. Raises what the backend raises."""
+    """Retrieve the contexts for a question. Raises what the backend raises.
+
+    A question that names medicines of which the index has no label, and no others, has no contexts: passages of other
+    drugs' labels would answer another question.
+    """
     times = [time.monotonic()]
     written = _write_queries(question, config.strategy, backend)
-    drugs, (rewritten, replies, missing) = await asyncio.gather(_drugs_in(question, config.filter, backend), written)
+    named = _drugs_in(question, config.filter, backend)
+    (drugs, absent), (rewritten, replies, missing) = await asyncio.gather(named, written)
     searches = config.strategy.searches(question, replies, config.candidates)
     times.append(time.monotonic())
     # deeper than each share: hits that several queries find fill one place, and each query continues down its list
-    hits = await backend.search(searches, config.filter, config.candidates + config.contexts)
+    depth = config.candidates + config.contexts
+    hits = [[] for _ in searches] if _names_only(absent) else await backend.search(searches, config.filter, depth)
     candidates = pool_candidates(hits, [search.share for search in searches])
     times.append(time.monotonic())
     contexts, scored = await _postprocess(question, candidates, config, backend, missing)
@@ -100,14 +108,34 @@ async def retrieve_contexts(question: str, config: RagConfig, backend: RagBacken
     if config.budget is not None:
         prompt = fit_contexts(prompt, config.budget)
     shown = contexts[: len(prompt)]
-    return RetrievalResult(searches, candidates, shown, prompt, missing, seconds, rewritten, scored, drugs)
+    return RetrievalResult(searches, candidates, shown, prompt, missing, seconds, rewritten, scored, drugs, absent)
 
 
-async def _drugs_in(question: str, filter: ChunkFilter, backend: RagBackend) -> list[Drug]:
+async def _drugs_in(question: str, filter: ChunkFilter, backend: RagBackend) -> tuple[list[Drug], list[AbsentDrug]]:
+    """Return the drugs that a question names, with a label and without; none where the filter chooses the labels."""
     if filter.any_drug or filter.drug or filter.set_id or filter.title:
-        return []
-    [mentions] = await backend.find_drugs([question])
-    return list(dict.fromkeys(drug for mention in mentions for drug in mention.drugs))
+        return [], []
+    [mentions], absent = await asyncio.gather(backend.find_drugs([question]), backend.absent_drugs(question))
+    return list(dict.fromkeys(drug for mention in mentions for drug in mention.drugs)), absent
+
+
+def _names_only(absent: Sequence[AbsentDrug]) -> bool:
+    """Return whether a question names drugs, and only such as the index has no label of."""
+    return any(one.alone for one in absent)
+
+
+def absent_text(absent: Sequence[AbsentDrug]) -> str:
+    """Return the sentences that say which medicines have no label in the index, and what comes near them."""
+    sentences: list[str] = []
+    for one in absent:
+        also = f" ({one.medicine})" if one.medicine.casefold() != one.name.casefold() else ""
+        sentences.append(f"No label of {one.name}{also} is in this index.")
+        if one.nearest:
+            sentences.append(f"Names spelt like it: {', '.join(one.nearest)}.")
+        if one.mentions:
+            labels = ", ".join(f"{label.drug} ({label.effective_date})" for label in one.mentioned_by)
+            sentences.append(f"The number of labels of other drugs that mention it is {one.mentions}: {labels}.")
+    return " ".join(sentences)
 
 
 def number_contexts(hits: Sequence[SearchHit]) -> list[dict[str, Any]]:

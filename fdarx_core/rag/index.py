@@ -30,11 +30,12 @@ from fdarx_core.rag.search import (
     TaskCall,
     available_retrievers,
     encode_queries,
+    find_absent_drugs,
     index_encoder,
     search_index,
 )
 from fdarx_core.rag.strategies import ABLATIONS, STRATEGIES
-from fdarx_core.records import Citation, Response, SearchHit
+from fdarx_core.records import AbsentDrug, Citation, Response, SearchHit
 from fdarx_core.retrieval.encoders import Reranker, SentenceEncoder, Vectors
 from fdarx_core.retrieval.index import ChunkFilter, IndexReader
 from fdarx_core.retrieval.models import ModelDirectories
@@ -296,6 +297,9 @@ class _LocalBackend:
 
     async def find_drugs(self, texts: Sequence[str]) -> list[list[Mention]]:
         return [self.index.reader.label_drugs.names.find(text) for text in texts]
+
+    async def absent_drugs(self, text: str) -> list[AbsentDrug]:
+        return find_absent_drugs(self.index.reader, text)
 
     async def rerank(self, question: str, texts: Sequence[str]) -> list[float]:
         return self.index.reranker([(question, text) for text in texts])

@@ -12,9 +12,10 @@ import numpy as np
 
 from fdarx_core.labels.drugs import Mention
 from fdarx_core.llm import Task
-from fdarx_core.records import Chunk, NumberDifference, OtherLabel, Response, SearchHit
+from fdarx_core.records import AbsentDrug, Chunk, NumberDifference, OtherLabel, Response, SearchHit
 from fdarx_core.retrieval.encoders import SentenceEncoder, Vectors, fingerprint
 from fdarx_core.retrieval.index import ChunkFilter, IndexReader
+from fdarx_core.retrieval.index.chunk_table import normalize_name
 from fdarx_core.retrieval.index.near_copies import number_differences
 from fdarx_core.retrieval.lexical import Mask, RankedList
 from fdarx_core.retrieval.models import ModelDirectories, ModelMissing, check_installed
@@ -64,6 +65,9 @@ class RagBackend(Protocol):
 
     async def find_drugs(self, texts: Sequence[str]) -> list[list[Mention]]:
         """Return the places of each text that name drugs of the index's labels, in order."""
+
+    async def absent_drugs(self, text: str) -> list[AbsentDrug]:
+        """Return the medicines that a text names and that no label of the index is of."""
 
     async def rerank(self, question: str, texts: Sequence[str]) -> list[float]:
         """Return how well each text answers the question; higher is better."""
@@ -188,6 +192,23 @@ def _hit(index: IndexReader, chunk: Chunk, position: int, score: float, search: 
         copied_by=[replace(one, text="") for one in _newest(labels)],
         differences=[NumberDifference(sentence, _newest(differing[sentence])) for sentence in differing],
     )
+
+
+def find_absent_drugs(index: IndexReader, text: str) -> list[AbsentDrug]:
+    """Return the medicines that a text names and that no label of the index is of."""
+    absent = index.label_drugs.absent(text)
+    alone = bool(absent) and not index.label_drugs.named(text)
+    found: list[AbsentDrug] = []
+    for name, medicine in absent:
+        labels = [OtherLabel(*label) for label in index.labels_with({name, medicine})]
+        nearest = index.label_drugs.nearest(name)
+        found.append(AbsentDrug(name, medicine, nearest, len(labels), _newest(_first_of_drugs(labels)), alone))
+    return found
+
+
+def _first_of_drugs(labels: Iterable[OtherLabel]) -> Iterable[OtherLabel]:
+    """Return one label of each drug's name."""
+    return {normalize_name(label.drug): label for label in labels}.values()
 
 
 def _newest(labels: Iterable[OtherLabel]) -> list[OtherLabel]:

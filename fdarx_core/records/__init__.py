@@ -37,6 +37,7 @@ from fdarx_core.records.labels import Label as Label
 from fdarx_core.records.labels import Passage as Passage
 from fdarx_core.records.labels import Product as Product
 from fdarx_core.records.labels import Section as Section
+from fdarx_core.records.rag import AbsentDrug as AbsentDrug
 from fdarx_core.records.rag import Chunk as Chunk
 from fdarx_core.records.rag import Citation as Citation
 from fdarx_core.records.rag import Document as Document

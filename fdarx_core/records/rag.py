@@ -103,6 +103,23 @@ class NumberDifference:
 
 
 @dataclass(slots=True)
+class AbsentDrug:
+    """A medicine that a text names and that no label of an index is of.
+
+    `name` is as the text has it, `medicine` the name of its substance; `nearest` are names of drugs in the index that
+    are spelt alike. `mentions` labels have the name in their texts; `mentioned_by` are a few of them. `alone` says that
+    the text names no drug that a label is of.
+    """
+
+    name: str
+    medicine: str
+    nearest: list[str] = field(default_factory=list)
+    mentions: int = 0
+    mentioned_by: list[OtherLabel] = field(default_factory=list)
+    alone: bool = True
+
+
+@dataclass(slots=True)
 class SearchHit:
     """A chunk that was found for a question.
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
 from typing import Any
 
@@ -110,6 +110,16 @@ class InvertedIndex:
         numbers = pc.index_in(words, value_set=self._vocabulary).fill_null(-1).to_numpy()
         known = numbers >= 0
         return query_of[known], numbers[known]
+
+    def with_all(self, words: Iterable[str]) -> Mask:
+        """Return which texts have all of the words, shape (texts,)."""
+        having = np.ones(self.size, np.bool_)
+        for word in words:
+            has = np.zeros(self.size, np.bool_)
+            if (term := self._terms.get(word)) is not None:
+                has[self.passages[self._starts[term] : self._starts[term] + self.frequencies[term]]] = True
+            having &= has
+        return having
 
     @property
     def vocabulary(self) -> list[str]:

@@ -24,7 +24,7 @@ from fdarx_core.rag.flow import (
 from fdarx_core.rag.gate import GateReport
 from fdarx_core.rag.search import Role, SearchQuery, TaskCall
 from fdarx_core.rag.strategies import STRATEGIES
-from fdarx_core.records import Citation, Response, SearchHit
+from fdarx_core.records import AbsentDrug, Citation, Response, SearchHit
 from fdarx_core.retrieval.index import ChunkFilter
 from fdarx_core.verify import open_engine
 from serving.http.backend import Overloaded, Record, ServedCorpus, ServiceBackend, Unavailable
@@ -256,6 +256,9 @@ class RequestTools:
     async def search(self, queries: Sequence[SearchQuery], filter: ChunkFilter, k: int) -> list[list[SearchHit]]:
         self.version, hits = await self._backend.search(self._corpus, queries, filter, k, self._retriever)
         return hits
+
+    async def absent_drugs(self, text: str) -> list[AbsentDrug]:
+        return await self._backend.absent_drugs(self._corpus, text)
 
     async def find_drugs(self, texts: Sequence[str]) -> list[list[Mention]]:
         return await self._backend.find_drugs(self._corpus, texts)

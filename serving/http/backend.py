@@ -8,7 +8,7 @@ from typing import Literal, Protocol
 
 from fdarx_core.labels.drugs import Mention
 from fdarx_core.rag.search import Role, SearchQuery, TaskCall
-from fdarx_core.records import Chunk, Response, SearchHit
+from fdarx_core.records import AbsentDrug, Chunk, Response, SearchHit
 from fdarx_core.retrieval.index import ChunkFilter, FilterValue, LabelSection
 
 Record = Callable[..., None]
@@ -66,6 +66,9 @@ class ServiceBackend(Protocol):
         self, corpus: str, queries: Sequence[SearchQuery], filter: ChunkFilter, k: int, retriever: str
     ) -> tuple[str, list[list[SearchHit]]]:
         """Return the version of the index that answers, and from it the k best chunks for each query, best first."""
+
+    async def absent_drugs(self, corpus: str, text: str) -> list[AbsentDrug]:
+        """Return the medicines that a text names and that no label of the corpus is of."""
 
     async def find_drugs(self, corpus: str, texts: Sequence[str]) -> list[list[Mention]]:
         """Return the places of each text that name drugs of the corpus, in order."""

@@ -20,9 +20,9 @@ import uvicorn
 
 from fdarx_core.labels.drugs import Mention
 from fdarx_core.llm import Baseline, HttpEndpoint, ModelConfig
-from fdarx_core.rag.search import Role, SearchQuery, TaskCall, search_index
+from fdarx_core.rag.search import Role, SearchQuery, TaskCall, find_absent_drugs, search_index
 from fdarx_core.rag.tasks import RAG_RULES_VERSION, RAG_TASKS
-from fdarx_core.records import Chunk, LabelVersion, Request, Response, SearchHit
+from fdarx_core.records import AbsentDrug, Chunk, LabelVersion, Request, Response, SearchHit
 from fdarx_core.retrieval.index import ChunkFilter, FilterValue, IndexReader, IndexStore, LabelSection, find_section
 from serving.http import ServedCorpus, ServiceSettings, Unavailable, make_app
 
@@ -171,6 +171,9 @@ class LocalBackend:
             raise self.search_fault
         index = opened(corpus)
         return index.version, search_index(index, queries, filter, k, retriever, None)
+
+    async def absent_drugs(self, corpus: str, text: str) -> list[AbsentDrug]:
+        return find_absent_drugs(opened(corpus), text)
 
     async def find_drugs(self, corpus: str, texts: Sequence[str]) -> list[list[Mention]]:
         return [opened(corpus).label_drugs.names.find(text) for text in texts]

@@ -7,10 +7,16 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from rapidfuzz import process
+from rapidfuzz.distance import JaroWinkler
 
-from fdarx_core.labels.drugs import Drug, DrugNames, Mention, Words, drug_of, words_of
+from fdarx_core.labels.drugs import WORD, Drug, DrugNames, Mention, Words, drug_of, words_of
+from fdarx_core.labels.lexicon import medicine_names
 from fdarx_core.records import Product
 from fdarx_core.retrieval.lexical import Integers
+
+LEAST_SIMILARITY = 0.85
+"""Jaro-Winkler similarity from which a name is offered in place of one that the labels lack."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,6 +102,41 @@ class LabelDrugs:
             documents = [document for drug in combined for document in self._of_drug[drug]]
         own = () if self.names.is_substance(mention.name) else self._of_name.get(words_of(mention.name), ())
         return NamedDrug(mention.name, mention.drugs, tuple(documents), tuple(own) or tuple(documents))
+
+    def absent(self, text: str) -> list[tuple[str, str]]:
+        """Return the medicines that a text names and that no label here is of: the name as written, and the medicine.
+
+        A word that no text here has may be a misspelt name of a medicine.
+        """
+        if not len(self.names):
+            return []
+        mentions = self.names.find(text)
+        covered = {at for one in mentions for at in range(one.start, one.end)}
+        places = [one for one in WORD.finditer(text) if one.start() not in covered]
+        lexicon = medicine_names()
+        found: dict[str, str] = {}
+        at = 0
+        while at < len(places):
+            ends = range(min(len(places), at + lexicon.longest), at, -1)
+            spans = ((end, text[places[at].start() : places[end - 1].end()]) for end in ends)
+            end, medicine = next(
+                ((end, one) for end, span in spans if (one := lexicon.medicine(words_of(span)))), (0, "")
+            )
+            word = places[at].group().casefold()
+            if not medicine and word.isalpha() and not self.names.has_word(word):
+                medicine = lexicon.substance(word)
+            written = text[places[at].start() : places[(end or at + 1) - 1].end()]
+            if medicine and not self.named(medicine):
+                found.setdefault(medicine, written)
+            at = end or at + 1
+        return [(written, medicine) for medicine, written in found.items()]
+
+    def nearest(self, name: str, most: int = 3) -> list[str]:
+        """Return the names of drugs of labels here that are spelt most like a name."""
+        titles = dict.fromkeys(filter(None, self._titles))
+        found = process.extract(name, list(titles), processor=str.casefold, scorer=JaroWinkler.similarity, limit=None)
+        near = {title.casefold(): title for title, similarity, _ in reversed(found) if similarity >= LEAST_SIMILARITY}
+        return list(reversed(near.values()))[:most]
 
     def drug_names(self, text: str) -> tuple[str, ...]:
         """Return the names of the drugs, in `Chunk.drug`, of the labels of all drugs that a text names."""

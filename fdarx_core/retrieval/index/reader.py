@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from functools import cached_property
 
@@ -18,7 +18,7 @@ from fdarx_core.retrieval.index.section_model import SectionModel
 from fdarx_core.retrieval.index.segments import Manifest, find_version, read_rows, same_encoder
 from fdarx_core.retrieval.index.store import IndexStore
 from fdarx_core.retrieval.index.vectors import VectorIndex, load_approximate_index, load_faiss, make_faiss_index
-from fdarx_core.retrieval.lexical import Mask, RankedList
+from fdarx_core.retrieval.lexical import Mask, RankedList, tokenize
 from fdarx_core.retrieval.retrievers import RETRIEVERS, Collection, Queries, Retriever, get_retriever
 from fdarx_core.storage import Location, StorageError
 
@@ -118,9 +118,10 @@ class IndexReader(ChunkTable):
     def prepare(self) -> None:
         """Learn from the labels what searches need, which the first search does otherwise.
 
-        That is: names of drugs, near copies, words of sections.
+        That is: names of drugs and medicines, near copies, words of sections.
         """
-        _ = self.label_drugs, self.near_copies, self.section_model, self.headings
+        _ = self.near_copies, self.section_model, self.headings
+        self.label_drugs.absent("")
 
     @cached_property
     def near_copies(self) -> NearCopies:
@@ -139,6 +140,17 @@ class IndexReader(ChunkTable):
         columns = self._chunks.select(["set_id", "drug", "text"]).take(pa.array(positions)).to_pydict()
         dates = [label.effective_date if (label := self.labels.get(one)) else "" for one in columns["set_id"]]
         return list(zip(columns["set_id"], columns["drug"], dates, columns["text"], strict=True))
+
+    def labels_with(self, names: Iterable[str]) -> list[tuple[str, str, str]]:
+        """Return the set id, drug and effective date of the labels whose texts have one of the names as whole words."""
+        found = np.zeros(len(self), np.bool_)
+        for words in {tuple(tokenize(name)) for name in names} - {()}:
+            found |= self._collection.inverted_index.with_all(words)
+        positions = pa.array(np.flatnonzero(found))
+        rows = dict.fromkeys(
+            zip(*self._chunks.select(["set_id", "drug"]).take(positions).to_pydict().values(), strict=True)
+        )
+        return [(set_id, drug, label.effective_date) for set_id, drug in rows if (label := self.labels.get(set_id))]
 
     @cached_property
     def section_model(self) -> SectionModel:
