@@ -23,7 +23,6 @@ from jobs.progress import busy
 from jobs.session import print_json, session
 
 _WHY_SHOWN = 5
-_CHARACTERS_A_TOKEN = 5
 _MANY_LABELS = 2_000
 _PHASES = {"identify": "files identified", "index": "documents read"}
 
@@ -120,13 +119,7 @@ def _tell(done: Indexing, manifest: Manifest, place: Location) -> None:
         print(f"left out: {counted}; see {place}/rejects.parquet", file=sys.stderr)
         for reject in done.rejects[:_WHY_SHOWN]:
             print(f"  {reject.id}: {reject.reason}: {reject.detail}", file=sys.stderr)
-    if done.reads and done.longest > done.reads * _CHARACTERS_A_TOKEN:
-        print(
-            f"the embedding model reads the first {done.reads} tokens of a chunk, and the longest here has "
-            f"{done.longest:,} characters: vectors of a smaller --chunk-size would cover the text",
-            file=sys.stderr,
-        )
-    by = f"BM25 and vectors of {manifest.encoder.name}" if manifest.encoder else "BM25 alone"
+    by = f"BM25 and {manifest.windows:,} vectors of {manifest.encoder.name}" if manifest.encoder else "BM25 alone"
     print(
         f"index    {place}\nversion  {manifest.version}: {manifest.chunks:,} chunks of {manifest.documents:,} documents"
     )

@@ -18,6 +18,7 @@ from fdarx_core.pipeline.executor import Executor, PartProgress
 from fdarx_core.pipeline.part_files import PartFiles
 from fdarx_core.pipeline.steps import Resource
 from fdarx_core.records import Equivalence, Passage, Prediction, QuestionAnswer, Ranking, RetrievalScore
+from fdarx_core.retrieval.encoders import Vectors, WindowVectors
 from fdarx_core.retrieval.lexical import RankedList
 from fdarx_core.retrieval.models import ModelDirectories
 from fdarx_core.retrieval.retrievers import (
@@ -25,6 +26,7 @@ from fdarx_core.retrieval.retrievers import (
     Queries,
     Retriever,
     get_retriever,
+    headed_passage,
     load_encoder,
     load_reranker,
     needs_reranker,
@@ -40,8 +42,8 @@ SearchSpace: TypeAlias = tuple[Collection, Sequence[Passage]]
 """A collection to search, and the passage at each of its positions."""
 
 
-PartVectors: TypeAlias = tuple[np.ndarray, np.ndarray]
-"""The vectors of some passages (n, d) and questions (m, d) by one encoder, float32, in the order of the rows."""
+PartVectors: TypeAlias = tuple[WindowVectors, Vectors]
+"""The vectors of some passages and questions by one encoder, in the order of the rows."""
 
 
 def retrieve(
@@ -86,7 +88,7 @@ def _work_through(
         progress(done, len(items))
 
 
-def _search_space(passages: Sequence[Passage], vectors: Mapping[str, np.ndarray]) -> SearchSpace:
+def _search_space(passages: Sequence[Passage], vectors: Mapping[str, WindowVectors]) -> SearchSpace:
     return Collection([passage_search_text(passage) for passage in passages], vectors), passages
 
 
@@ -153,12 +155,12 @@ class Ranker:
 
     def _all_of(self, numbers: Sequence[int]) -> SearchSpace:
         passages: list[Passage] = []
-        vectors: dict[str, list[np.ndarray]] = {name: [] for name in self._retriever.encoders}
+        vectors: dict[str, list[WindowVectors]] = {name: [] for name in self._retriever.encoders}
         for number in numbers:
             passages += [row for label in read_items(self._parts, number) for row in label.passages]
             for name, (of_passages, _) in self._vectors(number).items():
                 vectors[name].append(of_passages)
-        return _search_space(passages, {name: np.concatenate(parts) for name, parts in vectors.items()})
+        return _search_space(passages, {name: WindowVectors.concatenate(parts) for name, parts in vectors.items()})
 
     def _vectors(self, part: int) -> dict[str, PartVectors]:
         return {name: read_vectors(self._parts, name, part) for name in self._retriever.encoders}
@@ -173,7 +175,7 @@ def _by_label(
         passages = slice(passage, passage + len(label.passages))
         questions = slice(question, question + len(label.questions))
         passage, question = passages.stop, questions.stop
-        yield label, {name: (own[passages], asked[questions]) for name, (own, asked) in vectors.items()}
+        yield label, {name: (own.select(passages), asked[questions]) for name, (own, asked) in vectors.items()}
 
 
 def _scores(
@@ -197,13 +199,16 @@ class PartEncoder:
     def encode(self, part: int) -> int:
         """Write the vectors of a part; returns how many passages it has."""
         labels = read_items(self._parts, part)
-        passages = self._encoder.encode([passage_search_text(row) for label in labels for row in label.passages])
+        passages = self._encoder.encode_passages([headed_passage(row) for label in labels for row in label.passages])
         questions = self._encoder.encode_questions([row.question for label in labels for row in label.questions])
-        values = pa.array(np.concatenate([passages, questions]).astype(np.float32).ravel())
-        kinds = ["passage"] * len(passages) + ["question"] * len(questions)
-        vectors = pa.FixedSizeListArray.from_arrays(values, passages.shape[1])
-        place = self._parts.run.part(f"embeddings/{self._name}", part)
-        write_table(place, pa.table({"kind": pa.array(kinds, pa.string()), "vector": vectors}))
+        values = pa.array(np.concatenate([passages.rows, questions]).astype(np.float32).ravel())
+        of_passages = np.repeat(np.arange(len(passages)), passages.counts)
+        columns = {
+            "kind": pa.array(["passage"] * len(passages.rows) + ["question"] * len(questions), pa.string()),
+            "row": pa.array(np.concatenate([of_passages, np.arange(len(questions))]), pa.int64()),
+            "vector": pa.FixedSizeListArray.from_arrays(values, self._encoder.dimensions),
+        }
+        write_table(self._parts.run.part(f"embeddings/{self._name}", part), pa.table(columns))
         return len(passages)
 
 
@@ -212,7 +217,8 @@ def read_vectors(parts: PartFiles, name: str, part: int) -> PartVectors:
     table = read_table(parts.run.part(f"embeddings/{name}", part))
     kinds, column = np.asarray(table["kind"].to_pylist()), table["vector"].combine_chunks()
     vectors = column.flatten().to_numpy().reshape(-1, column.type.list_size)
-    return vectors[kinds == "passage"], vectors[kinds == "question"]
+    of_passages = table["row"].to_numpy()[kinds == "passage"]
+    return WindowVectors(vectors[kinds == "passage"], np.bincount(of_passages)), vectors[kinds == "question"]
 
 
 class BertScorer:

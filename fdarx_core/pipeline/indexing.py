@@ -21,12 +21,14 @@ from fdarx_core.pipeline.steps import batches
 from fdarx_core.records import Chunk, LabelVersion, Reject
 from fdarx_core.retrieval.encoders import EncoderInfo, SentenceEncoder
 from fdarx_core.retrieval.index import IndexStore, Manifest
-from fdarx_core.retrieval.index.chunk_table import chunk_search_text
+from fdarx_core.retrieval.index.chunk_table import headed_chunk
 from fdarx_core.retrieval.index.segments import same_encoder
 from fdarx_core.storage import Location, StorageError
 from fdarx_core.storage.sources import Inputs
 
 _CHUNKS_A_SEGMENT = 1024
+_CHARACTERS_A_SEGMENT = 1 << 20
+"""About 1,700 windows of 256 tokens: what an interrupted build embeds again."""
 _SOURCES_A_TASK = 64
 _LABELS_A_TASK = 8
 _TASKS_A_ROUND = 4
@@ -61,8 +63,6 @@ class Indexing:
         chunks: Their chunks.
         unchanged: Labels whose files the index has read before; they are among the documents.
         embedded: The new chunks; the index had the others already.
-        longest: Characters of the longest chunk.
-        reads: Maximum number of tokens that the model reads of a chunk, 0 without a model.
         rejects: The documents that could not be read, and labels of which a newer version is indexed.
     """
 
@@ -78,8 +78,6 @@ class Indexing:
     chunks: int = field(default=0, init=False)
     unchanged: int = field(default=0, init=False)
     embedded: int = field(default=0, init=False)
-    longest: int = field(default=0, init=False)
-    reads: int = field(default=0, init=False)
     rejects: list[Reject] = field(default_factory=list, init=False)
 
     def run(self, found: Inputs, runs: Sequence[str], remove: Sequence[str] = ()) -> Manifest:
@@ -93,8 +91,7 @@ class Indexing:
         self.tell("index", 0, 0, "")
         encoder = None
         if self.model is not None:
-            loaded = SentenceEncoder(self.model, instruction=self.instruction)
-            encoder, self.reads = loaded.info, loaded.max_tokens
+            encoder = SentenceEncoder(self.model, instruction=self.instruction).info
         base = store.current()
         if base is not None and not self.rebuild:
             self._check(base, encoder)
@@ -209,7 +206,6 @@ class Indexing:
         for chunks, file in documents:
             self.documents += 1
             self.chunks += len(chunks)
-            self.longest = max([self.longest, *(len(chunk.text) for chunk in chunks)])
             id = chunks[0].document_id
             if id in indexed:  # a newer version of a label of another run
                 waiting = [chunk for chunk in waiting if chunk.document_id != id]
@@ -217,7 +213,7 @@ class Indexing:
             waiting += chunks if base is None else base.missing(chunks, encoder)
             if file:
                 files[id] = file
-            if len(waiting) >= _CHUNKS_A_SEGMENT:
+            if len(waiting) >= _CHUNKS_A_SEGMENT or sum(len(chunk.text) for chunk in waiting) >= _CHARACTERS_A_SEGMENT:
                 yield waiting, files
                 waiting, files = [], {}
             self._tell_read(total)
@@ -248,7 +244,7 @@ class _Embedder:
         info = self._encoder.info
         name = self._store.find_segment(chunks, info)
         if name is None:
-            vectors = self._encoder.encode([chunk_search_text(chunk) for chunk in chunks])
+            vectors = self._encoder.encode_passages([headed_chunk(chunk) for chunk in chunks])
             name = self._store.write_segment(chunks, vectors, info, files)
         return name, len(chunks)
 

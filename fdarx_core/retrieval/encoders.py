@@ -3,20 +3,29 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from fdarx_core.retrieval.models import device, load_module
+from fdarx_core.retrieval.windows import Span, windows
 
 Vectors = npt.NDArray[np.float32]
 """Shape (texts, dimensions)."""
 
 _RERANK_BATCH = 32
 _RERANK_TOKENS = 512
+_QUESTION_TOKENS = _RERANK_TOKENS * 3 // 4
+"""Tokens of a question that FlagEmbedding reads."""
+_HEADING_SHARE = 4
+"""A heading takes at most one token in 4 of the longest input."""
+_TOKENIZED_AT_ONCE = 64
+"""Texts, so that the offsets of their tokens take little memory."""
 _PASSAGE_PROMPTS = ("document", "passage", "corpus")
 """Names that models give to their prompt for passages."""
 _WEIGHTS = {".safetensors", ".bin", ".pt", ".onnx", ".msgpack", ".h5"}
@@ -75,6 +84,56 @@ def _ends(file: Path) -> bytes:
         return head + stream.read(_HASHED_BYTES)
 
 
+class HeadedText(NamedTuple):
+    """A passage to encode.
+
+    Attributes:
+        heading: what each of its windows begins with: the title and the section, say; may be "".
+        text: the text, of any length.
+    """
+
+    heading: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class WindowVectors:
+    """The vectors of passages, one for each window of each passage, in order.
+
+    A passage scores as its best window does.
+
+    Attributes:
+        rows: shape (windows, dimensions).
+        counts: shape (passages,): the number of windows of each passage, 1 or more.
+    """
+
+    rows: Vectors
+    counts: npt.NDArray[np.int64]
+
+    def __len__(self) -> int:
+        """Return the number of passages."""
+        return len(self.counts)
+
+    @classmethod
+    def concatenate(cls, parts: Sequence[WindowVectors]) -> WindowVectors:
+        """Return the vectors of all passages of the parts, at least one, in order."""
+        return cls(np.concatenate([one.rows for one in parts]), np.concatenate([one.counts for one in parts]))
+
+    def select(self, passages: slice | npt.NDArray[np.bool_]) -> WindowVectors:
+        """Return the vectors of some passages, given as a slice or as a mask of shape (passages,)."""
+        kept = np.zeros(len(self), np.bool_)
+        kept[passages] = True
+        return WindowVectors(self.rows[np.repeat(kept, self.counts)], self.counts[kept])
+
+    def scores(self, queries: Vectors) -> Vectors:
+        """Return the highest inner product of a passage's windows with each query, shape (queries, passages)."""
+        products: Vectors = queries @ self.rows.T
+        if len(self.rows) == len(self):
+            return products
+        best: Vectors = np.maximum.reduceat(products, np.cumsum(self.counts) - self.counts, axis=1)
+        return best
+
+
 class SentenceEncoder:
     """A sentence-transformers or transformers model from a local directory, for texts to search and questions.
 
@@ -120,8 +179,38 @@ class SentenceEncoder:
         return EncoderInfo(name, fingerprint(self._directory), self.dimensions, self.instruction, self._normalised)
 
     def encode(self, texts: Sequence[str]) -> Vectors:
-        """Encode passages; a text is cut at the model's longest input (256 tokens for MiniLM)."""
+        """Encode texts as passages, a vector for each; a text is cut at `max_tokens` (256 for MiniLM)."""
         return self._encode(texts, self._passage_prompt)
+
+    def encode_passages(self, passages: Sequence[HeadedText]) -> WindowVectors:
+        """Encode passages of any length: a vector for each window of at most `max_tokens`, its heading included.
+
+        Windows overlap by a quarter, and end between sentences or words (see `windows`).
+        """
+        found = [
+            texts
+            for start in range(0, len(passages), _TOKENIZED_AT_ONCE)
+            for texts in self._windows(passages[start : start + _TOKENIZED_AT_ONCE])
+        ]
+        counts = np.array([len(texts) for texts in found], np.int64)
+        return WindowVectors(self.encode([text for texts in found for text in texts]), counts)
+
+    def _windows(self, passages: Sequence[HeadedText]) -> Iterator[list[str]]:
+        """Yield the windows of each passage."""
+        if not self.max_tokens:  # the model reads texts of any length
+            yield from ([_headed(*one)] for one in passages)
+            return
+        tokenizer = self._model.tokenizer
+        headings = _token_spans(tokenizer, [one.heading for one in passages])
+        texts = _token_spans(tokenizer, [one.text for one in passages])
+        [prompt] = _token_spans(tokenizer, [self._passage_prompt or ""])
+        room = self.max_tokens - tokenizer.num_special_tokens_to_add() - len(prompt)
+        for (heading, text), in_heading, in_text in zip(passages, headings, texts, strict=True):
+            if len(in_heading) > room // _HEADING_SHARE and len(in_heading) + len(in_text) > room:
+                in_heading = in_heading[: room // _HEADING_SHARE]
+                heading = heading[: in_heading[-1][1]] if in_heading else ""
+            cut = windows(text, in_text, max(1, room - len(in_heading)))
+            yield [_headed(heading, text[one.start : one.end]) for one in cut]
 
     def encode_questions(self, texts: Sequence[str]) -> Vectors:
         """Encode questions, each with the instruction in front of it."""
@@ -139,6 +228,15 @@ class SentenceEncoder:
         return np.asarray(vectors, np.float32)
 
 
+def _headed(heading: str, text: str) -> str:
+    return "\n".join(filter(None, (heading, text)))
+
+
+def _token_spans(tokenizer: Any, texts: Sequence[str]) -> list[list[Span]]:
+    """Return the characters of each token of each text."""
+    return [one.offsets for one in tokenizer(list(texts), add_special_tokens=False, verbose=False).encodings]
+
+
 Reranker = Callable[[Sequence[tuple[str, str]]], list[float]]
 """Scores how well passages answer their questions, from pairs (question, passage); higher is better."""
 
@@ -146,15 +244,33 @@ Reranker = Callable[[Sequence[tuple[str, str]]], list[float]]
 def bge_reranker(directory: str) -> Reranker:
     """Load a BGE cross-encoder from a local directory, by FlagEmbedding.
 
-    Its scores are logits, computed in half precision on a GPU. Passages are cut so that a pair has 512 tokens at most.
+    Its scores are logits, computed in half precision on a GPU. A pair of more than 512 tokens is read in windows of the
+    passage, and scores as the best of them.
     """
     library = load_module("FlagEmbedding", "the reranker")
     where = device()
     model = library.FlagReranker(
         directory, use_fp16=where != "cpu", devices=where, batch_size=_RERANK_BATCH, max_length=_RERANK_TOKENS
     )
+    special = model.tokenizer.num_special_tokens_to_add(pair=True)
 
     def score(pairs: Sequence[tuple[str, str]]) -> list[float]:
-        return [float(one) for one in model.compute_score(list(pairs))] if pairs else []
+        if not pairs:
+            return []
+        questions, passages = (dict.fromkeys(texts) for texts in zip(*pairs, strict=True))
+        asked, read = (
+            dict(zip(texts, _token_spans(model.tokenizer, list(texts)), strict=True)) for texts in (questions, passages)
+        )
+        cut = [
+            [
+                (question, text[one.start : one.end])
+                for one in windows(
+                    text, read[text], _RERANK_TOKENS - special - min(len(asked[question]), _QUESTION_TOKENS)
+                )
+            ]
+            for question, text in pairs
+        ]
+        scores = iter(model.compute_score([one for windowed in cut for one in windowed]))
+        return [float(max(islice(scores, len(windowed)))) for windowed in cut]
 
     return score

@@ -10,11 +10,18 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Protocol, cast
+from typing import Protocol, TypeVar, cast
 
 from fdarx_core.plugins import Registry
 from fdarx_core.records import Passage
-from fdarx_core.retrieval.encoders import Reranker, SentenceEncoder, Vectors, bge_reranker
+from fdarx_core.retrieval.encoders import (
+    HeadedText,
+    Reranker,
+    SentenceEncoder,
+    Vectors,
+    WindowVectors,
+    bge_reranker,
+)
 from fdarx_core.retrieval.lexical import Bm25Index, InvertedIndex, Mask, RankedList, TfidfIndex, batches, top_k
 from fdarx_core.retrieval.models import ModelDirectories, ModelName, check_installed
 
@@ -24,6 +31,8 @@ FUSION_DEPTH = 100
 RERANK_DEPTH = 50
 RERANK_SUFFIX = "+rerank"
 
+
+Rows = TypeVar("Rows", Vectors, WindowVectors)
 
 VectorSearch = Callable[[Vectors, int, Mask | None], list[RankedList]]
 """Returns the k nearest passages for each query vector, of those that are allowed."""
@@ -35,13 +44,13 @@ class Collection:
 
     Attributes:
         texts: one text for each passage; rankings give positions in it.
-        vectors: for each encoder, by name, float32 of shape (passages, dimensions).
+        vectors: for each encoder, by name, what `SentenceEncoder.encode_passages` gives for the passages.
         matching_only: whether retrievers by words leave out passages that share no word with the question.
         searches: for an encoder whose vectors are not held here, by name, the function that does what `nearest` does.
     """
 
     texts: Sequence[str]
-    vectors: Mapping[str, Vectors] = field(default_factory=dict)
+    vectors: Mapping[str, WindowVectors] = field(default_factory=dict)
     matching_only: bool = False
     searches: Mapping[str, VectorSearch] = field(default_factory=dict)
 
@@ -58,7 +67,7 @@ class Collection:
         return TfidfIndex(self.inverted_index)
 
     def nearest(self, encoder: str, queries: Vectors, k: int, allowed: Mask | None = None) -> list[RankedList]:
-        """Return, for each query vector, the k passages with the highest inner product.
+        """Return, for each query vector, the k passages with the highest inner product of a window.
 
         Args:
             encoder: the name of the encoder that made the vectors.
@@ -69,8 +78,8 @@ class Collection:
         if encoder in self.searches:
             return self.searches[encoder](queries, k, allowed)
         passages = _vectors_of(encoder, self.vectors, len(self.texts), "passages")
-        parts = batches(len(queries), len(passages))
-        return [ranked for part in parts for ranked in top_k(queries[part] @ passages.T, k, allowed)]
+        parts = batches(len(queries), len(passages.rows))
+        return [ranked for part in parts for ranked in top_k(passages.scores(queries[part]), k, allowed)]
 
 
 @dataclass
@@ -79,6 +88,11 @@ class Queries:
 
     texts: Sequence[str]
     vectors: Mapping[str, Vectors] = field(default_factory=dict)
+
+
+def headed_passage(passage: Passage) -> HeadedText:
+    """Return a passage with its section path as the heading, for the vectors of its windows."""
+    return HeadedText(passage.section_path, passage.text)
 
 
 def passage_search_text(passage: Passage) -> str:
@@ -129,7 +143,7 @@ class LexicalRetriever:
 
 @dataclass(frozen=True)
 class DenseRetriever:
-    """Ranks by the inner product of vectors; it has the name of its encoder."""
+    """Ranks by the inner product of the question's vector and that of a passage's best window; named as its encoder."""
 
     name: str
 
@@ -143,7 +157,7 @@ class DenseRetriever:
         return collection.nearest(self.name, vectors, k, allowed)
 
 
-def _vectors_of(encoder: str, vectors: Mapping[str, Vectors], count: int, kind: str) -> Vectors:
+def _vectors_of(encoder: str, vectors: Mapping[str, Rows], count: int, kind: str) -> Rows:
     found = vectors.get(encoder)
     if found is None or len(found) != count:
         have = "none" if found is None else str(len(found))

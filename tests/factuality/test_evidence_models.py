@@ -11,6 +11,7 @@ from fdarx_core.factuality.evidence import ClaimQuery, open_evidence
 from fdarx_core.records import Chunk, content_id
 from fdarx_core.retrieval.encoders import SentenceEncoder
 from fdarx_core.retrieval.index import IndexStore
+from fdarx_core.retrieval.index.chunk_table import headed_chunk
 from fdarx_core.retrieval.models import ModelDirectories
 
 pytest.importorskip("sentence_transformers")
@@ -34,7 +35,8 @@ def index(tmp_path_factory: pytest.TempPathFactory) -> Path:
     encoder = SentenceEncoder(ModelDirectories().of("cosine"))
     chunks = [Chunk(content_id(text), "d", "Guide", "guide.txt", "", text, at, at) for at, text in enumerate(TEXTS)]
     store = IndexStore(str(tmp_path_factory.mktemp("indexes") / "guide"))
-    store.commit([store.write_segment(chunks, encoder.encode(TEXTS), encoder.info)], given={"d": "guide.txt"})
+    vectors = encoder.encode_passages([headed_chunk(chunk) for chunk in chunks])
+    store.commit([store.write_segment(chunks, vectors, encoder.info)], given={"d": "guide.txt"})
     return Path(str(store.place))
 
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
+import numpy.typing as npt
 
 from fdarx_core.records import Chunk
-from fdarx_core.retrieval.encoders import Vectors
+from fdarx_core.retrieval.encoders import Vectors, WindowVectors
 from fdarx_core.retrieval.index import EncoderInfo
 
 ENCODER = EncoderInfo("hashing", "f00d", 8)
@@ -27,9 +28,16 @@ def label(set_id: str, drug: str, sections: Sequence[tuple[str, str]]) -> list[C
     ]
 
 
-def embed(chunks: Sequence[Chunk]) -> Vectors:
-    """Unit vectors that follow from the texts."""
-    rows = [np.random.default_rng([*chunk.text.encode()]).standard_normal(8) for chunk in chunks]
+def embed(chunks: Sequence[Chunk]) -> WindowVectors:
+    """Unit vectors that follow from the texts; each line of a text is a window."""
+    lines = [chunk.text.split("\n") for chunk in chunks]
+    rows = [np.random.default_rng([*line.encode()]).standard_normal(8) for one in lines for line in one]
     vectors: Vectors = np.array(rows, np.float32).reshape(-1, 8)
     vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
-    return vectors
+    return WindowVectors(vectors, np.array([len(one) for one in lines]))
+
+
+def single_windows(rows: npt.ArrayLike) -> WindowVectors:
+    """Vectors of passages of one window each."""
+    vectors = np.asarray(rows, np.float32)
+    return WindowVectors(vectors, np.ones(len(vectors), np.int64))

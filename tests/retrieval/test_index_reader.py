@@ -15,6 +15,7 @@ from rank_bm25 import BM25Okapi
 
 from fdarx_core.rag.search import SearchQuery, search_index
 from fdarx_core.records import Chunk, LabelVersion, Product
+from fdarx_core.retrieval.encoders import WindowVectors
 from fdarx_core.retrieval.index import ChunkFilter, EncoderInfo, IndexReader, IndexStore
 from fdarx_core.retrieval.lexical import RankedList, tokenize
 from fdarx_core.retrieval.retrievers import FUSION_DEPTH, Collection, Queries, fuse, get_retriever
@@ -44,8 +45,10 @@ def index(tmp_path_factory: pytest.TempPathFactory) -> IndexReader:
     return opened(tmp_path_factory.mktemp("labels"), LABELS)
 
 
-def nearest(rows: np.ndarray, question: np.ndarray, k: int, allowed: np.ndarray) -> RankedList:
-    scores = (rows.astype(np.float64) @ question.astype(np.float64)).astype(np.float32)
+def nearest(vectors: WindowVectors, question: np.ndarray, k: int, allowed: np.ndarray) -> RankedList:
+    """The chunks by the inner product of their best windows."""
+    of_windows = (vectors.rows.astype(np.float64) @ question.astype(np.float64)).astype(np.float32)
+    scores = [max(own) for own in np.split(of_windows, np.cumsum(vectors.counts)[:-1])]
     order = sorted(np.flatnonzero(allowed).tolist(), key=lambda position: (-scores[position], position))
     return [(position, float(scores[position])) for position in order[:k]]
 
@@ -53,22 +56,25 @@ def nearest(rows: np.ndarray, question: np.ndarray, k: int, allowed: np.ndarray)
 @given(st.data())
 def test_cosine_is_the_exact_top_k_of_the_inner_product(data: st.DataObject) -> None:
     """Whole numbers, so that ties are many."""
-    rows = np.array(data.draw(st.lists(st.lists(coordinates, min_size=3, max_size=3), min_size=1, max_size=40)))
+    counts = np.array(data.draw(st.lists(st.integers(1, 4), min_size=1, max_size=40)))
+    row, windows = st.lists(coordinates, min_size=3, max_size=3), int(counts.sum())
+    rows = np.array(data.draw(st.lists(row, min_size=windows, max_size=windows)), np.float32)
+    vectors = WindowVectors(rows, counts)
     asked = np.array(data.draw(st.lists(st.lists(coordinates, min_size=3, max_size=3), min_size=1, max_size=30)))
-    dropped = data.draw(st.lists(st.integers(0, len(rows) - 1), max_size=30))
+    dropped = data.draw(st.lists(st.integers(0, len(counts) - 1), max_size=30))
     k = data.draw(st.integers(1, 50))
-    chunks = [chunk for at in range(len(rows)) for chunk in document(f"d{at}", [f"{at}"])]
+    chunks = [chunk for at in range(len(counts)) for chunk in document(f"d{at}", [f"{at}"])]
     with tempfile.TemporaryDirectory() as folder:
         store = IndexStore(folder)
         encoder = EncoderInfo("whole", "1", 3, normalised=False)
-        store.commit([store.write_segment(chunks, rows.astype(np.float32), encoder)])
+        store.commit([store.write_segment(chunks, vectors, encoder)])
         index = IndexReader.open(folder)
     only = ChunkFilter(exclude=tuple(f"d{at}" for at in dropped))
-    allowed = np.ones(len(rows), bool)
+    allowed = np.ones(len(counts), bool)
     allowed[dropped] = False
     assert np.array_equal(index.matching(only), allowed)
     found = index.search([""] * len(asked), k, retriever="cosine", vectors=asked.astype(np.float32), filter=only)
-    assert found == [nearest(rows, question, k, allowed) for question in asked]
+    assert found == [nearest(vectors, question, k, allowed) for question in asked]
 
 
 @given(
@@ -102,7 +108,7 @@ def test_title_and_section_are_searched_as_the_text_is(index: IndexReader) -> No
 
 def test_hybrid_fuses_both_rankings_under_the_filter(index: IndexReader) -> None:
     only = ChunkFilter(exclude=("s1",))
-    vectors = embed(LABELS[3:5])
+    vectors = embed(LABELS[3:5]).rows
     words = index.search(["tablets", "fever"], FUSION_DEPTH, filter=only)
     near = index.search(["", ""], FUSION_DEPTH, retriever="cosine", vectors=vectors, filter=only)
     found = index.search(["tablets", "fever"], 4, retriever="hybrid", vectors=vectors, filter=only)
@@ -128,7 +134,7 @@ def test_hybrid_fuses_both_rankings_under_the_filter(index: IndexReader) -> None
 )
 def test_filters(index: IndexReader, only: ChunkFilter, positions: list[int]) -> None:
     assert np.flatnonzero(index.matching(only)).tolist() == list(positions)
-    [near] = index.search([""], 20, retriever="cosine", vectors=embed(LABELS[:1]), filter=only)
+    [near] = index.search([""], 20, retriever="cosine", vectors=embed(LABELS[:1]).rows, filter=only)
     assert sorted(position for position, _ in near) == list(positions)
     [words] = index.search(["pain"], 20, filter=only)
     assert sorted(position for position, _ in words) == sorted({0, 3, 8} & set(positions))
@@ -157,7 +163,7 @@ def test_names_that_begin_so_come_before_those_that_hold_it(index: IndexReader) 
 
 
 def test_threads_share_an_index(index: IndexReader) -> None:
-    vectors = embed(LABELS)
+    vectors = embed(LABELS).rows
 
     def ask(at: int) -> list[RankedList]:
         return index.search(
@@ -177,7 +183,7 @@ def test_what_can_not_be_asked(index: IndexReader) -> None:
     with pytest.raises(ValueError, match=r"1 texts need vectors of shape \(1, 8\), and have none"):
         index.search(["a"], 3, retriever="cosine")
     with pytest.raises(ValueError, match=r"have vectors of shape \(2, 8\).*hashing"):
-        index.search(["a"], 3, retriever="hybrid", vectors=embed(LABELS[:2]))
+        index.search(["a"], 3, retriever="hybrid", vectors=embed(LABELS[:2]).rows)
     with pytest.raises(ValueError, match="not numbers"):
         index.search(["a"], 3, retriever="cosine", vectors=np.full((1, 8), np.nan, np.float32))
 

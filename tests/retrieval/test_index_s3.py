@@ -27,7 +27,7 @@ def test_building_adding_reading_and_damage(bucket: Location) -> None:
     store.commit([store.write_segment(more, embed(more), ENCODER)])
     index = IndexReader.open(str(place))
     assert [index.chunk(at) for at in range(3)] == [*first, *more]
-    [[(position, _)]] = index.search(["heart"], 1, retriever="hybrid", vectors=embed(more))
+    [[(position, _)]] = index.search(["heart"], 1, retriever="hybrid", vectors=embed(more).rows)
     assert position == 2
     assert len(IndexReader.open(place, version=old.version)) == 2
     (place / f"segments/{old.segments[0].name}/vectors.parquet").delete()

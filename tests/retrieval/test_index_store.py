@@ -9,10 +9,12 @@ from collections.abc import Callable
 from contextlib import nullcontext
 from pathlib import Path
 
+import numpy as np
 import orjson
 import pytest
 
 from fdarx_core.records import Chunk
+from fdarx_core.retrieval.encoders import WindowVectors
 from fdarx_core.retrieval.index import (
     EncoderInfo,
     IndexDamaged,
@@ -25,7 +27,7 @@ from fdarx_core.retrieval.index import store as store_module
 from fdarx_core.retrieval.index.segments import FileInfo, write_file
 from fdarx_core.storage import Location, StorageError
 from fdarx_core.storage.run_lock import folder_lock
-from tests.retrieval.index_chunks import ENCODER, document, embed, label
+from tests.retrieval.index_chunks import ENCODER, document, embed, label, single_windows
 
 FIRST = [*document("a", ["renal dose", "liver"]), *document("b", ["heart failure"])]
 
@@ -59,7 +61,7 @@ def test_adding_a_document_writes_its_chunks_alone(tmp_path: Path) -> None:
     assert second.parent == first.version
     changed = {name for name, data in files(tmp_path).items() if before.get(name) != data}
     folder = f"segments/{second.segments[1].name}"
-    new = {f"{folder}/{name}" for name in ("chunks.parquet", "vectors.parquet", "segment.json")}
+    new = {f"{folder}/{name}" for name in ("chunks.parquet", "windows.parquet", "vectors.parquet", "segment.json")}
     assert changed == {"index.json", f"versions/{second.version}.json"} | new
     assert texts(IndexReader.open(str(tmp_path))) == ["renal dose", "liver", "heart failure", "skin", "eye"]
 
@@ -86,7 +88,7 @@ def test_a_changed_file_replaces_its_document_and_leaves_the_others(tmp_path: Pa
     index = IndexReader.open(str(tmp_path))
     assert texts(index) == ["heart failure", "renal dose halved"]
     assert index.search(["liver"], 5) == [[]]
-    [[(position, score)]] = index.search([""], 1, retriever="cosine", vectors=embed(changed))
+    [[(position, score)]] = index.search([""], 1, retriever="cosine", vectors=embed(changed).rows)
     assert index.chunk(position) == changed[0]
     assert score == pytest.approx(1)
 
@@ -246,10 +248,12 @@ def test_segments_that_make_no_sense_are_refused(tmp_path: Path) -> None:
         store.write_segment([])
     with pytest.raises(ValueError, match="together, or neither"):
         store.write_segment(FIRST, vectors)
-    with pytest.raises(ValueError, match=r"3 chunks of 8 dimensions have vectors of \(2, 8\)"):
-        store.write_segment(FIRST, vectors[:2], ENCODER)
+    with pytest.raises(ValueError, match=r"3 chunks of 8 dimensions have vectors of \(2, 8\) for 2"):
+        store.write_segment(FIRST, vectors.select(slice(2)), ENCODER)
+    with pytest.raises(ValueError, match=r"3 chunks of 8 dimensions have vectors of \(3, 8\) for 3"):
+        store.write_segment(FIRST, WindowVectors(vectors.rows, np.array([2, 0, 1])), ENCODER)
     with pytest.raises(ValueError, match="not numbers"):
-        store.write_segment(FIRST, vectors * float("nan"), ENCODER)
+        store.write_segment(FIRST, single_windows(vectors.rows * float("nan")), ENCODER)
     with pytest.raises(ValueError, match="document a comes twice"):
         store.write_segment([FIRST[0], FIRST[2], FIRST[1]])
     assert list(tmp_path.iterdir()) == []
@@ -294,12 +298,13 @@ def test_any_file_but_the_pointer(tmp_path: Path, manifest: Manifest, name: str,
 
 
 @pytest.mark.parametrize("harm", [flip, cut, empty, Path.unlink])
-def test_vectors_of_an_index_that_is_searched_exactly(tmp_path: Path, harm: Callable[[Path], None]) -> None:
+@pytest.mark.parametrize("name", ["vectors.parquet", "windows.parquet"])
+def test_vectors_of_an_index_that_is_searched_exactly(tmp_path: Path, name: str, harm: Callable[[Path], None]) -> None:
     store = IndexStore(str(tmp_path))
     store.commit([store.write_segment(CHUNKS, embed(CHUNKS), ENCODER)])
-    [file] = tmp_path.rglob("vectors.parquet")
+    [file] = tmp_path.rglob(name)
     harm(file)
-    with pytest.raises(IndexDamaged, match=r"vectors.parquet"):
+    with pytest.raises(IndexDamaged, match=name):
         IndexReader.open(str(tmp_path))
 
 

@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 
 from fdarx_core.records import Chunk
-from fdarx_core.retrieval.encoders import Vectors
+from fdarx_core.retrieval.encoders import Vectors, WindowVectors
 from fdarx_core.retrieval.index import ChunkFilter, EncoderInfo, IndexReader, IndexStore, Manifest
 from fdarx_core.retrieval.index.vectors import VectorIndex, choose_kind, make_faiss_index
 from fdarx_core.retrieval.lexical import RankedList
-from tests.retrieval.index_chunks import document
+from tests.retrieval.index_chunks import document, single_windows
 
 ENCODER = EncoderInfo("clusters", "c0", 16)
 LIMITS = {"hnsw": (500, 100_000), "ivf": (500, 1000)}
@@ -29,6 +29,7 @@ def clustered(count: int, seed: int) -> Vectors:
 
 
 ROWS, ASKED = clustered(4000, 1), clustered(50, 2)
+VECTORS = single_windows(ROWS)
 CHUNKS: list[Chunk] = [
     chunk for at in range(40) for chunk in document(f"d{at}", [""] * 100, title="rare" if at < 2 else "common")
 ]
@@ -38,15 +39,22 @@ CHUNKS: list[Chunk] = [
 def built(request: Any, tmp_path_factory: pytest.TempPathFactory) -> tuple[Manifest, IndexReader]:
     folder = tmp_path_factory.mktemp(request.param)
     store = IndexStore(str(folder), limits=LIMITS[request.param])
-    names = [store.write_segment(CHUNKS[at : at + 1000], ROWS[at : at + 1000], ENCODER) for at in range(0, 4000, 1000)]
+    names = [
+        store.write_segment(CHUNKS[at : at + 1000], VECTORS.select(slice(at, at + 1000)), ENCODER)
+        for at in range(0, 4000, 1000)
+    ]
     manifest = store.commit(names)
     assert manifest.approximate is not None
     assert manifest.approximate.kind == request.param
     return manifest, IndexReader.open(str(folder))
 
 
+def exact_index(vectors: WindowVectors) -> VectorIndex:
+    return VectorIndex(make_faiss_index("exact", [vectors.rows], vectors.rows.shape[1]), vectors.counts)
+
+
 def exact(k: int, allowed: np.ndarray) -> list[RankedList]:
-    [*found] = VectorIndex(make_faiss_index("exact", [ROWS], 16)).search(ASKED, k, allowed)
+    [*found] = exact_index(VECTORS).search(ASKED, k, allowed)
     return found
 
 
@@ -87,7 +95,7 @@ def test_no_row_is_missing_where_many_are_asked_for(built: tuple[Manifest, Index
 
 def test_a_version_without_some_documents_has_an_index_of_its_own(tmp_path: Path) -> None:
     store = IndexStore(str(tmp_path), limits=LIMITS["hnsw"])
-    first = store.commit([store.write_segment(CHUNKS, ROWS, ENCODER)])
+    first = store.commit([store.write_segment(CHUNKS, VECTORS, ENCODER)])
     second = store.commit([], remove=["d0"])
     assert first.approximate != second.approximate
     index = IndexReader.open(str(tmp_path))
@@ -97,6 +105,22 @@ def test_a_version_without_some_documents_has_an_index_of_its_own(tmp_path: Path
     third = store.commit([], remove=[f"d{at}" for at in range(36)])
     assert third.approximate is None
     assert len(IndexReader.open(str(tmp_path), version=first.version)) == 4000
+
+
+@pytest.mark.parametrize("kind", ["hnsw", "ivf"])
+def test_approximate_search_goes_by_the_best_window(kind: str, tmp_path: Path) -> None:
+    """1,000 chunks of 1 to 7 windows; chunks are returned, each once."""
+    counts = np.random.default_rng(4).integers(1, 8, 1000)
+    vectors = WindowVectors(clustered(int(counts.sum()), 6), counts)
+    store = IndexStore(str(tmp_path), limits=LIMITS[kind])
+    manifest = store.commit([store.write_segment(CHUNKS[:1000], vectors, ENCODER)])
+    assert manifest.approximate is not None and manifest.approximate.kind == kind
+    assert (manifest.chunks, manifest.windows) == (1000, int(counts.sum()))
+    index = IndexReader.open(str(tmp_path))
+    for only in (ChunkFilter(), ChunkFilter(title="common")):
+        found = search(index, 10, only)
+        assert all(len({at for at, _ in ranked}) == 10 for ranked in found)
+        assert recall(found, exact_index(vectors).search(ASKED, 10, index.matching(only))) >= 0.9
 
 
 def test_the_rule() -> None:
@@ -113,7 +137,7 @@ def test_equal_rows_come_in_order_however_many_and_whoever_else_asks() -> None:
     """FAISS adds up in another order for 20 questions or more, and keeps any of equals."""
     row, other = clustered(2, 5)
     rows = np.concatenate([np.tile(other, (50, 1)), np.tile(row, (700, 1)), ROWS])
-    index = VectorIndex(make_faiss_index("exact", [rows], 16))
+    index = exact_index(single_windows(rows))
     [alone] = index.search(row[None], 9)
     assert [at for at, _ in alone] == list(range(50, 59))
     together = index.search(np.concatenate([row[None], ASKED]), 9)
@@ -128,5 +152,5 @@ def test_rows_that_differ_by_less_than_faiss_adds_up_are_in_the_right_order() ->
     asked = question.astype(np.float32)
     scores = (rows.astype(np.float64) @ asked.astype(np.float64)).astype(np.float32)
     expected = sorted(range(3000), key=lambda at: (-scores[at], at))[:5]
-    [found] = VectorIndex(make_faiss_index("exact", [rows], 1024)).search(asked[None], 5)
+    [found] = exact_index(single_windows(rows)).search(asked[None], 5)
     assert [at for at, _ in found] == expected

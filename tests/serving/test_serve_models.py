@@ -16,6 +16,7 @@ import pytest
 from fdarx_core.records import Chunk
 from fdarx_core.retrieval.encoders import SentenceEncoder, bge_reranker
 from fdarx_core.retrieval.index import IndexStore
+from fdarx_core.retrieval.index.chunk_table import headed_chunk
 from jobs import cli
 from tests.retrieval import tiny_models
 from tests.serving.service_process import Service, free_port, post, running
@@ -52,7 +53,9 @@ def index(cosine_model: str, tmp_path_factory: pytest.TempPathFactory) -> str:
     folder, model = tmp_path_factory.mktemp("index"), SentenceEncoder(cosine_model)
     chunks = [Chunk(f"c{n}", "leaflet", "", "leaflet.txt", "", text, n, 0) for n, text in enumerate(TEXTS)]
     store = IndexStore(str(folder))
-    store.commit([store.write_segment(chunks, model.encode(TEXTS), model.info)])
+    store.commit(
+        [store.write_segment(chunks, model.encode_passages([headed_chunk(one) for one in chunks]), model.info)]
+    )
     return str(folder)
 
 

@@ -23,7 +23,7 @@ from fdarx_core.rag.search import (
     search_index,
 )
 from fdarx_core.records import CheckedAnswer, Chunk, Evidence, Passage, Reject, content_id
-from fdarx_core.retrieval.encoders import SentenceEncoder
+from fdarx_core.retrieval.encoders import HeadedText, SentenceEncoder
 from fdarx_core.retrieval.index import ChunkFilter, IndexReader
 from fdarx_core.retrieval.models import ModelDirectories
 from fdarx_core.retrieval.retrievers import (
@@ -142,7 +142,7 @@ class PassageSearch:
         for one in passages:
             distinct.setdefault(" ".join(one.text.split()), one)
         self._passages = list(distinct.values())
-        self._texts = ["\n".join(filter(None, (one.title, one.section, one.text))) for one in self._passages]
+        self._texts = ["\n".join(filter(None, (_heading(one), one.text))) for one in self._passages]
         self._retriever = get_retriever(retriever, load_reranker(directories) if needs_reranker(retriever) else None)
         self._directories = directories
 
@@ -160,8 +160,13 @@ class PassageSearch:
 
     @cached_property
     def _collection(self) -> Collection:
-        vectors = {name: encoder.encode(self._texts) for name, encoder in self._encoders.items()}
+        headed = [HeadedText(_heading(one), one.text) for one in self._passages]
+        vectors = {name: encoder.encode_passages(headed) for name, encoder in self._encoders.items()}
         return Collection(self._texts, vectors, matching_only=True)
+
+
+def _heading(passage: Evidence) -> str:
+    return "\n".join(filter(None, (passage.title, passage.section)))
 
 
 def _checked(retriever: str | None, directories: ModelDirectories) -> str:

@@ -15,7 +15,7 @@ from fdarx_core.retrieval.encoders import EncoderInfo, Vectors
 from fdarx_core.retrieval.index.chunk_table import ChunkFilter, ChunkTable
 from fdarx_core.retrieval.index.near_copies import NearCopies
 from fdarx_core.retrieval.index.section_model import SectionModel
-from fdarx_core.retrieval.index.segments import Manifest, find_version, read_rows, same_encoder
+from fdarx_core.retrieval.index.segments import Manifest, SegmentRows, find_version, read_rows, same_encoder
 from fdarx_core.retrieval.index.store import IndexStore
 from fdarx_core.retrieval.index.vectors import VectorIndex, load_approximate_index, load_faiss, make_faiss_index
 from fdarx_core.retrieval.lexical import Mask, RankedList, tokenize
@@ -70,9 +70,8 @@ class IndexReader(ChunkTable):
         dense = manifest.encoder is not None and load_faiss() is not None
         exact = dense and manifest.approximate is None
         rows = list(read_rows(place, manifest, vectors=exact))
-        chunks = pa.concat_tables([chunks for chunks, _ in rows] or [arrow_schema(Chunk).empty_table()])
-        vectors = [part for _, part in rows if part is not None]
-        return cls(manifest, chunks, _vector_index(place, manifest, vectors) if dense else None)
+        chunks = pa.concat_tables([one.chunks for one in rows] or [arrow_schema(Chunk).empty_table()])
+        return cls(manifest, chunks, _vector_index(place, manifest, rows) if dense else None)
 
     def check_encoder(self, encoder: EncoderInfo) -> None:
         """Raise StorageError where the vectors of an encoder cannot be compared with those of the index."""
@@ -195,11 +194,13 @@ def _usable_retrievers(encoders: frozenset[str]) -> dict[str, Retriever]:
     return usable
 
 
-def _vector_index(place: Location, manifest: Manifest, vectors: Sequence[Vectors]) -> VectorIndex:
+def _vector_index(place: Location, manifest: Manifest, rows: Sequence[SegmentRows]) -> VectorIndex:
     assert manifest.encoder is not None
+    windows = np.concatenate([one.windows for one in rows if one.windows is not None])
     if manifest.approximate is not None:
-        return VectorIndex(load_approximate_index(place, manifest.approximate), manifest.approximate.exact)
-    return VectorIndex(make_faiss_index("exact", vectors, manifest.encoder.dimensions))
+        return VectorIndex(load_approximate_index(place, manifest.approximate), windows, manifest.approximate.exact)
+    vectors = [one.vectors.rows for one in rows if one.vectors is not None]
+    return VectorIndex(make_faiss_index("exact", vectors, manifest.encoder.dimensions), windows)
 
 
 def _describe(encoder: EncoderInfo | None) -> str:

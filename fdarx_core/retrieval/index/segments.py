@@ -10,9 +10,8 @@ from dataclasses import dataclass, field, fields
 from functools import cached_property
 from itertools import groupby
 from operator import attrgetter
-from typing import Any
+from typing import Any, NamedTuple
 
-import numpy as np
 import orjson
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -20,10 +19,11 @@ import pyarrow.parquet as pq
 from pydantic import TypeAdapter
 
 from fdarx_core.records import Chunk, arrow_schema
-from fdarx_core.retrieval.encoders import EncoderInfo, Vectors
+from fdarx_core.retrieval.encoders import EncoderInfo, WindowVectors
+from fdarx_core.retrieval.lexical import Integers
 from fdarx_core.storage import Location, StorageError
 
-FORMAT = 3
+FORMAT = 4
 """Raised when a reader of an older layout would misread a newer one."""
 
 
@@ -57,6 +57,7 @@ class DocumentEntry:
         source: the file or run that the document came from; "" for a label, which its set id (its id) identifies.
         digest: a hash over the document's chunks.
         chunks: the number of chunks.
+        windows: the number of vectors: one for each window of each chunk, 0 without an encoder.
         segment: the name of the segment that holds them.
         version: the number of a label's version, 0 for another document.
         effective_date: the date of a label's version in ISO 8601, else "".
@@ -66,6 +67,7 @@ class DocumentEntry:
     source: str
     digest: str
     chunks: int
+    windows: int
     segment: str
     version: int = 0
     effective_date: str = ""
@@ -79,11 +81,16 @@ class DocumentEntry:
 
 @dataclass(frozen=True, slots=True)
 class Segment:
-    """The chunks of some whole documents, and their vectors row by row where there is an encoder; never changed."""
+    """The chunks of some whole documents, one a row, and where there is an encoder their vectors; never changed.
+
+    `vectors` has a row for each window of each chunk, in the order of the chunks; `windows` has a row for each chunk:
+    how many windows it has, 1 or more.
+    """
 
     name: str
     rows: int
     chunks: FileInfo
+    windows: FileInfo | None
     vectors: FileInfo | None
     encoder: EncoderInfo | None
 
@@ -142,6 +149,11 @@ class Manifest:
     def chunks(self) -> int:
         return sum(entry.chunks for entry in self.entries.values())
 
+    @property
+    def windows(self) -> int:
+        """The number of vectors."""
+        return sum(entry.windows for entry in self.entries.values())
+
     def same_content(self, other: Manifest) -> bool:
         """Return whether both have the same documents, chunked and embedded alike, in whatever segments."""
         own, others = (
@@ -199,6 +211,7 @@ def digest(data: bytes | memoryview) -> str:
     return hashlib.blake2b(data, digest_size=16).hexdigest()
 
 
+_WINDOWS = pa.schema({"windows": pa.int64()})
 _MANIFEST = TypeAdapter(Manifest)
 _SEGMENT = TypeAdapter(tuple[Segment, dict[str, DocumentEntry]])
 
@@ -292,8 +305,16 @@ def read_segment(place: Location, name: str) -> SegmentListing:
         raise IndexDamaged(file, f"can't be read: {error!r}") from error
 
 
-def read_rows(place: Location, manifest: Manifest, *, vectors: bool) -> Iterator[tuple[pa.Table, Vectors | None]]:
-    """Yield each segment's chunks that belong to the version, and their vectors where asked for.
+class SegmentRows(NamedTuple):
+    """The chunks of a segment that belong to a version; the others are None where they are not stored or asked for."""
+
+    chunks: pa.Table
+    windows: Integers | None
+    vectors: WindowVectors | None
+
+
+def read_rows(place: Location, manifest: Manifest, *, vectors: bool) -> Iterator[SegmentRows]:
+    """Yield the rows of each segment: chunks, how many windows each has, and vectors where asked for.
 
     Raises `IndexDamaged`.
     """
@@ -304,11 +325,14 @@ def read_rows(place: Location, manifest: Manifest, *, vectors: bool) -> Iterator
         wanted = sum(manifest.entries[id].chunks for id in own)
         if pc.sum(alive).as_py() != wanted:
             raise IndexDamaged(place / segment.chunks.name, f"holds other documents than version {manifest.version}")
-        read = _read_vectors(place, segment) if vectors else None
-        if wanted < segment.rows:
-            chunks = chunks.filter(alive)
-            read = None if read is None else read[alive.to_numpy(zero_copy_only=False)]
-        yield chunks, None if read is None else np.ascontiguousarray(read)
+        kept = alive.to_numpy(zero_copy_only=False)
+        windows = _read_windows(place, segment)
+        read = _read_vectors(place, segment, windows) if vectors and windows is not None else None
+        yield SegmentRows(
+            chunks if kept.all() else chunks.filter(alive),
+            None if windows is None else windows[kept],
+            read if read is None or kept.all() else read.select(kept),
+        )
 
 
 def _read_chunks(place: Location, segment: Segment) -> pa.Table:
@@ -318,15 +342,27 @@ def _read_chunks(place: Location, segment: Segment) -> pa.Table:
     return table
 
 
-def _read_vectors(place: Location, segment: Segment) -> Vectors:
-    """Return the vectors of a segment that has an encoder, shape (rows, dimensions)."""
+def _read_windows(place: Location, segment: Segment) -> Integers | None:
+    """Return the number of windows of each chunk of a segment, None where it has no encoder."""
+    if segment.windows is None:
+        return None
+    table = _read_table(place, segment.windows, segment.rows)
+    if table.schema != _WINDOWS:
+        raise IndexDamaged(place / segment.windows.name, f"has other columns than {_WINDOWS.names[0]}")
+    windows: Integers = table["windows"].to_numpy()
+    return windows
+
+
+def _read_vectors(place: Location, segment: Segment, windows: Integers) -> WindowVectors:
+    """Return the vectors of a segment that has an encoder."""
     assert segment.vectors is not None and segment.encoder is not None
-    column = _read_table(place, segment.vectors, segment.rows)["vector"].combine_chunks()
+    rows = int(windows.sum())
+    column = _read_table(place, segment.vectors, rows)["vector"].combine_chunks()
     wanted = pa.list_(pa.float32(), segment.encoder.dimensions)
     if column.type != wanted:
         raise IndexDamaged(place / segment.vectors.name, f"has {column.type} for vectors instead of {wanted}")
-    vectors: Vectors = column.flatten().to_numpy(zero_copy_only=False)
-    return vectors.reshape(segment.rows, segment.encoder.dimensions)
+    flat = column.flatten().to_numpy(zero_copy_only=False)
+    return WindowVectors(flat.reshape(rows, segment.encoder.dimensions), windows)
 
 
 def _read_table(place: Location, info: FileInfo, rows: int) -> pa.Table:

@@ -6,6 +6,7 @@ import time
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime, timezone
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -14,9 +15,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from fdarx_core.records import Chunk, LabelVersion, to_table
-from fdarx_core.retrieval.encoders import EncoderInfo, Vectors
+from fdarx_core.retrieval.encoders import EncoderInfo, WindowVectors
 from fdarx_core.retrieval.index import segments
 from fdarx_core.retrieval.index.segments import (
+    FORMAT,
     DocumentEntry,
     FileInfo,
     Manifest,
@@ -63,7 +65,7 @@ class IndexStore:
     def write_segment(
         self,
         chunks: Sequence[Chunk],
-        vectors: Vectors | None = None,
+        vectors: WindowVectors | None = None,
         encoder: EncoderInfo | None = None,
         files: Mapping[str, str] | None = None,
     ) -> str:
@@ -79,17 +81,22 @@ class IndexStore:
         folder = f"segments/{name}"
         if not self._is_complete(name):
             chunks_file = self._write(f"{folder}/chunks.parquet", _to_parquet(to_table(chunks, Chunk)))
-            vectors_file = None
+            windows_file = vectors_file = None
+            windows = [0] * len(chunks)
             if vectors is not None:
-                flat = pa.array(np.ascontiguousarray(vectors, np.float32).reshape(-1))
-                table = pa.table({"vector": pa.FixedSizeListArray.from_arrays(flat, vectors.shape[1])})
+                windows = vectors.counts.tolist()
+                windows_file = self._write(f"{folder}/windows.parquet", _to_parquet(pa.table({"windows": windows})))
+                flat = pa.array(np.ascontiguousarray(vectors.rows, np.float32).reshape(-1))
+                table = pa.table({"vector": pa.FixedSizeListArray.from_arrays(flat, vectors.rows.shape[1])})
                 data = _to_parquet(table, compress=False)
                 vectors_file = self._write(f"{folder}/vectors.parquet", data)
+            counts = iter(windows)
             entries = {
-                one[0].document_id: _entry(one, mark, name, files or {})
+                one[0].document_id: _entry(one, mark, name, files or {}, sum(islice(counts, len(one))))
                 for one, mark in zip(documents, digests, strict=True)
             }
-            listing = {"segment": Segment(name, len(chunks), chunks_file, vectors_file, encoder), "entries": entries}
+            segment = Segment(name, len(chunks), chunks_file, windows_file, vectors_file, encoder)
+            listing = {"segment": segment, "entries": entries}
             self._write(f"{folder}/segment.json", orjson.dumps(listing, option=orjson.OPT_INDENT_2))  # the last file
         return name
 
@@ -145,7 +152,9 @@ class IndexStore:
         if not (self.place / f"segments/{name}/segment.json").exists():
             return False
         segment, _ = segments.read_segment(self.place, name)
-        files = [(self.place / file.name, file.size) for file in (segment.chunks, segment.vectors) if file]
+        files = [
+            (self.place / file.name, file.size) for file in (segment.chunks, segment.windows, segment.vectors) if file
+        ]
         return all(file.exists() and file.size() == size for file, size in files)
 
     def _replace_pointer(self, base: Manifest | None, manifest: Manifest) -> bool:
@@ -223,28 +232,30 @@ def _check_encoders(used: Sequence[Segment]) -> None:
             )
 
 
-def _entry(chunks: Sequence[Chunk], mark: str, segment: str, files: Mapping[str, str]) -> DocumentEntry:
+def _entry(chunks: Sequence[Chunk], mark: str, segment: str, files: Mapping[str, str], windows: int) -> DocumentEntry:
     first = chunks[0]
     source = "" if first.set_id else first.source
     label = first.label or LabelVersion()
     file = files.get(first.document_id, "")
-    return DocumentEntry(source, mark, len(chunks), segment, label.version, label.effective_date, file)
+    return DocumentEntry(source, mark, len(chunks), windows, segment, label.version, label.effective_date, file)
 
 
 def _segment_name(digests: Sequence[str], encoder: EncoderInfo | None) -> str:
-    return digest(orjson.dumps([digests, encoder]))[:16]
+    return digest(orjson.dumps([FORMAT, digests, encoder]))[:16]
 
 
-def _check(chunks: Sequence[Chunk], vectors: Vectors | None, encoder: EncoderInfo | None) -> None:
+def _check(chunks: Sequence[Chunk], vectors: WindowVectors | None, encoder: EncoderInfo | None) -> None:
     if not chunks:
         raise ValueError("a segment needs at least one chunk")
     if (vectors is None) != (encoder is None):
         raise ValueError("give vectors and the encoder that made them together, or neither")
     if vectors is None or encoder is None:
         return
-    if vectors.shape != (len(chunks), encoder.dimensions):
-        raise ValueError(f"{len(chunks)} chunks of {encoder.dimensions} dimensions have vectors of {vectors.shape}")
-    if not np.isfinite(vectors).all():
+    shape = (int(vectors.counts.sum()), encoder.dimensions)
+    if len(vectors) != len(chunks) or vectors.rows.shape != shape or not vectors.counts.all():
+        counted = f"vectors of {vectors.rows.shape} for {len(vectors)}"
+        raise ValueError(f"{len(chunks)} chunks of {encoder.dimensions} dimensions have {counted}")
+    if not np.isfinite(vectors.rows).all():
         raise ValueError(f"{encoder.name} gave vectors that are not numbers; check the model")
 
 

@@ -56,7 +56,7 @@ def load_faiss() -> Any:
 
 
 def make_faiss_index(kind: VectorIndexKind, parts: Sequence[Vectors], dimensions: int) -> Any:
-    """Build a FAISS index of that kind over all rows of the parts, in order."""
+    """Build a FAISS index of that kind over all vectors of the parts, in order."""
     faiss = load_faiss()
     if kind == "exact":
         index = faiss.IndexFlatIP(dimensions)
@@ -85,11 +85,11 @@ def build_approximate_index(place: Location, manifest: Manifest, limits: tuple[i
 
     Returns None where the vectors are few enough for exact search, or FAISS is not installed.
     """
-    kind = choose_kind(manifest.chunks, limits)
+    kind = choose_kind(manifest.windows, limits)
     faiss = load_faiss()
     if manifest.encoder is None or kind == "exact" or faiss is None:
         return None
-    parts = [part for _, part in read_rows(place, manifest, vectors=True) if part is not None]
+    parts = [rows.vectors.rows for rows in read_rows(place, manifest, vectors=True) if rows.vectors is not None]
     data = faiss.serialize_index(make_faiss_index(kind, parts, manifest.encoder.dimensions)).tobytes()
     return ApproximateIndex(kind, limits[0], write_file(place, f"approximate/{digest(data)[:16]}.faiss", data))
 
@@ -101,15 +101,18 @@ def load_approximate_index(place: Location, saved: ApproximateIndex) -> Any:
 
 
 class VectorIndex:
-    """Searches a FAISS index of `make_faiss_index`; thread-safe.
+    """Searches a FAISS index of `make_faiss_index`, whose rows are windows of chunks; thread-safe.
 
-    Every score is the inner product of two vectors, summed in double precision and rounded once: it depends neither on
-    the kind of index nor on other queries. Filtered search is exact where `exact` rows or fewer pass the filter, and
-    where an approximate search finds fewer rows than it should.
+    A chunk scores as its best window does. Every score is the inner product of two vectors, summed in double precision
+    and rounded once: it depends neither on the kind of index nor on other queries. Filtered search is exact where
+    `exact` rows or fewer pass the filter, and where an approximate search finds fewer rows than it should.
     """
 
-    def __init__(self, index: Any, exact: int = MAX_EXACT) -> None:
+    def __init__(self, index: Any, windows: Integers, exact: int = MAX_EXACT) -> None:
+        """`windows`, of shape (chunks,), is the number of rows of each chunk; the chunks stand in order."""
         self._faiss = load_faiss()
+        self._chunk_of = np.repeat(np.arange(len(windows), dtype=np.int32), windows)
+        self._rows_a_chunk = math.ceil(len(self._chunk_of) / max(1, len(windows)))
         self._owner = index  # downcasting gives a view that does not keep the index alive
         self._index = self._flat = self._faiss.downcast_index(index)
         self._exact = exact
@@ -127,31 +130,46 @@ class VectorIndex:
         self._rows = None if self._is_ivf else _rows_of(self._faiss, self._flat)
 
     def search(self, queries: Vectors, k: int, allowed: Mask | None = None) -> list[RankedList]:
-        """Return, for each row of `queries`, the k best of the allowed rows, ties by position.
+        """Return, for each row of `queries`, the k best of the allowed chunks, ties by position.
 
-        The search goes deeper while a row that was not fetched might score as the k-th row does.
+        The search goes deeper while fewer chunks are found, or a row that was not fetched might score as the k-th does.
+
+        Args:
+            queries: float32 of shape (queries, dimensions).
+            k: how many chunks to return for each query.
+            allowed: shape (chunks,); the chunks that may be returned, None for all.
         """
         queries = np.ascontiguousarray(queries, np.float32)
-        reachable = self._index.ntotal if allowed is None else int(allowed.sum())
+        rows = None if allowed is None else allowed[self._chunk_of]
+        reachable = self._index.ntotal if rows is None else int(rows.sum())
         rankings: list[RankedList] = [[] for _ in queries]
         open_queries = list(range(len(queries))) if reachable else []
-        depth = k + _MARGIN
+        depth = (k + _MARGIN) * self._rows_a_chunk
         while open_queries:
             depth = min(depth, reachable)
-            rows = self._fetch(queries[open_queries], depth, reachable, allowed)
-            ranked = {one: self._rank(queries[one], ids) for one, ids in zip(open_queries, rows, strict=True)}
-            for one, ranking in ranked.items():
-                rankings[one] = ranking[:k]
-            open_queries = [one for one, it in ranked.items() if len(it) == depth < reachable and _is_tied(it, k)]
+            fetched = self._fetch(queries[open_queries], depth, reachable, rows)
+            deeper: list[int] = []
+            for one, ids in zip(open_queries, fetched, strict=True):
+                rankings[one], is_complete = self._rank(queries[one], ids[ids >= 0], k)
+                if not is_complete and (ids >= 0).all() and depth < reachable:
+                    deeper.append(one)
+            open_queries = deeper
             depth *= 4
         return rankings
 
-    def _rank(self, query: Vectors, ids: Integers) -> RankedList:
-        ids = np.sort(ids[ids >= 0])
+    def _rank(self, query: Vectors, ids: Integers, k: int) -> tuple[RankedList, bool]:
+        """Return the k best chunks of some rows, and whether no row that scores less than all of these changes them."""
+        ids = np.sort(ids)
         vectors = self._index.reconstruct_batch(ids) if self._rows is None else self._rows[ids]
         scores = (vectors.astype(np.float64) @ query.astype(np.float64)).astype(np.float32)
         order = np.argsort(-scores, kind="stable")
-        return list(zip(ids[order].tolist(), scores[order].tolist(), strict=True))
+        chunks, firsts = np.unique(self._chunk_of[ids[order]], return_index=True)
+        best = np.argsort(firsts)[:k]
+        found = scores[order[firsts[best]]]
+        ranked = list(zip(chunks[best].tolist(), found.tolist(), strict=True))
+        if len(ranked) < k:
+            return ranked, False
+        return ranked, bool(found[-1] - scores[order[-1]] > _TIE_TOLERANCE * max(1.0, abs(found[-1])))
 
     def _fetch(self, queries: Vectors, depth: int, reachable: int, allowed: Mask | None) -> Integers:
         """Return row numbers, shape (queries, depth), -1 where there are no more."""
@@ -185,12 +203,6 @@ class VectorIndex:
 
     def _selector(self, allowed: Mask | None) -> dict[str, Any]:
         return {} if allowed is None else {"sel": self._faiss.IDSelectorBitmap(np.packbits(allowed, bitorder="little"))}
-
-
-def _is_tied(ranked: RankedList, k: int) -> bool:
-    """Return whether a row that was not fetched might score as the k-th row does."""
-    last, kth = ranked[-1][1], ranked[min(k, len(ranked)) - 1][1]
-    return kth - last <= _TIE_TOLERANCE * max(1.0, abs(kth))
 
 
 def _row_numbers(found: tuple[Any, Integers]) -> Integers:
