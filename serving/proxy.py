@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from starlette.datastructures import Headers
 from starlette.middleware import Middleware
+from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from serving.http.responses import busy_error
-
-_RETRY_AFTER_S = 5.0
+_MESSAGE = "This server can't be reached. Try again in 5 s."
+_ERROR = {"type": "overloaded_error", "message": _MESSAGE, "param": None, "code": "unavailable"}
+"""As `serving.http` has it, which a proxy does not import: it would take a second of its start."""
 _GRACE_S = 1.0
 """Seconds after a request's deadline in which the application may reply itself."""
 
@@ -47,9 +48,7 @@ class ProxyMiddleware:
 
         await self._app(_with_timeout(scope), receive, send_own)
         if not started:
-            reply = busy_error("This server can't be reached.", _RETRY_AFTER_S)
-            reply.code = "unavailable"
-            await reply.response()(scope, receive, send)
+            await JSONResponse({"error": _ERROR}, 503, {"Retry-After": "5"})(scope, receive, send)
 
 
 def _is_plain_text(message: Message) -> bool:

@@ -18,10 +18,10 @@ from serving.http.responses import ApiError, json_reply
 from serving.http.schemas import ComparisonReply, SectionReply, ShortText, error_responses
 
 LABEL = "The name of a drug, of which the newest label with the section is taken, or the set id of a label."
-SECTION = "The LOINC code (34070-3) or the title (Contraindications) of a section or subsection."
+SECTION = "The LOINC code (34070-3), number (5.1) or title (Contraindications) of a section or subsection."
 LABEL_CORPUS = "A corpus of labels; by default the first."
 _FIELDS = ("drug", "moieties", "set_id", "effective_date", "version", "url")
-_OF_PASSAGE = ("section", "section_code", "text")
+_OF_PASSAGE = ("section", "section_code", "section_number", "text")
 _MAX_NAMES = 5
 
 _Label = Annotated[ShortText, Query(min_length=1, description=LABEL)]

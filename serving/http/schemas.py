@@ -249,6 +249,7 @@ class SectionPassage(BaseModel):
     chunk_id: str
     section: str
     section_code: str
+    section_number: str
     text: str
 
 

@@ -1,4 +1,4 @@
-"""Looking up sections of labels by code and title."""
+"""Looking up sections of labels by code, number and title."""
 
 from __future__ import annotations
 
@@ -8,23 +8,37 @@ from fdarx_core.records import Chunk, LabelVersion, Product
 from fdarx_core.retrieval.index import IndexReader, IndexStore, find_section
 
 SECTIONS = (
-    ("34066-1", ""),
-    ("34068-7", "DOSAGE AND ADMINISTRATION > Adults"),
-    ("34068-7", "DOSAGE AND ADMINISTRATION > Children"),
-    ("42228-7", "USE IN SPECIFIC POPULATIONS > Pregnancy"),
-    ("34081-0", "USE IN SPECIFIC POPULATIONS > Pediatric Use"),
+    ("34066-1", "", ""),
+    ("34068-7", "2.1", "DOSAGE AND ADMINISTRATION > Adults"),
+    ("34068-7", "2.10", "DOSAGE AND ADMINISTRATION > Children"),
+    ("42228-7", "8.1", "USE IN SPECIFIC POPULATIONS > Pregnancy"),
+    ("34081-0", "8.4", "USE IN SPECIFIC POPULATIONS > Pediatric Use"),
 )
 
 
 def label(
-    set_id: str, drug: str, moiety: str, date: str, sections: tuple[tuple[str, str], ...] = SECTIONS
+    set_id: str, drug: str, moiety: str, date: str, sections: tuple[tuple[str, str, str], ...] = SECTIONS
 ) -> list[Chunk]:
     version = LabelVersion(
         3, date, moieties=[moiety], uniis=[moiety.upper()], products=[Product([drug], [moiety], ["S"], [moiety], ["U"])]
     )
     return [
-        Chunk(f"{set_id}{n}", set_id, drug, "z.zip", path, f"text {n}", n, -1, set_id, drug, code, label=version)
-        for n, (code, path) in enumerate(sections)
+        Chunk(
+            f"{set_id}{n}",
+            set_id,
+            drug,
+            "z",
+            path,
+            f"text {n}",
+            n,
+            -1,
+            set_id,
+            drug,
+            code,
+            version,
+            section_number=number,
+        )
+        for n, (code, number, path) in enumerate(sections)
     ]
 
 
@@ -53,11 +67,16 @@ def table(tmp_path_factory: pytest.TempPathFactory) -> IndexReader:
         ("Use in specific populations", [3, 4]),
         ("PREGNANCY", [3]),
         ("42228-7", [3]),
+        ("2", [1, 2]),
+        ("2.1", [1]),
+        ("2.10", [2]),
+        ("8.4.", [4]),
+        ("1", []),
         ("Dosage", []),
         ("", []),
     ],
 )
-def test_section_by_code_or_whole_title(table: IndexReader, section: str, chunks: list[int]) -> None:
+def test_section_by_code_number_or_whole_title(table: IndexReader, section: str, chunks: list[int]) -> None:
     assert [chunk.position for chunk in find_section(table, "brand", section).chunks] == chunks
 
 

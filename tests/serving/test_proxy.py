@@ -10,6 +10,8 @@ import pytest
 from starlette.responses import JSONResponse, PlainTextResponse, Response
 from starlette.types import Message, Receive, Scope, Send
 
+from serving.http import Unavailable
+from serving.http.responses import unavailable_error
 from serving.proxy import middlewares
 
 
@@ -45,7 +47,8 @@ def test_unanswered_requests_get_503_with_retry_after(app: Any) -> None:
     [start, body] = replied(app)[0]
     headers = dict(start["headers"])
     assert start["status"] == 503 and int(headers[b"retry-after"]) > 0
-    assert orjson.loads(body["body"])["error"]["code"] == "unavailable"
+    same = unavailable_error(Unavailable("this server"))
+    assert orjson.loads(body["body"]) == same.body and headers[b"retry-after"].decode() == same.headers["Retry-After"]
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,11 @@ from pathlib import Path
 from typing import Any
 
 import aiohttp
+import httpx2
 import pytest
+from mcp import Client
+from mcp.client.streamable_http import streamable_http_client
+from mcp_types import CallToolResult
 
 from tests.serving.service_process import REPOSITORY, Service, free_port, post, running
 
@@ -108,6 +112,26 @@ def test_chat_clients_get_the_same(service: Service, key: str) -> None:
     _, reply = ask(service, key, question=QUESTION)
     assert "".join(pieces).startswith(reply["answer"])
     assert whole.startswith(reply["answer"])
+
+
+def test_agents_use_the_tools(service: Service, key: str) -> None:
+    async def use() -> tuple[list[str], CallToolResult, CallToolResult]:
+        async with (
+            httpx2.AsyncClient(headers={"Authorization": f"Bearer {key}"}) as http,
+            Client(streamable_http_client(f"{service.url}/mcp", http_client=http)) as client,
+        ):
+            names = [tool.name for tool in (await client.list_tools()).tools]
+            answer = await client.call_tool("answer_with_citations", {"question": QUESTION})
+            label = {"label": "Telvanto", "section": "Drug interactions"}
+            return names, answer, await client.call_tool("get_label_section", label)
+
+    names, answer, section = asyncio.run(use())
+    assert len(names) == 4
+    assert answer.structured_content and "digoxin" in answer.structured_content["answer"]
+    assert section.structured_content and section.structured_content["effective_date"]
+    assert any("digoxin" in passage["text"] for passage in section.structured_content["passages"])
+    asked = [one["tool"] for one in service.requests() if one["route"] == "/mcp" and "tool" in one]
+    assert {*asked} == {"answer_with_citations", "get_label_section"}
 
 
 def test_keys(service: Service, key: str) -> None:

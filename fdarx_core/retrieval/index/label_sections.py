@@ -63,6 +63,8 @@ def _is_in(chunk: Chunk, section: str) -> bool:
     wanted = normalize_name(section)
     if chunk.section_code and chunk.section_code in (section.strip(), _CODES.get(wanted)):
         return True
+    if wanted and f"{chunk.section_number}.".startswith(f"{wanted.rstrip('.')}."):
+        return True
     titles = {wanted, normalize_name(SECTION_NAMES.get(section.strip(), section))}
     return bool(wanted) and any(normalize_name(part) in titles for part in chunk.section.split(" > "))
 
