@@ -1,17 +1,18 @@
 // A question with its answer. While the answer arrives, existing elements stay in place, because they may have the focus.
+import { AnswerText } from "./cited_text.js";
 import { button, counted, element, number, sectionWords } from "./dom.js";
+import { saveJson, saveMarkdown } from "./exporting.js";
 import { linkOf } from "./form.js";
-import { answerNotice, errorHeading, errorNotice, stoppedNotice } from "./notices.js";
+import { answerNotice, errorHeading, errorNotice, gateNotice, stoppedNotice } from "./notices.js";
 import { ServiceError } from "./service.js";
 
 /**
  * @typedef {import("./service.js").Answer} Answer @typedef {import("./service.js").Passage} Passage
- * @typedef {{open: (passage: Passage, corpus: string, opener: HTMLElement) => void, again: (entry: Entry) => void,
- *   strategyTitle: (name: string) => string}} Acts
+ * @typedef {import("./service.js").Citation} Citation
+ * @typedef {{open: (passage: Passage, places: Citation[], corpus: string, opener: HTMLElement) => void,
+ *   again: (entry: Entry) => void, compare: (passages: Passage[], corpus: string) => void,
+ *   judge: (answer: Answer) => HTMLElement | null, strategyTitle: (name: string) => string}} Acts
  */
-
-const CITATION = /\[(\d+(?:\s*[,;]\s*\d+)*)\]/g;
-const LONGEST_CITATION = 24;
 
 /** @param {Passage} passage */
 export const sourceOf = ({ set_id, document_id, labeler, version, effective_date }) => {
@@ -39,21 +40,26 @@ export class Entry {
     this.history = history;
     this.acts = acts;
     this.corpus = ask.corpus ?? "";
+    /** The time of the answer, in ISO 8601. */
+    this.at = "";
     /** @type {Passage[]} */
     this.passages = [];
-    /** The text received so far, and the number of its characters on the page. */
-    this.received = "";
-    this.shown = 0;
+    /** @type {Citation[]} */
+    this.citations = [];
     this.outcome = element("span", "outcome");
+    this.standalone = element("p", "soft small asked");
     this.notice = element("div");
-    this.text = element("div", "answer");
+    this.text = new AnswerText((passage, places, opener) => this.acts.open(passage, places, this.corpus, opener));
     this.after = element("div");
     this.list = element("ol", "passages");
     this.beside = element("aside", "", element("h3", "caption", "Passages"), this.list);
     this.beside.setAttribute("aria-label", "Passages found");
     const summary = element("summary", "", element("h2", "", ask.question), this.outcome);
-    const columns = element("div", "columns", element("div", "", this.notice, this.text, this.after), this.beside);
-    this.details = /** @type {HTMLDetailsElement} */ (element("details", "", summary, this.asked(), columns));
+    const written = element("div", "", this.notice, this.text.element, this.after);
+    const columns = element("div", "columns", written, this.beside);
+    this.details = /** @type {HTMLDetailsElement} */ (
+      element("details", "", summary, this.asked(), this.standalone, columns)
+    );
     this.element = element("article", "entry", this.details);
     this.reset();
   }
@@ -69,9 +75,9 @@ export class Entry {
   /** Prepares for the first or another attempt. */
   reset() {
     this.passages = [];
-    this.received = "";
-    this.shown = 0;
-    for (const part of [this.notice, this.text, this.after, this.list]) part.replaceChildren();
+    this.citations = [];
+    this.text.reset();
+    for (const part of [this.standalone, this.notice, this.after, this.list]) part.replaceChildren();
     this.beside.hidden = true;
     this.state("busy", "Searching…");
     this.details.open = true;
@@ -92,10 +98,13 @@ export class Entry {
   /** @param {Answer} answer */
   showPassages(answer) {
     this.corpus = answer.index?.corpus ?? this.corpus;
-    const { passages, citations } = answer;
+    const { passages, citations, standalone_question: standalone } = answer;
+    this.standalone.textContent = standalone === this.ask.question ? "" : `Answered as: ${standalone}`;
     const ids = (/** @type {Passage[]} */ some) => some.map((one) => one.chunk_id).join("\n");
     if (ids(passages) !== ids(this.passages)) this.list.replaceChildren(...passages.map((one) => this.item(one)));
     this.passages = passages;
+    this.text.passages = passages;
+    this.citations = citations;
     this.beside.hidden = !passages.length;
     const cited = new Set(citations.map((one) => one.n));
     passages.forEach((one, at) => this.list.children[at].classList.toggle("cited", cited.has(one.n)));
@@ -103,7 +112,8 @@ export class Entry {
 
   /** @param {Passage} passage */
   item(passage) {
-    const open = () => this.acts.open(passage, this.corpus, title);
+    const places = () => this.citations.filter((one) => one.n === passage.n);
+    const open = () => this.acts.open(passage, places(), this.corpus, title);
     const title = button(passage.title || passage.document_id, "plain title", open);
     title.prepend(element("span", "number", String(passage.n)), " ");
     const section = passage.section ? element("p", "section", sectionWords(passage.section)) : null;
@@ -114,46 +124,17 @@ export class Entry {
 
   /** @param {string} text */
   delta(text) {
-    this.received += text;
-    this.grow(this.received);
+    this.text.add(text);
   }
 
-  /** Shows the new part of a growing text, up to an incomplete citation. @param {string} text */
-  grow(text) {
-    const open = text.lastIndexOf("[");
-    const begun = open >= this.shown && text.length - open < LONGEST_CITATION && !text.includes("]", open);
-    const end = begun ? open : text.length;
-    this.text.append(...this.cited(text.slice(this.shown, end)));
-    this.shown = end;
-  }
-
-  /** Returns text as nodes, with a button for each citation of a passage. @param {string} text */
-  cited(text) {
-    const nodes = [];
-    let from = 0;
-    for (const match of text.matchAll(CITATION)) {
-      const numbers = match[1].split(/\D+/).map(Number);
-      const passages = numbers.map((n) => this.passages.find((one) => one.n === n));
-      if (passages.includes(undefined)) continue;
-      nodes.push(text.slice(from, match.index), ...passages.map((one) => this.citation(/** @type {Passage} */ (one))));
-      from = match.index + match[0].length;
-    }
-    return [...nodes, text.slice(from)];
-  }
-
-  /** @param {Passage} passage */
-  citation(passage) {
-    const made = button(`[${passage.n}]`, "citation", () => this.acts.open(passage, this.corpus, made));
-    made.setAttribute("aria-label", `Passage ${passage.n}: ${passage.title}, ${sectionWords(passage.section)}`);
-    return made;
-  }
-
-  /** @param {Answer} answer */
-  done(answer) {
+  /** @param {Answer} answer @param {string} at the time of the answer, in ISO 8601 */
+  done(answer, at) {
+    this.at = at;
     this.showPassages(answer);
-    this.showText(answer.answer);
+    this.text.finish(answer);
     this.notice.replaceChildren(...[answerNotice(answer)].filter((one) => one !== null));
-    this.after.replaceChildren(this.actions(answer.answer), ...this.searches(answer), this.made(answer));
+    const parts = [gateNotice(answer), this.actions(answer), this.acts.judge(answer)];
+    this.after.replaceChildren(...parts.filter((one) => one !== null), ...this.searches(answer), this.made(answer));
     const count = new Set(answer.citations.map((one) => one.n)).size;
     const cited = count ? counted(count, "passage") : "No passage";
     if (answer.degraded !== null) this.state("degraded", answer.answer ? "Answered in part" : "Passages only");
@@ -161,22 +142,18 @@ export class Entry {
     else this.state("answered", `${cited} cited`);
   }
 
-  /** @param {string} text the whole answer, which may differ from the pieces received */
-  showText(text) {
-    if (text === this.received) {
-      this.text.append(...this.cited(text.slice(this.shown)));
-    } else {
-      this.text.replaceChildren(...this.cited(text));
-    }
-    this.received = text;
-    this.shown = text.length;
-  }
-
-  /** @param {string} text */
-  actions(text) {
+  /** @param {Answer} answer */
+  actions(answer) {
+    const answered = { ask: this.ask, history: this.history, at: this.at, answer };
     const link = button("Copy link", "", () => copy(link, linkOf(this.ask)));
-    const whole = button("Copy answer and sources", "", () => copy(whole, this.asText(text)));
-    return element("div", "actions", link, text ? whole : null);
+    const whole = button("Copy answer and sources", "", () => copy(whole, this.asText(answer.answer)));
+    const labels = new Set(answer.passages.map((one) => one.set_id).filter(Boolean));
+    const compare = button("Compare labels", "", () => this.acts.compare(answer.passages, this.corpus));
+    return element(
+      "div", "actions", link, answer.answer ? whole : null,
+      button("Save as Markdown", "", () => saveMarkdown(answered)), button("Save as JSON", "", () => saveJson(answered)),
+      labels.size > 1 ? compare : null,
+    );
   }
 
   /** @param {string} text */
@@ -195,12 +172,13 @@ export class Entry {
   }
 
   /** Returns the model, index, retriever, times and tokens of the answer. @param {Answer} answer */
-  made({ model, index, retriever, postprocess, timings_ms, usage }) {
+  made({ model, prompts, index, retriever, postprocess, timings_ms, usage }) {
     const parts = ["rewrite", "search", "postprocess", "answer"].filter((part) => timings_ms[part] > 0);
     const times = parts.map((part) => `${part} ${seconds(timings_ms[part])}`).join(", ");
     const tokens = usage.prompt_tokens + usage.completion_tokens;
+    const asked = prompts.map(({ name, version }) => `${name} version ${version}`).join(", ");
     const facts = [
-      model && `Model ${model}`, `index ${index.corpus}, version ${index.version}`, `retriever ${retriever}`,
+      model && `Model ${model}`, asked && `prompts ${asked}`, `index ${index.corpus}, version ${index.version}`, `retriever ${retriever}`,
       postprocess && postprocess !== "none" && `post-processing ${postprocess}`,
       `${seconds(timings_ms.total)}${times && ` (${times})`}`, tokens && `${number(tokens)} tokens`,
     ];

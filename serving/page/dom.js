@@ -36,3 +36,23 @@ export const counted = (count, one, many = `${one}s`) => `${number(count)} ${cou
 
 /** Returns "A > B" for readers. @param {string} path */
 export const sectionWords = (path) => path.split(" > ").join(" › ");
+
+/**
+ * Returns a range of a text, which the server counts in characters of Unicode, in the UTF-16 units of JavaScript.
+ * @param {string} text @param {number} start @param {number} end @returns {[number, number]}
+ */
+export function unitsOf(text, start, end) {
+  if (!/[\ud800-\udfff]/.test(text)) return [start, end];
+  const characters = [...text];
+  const units = (/** @type {number} */ count) => characters.slice(0, count).join("").length;
+  return [units(start), units(end)];
+}
+
+/** Offers a text as a file to save. @param {string} name @param {string} type @param {string} text */
+export function save(name, type, text) {
+  const link = /** @type {HTMLAnchorElement} */ (element("a"));
+  link.href = URL.createObjectURL(new Blob([text], { type }));
+  link.download = name;
+  link.click();
+  setTimeout(() => URL.revokeObjectURL(link.href), 60_000);
+}

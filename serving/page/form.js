@@ -25,7 +25,7 @@ export class Form {
   constructor(send) {
     this.send = send;
     /** @type {Offer} */
-    this.offer = { corpora: [], strategies: [], defaults: {} };
+    this.offer = { corpora: [], feedback: false, strategies: [], defaults: {} };
     this.element = /** @type {HTMLFormElement} */ (byId("ask"));
     this.question = /** @type {HTMLTextAreaElement} */ (byId("question"));
     this.corpus = /** @type {HTMLSelectElement} */ (byId("corpus"));
@@ -79,6 +79,12 @@ export class Form {
   showOptions() {
     const passages = counted(Number(this.k.value), "passage");
     byId("options-now").textContent = `${this.titleOf(this.strategyName)}, up to ${passages}`;
+  }
+
+  /** Names the field for the next question of a conversation, or for its first. @param {boolean} follows */
+  followUp(follows) {
+    byId("question-label").textContent = follows ? "Next question" : "Question";
+    this.question.placeholder = follows ? "You can leave out the drug or the topic of the last question." : "";
   }
 
   get chosen() {

@@ -1,5 +1,5 @@
 // Messages for errors and incomplete answers.
-import { button, element } from "./dom.js";
+import { button, counted, element } from "./dom.js";
 
 /** @typedef {import("./service.js").ServiceError} ServiceError @typedef {import("./service.js").Answer} Answer */
 
@@ -22,6 +22,16 @@ const WITHOUT = {
   hyde_passage: "The model wrote no passage for the search.",
   more_questions: "The model did not rephrase the question for the search.",
   score_chunk: "The model did not score every passage, so their order is less reliable.",
+};
+
+/** Why the service removed a statement. @type {Record<string, string>} */
+export const REASONS = {
+  drug: "it cites the label of another drug",
+  place: "no place in the cited passages bears it out",
+  number: "the cited passages lack one of its numbers",
+  contradicted: "the cited passages contradict it",
+  unsupported: "the cited passages do not support it",
+  uncited: "the answer has no citation",
 };
 
 export const NO_ANSWER = "The model gave no answer. These passages were found.";
@@ -75,4 +85,17 @@ export function answerNotice(answer) {
     return notice("degraded", heading, ...steps, element("p", "soft small", `Reason: ${answer.degraded}`));
   }
   return answer.refused ? notice("refused", REFUSED) : null;
+}
+
+/** Returns what became of the statements of the model's answer, null where none was checked. @param {Answer} answer */
+export function gateNotice({ gate }) {
+  const { statements, supported, undecided, dropped } = gate;
+  if (!statements) return null;
+  const counts = [supported && `${supported} supported`, undecided && `${undecided} unverified`].filter(Boolean).join(", ");
+  const kept = element("p", "soft small", `${counted(statements, "statement")} checked${counts && `: ${counts}`}.`);
+  if (!dropped.length) return element("div", "gate", kept);
+  const reasons = [...new Set(dropped.map((one) => REASONS[one.reason] ?? one.reason))].join("; ");
+  const summary = element("summary", "", `${counted(dropped.length, "statement")} removed: ${reasons}`);
+  const items = dropped.map(({ text, reason }) => element("li", "", text, element("span", "soft", ` (${REASONS[reason] ?? reason})`)));
+  return element("div", "gate", kept, element("details", "removed small", summary, element("ul", "", ...items)));
 }

@@ -1,27 +1,37 @@
 // The page: loads the server's options, then sends the reader's questions, one at a time.
 import { Entry } from "./answer.js";
+import { LabelComparison } from "./comparison.js";
+import { Conversations, newConversation } from "./conversations.js";
 import { byId } from "./dom.js";
+import { feedbackForm } from "./feedback.js";
 import { Form, linked, linkOf } from "./form.js";
 import { readyKey } from "./key.js";
 import { errorHeading, errorNotice, NO_ANSWER, REFUSED } from "./notices.js";
 import { Panel } from "./panel.js";
 import { answer, isStop, offered, ServiceError } from "./service.js";
 
-/** @typedef {import("./service.js").Ask} Ask @typedef {import("./service.js").Answer} Answer */
+/** @typedef {import("./service.js").Ask} Ask @typedef {import("./service.js").Answer} Answer
+ * @typedef {import("./service.js").Turn} Turn @typedef {import("./conversations.js").Conversation} Conversation */
 
 const send = /** @type {HTMLButtonElement} */ (byId("send"));
 const panel = new Panel();
 const form = new Form(ask);
+const comparison = new LabelComparison();
+const conversations = new Conversations(showConversation);
 /** @type {import("./answer.js").Acts} */
-const acts = { open: (...args) => panel.open(...args), again, strategyTitle: (name) => form.titleOf(name) };
+const acts = {
+  open: (...args) => panel.open(...args),
+  again,
+  compare: (...args) => comparison.open(...args),
+  judge: (done) => (form.offer.feedback ? feedbackForm(done) : null),
+  strategyTitle: (name) => form.titleOf(name),
+};
 /** @type {AbortController | null} */
 let running = null;
 /** Whether the reader has sent a question before the server's options were loaded; it is sent once they are. */
 let waiting = false;
 /** Earlier turns that are sent with a question; the server reads no more. */
 const TURNS = 10;
-/** The answered questions of the running conversation, oldest first. @type {import("./service.js").Turn[]} */
-let turns = [];
 
 /** Announces text to screen readers; not called for every piece of an answer. @param {string} words */
 function say(words) {
@@ -45,20 +55,45 @@ function sayDone({ answer: text, refused, degraded }) {
 /** @param {Ask} asked */
 function ask(asked) {
   if (running) return say("An answer is still being received. Stop it first.");
-  byId("empty").hidden = true;
-  for (const one of document.querySelectorAll(".entry > details")) /** @type {HTMLDetailsElement} */ (one).open = false;
-  const entry = new Entry(asked, turns.slice(-TURNS), acts);
-  byId("answers").prepend(entry.element);
+  const entry = addEntry(asked, turnsOf(conversations.current.turns, asked.corpus));
   panel.dismiss();
+  form.question.value = "";
   entry.element.scrollIntoView({ block: "nearest" });
   return run(entry);
 }
 
-/** Ends the running conversation: the next question is answered by itself. */
-function endConversation() {
-  if (turns.length) say("The next question begins a new conversation.");
-  turns = [];
-  byId("new-conversation").hidden = true;
+/**
+ * Returns the latest of some answered questions on a corpus, as the server reads them.
+ * @param {import("./conversations.js").AnsweredTurn[]} answered @param {string | undefined} corpus @returns {Turn[]}
+ */
+function turnsOf(answered, corpus) {
+  const same = answered.filter((turn) => turn.ask.corpus === corpus);
+  return same.map((turn) => ({ question: turn.ask.question, answer: turn.answer.answer })).slice(-TURNS);
+}
+
+/** Adds a question to the page, above the earlier ones, which are closed. @param {Ask} asked @param {Turn[]} history */
+function addEntry(asked, history) {
+  byId("empty").hidden = true;
+  for (const one of document.querySelectorAll(".entry > details")) /** @type {HTMLDetailsElement} */ (one).open = false;
+  const entry = new Entry(asked, history, acts);
+  byId("answers").prepend(entry.element);
+  return entry;
+}
+
+/** Shows a stored conversation, or the empty page for a new one. @param {Conversation} conversation */
+function showConversation({ turns: stored }) {
+  running?.abort();
+  panel.dismiss();
+  byId("answers").replaceChildren();
+  byId("empty").hidden = stored.length > 0;
+  stored.forEach(({ ask: asked, at, answer: done }, place) => {
+    addEntry(asked, turnsOf(stored.slice(0, place), asked.corpus)).done(done, at);
+  });
+  const last = stored.at(-1);
+  if (last) form.fill({ ...last.ask, question: "" });
+  form.followUp(stored.length > 0);
+  window.history.replaceState(null, "", last ? linkOf(last.ask) : location.pathname + location.search);
+  say(last ? `Conversation of ${stored.length} questions.` : "The next question begins a new conversation.");
 }
 
 /** @param {Entry} entry */
@@ -71,7 +106,7 @@ function again(entry) {
 async function run(entry) {
   const stop = new AbortController();
   setRunning(stop);
-  history.replaceState(null, "", linkOf(entry.ask));
+  window.history.replaceState(null, "", linkOf(entry.ask));
   entry.reset();
   say("Searching.");
   try {
@@ -79,9 +114,10 @@ async function run(entry) {
       passages: (found) => { entry.found(found); say(`${found.passages.length} passages found. Writing the answer.`); },
       delta: (text) => entry.delta(text),
     });
-    entry.done(done);
-    turns = [...entry.history, { question: entry.ask.question, answer: done.answer }];
-    byId("new-conversation").hidden = false;
+    const at = new Date().toISOString();
+    entry.done(done, at);
+    conversations.add({ ask: entry.ask, at, answer: done });
+    form.followUp(true);
     sayDone(done);
   } catch (error) {
     fail(entry, error);
@@ -92,6 +128,7 @@ async function run(entry) {
 
 /** @param {Entry} entry @param {unknown} error */
 function fail(entry, error) {
+  form.question.value ||= entry.ask.question;
   if (isStop(error)) {
     entry.stopped();
     say("Stopped.");
@@ -106,8 +143,8 @@ function fail(entry, error) {
 function askLinked() {
   const wanted = linked();
   if (!wanted) return;
+  conversations.show(newConversation());
   form.fill(wanted);
-  endConversation();
   void ask({ ...form.read(), ...wanted });
 }
 
@@ -117,7 +154,10 @@ async function start() {
   try {
     form.offers(await offered());
     send.disabled = false;
+    const last = conversations.last();
+    const asked = last?.turns.at(-1)?.ask;
     if (waiting) form.submit();
+    else if (last && asked && linkOf(asked) === location.href) conversations.show(last);
     else askLinked();
     waiting = false;
   } catch (error) {
@@ -141,7 +181,6 @@ form.question.addEventListener("keydown", (event) => {
   say("The service is not ready yet. The question is sent as soon as it is.");
 });
 window.addEventListener("hashchange", askLinked);
-byId("new-conversation").addEventListener("click", () => { endConversation(); form.question.focus(); });
-form.corpus.addEventListener("change", endConversation);
+byId("new-conversation").addEventListener("click", () => form.question.focus());
 readyKey();
 void start();

@@ -1,9 +1,10 @@
-// A panel with a passage in its section: beside the answer on wide screens, over the page on narrow ones.
-import { byId, element, sectionWords } from "./dom.js";
-import { scores, sourceOf } from "./answer.js";
+// A panel with a passage in its section: beside the answer on wide screens, a sheet at the bottom of narrow ones.
+import { moietiesOf } from "./cited_text.js";
+import { byId, element, sectionWords, unitsOf } from "./dom.js";
 import { around, isStop } from "./service.js";
 
-/** @typedef {import("./service.js").Passage} Passage @typedef {import("./service.js").Neighbor} Neighbor */
+/** @typedef {import("./service.js").Passage} Passage @typedef {import("./service.js").Neighbor} Neighbor
+ * @typedef {import("./service.js").Citation} Citation */
 
 const WIDE = window.matchMedia("(min-width: 60rem)");
 const LEAST_OVERLAP = 20;
@@ -29,9 +30,34 @@ function withoutRepeats(found) {
   });
 }
 
-/** @param {{text: string, here: boolean}} one */
-function block({ text, here }) {
-  return here ? element("mark", "text here", text) : element("p", "text", text);
+/** Returns the text of a passage with the cited places marked. @param {string} text @param {Citation[]} places */
+function marked(text, places) {
+  const ranges = places.map(({ start, end }) => unitsOf(text, start, end)).sort((a, b) => a[0] - b[0]);
+  const nodes = [];
+  let at = 0;
+  for (const [start, end] of ranges) {
+    if (end <= at) continue;
+    nodes.push(text.slice(at, Math.max(at, start)), element("mark", "", text.slice(Math.max(at, start), end)));
+    at = end;
+  }
+  return element("div", "text here", ...nodes, text.slice(at));
+}
+
+/** Returns what a reader must know of the source, as pairs of name and value. @param {Passage} passage @param {Citation[]} places */
+function factsOf(passage, places) {
+  const pages = [...new Set([...places.map((one) => one.page), passage.page])].filter(Boolean).sort((a, b) => a - b);
+  const link = /** @type {HTMLAnchorElement} */ (element("a", "", "DailyMed"));
+  Object.assign(link, { href: passage.url, target: "_blank", rel: "noopener noreferrer" });
+  const drug = passage.drug && element("span", "", passage.drug, moietiesOf(passage.drug, passage.moieties));
+  /** @type {[string, string | Node][]} */
+  const facts = [
+    ["Drug", drug], ["Labeler", passage.labeler], ["Effective date", passage.effective_date],
+    ["Version", passage.set_id && String(passage.version || "")], ["Section", sectionWords(passage.section)],
+    ["Page", pages.join(", ")], ["Set id", passage.set_id],
+    ["Document", passage.set_id ? "" : passage.document_id],
+    ["Current label", passage.url.startsWith("https://") ? link : ""],
+  ];
+  return facts.filter(([, value]) => value);
 }
 
 export class Panel {
@@ -48,9 +74,12 @@ export class Panel {
       if (event.key === "Escape" && this.dialog.open && !document.querySelector("dialog:modal")) this.dialog.close();
     });
     WIDE.addEventListener("change", () => { if (this.dialog.open) this.dialog.close(); });
+    /** The places that the citation names, marked in the passage. @type {Citation[]} */
+    this.places = [];
   }
 
   closed() {
+    document.body.classList.remove("reading");
     this.request.abort();
     this.opener?.removeAttribute("aria-expanded");
     this.opener?.focus();
@@ -64,26 +93,37 @@ export class Panel {
     this.dialog.close();
   }
 
-  /** @param {Passage} passage @param {string} corpus @param {HTMLElement} opener */
-  async open(passage, corpus, opener) {
+  /** @param {Passage} passage @param {Citation[]} places @param {string} corpus @param {HTMLElement} opener */
+  async open(passage, places, corpus, opener) {
     this.request.abort();
+    this.places = places;
     this.request = new AbortController();
     this.opener?.removeAttribute("aria-expanded");
     this.opener = opener;
     opener.setAttribute("aria-expanded", "true");
     this.head(passage);
     this.show([{ ...passage, here: true }], passage.section);
-    if (!this.dialog.open) WIDE.matches ? this.dialog.show() : this.dialog.showModal();
-    this.body.focus();
+    if (!this.dialog.open) this.reveal(opener);
+    this.toPlace();
+    this.body.focus({ preventScroll: true });
     await this.surround(passage, corpus, this.request.signal);
+  }
+
+  /** Opens the panel. The page becomes narrower beside it, and the opener stays where it is. @param {HTMLElement} opener */
+  reveal(opener) {
+    if (!WIDE.matches) return this.dialog.showModal();
+    const { top } = opener.getBoundingClientRect();
+    document.body.classList.add("reading");
+    this.dialog.show();
+    window.scrollBy({ top: opener.getBoundingClientRect().top - top, behavior: "instant" });
   }
 
   /** @param {Passage} passage */
   head(passage) {
     byId("panel-number").textContent = `Passage ${passage.n}`;
     byId("panel-title").textContent = passage.title || passage.document_id;
-    byId("panel-section").textContent = sectionWords(passage.section);
-    byId("panel-about").textContent = `${scores(passage)}\n${sourceOf(passage)}`;
+    const facts = factsOf(passage, this.places).flatMap(([name, value]) => [element("dt", "", name), element("dd", "", value)]);
+    byId("panel-facts").replaceChildren(...facts);
   }
 
   /** @param {Passage} passage @param {string} corpus @param {AbortSignal} signal */
@@ -107,10 +147,15 @@ export class Panel {
     this.body.replaceChildren(...texts.flatMap((one) => {
       const heading = one.section === section ? [] : [element("h3", "section", sectionWords(one.section))];
       section = one.section;
-      return [...heading, block(one)];
+      return [...heading, one.here ? marked(one.text, this.places) : element("p", "text", one.text)];
     }));
-    const here = /** @type {HTMLElement} */ (this.body.querySelector(".here"));
-    const room = Math.max(24, (this.body.clientHeight - here.offsetHeight) / 3);
-    this.body.scrollTop = here.offsetTop - this.body.offsetTop - room;
+    this.toPlace();
+  }
+
+  /** Scrolls to the cited place, or to the passage. */
+  toPlace() {
+    const place = /** @type {HTMLElement} */ (this.body.querySelector("mark") ?? this.body.querySelector(".here"));
+    const room = Math.max(24, (this.body.clientHeight - place.offsetHeight) / 3);
+    this.body.scrollTop += place.getBoundingClientRect().top - this.body.getBoundingClientRect().top - room;
   }
 }

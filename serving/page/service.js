@@ -2,23 +2,27 @@
 import { askForKey, storedKey } from "./key.js";
 
 /**
- * @typedef {{drug?: string, set_id?: string, title?: string}} Filter
+ * @typedef {Record<string, string>} Filter
  * @typedef {{question: string, answer: string}} Turn
  * @typedef {{question: string, corpus?: string, filter?: Filter, strategy?: string, k?: number}} Ask
  * @typedef {{n: number, chunk_id: string, document_id: string, title: string, section: string, text: string,
- *   set_id: string, drug: string, labeler: string, version: number, effective_date: string, url: string,
- *   score: number, rerank: number | null, cited: boolean}} Passage
+ *   section_code: string, set_id: string, drug: string, moieties: string[], labeler: string, version: number,
+ *   effective_date: string, url: string, page: number, score: number, rerank: number | null, cited: boolean}} Passage
  * @typedef {{n: number, start: number, end: number, quote: string, statement_start: number, statement_end: number,
- *   verdict: "supported" | "undecided"}} Citation
- * @typedef {{standalone_question: string, answer: string, refused: boolean, degraded: string | null, passages: Passage[],
- *   citations: Citation[],
+ *   page: number, verdict: "supported" | "undecided"}} Citation
+ * @typedef {{drug: string, moieties: string[], answer_start: number, answer_end: number, refused: boolean}} Column
+ * @typedef {{id: string, question: string, standalone_question: string, answer: string, refused: boolean, degraded: string | null, passages: Passage[],
+ *   citations: Citation[], columns?: Column[], prompts: {name: string, version: number, model: string}[],
  *   gate: {statements: number, supported: number, undecided: number, dropped: {text: string, reason: string}[]},
  *   strategy: string, retriever: string, postprocess: string, searches: string[], timings_ms: Record<string, number>,
  *   model: string, index: {corpus: string, version: string},
  *   usage: {prompt_tokens: number, completion_tokens: number}}} Answer
  * @typedef {{name: string, version: string, chunks: number, documents: number, kind: "labels" | "documents"}} Corpus
- * @typedef {{corpora: Corpus[], strategies: {name: string, title: string}[], defaults: Record<string, any>}} Offer
+ * @typedef {{corpora: Corpus[], feedback: boolean, strategies: {name: string, title: string}[], defaults: Record<string, any>}} Offer
  * @typedef {{chunk_id: string, title: string, section: string, text: string, here: boolean}} Neighbor
+ * @typedef {{drug: string, moieties: string[], labeler: string, set_id: string, version: number, effective_date: string,
+ *   url: string}} Section
+ * @typedef {{first: Section, second: Section, aligned: {first: string, second: string, same: boolean}[]}} Compared
  * @typedef {{passages: (answer: Answer) => void, delta: (text: string) => void}} Listener
  */
 
@@ -87,6 +91,21 @@ export async function names(corpus, prefix, signal) {
 export async function around(id, corpus, signal) {
   const query = new URLSearchParams({ corpus });
   return (await (await call(`v1/passages/${encodeURIComponent(id)}?${query}`, { signal })).json()).around;
+}
+
+/**
+ * Returns the same section of two labels, in pieces that are the same or differ.
+ * @param {{first: string, second: string, section: string, corpus: string}} wanted labels by set id, the section by code
+ * @param {AbortSignal} signal @returns {Promise<Compared>}
+ */
+export async function compared(wanted, signal) {
+  return (await call(`v1/sections/compared?${new URLSearchParams(wanted)}`, { signal })).json();
+}
+
+/** @param {"good" | "bad"} verdict @param {string} remark @param {Answer} reply */
+export async function sendFeedback(verdict, remark, reply) {
+  const headers = { "Content-Type": "application/json" };
+  await call("v1/feedback", { method: "POST", headers, body: JSON.stringify({ verdict, remark, reply }) });
 }
 
 /** @param {string} block the lines of one event */

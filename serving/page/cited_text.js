@@ -1,0 +1,152 @@
+// The text of an answer: each citation is a button, unverified statements have a tag, and drugs stand in columns.
+import { button, element, sectionWords, unitsOf } from "./dom.js";
+
+/**
+ * @typedef {import("./service.js").Answer} Answer @typedef {import("./service.js").Passage} Passage
+ * @typedef {import("./service.js").Citation} Citation
+ * @typedef {(passage: Passage, citations: Citation[], opener: HTMLElement) => void} Open
+ * @typedef {{start: number, end: number, nodes: Node[]}} Mark a part of the text that is shown as nodes
+ */
+
+const CITATION = /\[(\d+(?:\s*[,;]\s*\d+)*)\]/g;
+const LONGEST_CITATION = 24;
+
+export class AnswerText {
+  /** @param {Open} open shows a passage with the places that a citation names */
+  constructor(open) {
+    this.open = open;
+    this.element = element("div", "answer");
+    this.reset();
+  }
+
+  reset() {
+    /** @type {Passage[]} */
+    this.passages = [];
+    /** Citations, with the places of statements in UTF-16 units. @type {Citation[]} */
+    this.citations = [];
+    /** The buttons of the citations, in order; they are used again when the text is shown anew. @type {HTMLButtonElement[]} */
+    this.buttons = [];
+    this.used = 0;
+    /** The text received so far, and the number of its characters on the page. */
+    this.received = "";
+    this.shown = 0;
+    this.element.replaceChildren();
+  }
+
+  /** Shows the new part of a growing text, up to an incomplete citation. @param {string} text the next piece */
+  add(text) {
+    this.received += text;
+    const open = this.received.lastIndexOf("[");
+    const length = this.received.length;
+    const begun = open >= this.shown && length - open < LONGEST_CITATION && !this.received.includes("]", open);
+    const end = begun ? open : length;
+    this.element.append(...this.nodes(this.shown, end));
+    this.shown = end;
+  }
+
+  /** Shows the whole text, with what is known of its statements. The focus stays. @param {Answer} answer */
+  finish(answer) {
+    const focused = this.buttons.find((one) => one === document.activeElement);
+    this.received = answer.answer;
+    this.citations = answer.citations.map((one) => {
+      const [statement_start, statement_end] = unitsOf(answer.answer, one.statement_start, one.statement_end);
+      return { ...one, statement_start, statement_end };
+    });
+    this.used = 0;
+    this.element.replaceChildren(...this.whole(answer));
+    this.shown = this.received.length;
+    focused?.focus();
+  }
+
+  /** @param {Answer} answer @returns {(Node | string)[]} */
+  whole({ answer, columns }) {
+    if (!columns || columns.length < 2) return this.nodes(0, answer.length);
+    const ranges = columns.map((one) => unitsOf(answer, one.answer_start, one.answer_end));
+    const drugs = columns.map(({ drug, moieties, refused }, at) => {
+      const heading = element("h3", "", drug, moietiesOf(drug, moieties));
+      const [start, end] = withoutHeading(answer, ranges[at], drug);
+      return element("section", refused ? "drug refused" : "drug", heading, element("div", "", ...this.nodes(start, end)));
+    });
+    const first = Math.min(...ranges.map(([start]) => start));
+    const last = Math.max(...ranges.map(([, end]) => end));
+    const grid = element("div", "drugs", ...drugs);
+    grid.style.setProperty("--drugs", String(drugs.length));
+    const [before, after] = [this.block(0, first), this.block(last, answer.length)];
+    return [...before, grid, ...after];
+  }
+
+  /** @param {number} start @param {number} end @returns {Node[]} */
+  block(start, end) {
+    return this.received.slice(start, end).trim() ? [element("div", "", ...this.nodes(start, end))] : [];
+  }
+
+  /** Returns a part of the text as nodes. @param {number} from @param {number} to @returns {(Node | string)[]} */
+  nodes(from, to) {
+    const nodes = [];
+    let at = from;
+    for (const mark of this.marks(from, to)) {
+      if (mark.start < at) continue;
+      nodes.push(this.received.slice(at, mark.start), ...mark.nodes);
+      at = mark.end;
+    }
+    return [...nodes, this.received.slice(at, to)];
+  }
+
+  /** Returns the citations of passages, and the ends of unverified statements. @param {number} from @param {number} to */
+  marks(from, to) {
+    /** @type {Mark[]} */
+    const marks = [];
+    for (const match of this.received.slice(from, to).matchAll(CITATION)) {
+      const numbers = match[1].split(/\D+/).map(Number);
+      const passages = numbers.map((n) => this.passages.find((one) => one.n === n));
+      if (passages.includes(undefined)) continue;
+      const start = from + match.index;
+      const nodes = passages.map((one) => this.citation(/** @type {Passage} */ (one), start));
+      marks.push({ start, end: start + match[0].length, nodes });
+    }
+    const unverified = this.citations.filter((one) => one.verdict === "undecided").map((one) => one.statement_end);
+    for (const end of new Set(unverified)) {
+      if (end > from && end <= to) marks.push({ start: end, end, nodes: [unverifiedTag()] });
+    }
+    return marks.sort((a, b) => a.start - b.start);
+  }
+
+  /** @param {Passage} passage @param {number} at the citation's place in the text */
+  citation(passage, at) {
+    const made = (this.buttons[this.used] ??= button("", "citation", () => {}));
+    this.used += 1;
+    made.textContent = `[${passage.n}]`;
+    made.setAttribute("aria-label", `Passage ${passage.n}: ${passage.title}, ${sectionWords(passage.section)}`);
+    made.onclick = () => this.open(passage, this.placesOf(passage.n, at), made);
+    return made;
+  }
+
+  /** Returns the citations of a passage in the statement at a place of the text. @param {number} n @param {number} at */
+  placesOf(n, at) {
+    return this.citations.filter((one) => one.n === n && one.statement_start <= at && at < one.statement_end);
+  }
+}
+
+function unverifiedTag() {
+  const made = element("span", "unverified", "unverified");
+  made.title = "The service could not decide whether the passage supports this statement.";
+  return made;
+}
+
+/** @param {string} drug @param {string[]} moieties */
+export function moietiesOf(drug, moieties) {
+  const others = moieties.filter((one) => one.toLowerCase() !== drug.toLowerCase());
+  return others.length ? element("span", "soft moieties", ` (${others.join(", ")})`) : null;
+}
+
+/**
+ * Returns the range of a paragraph without the drug's name at its beginning, which the column has as its heading.
+ * @param {string} text @param {[number, number]} range @param {string} drug @returns {[number, number]}
+ */
+function withoutHeading(text, [start, end], drug) {
+  const rest = text.slice(start, end);
+  const heading = rest.match(/^\s*/)?.[0].length ?? 0;
+  const named = rest.slice(heading, heading + drug.length).toLowerCase() === drug.toLowerCase();
+  const signs = named ? rest.slice(heading + drug.length).match(/^\s*:?\s*\n|^:\s*/)?.[0] : undefined;
+  return [start + (signs === undefined ? heading : heading + drug.length + signs.length), end];
+}

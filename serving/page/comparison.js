@@ -1,0 +1,130 @@
+// The same section of two labels side by side, with the words marked in which they differ.
+import { moietiesOf } from "./cited_text.js";
+import { byId, counted, element, sectionWords } from "./dom.js";
+import { compared, isStop } from "./service.js";
+
+/**
+ * @typedef {import("./service.js").Passage} Passage @typedef {import("./service.js").Section} Section
+ * @typedef {{text: string, same: boolean}} Piece
+ */
+
+const TOKEN = /[\p{L}\p{N}]+(?:[.,]\p{N}+)*|\s+|[^\p{L}\p{N}\s]/gu;
+/** Longer pieces are marked as a whole: their comparison would take too long. */
+const MOST_CELLS = 1_000_000;
+
+export class LabelComparison {
+  constructor() {
+    this.dialog = /** @type {HTMLDialogElement} */ (byId("labels"));
+    this.selects = ["first", "second", "section"].map((name) => /** @type {HTMLSelectElement} */ (byId(`labels-${name}`)));
+    this.texts = byId("labels-texts");
+    this.corpus = "";
+    this.request = new AbortController();
+    byId("labels-close").addEventListener("click", () => this.dialog.close());
+    byId("labels-form").addEventListener("change", () => this.load());
+    this.dialog.addEventListener("close", () => this.request.abort());
+  }
+
+  /** @param {Passage[]} passages those of an answer, of at least two labels @param {string} corpus */
+  open(passages, corpus) {
+    this.corpus = corpus;
+    const labels = new Map(passages.filter((one) => one.set_id).map((one) => [one.set_id, nameOf(one)]));
+    const sections = new Map(passages.filter((one) => one.section_code).map((one) => [one.section_code, topOf(one.section)]));
+    const [first, second, section] = this.selects;
+    for (const select of [first, second]) select.replaceChildren(...[...labels].map(([id, name]) => new Option(name, id)));
+    second.selectedIndex = 1;
+    section.replaceChildren(...[...sections].map(([code, title]) => new Option(title, code)));
+    this.dialog.showModal();
+    void this.load();
+  }
+
+  async load() {
+    this.request.abort();
+    this.request = new AbortController();
+    const [first, second, section] = this.selects.map((one) => one.value);
+    this.texts.replaceChildren();
+    byId("labels-status").textContent = "Loading…";
+    try {
+      this.show(await compared({ first, second, section, corpus: this.corpus }, this.request.signal));
+    } catch (error) {
+      if (isStop(error)) return;
+      byId("labels-status").textContent = error instanceof Error && error.message ? error.message : "The labels could not be loaded.";
+    }
+  }
+
+  /** @param {import("./service.js").Compared} found */
+  show({ first, second, aligned }) {
+    const differing = aligned.filter((one) => !one.same).length;
+    byId("labels-status").textContent = differing
+      ? `${counted(differing, "difference")}. Upper and lower case and the drugs' own names do not count.`
+      : "The texts do not differ.";
+    const rows = aligned.map((one) => {
+      const [left, right] = one.same ? [[{ text: one.first, same: true }], [{ text: one.second, same: true }]] : wordDifferences(one.first, one.second);
+      return element("div", one.same ? "row" : "row differs", cell(left, "del", first), cell(right, "ins", second));
+    });
+    this.texts.replaceChildren(element("div", "row heads", head(first), head(second)), ...rows);
+  }
+}
+
+/** @param {Section} label */
+function head(label) {
+  const about = [label.labeler, label.effective_date, label.version && `version ${label.version}`].filter(Boolean).join(", ");
+  return element("div", "", element("h3", "", label.drug, moietiesOf(label.drug, label.moieties)), element("p", "soft small", about));
+}
+
+/** @param {Piece[]} pieces @param {"del" | "ins"} mark @param {Section} label whose name narrow screens show above the text */
+function cell(pieces, mark, label) {
+  const nodes = pieces.map(({ text, same }) => (same ? text : element(mark, "", text)));
+  const made = element("div", "text", ...nodes);
+  made.dataset.label = label.labeler ? `${label.drug}, ${label.labeler}` : label.drug;
+  return made;
+}
+
+/** @param {Passage} passage */
+const nameOf = ({ drug, labeler, effective_date }) => [drug, labeler, effective_date].filter(Boolean).join(", ");
+
+/** @param {string} section */
+const topOf = (section) => sectionWords(section).split(" › ")[0];
+
+/**
+ * Returns the pieces of two texts, with those that the other lacks, by the longest common subsequence of words.
+ * @param {string} first @param {string} second @returns {[Piece[], Piece[]]}
+ */
+export function wordDifferences(first, second) {
+  const [a, b] = [first.match(TOKEN) ?? [], second.match(TOKEN) ?? []];
+  if (!a.length || !b.length || a.length * b.length > MOST_CELLS) return [whole(first), whole(second)];
+  const lengths = commonLengths(a, b);
+  const [left, right] = [/** @type {Piece[]} */ ([]), /** @type {Piece[]} */ ([])];
+  let [i, j] = [0, 0];
+  while (i < a.length || j < b.length) {
+    if (i < a.length && j < b.length && alike(a[i], b[j])) {
+      push(left, a[i++], true);
+      push(right, b[j++], true);
+    } else if (j === b.length || (i < a.length && lengths[i + 1][j] >= lengths[i][j + 1])) push(left, a[i++], false);
+    else push(right, b[j++], false);
+  }
+  return [left, right];
+}
+
+/** @param {string} text @returns {Piece[]} */
+const whole = (text) => (text ? [{ text, same: false }] : []);
+
+/** @param {string} a @param {string} b */
+const alike = (a, b) => (a.trim() ? a.toLowerCase() === b.toLowerCase() : !b.trim());
+
+/** Returns the length of the longest common subsequence from each pair of positions on. @param {string[]} a @param {string[]} b */
+function commonLengths(a, b) {
+  const lengths = Array.from({ length: a.length + 1 }, () => new Uint16Array(b.length + 1));
+  for (let i = a.length - 1; i >= 0; i -= 1) {
+    for (let j = b.length - 1; j >= 0; j -= 1) {
+      lengths[i][j] = alike(a[i], b[j]) ? lengths[i + 1][j + 1] + 1 : Math.max(lengths[i + 1][j], lengths[i][j + 1]);
+    }
+  }
+  return lengths;
+}
+
+/** @param {Piece[]} pieces @param {string} text @param {boolean} same */
+function push(pieces, text, same) {
+  const last = pieces.at(-1);
+  if (last?.same === same) last.text += text;
+  else pieces.push({ text, same });
+}
