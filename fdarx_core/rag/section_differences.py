@@ -15,14 +15,23 @@ _OWN_DRUG = "\N{WHITE SQUARE}"
 
 @dataclass(frozen=True, slots=True)
 class SectionDifference:
-    """Sentences of the first text that the second has not at this place, and those of the second; one may be empty."""
+    """Sentences of the first text that the second has not at this place, and those of the second; one may be empty.
+
+    `same` marks sentences that the texts have in common.
+    """
 
     first: str
     second: str
+    same: bool = False
 
 
 def section_differences(
-    first: str, second: str, first_names: Collection[str], second_names: Collection[str]
+    first: str,
+    second: str,
+    first_names: Collection[str],
+    second_names: Collection[str],
+    *,
+    whole: bool = False,
 ) -> list[SectionDifference]:
     """Return the sentences in which two texts differ, in order.
 
@@ -33,14 +42,15 @@ def section_differences(
         second: the section's text in the second label.
         first_names: the names of the first label's drug, see `own_names`.
         second_names: the names of the second label's drug.
+        whole: return the sentences that are the same as well.
     """
     sentences = split_sentences(first, "label"), split_sentences(second, "label")
     compared = _compared(sentences[0], first_names), _compared(sentences[1], second_names)
     blocks = SequenceMatcher(None, compared[0], compared[1], autojunk=False).get_opcodes()
     return [
-        SectionDifference("\n".join(sentences[0][a:b]), "\n".join(sentences[1][c:d]))
+        SectionDifference("\n".join(sentences[0][a:b]), "\n".join(sentences[1][c:d]), kind == "equal")
         for kind, a, b, c, d in blocks
-        if kind != "equal"
+        if whole or kind != "equal"
     ]
 
 

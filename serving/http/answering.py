@@ -147,7 +147,7 @@ class AnswerService:
             "searches": [search.text for search in result.searches],
             "timings_ms": {**timings, "answer": 0.0, "total": _ms(time.monotonic() - started)},
             "index": {"corpus": served.name, "version": tools.version or served.version},
-            "usage": _usage(result),
+            **_asked(result),
         }
         return RetrievedRequest(standalone.text, result, tools, reply, log, started)
 
@@ -180,7 +180,7 @@ class AnswerService:
         """Return the AnswerReply."""
         pending, log = retrieved.reply, retrieved.log
         took = {"answer": _ms(reply.seconds), "total": _ms(time.monotonic() - retrieved.started)}
-        usage = _usage(retrieved.result, reply.response)
+        asked = _asked(retrieved.result, reply.response)
         pending |= {
             "answer": reply.text,
             "refused": reply.refused,
@@ -189,10 +189,11 @@ class AnswerService:
             "degraded": degraded_parts(retrieved.result, reply),
             "passages": [passage | {"cited": passage["n"] in reply.cited} for passage in pending["passages"]],
             "timings_ms": pending["timings_ms"] | took,
-            "usage": usage,
+            **asked,
         }
         log.citations, log.refused = len(reply.cited), reply.refused
         self._record_gate(reply.gate, log)
+        usage = asked["usage"]
         log.prompt_tokens, log.completion_tokens = usage["prompt_tokens"], usage["completion_tokens"]
         self._record("fdarx_phase_seconds", reply.seconds, phase="answer")
         self._record_degraded(retrieved)
@@ -328,14 +329,20 @@ def _passage(number: int, hit: SearchHit) -> dict[str, Any]:
     shown = {name: getattr(hit, name) for name in _SHOWN}
     label = {name: getattr(hit.label, name) for name in _SHOWN_OF_LABEL}
     scores = {"score": hit.score, "rerank": hit.rerank}
-    return {"n": number, "chunk_id": hit.chunk.id, **shown, **label, "url": hit.url, **scores, "cited": False}
+    place = {"url": hit.url, "page": hit.chunk.page}
+    return {"n": number, "chunk_id": hit.chunk.id, **shown, **label, **place, **scores, "cited": False}
 
 
-def _usage(result: RetrievalResult, answer: Response | None = None) -> dict[str, int]:
+def _asked(result: RetrievalResult, answer: Response | None = None) -> dict[str, Any]:
+    """Return the prompts with which models were asked, each once, and the tokens of all their responses."""
     responses = [*result.rewritten, *result.scored, *([answer] if answer else [])]
+    prompts = dict.fromkeys((response.task, response.task_version, response.endpoint) for response in responses)
     return {
-        "prompt_tokens": sum(response.prompt_tokens for response in responses),
-        "completion_tokens": sum(response.completion_tokens for response in responses),
+        "prompts": [{"name": name, "version": version, "model": model} for name, version, model in prompts],
+        "usage": {
+            "prompt_tokens": sum(response.prompt_tokens for response in responses),
+            "completion_tokens": sum(response.completion_tokens for response in responses),
+        },
     }
 
 

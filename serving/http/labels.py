@@ -27,6 +27,7 @@ _MAX_NAMES = 5
 _Label = Annotated[ShortText, Query(min_length=1, description=LABEL)]
 _Section = Annotated[ShortText, Query(min_length=1, description=SECTION)]
 _Corpus = Annotated[ShortText | None, Query(description=LABEL_CORPUS)]
+_Whole = Annotated[bool, Query(description="Return under `differences` the sentences that are the same as well.")]
 
 
 def label_routes(backend: ServiceBackend) -> APIRouter:
@@ -43,10 +44,16 @@ def label_routes(backend: ServiceBackend) -> APIRouter:
 
     @router.get("/compared", responses=responses(ComparisonReply), response_class=Response)
     async def compared(
-        request: Request, first: _Label, second: _Label, section: _Section, corpus: _Corpus = None
+        request: Request,
+        first: _Label,
+        second: _Label,
+        section: _Section,
+        corpus: _Corpus = None,
+        whole: _Whole = False,
     ) -> Response:
         """Return the same section of two labels, with the sentences in which they differ."""
-        return json_reply(await comparison_reply(backend, first, second, section, corpus, request_log(request.scope)))
+        log = request_log(request.scope)
+        return json_reply(await comparison_reply(backend, first, second, section, corpus, log, whole=whole))
 
     return router
 
@@ -59,13 +66,20 @@ async def section_reply(
 
 
 async def comparison_reply(
-    backend: ServiceBackend, first: str, second: str, section: str, corpus: str | None, log: RequestLog
+    backend: ServiceBackend,
+    first: str,
+    second: str,
+    section: str,
+    corpus: str | None,
+    log: RequestLog,
+    *,
+    whole: bool = False,
 ) -> dict[str, Any]:
     """Return a ComparisonReply. Raises ApiError, Unavailable."""
     found = await asyncio.gather(*(_find(backend, label, section, corpus, log) for label in (first, second)))
     texts = ["\n".join(chunk.text for chunk in chunks) for chunks, _ in found]
     names = [own_names(chunks[0].drug, SearchHit(chunks[0], 0.0).label) for chunks, _ in found]
-    differences = await asyncio.to_thread(section_differences, texts[0], texts[1], names[0], names[1])
+    differences = await asyncio.to_thread(section_differences, texts[0], texts[1], names[0], names[1], whole=whole)
     replies = [_reply(chunks, labels) for chunks, labels in found]
     return {"first": replies[0], "second": replies[1], "differences": [asdict(one) for one in differences]}
 

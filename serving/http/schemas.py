@@ -141,9 +141,18 @@ class RetrievedPassage(BaseModel):
     version: int = Field(description="The number of the label's version.")
     effective_date: str = Field(description="The date of the label's version, in ISO 8601.")
     url: str = Field(description="The address of the label on DailyMed.")
+    page: int = Field(description="The page of a PDF on which the passage begins, counted from 1; 0 without pages.")
     score: float
     rerank: float | None
     cited: bool
+
+
+class UsedPrompt(BaseModel):
+    """A prompt that a model was asked with."""
+
+    name: str
+    version: int
+    model: str
 
 
 class SearchReply(BaseModel):
@@ -162,6 +171,7 @@ class SearchReply(BaseModel):
         description="Milliseconds of each phase: rewrite, search, postprocess, answer, and total."
     )
     index: dict[str, str] = Field(description="The index that served the request: corpus and version.")
+    prompts: list[UsedPrompt] = Field(description="The prompts of all models asked, each once.")
     usage: dict[str, int] = Field(description="prompt_tokens and completion_tokens of all models asked.")
 
 
@@ -272,6 +282,7 @@ class DifferenceReply(BaseModel):
 
     first: str
     second: str
+    same: bool = Field(description="Whether the sentences are the same; only with `whole`.")
 
 
 class ComparisonReply(BaseModel):

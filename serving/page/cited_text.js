@@ -104,11 +104,17 @@ export class AnswerText {
       const nodes = passages.map((one) => this.citation(/** @type {Passage} */ (one), start));
       marks.push({ start, end: start + match[0].length, nodes });
     }
-    const unverified = this.citations.filter((one) => one.verdict === "undecided").map((one) => one.statement_end);
-    for (const end of new Set(unverified)) {
+    for (const end of this.unverified()) {
       if (end > from && end <= to) marks.push({ start: end, end, nodes: [unverifiedTag()] });
     }
     return marks.sort((a, b) => a.start - b.start);
+  }
+
+  /** Returns the ends of unverified statements. A line that ends with a colon only introduces others. */
+  unverified() {
+    const open = this.citations.filter((one) => one.verdict === "undecided");
+    const said = open.filter((one) => !this.received.slice(one.statement_start, one.statement_end).trimEnd().endsWith(":"));
+    return new Set(said.map((one) => one.statement_end));
   }
 
   /** @param {Passage} passage @param {number} at the citation's place in the text */

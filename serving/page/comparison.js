@@ -9,6 +9,8 @@ import { compared, isStop } from "./service.js";
  */
 
 const TOKEN = /[\p{L}\p{N}]+(?:[.,]\p{N}+)*|\s+|[^\p{L}\p{N}\s]/gu;
+/** Texts with a smaller share of common words are marked as a whole. */
+const LEAST_COMMON = 0.4;
 /** Longer pieces are marked as a whole: their comparison would take too long. */
 const MOST_CELLS = 1_000_000;
 
@@ -52,14 +54,14 @@ export class LabelComparison {
   }
 
   /** @param {import("./service.js").Compared} found */
-  show({ first, second, aligned }) {
-    const differing = aligned.filter((one) => !one.same).length;
+  show({ first, second, differences }) {
+    const differing = differences.filter((one) => !one.same).length;
     byId("labels-status").textContent = differing
       ? `${counted(differing, "difference")}. Upper and lower case and the drugs' own names do not count.`
       : "The texts do not differ.";
-    const rows = aligned.map((one) => {
+    const rows = differences.map((one) => {
       const [left, right] = one.same ? [[{ text: one.first, same: true }], [{ text: one.second, same: true }]] : wordDifferences(one.first, one.second);
-      return element("div", one.same ? "row" : "row differs", cell(left, "del", first), cell(right, "ins", second));
+      return element("div", one.same ? "row" : "row differs", cell(left, first), cell(right, second));
     });
     this.texts.replaceChildren(element("div", "row heads", head(first), head(second)), ...rows);
   }
@@ -71,9 +73,9 @@ function head(label) {
   return element("div", "", element("h3", "", label.drug, moietiesOf(label.drug, label.moieties)), element("p", "soft small", about));
 }
 
-/** @param {Piece[]} pieces @param {"del" | "ins"} mark @param {Section} label whose name narrow screens show above the text */
-function cell(pieces, mark, label) {
-  const nodes = pieces.map(({ text, same }) => (same ? text : element(mark, "", text)));
+/** @param {Piece[]} pieces @param {Section} label whose name narrow screens show above the text */
+function cell(pieces, label) {
+  const nodes = pieces.map(({ text, same }) => (same ? text : element("mark", "", text)));
   const made = element("div", "text", ...nodes);
   made.dataset.label = label.labeler ? `${label.drug}, ${label.labeler}` : label.drug;
   return made;
@@ -93,6 +95,7 @@ export function wordDifferences(first, second) {
   const [a, b] = [first.match(TOKEN) ?? [], second.match(TOKEN) ?? []];
   if (!a.length || !b.length || a.length * b.length > MOST_CELLS) return [whole(first), whole(second)];
   const lengths = commonLengths(a, b);
+  if (lengths[0][0] < LEAST_COMMON * Math.min(a.length, b.length)) return [whole(first), whole(second)];
   const [left, right] = [/** @type {Piece[]} */ ([]), /** @type {Piece[]} */ ([])];
   let [i, j] = [0, 0];
   while (i < a.length || j < b.length) {
@@ -102,7 +105,18 @@ export function wordDifferences(first, second) {
     } else if (j === b.length || (i < a.length && lengths[i + 1][j] >= lengths[i][j + 1])) push(left, a[i++], false);
     else push(right, b[j++], false);
   }
-  return [left, right];
+  return [joined(left), joined(right)];
+}
+
+/** Returns the pieces with the signs and spaces between two that differ as parts of these. @param {Piece[]} pieces */
+function joined(pieces) {
+  /** @type {Piece[]} */
+  const found = [];
+  pieces.forEach(({ text, same }, at) => {
+    const between = at > 0 && at < pieces.length - 1 && !/[\p{L}\p{N}]/u.test(text);
+    push(found, text, same && !between);
+  });
+  return found;
 }
 
 /** @param {string} text @returns {Piece[]} */

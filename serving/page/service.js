@@ -22,7 +22,7 @@ import { askForKey, storedKey } from "./key.js";
  * @typedef {{chunk_id: string, title: string, section: string, text: string, here: boolean}} Neighbor
  * @typedef {{drug: string, moieties: string[], labeler: string, set_id: string, version: number, effective_date: string,
  *   url: string}} Section
- * @typedef {{first: Section, second: Section, aligned: {first: string, second: string, same: boolean}[]}} Compared
+ * @typedef {{first: Section, second: Section, differences: {first: string, second: string, same: boolean}[]}} Compared
  * @typedef {{passages: (answer: Answer) => void, delta: (text: string) => void}} Listener
  */
 
@@ -99,7 +99,7 @@ export async function around(id, corpus, signal) {
  * @param {AbortSignal} signal @returns {Promise<Compared>}
  */
 export async function compared(wanted, signal) {
-  return (await call(`v1/sections/compared?${new URLSearchParams(wanted)}`, { signal })).json();
+  return (await call(`v1/sections/compared?${new URLSearchParams({ ...wanted, whole: "true" })}`, { signal })).json();
 }
 
 /** @param {"good" | "bad"} verdict @param {string} remark @param {Answer} reply */

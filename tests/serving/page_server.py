@@ -80,6 +80,12 @@ class Behaviour:
     corpora: int = 1
     markup: bool = False
     passage_status: int = 200
+    citations: list[dict[str, Any]] | None = None
+    columns: list[dict[str, Any]] = field(default_factory=list)
+    gate: dict[str, Any] = field(
+        default_factory=lambda: {"statements": 3, "supported": 3, "undecided": 0, "dropped": []}
+    )
+    standalone: str = ""
 
 
 @dataclass
@@ -111,7 +117,9 @@ class PageServer:
         strategies = [{"name": name, "title": title} for name, title in STRATEGIES]
         defaults = {"corpus": "labels", "strategy": "question", "k": 6, "candidates": 24, "longest_question": 4000}
         corpora = [labels, guidelines][: self.play.corpora]
-        return self._refuse(request) or _json({"corpora": corpora, "strategies": strategies, "defaults": defaults})
+        return self._refuse(request) or _json(
+            {"corpora": corpora, "feedback": False, "strategies": strategies, "defaults": defaults}
+        )
 
     async def names(self, request: Request) -> Response:
         prefix = request.query_params["prefix"].casefold()
@@ -168,17 +176,21 @@ class PageServer:
         whole = {
             "id": "a-1", "question": body["question"], "answer": self.play.answer, "refused": self.play.refused,
             "degraded": self.play.degraded, "passages": self._passages(), "citations": [*map(self._citation, cited)],
-            "gate": {"statements": 1, "supported": 1, "undecided": 0, "dropped": []},
+            "gate": self.play.gate, "columns": self.play.columns,
+            "prompts": [{"name": "answer_with_citations", "version": 3, "model": "baseline"}],
+            "standalone_question": self.play.standalone or body["question"],
             "strategy": body["strategy"], "retriever": "bm25", "postprocess": "none", "searches": self._searches(body),
             "timings_ms": times, "model": "baseline", "index": {"corpus": corpus, "version": "20250114-3f9c"},
             "usage": usage,
         }  # fmt: skip
+        if self.play.citations is not None:
+            whole["citations"] = self.play.citations
         return whole | changes
 
     def _citation(self, number: int) -> dict[str, Any]:
         """The whole answer rests on the whole passage."""
         text = PASSAGES[number - 1][3]
-        place = {"n": number, "start": 0, "end": len(text), "quote": text}
+        place = {"n": number, "start": 0, "end": len(text), "quote": text, "page": 0}
         return place | {"statement_start": 0, "statement_end": len(self.play.answer), "verdict": "supported"}
 
     def _searches(self, body: dict[str, Any]) -> list[str]:
@@ -194,7 +206,7 @@ class PageServer:
                 "set_id": "00000000-0000-4000-8000-000000000010", "section_code": "34068-7", "moieties": ["velocimab"],
                 "labeler": "Made Pharma", "version": 3, "effective_date": "2025-01-14",
                 "url": "https://dailymed.nlm.nih.gov/dailymed/drugInfo.cfm?setid=00000000-0000-4000-8000-000000000010",
-                "score": 14.2 - at, "rerank": None, "cited": False,
+                "page": 0, "score": 14.2 - at, "rerank": None, "cited": False,
             }
             for at, (chunk_id, title, section, text) in enumerate(PASSAGES, 1)
         ]  # fmt: skip

@@ -34,7 +34,9 @@ def test_an_answer_streams_in_and_a_citation_opens_its_passage_highlighted_in_it
     expect(page.locator("article")).to_have_attribute("data-state", "answered")
     assert page.locator(".answer").text_content() == reads(ANSWER)
     expect(page.locator(".passages .cited")).to_have_count(3)
-    expect(page.locator(".made")).to_contain_text("Model baseline · index labels, version 20250114-3f9c")
+    expect(page.locator(".made")).to_contain_text(
+        "Model baseline · prompts answer_with_citations version 3 · index labels"
+    )
     expect(page.get_by_role("button", name="Ask")).to_be_visible()
 
     page.locator(".answer .citation").first.click()
@@ -43,7 +45,10 @@ def test_an_answer_streams_in_and_a_citation_opens_its_passage_highlighted_in_it
     assert marked.text_content() == PASSAGES[0][3]
     expect(marked).to_be_in_viewport(ratio=1)
     assert page.locator("#panel-body").evaluate("body => body.scrollTop") > 0
-    expect(page.locator("#panel-section")).to_have_text("DOSAGE & ADMINISTRATION › Recommended Dosage")
+    facts = page.locator("#panel-facts").inner_text()
+    for fact in ("velocimab", "Made Pharma", "2025-01-14", "DOSAGE & ADMINISTRATION › Recommended Dosage", SET_ID):
+        assert fact in facts
+    expect(page.locator("#panel-facts a")).to_have_attribute("href", re.compile("^https://dailymed"))
 
 
 def test_the_page_and_the_real_http_side_understand_each_other(context: BrowserContext) -> None:
@@ -111,7 +116,7 @@ def test_documents_are_chosen_by_title(context: BrowserContext, server: PageServ
     page.get_by_label("Passages to answer from").fill("3")
     ask(page)
     sent = {"question": QUESTION, "corpus": "guidelines", "filter": {"title": "Stability Testing"}}
-    assert server.asked == [{**sent, "strategy": "qa_rag", "k": 3, "stream": True}]
+    assert server.asked == [{**sent, "strategy": "qa_rag", "k": 3, "history": [], "stream": True}]
     page.get_by_text("Texts of the searches").click()
     expect(page.locator(".searches li")).to_have_count(2)
 
@@ -127,7 +132,7 @@ def test_markup_in_passages_answers_and_names_is_text(page: Page, server: PageSe
     for part in (".title", ".section", ".extract"):
         expect(page.locator(f".passages {part}").first).to_contain_text(MARKUP)
     page.locator(".citation").first.click()
-    expect(page.locator("#panel mark")).to_contain_text(MARKUP)
+    expect(page.locator("#panel .here")).to_contain_text(MARKUP)
     server.plays(status=422, message=MARKUP)
     ask(page, state="failed")
     expect(page.locator(".notice").first).to_contain_text(MARKUP)
@@ -159,7 +164,7 @@ def test_a_copied_link_asks_the_same_again(context: BrowserContext, page: Page, 
     other.goto(link)
     expect(other.locator("article")).to_have_attribute("data-state", "answered")
     assert server.asked[0] == server.asked[1]
-    expect(other.locator("#question")).to_have_value(question)
+    expect(other.locator("article h2")).to_have_text(question)
     expect(other.locator("#only")).to_have_value("Velocimab & co")
     expect(other.locator("#k")).to_have_value("4")
     assert other.locator("input[name=strategy]:checked").get_attribute("value") == "hyde"
@@ -240,7 +245,7 @@ def test_on_a_phone_the_passage_fills_the_screen_and_holds_the_focus(page: Page)
     ask(page)
     page.locator(".citation").first.click()
     box = page.locator("#panel").bounding_box()
-    assert box == {"x": 0, "y": 0, "width": 360, "height": 780}
+    assert box and (box["x"], box["width"], box["y"] + box["height"]) == (0, 360, 780) and box["y"] > 80
     for _ in range(6):
         page.keyboard.press("Tab")
         assert page.evaluate("document.activeElement === document.body || !!document.activeElement.closest('#panel')")

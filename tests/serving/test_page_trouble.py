@@ -29,6 +29,7 @@ def test_stop_ends_the_answer_here_and_on_the_server(page: Page, server: PageSer
     page.fill("#question", QUESTION)
     page.get_by_role("button", name="Ask").click()
     expect(page.locator(".answer")).to_contain_text("The rec")
+    page.fill("#question", QUESTION)
     page.press("#question", "Enter")
     expect(page.get_by_role("status")).to_have_text("An answer is still being received. Stop it first.")
     page.get_by_role("button", name="Stop").click()
@@ -57,8 +58,10 @@ def test_a_key_is_asked_for_once_and_kept_in_the_tab_alone(context: BrowserConte
     page.get_by_role("button", name="Continue").click()
     ask(page)
     kept = page.evaluate("[{...sessionStorage}, {...localStorage}, document.cookie, location.href]")
-    assert list(kept[0].values()) == ["right-key"] and kept[1] == {} and kept[2] == "" and "right-key" not in kept[3]
+    assert "right-key" in kept[0].values() and kept[2] == ""
+    assert "right-key" not in str(kept[1]) and "right-key" not in kept[3]
     page.get_by_role("button", name="Forget the key").click()
+    page.fill("#question", QUESTION)
     page.press("#question", "Enter")
     page.get_by_role("button", name="Cancel").click()
     expect(page.locator(".notice").first).to_contain_text("The server requires a key.")

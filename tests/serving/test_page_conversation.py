@@ -1,0 +1,203 @@
+"""Conversations on the page: follow-ups, history in the browser, located citations, comparisons, saved answers."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.serving.page_server import ANSWER, PASSAGES, PageServer
+
+pytest.importorskip("playwright.sync_api", reason="the page's tests need playwright: pip install 'fdarx[test]'")
+from playwright.sync_api import BrowserContext, Dialog, Page, expect
+
+from tests.serving.page_server import QUESTION, ask
+
+pytestmark = pytest.mark.service
+FOLLOW_UP = "And in renal impairment?"
+
+
+def place(quote: str, statement: str, n: int = 1, answer: str = ANSWER, verdict: str = "supported") -> dict[str, Any]:
+    """A citation of a part of a passage, by a part of the answer."""
+    start, said = PASSAGES[n - 1][3].index(quote), answer.index(statement)
+    found = {"n": n, "start": start, "end": start + len(quote), "quote": quote, "page": 0, "verdict": verdict}
+    return found | {"statement_start": said, "statement_end": said + len(statement)}
+
+
+def question_of(page: Page) -> list[str]:
+    return page.locator("article h2").all_text_contents()
+
+
+def test_a_follow_up_is_sent_with_the_turns_before_it(page: Page, server: PageServer) -> None:
+    ask(page)
+    expect(page.get_by_label("Next question")).to_have_value("")
+    server.plays(standalone="What is the recommended dose of velocimab tablets in renal impairment?")
+    ask(page, FOLLOW_UP)
+    assert server.asked[0]["history"] == []
+    assert server.asked[1]["history"] == [{"question": QUESTION, "answer": ANSWER}]
+    expect(page.locator("article").first).to_contain_text("Answered as: What is the recommended dose of velocimab")
+    page.get_by_role("button", name="New conversation").click()
+    expect(page.locator("article")).to_have_count(0)
+    server.plays(standalone="")
+    ask(page, "Which dose?")
+    assert server.asked[2]["history"] == []
+
+
+def test_earlier_conversations_are_read_again_from_this_browser(page: Page, server: PageServer) -> None:
+    ask(page)
+    ask(page, FOLLOW_UP)
+    page.get_by_role("button", name="New conversation").click()
+    ask(page, "How is it stored?")
+    page.reload()
+    expect(page.locator("article h2")).to_have_text("How is it stored?")
+    assert len(server.asked) == 3
+    page.get_by_text("Earlier conversations").click()
+    expect(page.locator("#earlier-list li")).to_have_count(2)
+    page.locator("#earlier-list").get_by_role("button", name=QUESTION, exact=True).click()
+    assert question_of(page) == [FOLLOW_UP, QUESTION]
+    page.locator("article").first.locator(".citation").first.click()
+    expect(page.locator("#panel mark").first).to_be_visible()
+    page.keyboard.press("Escape")
+    ask(page, "And for children?")
+    assert [turn["question"] for turn in server.asked[3]["history"]] == [QUESTION, FOLLOW_UP]
+
+
+def test_conversations_are_deleted_one_by_one_or_all(page: Page) -> None:
+    ask(page)
+    page.get_by_role("button", name="New conversation").click()
+    ask(page, "How is it stored?")
+    page.get_by_text("Earlier conversations").click()
+    page.get_by_role("button", name=f"Delete the conversation “{QUESTION}”").click()
+    expect(page.locator("#earlier-list li")).to_have_count(1)
+
+    def accept(dialog: Dialog) -> None:
+        assert dialog.message == "Delete 1 conversation from this browser?"
+        dialog.accept()
+
+    page.once("dialog", accept)
+    page.get_by_role("button", name="Delete all").click()
+    expect(page.locator("#earlier")).to_be_hidden()
+    expect(page.locator("article")).to_have_count(0)
+    assert page.evaluate("localStorage.length") == 0
+
+
+def test_where_the_browser_is_full_the_oldest_conversation_goes(page: Page) -> None:
+    old = {"id": "old", "at": "2020-01-01", "turns": [{"ask": {"question": "Old?"}, "at": "", "answer": {}}]}
+    page.evaluate("old => localStorage.setItem('fdarx-conversation-old', JSON.stringify(old))", old)
+    page.evaluate("localStorage.setItem('other', 'x'.repeat(5 * 1024 * 1024 - 2000))")
+    ask(page)
+    assert page.evaluate("Object.keys(localStorage)") == ["other"]
+    page.evaluate("old => localStorage.setItem('fdarx-conversation-old', JSON.stringify(old))", old)
+    page.evaluate("localStorage.removeItem('other')")
+    ask(page, FOLLOW_UP)
+    assert len(page.evaluate("Object.keys(localStorage)")) == 2
+
+
+@pytest.mark.parametrize("width", [390, 1280])
+def test_a_citation_opens_its_passage_at_the_cited_place(page: Page, server: PageServer, width: int) -> None:
+    page.set_viewport_size({"width": width, "height": 800})
+    quote = "- body weight 55 kg or less"
+    second = ANSWER[ANSWER.index("Lower it") : ANSWER.index(" [1, 3]") + len(" [1, 3]")]
+    server.plays(citations=[place("10 mg taken orally twice daily", "The recommended"), place(quote, second)])
+    ask(page)
+    page.locator(".citation").nth(1).click()
+    marked = page.locator("#panel mark")
+    expect(marked).to_have_text(quote)
+    expect(page.locator("#panel-body")).not_to_have_attribute("aria-busy", "true")
+    expect(marked).to_be_in_viewport(ratio=1)
+    panel, question = page.locator("#panel").bounding_box(), page.locator("article h2").bounding_box()
+    assert panel and question
+    if width == 1280:  # beside question, form and answer
+        for part in ("article h2", "#question", ".answer"):
+            box = page.locator(part).bounding_box()
+            assert box and box["x"] + box["width"] <= panel["x"]
+    else:
+        assert panel["y"] > 100
+        page.get_by_role("button", name="Close the passage").click()
+        expect(page.locator("#panel")).to_be_hidden()
+
+
+def test_the_place_is_marked_behind_characters_of_two_units(page: Page, server: PageServer) -> None:
+    answer = "𝛼 is dosed twice a day [1]. Weight counts [1]."
+    cited = place("- age 75 years or older", "Weight counts [1]", answer=answer)
+    server.plays(answer=answer, citations=[cited])
+    ask(page)
+    page.locator(".citation").nth(1).click()
+    expect(page.locator("#panel mark")).to_have_text("- age 75 years or older")
+    page.locator(".citation").nth(0).click()
+    expect(page.locator("#panel mark")).to_have_count(0)
+
+
+def test_unverified_statements_are_marked_and_removed_ones_counted(page: Page, server: PageServer) -> None:
+    statement = "Do not take a missed dose together with the next one [2]"
+    dropped = [{"text": "It costs 3 dollars.", "reason": "number"}, {"text": "It is blue.", "reason": "place"}]
+    server.plays(
+        citations=[place("Do not double the next dose", statement, n=2, verdict="undecided")],
+        gate={"statements": 5, "supported": 2, "undecided": 1, "dropped": dropped},
+    )
+    ask(page)
+    text = page.locator(".answer").inner_text()
+    assert text.endswith("[2]unverified.") and text.count("unverified") == 1
+    expect(page.locator(".gate")).to_contain_text("5 statements checked: 2 supported, 1 unverified.")
+    page.get_by_text("2 statements removed: the cited passages lack one of its numbers; no place").click()
+    expect(page.get_by_text("It costs 3 dollars.")).to_be_visible()
+
+
+def test_a_comparison_has_a_column_for_each_drug(page: Page, server: PageServer) -> None:
+    first, second = "Velocimab:\nTake 10 mg twice a day [1].", "Ostrelin:\nShake the bottle [4]."
+    answer = f"{first}\n\n{second}"
+    of = {"moieties": ["velocimab"], "refused": False}
+    server.plays(
+        answer=answer,
+        columns=[
+            {"drug": "Velocimab", "answer_start": 0, "answer_end": len(first), **of},
+            {"drug": "Ostrelin", "answer_start": len(first) + 2, "answer_end": len(answer), **of},
+        ],
+    )
+    ask(page)
+    expect(page.locator(".drug h3")).to_have_text(["Velocimab", "Ostrelin (velocimab)"])
+    assert page.locator(".drug > div").all_inner_texts() == ["Take 10 mg twice a day [1].", "Shake the bottle [4]."]
+    boxes = [page.locator(".drug").nth(at).bounding_box() for at in (0, 1)]
+    assert boxes[0] and boxes[1] and boxes[0]["y"] == boxes[1]["y"] and boxes[0]["x"] < boxes[1]["x"]
+    page.set_viewport_size({"width": 390, "height": 800})
+    boxes = [page.locator(".drug").nth(at).bounding_box() for at in (0, 1)]
+    assert boxes[0] and boxes[1] and boxes[0]["y"] < boxes[1]["y"] and boxes[0]["x"] == boxes[1]["x"]
+
+
+def saved(page: Page, name: str) -> str:
+    with page.expect_download() as download:
+        page.locator("article").first.get_by_role("button", name=name).click()
+    assert download.value.suggested_filename.startswith("fdarx-answer-20")
+    return Path(download.value.path()).read_text(encoding="utf-8")
+
+
+def test_an_answer_is_saved_with_all_that_it_was_made_from(page: Page, server: PageServer) -> None:
+    ask(page)
+    server.plays(gate={"statements": 2, "supported": 1, "undecided": 0, "dropped": [{"text": "x", "reason": "drug"}]})
+    ask(page, FOLLOW_UP)
+    record = json.loads(saved(page, "Save as JSON"))
+    assert record["request"]["history"] == [{"question": QUESTION, "answer": ANSWER}]
+    assert record["request"]["question"] == record["reply"]["question"] == FOLLOW_UP
+    assert [one["text"] for one in record["reply"]["passages"]] == [one[3] for one in PASSAGES]
+    text = saved(page, "Save as Markdown")
+    for part in (
+        f"# {FOLLOW_UP}\n", f"- {QUESTION}\n", ANSWER, "2 checked: 1 supported, 0 unverified, 1 removed.",
+        "removed (it cites the label of another drug): x", "### [4] Ostrelin oral solution (not cited)",
+        "- Effective date: 2025-01-14\n- Version: 3\n- Set id: 0000", "> - age 75 years or older\n",
+        "- Model: baseline\n- Prompts: answer_with_citations version 3 (baseline)\n", "- Strategy: question\n",
+        "- Index version: 20250114-3f9c\n",
+    ):  # fmt: skip
+        assert part in text
+
+
+def test_a_conversation_in_a_new_tab_begins_empty(context: BrowserContext, page: Page, server: PageServer) -> None:
+    ask(page)
+    other = context.new_page()
+    other.goto(server.url)
+    other.wait_for_selector("#send:enabled")
+    expect(other.locator("article")).to_have_count(0)
+    other.get_by_text("Earlier conversations (1)").click()
+    other.locator("#earlier-list .title").click()
+    expect(other.locator("article h2")).to_have_text(QUESTION)
