@@ -147,8 +147,6 @@ class RetrieverDeployment:
         Raises ValueError for a retriever that the corpus lacks.
         """
         index = self._corpora[corpus].index
-        if retriever == "bm25":  # takes one or two milliseconds, as much as starting a thread for it would
-            return index.version, search_index(index, queries, filter, k, retriever, None)
         vectors = None
         if index.needs_vectors(retriever):
             vectors = np.stack(await asyncio.gather(*(self._encode(query) for query in queries)))

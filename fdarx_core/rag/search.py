@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import zip_longest
@@ -109,7 +110,8 @@ def search_index(
     filter says otherwise: of 300 questions to a label, each among 699, BM25 put a passage of another drug's label first
     in 28 % without this rule. Retrievers by words search with the correct names of drugs. Of passages of one drug that
     are near copies only that of the reference label is returned; passages of the section that the query asks for come
-    earlier, see `SectionModel`.
+    earlier, see `SectionModel`. A query that names no drug returns the best passage of each drug first, then the second
+    best of each.
 
     Args:
         index: the index to search.
@@ -126,10 +128,12 @@ def search_index(
     found: list[list[SearchHit]] = []
     for at, query in enumerate(queries):
         vector = None if vectors is None else vectors[at : at + 1]
-        rankings = [
-            _search_passages(index, query.text, passing, k, retriever, vector)
-            for passing in _passages_of_drugs(index, query, filter)
-        ]
+        passing = _passages_of_drugs(index, query, filter)
+        rankings = [_search_passages(index, query.text, one, k, retriever, vector) for one in passing]
+        if not passing:
+            depth = max(k, SECTION_DEPTH) if _is_of_all_drugs(filter) and not _is_reranked(retriever) else k
+            ranked = _search_passages(index, query.text, index.matching(filter), depth, retriever, vector)
+            rankings = _by_drug(index, ranked) if _is_of_all_drugs(filter) else [ranked]
         turns = dict.fromkeys(hit for turn in zip_longest(*rankings) for hit in turn if hit is not None)
         ranked = list(turns)[:k]
         chunks = index.chunks([position for position, _ in ranked])
@@ -139,19 +143,40 @@ def search_index(
 
 
 def _passages_of_drugs(index: IndexReader, query: SearchQuery, filter: ChunkFilter) -> list[Mask]:
-    """Return for each drug that a query names which passages of its labels pass the filter, or all that pass it.
+    """Return for each drug that a query names which passages of its labels pass the filter.
 
     A query that names a product returns the passages of its labels, or else of all labels of its drug.
     """
+    if filter.any_drug or not _is_of_all_drugs(filter):
+        return []
     passing = index.matching(filter)
-    if filter.any_drug or filter.drug or filter.set_id or filter.title:
-        return [passing]
     documents = index.documents
     found: list[Mask] = []
     for named in index.label_drugs.named(query.text):
         own = (passing & np.isin(documents, one) for one in (named.own, named.documents))
         found += [one for one in own if one.any()][:1]
-    return found or [passing]
+    return found
+
+
+def _is_of_all_drugs(filter: ChunkFilter) -> bool:
+    """Return whether a filter leaves the labels of all drugs."""
+    return not (filter.drug or filter.set_id or filter.title or filter.drugs)
+
+
+def _by_drug(index: IndexReader, ranked: RankedList) -> list[RankedList]:
+    """Return a ranking apart for each drug, in the order of their first passages; documents of no drug stay together.
+
+    A question that names no drug, such as "which labels mention edema", is thus answered from several drugs.
+    """
+    numbers, documents = index.label_drugs.numbers, index.documents
+    groups: defaultdict[int, RankedList] = defaultdict(list)
+    for position, score in ranked:
+        groups[int(numbers[documents[position]])].append((position, score))
+    return list(groups.values())
+
+
+def _is_reranked(retriever: str | Retriever) -> bool:
+    return needs_reranker(retriever if isinstance(retriever, str) else retriever.name)
 
 
 def _search_passages(
@@ -160,11 +185,10 @@ def _search_passages(
     """Return the k best passages among the representatives of the passing ones."""
     told = passing & ~index.headings
     within = index.near_copies.representatives(told if told.any() else passing)
-    name = retriever if isinstance(retriever, str) else retriever.name
-    depth = k if needs_reranker(name) else max(k, SECTION_DEPTH)
+    depth = k if _is_reranked(retriever) else max(k, SECTION_DEPTH)
     query = index.label_drugs.corrected(text)
     [ranked] = index.search([query], depth, retriever=retriever, vectors=vector, within=within)
-    if needs_reranker(name) or not ranked:
+    if _is_reranked(retriever) or not ranked:
         return ranked[:k]
     positions = np.array([position for position, _ in ranked])
     scores = np.array([score for _, score in ranked])

@@ -105,6 +105,14 @@ def test_a_question_without_evidence_asks_for_no_section(index: IndexReader) -> 
     assert not index.section_model.relevance("Is it zorp?").any()
 
 
+def test_a_question_that_names_no_drug_is_answered_from_several(index: IndexReader) -> None:
+    hits = search(index, "Which labels are contraindicated in known hypersensitivity?")
+    assert len({hit.moieties[0] for hit in hits}) == 6
+    assert {hit.section_code for hit in hits} == {"34070-3"}
+    only = ChunkFilter(set_id="old")
+    assert {hit.set_id for hit in search(index, "Which are contraindicated in hypersensitivity?", only)} == {"old"}
+
+
 def test_a_heading_is_no_passage(index: IndexReader) -> None:
     assert "Data" not in [hit.text for hit in search(index, "What data are there on veloran?")]
 
