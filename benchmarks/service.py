@@ -43,7 +43,12 @@ _CONTEXTS = 6
 _ECHO_CHARACTERS = 50_000
 """Approximate size of a reply with six guideline chunks."""
 
-_ANSWER = "The guideline says so [1]."
+_ANSWER = (
+    "FDA recommends that applicants describe the studies and their results in the submission [1][2]. "
+    "Manufacturers should keep the records of each batch and make them available for inspection [1]. "
+    "The guidance does not establish legally enforceable responsibilities [3]."
+)
+"""Statements that most guidelines have words of, so that the gate looks for their places and verifies them."""
 
 
 @dataclass

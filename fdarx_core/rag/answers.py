@@ -57,8 +57,10 @@ async def answer_question(
     if not result.contexts:
         return _refusal(result)
     start = time.monotonic()
-    [response] = await backend.ask("answerer", [_answer_call(question, result)])
+    asking = asyncio.ensure_future(backend.ask("answerer", [_answer_call(question, result)]))
+    await asyncio.sleep(0)  # the model is asked before the contexts are parsed
     gated = _GatedReply(question, result, verifier)
+    [response] = await asking
     return _with_absent(await gated.finish(response, time.monotonic() - start), result)
 
 

@@ -36,7 +36,8 @@ _ASKED_WEIGHT, _GIVEN_WEIGHT = 0.4, 0.15
 """The weights of terms that the question has, and of those in the titles of the context."""
 _SHORTEST_QUOTE = 3
 _CUTS = (re.compile(r"(?<=\|)\s+|(?<=[;.])\s+"), re.compile(r"(?<=,)\s+"), re.compile(r"\s+"))
-_FOLDED = re.compile(r"\s+|[‐‑‒–—−]|[‘’ʼ]|[“”]|[*_`]+|.", re.DOTALL)
+_ALIKE = ("‐‑‒–—−-", "‘’ʼ'", '“”"')
+_BETWEEN = r"[\s*_`]+"
 _TRAILING = " .;,:"
 _CELLS = " | "
 _BULLETS = ("- ", "• ", "o ", "* ")
@@ -222,46 +223,24 @@ def find_quotation(text: str, statement: str) -> list[tuple[int, int]]:
     three words are a quotation only if they are a whole unit. Whole units are returned, because a part of a sentence
     may say something else.
     """
-    wanted, _ = _folded(statement.strip().rstrip(_TRAILING))
-    folded, places = _folded_text(text)
-    at = folded.find(wanted) if wanted else -1
-    while at >= 0:
-        after = at + len(wanted)
-        if not (folded[at - 1 : at].isalnum() or folded[after : after + 1].isalnum()):
-            start, end = places[at], places[after - 1] + 1
-            units = [unit for unit in units_of(text) if unit.start < end and start < unit.end]
-            said = sum(unit.end - unit.start for unit in units)
-            if wanted.count(" ") + 1 >= _SHORTEST_QUOTE or said - (end - start) <= len(_TRAILING):
-                return _joined(units)
-        at = folded.find(wanted, at + 1)
+    words = statement.strip().rstrip(_TRAILING).split()
+    if not words:
+        return []
+    quoted = re.compile(rf"(?<!\w){_BETWEEN.join(map(_written, words))}(?!\w)", re.IGNORECASE)
+    for found in quoted.finditer(text):
+        start, end = found.span()
+        units = [unit for unit in units_of(text) if unit.start < end and start < unit.end]
+        said = sum(unit.end - unit.start for unit in units)
+        if len(words) >= _SHORTEST_QUOTE or said - (end - start) <= len(_TRAILING):
+            return _joined(units)
     return []
 
 
-@lru_cache(maxsize=512)
-def _folded_text(text: str) -> tuple[str, Sequence[int]]:
-    return _folded(text)
-
-
-def _folded(text: str) -> tuple[str, list[int]]:
-    """Return a text in a form for comparison, and the place of each of its characters in the text."""
-    parts, places = list[str](), list[int]()
-    for found in _FOLDED.finditer(text):
-        piece = found[0]
-        if piece.isspace():
-            folded = " "
-        elif piece in "‐‑‒–—−":
-            folded = "-"
-        elif piece in "‘’ʼ":
-            folded = "'"
-        elif piece in "“”":
-            folded = '"'
-        elif piece[0] in "*_`":
-            folded = ""
-        else:
-            folded = piece.lower()
-        parts.append(folded)
-        places += [found.start()] * len(folded)
-    return "".join(parts), places
+def _written(word: str) -> str:
+    """Return a pattern for the ways in which a word may be written."""
+    return "".join(
+        next((f"[{signs}]" for signs in _ALIKE if sign in signs), re.escape(sign)) for sign in word if sign not in "*_`"
+    )
 
 
 def _joined(units: Sequence[Unit]) -> list[tuple[int, int]]:

@@ -139,6 +139,28 @@ def test_a_question_that_is_an_instruction_is_only_a_question() -> None:
         assert order in call.body["messages"][-1]["content"]
 
 
+def test_a_stream_has_only_statements_that_passed_the_gate() -> None:
+    reply = (
+        "Yes. Take 99 mg of velocimab twice a day [1]. **The recommended dose of velocimab is 10 mg** [1, 2]. [2] It is"
+        " taken with water [1]. Ostrelin is shaken well [1]."
+    )
+    with LoopbackServer(lambda body: reply) as model, service(LocalBackend(by_server(model.openai_url))) as served:
+        whole, told = served.ask().json(), events(served.ask(stream=True))
+        sent = [data["text"] for name, data in told if name == "delta"]
+        assert "".join(sent) == whole["answer"] == told[-1][1]["answer"] and len(sent) > 1
+        assert whole["answer"].startswith("Yes. **The recommended dose of velocimab is 10 mg** [1].")
+        assert [one["reason"] for one in whole["gate"]["dropped"]] == ["number", "place"]
+        assert served.meter.statements["number"] == 2 and told[-1][1]["gate"] == whole["gate"]
+        assert "".join(chat_pieces(served)) == whole["answer"]
+
+
+def chat_pieces(served: Service) -> list[str]:
+    body = {"model": "labels", "stream": True, "messages": [{"role": "user", "content": "Dose of velocimab?"}]}
+    lines = served.post("/v1/chat/completions", body).body.decode().split("\n\n")
+    chunks = [orjson.loads(line.removeprefix("data: ")) for line in lines if line.startswith("data: {")]
+    return [chunk["choices"][0]["delta"].get("content") or "" for chunk in chunks]
+
+
 def test_usage_counts_all_models_asked() -> None:
     with LoopbackServer(lambda body: ANSWER) as model, service(LocalBackend(by_server(model.openai_url))) as served:
         alone = served.ask().json()["usage"]
