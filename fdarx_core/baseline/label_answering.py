@@ -166,19 +166,21 @@ def _versions(asked: Question, contexts: Sequence[Mapping[str, Any]]) -> str:
     """Return labeler, date and version of the labels, where the question asks for nothing else."""
     if not _VERSION_ASKED.search(asked.text):
         return ""
-    told, found = frozenset[str](), dict[tuple[str, ...], str]()
+    told, found = frozenset[str](), dict[tuple[str, str, str, int], str]()
     for one in contexts:
         labeler = terms(one.get("labeler", ""))
         told |= labeler
         if one.get("effective_date") and (labeler & asked.asked or not found):
-            key = (one["title"], one["labeler"], one["effective_date"], str(one["version"]))
+            key = (one["title"], one["labeler"], one["effective_date"], one["version"])
             found.setdefault(key, f"[{one['n']}]")
     if not asked.telling <= told | _VERSION_WORDS:
         return ""
-    return "\n".join(
-        f"The label of {title} by {labeler} has the effective date {date} and the version {version} {mark}."
-        for (title, labeler, date, version), mark in found.items()
-    )
+    return "\n".join(f"{version_sentence(*version)} {mark}." for version, mark in found.items())
+
+
+def version_sentence(drug: str, labeler: str, date: str, version: int) -> str:
+    """Return the sentence, without a full stop, that tells labeler, effective date and version of a label."""
+    return f"The label of {drug} by {labeler} has the effective date {date} and the version {version}"
 
 
 def _candidates(contexts: Sequence[Mapping[str, Any]]) -> Iterator[Candidate]:

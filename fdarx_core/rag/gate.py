@@ -3,7 +3,8 @@
 A statement goes where all labels that it cites are of another drug than the question, where no place in its contexts
 bears it out, where it has a number that these places lack, and where they contradict it. What the verification engine
 leaves undecided stays, marked as unverified; so does a statement without a citation, unless it has a number that no
-context has. An answer of which no statement with a citation is left is a refusal.
+context has. A statement of the date or the version of a label rests on the label's record, not on a place in its text;
+its citation is of no characters. An answer of which no statement with a citation is left is a refusal.
 """
 
 from __future__ import annotations
@@ -12,6 +13,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
+from fdarx_core.baseline.label_answering import version_sentence
+from fdarx_core.baseline.numbers import number_strings
 from fdarx_core.baseline.refusals import DOCUMENTS_SAY_NOTHING, LABELS_SAY_NOTHING, declines
 from fdarx_core.baseline.tokens import contains_name
 from fdarx_core.labels.drugs import Drug, drug_of
@@ -103,8 +106,20 @@ class AnswerGate:
             for text, numbers in cited
             for context, span in self._locator.find(text, [number - 1 for number in numbers])
         )
+        if not places:
+            told = (n for _, numbers in cited for n in numbers if self._tells_version(one, self._contexts[n - 1]))
+            places = tuple((n, Span(0, 0, 1.0)) for n in told)
         reason: DropReason = "place" if any(numbers for _, numbers in cited) else "drug"
         return CheckedStatement(one, places, reason=None if places or one.is_frame else reason)
+
+    @staticmethod
+    def _tells_version(one: Statement, hit: SearchHit) -> bool:
+        """Return whether a statement tells the date or the version of a label, and no other number."""
+        numbers, version = number_strings(one.text), {str(hit.version)}
+        date = number_strings(hit.effective_date) | {str(int(part)) for part in number_strings(hit.effective_date)}
+        tells = hit.effective_date[:4] in numbers or (version <= numbers and "version" in one.text.lower())
+        names = frozenset[str]().union(*map(number_strings, (hit.drug, hit.label.labeler)))
+        return bool(hit.effective_date) and tells and numbers <= date | version | names
 
     def _has_unknown_number(self, one: Statement) -> bool:
         texts = "\n".join(part for hit in self._contexts for part in (hit.text, hit.section, hit.title))
@@ -117,8 +132,11 @@ class AnswerGate:
             spans.setdefault(number, []).append(span)
         hits = {number: self._contexts[number - 1] for number in spans}
         heading = "\n".join(dict.fromkeys(part for hit in hits.values() for part in (hit.title, hit.section)))
-        sentences = "\n".join(bearing_text(hits[number].text, found) for number, found in spans.items())
-        marked = "\n".join(hits[number].text[one.start : one.end] for number, one in checked.places)
+        sentences = "\n".join(
+            bearing_text(hits[number].text, found) if found[0].end else _version_of(hits[number])
+            for number, found in spans.items()
+        )
+        marked = "\n".join(_text_at(hits[number], one) for number, one in checked.places)
         drug = next(iter(hits.values())).drug
         said = checked.statement.text
         return TextPair(sentences, said, drug, self._question, heading), TextPair(marked, said, heading=heading)
@@ -146,6 +164,15 @@ def _is_of(hit: SearchHit, drugs: Sequence[Drug]) -> bool:
     """Return whether the label of a hit is of one of the drugs, alone or in combination."""
     keys = drug_of(*hit.label.products).keys or Drug.of([(hit.drug, "")]).keys
     return any(drug.keys & keys for drug in drugs)
+
+
+def _text_at(hit: SearchHit, place: Span) -> str:
+    """Return the text of a place; that of a place without characters is the version of the label."""
+    return hit.text[place.start : place.end] if place.end else _version_of(hit)
+
+
+def _version_of(hit: SearchHit) -> str:
+    return version_sentence(hit.drug, hit.label.labeler, hit.effective_date, hit.version)
 
 
 def _names(hit: SearchHit) -> list[str]:

@@ -12,7 +12,7 @@ import pytest
 import fdarx_core as fdarx
 from fdarx_core.baseline.refusals import LABELS_SAY_NOTHING
 from fdarx_core.llm import Unparsable
-from fdarx_core.records import Chunk
+from fdarx_core.records import Chunk, LabelVersion
 from fdarx_core.retrieval.index import IndexStore
 from fdarx_core.storage import StorageError
 from jobs import cli
@@ -83,6 +83,33 @@ def test_answer_by_the_built_in_rules(index: fdarx.Index) -> None:
     nothing = index.answer("zebra")
     assert (nothing.refused, nothing.contexts) == (True, [])
     assert index.answer(QUESTION, strategy="qa_rag", postprocess="score").citations[0].hit.set_id == "s1"
+
+
+@pytest.mark.parametrize(
+    ("reply", "verdict"),
+    [
+        ("The label of Velora by Acme has the effective date 2024-05-01 and the version 3 [1].", "supported"),
+        ("The label was last revised on May 1, 2024 [1].", "undecided"),
+    ],
+)
+def test_a_version_rests_on_the_record_of_the_label(tmp_path: Path, reply: str, verdict: str) -> None:
+    chunks = label("s1", "Velora", [("2 DOSE", "The maximum dose of Velora is 40 mg daily.")])
+    chunks[0].label = LabelVersion(3, "2024-05-01", labeler="Acme", moieties=["velostat"])
+    store = IndexStore(str(tmp_path))
+    store.commit([store.write_segment(chunks)])
+    index = fdarx.Index.open(tmp_path)
+    asked = "When was the label of Velora last revised?"
+    replies = iter([reply, "The label was last revised on May 2, 2024 [1]."])
+    with (
+        LoopbackServer(answer=lambda body: next(replies)) as server,
+        fdarx.Model("tiny", base_url=server.openai_url) as model,
+    ):
+        answer = index.answer(asked, model=model)
+        assert index.answer(f"{asked} Say when.", model=model).refused
+    [citation] = answer.citations
+    assert (answer.text, citation.quote, citation.effective_date) == (reply, "", "2024-05-01")
+    assert citation.verdict == verdict
+    assert index.answer(asked).text.startswith("The label of Velora by Acme has the effective date 2024-05-01")
 
 
 def test_a_citation_of_a_pdf_names_its_page(tmp_path: Path) -> None:
