@@ -1,9 +1,10 @@
 """The statistics of words in labels that the baseline answers with: writes `fdarx_core/baseline/label_words.tsv`.
 
-    python -m benchmarks.label_words INDEX
+    python -m benchmarks.label_words INDEX GUIDELINES
 
-INDEX is an index of labels. Drugs whose moieties are in the half for testing (`benchmarks.drug_search.is_test`) are
-left out. Each drug counts once, with at most eight of its labels.
+INDEX is an index of labels, GUIDELINES one of other documents, for words that are frequent in any text. Drugs whose
+moieties are in the half for testing (`benchmarks.drug_search.is_test`) are left out. Each drug counts once, with at
+most eight of its labels.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from __future__ import annotations
 import math
 import random
 from collections import Counter, defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -33,6 +34,9 @@ MOST_EVIDENCE, LEAST_EVIDENCE, MOST_SECTIONS = 3.0, 0.5, 4
 LEAST_DRUGS, LEAST_SHARE = 2, 2e-4
 """Words of fewer drugs, or in a smaller share of passages, are left out."""
 
+WORDS = 100
+"""Words of a piece of another document, which is compared with a passage."""
+
 Totals = defaultdict[tuple[str, str], float]
 
 
@@ -51,8 +55,19 @@ def passages_of_drugs(index: Index) -> list[list[Chunk]]:
     return found
 
 
-def lines(drugs: Sequence[Sequence[Chunk]]) -> list[str]:
-    """Return a line for each word: the stem, its share of passages, and its evidence for sections."""
+def shares_of_pieces(index: Index) -> dict[str, float]:
+    """Return the share of pieces of documents that have a stem."""
+    counts, pieces = Counter[str](), 0
+    for chunk in index.reader.chunks(np.arange(len(index))):
+        words = chunk.text.split()
+        for start in range(0, len(words), WORDS):
+            counts.update(stem for stem in terms(" ".join(words[start : start + WORDS])) if not stem[0].isdigit())
+            pieces += 1
+    return {stem: count / pieces for stem, count in counts.items()}
+
+
+def lines(drugs: Sequence[Sequence[Chunk]], general: Mapping[str, float]) -> list[str]:
+    """Return a line for each word: the stem, its share of passages or pieces, and its evidence for sections."""
     shares, overall = Totals(float), defaultdict[str, float](float)
     sections, drugs_with = Counter[str](), Counter[str]()
     for chunks in drugs:
@@ -70,8 +85,10 @@ def lines(drugs: Sequence[Sequence[Chunk]]) -> list[str]:
         drugs_with.update(seen)
     known = {code: count for code, count in sections.items() if count > LEAST_DRUGS}
     found = list[str]()
-    for stem, total in sorted(overall.items()):
-        if drugs_with[stem] < LEAST_DRUGS or total / len(drugs) < LEAST_SHARE:
+    for stem in sorted({*overall, *general}):
+        own = overall[stem] / len(drugs) if drugs_with[stem] >= LEAST_DRUGS else 0.0
+        share = max(own, general.get(stem, 0.0))
+        if share < LEAST_SHARE:
             continue
         means = {code: shares[stem, code] / count for code, count in known.items()}
         mean = math.fsum(means.values()) / len(known)
@@ -80,7 +97,7 @@ def lines(drugs: Sequence[Sequence[Chunk]]) -> list[str]:
         evidence = ((min(MOST_EVIDENCE, ratio) * spread, code) for code, ratio in ratios.items())
         best = sorted((one for one in evidence if one[0] >= LEAST_EVIDENCE), reverse=True)
         listed = " ".join(f"{code}:{value:.1f}" for value, code in best[:MOST_SECTIONS])
-        found.append(f"{stem}\t{total / len(drugs):.4f}\t{listed}")
+        found.append(f"{stem}\t{share:.4f}\t{listed}")
     return found
 
 
@@ -90,10 +107,10 @@ def _log_ratio(total: float, drugs: int, mean: float) -> float:
     return math.log((smoothed + ADDED_SHARE) / (mean + ADDED_SHARE))
 
 
-def main(index: str, /) -> int:
+def main(index: str, guidelines: str, /) -> int:
     """Write the table, and print how many words of how many drugs it has."""
     drugs = passages_of_drugs(Index.open(index))
-    table = lines(drugs)
+    table = lines(drugs, shares_of_pieces(Index.open(guidelines)))
     path = Path(next(iter(fdarx_core.baseline.__path__))) / "label_words.tsv"
     path.write_text("\n".join(("stem\tshare\tsections", *table, "")), encoding="utf-8")
     print(f"{len(table)} words of {len(drugs)} drugs")

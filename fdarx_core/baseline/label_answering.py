@@ -29,14 +29,29 @@ _RANK = 0.03
 """How much less a statement counts for each context before it."""
 _NO_NUMBER = 0.5
 """The factor for a statement without a figure of the kind that is asked for, or without one that the question has."""
+_FOR_PATIENTS = 0.85
+"""The factor for statements of sections for patients, which say less than those for physicians."""
 _SECTION = 0.5
+"""How much more a statement counts whose section the question asks for."""
 _OTHER = 0.1
 """The exponent of the share of a statement's words that the question, its headings and its section do not have."""
-_COVERED = 0.55
+_COVERED = 0.45
 """The least share of the question's subject words, by rarity, in a statement, its headings and its section's titles."""
+_FEW, _COVERED_OF_FEW = 2, 0.7
+"""So few words are found together by chance: of two, a statement must have both."""
+_COVERED_WITHOUT_NUMBER = 0.75
+"""The same for a statement without a figure where one is asked for."""
+_COVERED_OF_DRUGS = 0.6
+"""The same for a question on no drug in particular."""
+_USE = "34067-9"
+_OF_USE = 0.5
+"""The factor for words of the question that are in the indications of the drug, for which a label holds anyway."""
+_ELSEWHERE = 0.35
+"""The greatest share of them that only other statements have."""
 _ALSO, _NEXT = 0.9, 0.75
 """The least score of a further statement, as a share of the best one's; of one beside it in the same passage."""
-_MOST = 3
+_MOST, _MOST_DRUGS = 3, 6
+"""The most statements of an answer on a drug, and drugs of an answer on no drug in particular."""
 _MOST_ITEMS, _LONG_LIST = 12, 800
 """Items and characters from which a list is long."""
 _SAME = 0.6
@@ -45,8 +60,9 @@ _NAME = 0.84
 """The similarity from which a word of the question is a drug's name with a typing error."""
 _SHORTEST = 3
 """Terms of the shortest statement."""
-_FORM = 7
+_FORM = 8
 """The number of first letters by which two forms of a word are the same."""
+_ENDING = re.compile(r"(?<=\w{5})(?:ment|ive|iv|i)$")
 
 
 _ASKED_UNITS = [
@@ -55,13 +71,16 @@ _ASKED_UNITS = [
 _VERSION_ASKED = pattern("label_version_asked", re.I)
 _VERSION_WORDS = frozenset(term for word in word_set("label_version_words") for term in terms(word))
 
+_PATIENT_CODES = frozenset(("42230-3", "42231-1", "68498-5", "59845-8", "51945-4"))
 _STOPS = frozenset(
-    stem(one, "term") for word in ("stop_words", "question_stop_words") for one in words_of(" ".join(word_set(word)))
+    stem(one, "term")
+    for word in ("stop_words", "question_stop_words", "stem_stop_words", "persons")
+    for one in words_of(" ".join(word_set(word)))
 )
 
 
 def _form(term: str) -> str:
-    return term if term[0].isdigit() else term.removesuffix("ment")[:_FORM]
+    return term if term[0].isdigit() else _ENDING.sub("", term)[:_FORM]
 
 
 def _forms(found: frozenset[str]) -> frozenset[str]:
@@ -77,24 +96,41 @@ class Question:
         words: its stems in order.
         asked: its terms without names of drugs.
         telling: those of them that name its subject.
+        used_for: the forms of terms in the indications of the drugs.
+        names_drug: whether it names one of the drugs, or there is only one.
     """
 
     text: str
     words: tuple[str, ...]
     asked: frozenset[str]
     telling: frozenset[str]
+    used_for: frozenset[str]
+    names_drug: bool
 
     @classmethod
-    def read(cls, text: str, names: str) -> Question:
-        """Read a question on drugs with these names; a name with a typing error is a name too."""
-        known = set(words_of(names))
+    def read(cls, text: str, contexts: Sequence[Mapping[str, Any]]) -> Question:
+        """Read a question on the drugs of some contexts; a drug's name with a typing error is a name too."""
+        known = {
+            word for one in contexts for name in (one["title"], *one.get("moieties", ())) for word in words_of(name)
+        }
+        uses = (one["text"] for one in contexts if one.get("section_code") == _USE)
         named = [word for word in words_of(text) if word in known or any(_alike(word, name) for name in known)]
         asked, telling = asked_terms(text, " ".join(named))
-        return cls(text, tuple(stem(word, "term") for word in words_of(text)), asked - _STOPS, telling - _STOPS)
+        words = tuple(stem(word, "term") for word in words_of(text))
+        one_drug = len({tuple(one.get("moieties", ())) for one in contexts}) == 1
+        names_drug = bool(named) or one_drug
+        used_for = _forms(terms("\n".join(uses))) if names_drug else frozenset[str]()
+        return cls(text, words, asked - _STOPS, telling - _STOPS, used_for, names_drug)
 
     @cached_property
     def weights(self) -> dict[str, float]:
-        return {term: _rarity(term) * (1 if term in self.telling else _FRAME_WEIGHT) for term in sorted(self.asked)}
+        """The weight of each term."""
+        return {
+            term: _rarity(term)
+            * (1 if term in self.telling else _FRAME_WEIGHT)
+            * (_OF_USE if _form(term) in self.used_for else 1)
+            for term in sorted(self.asked)
+        }
 
     @cached_property
     def pairs(self) -> frozenset[tuple[str, str]]:
@@ -150,16 +186,27 @@ class Candidate:
 
 def from_labels(question: str, contexts: Sequence[Mapping[str, Any]]) -> str:
     """Return quotations with the numbers of their contexts, or "" where the contexts hold no answer."""
-    names = (part for one in contexts for part in (one["title"], *one.get("moieties", ())))
-    asked = Question.read(question, "\n".join(names))
+    asked = Question.read(question, contexts)
     if version := _versions(asked, contexts):
         return version
     candidates = list(_candidates(contexts))
     scores = [_score(asked, one) for one in candidates]
+    drugs = [tuple(contexts[one.context].get("moieties", ())) for one in candidates]
     chosen = _chosen(candidates, scores, _forms(asked.asked))
-    if not chosen or not _covers(asked, candidates[max(chosen, key=lambda place: scores[place])]):
+    if not asked.names_drug:
+        chosen = _best_of_drugs(scores, drugs)
+    best = max(chosen, key=lambda place: scores[place], default=-1)
+    if best < 0 or not _covers(asked, candidates[best], candidates):
         return ""
     return "\n".join(_quotation(candidates[place], asked) for place in chosen)
+
+
+def _best_of_drugs(scores: Sequence[float], drugs: Sequence[tuple[str, ...]]) -> list[int]:
+    """Return the best statement on each drug, best first, of similar scores."""
+    best = dict[tuple[str, ...], int]()
+    for place in sorted(range(len(scores)), key=lambda place: -scores[place]):
+        best.setdefault(drugs[place], place)
+    return [place for place in best.values() if scores[place] >= _ALSO * max(scores)][:_MOST_DRUGS]
 
 
 def _versions(asked: Question, contexts: Sequence[Mapping[str, Any]]) -> str:
@@ -209,6 +256,8 @@ def _score(asked: Question, one: Candidate) -> float:
         asked.wants_number and not re.search(r"\d", "\n".join((statement.text, *statement.items)))
     ):
         score *= _NO_NUMBER
+    if one.code in _PATIENT_CODES:
+        score *= _FOR_PATIENTS
     if not asked.numbers <= one.own | one.heads | one.titles:
         score *= _NO_NUMBER
     words_of_all = [term for term in sorted(statement.terms | one.leaf) if not term[0].isdigit()]
@@ -236,19 +285,36 @@ def _chosen(candidates: Sequence[Candidate], scores: Sequence[float], asked: fro
             continue
         if chosen and not (candidates[place].own & asked):
             continue
-        if all(_new(candidates[place], candidates[other]) for other in chosen):
+        if all(_new(candidates[place], candidates[other], beside=beside) for other in chosen):
             chosen.append(place)
     contexts = list(dict.fromkeys(candidates[place].context for place in chosen))
     return sorted(chosen, key=lambda place: (contexts.index(candidates[place].context), place))
 
 
-def _new(one: Candidate, other: Candidate) -> bool:
+def _new(one: Candidate, other: Candidate, *, beside: bool) -> bool:
+    if beside and not one.statement.is_row and _numbers(one) - _numbers(other):
+        return True
     return len(one.own & other.own) < _SAME * min(len(one.own), len(other.own))
 
 
-def _covers(asked: Question, one: Candidate) -> bool:
-    held = math.fsum(asked.weights[term] * one.holds(term) for term in sorted(asked.telling))
-    return held >= _COVERED * math.fsum(asked.weights[term] for term in sorted(asked.telling))
+def _numbers(one: Candidate) -> set[str]:
+    return {term for term in one.own if term[0].isdigit()}
+
+
+def _covers(asked: Question, one: Candidate, candidates: Sequence[Candidate]) -> bool:
+    """Return whether a statement has enough of the question's subject, and no other one much of the rest."""
+    subject = {term: asked.weights[term] for term in sorted(asked.telling)}
+    total = math.fsum(subject.values())
+    held = {term: weight * one.holds(term) for term, weight in subject.items()}
+    told = frozenset[str]().union(*(other.own for other in candidates))
+    elsewhere = math.fsum(subject[term] - held[term] for term in subject if _form(term) in told)
+    least = _COVERED if len(subject) > _FEW else _COVERED_OF_FEW
+    if not asked.names_drug:
+        least = max(least, _COVERED_OF_DRUGS)
+    if asked.units and not asked.units & one.statement.units:
+        least = max(least, _COVERED_WITHOUT_NUMBER)
+    about = _forms(asked.asked) & (one.own | one.heads) or _forms(asked.telling) <= one.titles
+    return bool(about) and math.fsum(held.values()) >= least * total and elsewhere <= _ELSEWHERE * total
 
 
 def _quotation(one: Candidate, asked: Question) -> str:

@@ -16,6 +16,7 @@ from fdarx_core.baseline.tokens import normalize, pattern
 _ENDS = (".", "!", "?", ":", ";", ")", "]", '"', "”")
 _INLINE_BULLET = re.compile(r"\s(?=•)")
 _CELLS = " | "
+_NUMBERED = re.compile(r"\d{1,2}(?:\.\d{1,2})*\.?\s+[A-Z]")
 _CAPTION = re.compile(r"(?:Table|Figure)\s+\w+[.:]?\s", re.IGNORECASE)
 _LONGEST_HEADING = 160
 """Characters of the longest line that is read as a heading."""
@@ -101,9 +102,11 @@ def _is_heading(line: str) -> bool:
     """Return whether a line is a heading or a caption: no sentence, no row and no item."""
     if line.endswith("?"):
         return True
-    if _CELLS in line or _bullet(line) or len(line) > _LONGEST_HEADING:
+    if _CELLS in line or len(line) > _LONGEST_HEADING or (_bullet(line) and not _NUMBERED.match(line)):
         return False
-    return bool(_CAPTION.match(line)) or not (line.endswith(_ENDS) or ": " in line)
+    if (_CAPTION.match(line) or _NUMBERED.match(line)) and not line.endswith("."):
+        return True
+    return not (line.endswith(_ENDS) or ": " in line)
 
 
 def _unmarked_item(line: str) -> bool:

@@ -1,4 +1,4 @@
-"""How frequent words are in labels, and in which sections they stand: statistics of labels, in `label_words.tsv`."""
+"""How frequent words are, and in which sections of labels they stand: statistics of texts, in `label_words.tsv`."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from functools import cache
 from importlib.resources import files
 from typing import NamedTuple
 
-_LEAST_SHARE = 1e-4
+_LEAST_SHARE = 5e-4
 """The share of passages from which on the rarity of a word no longer grows."""
 
 
@@ -17,7 +17,8 @@ class LabelWord(NamedTuple):
     """A stem in labels.
 
     Attributes:
-        rarity: the negative natural logarithm of the share of passages that have it, each drug counted once.
+        rarity: the negative natural logarithm of the share of passages that have it, each drug counted once, or of
+            the share of pieces of guidelines where this is greater.
         sections: by LOINC code, the logarithm of the ratio of its share in a section to its mean over the sections,
             where that is at least 1.
     """
@@ -41,7 +42,7 @@ _UNKNOWN = LabelWord(-math.log(_LEAST_SHARE), {})
 
 
 def label_word(stem: str) -> LabelWord:
-    """Return what is known of a stem; a stem that labels do not have has the greatest rarity."""
+    """Return what is known of a stem; one that neither labels nor guidelines have has the greatest rarity."""
     return _table().get(stem, _UNKNOWN)
 
 

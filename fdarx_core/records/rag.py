@@ -209,8 +209,9 @@ class Citation:
     """A place in a context that a statement of an answer rests on.
 
     `n` is the number of the context, from 1, and `hit` is the context; `start` and `end` are characters of its text, at
-    most 400 of them; both are 0 where the statement tells the version of the label. `statement` is the (start, end) of the sentence, list item or table row in the answer's text, its
-    citations included. `verdict` is that on the statement: supported, or undecided, which means unverified.
+    most 400 of them; both are 0 where the statement tells the version of the label. `statement` is the (start, end) of
+    the sentence, list item or table row in the answer's text, its citations included. `verdict` is that on the
+    statement: supported, or undecided, which means unverified.
     """
 
     n: int
