@@ -16,6 +16,7 @@ from typing import Literal
 from fdarx_core.baseline.label_answering import version_sentence
 from fdarx_core.baseline.numbers import number_strings
 from fdarx_core.baseline.refusals import DOCUMENTS_SAY_NOTHING, LABELS_SAY_NOTHING, declines
+from fdarx_core.baseline.stems import terms
 from fdarx_core.baseline.tokens import contains_name
 from fdarx_core.labels.drugs import Drug, drug_of
 from fdarx_core.rag.cited_text import Statement
@@ -108,7 +109,7 @@ class AnswerGate:
         )
         if not places:
             told = (n for _, numbers in cited for n in numbers if self._tells_version(one, self._contexts[n - 1]))
-            places = tuple((n, Span(0, 0, 1.0)) for n in told)
+            places = tuple((n, Span(0, 0, terms(one.text))) for n in told)
         reason: DropReason = "place" if any(numbers for _, numbers in cited) else "drug"
         return CheckedStatement(one, places, reason=None if places or one.is_frame else reason)
 
