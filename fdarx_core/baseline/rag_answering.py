@@ -21,6 +21,7 @@ from fdarx_core.baseline.answering import (
     scored,
 )
 from fdarx_core.baseline.label_answering import from_labels
+from fdarx_core.baseline.label_words import label_word
 from fdarx_core.baseline.refusals import DOCUMENTS_SAY_NOTHING
 from fdarx_core.baseline.sentences import split_sentences
 from fdarx_core.baseline.stems import terms
@@ -207,11 +208,11 @@ def _sentences(line: str) -> list[str]:
 
 _ABSENT = 0.25
 """The share of a question's specific words from which it is declined, if they are in no context."""
-_COVERED = 0.45
-"""Least share of a question's telling words, by rarity, that an answer must have about it. On 300 official questions,
-below it 1 answer in 20 shared most words with the reference, above 0.9 7 in 10."""
-_FEW, _COVERED_OF_FEW = 2, 0.7
-"""So few telling words are found together by chance: of two, an answer must have both."""
+_COVERED, _COVERED_ALONE = 0.8, 0.9
+"""The least share of a question's telling words, by rarity, in the reply to a question or a definition with what is
+before it, and in another sentence with what is before it."""
+_SEVERAL = 4
+"""So many telling words are hardly found together by chance."""
 _MOST = 3
 _ALSO = 0.8
 """The least score of a further sentence, as a share of the best one's."""
@@ -240,13 +241,13 @@ def from_contexts(slots: Mapping[str, Any]) -> str:
         [(f"[{one['n']}]", f"{one['title']} {one['section']}", parse_context(one)) for one in contexts]
     )
     question = core(slots["question"], dict.fromkeys(one["title"] for one in contexts))
-    drugs = " ".join({one["title"]: "" for one in contexts if one["section"]})
-    _, telling = asked_terms(question, drugs)
+    _, telling = asked_terms(question, "")
     if absent_share(telling, evidence) >= _ABSENT:
         return DOCUMENTS_SAY_NOTHING
-    scores = _answering(scored(question, drugs, evidence), question, evidence)
+    scores = _answering(scored(question, "", evidence), question, evidence)
     chosen = _chosen(scores, evidence)
-    if not chosen or not (drugs or _bears_on(max(chosen, key=scores.__getitem__), telling, evidence)):
+    best = max(chosen, key=scores.__getitem__, default=-1)
+    if best < 0 or not _bears_on(best, telling, evidence, defines(question)):
         return DOCUMENTS_SAY_NOTHING
     return " ".join(_cited(evidence, place) for place in chosen)
 
@@ -288,17 +289,25 @@ def _no_answer(one: CandidateSentence) -> bool:
     return one.is_heading or one.text.endswith(":") or len(one.terms) < _SHORTEST or len(one.text) > _LONG
 
 
-def _bears_on(place: int, telling: frozenset[str], evidence: SentenceIndex) -> bool:
+def _bears_on(place: int, telling: frozenset[str], evidence: SentenceIndex, defined: re.Pattern[str] | None) -> bool:
     """Return whether enough of a question's subject words are in a sentence, just before it or in its titles.
 
-    A chunk of 10,000 characters of a guideline contains nearly any few words. The short passages of labels do not need
-    this check.
+    A chunk of 10,000 characters of a guideline contains nearly any few words, so that a sentence answers only if it is
+    the reply to such a question, defines what is asked for, or has nearly all of several words.
     """
-    near = range(max(0, place - len(_REPLIES_TO)), place + 1)
-    held = evidence.titles_of(place).union(*(evidence.statements[one].terms for one in near))
-    rarity = {term: evidence.rarity(term) for term in sorted(telling)}
-    least = _COVERED if len(telling) > _FEW else _COVERED_OF_FEW
-    return sum(rarity[term] for term in rarity if term in held) >= least * sum(rarity.values())
+    near = [one for one in range(max(0, place - len(_REPLIES_TO)), place) if _in_one_passage(evidence, one, place)]
+    statements = evidence.statements
+    held = evidence.titles_of(place).union(statements[place].terms, *(statements[one].terms for one in near))
+    rarity = {term: label_word(term).rarity for term in sorted(telling)}
+    share = _sum(rarity, telling & held) / (_sum(rarity, telling) or 1)
+    replies = any(telling & statements[one].terms for one in near if statements[one].text.endswith("?"))
+    if replies or (defined and defined.match(statements[place].text)):
+        return share >= _COVERED
+    return share >= _COVERED_ALONE and len(telling) >= _SEVERAL
+
+
+def _in_one_passage(evidence: SentenceIndex, one: int, other: int) -> bool:
+    return evidence.passage_of[one] == evidence.passage_of[other]
 
 
 def _chosen(scores: Sequence[float], evidence: SentenceIndex) -> list[int]:
