@@ -33,7 +33,7 @@ _FOR_PATIENTS = 0.85
 """The factor for statements of sections for patients, which say less than those for physicians."""
 _SECTION = 0.5
 """How much more a statement counts whose section the question asks for."""
-_OTHER = 0.1
+_OTHER = 0.2
 """The exponent of the share of a statement's words that the question, its headings and its section do not have."""
 _COVERED = 0.45
 """The least share of the question's subject words, by rarity, in a statement, its headings and its section's titles."""

@@ -19,6 +19,7 @@ from fdarx_core.baseline.answering import (
     asked_terms,
     parse_label_text,
     scored,
+    wants_number,
 )
 from fdarx_core.baseline.label_answering import from_labels
 from fdarx_core.baseline.label_words import label_word
@@ -247,7 +248,8 @@ def from_contexts(slots: Mapping[str, Any]) -> str:
     scores = _answering(scored(question, "", evidence), question, evidence)
     chosen = _chosen(scores, evidence)
     best = max(chosen, key=scores.__getitem__, default=-1)
-    if best < 0 or not _bears_on(best, telling, evidence, defines(question)):
+    figure = wants_number(question) and best >= 0 and evidence.statements[best].has_number
+    if best < 0 or not _bears_on(best, telling, evidence, defines(question), figure=figure):
         return DOCUMENTS_SAY_NOTHING
     return " ".join(_cited(evidence, place) for place in chosen)
 
@@ -289,11 +291,14 @@ def _no_answer(one: CandidateSentence) -> bool:
     return one.is_heading or one.text.endswith(":") or len(one.terms) < _SHORTEST or len(one.text) > _LONG
 
 
-def _bears_on(place: int, telling: frozenset[str], evidence: SentenceIndex, defined: re.Pattern[str] | None) -> bool:
+def _bears_on(
+    place: int, telling: frozenset[str], evidence: SentenceIndex, defined: re.Pattern[str] | None, *, figure: bool
+) -> bool:
     """Return whether enough of a question's subject words are in a sentence, just before it or in its titles.
 
     A chunk of 10,000 characters of a guideline contains nearly any few words, so that a sentence answers only if it is
-    the reply to such a question, defines what is asked for, or has nearly all of several words.
+    the reply to such a question, defines what is asked for, or has nearly all of several words; of fewer words where
+    it has the `figure` that is asked for.
     """
     near = [one for one in range(max(0, place - len(_REPLIES_TO)), place) if _in_one_passage(evidence, one, place)]
     statements = evidence.statements
@@ -303,7 +308,7 @@ def _bears_on(place: int, telling: frozenset[str], evidence: SentenceIndex, defi
     replies = any(telling & statements[one].terms for one in near if statements[one].text.endswith("?"))
     if replies or (defined and defined.match(statements[place].text)):
         return share >= _COVERED
-    return share >= _COVERED_ALONE and len(telling) >= _SEVERAL
+    return share >= _COVERED_ALONE and (figure or len(telling) >= _SEVERAL)
 
 
 def _in_one_passage(evidence: SentenceIndex, one: int, other: int) -> bool:
