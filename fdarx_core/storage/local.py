@@ -79,6 +79,16 @@ def open_output(address: str) -> Iterator[BinaryIO]:
         raise
 
 
+def tag(address: str) -> str:
+    return ""
+
+
+def replace(address: str, data: bytes, tag: str) -> bool:
+    with open_output(address) as stream:
+        stream.write(data)
+    return True
+
+
 def delete(address: str) -> None:
     with _explained("delete", address):
         Path(address).unlink(missing_ok=True)

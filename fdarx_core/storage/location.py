@@ -24,6 +24,8 @@ class Store(Protocol):
     def glob(self, pattern: str) -> list[str]: ...
     def open_input(self, address: str) -> BinaryIO: ...
     def open_output(self, address: str) -> AbstractContextManager[BinaryIO]: ...
+    def tag(self, address: str) -> str: ...
+    def replace(self, address: str, data: bytes, tag: str) -> bool: ...
     def delete(self, address: str) -> None: ...
     def check_writable(self, address: str) -> None: ...
 
@@ -110,6 +112,17 @@ class Location:
     def write_bytes(self, data: bytes) -> None:
         with self.open_output() as stream:
             stream.write(data)
+
+    def tag(self) -> str:
+        """Return a mark of the file's content for `replace`; "" where there is no file, and always on a disk."""
+        return _store(self.address).tag(self.address)
+
+    def replace(self, data: bytes, tag: str) -> bool:
+        """Write the file if it is still that of the tag; return whether it was.
+
+        On a disk, and on servers without conditional writes, the file is written in any case: use a lock as well.
+        """
+        return _store(self.address).replace(self.address, data, tag)
 
     def write_text(self, text: str) -> None:
         self.write_bytes(text.encode("utf-8"))

@@ -1,4 +1,4 @@
-"""The lock of a run: only one job at a time writes it.
+"""The locks of a run, which one job at a time writes, and of a folder, which writers lock in turn.
 
 On a disk the lock is an advisory file lock, which the system releases when the process ends. On S3, and on file systems
 without locks, each job writes a claim under `.claims/` and changes it every few seconds (a heartbeat). A claim whose
@@ -16,7 +16,7 @@ import threading
 import time
 import weakref
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import asdict, dataclass, replace
 from datetime import datetime, timezone
 from pathlib import Path
@@ -34,6 +34,7 @@ HEARTBEAT_TIMEOUT_S = 4 * HEARTBEAT_S
 
 _LOCK_FILE = ".lock"
 _POLL_S = 0.5
+_TURN_POLL_S = 0.1
 _RELEASE_TIMEOUT_S = 3.0
 _LOG = logging.getLogger(__name__)
 
@@ -65,14 +66,31 @@ def acquire_run_lock(root: Location, job: str) -> RunLock:
 
 
 @contextmanager
-def folder_lock(place: Location) -> Iterator[None]:
-    """Wait for the lock of a folder on a disk, and hold it in this context. On S3 there is no lock."""
-    if place.is_remote:
-        yield
-        return
-    with _open_lock_file(place) as stream:
+def folder_lock(place: Location) -> Iterator[Callable[[], bool]]:
+    """Wait for the lock of a folder, and hold it in this context; give a function that returns whether it still holds.
+
+    On S3, and on file systems without locks, it is lost where this process stands still for so long that others take
+    it for dead.
+    """
+    with ExitStack() as stack:
+        if not place.is_remote and _locked_in_turn(stack.enter_context(_open_lock_file(place))):
+            yield lambda: True
+            return
+        turn = Turn(place, f"process {os.getpid()} on {socket.gethostname()}")
+        turn.start()
+        try:
+            yield turn.is_held
+        finally:
+            turn.stop()
+
+
+def _locked_in_turn(stream: BinaryIO) -> bool:
+    """Wait for the lock of a file; return False where the file system has no locks."""
+    try:
         _flock(stream, wait=True)
-        yield
+    except (ImportError, OSError):
+        return False
+    return True
 
 
 def _conflict(root: Location, owner: str) -> RunConflict:
@@ -115,7 +133,7 @@ class _Claim:
     """The content of a claim's file.
 
     `beat` grows with each heartbeat. `holds` says that the job writes the run; before, it looks for other jobs. `dead`
-    lists the tokens of jobs that it found dead.
+    lists the tokens of jobs that it found dead. `number` is the place in the queue of a `Turn`, 0 before it has one.
     """
 
     token: str
@@ -123,6 +141,7 @@ class _Claim:
     beat: int = 0
     holds: bool = False
     dead: tuple[str, ...] = ()
+    number: int = 0
 
 
 class Heartbeat:
@@ -186,8 +205,11 @@ class Heartbeat:
                     self._check_takeover()
                 self._write()
             if self._lost:
-                signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)
+                self._give_up()
                 return
+
+    def _give_up(self) -> None:
+        signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)
 
     def _check_takeover(self) -> None:
         """Record whether another job has taken over the folder."""
@@ -213,6 +235,38 @@ class Heartbeat:
 
     def _file_of(self, claim: _Claim) -> Location:
         return self._root / f".claims/{claim.token}.json"
+
+
+class Turn(Heartbeat):
+    """The claim of a process that waits until those before it have released the folder.
+
+    It needs no atomic writes, only that others see a claim once it is written. A claim without heartbeat is removed.
+    Source: Lamport, A new solution of Dijkstra's concurrent programming problem, 1974 (the bakery algorithm).
+    """
+
+    def is_held(self) -> bool:
+        """Return whether no other process has taken the folder over."""
+        self._check_takeover()
+        return not self._lost
+
+    def _await_others(self) -> None:
+        before = self._others(self._files())
+        self._write(number=1 + max((one.number for one in before), default=0))
+        own = self._claim.number, self._claim.token
+        seen: dict[str, tuple[int, float]] = {}
+        while ahead := [one for one in self._others(self._files()) if (one.number, one.token) < own]:
+            for other in ahead:
+                beat, since = seen.get(other.token, (-1, 0.0))
+                if other.beat != beat:
+                    seen[other.token] = other.beat, time.monotonic()
+                elif time.monotonic() - since > HEARTBEAT_TIMEOUT_S:
+                    _LOG.warning("%s: %s has ended without releasing it, going on", self._root, other.owner)
+                    self._write(dead=(*self._claim.dead, other.token))
+                    _remove(self._file_of(other))
+            time.sleep(_TURN_POLL_S)
+
+    def _give_up(self) -> None:
+        """Leave it to the holder to ask whether the folder is still held."""
 
 
 def _read(file: Location) -> _Claim | None:

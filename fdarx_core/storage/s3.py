@@ -76,6 +76,10 @@ _FIRST_RANGE = 256 * 1024
 """Most labels and most parts of a run are not longer."""
 
 
+_CHANGED = ("PreconditionFailed", "412", "ConditionalRequestConflict", "409", "NoSuchKey", "404")
+"""Replies to a conditional write of an object that is not the expected one, or that others write now."""
+
+
 def exists(address: str) -> bool:
     return (bool(_split(address)[1]) and _head(address) is not None) or is_dir(address)
 
@@ -121,6 +125,29 @@ def open_output(address: str) -> Iterator[BinaryIO]:
     with tempfile.TemporaryFile() as stream:
         yield stream
         upload(stream, *_split(address))
+
+
+def tag(address: str) -> str:
+    found = _head(address)
+    return "" if found is None else str(found["ETag"])
+
+
+def replace(address: str, data: bytes, tag: str) -> bool:
+    bucket, key = _split(address)
+    condition = {"IfMatch": tag} if tag else {"IfNoneMatch": "*"}
+
+    def put() -> bool:
+        try:
+            client().put_object(Bucket=bucket, Key=key, Body=data, **condition)
+        except Exception as error:
+            if has_code(error, *_CHANGED):
+                return False
+            if not has_code(error, "NotImplemented", "501"):
+                raise
+            client().put_object(Bucket=bucket, Key=key, Body=data)
+        return True
+
+    return with_retries("write", address, put)
 
 
 def delete(address: str) -> None:

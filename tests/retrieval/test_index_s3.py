@@ -11,6 +11,7 @@ import pytest
 from fdarx_core.retrieval.index import IndexDamaged, IndexReader, IndexStore
 from fdarx_core.storage import Location, StorageError
 from tests.retrieval.index_chunks import ENCODER, document, embed
+from tests.retrieval.index_writer import run_writers
 
 pytestmark = pytest.mark.s3
 
@@ -19,7 +20,7 @@ def test_building_adding_reading_and_damage(bucket: Location) -> None:
     place = bucket / uuid4().hex
     with pytest.raises(StorageError):
         IndexReader.open(place)
-    store = IndexStore(place, settle=0.1)
+    store = IndexStore(place)
     first = document("a", ["renal dose", "liver"])
     old = store.commit([store.write_segment(first, embed(first), ENCODER)])
     more = document("b", ["heart"])
@@ -36,12 +37,11 @@ def test_building_adding_reading_and_damage(bucket: Location) -> None:
 
 
 def test_writers_at_once_lose_nothing(bucket: Location) -> None:
-    """No lock holds them apart: they find the pointer moved, before or after, and commit on top of each other."""
     place = bucket / uuid4().hex
     start = threading.Barrier(3)
 
     def write(number: int) -> None:
-        store = IndexStore(place, settle=3.0)
+        store = IndexStore(place)
         chunks = document(f"d{number}", [f"word{number}"])
         name = store.write_segment(chunks, embed(chunks), ENCODER)
         start.wait()
@@ -57,8 +57,21 @@ def test_writers_at_once_lose_nothing(bucket: Location) -> None:
     assert sorted(manifest.entries) == ["d0", "d1", "d2"]
 
 
+def test_processes_that_write_at_once_lose_nothing(bucket: Location) -> None:
+    run_writers(str(bucket / uuid4().hex), 3)
+
+
+def test_a_pointer_that_another_has_replaced_is_not_written(bucket: Location) -> None:
+    """Swift checks that an object is new, but not that it is an old one: there only the lock helps."""
+    file = bucket / uuid4().hex
+    assert file.tag() == "" and file.replace(b"one", "")
+    assert not file.replace(b"two", "")
+    assert file.read_bytes() == b"one" and file.tag()
+    assert file.replace(b"three", file.tag()) and file.read_bytes() == b"three"
+
+
 def test_the_pointer_can_be_read_while_it_is_replaced(bucket: Location) -> None:
-    store = IndexStore(bucket / uuid4().hex, settle=0.1)
+    store = IndexStore(bucket / uuid4().hex)
     chunks = document("a", ["renal dose"])
     manifest = store.commit([store.write_segment(chunks, embed(chunks), ENCODER)])
     pointer = store.place / "index.json"

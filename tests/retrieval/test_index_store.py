@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import pickle
 import threading
+import time
 from collections.abc import Callable
 from contextlib import nullcontext
 from pathlib import Path
@@ -21,13 +22,12 @@ from fdarx_core.retrieval.index import (
     IndexReader,
     IndexStore,
     Manifest,
-    segments,
 )
 from fdarx_core.retrieval.index import store as store_module
-from fdarx_core.retrieval.index.segments import FileInfo, write_file
-from fdarx_core.storage import Location, StorageError
+from fdarx_core.storage import Location, StorageError, run_lock
 from fdarx_core.storage.run_lock import folder_lock
 from tests.retrieval.index_chunks import ENCODER, document, embed, label, single_windows
+from tests.retrieval.index_writer import run_writers
 
 FIRST = [*document("a", ["renal dose", "liver"]), *document("b", ["heart failure"])]
 
@@ -150,7 +150,7 @@ def test_a_writer_that_dies_before_the_pointer_leaves_the_old_version(
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
-        patch.setattr(IndexStore, "_replace_pointer", die)
+        patch.setattr(Location, "replace", die)
         add(store, document("c", ["skin"]))
     assert IndexReader.open(str(tmp_path)).version == first.version
     assert add(store, document("c", ["skin"])).documents == 3
@@ -192,28 +192,53 @@ def test_on_a_disk_a_writer_waits_for_the_one_before(tmp_path: Path) -> None:
     assert IndexReader.open(str(tmp_path)).manifest.documents == 3
 
 
-def test_where_nothing_holds_writers_apart_the_second_builds_on_the_first(
+def test_processes_that_write_at_once_lose_nothing(tmp_path: Path) -> None:
+    run_writers(str(tmp_path), 2)
+
+
+def test_without_locks_processes_take_turns(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As on S3 or on a file system without locks: by claims in the folder, also where a process died with one."""
+    monkeypatch.setattr(run_lock, "_locked_in_turn", lambda stream: False)
+    monkeypatch.setattr(run_lock, "HEARTBEAT_S", 0.2)
+    monkeypatch.setattr(run_lock, "HEARTBEAT_TIMEOUT_S", 4.0)
+    (tmp_path / ".claims").mkdir(parents=True)
+    (tmp_path / ".claims/dead.json").write_bytes(orjson.dumps({"token": "dead", "owner": "a", "number": 1}))
+    held: list[int] = []
+
+    def write(number: int) -> None:
+        with folder_lock(Location(str(tmp_path))) as is_held:
+            held.append(number)
+            time.sleep(0.05)
+            assert held[-1] == number and is_held()
+
+    threads = [threading.Thread(target=write, args=(number,)) for number in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sorted(held) == [0, 1, 2, 3] and not list((tmp_path / ".claims").iterdir())
+
+
+def test_a_writer_taken_for_dead_commits_again_with_what_it_replaced(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(store_module, "folder_lock", lambda place: nullcontext())
-    monkeypatch.setattr(segments, "write_file", overtaken := Overtaken(tmp_path))
-    manifest = add(IndexStore(str(tmp_path)), document("c", ["skin"]))
-    assert overtaken.done
-    assert sorted(manifest.entries) == ["a", "b", "c"]
+    """It stands still before it writes the pointer, while two others commit, of whom one removes a document."""
+    store = IndexStore(str(tmp_path))
+    add(store, FIRST)
+    write = Location.replace
+
+    def overtaken(pointer: Location, data: bytes, tag: str) -> bool:
+        monkeypatch.setattr(Location, "replace", write)
+        add(store, document("c", ["skin"]))
+        store.commit([], remove=["a"])
+        return write(pointer, data, tag)
+
+    monkeypatch.setattr(Location, "replace", overtaken)
+    answers = iter([True, *[True] * 4, False])
+    monkeypatch.setattr(store_module, "folder_lock", lambda place: nullcontext(lambda: next(answers, True)))
+    manifest = add(store, document("d", ["eye"]))
+    assert sorted(manifest.entries) == ["b", "c", "d"]
     assert IndexReader.open(str(tmp_path)).version == manifest.version
-
-
-class Overtaken:
-    """Writes a file; before the first manifest, another writer commits."""
-
-    def __init__(self, folder: Path) -> None:
-        self.folder, self.done = folder, False
-
-    def __call__(self, place: Location, name: str, data: bytes) -> FileInfo:
-        if not self.done and name.startswith("versions/"):
-            self.done = True
-            add(IndexStore(str(self.folder)), FIRST)
-        return write_file(place, name, data)
 
 
 def test_another_encoder_is_refused_unless_all_is_given_again(tmp_path: Path) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime, timezone
@@ -34,28 +33,19 @@ from fdarx_core.retrieval.index.vectors import MAX_EXACT, MAX_GRAPH, build_appro
 from fdarx_core.storage import Location, StorageError
 from fdarx_core.storage.run_lock import folder_lock
 
-SETTLE = 2.0
-"""Seconds, at least, that a writer waits on S3 before it checks whether another writer replaced its pointer."""
-_SLOWER_WRITER = 5
-"""Maximum factor by which another writer may be slower at reading and replacing the pointer."""
-
 
 class IndexStore:
     """The folder of an index, for writers; picklable.
 
-    Two writers may commit at the same time. On a disk the second waits for the first, and nothing is lost. S3 has no
-    lock, and no conditional write that all servers support: there a writer checks, `settle` seconds (or 5 times as long
-    as its own write took) after it replaced the pointer, whether the pointer still names a version that builds on its
-    own, and otherwise commits again on top. Documents can be lost only where the other writer took longer than that
-    from reading the pointer to replacing it.
+    Several writers may commit at the same time: each waits for the others' commits (see `folder_lock`) and builds on
+    them, so that the index then has the documents of all. On S3 the pointer is moreover written on the condition that
+    it did not change, where the server supports this. A writer that stood still for so long that others took it for
+    dead, and whose server has no conditional writes, commits again with what it replaced.
     """
 
-    def __init__(
-        self, place: str | Location, *, limits: tuple[int, int] = (MAX_EXACT, MAX_GRAPH), settle: float = SETTLE
-    ) -> None:
+    def __init__(self, place: str | Location, *, limits: tuple[int, int] = (MAX_EXACT, MAX_GRAPH)) -> None:
         self.place = place if isinstance(place, Location) else Location(place)
         self._limits = limits
-        self._settle = settle
 
     def current(self) -> Manifest | None:
         """Return the current version, None where there is no index yet. Raises `IndexDamaged`."""
@@ -132,18 +122,41 @@ class IndexStore:
         Raises StorageError where documents that stay were embedded or chunked otherwise, ValueError for no documents.
         """
         listings = [segments.read_segment(self.place, name) for name in names]
-        with folder_lock(self.place):
-            while True:
+        pointer = self.place / segments.POINTER
+        removed = set(remove)
+        while True:
+            with folder_lock(self.place) as is_held:
+                tag = pointer.tag()  # before the pointer is read: a change in between is noticed
                 base = self.current()
-                if base is None and not names:
+                if base is None and not listings:
                     raise ValueError("there is no document to index")
-                manifest = _next_version(base, listings, given or {}, remove, chunking, keep_newer)
+                manifest = _next_version(base, listings, given or {}, removed, chunking, keep_newer)
                 if base is not None and manifest.same_content(base):
                     return base
                 manifest = replace(manifest, approximate=build_approximate_index(self.place, manifest, self._limits))
                 self._write(segments.manifest_name(manifest.version), manifest.data)
-                if self._replace_pointer(base, manifest):
-                    return manifest
+                data = orjson.dumps({"version": manifest.version}) + b"\n"
+                if is_held() and pointer.replace(data, tag):
+                    if is_held():
+                        return manifest
+                    others, gone = self._replaced_by(manifest)
+                    listings, removed = [*others, *listings], removed | gone
+
+    def _replaced_by(self, own: Manifest) -> tuple[list[SegmentListing], set[str]]:
+        """Return what versions added and removed that were committed between reading and writing the pointer."""
+        listings: list[SegmentListing] = []
+        removed: set[str] = set()
+        names = sorted(file.name.removesuffix(".json") for file in (self.place / "versions").list())
+        for name in names:
+            if name == own.version or not name[:1].isdigit() or version_number(name) <= version_number(own.parent):
+                continue
+            other = segments.read_manifest(self.place, name)
+            parent = segments.read_manifest(self.place, other.parent).entries if other.parent else {}
+            for segment in other.segments:
+                added = {id: one for id, one in other.entries.items() if one.segment == segment.name}
+                listings.append((segment, {id: one for id, one in added.items() if parent.get(id) != one}))
+            removed |= parent.keys() - other.entries.keys()
+        return listings, removed
 
     def _write(self, name: str, data: bytes) -> FileInfo:
         return segments.write_file(self.place, name, data)
@@ -156,19 +169,6 @@ class IndexStore:
             (self.place / file.name, file.size) for file in (segment.chunks, segment.windows, segment.vectors) if file
         ]
         return all(file.exists() and file.size() == size for file, size in files)
-
-    def _replace_pointer(self, base: Manifest | None, manifest: Manifest) -> bool:
-        """Return whether the pointer now names the version, or one that builds on it."""
-        started = time.monotonic()
-        if segments.read_pointer(self.place) != (base.version if base else ""):
-            return False
-        self._write(segments.POINTER, orjson.dumps({"version": manifest.version}) + b"\n")
-        if self.place.is_remote:
-            time.sleep(max(self._settle, _SLOWER_WRITER * (time.monotonic() - started)))
-        current = segments.read_pointer(self.place)
-        while version_number(current) > version_number(manifest.version):
-            current = segments.read_manifest(self.place, current).parent
-        return current == manifest.version
 
 
 def _next_version(
