@@ -90,6 +90,7 @@ bench: $(VENV)/models  ## what the performance claims rest on; needs the real la
 	$(RUN) benchmarks.table_headers
 	$(RUN) benchmarks.pipeline
 	$(RUN) benchmarks.retrieval
+	$(RUN) benchmarks.indexing
 	$(RUN) benchmarks.service
 	$(RUN) benchmarks.reranking
 	$(RUN) benchmarks.coverage
