@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import SequenceMatcher
 from functools import cached_property
@@ -108,19 +108,21 @@ class Question:
     names_drug: bool
 
     @classmethod
-    def read(cls, text: str, contexts: Sequence[Mapping[str, Any]]) -> Question:
-        """Read a question on the drugs of some contexts; a drug's name with a typing error is a name too."""
-        known = {
-            word for one in contexts for name in (one["title"], *one.get("moieties", ())) for word in words_of(name)
-        }
+    def read(cls, text: str, contexts: Sequence[Mapping[str, Any]], others: Sequence[str] = ()) -> Question:
+        """Read a question on the drugs of some contexts; a drug's name with a typing error is a name too.
+
+        `others` are the names of further drugs in the question, which do not name its subject.
+        """
+        names = (name for one in contexts for name in (one["title"], *one.get("moieties", ())))
         uses = (one["text"] for one in contexts if one.get("section_code") == _USE)
-        named = [word for word in words_of(text) if word in known or any(_alike(word, name) for name in known)]
-        asked, telling = asked_terms(text, " ".join(named))
+        named = _named(text, names)
+        asked, telling = asked_terms(text, named)
+        telling -= terms(_named(text, others)) | _STOPS
         words = tuple(stem(word, "term") for word in words_of(text))
         one_drug = len({tuple(one.get("moieties", ())) for one in contexts}) == 1
         names_drug = bool(named) or one_drug
         used_for = _forms(terms("\n".join(uses))) if names_drug else frozenset[str]()
-        return cls(text, words, asked - _STOPS, telling - _STOPS, used_for, names_drug)
+        return cls(text, words, asked - _STOPS, telling, used_for, names_drug)
 
     @cached_property
     def weights(self) -> dict[str, float]:
@@ -154,6 +156,12 @@ class Question:
         return frozenset(term for term in self.asked if term[0].isdigit())
 
 
+def _named(text: str, names: Iterable[str]) -> str:
+    """Return the words of a text that are words of names, also with a typing error."""
+    known = {word for name in names for word in words_of(name)}
+    return " ".join(word for word in words_of(text) if word in known or any(_alike(word, name) for name in known))
+
+
 def _alike(word: str, name: str) -> bool:
     return len(name) > 4 and word[0] == name[0] and SequenceMatcher(None, word, name).ratio() >= _NAME
 
@@ -184,9 +192,12 @@ class Candidate:
         )
 
 
-def from_labels(question: str, contexts: Sequence[Mapping[str, Any]]) -> str:
-    """Return quotations with the numbers of their contexts, or "" where the contexts hold no answer."""
-    asked = Question.read(question, contexts)
+def from_labels(question: str, contexts: Sequence[Mapping[str, Any]], others: Sequence[str] = ()) -> str:
+    """Return quotations with the numbers of their contexts, or "" where the contexts hold no answer.
+
+    `others` are further drugs that the question names: what it asks about them is answered from their own labels.
+    """
+    asked = Question.read(question, contexts, others)
     if version := _versions(asked, contexts):
         return version
     candidates = list(_candidates(contexts))

@@ -235,7 +235,7 @@ def from_contexts(slots: Mapping[str, Any]) -> str:
     """Return up to three sentences, each with the numbers of all contexts that contain it, or a refusal."""
     contexts = slots["contexts"]
     labels = [one for one in contexts if of_label(one)]
-    if labels and (answer := from_labels(slots["question"], labels)):
+    if labels and (answer := from_labels(slots["question"], labels, slots["others"])):
         return answer
     contexts = [one for one in contexts if not of_label(one)]
     evidence = SentenceIndex(

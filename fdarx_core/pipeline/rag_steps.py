@@ -310,7 +310,7 @@ def answer_row(
     tools: JobTools,
 ) -> RagAnswer:
     """Return the row of an answer. Its times are without waiting; requests of one step run at the same time."""
-    asked = [*found.rewritten, *found.scored, *([reply.response] if reply.response else [])]
+    asked = [*found.rewritten, *found.scored, *reply.responses]
     strategy, postprocess = variant
     return RagAnswer(
         question_id=question.id,
@@ -333,7 +333,7 @@ def answer_row(
         rewrite_s=_longest(found.rewritten),
         search_s=tools.search_s,
         postprocess_s=tools.rerank_s + _longest(found.scored),
-        answer_s=reply.response.latency_s if reply.response else 0.0,
+        answer_s=_longest(reply.responses),
     )
 
 

@@ -7,9 +7,11 @@ import time
 from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, field, replace
+from typing import TypeVar
 
 from fdarx_core.llm import Unparsable
 from fdarx_core.rag.cited_text import Statement, parse_cited_text, read_statements
+from fdarx_core.rag.comparison import PARAGRAPH, AnswerColumn, ComparedDrug
 from fdarx_core.rag.flow import RetrievalResult, absent_text
 from fdarx_core.rag.gate import AnswerGate, GateReport, refusal_text
 from fdarx_core.rag.gated_text import GatedText
@@ -19,6 +21,7 @@ from fdarx_core.records import Citation, Response
 from fdarx_core.verify import VerificationEngine
 from fdarx_core.verify.engine import RuleEngine
 
+PieceT = TypeVar("PieceT", bound="str | CitedAnswer")
 _SENTENCE_MARKS = (".", "!", "?", ":", "\n")
 
 
@@ -31,9 +34,10 @@ class CitedAnswer:
         citations: the places that its statements rest on, in the order of the text.
         refused: whether it says that the contexts hold no answer.
         gate: what the gate did to the statements of the reply.
-        reason: why there is no answer; "" where there is one.
-        response: the reply; None where no model was asked.
+        reason: why there is no answer, or none for one of several drugs; "" where there is one.
+        responses: the replies, one for each drug that the question compares; none where no model was asked.
         seconds: the time that the model took.
+        columns: the parts of the text for each drug of a question that names several.
     """
 
     text: str
@@ -41,8 +45,9 @@ class CitedAnswer:
     refused: bool = False
     gate: GateReport = field(default_factory=GateReport)
     reason: str = ""
-    response: Response | None = None
+    responses: list[Response] = field(default_factory=list)
     seconds: float = 0.0
+    columns: list[AnswerColumn] = field(default_factory=list)
 
     @property
     def cited(self) -> list[int]:
@@ -53,15 +58,20 @@ class CitedAnswer:
 async def answer_question(
     question: str, result: RetrievalResult, backend: RagBackend, verifier: VerificationEngine
 ) -> CitedAnswer:
-    """Answer a question from retrieved contexts; without contexts the answer is a refusal, and no model is asked."""
+    """Answer a question from retrieved contexts; without contexts the answer is a refusal, and no model is asked.
+
+    A question that names several drugs is answered for each of them from its contexts alone, with a paragraph each.
+    """
     if not result.contexts:
         return _refusal(result)
-    start = time.monotonic()
-    asking = asyncio.ensure_future(backend.ask("answerer", [_answer_call(question, result)]))
+    start, drugs = time.monotonic(), _answered_drugs(result)
+    asking = asyncio.ensure_future(backend.ask("answerer", [_answer_call(question, result, drug) for drug in drugs]))
     await asyncio.sleep(0)  # the model is asked before the contexts are parsed
-    gated = _GatedReply(question, result, verifier)
-    [response] = await asking
-    return _with_absent(await gated.finish(response, time.monotonic() - start), result)
+    gated = [_GatedReply(question, result, verifier, drug) for drug in drugs]
+    responses = await asking
+    seconds = time.monotonic() - start
+    answers = [await one.finish(response, seconds) for one, response in zip(gated, responses, strict=True)]
+    return _whole(result, answers)
 
 
 async def stream_answer(
@@ -72,45 +82,147 @@ async def stream_answer(
 ) -> AsyncGenerator[str | CitedAnswer, None]:
     """Yield the answer's text statement by statement, each after it has passed the gate, then the whole answer.
 
-    `stream` asks the model that plays a role; it yields the text of the reply, and at the end the whole response.
+    `stream` asks the model that plays a role; it yields the text of the reply, and at the end the whole response. For a
+    question that names several drugs it is asked for all of them at once; the text comes drug by drug.
     """
     if not result.contexts:
         refusal = _refusal(result)
         yield refusal.text
         yield refusal
         return
-    start, gated, sent = time.monotonic(), _GatedReply(question, result, verifier), 0
-    async with aclosing(stream("answerer", _answer_call(question, result))) as pieces:
+    streams = [_stream_one(question, result, stream, verifier, drug) for drug in _answered_drugs(result)]
+    async with aclosing(_in_turn(streams)) as pieces:
+        answers = list[CitedAnswer]()
+        async for piece in pieces:
+            if isinstance(piece, str):
+                yield piece
+            else:
+                answers.append(piece)
+    answer = _whole(result, answers)
+    if answer.text and result.absent:
+        yield _absent_paragraph(result)
+    yield answer
+
+
+async def _stream_one(
+    question: str,
+    result: RetrievalResult,
+    stream: Callable[[Role, TaskCall], AsyncGenerator[str | Response, None]],
+    verifier: VerificationEngine,
+    drug: ComparedDrug | None,
+) -> AsyncGenerator[str | CitedAnswer, None]:
+    """Yield the text of the whole answer, or of the paragraph on one drug, and at the end the answer."""
+    start, gated, sent = time.monotonic(), _GatedReply(question, result, verifier, drug), 0
+    if drug:
+        yield _heading(drug, result.compared)
+    async with aclosing(stream("answerer", _answer_call(question, result, drug))) as pieces:
         async for piece in pieces:
             if isinstance(piece, str):
                 if passed := await gated.receive(piece):
                     sent += len(passed)
                     yield passed
                 continue
-            answer = _with_absent(await gated.finish(piece, time.monotonic() - start), result)
+            answer = await gated.finish(piece, time.monotonic() - start)
             if answer.text[sent:]:
                 yield answer.text[sent:]
             yield answer
 
 
-def _with_absent(answer: CitedAnswer, result: RetrievalResult) -> CitedAnswer:
-    """Return an answer that says which other drugs of the question have no label."""
+def _whole(result: RetrievalResult, answers: Sequence[CitedAnswer]) -> CitedAnswer:
+    """Return the answer out of the one for each drug, which says which other drugs of the question have no label."""
+    answer = _joined(result.compared, answers) if result.compared else answers[0]
     if not result.absent or not answer.text:
         return answer
-    return replace(answer, text=f"{answer.text}\n\n{absent_text(result.absent)}")
+    return replace(answer, text=answer.text + _absent_paragraph(result))
 
 
-def _answer_call(question: str, result: RetrievalResult) -> TaskCall:
-    """Return the task that asks for the answer, with its slots."""
-    return ANSWER_WITH_CITATIONS, {"question": question, "contexts": result.prompt_contexts}
+def _absent_paragraph(result: RetrievalResult) -> str:
+    return PARAGRAPH + absent_text(result.absent)
+
+
+async def _in_turn(streams: Sequence[AsyncGenerator[PieceT, None]]) -> AsyncGenerator[PieceT, None]:
+    """Yield all of the first stream, then all of the next. All are read at once; an error ends them all."""
+    queues = [asyncio.Queue[PieceT | BaseException | None]() for _ in streams]
+
+    async def read(stream: AsyncGenerator[PieceT, None], queue: asyncio.Queue[PieceT | BaseException | None]) -> None:
+        try:
+            async with aclosing(stream) as pieces:
+                async for piece in pieces:
+                    queue.put_nowait(piece)
+            queue.put_nowait(None)
+        except Exception as error:
+            queue.put_nowait(error)
+
+    tasks = [asyncio.create_task(read(stream, queue)) for stream, queue in zip(streams, queues, strict=True)]
+    try:
+        for queue in queues:
+            while (piece := await queue.get()) is not None:
+                if isinstance(piece, BaseException):
+                    raise piece
+                yield piece
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+
+def _answered_drugs(result: RetrievalResult) -> Sequence[ComparedDrug | None]:
+    """Return the drugs to answer for, one after the other; None where one answer is about all that is asked."""
+    return result.compared or [None]
+
+
+def _answer_call(question: str, result: RetrievalResult, drug: ComparedDrug | None) -> TaskCall:
+    """Return the task that asks for the answer, or for that on one of the drugs of the question, with its slots."""
+    contexts, others = result.prompt_contexts, list[str]()
+    if drug:
+        contexts = [one for one in contexts if one["n"] in drug.contexts]
+        others = [one.name for one in result.compared if one != drug]
+    slots = {"question": question, "contexts": contexts, "drug": drug.name if drug else "", "others": others}
+    return ANSWER_WITH_CITATIONS, slots
+
+
+def _heading(drug: ComparedDrug, compared: Sequence[ComparedDrug]) -> str:
+    """Return the beginning of the paragraph on a drug, with what stands before it."""
+    return drug.heading if drug == compared[0] else PARAGRAPH + drug.heading
+
+
+def _joined(compared: Sequence[ComparedDrug], answers: Sequence[CitedAnswer]) -> CitedAnswer:
+    """Return one answer with a paragraph for each drug, and the places of the paragraphs."""
+    text, citations, columns, gate = "", list[Citation](), list[AnswerColumn](), GateReport()
+    for drug, answer in zip(compared, answers, strict=True):
+        text += _heading(drug, compared)
+        start = len(text)
+        text += answer.text
+        columns.append(AnswerColumn(drug.name, drug.moieties, start, len(text), answer.refused))
+        citations += (
+            replace(one, statement=(one.statement[0] + start, one.statement[1] + start)) for one in answer.citations
+        )
+        gate.add(answer.gate)
+    reason = next((answer.reason for answer in answers if answer.reason), "")
+    if all(answer.reason for answer in answers):
+        text, columns = "", []
+    return CitedAnswer(
+        text,
+        citations,
+        all(answer.refused for answer in answers),
+        gate,
+        reason,
+        [response for answer in answers for response in answer.responses],
+        max(answer.seconds for answer in answers),
+        columns,
+    )
 
 
 class _GatedReply:
     """The reply of a model as it arrives, and what of it has passed the gate."""
 
-    def __init__(self, question: str, result: RetrievalResult, verifier: VerificationEngine) -> None:
+    def __init__(
+        self, question: str, result: RetrievalResult, verifier: VerificationEngine, drug: ComparedDrug | None
+    ) -> None:
+        """With `drug`, the reply may cite the contexts of this drug alone."""
         self._contexts, self._passed = result.contexts, GatedText(result.contexts)
-        self._gate = AnswerGate(question, result.contexts, result.drugs, verifier)
+        citable = drug.contexts if drug else range(1, len(result.contexts) + 1)
+        self._gate = AnswerGate(question, result.contexts, result.drugs, verifier, citable)
         self._in_thread = not isinstance(verifier, RuleEngine)
         self._received, self._read = "", 0
 
@@ -128,16 +240,16 @@ class _GatedReply:
         try:
             reply = parse_cited_text(ANSWER_WITH_CITATIONS.parse(response), len(self._contexts))
         except Unparsable as error:
-            return CitedAnswer("", reason=f"{error.reason}: {error.detail}", response=response, seconds=seconds)
+            return CitedAnswer("", reason=f"{error.reason}: {error.detail}", responses=[response], seconds=seconds)
         if not reply.text:
-            return CitedAnswer("", reason="empty_reply: nothing but thoughts", response=response, seconds=seconds)
+            return CitedAnswer("", reason="empty_reply: nothing but thoughts", responses=[response], seconds=seconds)
         if reply.refused and not self._passed.passed:
-            return CitedAnswer(refusal_text(self._contexts), refused=True, response=response, seconds=seconds)
+            return CitedAnswer(refusal_text(self._contexts), refused=True, responses=[response], seconds=seconds)
         await self._add(reply.text, read_statements(reply.text, len(self._contexts)))
         self._passed.close()
         passed, refused = self._passed, not self._passed.passed
         text = refusal_text(self._contexts) if refused else passed.text
-        return CitedAnswer(text, passed.citations, refused, passed.report, response=response, seconds=seconds)
+        return CitedAnswer(text, passed.citations, refused, passed.report, responses=[response], seconds=seconds)
 
     async def _add(self, text: str, statements: Sequence[Statement]) -> str:
         """Check the statements that were not read before."""

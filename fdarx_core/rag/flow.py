@@ -14,6 +14,7 @@ from typing import Any
 
 from fdarx_core.labels.drugs import Drug
 from fdarx_core.llm import ModelConfig, Task, Unparsable
+from fdarx_core.rag.comparison import ComparedDrug, compared_drugs, shared_contexts
 from fdarx_core.rag.search import RagBackend, SearchQuery, TaskCall, pool_candidates
 from fdarx_core.rag.strategies import Strategy
 from fdarx_core.rag.tasks import SCORE_CHUNK
@@ -70,6 +71,7 @@ class RetrievalResult:
         rewritten: the responses of the models that wrote queries.
         scored: the responses of the scoring agent.
         drugs: the drugs that the question names; none where the filter chooses the labels.
+        compared: the drugs that the question names with their contexts, if there are several.
     """
 
     searches: list[SearchQuery]
@@ -82,6 +84,7 @@ class RetrievalResult:
     scored: list[Response] = field(default_factory=list)
     drugs: list[Drug] = field(default_factory=list)
     absent: list[AbsentDrug] = field(default_factory=list)
+    compared: list[ComparedDrug] = field(default_factory=list)
 
 
 async def retrieve_contexts(question: str, config: RagConfig, backend: RagBackend) -> RetrievalResult:
@@ -101,14 +104,19 @@ async def retrieve_contexts(question: str, config: RagConfig, backend: RagBacken
     hits = [[] for _ in searches] if _names_only(absent) else await backend.search(searches, config.filter, depth)
     candidates = pool_candidates(hits, [search.share for search in searches])
     times.append(time.monotonic())
-    contexts, scored = await _postprocess(question, candidates, config, backend, missing)
+    ordered, scored = await _postprocess(question, candidates, config, backend, missing)
+    asked = [search.text == question for search in searches]
+    contexts = shared_contexts(ordered, asked, config.contexts)
     times.append(time.monotonic())
     seconds = {phase: end - start for phase, start, end in zip(_PHASES, times, times[1:], strict=False)}
     prompt = number_contexts(contexts)
     if config.budget is not None:
         prompt = fit_contexts(prompt, config.budget)
     shown = contexts[: len(prompt)]
-    return RetrievalResult(searches, candidates, shown, prompt, missing, seconds, rewritten, scored, drugs, absent)
+    compared = compared_drugs(shown, asked)
+    return RetrievalResult(
+        searches, candidates, shown, prompt, missing, seconds, rewritten, scored, drugs, absent, compared
+    )
 
 
 async def _drugs_in(question: str, filter: ChunkFilter, backend: RagBackend) -> tuple[list[Drug], list[AbsentDrug]]:
@@ -178,14 +186,14 @@ def _cut(text: str, length: int) -> str:
     return whole.rstrip()
 
 
-def order_by_score(hits: Sequence[SearchHit], scores: Sequence[float | None], keep: int) -> list[SearchHit]:
-    """Return the `keep` best hits by score, ties in the given order; each has its score in `rerank`.
+def order_by_score(hits: Sequence[SearchHit], scores: Sequence[float | None]) -> list[SearchHit]:
+    """Return the hits by score, ties in the given order; each has its score in `rerank`.
 
     Hits without a score (None or NaN) come last. Raises ValueError where hits and scores differ in number.
     """
     valid = (None if score is None or math.isnan(score) else float(score) for score in scores)
     scored = [replace(hit, rerank=score) for hit, score in zip(hits, valid, strict=True)]
-    return sorted(scored, key=lambda hit: (hit.rerank is None, -(hit.rerank or 0.0)))[:keep]
+    return sorted(scored, key=lambda hit: (hit.rerank is None, -(hit.rerank or 0.0)))
 
 
 def score_calls(question: str, candidates: Sequence[SearchHit]) -> list[TaskCall]:
@@ -242,11 +250,12 @@ async def _write_queries(
 async def _postprocess(
     question: str, candidates: list[SearchHit], config: RagConfig, backend: RagBackend, missing: list[str]
 ) -> tuple[list[SearchHit], list[Response]]:
+    """Return all candidates, best first, and the responses of the scoring agent."""
     if config.postprocess == "none" or not candidates:
-        return candidates[: config.contexts], []
+        return candidates, []
     if config.postprocess == "rerank":
         scores: Sequence[float | None] = await backend.rerank(question, [hit.chunk.text for hit in candidates])
-        return order_by_score(candidates, scores, config.contexts), []
+        return order_by_score(candidates, scores), []
     responses = await backend.ask("scorer", score_calls(question, candidates))
     scores = [read_score(response, missing) for response in responses]
-    return order_by_score(candidates, scores, config.contexts), responses
+    return order_by_score(candidates, scores), responses

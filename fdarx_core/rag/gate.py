@@ -9,7 +9,7 @@ its citation is of no characters. An answer of which no statement with a citatio
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
@@ -52,6 +52,13 @@ class GateReport:
     undecided: int = 0
     dropped: list[DroppedStatement] = field(default_factory=list)
 
+    def add(self, other: GateReport) -> None:
+        """Count the statements of another answer as well."""
+        self.statements += other.statements
+        self.supported += other.supported
+        self.undecided += other.undecided
+        self.dropped += other.dropped
+
 
 @dataclass(frozen=True, slots=True)
 class CheckedStatement:
@@ -71,13 +78,26 @@ class CheckedStatement:
 
 
 class AnswerGate:
-    """Checks the statements of answers to one question from its contexts."""
+    """Checks the statements of answers to one question from its contexts.
+
+    Args:
+        question: the question.
+        contexts: the contexts.
+        drugs: those that the question names; without any, the labels may be of any drug.
+        verifier: the engine that verifies the statements.
+        citable: the numbers of the contexts that may be cited.
+    """
 
     def __init__(
-        self, question: str, contexts: Sequence[SearchHit], drugs: Sequence[Drug], verifier: VerificationEngine
+        self,
+        question: str,
+        contexts: Sequence[SearchHit],
+        drugs: Sequence[Drug],
+        verifier: VerificationEngine,
+        citable: Collection[int],
     ) -> None:
-        """`drugs` are those that the question names; without any, the labels may be of any drug."""
         self._question, self._contexts, self._verifier = question, contexts, verifier
+        self._citable = citable
         self._names = [_names(hit) for hit in contexts]
         titles = [" ".join((hit.title, hit.section, *names)) for hit, names in zip(contexts, self._names, strict=True)]
         self._locator = Locator(question, [hit.text for hit in contexts], titles)
@@ -143,12 +163,14 @@ class AnswerGate:
         return TextPair(sentences, said, drug, self._question, heading), TextPair(marked, said, heading=heading)
 
     def _of_the_drug(self, one: Statement, numbers: Sequence[int]) -> list[int]:
-        """Return the contexts of a drug that the question names and, if it names one, the statement."""
+        """Return the citable contexts of a drug that the question names and, if it names one, the statement."""
         said = self._named_in(one.reading)
         return [
             number
             for number in numbers
-            if self._of_asked_drug[number - 1] and (not said or number - 1 in said or self._mentions(number, said))
+            if number in self._citable
+            and self._of_asked_drug[number - 1]
+            and (not said or number - 1 in said or self._mentions(number, said))
         ]
 
     def _named_in(self, text: str) -> set[int]:

@@ -14,6 +14,7 @@ from fdarx_core.labels.drugs import Mention
 from fdarx_core.llm import Model, Unparsable
 from fdarx_core.llm.model import BASELINE
 from fdarx_core.rag.answers import answer_question
+from fdarx_core.rag.comparison import AnswerColumn
 from fdarx_core.rag.conversation import Turn, standalone_question
 from fdarx_core.rag.flow import (
     CANDIDATES,
@@ -59,6 +60,7 @@ class Answer:
         gate: how many statements of the model's answer were supported and undecided, and which ones were dropped.
         standalone_question: the question that was searched with and answered: the question as it was asked, or as it is
             understood without the history.
+        columns: the part of the text for each drug of a question that names several; none for other questions.
     """
 
     text: str
@@ -68,6 +70,7 @@ class Answer:
     model: str
     gate: GateReport
     standalone_question: str
+    columns: list[AnswerColumn]
 
 
 class Index:
@@ -259,8 +262,16 @@ class Index:
         if reply.reason:
             reason, _, detail = reply.reason.partition(": ")
             raise Unparsable(reason, detail)
-        contexts, name = result.contexts, backend.model.name
-        return Answer(reply.text, reply.citations, contexts, reply.refused, name, reply.gate, standalone.text)
+        return Answer(
+            reply.text,
+            reply.citations,
+            result.contexts,
+            reply.refused,
+            backend.model.name,
+            reply.gate,
+            standalone.text,
+            reply.columns,
+        )
 
     def _retriever(self, retriever: str | Retriever | None) -> Retriever:
         if retriever is None:

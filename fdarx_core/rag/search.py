@@ -128,22 +128,25 @@ def search_index(
     found: list[list[SearchHit]] = []
     for at, query in enumerate(queries):
         vector = None if vectors is None else vectors[at : at + 1]
-        passing = _passages_of_drugs(index, query, filter)
-        rankings = [_search_passages(index, query.text, one, k, retriever, vector) for one in passing]
-        if not passing:
+        named = _passages_of_drugs(index, query, filter)
+        rankings = [(name, _search_passages(index, query.text, one, k, retriever, vector)) for name, one in named]
+        if not named:
             depth = max(k, SECTION_DEPTH) if _is_of_all_drugs(filter) and not _is_reranked(retriever) else k
             ranked = _search_passages(index, query.text, index.matching(filter), depth, retriever, vector)
-            rankings = _by_drug(index, ranked) if _is_of_all_drugs(filter) else [ranked]
-        turns = dict.fromkeys(hit for turn in zip_longest(*rankings) for hit in turn if hit is not None)
-        ranked = list(turns)[:k]
-        chunks = index.chunks([position for position, _ in ranked])
-        scored = zip(chunks, ranked, strict=True)
-        found.append([_hit(index, chunk, position, score, at) for chunk, (position, score) in scored])
+            rankings = [("", one) for one in (_by_drug(index, ranked) if _is_of_all_drugs(filter) else [ranked])]
+        names: dict[tuple[int, float], str] = {}
+        for turn in zip_longest(*([(hit, name) for hit in one] for name, one in rankings)):
+            for hit, name in (one for one in turn if one is not None):
+                names.setdefault(hit, name)
+        hits = list(names.items())[:k]
+        chunks = index.chunks([position for (position, _), _ in hits])
+        scored = zip(chunks, hits, strict=True)
+        found.append([_hit(index, chunk, position, score, at, name) for chunk, ((position, score), name) in scored])
     return found
 
 
-def _passages_of_drugs(index: IndexReader, query: SearchQuery, filter: ChunkFilter) -> list[Mask]:
-    """Return for each drug that a query names which passages of its labels pass the filter.
+def _passages_of_drugs(index: IndexReader, query: SearchQuery, filter: ChunkFilter) -> list[tuple[str, Mask]]:
+    """Return each drug that a query names, and which passages of its labels pass the filter.
 
     A query that names a product returns the passages of its labels, or else of all labels of its drug.
     """
@@ -151,10 +154,10 @@ def _passages_of_drugs(index: IndexReader, query: SearchQuery, filter: ChunkFilt
         return []
     passing = index.matching(filter)
     documents = index.documents
-    found: list[Mask] = []
+    found: list[tuple[str, Mask]] = []
     for named in index.label_drugs.named(query.text):
         own = (passing & np.isin(documents, one) for one in (named.own, named.documents))
-        found += [one for one in own if one.any()][:1]
+        found += [(named.name, one) for one in own if one.any()][:1]
     return found
 
 
@@ -198,7 +201,7 @@ def _search_passages(
     return [(int(positions[one]), float(raised[one])) for one in order]
 
 
-def _hit(index: IndexReader, chunk: Chunk, position: int, score: float, search: int) -> SearchHit:
+def _hit(index: IndexReader, chunk: Chunk, position: int, score: float, search: int, named: str) -> SearchHit:
     """Return a hit with what other labels of the drug have instead of its passage."""
     others = [OtherLabel(*one) for one in index.near_copies_of(position)]
     labels = {one.set_id: one for one in others}.values()
@@ -212,6 +215,7 @@ def _hit(index: IndexReader, chunk: Chunk, position: int, score: float, search: 
         chunk,
         score,
         search,
+        named=named,
         copies=len(labels),
         copied_by=[replace(one, text="") for one in _newest(labels)],
         differences=[NumberDifference(sentence, _newest(differing[sentence])) for sentence in differing],

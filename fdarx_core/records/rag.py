@@ -126,13 +126,15 @@ class SearchHit:
     `score` is that of the retriever, raised where the question asks for the chunk's section; `search` is the number of
     the query that found it; `rerank` is the score of the post-processing, None if there was none. Other labels of the
     drug may have nearly the same passage: `copies` is their number, `copied_by` has a few of them, and `differences`
-    the sentences in which their numbers are not those of this chunk.
+    the sentences in which their numbers are not those of this chunk. `named` is the name that the query has for the
+    drug, "" where it names none.
     """
 
     chunk: Chunk
     score: float
     search: int = 0
     rerank: float | None = None
+    named: str = ""
     copies: int = 0
     copied_by: list[OtherLabel] = field(default_factory=list)
     differences: list[NumberDifference] = field(default_factory=list)

@@ -95,7 +95,7 @@ class AnswerService:
         """
         retrieved = await self._retrieve(question, corpus, options, log, history)
         retrieved.reply.update(
-            answer="", refused=False, citations=[], gate=asdict(GateReport()), model=self._backend.answerer
+            answer="", refused=False, citations=[], gate=asdict(GateReport()), columns=[], model=self._backend.answerer
         )
         return retrieved
 
@@ -180,12 +180,13 @@ class AnswerService:
         """Return the AnswerReply."""
         pending, log = retrieved.reply, retrieved.log
         took = {"answer": _ms(reply.seconds), "total": _ms(time.monotonic() - retrieved.started)}
-        asked = _asked(retrieved.result, reply.response)
+        asked = _asked(retrieved.result, reply.responses)
         pending |= {
             "answer": reply.text,
             "refused": reply.refused,
             "citations": [_citation(one) for one in reply.citations],
             "gate": asdict(reply.gate),
+            "columns": [asdict(one) for one in reply.columns],
             "degraded": degraded_parts(retrieved.result, reply),
             "passages": [passage | {"cited": passage["n"] in reply.cited} for passage in pending["passages"]],
             "timings_ms": pending["timings_ms"] | took,
@@ -309,7 +310,7 @@ def degraded_parts(result: RetrievalResult, reply: CitedAnswer | None) -> str | 
     """Return the parts that failed, by fixed names, or None; the servers' own messages are not shown to clients."""
     missing = dict.fromkeys(_first_parts(line, 2) for line in result.missing)
     if reply and reply.reason:
-        own = reply.response.reason if reply.response else ""
+        own = next((one.reason for one in reply.responses if one.reason), "")
         missing[f"answer: {own or _first_parts(reply.reason, 1)}"] = None
     return "; ".join(missing) or None
 
@@ -333,9 +334,9 @@ def _passage(number: int, hit: SearchHit) -> dict[str, Any]:
     return {"n": number, "chunk_id": hit.chunk.id, **shown, **label, **place, **scores, "cited": False}
 
 
-def _asked(result: RetrievalResult, answer: Response | None = None) -> dict[str, Any]:
+def _asked(result: RetrievalResult, answers: Sequence[Response] = ()) -> dict[str, Any]:
     """Return the prompts with which models were asked, each once, and the tokens of all their responses."""
-    responses = [*result.rewritten, *result.scored, *([answer] if answer else [])]
+    responses = [*result.rewritten, *result.scored, *answers]
     prompts = dict.fromkeys((response.task, response.task_version, response.endpoint) for response in responses)
     return {
         "prompts": [{"name": name, "version": version, "model": model} for name, version, model in prompts],

@@ -26,6 +26,7 @@ _DETAILS = (
     "passages",
     "citations",
     "gate",
+    "columns",
     "searches",
     "timings_ms",
     "index",

@@ -209,13 +209,24 @@ class GateReply(BaseModel):
     dropped: list[DroppedStatementReply]
 
 
+class ColumnReply(BaseModel):
+    """The part of an answer that is about one of the drugs that the question names."""
+
+    drug: str = Field(description="The drug's name in the question.")
+    moieties: list[str] = Field(description="The active moieties of its labels.")
+    answer_start: int = Field(description="The character of the answer at which it begins, after the drug's name.")
+    answer_end: int = Field(description="The character of the answer at which it ends.")
+    refused: bool = Field(description="Whether the passages of this drug do not answer the question.")
+
+
 class AnswerReply(SearchReply):
-    """An answer that cites passages as [n]."""
+    """An answer that cites passages as [n]. If the question names several drugs, there is a paragraph for each."""
 
     answer: str = Field(description="Empty if the model could not be asked; `degraded` then gives the reason.")
     refused: bool = Field(description="Whether the model says that the passages do not answer the question.")
     citations: list[LocatedCitation] = Field(description="In the order of the answer's text.")
     gate: GateReply
+    columns: list[ColumnReply] = Field(description="One for each drug if the question names several, else none.")
     model: str
 
 

@@ -14,6 +14,7 @@ import { askForKey, storedKey } from "./key.js";
  * @typedef {{id: string, question: string, standalone_question: string, answer: string, refused: boolean, degraded: string | null, passages: Passage[],
  *   citations: Citation[], columns?: Column[], prompts: {name: string, version: number, model: string}[],
  *   gate: {statements: number, supported: number, undecided: number, dropped: {text: string, reason: string}[]},
+ *   columns: {drug: string, moieties: string[], answer_start: number, answer_end: number, refused: boolean}[],
  *   strategy: string, retriever: string, postprocess: string, searches: string[], timings_ms: Record<string, number>,
  *   model: string, index: {corpus: string, version: string},
  *   usage: {prompt_tokens: number, completion_tokens: number}}} Answer

@@ -61,7 +61,9 @@ def by_baseline(task: Any, **slots: Any) -> Any:
 
 
 def answered(question: str, contexts: list[dict[str, Any]] = CONTEXTS) -> CitedText:
-    return parse_cited_text(by_baseline(ANSWER_WITH_CITATIONS, question=question, contexts=contexts), len(contexts))
+    return parse_cited_text(
+        by_baseline(ANSWER_WITH_CITATIONS, question=question, contexts=contexts, drug="", others=[]), len(contexts)
+    )
 
 
 def test_a_sentence_is_cited_wherever_it_stands() -> None:
@@ -136,7 +138,9 @@ def test_the_prompt_and_the_rules_decline_in_the_same_words() -> None:
 
 
 def test_the_question_comes_last_and_contexts_are_numbered() -> None:
-    request = ANSWER_WITH_CITATIONS.request({"question": "Why?", "contexts": CONTEXTS}, endpoint="m")
+    request = ANSWER_WITH_CITATIONS.request(
+        {"question": "Why?", "contexts": CONTEXTS, "drug": "", "others": []}, endpoint="m"
+    )
     assert [message["role"] for message in request.messages][:3] == ["system", "user", "assistant"]
     shown = request.messages[-1]["content"]
     assert shown.rstrip().endswith("Question: Why?")

@@ -43,7 +43,9 @@ def test_a_labels_context_has_the_version_of_the_label() -> None:
         "effective_date": "2024-05-01",
         "version": 3,
     }
-    request = ANSWER_WITH_CITATIONS.request({"question": "Why?", "contexts": [context]}, endpoint="m")
+    request = ANSWER_WITH_CITATIONS.request(
+        {"question": "Why?", "contexts": [context], "drug": "", "others": []}, endpoint="m"
+    )
     tag = 'number="1" title="T" active="zalvostat" labeler="Acme" effective="2024-05-01" version="3" section="S"'
     assert f"<context {tag}>\n" in request.messages[-1]["content"]
 
@@ -81,18 +83,18 @@ REQUEST = SCORE_CHUNK.request(score_calls("q?", POOL)[0][1], endpoint="m")
 
 
 def test_the_best_come_first_and_ties_keep_their_order() -> None:
-    kept = order_by_score(POOL, [1, 7, 1, 9], 3)
-    assert [(one.chunk.id, one.rerank) for one in kept] == [("d", 9.0), ("b", 7.0), ("a", 1.0)]
+    kept = order_by_score(POOL, [1, 7, 1, 9])
+    assert [(one.chunk.id, one.rerank) for one in kept] == [("d", 9.0), ("b", 7.0), ("a", 1.0), ("c", 1.0)]
 
 
 def test_what_has_no_score_comes_last() -> None:
-    kept = order_by_score(POOL, [None, -50.0, math.nan, -2.0], 4)
+    kept = order_by_score(POOL, [None, -50.0, math.nan, -2.0])
     assert [(one.chunk.id, one.rerank) for one in kept] == [("d", -2.0), ("b", -50.0), ("a", None), ("c", None)]
 
 
 def test_a_score_for_each_candidate() -> None:
     with pytest.raises(ValueError, match="zip"):
-        order_by_score(POOL, [1.0], 2)
+        order_by_score(POOL, [1.0])
 
 
 def test_scores_are_read_and_lost_ones_are_told() -> None:
@@ -121,9 +123,9 @@ def test_the_ways_are_named() -> None:
     assert list(POSTPROCESSORS) == ["rerank", "score", "none"]
 
 
-@given(st.lists(st.none() | st.floats(allow_infinity=True), max_size=8), st.integers(0, 8))
-def test_the_order_is_by_score(scores: list[float | None], keep: int) -> None:
-    kept = order_by_score([found(str(place)) for place in range(len(scores))], scores, keep)
-    assert len(kept) == min(keep, len(scores))
+@given(st.lists(st.none() | st.floats(allow_infinity=True), max_size=8))
+def test_the_order_is_by_score(scores: list[float | None]) -> None:
+    kept = order_by_score([found(str(place)) for place in range(len(scores))], scores)
+    assert len(kept) == len(scores)
     ranks = [(one.rerank is None, -(one.rerank or 0.0), int(one.chunk.id)) for one in kept]
     assert ranks == sorted(ranks)

@@ -1,0 +1,97 @@
+"""Questions that name several drugs: the contexts of each drug, and one answer out of an answer for each."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import zip_longest
+
+from fdarx_core.baseline.tokens import capitalise
+from fdarx_core.records import SearchHit
+
+PARAGRAPH = "\n\n"
+"""What stands between the paragraphs of two drugs."""
+
+
+@dataclass(frozen=True, slots=True)
+class ComparedDrug:
+    """A drug of a question that names several.
+
+    Attributes:
+        name: the name that the question has for it, in the spelling of labels.
+        moieties: the active moieties of its labels.
+        contexts: the numbers of its contexts, from 1.
+    """
+
+    name: str
+    moieties: tuple[str, ...]
+    contexts: tuple[int, ...]
+
+    @property
+    def heading(self) -> str:
+        """The first line of its paragraph."""
+        return f"{capitalise(self.name)}:\n"
+
+
+@dataclass(frozen=True, slots=True)
+class AnswerColumn:
+    """The part of an answer that is about one of several drugs.
+
+    Attributes:
+        drug: its name.
+        moieties: the active moieties of its labels.
+        answer_start, answer_end: the part of the answer's text, without the drug's heading.
+        refused: whether it says that the contexts of this drug hold no answer.
+    """
+
+    drug: str
+    moieties: tuple[str, ...]
+    answer_start: int
+    answer_end: int
+    refused: bool
+
+
+def shared_contexts(candidates: Sequence[SearchHit], asked: Sequence[bool], keep: int) -> list[SearchHit]:
+    """Return the first `keep` candidates; for a question that names several drugs, those of each drug in turn.
+
+    Args:
+        candidates: the candidates, best first.
+        asked: for each query of the search, whether it is the question itself. Other queries, such as a hypothetical
+            answer, may name drugs for which nobody has asked.
+        keep: how many to return.
+    """
+    own = _by_drug(candidates, asked)
+    turns = zip_longest(*own.values()) if own else [range(len(candidates))]
+    return [candidates[at] for turn in turns for at in turn if at is not None][:keep]
+
+
+def compared_drugs(contexts: Sequence[SearchHit], asked: Sequence[bool]) -> list[ComparedDrug]:
+    """Return the drugs that a question names, in the order of their contexts; none if it names one or none.
+
+    `asked` is that of `shared_contexts`.
+    """
+    return [
+        ComparedDrug(
+            name,
+            tuple(dict.fromkeys(moiety for at in places for moiety in contexts[at].moieties)),
+            tuple(at + 1 for at in places),
+        )
+        for name, places in _by_drug(contexts, asked).items()
+    ]
+
+
+def _by_drug(hits: Sequence[SearchHit], asked: Sequence[bool]) -> dict[str, list[int]]:
+    """Return the places of the hits of each drug that the question names; nothing if it names one or none.
+
+    A hit that another query found belongs to the drug with the same moieties.
+    """
+    found = [hit for hit in hits if hit.named and asked[hit.search]] or [hit for hit in hits if hit.named]
+    own: dict[str, list[int]] = {hit.named: [] for hit in found}
+    if len(own) < 2:
+        return {}
+    of_moieties = {tuple(hit.moieties): hit.named for hit in reversed(found) if hit.moieties}
+    for at, hit in enumerate(hits):
+        name = hit.named if hit.named in own else of_moieties.get(tuple(hit.moieties), "")
+        if name:
+            own[name].append(at)
+    return own
