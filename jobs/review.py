@@ -24,6 +24,7 @@ from fdarx_core.review.agreement_metrics import collect_votes
 from fdarx_core.review.calibration import calibrated_tables
 from fdarx_core.review.criteria import CriteriaTrial, ReviewCriteria, compare_criteria
 from fdarx_core.review.criteria_proposals import apply_changes
+from fdarx_core.review.feedback import import_feedback, is_feedback
 from fdarx_core.review.importing import export_label_studio, export_pairs, import_annotations
 from fdarx_core.review.items import draw_sample
 from fdarx_core.review.review_set import Review, open_review, write_adjudication, write_review
@@ -141,13 +142,20 @@ def import_files(
     Parameters
     ----------
     review
-        The folder that `fdarx review sample` wrote.
+        The folder that `fdarx review sample` wrote; for feedback of the service a new folder, or that of an earlier
+        import of feedback.
     files
         What annotators hand in: .json as their pages save it or Label Studio exports it, items.csv or items.jsonl with
-        annotator and value filled in.
+        annotator and value filled in; or the files of `fdarx serve --feedback`.
     """
-    opened = open_review(review)
-    done = import_annotations(opened, files, (config or ReviewImportConfig()).annotator_of)
+    feedback = [file for file in files if is_feedback(file)]
+    if feedback and len(feedback) < len(files):
+        stop("give files of feedback alone: they have a review of their own")
+    if feedback:
+        opened, done = import_feedback(review, feedback, versions())
+    else:
+        opened = open_review(review)
+        done = import_annotations(opened, files, (config or ReviewImportConfig()).annotator_of)
     differing = opened.disagreements()
     for notice in done.notices:
         print(notice, file=sys.stderr)

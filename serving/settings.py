@@ -95,5 +95,8 @@ class ServiceSettings(BaseModel):
     verifier: str = "exact"
     """Engine that verifies the statements of answers, as `fdarx verify` names them: exact, cross-encoder:DIRECTORY,
     language-model:ID@BASE_URL. A model adds its time to each answer."""
+    feedback: Path | None = None
+    """File to which readers' judgments of answers are appended, with their questions and answers, for `fdarx review
+    import`. None: the page has no buttons for them."""
     log_questions: bool = False
     """Write questions and full error messages to the logs."""

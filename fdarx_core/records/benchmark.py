@@ -150,13 +150,13 @@ class JudgeVerdict:
 class ReviewItem:
     """One item for people to judge, with the text that they need, and the decision of the judge.
 
-    `task` is relevance, category, correctness, quality, grade, claim or flag; `choices` are its values and unsure.
-    `subject` is the id of the question, prediction, claim or flag; `model` and `setting` are those of its answer, ""
-    for a question. `statement` is the claim, or the words with a flag. `set_id` is the cluster of answers where no
-    label is known. `decision` is the value of the judge, "" for none, and `because` its reason; `kept` is whether the
-    question is in the benchmark. `evidence` are the passages that the judge saw, unchanged (for a grade: the gold
-    passages); `gold` is the reference answer of a prediction. `stratum` is the stratum of the sample, `fraction` the
-    share of it that was drawn (0 to 1). Source: FDARxBench §B.4, "Sampling for human review".
+    `task` is relevance, category, correctness, quality, grade, claim, flag or answer; `choices` are its values and
+    unsure. `subject` is the id of the question, prediction, claim, flag or answer; `model` and `setting` are those of
+    its answer, "" for a question. `statement` is the claim, or the words with a flag. `set_id` is the cluster of
+    answers where no label is known. `decision` is the value of the judge, "" for none, and `because` its reason; `kept`
+    is whether the question is in the benchmark. `evidence` are the passages that the judge saw, unchanged (for a grade:
+    the gold passages); `gold` is the reference answer of a prediction. `stratum` is the stratum of the sample,
+    `fraction` the share of it that was drawn (0 to 1). Source: FDARxBench §B.4, "Sampling for human review".
     """
 
     id: str

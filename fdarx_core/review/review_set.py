@@ -187,7 +187,7 @@ def write_review(
     info = {**before, "annotators": names, "overlap": overlap, "versions": dict(versions), "written": now}
     if existing is None:
         root.check_writable()
-        _write_items(root, sample)
+        write_items(root, sample)
     shares = share_items(sample.items, names, overlap)
     for name in joining:
         (root / f"{name}.html").write_text(page(info, [AnnotatedItem(item) for item in shares[name]], name))
@@ -213,7 +213,8 @@ def _existing_review(root: Location, sample: ReviewSample) -> Review | None:
     return None
 
 
-def _write_items(root: Location, sample: ReviewSample) -> None:
+def write_items(root: Location, sample: ReviewSample) -> None:
+    """Write the items of a review for programs, for reading, and as a sheet to fill in."""
     digest = sample.info["digest"]
     write_records(root / "items.parquet", sample.items, ReviewItem)
     lines = (json.dumps({"review": digest, **asdict(item)}, ensure_ascii=False) + "\n" for item in sample.items)

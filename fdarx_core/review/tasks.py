@@ -12,8 +12,8 @@ from fdarx_core.filters.tasks import NO_TOPIC
 from fdarx_core.labels.loinc import TOPICS
 
 BUILD_TASKS = ("relevance", "category", "correctness", "quality")
-GRADE_TASK, CLAIM_TASK, FLAG_TASK = "grade", "claim", "flag"
-EVALUATE, FACTUALITY = "evaluate", "score_factuality"
+GRADE_TASK, CLAIM_TASK, FLAG_TASK, ANSWER_TASK = "grade", "claim", "flag", "answer"
+EVALUATE, FACTUALITY, SERVICE = "evaluate", "score_factuality", "service"
 TASKS_BY_JOB: dict[str, tuple[str, ...]] = {
     "build_benchmark": BUILD_TASKS,
     EVALUATE: (GRADE_TASK,),

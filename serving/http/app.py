@@ -21,6 +21,7 @@ from fdarx_core.rag.strategies import STRATEGIES
 from serving.http.answering import AnswerService, RetrievedRequest, select_corpus
 from serving.http.backend import Record, ServiceBackend
 from serving.http.chat import chat_routes
+from serving.http.feedback import feedback_routes
 from serving.http.labels import label_routes
 from serving.http.logs import request_log
 from serving.http.mcp import McpServer
@@ -109,6 +110,7 @@ def lookup_routes(backend: ServiceBackend, settings: ServiceSettings) -> APIRout
                 "corpora": [{**asdict(one), "retrievers": list(one.retrievers)} for one in served.values()],
                 "strategies": strategies,
                 "postprocessors": list(backend.postprocessors),
+                "feedback": settings.feedback is not None,
                 "defaults": {"corpus": next(iter(served), None), **defaults},
             }
         )
@@ -178,7 +180,7 @@ _SECURITY = {
 def make_app(backend: ServiceBackend, settings: ServiceSettings, record: Record) -> FastAPI:
     """Build the application.
 
-    Raises ValueError where the keys file can't be used, or the default post-processing is missing.
+    Raises ValueError where the file of keys or of feedback can't be used, or the default post-processing is missing.
     """
     if settings.postprocess not in backend.postprocessors:
         available = ", ".join(backend.postprocessors)
@@ -192,6 +194,7 @@ def make_app(backend: ServiceBackend, settings: ServiceSettings, record: Record)
         chat_routes(backend, answers),
         lookup_routes(backend, settings),
         label_routes(backend),
+        *([feedback_routes(settings.feedback)] if settings.feedback else []),
         health_routes(backend),
         _documentation_routes(app),
         _page_routes(),

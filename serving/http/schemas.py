@@ -236,6 +236,7 @@ class CorporaReply(BaseModel):
     corpora: list[ServedCorpus]
     strategies: list[dict[str, str]] = Field(description="Name of each strategy, and its title in tables.")
     postprocessors: list[str]
+    feedback: bool = Field(description="Whether POST /v1/feedback takes judgments of answers.")
     defaults: dict[str, Any]
 
 

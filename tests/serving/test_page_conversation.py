@@ -8,6 +8,9 @@ from typing import Any
 
 import pytest
 
+from fdarx_core.review.review_set import open_review
+from jobs.cli import main
+from tests.serving.local_service import LocalBackend, service
 from tests.serving.page_server import ANSWER, PASSAGES, PageServer
 
 pytest.importorskip("playwright.sync_api", reason="the page's tests need playwright: pip install 'fdarx[test]'")
@@ -190,6 +193,22 @@ def test_an_answer_is_saved_with_all_that_it_was_made_from(page: Page, server: P
         "- Index version: 20250114-3f9c\n",
     ):  # fmt: skip
         assert part in text
+
+
+def test_a_judgment_of_an_answer_is_imported_into_a_review(context: BrowserContext, tmp_path: Path) -> None:
+    file = tmp_path / "feedback.jsonl"
+    with service(LocalBackend(postprocessors=("none",)), feedback=file) as real:
+        page = context.new_page()
+        page.goto(real.url)
+        ask(page, "What is the recommended dose of velocimab?")
+        page.get_by_role("button", name="Bad answer").click()
+        expect(page.get_by_role("button", name="Bad answer")).to_have_attribute("aria-pressed", "true")
+        page.get_by_label("Remark").fill("It does not say with what to take it.")
+        page.get_by_role("button", name="Send").click()
+        expect(page.locator(".feedback")).to_contain_text("Your judgment is stored")
+    assert main(["review", "import", str(tmp_path / "review"), str(file)]) == 0
+    [mark] = open_review(str(tmp_path / "review")).annotations()
+    assert (mark.annotator, mark.value, mark.remark) == ("reader", "bad", "It does not say with what to take it.")
 
 
 def test_a_conversation_in_a_new_tab_begins_empty(context: BrowserContext, page: Page, server: PageServer) -> None:

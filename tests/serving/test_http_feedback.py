@@ -1,0 +1,88 @@
+"""Readers' judgments of answers: from the service to a review."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fdarx_core.review.review_set import open_review
+from fdarx_core.storage import RunConflict
+from jobs.review import import_files, report
+from tests.serving.local_service import Service, keys_file, service
+
+HASHES = "\n".join(
+    (
+        "anna:d7ef9a39720870db13b85251d2f81938233b8417e9ef596c773638c5d38fd60c",
+        "ben:afba2a391fafa9cdf6ca56f8efe1d251dcc3829546026c10f2694c0b2c759a32",
+    )
+)
+"""SHA-256 of "test-a" and "test-b"."""
+
+
+def judge(running: Service, reply: dict[str, Any], verdict: str, **more: Any) -> int:
+    headers = {"Authorization": f"Bearer {more.pop('given')}"} if "given" in more else {}
+    body = {"verdict": verdict, "reply": reply, **more}
+    return running.post("/v1/feedback", body, headers=headers).status
+
+
+def test_judgments_become_annotations_of_a_review(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file, review = tmp_path / "feedback.jsonl", str(tmp_path / "review")
+    with service(feedback=file) as running:
+        assert running.get("/v1/corpora").json()["feedback"] is True
+        dose = running.ask().json()
+        side = running.ask("What may ostrelin cause?").json()
+        assert judge(running, dose, "bad", remark="No duration.") == 200
+        assert judge(running, dose, "good") == 200
+        assert judge(running, side, "bad", remark="Drowsiness only.") == 200
+        assert judge(running, side, "fine") == judge(running, {}, "good") == 422
+        assert import_files(review, [str(file)]) == 0
+        assert "2 annotations taken in, 0 were known already" in capsys.readouterr().out
+        assert judge(running, side, "good") == 200
+        again = running.ask("How is velocimab stored?").json()
+        assert judge(running, again, "good") == 200
+        assert import_files(review, [str(file)]) == 0
+    said = capsys.readouterr()
+    assert "1 annotations taken in, 1 were known already" in said.out
+    assert "1 judgments differ from those of an earlier import, which stay" in said.err
+    stored = open_review(review)
+    marks = {item.question: mark for item in stored.items() for mark in stored.annotations() if mark.item_id == item.id}
+    assert [(mark.annotator, mark.value, mark.remark) for mark in marks.values()] == [
+        ("reader", "good", ""), ("reader", "bad", "Drowsiness only."), ("reader", "good", "")
+    ]  # fmt: skip
+    assert stored.items()[0].decision == "good" and "10 mg" in stored.items()[0].context
+    assert report(review) == 0
+    assert "Answer of the service" in (tmp_path / "review/agreement.txt").read_text()
+
+
+def test_annotators_are_the_names_of_keys(tmp_path: Path) -> None:
+    file = tmp_path / "feedback.jsonl"
+    with service(feedback=file, keys_file=keys_file(tmp_path, HASHES)) as running:
+        reply = running.post("/v1/answers", {"question": "Dose of velocimab?"}, headers={"X-API-Key": "test-a"})
+        assert judge(running, reply.json(), "good") == 401
+        assert judge(running, reply.json(), "good", given="test-a") == 200
+        assert judge(running, reply.json(), "bad", given="test-b") == 200
+    assert [json.loads(line)["key"] for line in file.read_text().splitlines()] == ["anna", "ben"]
+    import_files(str(tmp_path / "review"), [str(file)])
+    [item] = open_review(str(tmp_path / "review")).disagreements()
+    assert item.item.task == "answer"
+
+
+def test_without_the_option_there_is_no_route(tmp_path: Path) -> None:
+    with service() as running:
+        assert running.get("/v1/corpora").json()["feedback"] is False
+        assert judge(running, running.ask().json(), "good") == 404
+    with pytest.raises(ValueError, match="check feedback"), service(feedback=tmp_path / "none" / "feedback.jsonl"):
+        pass
+
+
+def test_feedback_has_a_folder_of_its_own(tmp_path: Path) -> None:
+    file, folder = tmp_path / "feedback.jsonl", tmp_path / "other"
+    with service(feedback=file) as running:
+        judge(running, running.ask().json(), "good")
+    folder.mkdir()
+    (folder / "notes.txt").write_text("mine")
+    with pytest.raises(RunConflict, match="give a new folder"):
+        import_files(str(folder), [str(file)])
