@@ -177,6 +177,7 @@ class RayServeBackend:
         self._matches, self._names, self._filter_values = retriever.matches, retriever.names, retriever.filter_values
         self._passage, self._section = retriever.passage, retriever.section
         self._find_drugs, self._absent_drugs = retriever.find_drugs, retriever.absent_drugs
+        self._similarities = retriever.similarities
         self._ask, self._stream = model.ask, model.options(method_name="stream", stream=True)
         self._score = None if reranker is None else reranker.score
         self._corpora: dict[str, ServedCorpus] = {}
@@ -203,6 +204,10 @@ class RayServeBackend:
 
     async def find_drugs(self, corpus: str, texts: Sequence[str]) -> list[list[Mention]]:
         found: list[list[Mention]] = await call(self._watch, self._find_drugs, corpus, texts, part=INDEX)
+        return found
+
+    async def similarities(self, corpus: str, question: str, texts: Sequence[str]) -> list[float] | None:
+        found: list[float] | None = await call(self._watch, self._similarities, corpus, question, texts, part=INDEX)
         return found
 
     async def rerank(self, question: str, texts: Sequence[str]) -> list[float]:

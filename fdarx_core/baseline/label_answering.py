@@ -48,6 +48,11 @@ _OF_USE = 0.5
 """The factor for words of the question that are in the indications of the drug, for which a label holds anyway."""
 _ELSEWHERE = 0.35
 """The greatest share of them that only other statements have."""
+_COMPARED = 40
+"""Statements that are compared with the question by an embedding model."""
+_BOTH = 0.9
+"""The least sum of the score by words and the similarity of a statement that has fewer of the subject words. On
+questions to labels of drugs that served for tuning it lets 92 % of 90 answerable and 2 % of 90 other questions pass."""
 _ALSO, _NEXT = 0.9, 0.75
 """The least score of a further statement, as a share of the best one's; of one beside it in the same passage."""
 _MOST, _MOST_DRUGS = 3, 6
@@ -173,6 +178,8 @@ class Candidate:
     statement: LabelStatement
     context: int
     number: int
+    at: int
+    similarity: float
     code: str
     own: frozenset[str]
     heads: frozenset[str]
@@ -192,22 +199,63 @@ class Candidate:
         )
 
 
+def of_label(context: Mapping[str, Any]) -> bool:
+    """Return whether a context is a passage of a label; most have the title of a section, all the label's version."""
+    return bool(context["section"]) or "version" in context
+
+
+def compared_statements(
+    question: str, contexts: Sequence[Mapping[str, Any]], others: Sequence[str] = ()
+) -> list[tuple[int, int, str]]:
+    """Return the statements to compare with a question by an embedding model: the best by their words.
+
+    Each is the number of its context, its place among the statements of the context, and its text with the name of the
+    drug, its section and its heading. The arguments are those of `from_labels`.
+    """
+    labels = [one for one in contexts if of_label(one)]
+    asked = Question.read(question, labels, others)
+    candidates = list(_candidates(labels))
+    scores = [_score(asked, one) for one in candidates]
+    best = sorted(range(len(candidates)), key=lambda place: -scores[place])[:_COMPARED]
+    return [(candidates[at].number, candidates[at].at, _compared_text(labels, candidates[at])) for at in best]
+
+
+def _compared_text(contexts: Sequence[Mapping[str, Any]], one: Candidate) -> str:
+    context, statement = contexts[one.context], one.statement
+    section = context["section"].rsplit(" > ", 1)[-1]
+    return f"{context['title']}. {section}. {' '.join((*statement.heads[-1:], statement.text, *statement.items))}"
+
+
+def with_similarities(
+    contexts: Sequence[Mapping[str, Any]], statements: Sequence[tuple[int, int, str]], values: Sequence[float]
+) -> list[dict[str, Any]]:
+    """Return the contexts, each with the similarities of its statements to the question: (place, similarity)."""
+    found: dict[int, list[tuple[int, float]]] = {}
+    for (number, at, _), value in zip(statements, values, strict=True):
+        found.setdefault(number, []).append((at, value))
+    return [{**one, "similarities": found.get(one["n"], [])} for one in contexts]
+
+
 def from_labels(question: str, contexts: Sequence[Mapping[str, Any]], others: Sequence[str] = ()) -> str:
     """Return quotations with the numbers of their contexts, or "" where the contexts hold no answer.
 
-    `others` are further drugs that the question names: what it asks about them is answered from their own labels.
+    `others` are further drugs that the question names: what it asks about them is answered from their own labels. Where
+    the contexts have `with_similarities`, those count as much as the words.
     """
     asked = Question.read(question, contexts, others)
     if version := _versions(asked, contexts):
         return version
     candidates = list(_candidates(contexts))
-    scores = [_score(asked, one) for one in candidates]
+    by_words = [_score(asked, one) for one in candidates]
+    scores = [score and score + one.similarity for score, one in zip(by_words, candidates, strict=True)]
     drugs = [tuple(contexts[one.context].get("moieties", ())) for one in candidates]
     chosen = _chosen(candidates, scores, _forms(asked.asked))
     if not asked.names_drug:
         chosen = _best_of_drugs(scores, drugs)
     best = max(chosen, key=lambda place: scores[place], default=-1)
-    if best < 0 or not _covers(asked, candidates[best], candidates):
+    if best < 0 or not (
+        _covers(asked, candidates[best], candidates) or _is_similar(asked, candidates[best], scores[best])
+    ):
         return ""
     return "\n".join(_quotation(candidates[place], asked) for place in chosen)
 
@@ -247,8 +295,10 @@ def _candidates(contexts: Sequence[Mapping[str, Any]]) -> Iterator[Candidate]:
         passage = frozenset[str]().union(*(own | heads for _, own, heads in statements))
         titles = _forms(terms(one["section"]))
         leaf = terms(one["section"].rsplit(" > ", 1)[-1])
-        for each, own, heads in statements:
-            yield Candidate(each, place, one["n"], one.get("section_code", ""), own, heads, titles, leaf, passage)
+        similar = dict(one.get("similarities", ()))
+        for at, (each, own, heads) in enumerate(statements):
+            about = (place, one["n"], at, similar.get(at, 0.0), one.get("section_code", ""))
+            yield Candidate(each, *about, own, heads, titles, leaf, passage)
 
 
 def _score(asked: Question, one: Candidate) -> float:
@@ -326,6 +376,11 @@ def _covers(asked: Question, one: Candidate, candidates: Sequence[Candidate]) ->
         least = max(least, _COVERED_WITHOUT_NUMBER)
     about = _forms(asked.asked) & (one.own | one.heads) or _forms(asked.telling) <= one.titles
     return bool(about) and math.fsum(held.values()) >= least * total and elsewhere <= _ELSEWHERE * total
+
+
+def _is_similar(asked: Question, one: Candidate, score: float) -> bool:
+    """Return whether words and similarity together make a statement an answer, with a unit that is asked for."""
+    return score >= _BOTH and not (asked.units and not asked.units & one.statement.units)
 
 
 def _quotation(one: Candidate, asked: Question) -> str:

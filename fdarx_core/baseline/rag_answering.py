@@ -21,7 +21,7 @@ from fdarx_core.baseline.answering import (
     scored,
     wants_number,
 )
-from fdarx_core.baseline.label_answering import from_labels
+from fdarx_core.baseline.label_answering import from_labels, of_label
 from fdarx_core.baseline.label_words import label_word
 from fdarx_core.baseline.refusals import DOCUMENTS_SAY_NOTHING
 from fdarx_core.baseline.sentences import split_sentences
@@ -252,11 +252,6 @@ def from_contexts(slots: Mapping[str, Any]) -> str:
     if best < 0 or not _bears_on(best, telling, evidence, defines(question), figure=figure):
         return DOCUMENTS_SAY_NOTHING
     return " ".join(_cited(evidence, place) for place in chosen)
-
-
-def of_label(context: Mapping[str, Any]) -> bool:
-    """Return whether a context is a passage of a label; most have the title of a section, all the label's version."""
-    return bool(context["section"]) or "version" in context
 
 
 def parse_context(context: Mapping[str, Any]) -> ParsedText:

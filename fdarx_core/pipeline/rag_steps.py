@@ -31,6 +31,7 @@ from fdarx_core.rag.search import (
     SearchQuery,
     TaskCall,
     encode_queries,
+    encode_similarities,
     find_absent_drugs,
     index_encoder,
     search_index,
@@ -229,6 +230,9 @@ class IndexSearcher:
     def absent_drugs(self, text: str) -> list[AbsentDrug]:
         return find_absent_drugs(self._index, text)
 
+    def similarities(self, question: str, texts: Sequence[str]) -> list[float] | None:
+        return None if self._encoder is None else encode_similarities(self._encoder, question, texts)
+
 
 class Reranker:
     """A cross-encoder in memory."""
@@ -292,6 +296,14 @@ class JobTools:
         scored = await _shared(self._cache, [(question, text) for text in texts], score)
         self.rerank_s += sum(seconds for _, seconds in scored)
         return [one for one, _ in scored]
+
+    @property
+    def answerer(self) -> str:
+        return self._spec.roles["answerer"]
+
+    async def similarities(self, question: str, texts: Sequence[str]) -> list[float] | None:
+        found: list[float] | None = await self._context.call("index", "similarities", question, texts)
+        return found
 
     async def _search(self, search: SearchQuery, only: ChunkFilter, k: int, retriever: str) -> Timed:
         async def find(keys: list[Any]) -> list[Timed]:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncGenerator, Callable, Sequence
+from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, field, replace
-from typing import TypeVar
+from typing import Protocol, TypeVar
 
+from fdarx_core.baseline.label_answering import compared_statements, with_similarities
 from fdarx_core.llm import Unparsable
+from fdarx_core.llm.model import BASELINE
 from fdarx_core.rag.cited_text import Statement, parse_cited_text, read_statements
 from fdarx_core.rag.comparison import PARAGRAPH, AnswerColumn, ComparedDrug
 from fdarx_core.rag.flow import RetrievalResult, absent_text
@@ -55,6 +57,13 @@ class CitedAnswer:
         return list(dict.fromkeys(one.n for one in self.citations))
 
 
+class StreamingBackend(RagBackend, Protocol):
+    """A backend whose models give their replies piece by piece."""
+
+    def stream(self, role: Role, call: TaskCall) -> AsyncGenerator[str | Response, None]:
+        """Yield the text of a reply piece by piece, and at the end the whole response."""
+
+
 async def answer_question(
     question: str, result: RetrievalResult, backend: RagBackend, verifier: VerificationEngine
 ) -> CitedAnswer:
@@ -65,7 +74,8 @@ async def answer_question(
     if not result.contexts:
         return _refusal(result)
     start, drugs = time.monotonic(), _answered_drugs(result)
-    asking = asyncio.ensure_future(backend.ask("answerer", [_answer_call(question, result, drug) for drug in drugs]))
+    calls = [await _answer_call(question, result, drug, backend) for drug in drugs]
+    asking = asyncio.ensure_future(backend.ask("answerer", calls))
     await asyncio.sleep(0)  # the model is asked before the contexts are parsed
     gated = [_GatedReply(question, result, verifier, drug) for drug in drugs]
     responses = await asking
@@ -77,20 +87,19 @@ async def answer_question(
 async def stream_answer(
     question: str,
     result: RetrievalResult,
-    stream: Callable[[Role, TaskCall], AsyncGenerator[str | Response, None]],
+    backend: StreamingBackend,
     verifier: VerificationEngine,
 ) -> AsyncGenerator[str | CitedAnswer, None]:
     """Yield the answer's text statement by statement, each after it has passed the gate, then the whole answer.
 
-    `stream` asks the model that plays a role; it yields the text of the reply, and at the end the whole response. For a
-    question that names several drugs it is asked for all of them at once; the text comes drug by drug.
+    For a question that names several drugs the model is asked for all of them at once; the text comes drug by drug.
     """
     if not result.contexts:
         refusal = _refusal(result)
         yield refusal.text
         yield refusal
         return
-    streams = [_stream_one(question, result, stream, verifier, drug) for drug in _answered_drugs(result)]
+    streams = [_stream_one(question, result, backend, verifier, drug) for drug in _answered_drugs(result)]
     async with aclosing(_in_turn(streams)) as pieces:
         answers = list[CitedAnswer]()
         async for piece in pieces:
@@ -107,7 +116,7 @@ async def stream_answer(
 async def _stream_one(
     question: str,
     result: RetrievalResult,
-    stream: Callable[[Role, TaskCall], AsyncGenerator[str | Response, None]],
+    backend: StreamingBackend,
     verifier: VerificationEngine,
     drug: ComparedDrug | None,
 ) -> AsyncGenerator[str | CitedAnswer, None]:
@@ -115,7 +124,7 @@ async def _stream_one(
     start, gated, sent = time.monotonic(), _GatedReply(question, result, verifier, drug), 0
     if drug:
         yield _heading(drug, result.compared)
-    async with aclosing(stream("answerer", _answer_call(question, result, drug))) as pieces:
+    async with aclosing(backend.stream("answerer", await _answer_call(question, result, drug, backend))) as pieces:
         async for piece in pieces:
             if isinstance(piece, str):
                 if passed := await gated.receive(piece):
@@ -171,12 +180,22 @@ def _answered_drugs(result: RetrievalResult) -> Sequence[ComparedDrug | None]:
     return result.compared or [None]
 
 
-def _answer_call(question: str, result: RetrievalResult, drug: ComparedDrug | None) -> TaskCall:
-    """Return the task that asks for the answer, or for that on one of the drugs of the question, with its slots."""
+async def _answer_call(
+    question: str, result: RetrievalResult, drug: ComparedDrug | None, backend: RagBackend
+) -> TaskCall:
+    """Return the task that asks for the answer, or for that on one of the drugs of the question, with its slots.
+
+    For the baseline, contexts also have the similarities of their statements to the question (`with_similarities`), if
+    there is an embedding model.
+    """
     contexts, others = result.prompt_contexts, list[str]()
     if drug:
         contexts = [one for one in contexts if one["n"] in drug.contexts]
         others = [one.name for one in result.compared if one != drug]
+    if backend.answerer == BASELINE:
+        statements = compared_statements(question, contexts, others)
+        values = await backend.similarities(question, [text for *_, text in statements]) if statements else None
+        contexts = contexts if values is None else with_similarities(contexts, statements, values)
     slots = {"question": question, "contexts": contexts, "drug": drug.name if drug else "", "others": others}
     return ANSWER_WITH_CITATIONS, slots
 

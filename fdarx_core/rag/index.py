@@ -31,6 +31,7 @@ from fdarx_core.rag.search import (
     TaskCall,
     available_retrievers,
     encode_queries,
+    encode_similarities,
     find_absent_drugs,
     index_encoder,
     search_index,
@@ -39,7 +40,7 @@ from fdarx_core.rag.strategies import ABLATIONS, STRATEGIES
 from fdarx_core.records import AbsentDrug, Citation, Response, SearchHit
 from fdarx_core.retrieval.encoders import Reranker, SentenceEncoder, Vectors
 from fdarx_core.retrieval.index import ChunkFilter, IndexReader
-from fdarx_core.retrieval.models import ModelDirectories
+from fdarx_core.retrieval.models import ModelDirectories, ModelMissing, check_installed
 from fdarx_core.retrieval.retrievers import RERANK_SUFFIX, Retriever, get_retriever, load_reranker, needs_reranker
 from fdarx_core.storage import Location
 from fdarx_core.verify import VerificationEngine, open_engine
@@ -291,6 +292,15 @@ class Index:
     def _encoder(self) -> SentenceEncoder:
         return index_encoder(self.reader, self._directories)
 
+    @cached_property
+    def sentence_encoder(self) -> SentenceEncoder | None:
+        """The embedding model that compares a question with statements; None on a machine without one."""
+        try:
+            check_installed("cosine")
+            return self._encoder
+        except ModelMissing:
+            return None
+
 
 @dataclass(frozen=True, slots=True)
 class _LocalBackend:
@@ -314,6 +324,14 @@ class _LocalBackend:
 
     async def rerank(self, question: str, texts: Sequence[str]) -> list[float]:
         return self.index.reranker([(question, text) for text in texts])
+
+    @property
+    def answerer(self) -> str:
+        return self.model.name
+
+    async def similarities(self, question: str, texts: Sequence[str]) -> list[float] | None:
+        encoder = self.index.sentence_encoder
+        return None if encoder is None else encode_similarities(encoder, question, texts)
 
 
 def _run(work: Coroutine[Any, Any, T]) -> T:

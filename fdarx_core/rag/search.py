@@ -73,6 +73,13 @@ class RagBackend(Protocol):
     async def rerank(self, question: str, texts: Sequence[str]) -> list[float]:
         """Return how well each text answers the question; higher is better."""
 
+    @property
+    def answerer(self) -> str:
+        """The name of the model that writes the answers."""
+
+    async def similarities(self, question: str, texts: Sequence[str]) -> list[float] | None:
+        """Return the cosine of the question with each text by the embedding model; None where there is none."""
+
 
 def available_retrievers(index: IndexReader, directories: ModelDirectories) -> tuple[tuple[str, ...], str]:
     """Return the retrievers that can search the index on this machine, and why some are missing, else "".
@@ -307,6 +314,12 @@ def _add_if_new(text: str, texts: dict[tuple[str, ...], list[str]]) -> bool:
         return False
     alike.append(text)
     return True
+
+
+def encode_similarities(encoder: SentenceEncoder, question: str, texts: Sequence[str]) -> list[float]:
+    """Return the cosine of the question with each text."""
+    [asked] = encoder.encode_questions([question])
+    return [float(one) for one in encoder.encode(list(texts)) @ asked]
 
 
 def index_encoder(index: IndexReader, directories: ModelDirectories) -> SentenceEncoder:

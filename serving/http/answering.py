@@ -107,7 +107,7 @@ class AnswerService:
     async def stream(self, retrieved: RetrievedRequest) -> AsyncGenerator[str | dict[str, Any], None]:
         """Yield the pieces of the answer, then the complete AnswerReply. Raises Overloaded."""
         retrieved.log.stream = True
-        answer = stream_answer(retrieved.question, retrieved.result, retrieved.tools.stream, self._verifier)
+        answer = stream_answer(retrieved.question, retrieved.result, retrieved.tools, self._verifier)
         async with aclosing(answer) as pieces:
             async for piece in pieces:
                 yield piece if isinstance(piece, str) else self._finish(retrieved, piece)
@@ -264,6 +264,13 @@ class RequestTools:
 
     async def find_drugs(self, texts: Sequence[str]) -> list[list[Mention]]:
         return await self._backend.find_drugs(self._corpus, texts)
+
+    @property
+    def answerer(self) -> str:
+        return self._backend.answerer
+
+    async def similarities(self, question: str, texts: Sequence[str]) -> list[float] | None:
+        return await self._backend.similarities(self._corpus, question, texts)
 
     async def rerank(self, question: str, texts: Sequence[str]) -> list[float]:
         try:

@@ -73,6 +73,9 @@ class ServiceBackend(Protocol):
     async def find_drugs(self, corpus: str, texts: Sequence[str]) -> list[list[Mention]]:
         """Return the places of each text that name drugs of the corpus, in order."""
 
+    async def similarities(self, corpus: str, question: str, texts: Sequence[str]) -> list[float] | None:
+        """Return the cosine of the question with each text by the embedding model; None where there is none."""
+
     async def rerank(self, question: str, texts: Sequence[str]) -> list[float]:
         """Return how well each text answers the question; higher is better."""
 

@@ -178,6 +178,9 @@ class LocalBackend:
     async def find_drugs(self, corpus: str, texts: Sequence[str]) -> list[list[Mention]]:
         return [opened(corpus).label_drugs.names.find(text) for text in texts]
 
+    async def similarities(self, corpus: str, question: str, texts: Sequence[str]) -> list[float] | None:
+        return None
+
     async def rerank(self, question: str, texts: Sequence[str]) -> list[float]:
         raise Unavailable("the reranker")
 
