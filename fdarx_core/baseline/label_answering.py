@@ -16,6 +16,7 @@ from fdarx_core.baseline.label_statements import LabelStatement, parse_passage, 
 from fdarx_core.baseline.label_words import label_word, section_probabilities
 from fdarx_core.baseline.stems import stem, terms
 from fdarx_core.baseline.tokens import pattern, vocabulary, word_set, words_of
+from fdarx_core.labels.loinc import PATIENT_SECTIONS
 
 _FRAME_WEIGHT = 0.3
 _IN_TITLES, _IN_HEADS, _IN_PASSAGE = 0.9, 0.9, 0.3
@@ -76,7 +77,6 @@ _ASKED_UNITS = [
 _VERSION_ASKED = pattern("label_version_asked", re.I)
 _VERSION_WORDS = frozenset(term for word in word_set("label_version_words") for term in terms(word))
 
-_PATIENT_CODES = frozenset(("42230-3", "42231-1", "68498-5", "59845-8", "51945-4"))
 _STOPS = frozenset(
     stem(one, "term")
     for word in ("stop_words", "question_stop_words", "stem_stop_words", "persons")
@@ -317,7 +317,7 @@ def _score(asked: Question, one: Candidate) -> float:
         asked.wants_number and not re.search(r"\d", "\n".join((statement.text, *statement.items)))
     ):
         score *= _NO_NUMBER
-    if one.code in _PATIENT_CODES:
+    if one.code in PATIENT_SECTIONS:
         score *= _FOR_PATIENTS
     if not asked.numbers <= one.own | one.heads | one.titles:
         score *= _NO_NUMBER
