@@ -207,10 +207,9 @@ def of_label(context: Mapping[str, Any]) -> bool:
 def compared_statements(
     question: str, contexts: Sequence[Mapping[str, Any]], others: Sequence[str] = ()
 ) -> list[tuple[int, int, str]]:
-    """Return the statements to compare with a question by an embedding model: the best by their words.
+    """Return the statements to compare with a question by an embedding model, the best by their words.
 
-    Each is the number of its context, its place among the statements of the context, and its text with the name of the
-    drug, its section and its heading. The arguments are those of `from_labels`.
+    Each has the number of its context, its place there, and its text with the drug, the section and the heading.
     """
     labels = [one for one in contexts if of_label(one)]
     asked = Question.read(question, labels, others)

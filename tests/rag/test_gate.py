@@ -112,9 +112,9 @@ def test_a_label_of_another_drug_bears_nothing_out(replied: Asked) -> None:
         "The recommended starting dose of Mirapan is 25 mg once daily with food [{mirapan}].",
         question,
     )
-    assert [reason for _, reason in dropped(answer)] == ["drug"] and [one.drug for one in answer.citations] == [
-        "Mirapan"
-    ]
+    # each drug has its paragraph, and the model gave the same reply for both
+    assert [reason for _, reason in dropped(answer)] == ["drug"] * 3
+    assert [one.drug for one in answer.citations] == ["Mirapan"]
 
 
 def test_the_label_of_a_drug_that_was_not_asked_about_bears_nothing_out(replied: Asked) -> None:

@@ -142,10 +142,11 @@ def test_answer_by_a_model(index: fdarx.Index) -> None:
 
 
 def test_neither_ray_nor_torch_is_needed(place: Path) -> None:
-    """Where torch is installed, an answer by the built-in rules loads the embedding model; a search by words does not."""
+    """Where torch is installed, an answer by the built-in rules loads a model; a search by words does not."""
     code = (
         "import sys, fdarx_core; heavy = {'ray', 'torch', 'sentence_transformers'}; "
-        f"index = fdarx_core.Index.open({str(place)!r}); index.search('dose'); print(sorted(heavy & set(sys.modules))); "
+        f"index = fdarx_core.Index.open({str(place)!r}); index.search('dose'); "
+        "print(sorted(heavy & set(sys.modules))); "
         f"index.answer({QUESTION!r}); print('ray' in sys.modules)"
     )
     done = subprocess.run([sys.executable, "-c", code], cwd=REPOSITORY, capture_output=True, text=True, check=True)

@@ -86,7 +86,7 @@ def test_values_of_filters(served: Service) -> None:
     found = served.get("/v1/filters?labeler=ostre").json()
     assert found["section"][0] == {"value": "34068-7", "title": "Dosage and administration", "labels": 2}
     assert [(one["value"], one["title"]) for one in found["document_type"]] == [
-        ("34390-5", "HUMAN OTC LABEL"),
+        ("34390-5", "HUMAN OTC DRUG LABEL"),
         ("34391-3", "HUMAN PRESCRIPTION DRUG LABEL"),
     ]
     assert [one["value"] for one in found["labeler"]] == ["Maker of Ostrelin"]
