@@ -3,12 +3,13 @@
     python -m benchmarks.service [--index INDEX] [--seconds 8]
 
 Without --index, an index of the real guidelines of $FDARX_DATA, or of the examples, is made first. `fdarx serve` runs
-the service with BM25 and its defaults: once with `baseline`, once with a model on a server that replies after 300 ms
-(tests/llm/loopback_server.py). Each client sends its next question when it has received a reply; all questions differ.
-Clients and servers share this machine's cores, and the CPU time of the clients is printed. The model's own latency is
-measured with the same clients, which send it prompts of the same size. benchmarks/service_seed.py answers the same
-questions with the same model, but reads the index from disk for every question. Exits 1 if a status is neither 200 nor
-503, or if at 16 clients the service adds more than 25 ms (p50) to the model's own latency.
+the service with BM25 and the strategy `question`: once with `baseline`, once with a model on a server that replies
+after 300 ms (tests/llm/loopback_server.py). Each client sends its next question when it has received a reply; all
+questions differ. Clients and servers share this machine's cores, and the CPU time of the clients is printed. The
+model's own latency is measured with the same clients, which send it prompts of the same size.
+benchmarks/service_seed.py answers the same questions with the same model, but reads the index from disk for every
+question. Exits 1 if a status is neither 200 nor 503, or if at 16 clients the service adds more than 25 ms (p50) to the
+model's own latency.
 """
 
 from __future__ import annotations
@@ -40,6 +41,7 @@ MOST_ADDED_MS = 25.0
 OK, OVERLOADED = 200, 503
 _SPREAD_S = 1.0
 _CONTEXTS = 6
+_SEARCH = ("--strategy", "question", "--retriever", "bm25")
 _ECHO_CHARACTERS = 50_000
 """Approximate size of a reply with six guideline chunks."""
 
@@ -189,7 +191,7 @@ def with_model(place: str, asked: list[str], folder: Path, seconds: float) -> bo
         models = folder / "models.yaml"
         stub = {"name": "stub", "model": "any", "base_url": f"{llm}/v1", "max_in_flight": 256}
         models.write_bytes(orjson.dumps([stub]))
-        with running(folder, "--index", place, "--models", str(models), "--answerer", "stub") as service:
+        with running(folder, "--index", place, *_SEARCH, "--models", str(models), "--answerer", "stub") as service:
             print(f"service, {LATENCY_S:g} s model")
             ours = levels(f"{service.url}/v1/answers", bodies(asked), CLIENTS, seconds)
         with published_method(folder, index, f"{llm}/v1") as seed:
@@ -228,7 +230,7 @@ def main(*, index: str | None = None, seconds: float = 8.0) -> int:
     with tempfile.TemporaryDirectory() as folder:
         place = index or made_index(folder)
         client_cost(asked, seconds / 2)
-        with running(Path(folder), "--index", place) as service:
+        with running(Path(folder), "--index", place, *_SEARCH) as service:
             print("service, baseline")
             found = levels(f"{service.url}/v1/answers", bodies(asked), CLIENTS, seconds)
         sound = all(level.sound for level in found.values())

@@ -27,7 +27,7 @@ from serving.config import SERVE_VARIABLES, ServiceConfig
 from serving.failures import failed_deployment
 from serving.http.access import add_key, load_keys
 from serving.retriever import CorpusStore, LoadedCorpus
-from serving.settings import ModelRoles, ServiceSettings
+from serving.settings import AUTO, ModelRoles, ServiceSettings
 
 _NAMED = re.compile(r"([A-Za-z0-9][A-Za-z0-9._-]*)=(.+)")
 _OBJECT_STORE = 128 * 2**20
@@ -41,8 +41,8 @@ def service_config(config: ServeConfig) -> ServiceConfig:
     """Return the service's configuration. Raises ModelsError for a models file or name, ValueError otherwise."""
     models = load_all(config.models)
     check_roles(config.roles, models)
-    if config.postprocess not in POSTPROCESSORS:
-        raise ValueError(f"--postprocess {config.postprocess}: there are {', '.join(POSTPROCESSORS)}")
+    if config.postprocess not in (AUTO, *POSTPROCESSORS):
+        raise ValueError(f"--postprocess {config.postprocess}: there are {', '.join((AUTO, *POSTPROCESSORS))}")
     if config.postprocess == "rerank" and config.reranker_model is None:
         raise ValueError("--postprocess rerank wants --reranker-model")
     return ServiceConfig(
@@ -194,7 +194,7 @@ def _check(service: ServiceConfig, retriever: str) -> None:
     for one in loaded:
         _tell(one)
     offered = {name: None for one in loaded for name in one.corpus.retrievers}
-    if retriever not in offered:
+    if retriever not in (AUTO, *offered):
         raise ValueError(f"--retriever {retriever}: the indexes can be searched by {', '.join(offered)}, see above")
 
 

@@ -166,11 +166,12 @@ class RayServeBackend:
         model: DeploymentHandle[Any],
         reranker: DeploymentHandle[Any] | None,
         answerer: str,
+        hypothesis: str,
         budget: int | None,
     ) -> None:
-        """`answerer` is the name of the model that writes the answers, and `budget` the characters of passages that fit
-        into its prompt (None: any number)."""
-        self.answerer, self.budget = answerer, budget
+        """`answerer` and `hypothesis` name the models that write answers and hypothetical answers, and `budget` is the
+        characters of passages that fit into the answerer's prompt (None: any number)."""
+        self.answerer, self.hypothesis, self.budget = answerer, hypothesis, budget
         self.postprocessors = [name for name in POSTPROCESSORS if name != "rerank" or reranker]
         # methods are looked up once, since a handle creates a new object at every access
         self._search, self._corpora_method = retriever.search, retriever.corpora

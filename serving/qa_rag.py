@@ -31,9 +31,11 @@ from serving.retriever import RetrieverDeployment
 from serving.settings import ServiceSettings
 
 MAX_PAIRS_PER_CALL = 384
-"""Pairs in one call of the reranker: those of 16 requests with 24 candidates. FlagEmbedding sorts the pairs of a call
-by length and computes 32 at a time. On questions and passages of real labels, 11 % of the tokens it then computes are
-padding, against 58 % in the order of arrival."""
+"""Pairs in one call of the reranker: those of 16 requests with 24 candidates of one window. FlagEmbedding sorts the
+pairs of a call by length and computes 32 at a time. On questions and passages of real labels, 11 % of the tokens it
+then computes are padding, against 58 % in the order of arrival."""
+_CHARACTERS_A_WINDOW = 1_500
+"""Approximate number of characters by which the windows of a long passage advance."""
 
 _MAX_START_ATTEMPTS = 3
 _SPARE_REQUESTS = 64
@@ -75,6 +77,7 @@ def build(config: ServiceConfig) -> Application:
     return deployment("Ingress", Ingress, config.replicas).bind(
         config.http.model_dump(mode="json"),
         config.answerer,
+        config.roles["hypothesis"],
         context_budget(answerer),
         config.log_file and str(Path(config.log_file).absolute()),
         retriever.bind(dict(config.corpora), config.cosine_model, config.poll_s),
@@ -98,6 +101,7 @@ class Ingress:
         self,
         settings: Mapping[str, Any],
         answerer: str,
+        hypothesis: str,
         budget: int | None,
         log_file: str | None,
         retriever: DeploymentHandle[Any],
@@ -106,7 +110,7 @@ class Ingress:
     ) -> None:
         """`settings` are fields of `ServiceSettings`; the others as for `RayServeBackend`."""
         self._settings = ServiceSettings.model_validate(settings)
-        self._backend = RayServeBackend(retriever, model, reranker, answerer, budget)
+        self._backend = RayServeBackend(retriever, model, reranker, answerer, hypothesis, budget)
         configure_request_log(Path(log_file).open("a", encoding="utf-8") if log_file else sys.stderr)  # noqa: SIM115
 
     async def __serve_build_asgi_app__(self) -> ASGIApp:
@@ -149,12 +153,17 @@ RerankRequest: TypeAlias = tuple[str, Sequence[str]]
 """A question and the texts to score for it."""
 
 
+def _pairs(request: RerankRequest) -> int:
+    """Return about how many pairs the model reads for a request: one for each window of its texts."""
+    return sum(1 + len(text) // _CHARACTERS_A_WINDOW for text in request[1])
+
+
 class RerankerDeployment:
     """A cross-encoder that scores the candidates of several requests in one call."""
 
     def __init__(self, directory: str) -> None:
         self._rerank = bge_reranker(directory)
-        self._score = DynamicBatcher(self._score_batch, MAX_PAIRS_PER_CALL, lambda request: len(request[1]))
+        self._score = DynamicBatcher(self._score_batch, MAX_PAIRS_PER_CALL, _pairs)
 
     async def score(self, question: str, texts: Sequence[str]) -> list[float]:
         """Return one score per text; higher is more relevant."""

@@ -5,6 +5,7 @@ They import no other room, for `fdarx serve --help`.
 
 from __future__ import annotations
 
+from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -16,11 +17,15 @@ if TYPE_CHECKING:
 MAX_CONTEXTS, MAX_CANDIDATES = 24, 100
 
 
+AUTO = "auto"
+"""The best that a service has: see `ServiceSettings.resolved` and `default_retriever`."""
+
+
 def _strategy(name: str) -> str:
     from fdarx_core.rag.strategies import STRATEGIES
 
-    if name not in STRATEGIES:
-        raise ValueError(f"there is no strategy {name!r}; there is: {', '.join(STRATEGIES)}")
+    if name not in (AUTO, *STRATEGIES):
+        raise ValueError(f"there is no strategy {name!r}; there is: {', '.join((AUTO, *STRATEGIES))}")
     return name
 
 
@@ -82,12 +87,12 @@ class ServiceSettings(BaseModel):
     """Maximum size of a request body. Chat clients send the whole conversation."""
     longest_question: int = Field(4000, ge=1)
     """Maximum length of a question in characters."""
-    strategy: Annotated[str, AfterValidator(_strategy)] = "question"
-    """Default strategy."""
-    retriever: str = "bm25"
-    """Default retriever; a corpus that does not offer it uses its own first retriever."""
-    postprocess: str = "none"
-    """Default post-processing."""
+    strategy: Annotated[str, AfterValidator(_strategy)] = AUTO
+    """Default strategy. auto: qa_rag where a model other than baseline writes hypothetical answers, else question."""
+    retriever: str = AUTO
+    """Default retriever; a corpus that does not offer it uses auto: hybrid where the index has vectors, else bm25."""
+    postprocess: str = AUTO
+    """Default post-processing. auto: rerank where the service has a reranker, else none."""
     k: int = Field(6, ge=1, le=MAX_CONTEXTS)
     """Default number of passages that the model is shown."""
     candidates: int = Field(24, ge=1, le=MAX_CANDIDATES)
@@ -100,3 +105,21 @@ class ServiceSettings(BaseModel):
     import`. None: the page has no buttons for them."""
     log_questions: bool = False
     """Write questions and full error messages to the logs."""
+
+    def resolved(self, hypothesis: str, postprocessors: Collection[str]) -> ServiceSettings:
+        """Return the settings with a strategy and a post-processing in place of `auto`.
+
+        Args:
+            hypothesis: the name of the model that writes hypothetical answers.
+            postprocessors: the names of the post-processings that the service has.
+        """
+        from fdarx_core.llm.model import BASELINE
+
+        strategy = "question" if hypothesis == BASELINE else "qa_rag"
+        postprocess = "rerank" if "rerank" in postprocessors else "none"
+        best = {"strategy": strategy, "postprocess": postprocess}
+        return self.model_copy(update={name: one for name, one in best.items() if getattr(self, name) == AUTO})
+
+    def default_retriever(self, offered: Sequence[str]) -> str:
+        """Return the default retriever of a corpus that can be searched by those offered."""
+        return next((one for one in (self.retriever, "hybrid", "bm25") if one in offered), offered[0])

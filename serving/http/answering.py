@@ -160,8 +160,7 @@ class AnswerService:
         strategy = _select(STRATEGIES, options.strategy or settings.strategy, "strategy")
         postprocess = options.postprocess or settings.postprocess
         _check_known(postprocess, backend.postprocessors, "postprocess")
-        default = settings.retriever if settings.retriever in corpus.retrievers else corpus.retrievers[0]
-        retriever = options.retriever or default
+        retriever = options.retriever or settings.default_retriever(corpus.retrievers)
         _check_known(retriever, corpus.retrievers, "retriever")
         k = options.k or settings.k
         candidates = options.candidates or max(settings.candidates, k)

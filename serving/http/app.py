@@ -46,7 +46,7 @@ _Labeler = Annotated[ShortText, Query(description="Text that labelers contain. E
 _Limit = Annotated[int, Query(ge=1, le=100, description="Maximum number of names.")]
 _ChunkId = Annotated[ShortText, PathParameter(description="The `chunk_id` of a retrieved passage.")]
 _NEAR = ("title", "section", "text")
-_DEFAULTS = ("strategy", "postprocess", "retriever", "k", "candidates", "longest_question")
+_DEFAULTS = ("strategy", "postprocess", "k", "candidates", "longest_question")
 
 
 class ReadinessReply(BaseModel):
@@ -104,14 +104,19 @@ def lookup_routes(backend: ServiceBackend, settings: ServiceSettings) -> APIRout
         served = backend.corpora()
         candidates = settings.candidates
         strategies = [{"name": name, "title": one.title(candidates)} for name, one in STRATEGIES.items()]
-        defaults = {field: getattr(settings, field) for field in _DEFAULTS}
+        first = next(iter(served.values()), None)
+        defaults = {
+            "corpus": first and first.name,
+            "retriever": first and settings.default_retriever(first.retrievers),
+            **{field: getattr(settings, field) for field in _DEFAULTS},
+        }
         return json_reply(
             {
                 "corpora": [{**asdict(one), "retrievers": list(one.retrievers)} for one in served.values()],
                 "strategies": strategies,
                 "postprocessors": list(backend.postprocessors),
                 "feedback": settings.feedback is not None,
-                "defaults": {"corpus": next(iter(served), None), **defaults},
+                "defaults": defaults,
             }
         )
 
@@ -182,6 +187,7 @@ def make_app(backend: ServiceBackend, settings: ServiceSettings, record: Record)
 
     Raises ValueError where the file of keys or of feedback can't be used, or the default post-processing is missing.
     """
+    settings = settings.resolved(backend.hypothesis, backend.postprocessors)
     if settings.postprocess not in backend.postprocessors:
         available = ", ".join(backend.postprocessors)
         raise ValueError(f"postprocess is {settings.postprocess!r}; available are {available}")

@@ -48,12 +48,15 @@ class ServiceBackend(Protocol):
 
     Attributes:
         answerer: name of the model that writes the answers.
+        hypothesis: name of the model that writes hypothetical answers.
         budget: characters of passages that fit into the answering model's prompt; None: any number.
         postprocessors: the available ones of `none`, `rerank` and `score`.
     """
 
     @property
     def answerer(self) -> str: ...
+    @property
+    def hypothesis(self) -> str: ...
     @property
     def budget(self) -> int | None: ...
     @property

@@ -110,6 +110,7 @@ class LocalBackend:
     model: Model = field(default_factory=by_rules)
     budget: int | None = None
     postprocessors: Sequence[str] = ("none", "score")
+    hypothesis: str = "baseline"
     hold: float = 0.0
     search_fault: Unavailable | None = None
     missing: dict[str, str] = field(default_factory=dict)

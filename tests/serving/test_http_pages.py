@@ -13,6 +13,7 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 
 from serving.http import Overloaded, Unavailable
+from serving.settings import ServiceSettings
 from tests.serving.local_service import HTML, LocalBackend, Service, service
 
 
@@ -66,6 +67,22 @@ def test_corpora_say_all_that_a_request_may_name(served: Service) -> None:
     named = {"corpus": "labels", "strategy": "question", "postprocess": "none", "retriever": "bm25"}
     assert defaults == named | {"k": 6, "candidates": 24}
     assert served.ask(**defaults).status == 200
+
+
+def test_the_defaults_are_the_best_that_the_service_has() -> None:
+    has_all = LocalBackend(hypothesis="tuned", postprocessors=("none", "rerank", "score"))
+    for fields, strategy, postprocess in (
+        ({}, "qa_rag", "rerank"),
+        ({"strategy": "question", "postprocess": "none"}, "question", "none"),
+    ):
+        with service(has_all, **fields) as best:
+            defaults = best.get("/v1/corpora").json()["defaults"]
+        assert (defaults["strategy"], defaults["postprocess"]) == (strategy, postprocess)
+    offered = ["bm25", "tfidf", "cosine", "hybrid"]
+    assert ServiceSettings().default_retriever(offered) == "hybrid"
+    assert ServiceSettings().default_retriever(offered[:2]) == "bm25"
+    assert ServiceSettings(retriever="cosine").default_retriever(offered) == "cosine"
+    assert ServiceSettings(retriever="cosine").default_retriever(offered[:2]) == "bm25"
 
 
 def test_names_complete_what_is_typed(served: Service) -> None:

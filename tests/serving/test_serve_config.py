@@ -63,8 +63,8 @@ def test_unknown_model(capsys: pytest.CaptureFixture[str], index: Path) -> None:
 def test_what_the_index_does_not_offer(capsys: pytest.CaptureFixture[str], index: Path) -> None:
     assert "bm25" in refused(capsys, "--index", str(index), "--retriever", "cosine")
     assert "--reranker-model" in refused(capsys, "--index", str(index), "--postprocess", "rerank")
-    assert "there is: question" in refused(capsys, "--index", str(index), "--strategy", "best")
-    assert "there are rerank" in refused(capsys, "--index", str(index), "--postprocess", "best")
+    assert "there is: auto, question" in refused(capsys, "--index", str(index), "--strategy", "best")
+    assert "there are auto, rerank" in refused(capsys, "--index", str(index), "--postprocess", "best")
 
 
 def test_cluster(capsys: pytest.CaptureFixture[str], index: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -74,7 +74,16 @@ def service(index: Path, model: ModelServer, tmp_path_factory: pytest.TempPathFa
     folder = tmp_path_factory.mktemp("service")
     models = folder / "models.yaml"
     models.write_text(yaml.safe_dump([{"name": "loopback", "model": "m", "base_url": model.server.openai_url}]))
-    options = ("--index", f"leaflets={index}", "--models", str(models), "--answerer", "loopback")
+    options = (
+        "--index",
+        f"leaflets={index}",
+        "--models",
+        str(models),
+        "--answerer",
+        "loopback",
+        "--strategy",
+        "question",
+    )
     with running(folder, *options, "--replicas", "2", "--poll-s", "0.3") as started:
         yield started
 

@@ -43,7 +43,9 @@ def service(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
     with LoopbackServer(answer=lambda body: "As the leaflet says [1].", latency=0.05) as server:
         models = folder / "models.yaml"
         models.write_text(yaml.safe_dump([{"name": "loopback", "model": "m", "base_url": server.openai_url}]))
-        with running(folder, *options, "--models", str(models), "--answerer", "loopback") as started:
+        with running(
+            folder, *options, "--models", str(models), "--answerer", "loopback", "--strategy", "question"
+        ) as started:
             yield started
 
 
