@@ -7,7 +7,7 @@ service. A retriever that is added here, or that an installed package registers,
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Protocol, TypeVar, cast
@@ -25,7 +25,13 @@ from fdarx_core.retrieval.encoders import (
 from fdarx_core.retrieval.lexical import Bm25Index, InvertedIndex, Mask, RankedList, TfidfIndex, batches, top_k
 from fdarx_core.retrieval.models import ModelDirectories, ModelName, check_installed
 
-RRF_K = 60
+RRF_K = 10
+DENSE_WEIGHT = 0.7
+"""Rank fusion of BM25 and vectors. With the usual 60 and equal weights, the many passages that a short model's vectors
+place in the middle push BM25's first ones back. Recall at 6 on 325 questions to 14 labels is 0.855 instead of 0.826
+(BM25 0.791); a right guideline is among 6 passages for 0.887 instead of 0.826 of 311 questions on guidelines (BM25
+0.878); both served for tuning. On 410 questions on other guidelines it is 0.963 instead of 0.941 (BM25 0.959).
+"""
 FUSION_DEPTH = 100
 """Passages of each ranking that rank fusion takes into account."""
 RERANK_DEPTH = 50
@@ -169,10 +175,11 @@ def _vectors_of(encoder: str, vectors: Mapping[str, Rows], count: int, kind: str
 
 @dataclass(frozen=True)
 class HybridRetriever:
-    """Reciprocal rank fusion of other retrievers. Source: Cormack, Clarke and Büttcher 2009."""
+    """Weighted reciprocal rank fusion of other retrievers. Source: Cormack, Clarke and Büttcher 2009."""
 
     name: str
     parts: tuple[Retriever, ...]
+    weights: tuple[float, ...]
 
     @property
     def encoders(self) -> frozenset[str]:
@@ -181,15 +188,15 @@ class HybridRetriever:
     def rank(self, queries: Queries, collection: Collection, k: int, allowed: Mask | None = None) -> list[RankedList]:
         """See `Retriever`."""
         rankings = [part.rank(queries, collection, max(k, FUSION_DEPTH), allowed) for part in self.parts]
-        return [fuse(of_query, k) for of_query in zip(*rankings, strict=True)]
+        return [fuse(of_query, k, self.weights) for of_query in zip(*rankings, strict=True)]
 
 
-def fuse(rankings: Iterable[RankedList], k: int) -> RankedList:
-    """Return the k passages with the highest sum of 1 ÷ (60 + rank) over the rankings; ranks count from 1."""
+def fuse(rankings: Sequence[RankedList], k: int, weights: Sequence[float]) -> RankedList:
+    """Return the k passages with the highest sum of weight ÷ (10 + rank) over the rankings; ranks count from 1."""
     totals: defaultdict[int, float] = defaultdict(float)
-    for ranked in rankings:
+    for ranked, weight in zip(rankings, weights, strict=True):
         for rank, (position, _) in enumerate(ranked, start=1):
-            totals[position] += 1 / (RRF_K + rank)
+            totals[position] += weight / (RRF_K + rank)
     return sorted(totals.items(), key=lambda item: (-item[1], item[0]))[:k]
 
 
@@ -229,7 +236,9 @@ RETRIEVERS: Registry[Callable[[], Retriever]] = Registry(
         "tfidf": lambda: LexicalRetriever("tfidf"),
         "cosine": lambda: DenseRetriever("cosine"),
         "recontriever": lambda: DenseRetriever("recontriever"),
-        "hybrid": lambda: HybridRetriever("hybrid", (LexicalRetriever("bm25"), DenseRetriever("cosine"))),
+        "hybrid": lambda: HybridRetriever(
+            "hybrid", (LexicalRetriever("bm25"), DenseRetriever("cosine")), (1.0, DENSE_WEIGHT)
+        ),
     },
 )
 """Retrievers by name; packages add theirs by entry points of the group `fdarx.retrievers`."""

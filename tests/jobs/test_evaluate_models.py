@@ -91,15 +91,20 @@ def test_every_retriever_ranks_every_question(evaluated: Path, questions: dict[s
         assert found["", "", name, "recall_5", "answerable"].value is not None
 
 
-def test_there_is_one_vector_a_passage_and_a_question(evaluated: Path, passages: dict[str, list[str]]) -> None:
-    kinds: Counter[str] = Counter()
+def test_there_is_a_vector_for_each_window_of_a_passage_and_each_question(
+    evaluated: Path, passages: dict[str, list[str]]
+) -> None:
+    rows: Counter[str] = Counter()
+    windows = 0
     for part in sorted((evaluated / "embeddings" / "cosine").glob("part-*.parquet")):
         table = pq.read_table(part)
-        kinds.update(table["kind"].to_pylist())
+        kinds = table["kind"].to_pylist()
+        windows += kinds.count("passage")
+        rows.update(kind for kind, _ in set(zip(kinds, table["row"].to_pylist(), strict=True)))
         lengths = [float(np.linalg.norm(one)) for one in table["vector"].to_pylist()]
         assert lengths == pytest.approx([1.0] * len(lengths), abs=1e-4)
-    assert kinds["passage"] == sum(map(len, passages.values()))
-    assert kinds["question"] == len(rows_of(evaluated, "questions", QuestionAnswer))
+    assert rows["passage"] == sum(map(len, passages.values())) < windows < 1.1 * rows["passage"]
+    assert rows["question"] == len(rows_of(evaluated, "questions", QuestionAnswer))
 
 
 def test_cosine_is_what_sentence_transformers_makes_of_the_texts(

@@ -18,7 +18,7 @@ from fdarx_core.records import Chunk, LabelVersion, Product
 from fdarx_core.retrieval.encoders import WindowVectors
 from fdarx_core.retrieval.index import ChunkFilter, EncoderInfo, IndexReader, IndexStore
 from fdarx_core.retrieval.lexical import RankedList, tokenize
-from fdarx_core.retrieval.retrievers import FUSION_DEPTH, Collection, Queries, fuse, get_retriever
+from fdarx_core.retrieval.retrievers import DENSE_WEIGHT, FUSION_DEPTH, Collection, Queries, fuse, get_retriever
 from fdarx_core.storage import StorageError
 from tests.retrieval.index_chunks import ENCODER, document, embed, label
 
@@ -112,7 +112,7 @@ def test_hybrid_fuses_both_rankings_under_the_filter(index: IndexReader) -> None
     words = index.search(["tablets", "fever"], FUSION_DEPTH, filter=only)
     near = index.search(["", ""], FUSION_DEPTH, retriever="cosine", vectors=vectors, filter=only)
     found = index.search(["tablets", "fever"], 4, retriever="hybrid", vectors=vectors, filter=only)
-    assert found == [fuse(pair, 4) for pair in zip(words, near, strict=True)]
+    assert found == [fuse(pair, 4, (1.0, DENSE_WEIGHT)) for pair in zip(words, near, strict=True)]
     assert all(position > 2 for ranked in found for position, _ in ranked)
 
 

@@ -108,15 +108,19 @@ rankings = st.permutations(range(9)).flatmap(
 )
 
 
+WEIGHTS = (1.0, 0.5)
+
+
 def exact(ranked: list[RankedList], position: int) -> Fraction:
-    """The sum of 1 ÷ (60 + rank), without rounding."""
-    places = [[found for found, _ in one] for one in ranked]
-    return sum((Fraction(1, 61 + one.index(position)) for one in places if position in one), Fraction())
+    """The sum of weight ÷ (10 + rank), without rounding."""
+    places = [([found for found, _ in one], weight) for one, weight in zip(ranked, WEIGHTS, strict=True)]
+    terms = (Fraction(weight) / (11 + one.index(position)) for one, weight in places if position in one)
+    return sum(terms, Fraction())
 
 
 @given(st.lists(rankings, min_size=2, max_size=2))
 def test_order_and_scores_follow_the_sum_of_reciprocal_ranks(ranked: list[RankedList]) -> None:
-    fused = fuse(ranked, 9)
+    fused = fuse(ranked, 9, WEIGHTS)
     assert {position for position, _ in fused} == {position for one in ranked for position, _ in one}
     assert all(abs(score - float(exact(ranked, position))) < 1e-12 for position, score in fused)
     keys = [(-exact(ranked, position), position) for position, _ in fused]
@@ -125,13 +129,13 @@ def test_order_and_scores_follow_the_sum_of_reciprocal_ranks(ranked: list[Ranked
 
 @given(st.lists(rankings, min_size=2, max_size=2), st.integers(0, 9))
 def test_the_order_of_two_rankings_does_not_matter(ranked: list[RankedList], k: int) -> None:
-    assert fuse(ranked, k) == fuse(ranked[::-1], k)
-    assert fuse(ranked, k) == fuse(ranked, 9)[:k]
+    assert fuse(ranked, k, WEIGHTS) == fuse(ranked[::-1], k, WEIGHTS[::-1])
+    assert fuse(ranked, k, WEIGHTS) == fuse(ranked, 9, WEIGHTS)[:k]
 
 
 @given(rankings)
 def test_a_ranking_fused_with_itself_keeps_its_order(ranked: RankedList) -> None:
-    assert [position for position, _ in fuse([ranked, ranked], 9)] == [position for position, _ in ranked]
+    assert [position for position, _ in fuse([ranked, ranked], 9, WEIGHTS)] == [position for position, _ in ranked]
 
 
 def test_hybrid_joins_words_and_vectors() -> None:
@@ -141,7 +145,7 @@ def test_hybrid_joins_words_and_vectors() -> None:
     collection = Collection(["renal dose", "hepatic dose", "storage"], {"cosine": vectors})
     queries = Queries(["renal"], {"cosine": np.array([[1, 0]], np.float32)})
     [ranked] = hybrid.rank(queries, collection, 2)
-    assert ranked == [(0, 1 / 61 + 1 / 62), (1, 1 / 62 + 1 / 61)]
+    assert ranked == [(0, 1 / 11 + 0.7 / 12), (1, 1 / 12 + 0.7 / 11)]
 
 
 WORDS = ["dose", "mg", "renal", "hepatic", "storage"]
