@@ -18,7 +18,7 @@ from fdarx_core.llm import TRANSIENT, AskingStopped, HttpEndpoint, ModelConfig, 
 from fdarx_core.rag.flow import POSTPROCESSORS
 from fdarx_core.rag.search import Role, SearchQuery, TaskCall
 from fdarx_core.records import AbsentDrug, Chunk, Request, Response, SearchHit
-from fdarx_core.retrieval.index import ChunkFilter, FilterValue, LabelSection
+from fdarx_core.retrieval.index import ChunkFilter, FilterValue, LabelSection, NameCompletion
 from serving.http import Overloaded, ServedCorpus, Unavailable
 from serving.replicas import ReplicaWatch
 
@@ -230,8 +230,8 @@ class RayServeBackend:
         matches: bool = await call(self._watch, self._matches, corpus, filter, part=INDEX)
         return matches
 
-    async def names(self, corpus: str, prefix: str, limit: int) -> list[str]:
-        names: list[str] = await call(self._watch, self._names, corpus, prefix, limit, part=INDEX)
+    async def names(self, corpus: str, prefix: str, limit: int) -> list[NameCompletion]:
+        names: list[NameCompletion] = await call(self._watch, self._names, corpus, prefix, limit, part=INDEX)
         return names
 
     async def filter_values(self, corpus: str, labeler: str, limit: int) -> dict[str, list[FilterValue]]:

@@ -28,7 +28,15 @@ from fdarx_core.rag.search import (
 )
 from fdarx_core.records import AbsentDrug, Chunk, SearchHit
 from fdarx_core.retrieval.encoders import SentenceEncoder, Vectors
-from fdarx_core.retrieval.index import ChunkFilter, FilterValue, IndexDamaged, IndexReader, LabelSection, find_section
+from fdarx_core.retrieval.index import (
+    ChunkFilter,
+    FilterValue,
+    IndexDamaged,
+    IndexReader,
+    LabelSection,
+    NameCompletion,
+    find_section,
+)
 from fdarx_core.retrieval.index.segments import POINTER, read_bytes, version_number
 from fdarx_core.retrieval.models import ModelDirectories, ModelMissing, check_installed
 from fdarx_core.storage import Location, StorageError
@@ -182,7 +190,7 @@ class RetrieverDeployment:
     async def matches(self, corpus: str, filter: ChunkFilter) -> bool:
         return bool(self._corpora[corpus].index.matching(filter).any())
 
-    async def names(self, corpus: str, prefix: str, limit: int) -> list[str]:
+    async def names(self, corpus: str, prefix: str, limit: int) -> list[NameCompletion]:
         return self._corpora[corpus].index.names(prefix, limit)
 
     async def filter_values(self, corpus: str, labeler: str, limit: int) -> dict[str, list[FilterValue]]:

@@ -71,7 +71,7 @@ def read_questions(place: str, *, strip_title: bool = False) -> tuple[list[RagQu
 
 def keep_indexed_titles(questions: Sequence[RagQuestion], index: IndexReader) -> list[RagQuestion]:
     """Return the questions without the titles of documents that the index lacks, which no search can find."""
-    names = index.names("", len(index))
+    names = [one.name for one in index.names("", len(index))]
     found = {title: any(same_title(title, name) for name in names) for title in {one.title for one in questions}}
     return [one if found[one.title] else replace(one, title="") for one in questions]
 

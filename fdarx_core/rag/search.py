@@ -16,7 +16,7 @@ from fdarx_core.llm import Task
 from fdarx_core.records import AbsentDrug, Chunk, NumberDifference, OtherLabel, Response, SearchHit
 from fdarx_core.retrieval.encoders import SentenceEncoder, Vectors, fingerprint
 from fdarx_core.retrieval.index import ChunkFilter, IndexReader
-from fdarx_core.retrieval.index.chunk_table import normalize_name
+from fdarx_core.retrieval.index.name_completion import normalize_name
 from fdarx_core.retrieval.index.near_copies import number_differences
 from fdarx_core.retrieval.lexical import Mask, RankedList
 from fdarx_core.retrieval.models import ModelDirectories, ModelMissing, check_installed

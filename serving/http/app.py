@@ -32,6 +32,7 @@ from serving.http.schemas import (
     AnswerRequest,
     CorporaReply,
     FiltersReply,
+    NamesReply,
     PassageReply,
     SearchReply,
     SearchRequest,
@@ -120,11 +121,11 @@ def lookup_routes(backend: ServiceBackend, settings: ServiceSettings) -> APIRout
             }
         )
 
-    @router.get("/names", responses=responses(dict[str, list[str]]), response_class=Response)
+    @router.get("/names", responses=responses(NamesReply), response_class=Response)
     async def names(request: Request, corpus: _Corpus = None, prefix: _Prefix = "", limit: _Limit = 10) -> Response:
-        """Complete the name of a drug or document."""
+        """Complete the name of a drug, by any of its names, or of a document."""
         name = request_log(request.scope).corpus = select_corpus(corpus, backend).name
-        return json_reply({"names": await backend.names(name, prefix, limit)})
+        return json_reply({"names": [asdict(one) for one in await backend.names(name, prefix, limit)]})
 
     @router.get("/filters", responses=responses(FiltersReply), response_class=Response)
     async def filters(request: Request, corpus: _Corpus = None, labeler: _Labeler = "", limit: _Limit = 10) -> Response:

@@ -9,7 +9,7 @@ from typing import Literal, Protocol
 from fdarx_core.labels.drugs import Mention
 from fdarx_core.rag.search import Role, SearchQuery, TaskCall
 from fdarx_core.records import AbsentDrug, Chunk, Response, SearchHit
-from fdarx_core.retrieval.index import ChunkFilter, FilterValue, LabelSection
+from fdarx_core.retrieval.index import ChunkFilter, FilterValue, LabelSection, NameCompletion
 
 Record = Callable[..., None]
 """Records a value of a metric, as `serving.metrics.record` does: record(name, value, **labels). It is called in the
@@ -91,8 +91,8 @@ class ServiceBackend(Protocol):
     async def matches(self, corpus: str, filter: ChunkFilter) -> bool:
         """Return whether any chunk passes the filter."""
 
-    async def names(self, corpus: str, prefix: str, limit: int) -> list[str]:
-        """Return names of drugs or documents that begin with, or contain, the prefix."""
+    async def names(self, corpus: str, prefix: str, limit: int) -> list[NameCompletion]:
+        """Return names of drugs or documents by a prefix, as `NameCompleter` completes them."""
 
     async def filter_values(self, corpus: str, labeler: str, limit: int) -> dict[str, list[FilterValue]]:
         """Return the values of the filters section, document_type and labeler, of labelers those with this text."""

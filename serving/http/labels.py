@@ -100,7 +100,7 @@ async def _find(
     if found.labels:
         message = f"No label of {label[:60]!r} has a section {section[:60]!r}; the newest has: "
         raise ApiError(404, message + "; ".join(found.sections), param="section", code="no_section")
-    names = await backend.names(served.name, label.strip()[:4], _MAX_NAMES)
+    names = [one.name for one in await backend.names(served.name, label.strip()[:4], _MAX_NAMES)]
     similar = f" Names that are similar: {', '.join(names)}." if names else ""
     message = f"There is no label of {label[:60]!r} in {served.name!r}.{similar}"
     raise ApiError(404, message, param="label", code="no_label")

@@ -9,7 +9,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validat
 
 from fdarx_core.rag.conversation import TURNS, Turn
 from fdarx_core.records import Chunk
-from fdarx_core.retrieval.index import ChunkFilter, FilterValue
+from fdarx_core.retrieval.index import ChunkFilter, FilterValue, NameCompletion
 from serving.http.backend import ServedCorpus
 from serving.settings import MAX_CANDIDATES, MAX_CONTEXTS
 
@@ -238,6 +238,12 @@ class CorporaReply(BaseModel):
     postprocessors: list[str]
     feedback: bool = Field(description="Whether POST /v1/feedback takes judgments of answers.")
     defaults: dict[str, Any]
+
+
+class NamesReply(BaseModel):
+    """Names of drugs as the filter `drug` takes them, or titles of documents."""
+
+    names: list[NameCompletion] = Field(description="`stands_for` has the moieties that the name does not say.")
 
 
 class FiltersReply(BaseModel):

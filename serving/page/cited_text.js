@@ -60,24 +60,16 @@ export class AnswerText {
 
   /** @param {Answer} answer @returns {(Node | string)[]} */
   whole({ answer, columns }) {
-    if (!columns || columns.length < 2) return this.nodes(0, answer.length);
+    if (columns.length < 2) return this.nodes(0, answer.length);
     const ranges = columns.map((one) => unitsOf(answer, one.answer_start, one.answer_end));
     const drugs = columns.map(({ drug, moieties, refused }, at) => {
       const heading = element("h3", "", drug, moietiesOf(drug, moieties));
-      const [start, end] = withoutHeading(answer, ranges[at], drug);
+      const [start, end] = ranges[at];
       return element("section", refused ? "drug refused" : "drug", heading, element("div", "", ...this.nodes(start, end)));
     });
-    const first = Math.min(...ranges.map(([start]) => start));
-    const last = Math.max(...ranges.map(([, end]) => end));
     const grid = element("div", "drugs", ...drugs);
     grid.style.setProperty("--drugs", String(drugs.length));
-    const [before, after] = [this.block(0, first), this.block(last, answer.length)];
-    return [...before, grid, ...after];
-  }
-
-  /** @param {number} start @param {number} end @returns {Node[]} */
-  block(start, end) {
-    return this.received.slice(start, end).trim() ? [element("div", "", ...this.nodes(start, end))] : [];
+    return [grid];
   }
 
   /** Returns a part of the text as nodes. @param {number} from @param {number} to @returns {(Node | string)[]} */
@@ -143,16 +135,4 @@ function unverifiedTag() {
 export function moietiesOf(drug, moieties) {
   const others = moieties.filter((one) => one.toLowerCase() !== drug.toLowerCase());
   return others.length ? element("span", "soft moieties", ` (${others.join(", ")})`) : null;
-}
-
-/**
- * Returns the range of a paragraph without the drug's name at its beginning, which the column has as its heading.
- * @param {string} text @param {[number, number]} range @param {string} drug @returns {[number, number]}
- */
-function withoutHeading(text, [start, end], drug) {
-  const rest = text.slice(start, end);
-  const heading = rest.match(/^\s*/)?.[0].length ?? 0;
-  const named = rest.slice(heading, heading + drug.length).toLowerCase() === drug.toLowerCase();
-  const signs = named ? rest.slice(heading + drug.length).match(/^\s*:?\s*\n|^:\s*/)?.[0] : undefined;
-  return [start + (signs === undefined ? heading : heading + drug.length + signs.length), end];
 }

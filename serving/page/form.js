@@ -1,12 +1,14 @@
 // The question form, and links to a question.
 import { byId, counted, element, number } from "./dom.js";
 import { Names } from "./names.js";
-import { names } from "./service.js";
+import { filterValues, names } from "./service.js";
 
 /** @typedef {import("./service.js").Ask} Ask @typedef {import("./service.js").Offer} Offer */
 
 const SET_ID = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i;
 const K = 6;
+/** Filters of the search beside the drug; the ids of their fields are their names. */
+const FILTERS = ["section", "labeler", "date_from", "date_to"];
 
 /**
  * Title and description of each strategy for readers; the server's titles are those of tables.
@@ -26,6 +28,8 @@ export class Form {
     this.send = send;
     /** @type {Offer} */
     this.offer = { corpora: [], feedback: false, strategies: [], defaults: {} };
+    /** Filters to set once their values are listed. @type {import("./service.js").Filter} */
+    this.wanted = {};
     this.element = /** @type {HTMLFormElement} */ (byId("ask"));
     this.question = /** @type {HTMLTextAreaElement} */ (byId("question"));
     this.corpus = /** @type {HTMLSelectElement} */ (byId("corpus"));
@@ -78,7 +82,8 @@ export class Form {
 
   showOptions() {
     const passages = counted(Number(this.k.value), "passage");
-    byId("options-now").textContent = `${this.titleOf(this.strategyName)}, up to ${passages}`;
+    const filters = counted(Object.keys(this.narrower()).length, "filter");
+    byId("options-now").textContent = [this.titleOf(this.strategyName), `up to ${passages}`, filters].join(", ");
   }
 
   /** Names the field for the next question of a conversation, or for its first. @param {boolean} follows */
@@ -97,8 +102,30 @@ export class Form {
     const labels = corpus.kind === "labels";
     byId("only-label").textContent = labels ? "Only this drug or set id" : "Only this document";
     this.names.input.placeholder = labels ? "all drugs" : "all documents";
+    byId("filters").hidden = !labels;
+    for (const name of FILTERS) byId(name).value = "";
+    if (labels) void this.showFilters(corpus.name);
     const texts = counted(corpus.documents, labels ? "label" : "document");
     byId("corpus-about").textContent = `Corpus ${corpus.name}: ${counted(corpus.chunks, "passage")} of ${texts}.`;
+  }
+
+  /** Lists the sections and labelers of the corpus. @param {string} corpus */
+  async showFilters(corpus) {
+    // The page works without these filters; errors of the server are shown when a question is sent.
+    const values = await filterValues(corpus).catch(() => ({ section: [], labeler: [] }));
+    for (const name of /** @type {const} */ (["section", "labeler"])) {
+      const options = values[name].map((one) => new Option(`${one.title || one.value} (${number(one.labels)})`, one.value));
+      const chosen = byId(name).value || this.wanted[name] || "";
+      byId(name).replaceChildren(new Option(name === "section" ? "all sections" : "all labelers", ""), ...options);
+      byId(name).value = chosen;
+    }
+    this.showOptions();
+  }
+
+  /** Returns the filters beside the drug that are set. @returns {import("./service.js").Filter} */
+  narrower() {
+    if (this.chosen?.kind !== "labels") return {};
+    return Object.fromEntries(FILTERS.map((name) => [name, byId(name).value]).filter(([, value]) => value));
   }
 
   /** Shows an error at a field; "" removes it. @param {string} field @param {string} message */
@@ -138,18 +165,21 @@ export class Form {
   /** @returns {{filter?: import("./service.js").Filter}} */
   filter() {
     const name = this.names.value;
-    if (!name) return {};
-    if (this.chosen?.kind !== "labels") return { filter: { title: name } };
-    return { filter: SET_ID.test(name) ? { set_id: name } : { drug: name } };
+    const field = this.chosen?.kind !== "labels" ? "title" : SET_ID.test(name) ? "set_id" : "drug";
+    const filter = { ...(name && { [field]: name }), ...this.narrower() };
+    return Object.keys(filter).length ? { filter } : {};
   }
 
   /** @param {Ask} ask */
   fill(ask) {
     this.question.value = ask.question;
     if (ask.corpus) this.corpus.value = ask.corpus;
-    this.names.set(Object.values(ask.filter ?? {})[0] ?? "");
-    this.choose(ask.strategy ?? this.strategyName, ask.k ?? this.offer.defaults.k ?? K);
+    const { drug, set_id, title, ...narrower } = ask.filter ?? {};
+    this.names.set(drug ?? set_id ?? title ?? "");
+    this.wanted = narrower;
     this.showCorpus();
+    for (const [name, value] of Object.entries(narrower)) if (FILTERS.includes(name)) byId(name).value = value;
+    this.choose(ask.strategy ?? this.strategyName, ask.k ?? this.offer.defaults.k ?? K);
   }
 }
 
@@ -167,7 +197,7 @@ export function linked() {
   if (!question) return null;
   /** @param {string[]} keys */
   const given = (...keys) => Object.fromEntries(keys.flatMap((key) => (parts.get(key) ? [[key, parts.get(key)]] : [])));
-  const filter = given("drug", "set_id", "title");
+  const filter = given("drug", "set_id", "title", ...FILTERS);
   const k = Number(parts.get("k"));
   const more = { ...(k > 0 && { k }), ...(Object.keys(filter).length && { filter }) };
   return { question, ...given("corpus", "strategy"), ...more };

@@ -3,8 +3,10 @@ import { byId, element } from "./dom.js";
 
 const PAUSE_MS = 150;
 
+/** @typedef {import("./service.js").Name} Name */
+
 export class Names {
-  /** @param {(prefix: string, signal: AbortSignal) => Promise<string[]>} suggest */
+  /** @param {(prefix: string, signal: AbortSignal) => Promise<Name[]>} suggest */
   constructor(suggest) {
     this.suggest = suggest;
     this.input = /** @type {HTMLInputElement} */ (byId("only"));
@@ -45,15 +47,16 @@ export class Names {
     if (!this.request.signal.aborted && document.activeElement === this.input) this.open(found);
   }
 
-  /** @param {string[]} found */
+  /** @param {Name[]} found */
   open(found) {
-    this.list.replaceChildren(...found.map((name, at) => this.option(name, at)));
+    this.list.replaceChildren(...found.map((one, at) => this.option(one, at)));
     this.show(found.length > 0);
   }
 
-  /** @param {string} name @param {number} at */
-  option(name, at) {
-    const made = element("li", "", name);
+  /** @param {Name} found @param {number} at */
+  option({ name, stands_for: moieties }, at) {
+    const made = element("li", "", name, moieties ? element("span", "soft", ` (${moieties})`) : null);
+    made.dataset.name = name;
     made.id = `only-${at}`;
     made.setAttribute("role", "option");
     made.setAttribute("aria-selected", "false");
@@ -94,7 +97,7 @@ export class Names {
     if (event.key === "ArrowDown") this.choose((this.active + 1) % count);
     else if (event.key === "ArrowUp") this.choose((this.active <= 0 ? count : this.active) - 1);
     else if (event.key === "Escape") this.close();
-    else if (event.key === "Enter" && this.active >= 0) this.set(this.list.children[this.active].textContent ?? "");
+    else if (event.key === "Enter" && this.active >= 0) this.set(/** @type {HTMLElement} */ (this.list.children[this.active]).dataset.name ?? "");
     else return;
     event.preventDefault();
     event.stopPropagation();

@@ -12,7 +12,7 @@ import { askForKey, storedKey } from "./key.js";
  *   page: number, verdict: "supported" | "undecided"}} Citation
  * @typedef {{drug: string, moieties: string[], answer_start: number, answer_end: number, refused: boolean}} Column
  * @typedef {{id: string, question: string, standalone_question: string, answer: string, refused: boolean, degraded: string | null, passages: Passage[],
- *   citations: Citation[], columns?: Column[], prompts: {name: string, version: number, model: string}[],
+ *   citations: Citation[], columns: Column[], prompts: {name: string, version: number, model: string}[],
  *   gate: {statements: number, supported: number, undecided: number, dropped: {text: string, reason: string}[]},
  *   columns: {drug: string, moieties: string[], answer_start: number, answer_end: number, refused: boolean}[],
  *   strategy: string, retriever: string, postprocess: string, searches: string[], timings_ms: Record<string, number>,
@@ -21,6 +21,8 @@ import { askForKey, storedKey } from "./key.js";
  * @typedef {{name: string, version: string, chunks: number, documents: number, kind: "labels" | "documents"}} Corpus
  * @typedef {{corpora: Corpus[], feedback: boolean, strategies: {name: string, title: string}[], defaults: Record<string, any>}} Offer
  * @typedef {{chunk_id: string, title: string, section: string, text: string, here: boolean}} Neighbor
+ * @typedef {{name: string, stands_for: string}} Name
+ * @typedef {{value: string, title: string, labels: number}} FilterValue
  * @typedef {{drug: string, moieties: string[], labeler: string, set_id: string, version: number, effective_date: string,
  *   url: string}} Section
  * @typedef {{first: Section, second: Section, differences: {first: string, second: string, same: boolean}[]}} Compared
@@ -81,11 +83,16 @@ export const offered = async () => (await call("v1/corpora")).json();
 
 /**
  * @param {string} corpus "" for the default corpus
- * @param {string} prefix @param {AbortSignal} signal @returns {Promise<string[]>}
+ * @param {string} prefix @param {AbortSignal} signal @returns {Promise<Name[]>}
  */
 export async function names(corpus, prefix, signal) {
   const query = new URLSearchParams({ ...(corpus && { corpus }), prefix, limit: "8" });
   return (await (await call(`v1/names?${query}`, { signal })).json()).names;
+}
+
+/** @param {string} corpus @returns {Promise<{section: FilterValue[], labeler: FilterValue[]}>} */
+export async function filterValues(corpus) {
+  return (await call(`v1/filters?${new URLSearchParams({ corpus, limit: "100" })}`)).json();
 }
 
 /** @param {string} id @param {string} corpus @param {AbortSignal} signal @returns {Promise<Neighbor[]>} */

@@ -17,6 +17,7 @@ from fdarx_core.rag.search import SearchQuery, search_index
 from fdarx_core.records import Chunk, LabelVersion, Product
 from fdarx_core.retrieval.encoders import WindowVectors
 from fdarx_core.retrieval.index import ChunkFilter, EncoderInfo, IndexReader, IndexStore
+from fdarx_core.retrieval.index.name_completion import NameCompleter, NameCompletion
 from fdarx_core.retrieval.lexical import RankedList, tokenize
 from fdarx_core.retrieval.retrievers import DENSE_WEIGHT, FUSION_DEPTH, Collection, Queries, fuse, get_retriever
 from fdarx_core.storage import StorageError
@@ -153,13 +154,33 @@ def test_chunks_and_what_they_stand_in(index: IndexReader) -> None:
 
 
 def test_names_that_begin_so_come_before_those_that_hold_it(index: IndexReader) -> None:
-    assert index.names("", 10) == ["Adaptive designs", "Aspirin", "IBUPROFEN  Tablets", "Stability of Tablets"]
-    assert index.names("A", 10) == ["Adaptive designs", "Aspirin", "IBUPROFEN  Tablets", "Stability of Tablets"]
-    assert index.names("as", 10) == ["Aspirin"]
-    assert index.names("tab", 10) == ["IBUPROFEN  Tablets", "Stability of Tablets"]
-    assert index.names("s", 1) == ["Stability of Tablets"]
-    assert index.names("zz", 10) == []
-    assert index.names("a", 0) == []
+    def names(prefix: str, limit: int) -> list[str]:
+        return [one.name for one in index.names(prefix, limit)]
+
+    assert names("", 10) == ["Adaptive designs", "Aspirin", "IBUPROFEN  Tablets", "Stability of Tablets"]
+    assert names("A", 10) == ["Adaptive designs", "Aspirin", "IBUPROFEN  Tablets", "Stability of Tablets"]
+    assert names("as", 10) == ["Aspirin"]
+    assert names("tab", 10) == ["IBUPROFEN  Tablets", "Stability of Tablets"]
+    assert names("s", 1) == ["Stability of Tablets"]
+    assert names("zz", 10) == []
+    assert names("a", 0) == []
+
+
+def test_drugs_are_completed_by_any_of_their_names() -> None:
+    eliquis = LabelVersion(moieties=["APIXABAN"], products=[Product(["Eliquis"], ["APIXABAN"], [""], ["APIXABAN"])])
+    glucophage = LabelVersion(
+        moieties=["METFORMIN"], products=[Product(["Glucophage XR"], ["METFORMIN HYDROCHLORIDE"], [""], ["METFORMIN"])]
+    )
+    rows = [
+        ("Eliquis", eliquis),
+        ("ELIQUIS", eliquis),
+        ("Metformin  Hydrochloride", glucophage),
+        ("Apixaban guide", None),
+    ]
+    found = NameCompleter(rows).complete
+    assert found("apix", 5) == [NameCompletion("Apixaban guide"), NameCompletion("Eliquis", "apixaban")]
+    assert found("xr", 5) == found("met", 5) == found("hydro", 5) == [NameCompletion("Metformin  Hydrochloride")]
+    assert found("guide", 5) == [NameCompletion("Apixaban guide")] and found("none", 5) == []
 
 
 def test_threads_share_an_index(index: IndexReader) -> None:

@@ -23,7 +23,15 @@ from fdarx_core.llm import Baseline, HttpEndpoint, ModelConfig
 from fdarx_core.rag.search import Role, SearchQuery, TaskCall, find_absent_drugs, search_index
 from fdarx_core.rag.tasks import RAG_RULES_VERSION, RAG_TASKS
 from fdarx_core.records import AbsentDrug, Chunk, LabelVersion, Request, Response, SearchHit
-from fdarx_core.retrieval.index import ChunkFilter, FilterValue, IndexReader, IndexStore, LabelSection, find_section
+from fdarx_core.retrieval.index import (
+    ChunkFilter,
+    FilterValue,
+    IndexReader,
+    IndexStore,
+    LabelSection,
+    NameCompletion,
+    find_section,
+)
 from serving.http import ServedCorpus, ServiceSettings, Unavailable, make_app
 
 HTML = "<script>alert('x')</script> & <b>bold</b>"
@@ -132,7 +140,7 @@ class LocalBackend:
     async def matches(self, corpus: str, filter: ChunkFilter) -> bool:
         return bool(opened(corpus).matching(filter).any())
 
-    async def names(self, corpus: str, prefix: str, limit: int) -> list[str]:
+    async def names(self, corpus: str, prefix: str, limit: int) -> list[NameCompletion]:
         return opened(corpus).names(prefix, limit)
 
     async def filter_values(self, corpus: str, labeler: str, limit: int) -> dict[str, list[FilterValue]]:

@@ -86,6 +86,7 @@ class Behaviour:
         default_factory=lambda: {"statements": 3, "supported": 3, "undecided": 0, "dropped": []}
     )
     standalone: str = ""
+    stands_for: str = ""
 
 
 @dataclass
@@ -124,7 +125,14 @@ class PageServer:
     async def names(self, request: Request) -> Response:
         prefix = request.query_params["prefix"].casefold()
         found = [name for name in (*NAMES, MARKUP) if name.casefold().startswith(prefix)]
-        return self._refuse(request) or _json({"names": found})
+        return self._refuse(request) or _json(
+            {"names": [{"name": name, "stands_for": self.play.stands_for} for name in found]}
+        )
+
+    async def filters(self, request: Request) -> Response:
+        section = {"value": "34070-3", "title": "Contraindications", "labels": 41}
+        labeler = {"value": "Made Pharma", "title": "Made Pharma", "labels": 12}
+        return self._refuse(request) or _json({"section": [section], "document_type": [], "labeler": [labeler]})
 
     async def passage(self, request: Request) -> Response:
         if self.play.passage_status != 200:
@@ -217,6 +225,7 @@ class PageServer:
             Route("/v1/answers", self.answers, methods=["POST"]),
             Route("/v1/corpora", self.corpora),
             Route("/v1/names", self.names),
+            Route("/v1/filters", self.filters),
             Route("/v1/passages/{chunk_id}", self.passage),
             Mount("/static", StaticFiles(directory=PAGE)),
         ]

@@ -56,7 +56,7 @@ def test_the_page_and_the_real_http_side_understand_each_other(context: BrowserC
         page = context.new_page()
         page.goto(real.url)
         page.get_by_role("combobox", name="Only this drug").press_sequentially("velo")
-        page.get_by_role("option", name="Velocimab").click()
+        page.locator("#only-list").get_by_role("option", name="Velocimab").click()
         ask(page, "What is the recommended dose of velocimab?")
         expect(page.locator(".answer")).to_contain_text("10 mg")
         page.locator(".citation").first.click()
@@ -87,7 +87,7 @@ def test_neighbouring_chunks_do_not_repeat_what_they_share(page: Page) -> None:
 def test_a_drug_is_proposed_and_chosen_with_the_arrows(page: Page, server: PageServer) -> None:
     box = page.get_by_role("combobox", name="Only this drug")
     box.press_sequentially("vel")
-    expect(page.get_by_role("option")).to_have_count(2)
+    expect(page.locator("#only-list").get_by_role("option")).to_have_count(2)
     box.press("ArrowDown")
     box.press("ArrowDown")
     box.press("Enter")
@@ -102,6 +102,31 @@ def test_a_drug_is_proposed_and_chosen_with_the_arrows(page: Page, server: PageS
     page.get_by_role("button", name="Clear the filter").click()
     ask(page)
     assert "filter" not in server.asked[-1]
+
+
+def test_a_drug_is_found_by_another_name_and_shown_with_what_it_stands_for(page: Page, server: PageServer) -> None:
+    server.plays(stands_for="velocimab")
+    box = page.get_by_role("combobox", name="Only this drug")
+    box.press_sequentially("vel")
+    page.locator("#only-list").get_by_role("option", name="Velorin capsules (velocimab)").click()
+    expect(box).to_have_value("Velorin capsules")
+
+
+def test_sections_labelers_and_dates_are_filters(context: BrowserContext, page: Page, server: PageServer) -> None:
+    page.locator("#options > summary").click()
+    page.locator("#section").select_option("Contraindications (41)")
+    page.locator("#labeler").select_option("Made Pharma (12)")
+    page.get_by_label("Labels from").fill("2020-01-31")
+    expect(page.locator("#options-now")).to_have_text("Question, up to 6 passages, 3 filters")
+    ask(page)
+    wanted = {"section": "34070-3", "labeler": "Made Pharma", "date_from": "2020-01-31"}
+    assert server.asked[0]["filter"] == wanted
+    other = context.new_page()
+    other.goto(page.url)
+    expect(other.locator("article")).to_have_attribute("data-state", "answered")
+    assert server.asked[1]["filter"] == wanted
+    expect(other.locator("#section")).to_have_value("34070-3")
+    expect(other.locator("#labeler")).to_have_value("Made Pharma")
 
 
 def test_documents_are_chosen_by_title(context: BrowserContext, server: PageServer) -> None:
@@ -124,7 +149,7 @@ def test_documents_are_chosen_by_title(context: BrowserContext, server: PageServ
 def test_markup_in_passages_answers_and_names_is_text(page: Page, server: PageServer) -> None:
     server.plays(markup=True, answer=f"Take it {MARKUP} twice [1].")
     page.get_by_role("combobox").press_sequentially("<sc")
-    expect(page.get_by_role("option")).to_have_text(MARKUP)
+    expect(page.locator("#only-list").get_by_role("option")).to_have_text(MARKUP)
     page.fill("#only", "")
     ask(page, MARKUP)
     expect(page.locator(".answer")).to_contain_text(MARKUP)

@@ -155,8 +155,8 @@ def test_a_comparison_has_a_column_for_each_drug(page: Page, server: PageServer)
     server.plays(
         answer=answer,
         columns=[
-            {"drug": "Velocimab", "answer_start": 0, "answer_end": len(first), **of},
-            {"drug": "Ostrelin", "answer_start": len(first) + 2, "answer_end": len(answer), **of},
+            {"drug": "Velocimab", "answer_start": 11, "answer_end": len(first), **of},
+            {"drug": "Ostrelin", "answer_start": answer.index("Shake"), "answer_end": len(answer), **of},
         ],
     )
     ask(page)

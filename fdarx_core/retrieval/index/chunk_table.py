@@ -19,6 +19,7 @@ from fdarx_core.labels.loinc import SECTION_NAMES
 from fdarx_core.records import Chunk, LabelVersion, Product, from_table
 from fdarx_core.retrieval.encoders import HeadedText
 from fdarx_core.retrieval.index.label_drugs import LabelDrugs
+from fdarx_core.retrieval.index.name_completion import NameCompleter, NameCompletion, normalize_name
 from fdarx_core.retrieval.lexical import Integers, Mask, tokenize
 
 
@@ -89,11 +90,6 @@ class FilterValue:
     value: str
     title: str
     labels: int
-
-
-def normalize_name(name: str) -> str:
-    """Return a name in the form in which names are compared: case-folded, with single spaces."""
-    return " ".join(name.casefold().split())
 
 
 _COMPARED: dict[str, Callable[[str], str]] = {
@@ -175,7 +171,6 @@ class ChunkTable:
         documents = self._codes["document_id"]
         self._in_order = np.lexsort((self._chunks["position"].to_numpy(), documents))
         self._starts = np.searchsorted(documents[self._in_order], np.arange(len(columns["document_id"].dictionary) + 1))
-        self._names = _names(self._chunks)
         first = from_table(self._chunks.filter(pc.is_valid(self._chunks["label"])), Chunk)
         self.labels = {chunk.set_id: chunk.label for chunk in first if chunk.label}
 
@@ -330,26 +325,18 @@ class ChunkTable:
             "labeler": _most_frequent({name: (name, count) for name, count in labelers.items()})[:limit],
         }
 
-    def names(self, prefix: str, limit: int) -> list[str]:
-        """Return names of drugs (labels) and titles (other documents) that begin with the prefix, then that contain it.
+    def names(self, prefix: str, limit: int) -> list[NameCompletion]:
+        """Return the drugs of labels, and the titles of other documents, with this prefix, see `NameCompleter`."""
+        return self._completer.complete(prefix, limit)
 
-        Case and white space are ignored; each group is in alphabetical order.
-        """
-        wanted = normalize_name(prefix)
-        starting = [name for key, name in self._names if key.startswith(wanted)]
-        containing = [name for key, name in self._names if wanted in key[1:] and not key.startswith(wanted)]
-        return [*starting, *containing][: max(0, limit)]
+    @cached_property
+    def _completer(self) -> NameCompleter:
+        columns = self._chunks.select(["set_id", "drug", "title"]).group_by(["set_id", "drug", "title"]).aggregate([])
+        return NameCompleter(
+            (row["drug"] or row["title"], self.labels.get(row["set_id"])) for row in columns.to_pylist()
+        )
 
 
 def _most_frequent(found: Mapping[str, tuple[str, int]]) -> list[FilterValue]:
     values = [FilterValue(value, title, count) for value, (title, count) in found.items() if value]
     return sorted(values, key=lambda one: (-one.labels, one.value))
-
-
-def _names(chunks: pa.Table) -> list[tuple[str, str]]:
-    """Return each drug's name or document's title, as compared and as first written, in alphabetical order."""
-    column = pc.if_else(pc.equal(chunks["drug"], ""), chunks["title"], chunks["drug"])
-    names: dict[str, str] = {}
-    for name in pc.unique(column).to_pylist():
-        names.setdefault(normalize_name(name), name)
-    return sorted((key, name) for key, name in names.items() if key)

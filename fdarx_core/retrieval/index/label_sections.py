@@ -6,7 +6,8 @@ from dataclasses import dataclass, field
 
 from fdarx_core.labels.loinc import SECTION_NAMES
 from fdarx_core.records import Chunk
-from fdarx_core.retrieval.index.chunk_table import ChunkFilter, ChunkTable, normalize_name
+from fdarx_core.retrieval.index.chunk_table import ChunkFilter, ChunkTable
+from fdarx_core.retrieval.index.name_completion import normalize_name
 
 _CODES = {normalize_name(name): code for code, name in SECTION_NAMES.items()}
 
