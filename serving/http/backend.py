@@ -98,7 +98,7 @@ class ServiceBackend(Protocol):
         """Return the values of the filters section, document_type and labeler, of labelers those with this text."""
 
     async def passage(self, corpus: str, chunk_id: str) -> tuple[Chunk, list[Chunk]] | None:
-        """Return a chunk, and the chunks of its section in order, itself included; without sections, its neighbors.
+        """Return a chunk, and the chunks of its section in order, itself included; where it is alone, its neighbors.
 
         None where the index has no such chunk.
         """

@@ -6,6 +6,17 @@ import { sendFeedback } from "./service.js";
 
 let count = 0;
 
+/** Returns the drawing of a thumb, since many systems have no font with one. */
+function thumb() {
+  const made = document.createElementNS("http://www.w3.org/2000/svg", "svg");
+  made.setAttribute("viewBox", "0 0 24 24");
+  made.setAttribute("aria-hidden", "true");
+  const path = document.createElementNS("http://www.w3.org/2000/svg", "path");
+  path.setAttribute("d", "M2 10h4v11H2zM8 21V10l5-8c1.5 0 2.5 1 2.2 2.6L14.5 9H21c1 0 1.7.9 1.5 1.9l-1.8 8.6c-.2.9-1 1.5-1.9 1.5z");
+  made.append(path);
+  return made;
+}
+
 /** Returns two buttons, and a field for a remark once one of them is selected. @param {Answer} answer */
 export function feedbackForm(answer) {
   const id = `remark-${(count += 1)}`;
@@ -38,8 +49,9 @@ export function feedbackForm(answer) {
     status.textContent = "";
     remark.focus();
   };
-  const good = button("👍", "thumb", () => choose("good"));
-  const bad = button("👎", "thumb", () => choose("bad"));
+  const good = button("", "thumb", () => choose("good"));
+  const bad = button("", "thumb bad", () => choose("bad"));
+  for (const one of [good, bad]) one.append(thumb());
   good.setAttribute("aria-label", "Good answer");
   bad.setAttribute("aria-label", "Bad answer");
   for (const one of [good, bad]) one.setAttribute("aria-pressed", "false");

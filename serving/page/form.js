@@ -82,8 +82,9 @@ export class Form {
 
   showOptions() {
     const passages = counted(Number(this.k.value), "passage");
-    const filters = counted(Object.keys(this.narrower()).length, "filter");
-    byId("options-now").textContent = [this.titleOf(this.strategyName), `up to ${passages}`, filters].join(", ");
+    const { length } = Object.keys(this.narrower());
+    const parts = [this.titleOf(this.strategyName), `up to ${passages}`, length && counted(length, "filter")];
+    byId("options-now").textContent = parts.filter(Boolean).join(", ");
   }
 
   /** Names the field for the next question of a conversation, or for its first. @param {boolean} follows */

@@ -145,6 +145,7 @@ def test_chunks_and_what_they_stand_in(index: IndexReader) -> None:
     assert [index.chunk(position) for position in range(len(index))] == LABELS
     assert index.find("s2-1") == 4
     assert index.find("none") is None
+    assert index.around(1) == LABELS[0:3]
     assert index.around(2) == [LABELS[0], LABELS[2]]
     assert index.around(5) == LABELS[5:7]
     assert index.around(7) == LABELS[6:9]

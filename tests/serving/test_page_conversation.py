@@ -169,6 +169,22 @@ def test_a_comparison_has_a_column_for_each_drug(page: Page, server: PageServer)
     assert boxes[0] and boxes[1] and boxes[0]["y"] < boxes[1]["y"] and boxes[0]["x"] == boxes[1]["x"]
 
 
+def test_two_labels_stand_side_by_side_with_the_words_marked_that_differ(context: BrowserContext) -> None:
+    with service(LocalBackend(postprocessors=("none",))) as real:
+        page = context.new_page()
+        page.goto(real.url)
+        ask(page, "What is the dose of velocimab, and what is the dose of ostrelin?")
+        page.get_by_role("button", name="Compare labels").click()
+        expect(page.locator("#labels-status")).to_contain_text("1 difference")
+        columns = page.locator("#labels .heads h3").all_inner_texts()
+        assert sorted(columns) == ["Ostrelin", "Velocimab"]
+        assert "twice a day" in " ".join(page.locator("#labels mark").all_inner_texts())
+        page.locator("#labels-second").select_option(index=0)
+        expect(page.locator("#labels-status")).to_have_text("The texts do not differ.")
+        page.keyboard.press("Escape")
+        expect(page.locator("#labels")).to_be_hidden()
+
+
 def saved(page: Page, name: str) -> str:
     with page.expect_download() as download:
         page.locator("article").first.get_by_role("button", name=name).click()

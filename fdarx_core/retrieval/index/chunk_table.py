@@ -298,12 +298,14 @@ class ChunkTable:
         return None if position < 0 else int(position)
 
     def around(self, position: int) -> list[Chunk]:
-        """Return the chunk and its surroundings, in order: its section of a label, its neighbors in a document."""
+        """Return the chunk and its surroundings, in order: its section of a label where that has several chunks, else
+        its neighbors in the label or document."""
         here = self.chunk(position)
         code = self._codes["document_id"][position]
         rows = self._in_order[self._starts[code] : self._starts[code + 1]]
-        if here.set_id:
-            return [chunk for chunk in self.chunks(rows) if chunk.section == here.section]
+        section = [chunk for chunk in self.chunks(rows) if chunk.section == here.section] if here.set_id else []
+        if len(section) > 1:
+            return section
         at = int(np.flatnonzero(rows == position)[0])
         return self.chunks(rows[max(0, at - 1) : at + 2])
 
