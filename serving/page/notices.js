@@ -35,7 +35,9 @@ export const REASONS = {
 };
 
 export const NO_ANSWER = "The model gave no answer. These passages were found.";
-export const REFUSED = "The passages found do not answer the question.";
+/** @param {Answer} answer that declines */
+export const refusal = ({ passages }) =>
+  passages.length ? "The passages found do not answer the question." : "The corpus has no passage for this question.";
 const LESS = "A step before the answer failed, so the answer may be less reliable.";
 
 /** @param {string} kind @param {string} heading @param {...(Node | string | null)} rest */
@@ -84,7 +86,7 @@ export function answerNotice(answer) {
     const steps = answer.degraded.split("; ").map((step) => paragraph(WITHOUT[step.split(":")[0]] ?? ""));
     return notice("degraded", heading, ...steps, element("p", "soft small", `Reason: ${answer.degraded}`));
   }
-  return answer.refused ? notice("refused", REFUSED) : null;
+  return answer.refused ? notice("refused", refusal(answer)) : null;
 }
 
 /** Returns what became of the statements of the model's answer, null where none was checked. @param {Answer} answer */

@@ -6,7 +6,7 @@ import { byId } from "./dom.js";
 import { feedbackForm } from "./feedback.js";
 import { Form, linked, linkOf } from "./form.js";
 import { readyKey } from "./key.js";
-import { errorHeading, errorNotice, NO_ANSWER, REFUSED } from "./notices.js";
+import { errorHeading, errorNotice, NO_ANSWER, refusal } from "./notices.js";
 import { Panel } from "./panel.js";
 import { answer, isStop, offered, ServiceError } from "./service.js";
 
@@ -47,9 +47,10 @@ function setRunning(now) {
 }
 
 /** @param {Answer} done */
-function sayDone({ answer: text, refused, degraded }) {
+function sayDone(done) {
+  const { answer: text, refused, degraded } = done;
   if (degraded !== null && !text) return say(NO_ANSWER);
-  return say(refused ? `${REFUSED} ${text}` : `Answer: ${text}`);
+  return say(refused ? `${refusal(done)} ${text}` : `Answer: ${text}`);
 }
 
 /** @param {Ask} asked */

@@ -87,6 +87,7 @@ class Behaviour:
     )
     standalone: str = ""
     stands_for: str = ""
+    found: int = len(PASSAGES)
 
 
 @dataclass
@@ -216,7 +217,7 @@ class PageServer:
                 "url": "https://dailymed.nlm.nih.gov/dailymed/drugInfo.cfm?setid=00000000-0000-4000-8000-000000000010",
                 "page": 0, "score": 14.2 - at, "rerank": None, "cited": False,
             }
-            for at, (chunk_id, title, section, text) in enumerate(PASSAGES, 1)
+            for at, (chunk_id, title, section, text) in enumerate(PASSAGES[: self.play.found], 1)
         ]  # fmt: skip
 
     def app(self) -> Starlette:

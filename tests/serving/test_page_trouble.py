@@ -182,3 +182,11 @@ def test_what_is_wrong_with_the_form_is_said_at_its_field(page: Page, server: Pa
         page.press("#question", "Enter")
         expect(page.locator("#k-problem")).to_have_text("Enter a whole number from 1 to 24.")
     assert server.asked == []
+
+
+def test_an_answer_without_passages_says_that_the_corpus_has_none(page: Page, server: PageServer) -> None:
+    server.plays(refused=True, answer="No label of Nosuchin is in this index.", found=0, citations=[])
+    ask(page, state="refused")
+    expect(page.locator(".notice.refused")).to_have_text("The corpus has no passage for this question.")
+    expect(page.locator(".outcome")).to_have_text("Not in the corpus")
+    expect(page.locator("aside")).to_be_hidden()
