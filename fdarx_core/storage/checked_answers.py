@@ -140,10 +140,7 @@ _REFERENCES = ("references", "reference", "ground_truths", "ground_truth", "gold
 
 
 def normalized_question(question: str) -> str:
-    """Return the words and numbers of a question, which decide whether two questions are the same.
-
-    Case, punctuation and compatibility characters of Unicode do not count.
-    """
+    """Return the words and numbers of a question, by which questions are the same whatever their case and signs."""
     return " ".join(_WORDS.findall(unicodedata.normalize("NFKC", question).casefold()))
 
 
