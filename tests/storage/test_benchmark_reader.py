@@ -102,7 +102,8 @@ def test_what_we_publish_is_read_back(tmp_path: Path) -> None:
         assert theirs.subject == replace(ours.subject, drug=name)
         assert theirs.questions == [carried(one) for one in ours.questions]
         for passage, back in zip(ours.passages, theirs.passages, strict=True):
-            assert back == replace(passage, core_code=back.core_code, section_path=passage.section_title)
+            titled = replace(passage, section_path=passage.section_title, table_header="")
+            assert back == replace(titled, core_code=back.core_code)
             if back.section_code not in ("", "42229-5") or passage.section_number:
                 assert back.core_code == passage.core_code
     assert any(False in one.gold_has_answer for ours, _ in pairs for one in ours.questions)
