@@ -17,6 +17,7 @@ from fdarx_core.rag.comparison import PARAGRAPH, AnswerColumn, ComparedDrug
 from fdarx_core.rag.flow import RetrievalResult, absent_text
 from fdarx_core.rag.gate import AnswerGate, GateReport, refusal_text
 from fdarx_core.rag.gated_text import GatedText
+from fdarx_core.rag.label_differences import differences_text, with_differences
 from fdarx_core.rag.search import RagBackend, Role, TaskCall
 from fdarx_core.rag.tasks import ANSWER_WITH_CITATIONS
 from fdarx_core.records import Citation, Response
@@ -32,7 +33,8 @@ class CitedAnswer:
     """An answer that has passed the gate.
 
     Attributes:
-        text: the answer, with each citation of a context as [n]; the refusal of `refusal_text` where nothing passed.
+        text: the answer, with each citation of a context as [n], and then what other labels have instead of its
+            numbers (`differences_text`); the refusal of `refusal_text` where nothing passed.
         citations: the places that its statements rest on, in the order of the text.
         refused: whether it says that the contexts hold no answer.
         gate: what the gate did to the statements of the reply.
@@ -268,7 +270,10 @@ class _GatedReply:
         self._passed.close()
         passed, refused = self._passed, not self._passed.passed
         text = refusal_text(self._contexts) if refused else passed.text
-        return CitedAnswer(text, passed.citations, refused, passed.report, responses=[response], seconds=seconds)
+        citations = with_differences(text, passed.citations)
+        if others := differences_text(text, citations):
+            text += PARAGRAPH + others
+        return CitedAnswer(text, citations, refused, passed.report, responses=[response], seconds=seconds)
 
     async def _add(self, text: str, statements: Sequence[Statement]) -> str:
         """Check the statements that were not read before."""

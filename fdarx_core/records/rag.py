@@ -213,7 +213,8 @@ class Citation:
     `n` is the number of the context, from 1, and `hit` is the context; `start` and `end` are characters of its text, at
     most 400 of them; both are 0 where the statement tells the version of the label. `statement` is the (start, end) of
     the sentence, list item or table row in the answer's text, its citations included. `verdict` is that on the
-    statement: supported, or undecided, which means unverified.
+    statement: supported, or undecided, which means unverified. `differences` are the sentences of the place that other
+    labels of the drug have with another number where the statement has the number.
     """
 
     n: int
@@ -222,6 +223,7 @@ class Citation:
     end: int
     statement: tuple[int, int]
     verdict: Literal["supported", "undecided"]
+    differences: list[NumberDifference] = field(default_factory=list)
 
     @property
     def quote(self) -> str:

@@ -24,7 +24,7 @@ from fdarx_core.rag.flow import (
 from fdarx_core.rag.gate import GateReport
 from fdarx_core.rag.search import Role, SearchQuery, TaskCall
 from fdarx_core.rag.strategies import STRATEGIES
-from fdarx_core.records import AbsentDrug, Citation, Response, SearchHit
+from fdarx_core.records import AbsentDrug, Citation, NumberDifference, OtherLabel, Response, SearchHit
 from fdarx_core.retrieval.index import ChunkFilter
 from fdarx_core.verify import open_engine
 from serving.http.backend import Overloaded, Record, ServedCorpus, ServiceBackend, Unavailable
@@ -141,6 +141,7 @@ class AnswerService:
             "standalone_question": standalone.text,
             "degraded": degraded_parts(result, None),
             "passages": [_passage(number, hit) for number, hit in enumerate(result.contexts, 1)],
+            "absent": [_absent(one) for one in result.absent],
             "strategy": config.strategy.name,
             "retriever": retriever,
             "postprocess": config.postprocess,
@@ -329,15 +330,33 @@ def _first_parts(line: str, count: int) -> str:
 def _citation(one: Citation) -> dict[str, Any]:
     place = {"n": one.n, "start": one.start, "end": one.end, "page": one.page, "quote": one.quote}
     statement_start, statement_end = one.statement
-    return place | {"statement_start": statement_start, "statement_end": statement_end, "verdict": one.verdict}
+    place |= {"statement_start": statement_start, "statement_end": statement_end, "verdict": one.verdict}
+    return place | {"differences": [_difference(each) for each in one.differences]}
 
 
 def _passage(number: int, hit: SearchHit) -> dict[str, Any]:
     shown = {name: getattr(hit, name) for name in _SHOWN}
     label = {name: getattr(hit.label, name) for name in _SHOWN_OF_LABEL}
     scores = {"score": hit.score, "rerank": hit.rerank}
+    others = {"copies": hit.copies, "copied_by": [_other_label(one) for one in hit.copied_by]}
+    others["differences"] = [_difference(one) for one in hit.differences]
     place = {"url": hit.url, "page": hit.chunk.page}
-    return {"n": number, "chunk_id": hit.chunk.id, **shown, **label, **place, **scores, "cited": False}
+    return {"n": number, "chunk_id": hit.chunk.id, **shown, **label, **others, **place, **scores, "cited": False}
+
+
+def _other_label(one: OtherLabel) -> dict[str, str]:
+    return {"set_id": one.set_id, "drug": one.drug, "effective_date": one.effective_date}
+
+
+def _difference(one: NumberDifference) -> dict[str, Any]:
+    others = [_other_label(other) | {"sentence": other.text} for other in one.others]
+    return {"sentence": one.sentence, "others": others}
+
+
+def _absent(one: AbsentDrug) -> dict[str, Any]:
+    mentioned_by = [_other_label(label) for label in one.mentioned_by]
+    named = {"name": one.name, "medicine": one.medicine, "nearest": one.nearest}
+    return named | {"mentions": one.mentions, "mentioned_by": mentioned_by}
 
 
 def _asked(result: RetrievalResult, answers: Sequence[Response] = ()) -> dict[str, Any]:

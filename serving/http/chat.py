@@ -24,6 +24,7 @@ _DETAILS = (
     "refused",
     "degraded",
     "passages",
+    "absent",
     "citations",
     "gate",
     "columns",

@@ -117,6 +117,37 @@ class AnswerRequest(SearchRequest):
     )
 
 
+class OtherLabelReply(BaseModel):
+    """Another label."""
+
+    set_id: str
+    drug: str
+    effective_date: str = Field(description="The date of its version, in ISO 8601.")
+
+
+class OtherSentence(OtherLabelReply):
+    """The sentence of another label of the drug."""
+
+    sentence: str
+
+
+class NumberDifferenceReply(BaseModel):
+    """A sentence that other labels of the drug have with other numbers."""
+
+    sentence: str = Field(description="The sentence of the passage.")
+    others: list[OtherSentence] = Field(description="A few of the other labels, the newest first.")
+
+
+class AbsentDrugReply(BaseModel):
+    """A medicine that the question names and that no label of the index is of."""
+
+    name: str = Field(description="Its name in the question.")
+    medicine: str = Field(description="The name of its substance.")
+    nearest: list[str] = Field(description="Names of drugs in the index that are spelt alike.")
+    mentions: int = Field(description="The number of labels of other drugs whose texts have the name.")
+    mentioned_by: list[OtherLabelReply] = Field(description="A few of them, the newest first.")
+
+
 class RetrievedPassage(BaseModel):
     """A passage, numbered from 1 as citations do. `score` is the retriever's, `rerank` the post-processing's.
 
@@ -140,6 +171,9 @@ class RetrievedPassage(BaseModel):
     document_type_name: str
     version: int = Field(description="The number of the label's version.")
     effective_date: str = Field(description="The date of the label's version, in ISO 8601.")
+    copies: int = Field(description="The number of other labels of the drug that have nearly the same passage.")
+    copied_by: list[OtherLabelReply] = Field(description="A few of them, the newest first.")
+    differences: list[NumberDifferenceReply] = Field(description="The sentences that they have with other numbers.")
     url: str = Field(description="The address of the label on DailyMed.")
     page: int = Field(description="The page of a PDF on which the passage begins, counted from 1; 0 without pages.")
     score: float
@@ -163,6 +197,7 @@ class SearchReply(BaseModel):
     standalone_question: str = Field(description="What was searched and answered: the question without the history.")
     degraded: str | None = Field(description="The steps that failed, with the reason; null if none failed.")
     passages: list[RetrievedPassage]
+    absent: list[AbsentDrugReply] = Field(description="The drugs in the question that have no label in the index.")
     strategy: str
     retriever: str
     postprocess: str
@@ -187,6 +222,10 @@ class LocatedCitation(BaseModel):
     statement_end: int = Field(description="The character of the answer at which it ends, citations included.")
     verdict: Literal["supported", "undecided"] = Field(
         description="Whether the place was found to support the statement, or this could not be decided."
+    )
+    differences: list[NumberDifferenceReply] = Field(
+        description="Sentences of the place that other labels have with another number where the statement has one. The"
+        " answer ends with these numbers."
     )
 
 

@@ -33,6 +33,7 @@ from fdarx_core.retrieval.index import (
     find_section,
 )
 from serving.http import ServedCorpus, ServiceSettings, Unavailable, make_app
+from tests.rag.found import disagreeing_labels
 
 HTML = "<script>alert('x')</script> & <b>bold</b>"
 _LABELS = (
@@ -84,12 +85,19 @@ def guide_chunks() -> list[Chunk]:
     ]
 
 
+_CORPORA: dict[str, Callable[[], list[Chunk]]] = {
+    "labels": label_chunks,
+    "guides": guide_chunks,
+    "disagreeing": disagreeing_labels,
+}
+
+
 @cache
 def opened(kind: str) -> IndexReader:
     """Over a real index, written and read back."""
     with tempfile.TemporaryDirectory() as folder:
         store = IndexStore(folder)
-        store.commit([store.write_segment(label_chunks() if kind == "labels" else guide_chunks())])
+        store.commit([store.write_segment(_CORPORA[kind]())])
         return IndexReader.open(folder)
 
 
@@ -116,6 +124,7 @@ class LocalBackend:
     """`hold` delays each search and model's reply; `search_fault` is raised by searches; `cancelled` counts."""
 
     model: Model = field(default_factory=by_rules)
+    names_of_corpora: Sequence[str] = ("labels", "guides")
     budget: int | None = None
     postprocessors: Sequence[str] = ("none", "score")
     hypothesis: str = "baseline"
@@ -131,8 +140,8 @@ class LocalBackend:
 
     def corpora(self) -> Mapping[str, ServedCorpus]:
         served = {}
-        for name, kind in (("labels", "labels"), ("guides", "documents")):
-            index = opened(name)
+        for name in self.names_of_corpora:
+            index, kind = opened(name), "documents" if name == "guides" else "labels"
             counts = index.manifest.chunks, index.manifest.documents
             served[name] = ServedCorpus(name, index.version, kind, *counts, index.retrievers)  # type: ignore[arg-type]
         return served

@@ -154,12 +154,28 @@ def number_differences(text: str, other: str) -> list[tuple[str, str]]:
     return [(sentence, also) for (numbers, sentence), (other_numbers, also) in pairs if numbers != other_numbers]
 
 
+def differing_numbers(sentence: str, other: str) -> list[tuple[re.Match[str], re.Match[str]]]:
+    """Return the numbers in which two sentences of `number_differences` differ, as they stand in each of them."""
+    pairs = zip(numbers_and_words(sentence), numbers_and_words(other), strict=True)
+    return [
+        (own, also)
+        for own, also in pairs
+        if own[0][0].isdigit() and own[0].replace(",", "") != also[0].replace(",", "")
+    ]
+
+
+def numbers_and_words(text: str) -> list[re.Match[str]]:
+    """Return the numbers and words of a text outside references, at their places."""
+    blanked = _REFERENCE.sub(lambda reference: " " * len(reference[0]), text)
+    return list(_NUMBER_OR_WORD.finditer(blanked))
+
+
 @lru_cache(maxsize=8192)
 def _by_words(text: str) -> dict[tuple[str, ...], dict[tuple[str, ...], str]]:
     """Return the sentences with numbers, by their words and then by their numbers."""
     found: defaultdict[tuple[str, ...], dict[tuple[str, ...], str]] = defaultdict(dict)
     for sentence in _SENTENCE_END.split(text):
-        tokens = _NUMBER_OR_WORD.findall(_REFERENCE.sub(" ", sentence))
+        tokens = [token[0] for token in numbers_and_words(sentence)]
         numbers = tuple(token.replace(",", "") for token in tokens if token[0].isdigit())
         words = tuple("#" if token[0].isdigit() else token.casefold() for token in tokens)
         if numbers and len(words) - len(numbers) >= _LEAST_WORDS:
