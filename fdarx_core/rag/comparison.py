@@ -11,6 +11,8 @@ from fdarx_core.records import SearchHit
 
 PARAGRAPH = "\n\n"
 """What stands between the paragraphs of two drugs."""
+CONTEXTS_OF_DRUG = 5
+"""The least contexts of each drug that a question compares with others, if so many are found."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +56,8 @@ class AnswerColumn:
 def shared_contexts(candidates: Sequence[SearchHit], asked: Sequence[bool], keep: int) -> list[SearchHit]:
     """Return the first `keep` candidates; for a question that names several drugs, those of each drug in turn.
 
+    Of several drugs each gets at least `CONTEXTS_OF_DRUG`, also where these are more than `keep` together.
+
     Args:
         candidates: the candidates, best first.
         asked: for each query of the search, whether it is the question itself. Other queries, such as a hypothetical
@@ -62,6 +66,7 @@ def shared_contexts(candidates: Sequence[SearchHit], asked: Sequence[bool], keep
     """
     own = _by_drug(candidates, asked)
     turns = zip_longest(*own.values()) if own else [range(len(candidates))]
+    keep = max(keep, len(own) * CONTEXTS_OF_DRUG)
     return [candidates[at] for turn in turns for at in turn if at is not None][:keep]
 
 

@@ -11,6 +11,7 @@ from typing import Any, Literal, Protocol, TypeAlias
 
 import numpy as np
 
+from fdarx_core.baseline.tokens import word_set, words_of
 from fdarx_core.labels.drugs import Mention
 from fdarx_core.llm import Task
 from fdarx_core.records import AbsentDrug, Chunk, NumberDifference, OtherLabel, Response, SearchHit
@@ -35,6 +36,8 @@ SECTION_WEIGHT = 0.6
 SECTION_DEPTH = 200
 """Passages of a ranking whose sections are taken into account."""
 
+_FUNCTION_WORDS = word_set("stop_words")
+"""Words that are no evidence of a section, such as "how" of "How supplied"."""
 _COMPARED_WORDS = 16
 _LISTED_LABELS = 3
 """Other labels that a hit names."""
@@ -115,7 +118,8 @@ def search_index(
 
     A query that names drugs of the index's labels returns only their chunks, and those of each drug in turn, unless the
     filter says otherwise: of 300 questions to a label, each among 699, BM25 put a passage of another drug's label first
-    in 28 % without this rule. Retrievers by words search with the correct names of drugs. Of passages of one drug that
+    in 28 % without this rule. Where it names several, their names do not count in the rankings. Retrievers by words
+    search with the correct names of drugs. Of passages of one drug that
     are near copies only that of the reference label is returned; passages of the section that the query asks for come
     earlier, see `SectionModel`. A query that names no drug returns the best passage of each drug first, then the second
     best of each.
@@ -136,7 +140,8 @@ def search_index(
     for at, query in enumerate(queries):
         vector = None if vectors is None else vectors[at : at + 1]
         named = _passages_of_drugs(index, query, filter)
-        rankings = [(name, _search_passages(index, query.text, one, k, retriever, vector)) for name, one in named]
+        text = index.label_drugs.without_names(query.text) if len(named) > 1 else query.text
+        rankings = [(name, _search_passages(index, text, one, k, retriever, vector)) for name, one in named]
         if not named:
             depth = max(k, SECTION_DEPTH) if _is_of_all_drugs(filter) and not _is_reranked(retriever) else k
             ranked = _search_passages(index, query.text, index.matching(filter), depth, retriever, vector)
@@ -202,7 +207,8 @@ def _search_passages(
         return ranked[:k]
     positions = np.array([position for position, _ in ranked])
     scores = np.array([score for _, score in ranked])
-    relevance = index.section_model.scores(index.label_drugs.without_names(query), positions)
+    asked = " ".join(word for word in words_of(index.label_drugs.without_names(query)) if word not in _FUNCTION_WORDS)
+    relevance = index.section_model.scores(asked, positions)
     raised = scores + SECTION_WEIGHT * relevance * (scores.max() - scores.min())
     order = np.argsort(-raised, kind="stable")[:k]
     return [(int(positions[one]), float(raised[one])) for one in order]

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from fdarx_core.rag.comparison import shared_contexts
 from fdarx_core.rag.search import pool_candidates
 from fdarx_core.records import SearchHit
 from tests.rag.found import found
@@ -77,3 +80,9 @@ def test_of_different_lists_each_gives_its_share(shares: list[int]) -> None:
     pooled = pool_candidates(lists, shares)
     assert [sum(one.search == number for one in pooled) for number in range(len(shares))] == shares
     assert {one.chunk.id for one in pooled[: len(shares)]} == {f"{number}-0" for number in range(len(shares))}
+
+
+def test_each_of_several_drugs_gets_enough_contexts() -> None:
+    hits = [replace(found(f"{drug}{at}"), named=drug) for drug in ("a", "b") for at in range(8)]
+    assert names(shared_contexts(hits, [True], 6)) == [f"{drug}{at}" for at in range(5) for drug in ("a", "b")]
+    assert names(shared_contexts(hits[:8], [True], 6)) == [f"a{at}" for at in range(6)]
