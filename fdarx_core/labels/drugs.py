@@ -126,6 +126,7 @@ class DrugNames:
         self._substances = frozenset(seen.substances)
         self._longest = max(map(len, names), default=0)
         self._ordinary = {words for words, drugs in names.items() if seen.is_ordinary(words, drugs)}
+        self._ordinary_words = seen.ordinary_words()
         self._moieties_with = seen.moieties_with()
         self._targets: dict[str, frozenset[Drug]] = {}
         for words, drugs in names.items():
@@ -140,6 +141,10 @@ class DrugNames:
     def has_word(self, word: str) -> bool:
         """Return whether a name or a text of the labels has a word."""
         return word in self._targets or word in self._moieties_with
+
+    def is_phrase(self, words: Words) -> bool:
+        """Return whether words, at least two, are no names and mostly in lower case in the labels, which have all."""
+        return len(words) > 1 and self._ordinary_words.issuperset(words)
 
     def is_substance(self, name: str) -> bool:
         """Return whether a name is that of a substance or moiety, also without salts, and not of a product only."""
@@ -287,6 +292,10 @@ class _Seen:
         others = (self._words.get(word, 0) & ~own).bit_count()
         lower = (self._lower.get(word, 0) & ~own).bit_count()
         return (word,) not in self.substances and lower > least and 2 * lower > others
+
+    def ordinary_words(self) -> frozenset[str]:
+        """Return the words that are no substance and that labels have mostly in lower case."""
+        return frozenset(word for word in self._lower if self._is_ordinary_word(word, 0, 0))
 
     def moieties_with(self) -> dict[str, frozenset[str]]:
         """Return each word with the moieties that all labels that have it share; none for a word of many drugs."""

@@ -56,7 +56,8 @@ class AnswerColumn:
 def shared_contexts(candidates: Sequence[SearchHit], asked: Sequence[bool], keep: int) -> list[SearchHit]:
     """Return the first `keep` candidates; for a question that names several drugs, those of each drug in turn.
 
-    Of several drugs each gets at least `CONTEXTS_OF_DRUG`, also where these are more than `keep` together.
+    Of several drugs each gets at least `CONTEXTS_OF_DRUG`, also where these are more than `keep` together, unless
+    `keep` is too small for one of them.
 
     Args:
         candidates: the candidates, best first.
@@ -66,7 +67,8 @@ def shared_contexts(candidates: Sequence[SearchHit], asked: Sequence[bool], keep
     """
     own = _by_drug(candidates, asked)
     turns = zip_longest(*own.values()) if own else [range(len(candidates))]
-    keep = max(keep, len(own) * CONTEXTS_OF_DRUG)
+    if keep >= CONTEXTS_OF_DRUG:
+        keep = max(keep, len(own) * CONTEXTS_OF_DRUG)
     return [candidates[at] for turn in turns for at in turn if at is not None][:keep]
 
 

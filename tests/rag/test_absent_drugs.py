@@ -14,7 +14,10 @@ from fdarx_core.retrieval.index import IndexStore
 
 TEXTS = {
     "Eliquis": ("apixaban", "The dose of Eliquis is 5 mg twice daily. Reduce it with ketoconazole or furosemide."),
-    "Glucophage": ("metformin", "The dose of Glucophage is 500 mg twice daily. Furosemide increases it in blood."),
+    "Glucophage": (
+        "metformin",
+        "The dose of Glucophage is 500 mg twice daily. Furosemide increases it, birth control pills lower it.",
+    ),
 }
 
 
@@ -37,6 +40,7 @@ def index(tmp_path_factory: pytest.TempPathFactory) -> fdarx.Index:
         ("What is the dose of Xareltto?", ["rivaroxaban"], True),
         ("furosemide dose for edema", ["furosemide"], True),
         ("Is Eliquis taken with ketoconazole?", ["ketoconazole"], False),
+        ("Do birth control pills lower it?", [], False),
         ("What is the dose of Eliquis?", [], False),
         ("What is the dose of apixban?", [], False),
         ("Does it raise creatinine or blood glucose in elderly patients?", [], False),

@@ -120,7 +120,7 @@ class LabelDrugs:
             ends = range(min(len(places), at + lexicon.longest), at, -1)
             spans = ((end, text[places[at].start() : places[end - 1].end()]) for end in ends)
             end, medicine = next(
-                ((end, one) for end, span in spans if (one := lexicon.medicine(words_of(span)))), (0, "")
+                ((end, one) for end, span in spans if (one := self._medicine(words_of(span)))), (0, "")
             )
             word = places[at].group().casefold()
             if not medicine and word.isalpha() and not self.names.has_word(word):
@@ -130,6 +130,15 @@ class LabelDrugs:
                 found.setdefault(medicine, written)
             at = end or at + 1
         return [(written, medicine) for medicine, written in found.items()]
+
+    def _medicine(self, words: Words) -> str:
+        """Return the medicine that words mean, "" for a phrase that shares no word with its name.
+
+        "Birth control pills" is such a phrase: labels have its words in lower case, and it means a class of medicines.
+        """
+        medicine = medicine_names().medicine(words)
+        is_phrase = self.names.is_phrase(words) and not {*words} & {*words_of(medicine)}
+        return "" if is_phrase else medicine
 
     def nearest(self, name: str, most: int = 3) -> list[str]:
         """Return the names of drugs of labels here that are spelt most like a name."""
