@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping
@@ -30,11 +31,15 @@ REPLIES = {
 
 
 def respond(body: Mapping[str, Any]) -> str:
-    """As a model that cites the first context, and a judge that finds every context useful and nothing else held."""
+    """As a model that quotes the first context, and a judge that finds every context useful and nothing else held."""
     name = body.get("response_format", {}).get("json_schema", {}).get("name")
     if name == "judge_reference_statements":
         return json.dumps({"verdicts": [{"statement": 1, "reason": "No context says so.", "attributed": False}]})
-    return json.dumps(REPLIES[name]) if name else "It is done within 15 calendar days [1]."
+    if name:
+        return json.dumps(REPLIES[name])
+    first = re.search(r'<context number="1".*?>(.*?)</context>', text_of(body["messages"][-1]), re.DOTALL)
+    sentence = re.search(r"[A-Z][^.#\n]*(?:\n[^.#\n]+)*(?=\.\s)", first[1]) if first else None
+    return f"{' '.join(sentence[0].split())} [1]." if sentence else "It is done within 15 calendar days."
 
 
 def run(*line: object) -> subprocess.CompletedProcess[str]:
