@@ -10,7 +10,7 @@ from fdarx_core.rag.cited_text import CITATION, Statement, cited_numbers
 from fdarx_core.rag.gate import CheckedStatement, DroppedStatement, GateReport
 from fdarx_core.records import Citation, SearchHit
 
-_MARK = re.compile(rf"(\s*)(?:{CITATION.pattern})", re.IGNORECASE)
+_MARKS = re.compile(rf"(?P<gap>\s*)(?P<marks>(?:{CITATION.pattern})(?:\s*(?:{CITATION.pattern}))*)", re.IGNORECASE)
 
 
 @dataclass(slots=True)
@@ -111,7 +111,8 @@ def _with_marks(text: str, kept: Collection[int], contexts: int) -> str:
     """Return a statement without the citations that are not kept."""
 
     def marks(found: re.Match[str]) -> str:
-        numbers = [one for one in cited_numbers(found[0], contexts) if one in kept]
-        return found[1] + "".join(f"[{one}]" for one in numbers) if numbers else ""
+        numbers = [number for one in CITATION.finditer(found["marks"]) for number in cited_numbers(one[0], contexts)]
+        left = "".join(f"[{number}]" for number in numbers if number in kept)
+        return found["gap"] + left if left else ""
 
-    return _MARK.sub(marks, text).strip()
+    return _MARKS.sub(marks, text).strip()

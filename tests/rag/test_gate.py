@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -124,6 +125,14 @@ def test_the_label_of_a_drug_that_was_not_asked_about_bears_nothing_out(replied:
     assert (answer.text, [reason for _, reason in dropped(answer)]) == (LABELS_SAY_NOTHING, ["drug"])
     chosen = replied("The recommended starting dose of Mirapan is 25 mg once daily with food [1].", drug="Mirapan")
     assert [one.drug for one in chosen.citations] == ["Mirapan"]
+
+
+def test_a_citation_that_goes_leaves_its_space_to_the_next(replied: Asked) -> None:
+    answer = replied(
+        "The recommended starting dose of Mirapan is 25 mg once daily with food [{dose}][{mirapan}].",
+        "What is the recommended starting dose?",
+    )
+    assert re.search(r"with food \[\d\]\.$", answer.text) and [one.drug for one in answer.citations] == ["Mirapan"]
 
 
 def test_what_nothing_bears_out_goes(replied: Asked) -> None:
