@@ -140,8 +140,10 @@ def search_index(
     for at, query in enumerate(queries):
         vector = None if vectors is None else vectors[at : at + 1]
         named = _passages_of_drugs(index, query, filter)
-        text = index.label_drugs.without_names(query.text) if len(named) > 1 else query.text
-        rankings = [(name, _search_passages(index, text, one, k, retriever, vector)) for name, one in named]
+        texts = [index.label_drugs.without_names(query.text)] if len(named) > 1 else []
+        rankings = [
+            (name, _search_first(index, [*texts, query.text], one, k, retriever, vector)) for name, one in named
+        ]
         if not named:
             depth = max(k, SECTION_DEPTH) if _is_of_all_drugs(filter) and not _is_reranked(retriever) else k
             ranked = _search_passages(index, query.text, index.matching(filter), depth, retriever, vector)
@@ -192,6 +194,14 @@ def _by_drug(index: IndexReader, ranked: RankedList) -> list[RankedList]:
 
 def _is_reranked(retriever: str | Retriever) -> bool:
     return needs_reranker(retriever if isinstance(retriever, str) else retriever.name)
+
+
+def _search_first(
+    index: IndexReader, texts: Sequence[str], passing: Mask, k: int, retriever: str | Retriever, vector: Vectors | None
+) -> RankedList:
+    """Return the ranking of `_search_passages` for the first of the texts that finds any passage."""
+    rankings = (_search_passages(index, text, passing, k, retriever, vector) for text in texts)
+    return next(filter(None, rankings), [])
 
 
 def _search_passages(
