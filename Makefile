@@ -92,6 +92,7 @@ bench: $(VENV)/models  ## what the performance claims rest on; needs the real la
 	$(RUN) benchmarks.retrieval
 	$(RUN) benchmarks.indexing
 	$(RUN) benchmarks.service
+	$(RUN) benchmarks.question_sections
 	$(RUN) benchmarks.reranking
 	$(RUN) benchmarks.coverage
 	$(RUN) benchmarks.claims
