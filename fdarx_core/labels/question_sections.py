@@ -7,6 +7,7 @@ does, the writer, and the question, in which DRUG stands for a name. The writers
 
 from __future__ import annotations
 
+import math
 import re
 from collections import Counter
 from collections.abc import Iterable
@@ -56,6 +57,19 @@ def word_stems(text: str) -> list[str]:
     """Return the stems (Porter) of the words of a text, in order, with "0" for a run of digits; DRUG is left out."""
     words = _WORD.findall(text.replace(DRUG, " ").lower())
     return ["0" if word[0].isdigit() else _stem(word) for word in words]
+
+
+@cache
+def _question_frequencies() -> tuple[Counter[str], int]:
+    """Return in how many of the written questions each stem is, and how many there are."""
+    questions = written_questions()
+    return Counter(stem for one in questions for stem in {*word_stems(one.text)}), len(questions)
+
+
+def question_weight(stem: str) -> float:
+    """Return how much a stem tells of what a question asks for, from 0 (all questions have it) to 1 (none has it)."""
+    frequencies, questions = _question_frequencies()
+    return 1 - math.log1p(frequencies[stem]) / math.log1p(questions)
 
 
 def _features(text: str) -> Counter[str]:

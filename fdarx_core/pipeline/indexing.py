@@ -236,7 +236,7 @@ class _Embedder:
     """Holds the embedding model."""
 
     def __init__(self, place: Location, model: str, instruction: str | None) -> None:
-        self._store, self._encoder = IndexStore(place), SentenceEncoder(model, instruction=instruction)
+        self._store, self._encoder = IndexStore(place), SentenceEncoder(model, instruction=instruction, fast=True)
 
     def write(self, content: _SegmentContent) -> tuple[str, int]:
         """Embed and write one segment, unless a build that did not come to its end has written it already."""

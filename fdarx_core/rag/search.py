@@ -11,7 +11,6 @@ from typing import Any, Literal, Protocol, TypeAlias
 
 import numpy as np
 
-from fdarx_core.baseline.tokens import word_set, words_of
 from fdarx_core.labels.drugs import Mention
 from fdarx_core.llm import Task
 from fdarx_core.records import AbsentDrug, Chunk, NumberDifference, OtherLabel, Response, SearchHit
@@ -19,7 +18,7 @@ from fdarx_core.retrieval.encoders import SentenceEncoder, Vectors, fingerprint
 from fdarx_core.retrieval.index import ChunkFilter, IndexReader
 from fdarx_core.retrieval.index.name_completion import normalize_name
 from fdarx_core.retrieval.index.near_copies import number_differences
-from fdarx_core.retrieval.lexical import Mask, RankedList
+from fdarx_core.retrieval.lexical import Floats, Integers, Mask, RankedList
 from fdarx_core.retrieval.models import ModelDirectories, ModelMissing, check_installed
 from fdarx_core.retrieval.retrievers import Retriever, needs_reranker
 
@@ -31,13 +30,11 @@ score for each chunk, the answer, a verdict on the answer.
 TaskCall: TypeAlias = tuple[Task[Any], Mapping[str, Any]]
 """A task and its slots."""
 
-SECTION_WEIGHT = 0.6
-"""How much a passage of the section that a question asks for is raised, as a share of the span of the scores."""
-SECTION_DEPTH = 200
-"""Passages of a ranking whose sections are taken into account."""
+RANKED_BY_LABEL = ("bm25", "hybrid")
+"""Retrievers whose rankings of labels are those of `LabelRanker`; the second one with similarities."""
+RANKED_DEPTH = 200
+"""Passages that are ranked by `LabelRanker` where a search is not confined to the labels of a drug."""
 
-_FUNCTION_WORDS = word_set("stop_words")
-"""Words that are no evidence of a section, such as "how" of "How supplied"."""
 _COMPARED_WORDS = 16
 _LISTED_LABELS = 3
 """Other labels that a hit names."""
@@ -140,13 +137,14 @@ def search_index(
     for at, query in enumerate(queries):
         vector = None if vectors is None else vectors[at : at + 1]
         named = _passages_of_drugs(index, query, filter)
-        texts = [index.label_drugs.without_names(query.text)] if len(named) > 1 else []
+        text = (index.label_drugs.without_names(query.text) if len(named) > 1 else "") or query.text
         rankings = [
-            (name, _search_first(index, [*texts, query.text], one, k, retriever, vector)) for name, one in named
+            (name, _search_passages(index, text, one, k, retriever, vector, of_drug=True)) for name, one in named
         ]
         if not named:
-            depth = max(k, SECTION_DEPTH) if _is_of_all_drugs(filter) and not _is_reranked(retriever) else k
-            ranked = _search_passages(index, query.text, index.matching(filter), depth, retriever, vector)
+            depth = max(k, RANKED_DEPTH) if _is_of_all_drugs(filter) and not _is_reranked(retriever) else k
+            passing = index.matching(filter)
+            ranked = _search_passages(index, query.text, passing, depth, retriever, vector, of_drug=False)
             rankings = [("", one) for one in (_by_drug(index, ranked) if _is_of_all_drugs(filter) else [ranked])]
         names: dict[tuple[int, float], str] = {}
         for turn in zip_longest(*([(hit, name) for hit in one] for name, one in rankings)):
@@ -196,32 +194,48 @@ def _is_reranked(retriever: str | Retriever) -> bool:
     return needs_reranker(retriever if isinstance(retriever, str) else retriever.name)
 
 
-def _search_first(
-    index: IndexReader, texts: Sequence[str], passing: Mask, k: int, retriever: str | Retriever, vector: Vectors | None
-) -> RankedList:
-    """Return the ranking of `_search_passages` for the first of the texts that finds any passage."""
-    rankings = (_search_passages(index, text, passing, k, retriever, vector) for text in texts)
-    return next(filter(None, rankings), [])
-
-
 def _search_passages(
-    index: IndexReader, text: str, passing: Mask, k: int, retriever: str | Retriever, vector: Vectors | None
+    index: IndexReader,
+    text: str,
+    passing: Mask,
+    k: int,
+    retriever: str | Retriever,
+    vector: Vectors | None,
+    *,
+    of_drug: bool,
 ) -> RankedList:
-    """Return the k best passages among the representatives of the passing ones."""
+    """Return the k best passages among the representatives of the passing ones.
+
+    Args:
+        of_drug: whether the passing ones are the passages of a drug, all of which are ranked.
+    """
     told = passing & ~index.headings
     within = index.near_copies.representatives(told if told.any() else passing)
-    depth = k if _is_reranked(retriever) else max(k, SECTION_DEPTH)
     query = index.label_drugs.corrected(text)
-    [ranked] = index.search([query], depth, retriever=retriever, vectors=vector, within=within)
-    if _is_reranked(retriever) or not ranked:
-        return ranked[:k]
-    positions = np.array([position for position, _ in ranked])
-    scores = np.array([score for _, score in ranked])
-    asked = " ".join(word for word in words_of(index.label_drugs.without_names(query)) if word not in _FUNCTION_WORDS)
-    relevance = index.section_model.scores(asked, positions)
-    raised = scores + SECTION_WEIGHT * relevance * (scores.max() - scores.min())
-    order = np.argsort(-raised, kind="stable")[:k]
-    return [(int(positions[one]), float(raised[one])) for one in order]
+    name = retriever if isinstance(retriever, str) else retriever.name
+    ranks_labels = name in RANKED_BY_LABEL
+    count = int(within.sum())
+    depth = min(max(k, RANKED_DEPTH), count) if ranks_labels else k
+    if ranks_labels and of_drug:
+        positions = np.flatnonzero(within)
+    else:
+        [ranked] = index.search([query], max(1, depth), retriever=retriever, vectors=vector, within=within)
+        positions = np.array([position for position, _ in ranked], np.int64)
+        if not ranks_labels or not index.are_labels(positions):
+            return ranked[:k]
+    cosines = None if vector is None else _cosines(index, query, positions, vector)
+    scores = index.label_ranker.scores(index.label_drugs.without_names(query), positions, cosines)
+    order = np.argsort(-scores, kind="stable")[:k]
+    return [(int(positions[at]), float(scores[at])) for at in order]
+
+
+def _cosines(index: IndexReader, query: str, positions: Integers, vector: Vectors) -> Floats:
+    """Return the cosine of each of the passages with a query."""
+    within = np.zeros(len(index), np.bool_)
+    within[positions] = True
+    [ranked] = index.search([query], max(1, len(positions)), retriever="cosine", vectors=vector, within=within)
+    found = dict(ranked)
+    return np.array([found[position] for position in positions.tolist()])
 
 
 def _hit(index: IndexReader, chunk: Chunk, position: int, score: float, search: int, named: str) -> SearchHit:
@@ -341,4 +355,5 @@ def encode_similarities(encoder: SentenceEncoder, question: str, texts: Sequence
 def index_encoder(index: IndexReader, directories: ModelDirectories) -> SentenceEncoder:
     """Load the embedding model of an index, with its instruction for questions. Raises ModelMissing."""
     info = index.manifest.encoder
-    return SentenceEncoder(directories.of("cosine"), instruction=info.instruction if info else None)
+    instruction = info.instruction if info else None
+    return SentenceEncoder(directories.of("cosine"), instruction=instruction, fast=True)

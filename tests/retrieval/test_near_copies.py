@@ -98,11 +98,6 @@ def test_both_passages_of_one_label_stay(tmp_path: Path) -> None:
 )
 def test_a_question_finds_the_section_that_it_asks_for(index: IndexReader, question: str, code: str) -> None:
     assert search(index, question)[0].section_code == code
-    assert index.section_model.codes[index.section_model.relevance(question).argmax()] == code
-
-
-def test_a_question_without_evidence_asks_for_no_section(index: IndexReader) -> None:
-    assert not index.section_model.relevance("Is it zorp?").any()
 
 
 def test_a_question_that_names_no_drug_is_answered_from_several(index: IndexReader) -> None:

@@ -257,6 +257,10 @@ class ChunkTable:
         """The number of the document of each chunk, shape (chunks,)."""
         return self._codes["document_id"].astype(np.int64)
 
+    def are_labels(self, positions: Integers) -> bool:
+        """Return whether all chunks at some positions, at least one, are passages of labels."""
+        return len(positions) > 0 and bool((self.label_drugs.numbers[self.documents[positions]] >= 0).all())
+
     @property
     def section_codes(self) -> npt.NDArray[np.str_]:
         """The LOINC code of the section of each chunk, shape (chunks,); "" for none."""

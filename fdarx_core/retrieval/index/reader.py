@@ -13,8 +13,8 @@ from fdarx_core.plugins import PluginError
 from fdarx_core.records import Chunk, arrow_schema
 from fdarx_core.retrieval.encoders import EncoderInfo, Vectors
 from fdarx_core.retrieval.index.chunk_table import ChunkFilter, ChunkTable
+from fdarx_core.retrieval.index.label_ranking import LabelRanker
 from fdarx_core.retrieval.index.near_copies import NearCopies
-from fdarx_core.retrieval.index.section_model import SectionModel
 from fdarx_core.retrieval.index.segments import Manifest, SegmentRows, find_version, read_rows, same_encoder
 from fdarx_core.retrieval.index.store import IndexStore
 from fdarx_core.retrieval.index.vectors import VectorIndex, load_approximate_index, load_faiss, make_faiss_index
@@ -115,11 +115,11 @@ class IndexReader(ChunkTable):
         return retriever.rank(Queries(texts, encoded), self._collection, k, allowed)
 
     def prepare(self) -> None:
-        """Learn from the labels what searches need, which the first search does otherwise.
+        """Make what searches of labels need, which the first search does otherwise.
 
-        That is: names of drugs and medicines, near copies, words of sections.
+        That is: names of drugs and medicines, near copies, stems of words.
         """
-        _ = self.near_copies, self.section_model, self.headings
+        _ = self.near_copies, self.label_ranker, self.headings
         self.label_drugs.absent("")
 
     @cached_property
@@ -152,11 +152,9 @@ class IndexReader(ChunkTable):
         return [(set_id, drug, label.effective_date) for set_id, drug in rows if (label := self.labels.get(set_id))]
 
     @cached_property
-    def section_model(self) -> SectionModel:
-        """The words of each section of labels."""
-        distinct = self.near_copies.representatives(np.ones(len(self), np.bool_))
-        drugs = self.label_drugs.numbers[self.documents]
-        return SectionModel(self._collection.inverted_index, self.section_codes, drugs, distinct & (drugs >= 0))
+    def label_ranker(self) -> LabelRanker:
+        """The ranking of passages of labels."""
+        return LabelRanker(self._collection.inverted_index, self.section_codes)
 
     def needs_vectors(self, retriever: str) -> bool:
         """Return whether a retriever needs the vectors of the texts to search for."""
