@@ -83,5 +83,7 @@ RAG_TASKS: dict[str, Task[Any]] = {
     **JUDGE_TASKS,
 }
 """All tasks of answering questions and of judging answers, by name."""
-RAG_RULES_VERSION = source_digest("fdarx_core.baseline", "fdarx_core.rag.metrics", "fdarx_core.verify")
+RAG_RULES_VERSION = source_digest(
+    "fdarx_core.baseline", "fdarx_core.labels", "fdarx_core.rag.metrics", "fdarx_core.verify"
+)
 """The state of the baseline's rules: `Baseline(RAG_TASKS, RAG_RULES_VERSION)`."""

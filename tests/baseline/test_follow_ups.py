@@ -15,7 +15,13 @@ def product(brand: str, substance: str) -> Product:
     return Product([brand], [substance], [substance], [""], [""])
 
 
-NAMES = DrugNames([([product("Velora", "velocimab")], ()), ([product("Mirapan", "ostrelin")], ())])
+NAMES = DrugNames(
+    [
+        ([product("Velora", "velocimab")], ()),
+        ([product("Mirapan", "ostrelin")], ()),
+        ([product("Advil", "ibuprofen")], ()),
+    ]
+)
 DOSE = "What is the starting dose of Velora?"
 
 
@@ -40,6 +46,9 @@ def rewritten(*questions: str, answer: str = "") -> str:
         ([DOSE, "and in renal impairment?"], "What is the starting dose of Velora, and in renal impairment?"),
         ([DOSE, "What about children?"], "What is the starting dose of Velora, what about children?"),
         ([DOSE, "The maximum?"], "What is the starting dose of Velora, the maximum?"),
+        ([DOSE, "How much then?"], "What is the starting dose of Velora, how much then?"),
+        ([DOSE, "on dialysis?"], "What is the starting dose of Velora, on dialysis?"),
+        (["Does Velora cause cough?", "why is that?"], "Does Velora cause cough?"),
         ([DOSE, "How often?"], "What is the starting dose of Velora, how often?"),
         ([DOSE, "and in children?", "and in the elderly?"], "What is the starting dose of Velora, and in the elderly?"),
     ],
@@ -56,6 +65,7 @@ def test_a_fragment_keeps_topic_and_drug(questions: list[str], expected: str) ->
         ([DOSE, "and in children?", "and Mirapan?"], "What is the starting dose of Mirapan, and in children?"),
         ([DOSE, "How is it stored?", "and Mirapan?"], "How is it stored (Mirapan)?"),
         (["What is the dose of Velora (velocimab)?", "and Mirapan?"], "What is the dose of Mirapan (Mirapan)?"),
+        (["Can Velora be taken with ibuprofen?", "and with Mirapan?"], "Can Velora be taken with Mirapan?"),
         (["Can Velora and aspirin be combined?", "and Mirapan?"], "Can Mirapan and aspirin be combined?"),
     ],
 )
@@ -67,6 +77,11 @@ def test_another_drug_keeps_the_topic(questions: list[str], expected: str) -> No
     ("questions", "expected"),
     [
         ([DOSE, "How should it be stored?"], "How should it be stored (Velora)?"),
+        ([DOSE, "when do I stop it before surgery?"], "when do I stop it before surgery (Velora)?"),
+        ([DOSE, "Does this drug pass into milk?"], "Does this drug pass into milk (Velora)?"),
+        ([DOSE, "Is there an antidote for overdoses?"], "Is there an antidote for overdoses (Velora)?"),
+        ([DOSE, "and the mechanism of action?"], "and the mechanism of action (Velora)?"),
+        (["How do you store Velora?", "and in children?"], "and in children (Velora)?"),
         ([DOSE, "side effects?"], "side effects (Velora)?"),
         ([DOSE, "and for Mirapan?", "Is it safe in pregnancy?"], "Is it safe in pregnancy (Mirapan)?"),
         (["Is Velora or Mirapan safer?", "Who must not take it?"], "Who must not take it (Velora and Mirapan)?"),
@@ -81,6 +96,27 @@ def test_another_topic_keeps_the_drug(questions: list[str], expected: str) -> No
 )
 def test_a_question_that_stands_alone_stays(question: str) -> None:
     assert rewritten(DOSE, question) == question
+
+
+@pytest.mark.parametrize(
+    "question",
+    [
+        "ok with ibuprofen?",
+        "Does it interact with ibuprofen?",
+        "Is ibuprofen a problem together with it?",
+        "She takes ibuprofen now, what should we do?",
+    ],
+)
+def test_a_second_drug_comes_beside_the_drug_in_hand(question: str) -> None:
+    assert rewritten(DOSE, question) == f"{question.rstrip('?')} (Velora)?"
+    assert rewritten(DOSE, question, "How is it stored?") == "How is it stored (Velora)?"
+
+
+def test_of_drugs_that_may_interact_the_first_is_in_hand() -> None:
+    pair = "Does Velora interact with Mirapan?"
+    assert rewritten(pair, "How is it stored?") == "How is it stored (Velora)?"
+    assert rewritten(pair, "and ibuprofen?") == "Does Velora interact with ibuprofen?"
+    assert rewritten(pair, "and ibuprofen?", "How is it stored?") == "How is it stored (Velora)?"
 
 
 def test_a_drug_is_taken_from_an_answer_only_if_no_question_names_one() -> None:

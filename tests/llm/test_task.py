@@ -342,7 +342,9 @@ def test_the_digest_of_rules_follows_their_sources(tmp_path: Path, monkeypatch: 
     (package / "notes.txt").write_text("not a rule")
     assert source_digest("some_rules_package") == before
     (package / "words.yaml").write_text("- dose\n")
-    assert source_digest("some_rules_package") != before
+    with_words = source_digest("some_rules_package")
+    (package / "wordings.tsv").write_text("code\twording\n")
+    assert len({before, with_words, source_digest("some_rules_package")}) == 3
 
 
 @pytest.fixture
