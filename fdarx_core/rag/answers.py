@@ -195,8 +195,8 @@ async def _answer_call(
         contexts = [one for one in contexts if one["n"] in drug.contexts]
         others = [one.name for one in result.compared if one != drug]
     if backend.answerer == BASELINE:
-        statements = compared_statements(question, contexts, others)
-        values = await backend.similarities(question, [text for *_, text in statements]) if statements else None
+        asked, statements = compared_statements(question, contexts, others)
+        values = await backend.similarities(asked, [text for *_, text in statements]) if statements else None
         contexts = contexts if values is None else with_similarities(contexts, statements, values)
     slots = {"question": question, "contexts": contexts, "drug": drug.name if drug else "", "others": others}
     return ANSWER_WITH_CITATIONS, slots
