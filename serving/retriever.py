@@ -17,6 +17,7 @@ import numpy.typing as npt
 import orjson
 
 from fdarx_core.labels.drugs import Mention
+from fdarx_core.rag.label_groups import find_label_groups
 from fdarx_core.rag.search import (
     SearchQuery,
     available_retrievers,
@@ -26,7 +27,7 @@ from fdarx_core.rag.search import (
     index_encoder,
     search_index,
 )
-from fdarx_core.records import AbsentDrug, Chunk, SearchHit
+from fdarx_core.records import AbsentDrug, Chunk, LabelGroups, SearchHit
 from fdarx_core.retrieval.encoders import SentenceEncoder, Vectors
 from fdarx_core.retrieval.index import (
     ChunkFilter,
@@ -173,6 +174,13 @@ class RetrieverDeployment:
     async def absent_drugs(self, corpus: str, text: str) -> list[AbsentDrug]:
         """Return the medicines that a text names and that no label is of."""
         return find_absent_drugs(self._corpora[corpus].index, text)
+
+    async def label_groups(
+        self, corpus: str, question: str, filter: ChunkFilter, most: int
+    ) -> tuple[str, LabelGroups | None]:
+        """Return the version of the index, and from it the drugs that answer a question for several labels."""
+        index = self._corpora[corpus].index
+        return index.version, await asyncio.to_thread(find_label_groups, index, question, filter, most)
 
     async def find_drugs(self, corpus: str, texts: Sequence[str]) -> list[list[Mention]]:
         """Return the places of each text that name drugs."""

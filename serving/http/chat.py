@@ -28,6 +28,8 @@ _DETAILS = (
     "citations",
     "gate",
     "columns",
+    "groups",
+    "matching_drugs",
     "searches",
     "timings_ms",
     "index",

@@ -258,6 +258,17 @@ class ColumnReply(BaseModel):
     refused: bool = Field(description="Whether the passages of this drug do not answer the question.")
 
 
+class GroupReply(BaseModel):
+    """A drug in the answer to a question for several labels, such as "which labels mention warfarin"."""
+
+    drug: str = Field(description="Its name, that of the label that is cited first.")
+    names: list[str] = Field(description="The names of its products, the most frequent ones.")
+    moieties: list[str] = Field(description="Its active moieties.")
+    labels: int = Field(description="The number of its labels that match.")
+    newest: str = Field(description="The latest effective date of these labels, in ISO 8601.")
+    citations: list[int] = Field(description="The numbers of the passages that are cited for it.")
+
+
 class AnswerReply(SearchReply):
     """An answer that cites passages as [n]. If the question names several drugs, there is a paragraph for each."""
 
@@ -266,6 +277,8 @@ class AnswerReply(SearchReply):
     citations: list[LocatedCitation] = Field(description="In the order of the answer's text.")
     gate: GateReply
     columns: list[ColumnReply] = Field(description="One for each drug if the question names several, else none.")
+    groups: list[GroupReply] = Field(description="The drugs of the answer to a question for several labels, else none.")
+    matching_drugs: int = Field(description="The number of drugs that match such a question, listed or not.")
     model: str
 
 

@@ -20,9 +20,10 @@ import uvicorn
 
 from fdarx_core.labels.drugs import Mention
 from fdarx_core.llm import Baseline, HttpEndpoint, ModelConfig
+from fdarx_core.rag.label_groups import find_label_groups
 from fdarx_core.rag.search import Role, SearchQuery, TaskCall, find_absent_drugs, search_index
 from fdarx_core.rag.tasks import RAG_RULES_VERSION, RAG_TASKS
-from fdarx_core.records import AbsentDrug, Chunk, LabelVersion, Request, Response, SearchHit
+from fdarx_core.records import AbsentDrug, Chunk, LabelGroups, LabelVersion, Request, Response, SearchHit
 from fdarx_core.retrieval.index import (
     ChunkFilter,
     FilterValue,
@@ -33,6 +34,7 @@ from fdarx_core.retrieval.index import (
     find_section,
 )
 from serving.http import ServedCorpus, ServiceSettings, Unavailable, make_app
+from tests.rag.class_labels import class_chunks
 from tests.rag.found import disagreeing_labels
 
 HTML = "<script>alert('x')</script> & <b>bold</b>"
@@ -89,6 +91,7 @@ _CORPORA: dict[str, Callable[[], list[Chunk]]] = {
     "labels": label_chunks,
     "guides": guide_chunks,
     "disagreeing": disagreeing_labels,
+    "classes": class_chunks,
 }
 
 
@@ -192,6 +195,13 @@ class LocalBackend:
 
     async def absent_drugs(self, corpus: str, text: str) -> list[AbsentDrug]:
         return find_absent_drugs(opened(corpus), text)
+
+    async def label_groups(
+        self, corpus: str, question: str, filter: ChunkFilter, most: int
+    ) -> tuple[str, LabelGroups | None]:
+        if self.search_fault:
+            raise self.search_fault
+        return opened(corpus).version, find_label_groups(opened(corpus), question, filter, most)
 
     async def find_drugs(self, corpus: str, texts: Sequence[str]) -> list[list[Mention]]:
         return [opened(corpus).label_drugs.names.find(text) for text in texts]

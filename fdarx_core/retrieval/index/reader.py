@@ -14,6 +14,7 @@ from fdarx_core.records import Chunk, arrow_schema
 from fdarx_core.retrieval.encoders import EncoderInfo, Vectors
 from fdarx_core.retrieval.index.chunk_table import ChunkFilter, ChunkTable
 from fdarx_core.retrieval.index.near_copies import NearCopies
+from fdarx_core.retrieval.index.passage_words import PassageWords
 from fdarx_core.retrieval.index.section_model import SectionModel
 from fdarx_core.retrieval.index.segments import Manifest, SegmentRows, find_version, read_rows, same_encoder
 from fdarx_core.retrieval.index.store import IndexStore
@@ -119,7 +120,7 @@ class IndexReader(ChunkTable):
 
         That is: names of drugs and medicines, near copies, words of sections.
         """
-        _ = self.near_copies, self.section_model, self.headings
+        _ = self.near_copies, self.section_model, self.headings, self.passage_words
         self.label_drugs.absent("")
 
     @cached_property
@@ -150,6 +151,11 @@ class IndexReader(ChunkTable):
             zip(*self._chunks.select(["set_id", "drug"]).take(positions).to_pydict().values(), strict=True)
         )
         return [(set_id, drug, label.effective_date) for set_id, drug in rows if (label := self.labels.get(set_id))]
+
+    @cached_property
+    def passage_words(self) -> PassageWords:
+        """The words of the passages in all their forms."""
+        return PassageWords(self._collection.inverted_index, self._chunks["text"])
 
     @cached_property
     def section_model(self) -> SectionModel:
