@@ -15,6 +15,7 @@ from ray.serve.handle import DeploymentHandle
 
 from fdarx_core.labels.drugs import Mention
 from fdarx_core.llm import TRANSIENT, AskingStopped, HttpEndpoint, ModelConfig, response_to
+from fdarx_core.pipeline.uploading import UploadedDocuments
 from fdarx_core.rag.flow import POSTPROCESSORS
 from fdarx_core.rag.search import Role, SearchQuery, TaskCall
 from fdarx_core.records import AbsentDrug, Chunk, LabelGroups, Request, Response, SearchHit
@@ -99,7 +100,7 @@ async def _close_when_idle(endpoint: HttpEndpoint) -> None:
 
 
 ATTEMPTS = 3
-INDEX, MODEL, RERANKER = "the index", "the model", "the reranker"
+INDEX, MODEL, RERANKER, INDEXER = "the index", "the model", "the reranker", "the indexer"
 _REPLICA_DIED = (RayActorError, ReplicaUnavailableError)
 _FAILURES = (*_REPLICA_DIED, BackPressureError, DeploymentUnavailableError)
 _LOGGER = logging.getLogger("ray.serve")
@@ -168,6 +169,7 @@ class RayServeBackend:
         answerer: str,
         hypothesis: str,
         budget: int | None,
+        indexer: DeploymentHandle[Any] | None = None,
     ) -> None:
         """`answerer` and `hypothesis` name the models that write answers and hypothetical answers, and `budget` is the
         characters of passages that fit into the answerer's prompt (None: any number)."""
@@ -181,6 +183,8 @@ class RayServeBackend:
         self._similarities, self._label_groups = retriever.similarities, retriever.label_groups
         self._ask, self._stream = model.ask, model.options(method_name="stream", stream=True)
         self._score = None if reranker is None else reranker.score
+        self._add = None if indexer is None else indexer.add
+        self._reload = retriever.reload
         self._corpora: dict[str, ServedCorpus] = {}
         self._watch = ReplicaWatch(retriever.app_name)
 
@@ -253,6 +257,14 @@ class RayServeBackend:
     async def section(self, corpus: str, label: str, section: str) -> LabelSection:
         found: LabelSection = await call(self._watch, self._section, corpus, label, section, part=INDEX)
         return found
+
+    async def add_documents(self, corpus: str, name: str, data: bytes) -> UploadedDocuments:
+        if self._add is None:
+            raise Unavailable(INDEXER, "the service was started without one")
+        added: UploadedDocuments = await call(self._watch, self._add, corpus, name, data, part=INDEXER)
+        await call(self._watch, self._reload, part=INDEX)
+        await self._refresh()
+        return added
 
     async def ready(self) -> Mapping[str, str]:
         """Return what is not ready. A model that is down does not count: passages are found without it."""

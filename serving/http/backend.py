@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Literal, Protocol
 
 from fdarx_core.labels.drugs import Mention
+from fdarx_core.pipeline.uploading import UploadedDocuments
 from fdarx_core.rag.search import Role, SearchQuery, TaskCall
 from fdarx_core.records import AbsentDrug, Chunk, LabelGroups, Response, SearchHit
 from fdarx_core.retrieval.index import ChunkFilter, FilterValue, LabelSection, NameCompletion
@@ -110,6 +111,12 @@ class ServiceBackend(Protocol):
 
     async def section(self, corpus: str, label: str, section: str) -> LabelSection:
         """Return a section of a label, as `find_section` finds it."""
+
+    async def add_documents(self, corpus: str, name: str, data: bytes) -> UploadedDocuments:
+        """Add the documents of a file to a corpus as `add_upload` does, and return once searches find them.
+
+        Raises Unavailable for a backend that takes no documents.
+        """
 
     async def ready(self) -> Mapping[str, str]:
         """Return the parts that are not ready, with the reason; empty where all are."""

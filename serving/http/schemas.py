@@ -289,6 +289,9 @@ class CorporaReply(BaseModel):
     strategies: list[dict[str, str]] = Field(description="Name of each strategy, and its title in tables.")
     postprocessors: list[str]
     feedback: bool = Field(description="Whether POST /v1/feedback takes judgments of answers.")
+    upload: list[str] = Field(
+        description="The endings of files that POST /v1/documents takes with the key of this request; empty for none."
+    )
     defaults: dict[str, Any]
 
 
@@ -363,37 +366,3 @@ class ComparisonReply(BaseModel):
     differences: list[DifferenceReply] = Field(
         description="In order. Case, white space and the names of each label's own drug are no difference."
     )
-
-
-class ErrorDetail(BaseModel):
-    """What is wrong with the request, and what to do."""
-
-    type: str
-    message: str
-    param: str | None = Field(description="The field that is wrong, if any.")
-    code: str | None = Field(description="A fixed name of the error.")
-
-
-class ErrorReply(BaseModel):
-    """The error reply of every route, in OpenAI's format."""
-
-    error: ErrorDetail
-
-
-_WHY = {
-    401: "The API key is missing or unknown.",
-    404: "Nothing matches.",
-    408: "The body of the request arrived too slowly.",
-    413: "The body of the request is too long.",
-    422: "The request is invalid.",
-    429: "Too many requests for this key; Retry-After gives the seconds to wait.",
-    500: "Internal error.",
-    503: "The service is overloaded, or a part of it is down; Retry-After gives the seconds to wait.",
-    504: "The deadline has passed.",
-}
-
-
-def error_responses(*more: int, without: tuple[int, ...] = ()) -> dict[int | str, dict[str, Any]]:
-    """Return the error replies of a route under /v1 for the OpenAPI document; 404 only if `more` has it."""
-    statuses = sorted(({*_WHY} - {404} | {*more}) - {*without})
-    return {status: {"model": ErrorReply, "description": _WHY.get(status, _WHY[422])} for status in statuses}
