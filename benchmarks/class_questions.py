@@ -29,8 +29,9 @@ from fdarx_core.labels.question_scopes import (
     scoped_questions,
     section_classifier,
 )
+from fdarx_core.rag.group_question import asks_for_labels
 from fdarx_core.rag.index import Index
-from fdarx_core.rag.label_groups import asks_for_labels, find_label_groups
+from fdarx_core.rag.label_groups import find_label_groups
 from fdarx_core.retrieval.index import ChunkFilter
 
 QUESTIONS = Path(__file__).parent / "marked" / "class_questions.jsonl"

@@ -15,7 +15,8 @@ from typing import Any
 from fdarx_core.labels.drugs import Drug, Mention
 from fdarx_core.llm import ModelConfig, Task, Unparsable
 from fdarx_core.rag.comparison import ComparedDrug, compared_drugs, shared_contexts
-from fdarx_core.rag.label_groups import MOST_GROUPS, asks_for_labels
+from fdarx_core.rag.group_question import asks_for_labels
+from fdarx_core.rag.label_groups import MOST_GROUPS
 from fdarx_core.rag.search import RagBackend, SearchQuery, TaskCall, pool_candidates
 from fdarx_core.rag.strategies import Strategy
 from fdarx_core.rag.tasks import SCORE_CHUNK

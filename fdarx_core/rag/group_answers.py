@@ -70,7 +70,9 @@ def groups_text(found: LabelGroups, listed: int) -> str:
         sentences.append("No label says all that is asked; these say a part of it.")
     if found.unknown:
         words = ", ".join(f'"{word}"' for word in found.unknown)
-        sentences.append(f"No label of this index was found to say: {words}.")
+        sentences.append(f"No label has: {words}.")
+    if found.no_class:
+        sentences.append(f'No label was found to say of its drug: "{found.no_class}".')
     if more := found.drugs - listed:
         sentences.append(f"Labels of {more} more {'drug matches' if more == 1 else 'drugs match'}.")
     return " ".join(sentences)

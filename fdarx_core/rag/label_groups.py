@@ -8,19 +8,17 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass, field, replace
-from itertools import groupby
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import product
 
 import numpy as np
 import numpy.typing as npt
 
 from fdarx_core.baseline.label_statements import LabelStatement, parse_passage
-from fdarx_core.labels.drugs import Mention
 from fdarx_core.labels.loinc import SECTION_GROUPS
-from fdarx_core.labels.question_scopes import WordRole, asked_group, asked_words, question_scope
-from fdarx_core.labels.question_sections import DRUG, NO_SECTION
-from fdarx_core.rag.class_words import class_expression, membership_expression
+from fdarx_core.rag.class_words import membership_expression
+from fdarx_core.rag.group_question import Asked, DrugClass, Term, asked_by_words, read_question
 from fdarx_core.rag.search import search_hit
 from fdarx_core.records import LabelGroup, LabelGroups
 from fdarx_core.retrieval.index import ChunkFilter, IndexReader
@@ -36,41 +34,12 @@ LEAST_STATED = 0.6
 """The least share of what a passage says that one statement of it has, its headings included."""
 _IN_HEADS = 0.8
 """What a word counts for in the headings above a statement, beside 1 in the statement itself."""
-_INDICATIONS = "34067-9"
-_OF_DRUG = frozenset((_INDICATIONS, "34089-3", "34090-1", "43679-0"))
-"""The sections that say what a drug is: indications, description, clinical pharmacology, mechanism of action."""
 _READ = 6
 """Passages of each drug in which statements are compared."""
 _MOST_ITEMS, _MOST_NAMES = 6, 5
 """Items of a list that are quoted, and names of a drug that are given."""
 
 Floats = npt.NDArray[np.float64]
-
-
-@dataclass(frozen=True, slots=True)
-class _Term:
-    """A word or name that a passage must have: any of some words, or all words of one of some phrases.
-
-    `passing` are the passages that have it, shape (passages,); `weight` is higher the fewer have it.
-    """
-
-    words: frozenset[str]
-    phrases: tuple[tuple[str, ...], ...]
-    passing: Mask
-    weight: float
-
-    def holds(self, tokens: frozenset[str]) -> bool:
-        """Return whether a text with these words has the term."""
-        return bool(self.words & tokens) or any(tokens.issuperset(phrase) for phrase in self.phrases)
-
-
-@dataclass(frozen=True, slots=True)
-class _Class:
-    """A class of drugs: its name in the question, an expression for its names, and the passages that have one."""
-
-    text: str
-    expression: str
-    passing: Mask
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,36 +59,6 @@ class _Stated:
     share: float
 
 
-@dataclass(frozen=True, slots=True)
-class _Asked:
-    """What a question asks of labels.
-
-    Attributes:
-        said: what a passage must say.
-        classes: the class that the drug belongs to; None where the question names none.
-        groups: the groups of sections that may say it, none for any.
-        named: the numbers of the drugs that the question names: their own labels are no answer.
-        unknown: words of the question that no passage has.
-    """
-
-    said: list[_Term] = field(default_factory=list)
-    classes: _Class | None = None
-    groups: frozenset[str] = frozenset()
-    named: frozenset[int] = frozenset()
-    unknown: list[str] = field(default_factory=list)
-
-
-def asks_for_labels(question: str, mentions: Sequence[Mention], absent: Sequence[str] = ()) -> bool:
-    """Return whether a question asks for several labels, and names drugs at most as what the labels mention.
-
-    Args:
-        question: the question.
-        mentions: the places where it names drugs, in order.
-        absent: the names, as it has them, of medicines that no label is of.
-    """
-    return question_scope(_masked(question, mentions, absent)) != "one"
-
-
 def find_label_groups(
     index: IndexReader, question: str, filter: ChunkFilter, most: int = MOST_GROUPS
 ) -> LabelGroups | None:
@@ -131,112 +70,21 @@ def find_label_groups(
         filter: which chunks may be found.
         most: how many drugs to return with their passages.
     """
-    asked = _read_question(index, question)
+    asked = read_question(index, question)
     drugs = index.label_drugs.numbers[index.documents]
     passing = index.matching(filter) & ~index.headings & (drugs >= 0) & ~np.isin(drugs, sorted(asked.named))
-    matches = _Matches(index, asked, passing, drugs)
-    if asked.classes is not None and not matches.members and not asked.said:
-        matches = _Matches(index, _by_words(index, asked, asked.classes), passing, drugs)
-    found = matches.groups(LEAST_SAID)
-    complete = bool(found)
-    found = found or matches.groups(LEAST_SAID_BY_ANY)
-    if not found:
-        return None
-    found.sort(key=lambda one: (-one.score, -one.labels, one.names))
-    return LabelGroups(found[:most], len(found), sum(one.labels for one in found), complete, matches.unknown)
-
-
-def _masked(question: str, mentions: Sequence[Mention], absent: Sequence[str]) -> str:
-    """Return a question with `DRUG` in place of the names of drugs."""
-    for mention in reversed(mentions):
-        question = f"{question[: mention.start]} {DRUG} {question[mention.end :]}"
-    for name in absent:
-        question = question.replace(name, f" {DRUG} ")
-    return question
-
-
-def _read_question(index: IndexReader, question: str) -> _Asked:
-    mentions = index.label_drugs.names.find(question)
-    absent = index.label_drugs.absent(question)
-    masked = _masked(question, mentions, [name for name, _ in absent])
-    named = {int(index.label_drugs.numbers[at]) for one in index.label_drugs.named(question) for at in one.documents}
-    roles = asked_words(masked)
-    asked = _Asked(groups=frozenset((asked_group(roles),)) - {NO_SECTION}, named=frozenset(named))
-    for one in mentions:
-        asked.said.append(_name_term(index, {one.name, one.text, *(one.moieties if len(one.moieties) == 1 else ())}))
-    asked.said.extend(_name_term(index, {*names}) for names in absent)
-    spans = list(_spans(roles))
-    class_spans = [span for role, span in spans if role == "class"]
-    named_class = _class_named(index, class_spans) if class_spans else None
-    for role, span in spans:
-        if role == "said":
-            _add_words(index, asked, span)
-        elif named_class is None:
-            asked.unknown.extend(span)
-    # "which drugs of this class do you have": all have indications
-    asks_all = named_class is not None and not asked.said and asked.groups == {_INDICATIONS}
-    return replace(asked, classes=named_class, groups=frozenset() if asks_all else asked.groups)
-
-
-def _spans(roles: Sequence[tuple[str, WordRole]]) -> Iterator[tuple[WordRole, tuple[str, ...]]]:
-    """Yield the spans of words of a question that do more than ask, with their role."""
-    for role, words in groupby(roles, key=lambda one: one[1]):
-        span = tuple(word for word, _ in words if word != DRUG)
-        if role != "frame" and span:
-            yield role, span
-
-
-def _weight(passing: Mask) -> float:
-    return float(np.log((1 + len(passing)) / (1 + np.count_nonzero(passing))))
-
-
-def _name_term(index: IndexReader, names: Collection[str]) -> _Term:
-    """Return the term for a drug that a question names, by any of its names."""
-    passing = np.zeros(len(index), np.bool_)
-    for name in names:
-        passing |= index.passage_words.with_phrase(name)
-    phrases = tuple(tuple(tokenize(name)) for name in sorted(names))
-    return _Term(frozenset(), tuple(filter(None, phrases)), passing, _weight(np.zeros(len(index), np.bool_)))
-
-
-def _add_words(index: IndexReader, asked: _Asked, span: Sequence[str]) -> None:
-    """Add a term for each word, in all its forms and with what it stands for as an abbreviation."""
-    words = index.passage_words
-    for word in tokenize(" ".join(span)):
-        forms = words.forms(word)
-        passing = words.having(forms)
-        long = [tuple(tokenize(form)) for form in words.long_forms(word)] if word in forms else []
-        for form in long:
-            passing |= words.with_phrase(" ".join(form))
-        if passing.any():
-            asked.said.append(_Term(forms, tuple(long), passing, _weight(passing)))
-        else:
-            asked.unknown.append(word)
-
-
-def _class_named(index: IndexReader, spans: Sequence[Sequence[str]]) -> _Class | None:
-    """Return the class that spans of words name, any of several; None where no passage has the words of one."""
-    words, having = index.passage_words, np.zeros(len(index), np.bool_)
-    phrases = list[tuple[str, ...]]()
-    for span in spans:
-        phrases.append(tuple(tokenize(" ".join(span))))
-        for word in span:
-            for form in words.long_forms(word):
-                phrases.append(tuple(tokenize(" ".join(form if one == word else one for one in span))))
-    for phrase in phrases:
-        having |= np.logical_and.reduce([words.having(words.forms(word)) for word in phrase])
-    text = " ".join(" ".join(span) for span in spans)
-    return _Class(text, class_expression(phrases), having) if having.any() else None
-
-
-def _by_words(index: IndexReader, asked: _Asked, classes: _Class) -> _Asked:
-    """Return what is asked where no label says its drug to be of the class: the words of the class.
-
-    They must stand in the section that is asked for, or else in one that says what a drug is.
-    """
-    found = replace(asked, classes=None, groups=asked.groups or _OF_DRUG)
-    _add_words(index, found, classes.text.split())
-    return found
+    whole = _Matches(index, asked, passing, drugs)
+    attempts, no_class = [whole], ""
+    if asked.classes is not None and not whole.members:
+        by_words = _Matches(index, asked_by_words(index, asked, asked.classes), passing, drugs)
+        attempts, no_class = [by_words, *([whole] if asked.said else [])], asked.classes.text
+    for least, matches in product((LEAST_SAID, LEAST_SAID_BY_ANY), attempts):
+        if found := matches.groups(least):
+            found.sort(key=lambda one: (-one.score, -one.labels, one.names))
+            labels, complete = sum(one.labels for one in found), least == LEAST_SAID
+            no_class = no_class if matches is whole else ""
+            return LabelGroups(found[:most], len(found), labels, complete, asked.unknown, no_class)
+    return None
 
 
 class _Matches:
@@ -250,19 +98,16 @@ class _Matches:
 
     Attributes:
         members: by drug, the passages that say that it belongs to the class.
-        unknown: the words of the question that no passage has, and the class that no label says its drug to be of.
     """
 
-    def __init__(self, index: IndexReader, asked: _Asked, passing: Mask, drugs: Integers) -> None:
+    def __init__(self, index: IndexReader, asked: Asked, passing: Mask, drugs: Integers) -> None:
         self._index, self._asked, self._drugs = index, asked, drugs
         self._passing, self._distinct = passing, index.near_copies.representatives(passing)
         self._ranks = index.reference_ranks()[index.documents]
         self._coverage = _coverage(asked.said, len(index))
         self.members = dict[int, _Members]()
-        self.unknown = [*asked.unknown]
         if asked.classes is not None:
             self.members = self._find_members(asked.classes)
-            self.unknown += [] if self.members else [asked.classes.text]
 
     def groups(self, least: float) -> list[LabelGroup]:
         """Return the drugs that match, in no order, with passages that have at least this share of what is asked."""
@@ -283,7 +128,7 @@ class _Matches:
         numbers, starts = np.unique(self._drugs[order], return_index=True)
         return dict(zip(numbers.tolist(), np.split(order, starts[1:]), strict=True)) if len(order) else {}
 
-    def _find_members(self, classes: _Class) -> dict[int, _Members]:
+    def _find_members(self, classes: DrugClass) -> dict[int, _Members]:
         """Return, by drug, the passages that say that it belongs to the class."""
         found = dict[int, _Members]()
         for drug, positions in self._by_drug(self._distinct & classes.passing).items():
@@ -298,7 +143,7 @@ class _Matches:
     def _names(self, positions: Integers) -> list[str]:
         """Return the names of the products, substances and moieties of the labels of some passages."""
         labels = [self._index.labels[one] for one in self._set_ids(positions)]
-        products = [product for label in labels for product in label.products]
+        products = [one for label in labels for one in label.products]
         names = (name for one in products for name in (*one.names, *one.moieties, *one.substances))
         return list(dict.fromkeys(name for name in names if name))
 
@@ -382,7 +227,7 @@ class _Matches:
         return "\n".join((one.text, *(saying or one.items)[:_MOST_ITEMS]))
 
 
-def _coverage(said: Sequence[_Term], passages: int) -> Floats:
+def _coverage(said: Sequence[Term], passages: int) -> Floats:
     """Return the share, by weight, of what is asked that each passage says, shape (passages,)."""
     found = np.zeros(passages)
     for one in said:

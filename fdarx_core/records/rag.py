@@ -229,7 +229,8 @@ class LabelGroups:
     """The drugs that answer a question for several labels, best first.
 
     `drugs` and `labels` count all drugs and labels that match, also those beyond `groups`. `complete` says that the
-    first one says all that is asked. `unknown` are words of the question that no label says.
+    first one says all that is asked. `unknown` are words of the question that no label says. `no_class` is a class of
+    which the question asks for drugs, where no label says that of its drug; it was then left out.
     """
 
     groups: list[LabelGroup]
@@ -237,6 +238,7 @@ class LabelGroups:
     labels: int
     complete: bool = True
     unknown: list[str] = field(default_factory=list)
+    no_class: str = ""
 
 
 @dataclass(slots=True)

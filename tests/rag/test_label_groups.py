@@ -8,7 +8,8 @@ from collections.abc import Iterator
 import pytest
 
 import fdarx_core as fdarx
-from fdarx_core.rag.label_groups import asks_for_labels, find_label_groups
+from fdarx_core.rag.group_question import asks_for_labels
+from fdarx_core.rag.label_groups import find_label_groups
 from fdarx_core.records import LabelGroups
 from fdarx_core.retrieval.index import ChunkFilter, IndexStore
 from tests.rag.class_labels import PROFENS, class_chunks
@@ -110,7 +111,24 @@ def test_items_of_a_list_are_cited(index: fdarx.Index) -> None:
 def test_words_that_no_label_says_are_named(index: fdarx.Index) -> None:
     answer = index.answer("Which quexanoids are indicated for relapsing NS?")
     assert [group.moieties for group in answer.groups] == [("alplegine",), ("beplegine",)]
-    assert 'No label of this index was found to say: "quexanoids".' in answer.text
+    assert answer.text.endswith('No label has: "quexanoids".')
+
+
+def test_a_class_that_no_label_says_of_its_drug_is_left_out_and_named(index: fdarx.Index) -> None:
+    answer = index.answer("Which surgery drugs are indicated for relapsing NS?")
+    assert [group.moieties for group in answer.groups] == [("alplegine",), ("beplegine",)]
+    assert answer.text.endswith('No label was found to say of its drug: "surgery".')
+
+
+def test_forms_and_parts_of_words_are_found(index: fdarx.Index) -> None:
+    assert drugs(found(index, "Which drugs have a boxed warning about harm in pregnant women?")) == [
+        "alplegine",
+        "beplegine",
+    ]
+    words = index.reader.passage_words
+    assert "pregnancy" in words.forms("pregnant") and "surgery" not in words.forms("surgeon")
+    [(first, second)] = words.compounds("nervesclerosis")
+    assert (first, second) == ({"nerval"}, {"sclerosis"})
 
 
 def test_a_medicine_without_a_label_is_looked_for_in_the_others(index: fdarx.Index) -> None:

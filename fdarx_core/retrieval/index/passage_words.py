@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_left
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
-from itertools import islice
+from itertools import islice, takewhile
 
 import numpy as np
 import pyarrow as pa
@@ -21,7 +21,18 @@ _PREFIX = 3
 _INTRODUCTIONS = 400
 """Passages that are read for what an abbreviation stands for."""
 
+_SHORTEST_PART = 5
+"""Letters of the shortest part of a compound."""
+_ALIKE = 0.85
+"""The share of the letters of the longer of two stems that the other begins with, if both are forms of a word."""
+
 _stem = lru_cache(maxsize=1 << 16)(PorterStemmer().stem)
+
+
+def _alike(one: str, other: str) -> bool:
+    """Return whether two stems are the same, or begin with nearly all of the same letters."""
+    shared = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(one, other, strict=False)))
+    return one == other or (shared > _SHORTEST_PART and shared >= _ALIKE * max(len(one), len(other)))
 
 
 class PassageWords:
@@ -38,18 +49,34 @@ class PassageWords:
     def __init__(self, index: InvertedIndex, texts: pa.ChunkedArray) -> None:
         self._index, self._texts = index, texts
         self._words = sorted(filter(None, index.vocabulary))
+        self._known = frozenset(self._words)
         self.long_forms = lru_cache(maxsize=1024)(self._long_forms)
 
     def forms(self, word: str) -> frozenset[str]:
-        """Return the words of the passages that have the stem (Porter) of a word."""
-        word, found = word.lower(), set[str]()
-        start = bisect_left(self._words, word[:_PREFIX])
-        for one in islice(self._words, start, None):
-            if not one.startswith(word[:_PREFIX]):
-                break
-            if one == word or _stem(one) == _stem(word):
-                found.add(one)
-        return frozenset(found)
+        """Return the words of the passages that have the stem (Porter) of a word, or nearly: pregnant, pregnancy."""
+        word = word.lower()
+        return frozenset(
+            one for one in self._beginning(word[:_PREFIX]) if one == word or _alike(_stem(one), _stem(word))
+        )
+
+    def compounds(self, word: str) -> list[tuple[frozenset[str], frozenset[str]]]:
+        """Return how a word can be put together: the words with its first part, and the forms of its second.
+
+        The first part may lack a vowel at its end: "gastr-" of "gastroprotective".
+        """
+        word, found = word.lower(), list[tuple[frozenset[str], frozenset[str]]]()
+        for at in range(_SHORTEST_PART, len(word) - _SHORTEST_PART + 1):
+            second = self.forms(word[at:]) if word[at:] in self._known else frozenset[str]()
+            first = frozenset(self._beginning(word[:at].rstrip("aeiou"))) if second else frozenset[str]()
+            if first - self.forms(word):
+                found.append((first - self.forms(word), second))
+        return found
+
+    def _beginning(self, prefix: str) -> Iterator[str]:
+        """Yield the words of the passages with a prefix."""
+        return takewhile(
+            lambda one: one.startswith(prefix), islice(self._words, bisect_left(self._words, prefix), None)
+        )
 
     def having(self, words: Iterable[str]) -> Mask:
         """Return which passages have one of the words, shape (passages,)."""
