@@ -6,7 +6,7 @@ INDEX is an index of labels. `marked/class_questions.jsonl` has questions with t
 one, or with whole drugs; they are right by general knowledge, and were written before the labels were searched. A drug
 belongs to the part `test` if one of its moieties does (see `drug_search`). Also prints how the models of
 `question_scopes.tsv` do on each part of their data that they have not learned from. Exits 1 where the mean F1 is below
-0.7, or the share of scopes found in a part below 0.8.
+0.7, or the share of scopes found in a part below 0.75.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from fdarx_core.rag.label_groups import find_label_groups
 from fdarx_core.retrieval.index import ChunkFilter
 
 QUESTIONS = Path(__file__).parent / "marked" / "class_questions.jsonl"
-LEAST_F1, LEAST_SCOPES = 0.7, 0.8
+LEAST_F1, LEAST_SCOPES = 0.7, 0.75
 
 Drug = frozenset[str]
 

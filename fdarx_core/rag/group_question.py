@@ -19,6 +19,7 @@ from fdarx_core.retrieval.lexical import Mask, tokenize
 Compound: TypeAlias = tuple[frozenset[str], frozenset[str]]
 """The words with the first part of a compound, and those with the second."""
 
+_OR = "or"
 _RARE = 20
 """Passages below which a word is looked for in its parts as well: "gastroprotective" in "gastric" and "protective"."""
 _INDICATIONS = "34067-9"
@@ -30,7 +31,8 @@ _OF_DRUG = frozenset((_INDICATIONS, "34089-3", "34090-1", "43679-0"))
 class Term:
     """A word or name that a passage must have: any of some words, all words of a phrase, or both parts of a compound.
 
-    `passing` are the passages that have it, shape (passages,); `weight` is higher the fewer have it.
+    Of `choices`, all terms of one must hold. `passing` are the passages that have it, shape (passages,); `weight` is
+    higher the fewer have it.
     """
 
     words: frozenset[str]
@@ -38,10 +40,13 @@ class Term:
     passing: Mask
     weight: float
     compounds: tuple[Compound, ...] = ()
+    choices: tuple[tuple[Term, ...], ...] = ()
 
     def holds(self, tokens: frozenset[str]) -> bool:
         """Return whether a text with these words has the term."""
         if self.words & tokens or any(tokens.issuperset(phrase) for phrase in self.phrases):
+            return True
+        if any(all(term.holds(tokens) for term in terms) for terms in self.choices):
             return True
         return any(first & tokens and second & tokens for first, second in self.compounds)
 
@@ -106,24 +111,52 @@ def read_question(index: IndexReader, question: str) -> Asked:
         asked.said.append(_name_term(index, {one.name, one.text, *(one.moieties if len(one.moieties) == 1 else ())}))
     asked.said.extend(_name_term(index, {*names}) for names in absent)
     spans = list(_spans(roles))
-    class_spans = [span for role, span in spans if role == "class"]
+    class_spans = [span for role, choice in spans if role == "class" for span in choice]
     named_class = _class_named(index, class_spans) if class_spans else None
-    for role, span in spans:
+    for role, choice in spans:
         if role == "said":
-            _add_words(index, asked, span)
+            _add_choice(index, asked, choice)
         elif named_class is None:
-            asked.unknown.extend(span)
+            asked.unknown.extend(word for span in choice for word in span)
     # "which drugs of this class do you have": all have indications
     asks_all = named_class is not None and not asked.said and asked.groups == {_INDICATIONS}
     return replace(asked, classes=named_class, groups=frozenset() if asks_all else asked.groups)
 
 
-def _spans(roles: Sequence[tuple[str, WordRole]]) -> Iterator[tuple[WordRole, tuple[str, ...]]]:
-    """Yield the spans of words of a question that do more than ask, with their role."""
-    for role, words in groupby(roles, key=lambda one: one[1]):
+def _spans(roles: Sequence[tuple[str, WordRole]]) -> Iterator[tuple[WordRole, list[tuple[str, ...]]]]:
+    """Yield the spans of words of a question that do more than ask, with their role; those joined by "or" together."""
+    role: WordRole = "frame"
+    choice, joined = list[tuple[str, ...]](), False
+    for (own, is_or), words in groupby(roles, key=lambda one: (one[1], one[0].casefold() == _OR)):
         span = tuple(word for word, _ in words if word != DRUG)
-        if role != "frame" and span:
-            yield role, span
+        if is_or:
+            joined = bool(choice)
+        elif joined and own == role and span:
+            choice.append(span)
+            joined = False
+        else:
+            if choice:
+                yield role, choice
+            role, choice, joined = own, [span] if span and own != "frame" else [], False
+    if choice:
+        yield role, choice
+
+
+def _add_choice(index: IndexReader, asked: Asked, choice: Sequence[Sequence[str]]) -> None:
+    """Add a term for each word of a span; of several spans, one term that holds where all words of one do."""
+    if len(choice) == 1:
+        _add_words(index, asked, choice[0])
+        return
+    spans = list[tuple[Term, ...]]()
+    for span in choice:
+        own = Asked()
+        _add_words(index, own, span)
+        asked.unknown.extend(own.unknown)
+        if own.said and not own.unknown:
+            spans.append(tuple(own.said))
+    if spans:
+        passing = np.logical_or.reduce([np.logical_and.reduce([one.passing for one in terms]) for terms in spans])
+        asked.said.append(Term(frozenset(), (), passing, _weight(passing), choices=tuple(spans)))
 
 
 def _weight(passing: Mask) -> float:

@@ -120,6 +120,11 @@ def test_a_class_that_no_label_says_of_its_drug_is_left_out_and_named(index: fda
     assert answer.text.endswith('No label was found to say of its drug: "surgery".')
 
 
+def test_one_of_two_things_is_enough(index: fdarx.Index) -> None:
+    assert drugs(found(index, "Which drugs are indicated for clots or raised pressure?")) == ["widorel", "thinarol"]
+    assert drugs(found(index, "Which drugs are indicated for hiccups or raised pressure?")) == ["widorel"]
+
+
 def test_forms_and_parts_of_words_are_found(index: fdarx.Index) -> None:
     assert drugs(found(index, "Which drugs have a boxed warning about harm in pregnant women?")) == [
         "alplegine",
