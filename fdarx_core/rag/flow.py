@@ -102,7 +102,7 @@ async def retrieve_contexts(question: str, config: RagConfig, backend: RagBacken
     times = [time.monotonic()]
     mentions, absent = await _names_in(question, config.filter, backend)
     if mentions is not None and asks_for_labels(question, mentions, [one.name for one in absent]):
-        groups = await backend.label_groups(question, config.filter, max(config.contexts, MOST_GROUPS))
+        groups = await backend.label_groups(question, config.filter, MOST_GROUPS)
         if groups is not None:
             return _of_groups(question, groups, config, absent, time.monotonic() - times[0])
     drugs = list(dict.fromkeys(drug for mention in mentions or () for drug in mention.drugs))
