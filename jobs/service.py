@@ -118,7 +118,8 @@ def _start(service: ServiceConfig, host: str, port: int, metrics_port: int | Non
         logging_level=logging.ERROR,
         _metrics_export_port=metrics_port,
     )
-    wait_s = service.http.deadline_s + _GRACE_S
+    longest_s = max(service.http.deadline_s, service.http.upload_s if service.http.takes_uploads() else 0)
+    wait_s = longest_s + _GRACE_S
     http_options = {"host": host, "port": port, "request_timeout_s": wait_s}
     serve.start(http_options=http_options, logging_config=LoggingConfig(enable_access_log=False))
     try:
@@ -160,7 +161,7 @@ def run(config: ServeConfig) -> int:
     """Run the service until Ctrl-C or SIGTERM; returns its exit code, as `jobs.serve.serve`."""
     try:
         if config.new_key is not None:
-            return _make_key(config.keys_file or Path(), config.new_key)
+            return _make_key(config.keys_file or Path(), config.new_key, config.upload)
         service = service_config(config)
         _check(service, config.retriever)
         check_port(config.host, config.port)
@@ -173,8 +174,8 @@ def run(config: ServeConfig) -> int:
         return 0
 
 
-def _make_key(file: Path, name: str) -> int:
-    key = add_key(file, name)
+def _make_key(file: Path, name: str, upload: bool) -> int:
+    key = add_key(file, name, upload=upload)
     print(
         f"{file} now lets in the key {name}, which is shown only here; send it as `Authorization: Bearer KEY`:",
         file=sys.stderr,

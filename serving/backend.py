@@ -15,9 +15,10 @@ from ray.serve.handle import DeploymentHandle
 
 from fdarx_core.labels.drugs import Mention
 from fdarx_core.llm import TRANSIENT, AskingStopped, HttpEndpoint, ModelConfig, response_to
+from fdarx_core.pipeline.uploading import UploadedDocuments
 from fdarx_core.rag.flow import POSTPROCESSORS
 from fdarx_core.rag.search import Role, SearchQuery, TaskCall
-from fdarx_core.records import AbsentDrug, Chunk, Request, Response, SearchHit
+from fdarx_core.records import AbsentDrug, Chunk, LabelGroups, Request, Response, SearchHit
 from fdarx_core.retrieval.index import ChunkFilter, FilterValue, LabelSection, NameCompletion
 from serving.http import Overloaded, ServedCorpus, Unavailable
 from serving.replicas import ReplicaWatch
@@ -99,7 +100,7 @@ async def _close_when_idle(endpoint: HttpEndpoint) -> None:
 
 
 ATTEMPTS = 3
-INDEX, MODEL, RERANKER = "the index", "the model", "the reranker"
+INDEX, MODEL, RERANKER, INDEXER = "the index", "the model", "the reranker", "the indexer"
 _REPLICA_DIED = (RayActorError, ReplicaUnavailableError)
 _FAILURES = (*_REPLICA_DIED, BackPressureError, DeploymentUnavailableError)
 _LOGGER = logging.getLogger("ray.serve")
@@ -168,6 +169,7 @@ class RayServeBackend:
         answerer: str,
         hypothesis: str,
         budget: int | None,
+        indexer: DeploymentHandle[Any] | None = None,
     ) -> None:
         """`answerer` and `hypothesis` name the models that write answers and hypothetical answers, and `budget` is the
         characters of passages that fit into the answerer's prompt (None: any number)."""
@@ -178,9 +180,11 @@ class RayServeBackend:
         self._matches, self._names, self._filter_values = retriever.matches, retriever.names, retriever.filter_values
         self._passage, self._section = retriever.passage, retriever.section
         self._find_drugs, self._absent_drugs = retriever.find_drugs, retriever.absent_drugs
-        self._similarities = retriever.similarities
+        self._similarities, self._label_groups = retriever.similarities, retriever.label_groups
         self._ask, self._stream = model.ask, model.options(method_name="stream", stream=True)
         self._score = None if reranker is None else reranker.score
+        self._add = None if indexer is None else indexer.add
+        self._reload = retriever.reload
         self._corpora: dict[str, ServedCorpus] = {}
         self._watch = ReplicaWatch(retriever.app_name)
 
@@ -201,6 +205,13 @@ class RayServeBackend:
 
     async def absent_drugs(self, corpus: str, text: str) -> list[AbsentDrug]:
         found: list[AbsentDrug] = await call(self._watch, self._absent_drugs, corpus, text, part=INDEX)
+        return found
+
+    async def label_groups(
+        self, corpus: str, question: str, filter: ChunkFilter, most: int
+    ) -> tuple[str, LabelGroups | None]:
+        asked = corpus, question, filter, most
+        found: tuple[str, LabelGroups | None] = await call(self._watch, self._label_groups, *asked, part=INDEX)
         return found
 
     async def find_drugs(self, corpus: str, texts: Sequence[str]) -> list[list[Mention]]:
@@ -246,6 +257,14 @@ class RayServeBackend:
     async def section(self, corpus: str, label: str, section: str) -> LabelSection:
         found: LabelSection = await call(self._watch, self._section, corpus, label, section, part=INDEX)
         return found
+
+    async def add_documents(self, corpus: str, name: str, data: bytes) -> UploadedDocuments:
+        if self._add is None:
+            raise Unavailable(INDEXER, "the service was started without one")
+        added: UploadedDocuments = await call(self._watch, self._add, corpus, name, data, part=INDEXER)
+        await call(self._watch, self._reload, part=INDEX)
+        await self._refresh()
+        return added
 
     async def ready(self) -> Mapping[str, str]:
         """Return what is not ready. A model that is down does not count: passages are found without it."""

@@ -25,6 +25,7 @@ from serving.backend import HttpModelClient, RayServeBackend
 from serving.batching import DynamicBatcher
 from serving.config import ServiceConfig
 from serving.http import configure_request_log, make_app
+from serving.indexer import IndexerDeployment
 from serving.metrics import record
 from serving.replicas import WATCH_EVERY_S
 from serving.retriever import RetrieverDeployment
@@ -74,6 +75,7 @@ def build(config: ServiceConfig) -> Application:
     answerer = next((model for model in config.models if model.name == config.answerer), None)
     retriever = deployment("Retriever", RetrieverDeployment, config.replicas)
     reranker = deployment("Reranker", RerankerDeployment, gpus=config.reranker_gpus)
+    indexer = deployment("Indexer", IndexerDeployment)
     return deployment("Ingress", Ingress, config.replicas).bind(
         config.http.model_dump(mode="json"),
         config.answerer,
@@ -82,7 +84,8 @@ def build(config: ServiceConfig) -> Application:
         config.log_file and str(Path(config.log_file).absolute()),
         retriever.bind(dict(config.corpora), config.cosine_model, config.poll_s),
         deployment("Model", ModelDeployment, config.replicas).bind(models, config.roles),
-        *([reranker.bind(config.reranker_model)] if config.reranker_model else []),
+        reranker.bind(config.reranker_model) if config.reranker_model else None,
+        indexer.bind(dict(config.corpora), config.cosine_model) if config.http.takes_uploads() else None,
     )
 
 
@@ -107,10 +110,11 @@ class Ingress:
         retriever: DeploymentHandle[Any],
         model: DeploymentHandle[Any],
         reranker: DeploymentHandle[Any] | None = None,
+        indexer: DeploymentHandle[Any] | None = None,
     ) -> None:
         """`settings` are fields of `ServiceSettings`; the others as for `RayServeBackend`."""
         self._settings = ServiceSettings.model_validate(settings)
-        self._backend = RayServeBackend(retriever, model, reranker, answerer, hypothesis, budget)
+        self._backend = RayServeBackend(retriever, model, reranker, answerer, hypothesis, budget, indexer)
         configure_request_log(Path(log_file).open("a", encoding="utf-8") if log_file else sys.stderr)  # noqa: SIM115
 
     async def __serve_build_asgi_app__(self) -> ASGIApp:

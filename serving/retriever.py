@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -17,6 +18,7 @@ import numpy.typing as npt
 import orjson
 
 from fdarx_core.labels.drugs import Mention
+from fdarx_core.rag.label_groups import find_label_groups
 from fdarx_core.rag.search import (
     SearchQuery,
     available_retrievers,
@@ -26,7 +28,7 @@ from fdarx_core.rag.search import (
     index_encoder,
     search_index,
 )
-from fdarx_core.records import AbsentDrug, Chunk, SearchHit
+from fdarx_core.records import AbsentDrug, Chunk, LabelGroups, SearchHit
 from fdarx_core.retrieval.encoders import SentenceEncoder, Vectors
 from fdarx_core.retrieval.index import (
     ChunkFilter,
@@ -77,6 +79,7 @@ class CorpusStore:
         self._directories = ModelDirectories(cosine=cosine_model)
         self._loaded = {name: self._open(name) for name in places}
         self._damaged: set[tuple[str, str]] = set()
+        self._reloading = threading.Lock()
 
     def __getitem__(self, name: str) -> LoadedCorpus:
         return self._loaded[name]
@@ -91,9 +94,11 @@ class CorpusStore:
     def reload(self) -> list[LoadedCorpus]:
         """Open versions that have been committed since; return the corpora that have changed.
 
-        Where the newer version can't be used, the present one stays, and `refused` says why.
+        Where the newer version can't be used, the present one stays, and `refused` says why. Threads that reload at the
+        same time wait for each other, so that no older version takes the place of a newer one; searches do not wait.
         """
-        return [changed for name in self._places if (changed := self._reload(name))]
+        with self._reloading:
+            return [changed for name in self._places if (changed := self._reload(name))]
 
     def _reload(self, name: str) -> LoadedCorpus | None:
         present, version = self._loaded[name], ""
@@ -174,6 +179,13 @@ class RetrieverDeployment:
         """Return the medicines that a text names and that no label is of."""
         return find_absent_drugs(self._corpora[corpus].index, text)
 
+    async def label_groups(
+        self, corpus: str, question: str, filter: ChunkFilter, most: int
+    ) -> tuple[str, LabelGroups | None]:
+        """Return the version of the index, and from it the drugs that answer a question for several labels."""
+        index = self._corpora[corpus].index
+        return index.version, await asyncio.to_thread(find_label_groups, index, question, filter, most)
+
     async def find_drugs(self, corpus: str, texts: Sequence[str]) -> list[list[Mention]]:
         """Return the places of each text that name drugs."""
         names = self._corpora[corpus].index.label_drugs.names
@@ -204,15 +216,24 @@ class RetrieverDeployment:
     async def section(self, corpus: str, label: str, section: str) -> LabelSection:
         return await asyncio.to_thread(find_section, self._corpora[corpus].index, label, section)
 
+    async def reload(self) -> list[ServedCorpus]:
+        """Open the versions that have been committed since; requests in progress keep theirs. Return the corpora."""
+        self._tell(await asyncio.to_thread(self._corpora.reload))
+        return await self.corpora()
+
     def _encode_batch(self, queries: Sequence[SearchQuery]) -> list[npt.NDArray[np.float32]]:
         return list(self._corpora.encode(queries))
 
     async def _poll(self, poll_s: float) -> None:
         while True:
             await asyncio.sleep(poll_s)
-            for loaded in await asyncio.to_thread(self._corpora.reload):
-                _record_version(loaded, reloaded=True)
-                _LOGGER.log(logging.ERROR if loaded.refused else logging.INFO, loaded.status)
+            self._tell(await asyncio.to_thread(self._corpora.reload))
+
+    @staticmethod
+    def _tell(reloaded: Sequence[LoadedCorpus]) -> None:
+        for loaded in reloaded:
+            _record_version(loaded, reloaded=True)
+            _LOGGER.log(logging.ERROR if loaded.refused else logging.INFO, loaded.status)
 
 
 def _record_version(loaded: LoadedCorpus, *, reloaded: bool = False) -> None:

@@ -64,7 +64,15 @@ class ServiceSettings(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
 
     keys_file: Path | None = None
-    """File of API keys for /v1 and /mcp, with lines NAME:SHA-256; read at start. None: no key is required."""
+    """File of API keys for /v1 and /mcp, with lines NAME:SHA-256, or NAME:SHA-256:upload for a key that may add
+    documents; read at start. None: no key is required."""
+    upload: bool = False
+    """Let all clients add documents by POST /v1/documents, where no key is required; with --new-key, give the new key
+    the right to."""
+    upload_bytes: int = Field(32 << 20, ge=1024, le=56 << 20)
+    """Maximum size of an uploaded file."""
+    upload_s: float = Field(600, gt=0)
+    """Seconds that adding an uploaded file may take."""
     requests_per_minute: float | None = Field(None, gt=0)
     """Answers, searches, chats and MCP requests that one replica accepts per key, or without keys per client address.
     Behind a proxy, all clients have the proxy's address: use keys there. None: no limit."""
@@ -105,6 +113,14 @@ class ServiceSettings(BaseModel):
     import`. None: the page has no buttons for them."""
     log_questions: bool = False
     """Write questions and full error messages to the logs."""
+
+    def takes_uploads(self) -> bool:
+        """Return whether some client may add documents. Raises ValueError where the file of keys can't be read."""
+        from serving.http.access import load_rights
+
+        if self.keys_file is None:
+            return self.upload
+        return any(may_upload for _, may_upload in load_rights(self.keys_file).values())
 
     def resolved(self, hypothesis: str, postprocessors: Collection[str]) -> ServiceSettings:
         """Return the settings with a strategy and a post-processing in place of `auto`.

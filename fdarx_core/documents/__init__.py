@@ -1,5 +1,6 @@
 """Reads files as documents, splits them into chunks, and reads labels as chunks, from SPL files and from runs."""
 
+from fdarx_core.documents.chunks import READ_ENDINGS as READ_ENDINGS
 from fdarx_core.documents.chunks import chunk_document as chunk_document
 from fdarx_core.documents.chunks import find_documents as find_documents
 from fdarx_core.documents.chunks import may_hold_labels as may_hold_labels

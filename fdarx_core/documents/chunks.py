@@ -43,6 +43,8 @@ _READERS: dict[str, Reader] = {
 }
 LABEL = ".xml"
 """The ending of labels in SPL."""
+READ_ENDINGS = (*_READERS, LABEL, ".zip")
+"""The endings of the names of files that are read."""
 
 _ANY = FileFilter("documents")  # files of other kinds too, so that each becomes a Reject
 

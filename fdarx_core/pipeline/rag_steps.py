@@ -24,6 +24,7 @@ from fdarx_core.rag.flow import (
     context_budget,
     retrieve_contexts,
 )
+from fdarx_core.rag.label_groups import find_label_groups
 from fdarx_core.rag.metrics import apply_verdicts as with_verdicts
 from fdarx_core.rag.metrics import context_calls, title_rank
 from fdarx_core.rag.search import (
@@ -38,7 +39,7 @@ from fdarx_core.rag.search import (
 )
 from fdarx_core.rag.strategies import ABLATIONS, STRATEGIES
 from fdarx_core.rag.tasks import RAG_RULES_VERSION, RAG_TASKS
-from fdarx_core.records import AbsentDrug, RagAnswer, RagQuestion, RagScore, Response, SearchHit, TitleRank
+from fdarx_core.records import AbsentDrug, LabelGroups, RagAnswer, RagQuestion, RagScore, Response, SearchHit, TitleRank
 from fdarx_core.retrieval.index import ChunkFilter, IndexReader
 from fdarx_core.retrieval.models import ModelDirectories
 from fdarx_core.retrieval.retrievers import load_reranker
@@ -230,6 +231,9 @@ class IndexSearcher:
     def absent_drugs(self, text: str) -> list[AbsentDrug]:
         return find_absent_drugs(self._index, text)
 
+    def label_groups(self, question: str, only: ChunkFilter, most: int) -> LabelGroups | None:
+        return find_label_groups(self._index, question, only, most)
+
     def similarities(self, question: str, texts: Sequence[str]) -> list[float] | None:
         return None if self._encoder is None else encode_similarities(self._encoder, question, texts)
 
@@ -286,6 +290,10 @@ class JobTools:
 
     async def absent_drugs(self, text: str) -> list[AbsentDrug]:
         found: list[AbsentDrug] = await self._context.call("index", "absent_drugs", text)
+        return found
+
+    async def label_groups(self, question: str, only: ChunkFilter, most: int) -> LabelGroups | None:
+        found: LabelGroups | None = await self._context.call("index", "label_groups", question, only, most)
         return found
 
     async def rerank(self, question: str, texts: Sequence[str]) -> list[float]:

@@ -10,17 +10,18 @@ from dataclasses import dataclass, field, replace
 from typing import Protocol, TypeVar
 
 from fdarx_core.baseline.label_answering import compared_statements, with_similarities
-from fdarx_core.llm import Unparsable
+from fdarx_core.llm import Unparsable, response_to
 from fdarx_core.llm.model import BASELINE
 from fdarx_core.rag.cited_text import Statement, parse_cited_text, read_statements
 from fdarx_core.rag.comparison import PARAGRAPH, AnswerColumn, ComparedDrug
 from fdarx_core.rag.flow import RetrievalResult, absent_text
 from fdarx_core.rag.gate import AnswerGate, GateReport, refusal_text
 from fdarx_core.rag.gated_text import GatedText
+from fdarx_core.rag.group_answers import AnswerGroup, answer_groups, group_rows, groups_text
 from fdarx_core.rag.label_differences import differences_text, with_differences
 from fdarx_core.rag.search import RagBackend, Role, TaskCall
 from fdarx_core.rag.tasks import ANSWER_WITH_CITATIONS
-from fdarx_core.records import Citation, Response
+from fdarx_core.records import Citation, LabelGroups, Response
 from fdarx_core.verify import VerificationEngine
 from fdarx_core.verify.engine import RuleEngine
 
@@ -42,6 +43,8 @@ class CitedAnswer:
         responses: the replies, one for each drug that the question compares; none where no model was asked.
         seconds: the time that the model took.
         columns: the parts of the text for each drug of a question that names several.
+        groups: the drugs of the answer to a question for several labels.
+        matching_drugs: how many drugs match such a question, also those that the answer leaves out.
     """
 
     text: str
@@ -52,6 +55,8 @@ class CitedAnswer:
     responses: list[Response] = field(default_factory=list)
     seconds: float = 0.0
     columns: list[AnswerColumn] = field(default_factory=list)
+    groups: list[AnswerGroup] = field(default_factory=list)
+    matching_drugs: int = 0
 
     @property
     def cited(self) -> list[int]:
@@ -71,10 +76,14 @@ async def answer_question(
 ) -> CitedAnswer:
     """Answer a question from retrieved contexts; without contexts the answer is a refusal, and no model is asked.
 
-    A question that names several drugs is answered for each of them from its contexts alone, with a paragraph each.
+    A question that names several drugs is answered for each of them from its contexts alone, with a paragraph each. For
+    a question for several labels, the baseline has a row for each drug.
     """
     if not result.contexts:
         return _refusal(result)
+    if result.groups and backend.answerer == BASELINE:
+        pieces = _stream_groups(question, result, result.groups, verifier)
+        return _whole(result, [piece async for piece in pieces if not isinstance(piece, str)])
     start, drugs = time.monotonic(), _answered_drugs(result)
     calls = [await _answer_call(question, result, drug, backend) for drug in drugs]
     asking = asyncio.ensure_future(backend.ask("answerer", calls))
@@ -101,7 +110,10 @@ async def stream_answer(
         yield refusal.text
         yield refusal
         return
-    streams = [_stream_one(question, result, backend, verifier, drug) for drug in _answered_drugs(result)]
+    if result.groups and backend.answerer == BASELINE:
+        streams = [_stream_groups(question, result, result.groups, verifier)]
+    else:
+        streams = [_stream_one(question, result, backend, verifier, drug) for drug in _answered_drugs(result)]
     async with aclosing(_in_turn(streams)) as pieces:
         answers = list[CitedAnswer]()
         async for piece in pieces:
@@ -110,8 +122,8 @@ async def stream_answer(
             else:
                 answers.append(piece)
     answer = _whole(result, answers)
-    if answer.text and result.absent:
-        yield _absent_paragraph(result)
+    if tail := _tail(result, answers):
+        yield tail
     yield answer
 
 
@@ -139,16 +151,45 @@ async def _stream_one(
             yield answer
 
 
+async def _stream_groups(
+    question: str, result: RetrievalResult, groups: LabelGroups, verifier: VerificationEngine
+) -> AsyncGenerator[str | CitedAnswer, None]:
+    """Yield the rows of the drugs that answer a question for several labels, and at the end the answer."""
+    start, gated, sent = time.monotonic(), _GatedReply(question, result, verifier, None), 0
+    rows = list(group_rows(groups, len(result.contexts)))
+    for at, row in enumerate(rows):
+        passed = await gated.receive((PARAGRAPH if at else "") + row)
+        sent += len(passed)
+        if passed:
+            yield passed
+    slots = {"question": question, "contexts": result.prompt_contexts, "drug": "", "others": []}
+    request = ANSWER_WITH_CITATIONS.request(slots, endpoint=BASELINE)
+    answer = await gated.finish(response_to(request, PARAGRAPH.join(rows)), time.monotonic() - start)
+    if answer.text[sent:]:
+        yield answer.text[sent:]
+    yield answer
+
+
 def _whole(result: RetrievalResult, answers: Sequence[CitedAnswer]) -> CitedAnswer:
-    """Return the answer out of the one for each drug, which says which other drugs of the question have no label."""
+    """Return the answer out of the one for each drug, with what `_tail` says."""
     answer = _joined(result.compared, answers) if result.compared else answers[0]
-    if not result.absent or not answer.text:
+    answer = replace(answer, text=answer.text + _tail(result, answers))
+    if result.groups is None:
         return answer
-    return replace(answer, text=answer.text + _absent_paragraph(result))
+    groups = answer_groups(result.groups, answer.cited, len(result.contexts))
+    return replace(answer, groups=groups, matching_drugs=result.groups.drugs)
 
 
-def _absent_paragraph(result: RetrievalResult) -> str:
-    return PARAGRAPH + absent_text(result.absent)
+def _tail(result: RetrievalResult, answers: Sequence[CitedAnswer]) -> str:
+    """Return the paragraphs on drugs that match but are not in the answer, and on those that have no label."""
+    if not any(answer.text for answer in answers):
+        return ""
+    paragraphs = [absent_text(result.absent)]
+    if result.groups is not None:
+        cited = [number for answer in answers for number in answer.cited]
+        listed = answer_groups(result.groups, cited, len(result.contexts))
+        paragraphs.insert(0, groups_text(result.groups, len(listed)) if listed else "")
+    return "".join(PARAGRAPH + one for one in paragraphs if one)
 
 
 async def _in_turn(streams: Sequence[AsyncGenerator[PieceT, None]]) -> AsyncGenerator[PieceT, None]:

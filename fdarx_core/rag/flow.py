@@ -12,13 +12,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from fdarx_core.labels.drugs import Drug
+from fdarx_core.labels.drugs import Drug, Mention
 from fdarx_core.llm import ModelConfig, Task, Unparsable
 from fdarx_core.rag.comparison import ComparedDrug, compared_drugs, shared_contexts
+from fdarx_core.rag.group_question import asks_for_labels
+from fdarx_core.rag.label_groups import MOST_GROUPS
 from fdarx_core.rag.search import RagBackend, SearchQuery, TaskCall, pool_candidates
 from fdarx_core.rag.strategies import Strategy
 from fdarx_core.rag.tasks import SCORE_CHUNK
-from fdarx_core.records import AbsentDrug, Response, SearchHit
+from fdarx_core.records import AbsentDrug, LabelGroups, Response, SearchHit
 from fdarx_core.retrieval.index import ChunkFilter
 
 CANDIDATES, CONTEXTS = 24, 6
@@ -72,6 +74,8 @@ class RetrievalResult:
         scored: the responses of the scoring agent.
         drugs: the drugs that the question names; none where the filter chooses the labels.
         compared: the drugs that the question names with their contexts, if there are several.
+        groups: the drugs that answer a question for several labels; the contexts are their hits, in order. None for
+            other questions.
     """
 
     searches: list[SearchQuery]
@@ -85,18 +89,24 @@ class RetrievalResult:
     drugs: list[Drug] = field(default_factory=list)
     absent: list[AbsentDrug] = field(default_factory=list)
     compared: list[ComparedDrug] = field(default_factory=list)
+    groups: LabelGroups | None = None
 
 
 async def retrieve_contexts(question: str, config: RagConfig, backend: RagBackend) -> RetrievalResult:
     """Retrieve the contexts for a question. Raises what the backend raises.
 
     A question that names medicines of which the index has no label, and no others, has no contexts: passages of other
-    drugs' labels would answer another question.
+    drugs' labels would answer another question. A question for several labels, such as those that mention a drug, has
+    those of `find_label_groups`, if there are any; no query is written for it, and nothing is ordered again.
     """
     times = [time.monotonic()]
-    written = _write_queries(question, config.strategy, backend)
-    named = _drugs_in(question, config.filter, backend)
-    (drugs, absent), (rewritten, replies, missing) = await asyncio.gather(named, written)
+    mentions, absent = await _names_in(question, config.filter, backend)
+    if mentions is not None and asks_for_labels(question, mentions, [one.name for one in absent]):
+        groups = await backend.label_groups(question, config.filter, MOST_GROUPS)
+        if groups is not None:
+            return _of_groups(question, groups, config, absent, time.monotonic() - times[0])
+    drugs = list(dict.fromkeys(drug for mention in mentions or () for drug in mention.drugs))
+    rewritten, replies, missing = await _write_queries(question, config.strategy, backend)
     searches = config.strategy.searches(question, replies, config.candidates)
     times.append(time.monotonic())
     # deeper than each share: hits that several queries find fill one place, and each query continues down its list
@@ -119,12 +129,27 @@ async def retrieve_contexts(question: str, config: RagConfig, backend: RagBacken
     )
 
 
-async def _drugs_in(question: str, filter: ChunkFilter, backend: RagBackend) -> tuple[list[Drug], list[AbsentDrug]]:
-    """Return the drugs that a question names, with a label and without; none where the filter chooses the labels."""
-    if filter.any_drug or filter.drug or filter.set_id or filter.title:
-        return [], []
+def _of_groups(
+    question: str, groups: LabelGroups, config: RagConfig, absent: list[AbsentDrug], seconds: float
+) -> RetrievalResult:
+    """Return the result for a question for several labels: its contexts are the hits of the drugs that answer it."""
+    hits = [hit for group in groups.groups for hit in group.hits]
+    prompt = number_contexts(hits)
+    if config.budget is not None:
+        prompt = fit_contexts(prompt, config.budget)
+    times = dict(zip(_PHASES, (0.0, seconds, 0.0), strict=True))
+    searches = [SearchQuery(question, len(hits), is_question=True)]
+    return RetrievalResult(searches, hits, hits[: len(prompt)], prompt, [], times, absent=absent, groups=groups)
+
+
+async def _names_in(
+    question: str, filter: ChunkFilter, backend: RagBackend
+) -> tuple[list[Mention] | None, list[AbsentDrug]]:
+    """Return where a question names drugs with a label, and the drugs without; None where the filter chooses labels."""
+    if filter.any_drug or filter.drug or filter.drugs or filter.set_id or filter.title:
+        return None, []
     [mentions], absent = await asyncio.gather(backend.find_drugs([question]), backend.absent_drugs(question))
-    return list(dict.fromkeys(drug for mention in mentions for drug in mention.drugs)), absent
+    return mentions, absent
 
 
 def _names_only(absent: Sequence[AbsentDrug]) -> bool:

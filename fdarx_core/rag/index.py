@@ -25,6 +25,8 @@ from fdarx_core.rag.flow import (
     retrieve_contexts,
 )
 from fdarx_core.rag.gate import GateReport
+from fdarx_core.rag.group_answers import AnswerGroup
+from fdarx_core.rag.label_groups import find_label_groups
 from fdarx_core.rag.search import (
     Role,
     SearchQuery,
@@ -37,7 +39,7 @@ from fdarx_core.rag.search import (
     search_index,
 )
 from fdarx_core.rag.strategies import ABLATIONS, STRATEGIES
-from fdarx_core.records import AbsentDrug, Citation, Response, SearchHit
+from fdarx_core.records import AbsentDrug, Citation, LabelGroups, Response, SearchHit
 from fdarx_core.retrieval.encoders import Reranker, SentenceEncoder, Vectors
 from fdarx_core.retrieval.index import ChunkFilter, IndexReader
 from fdarx_core.retrieval.models import ModelDirectories, ModelMissing, check_installed
@@ -62,6 +64,9 @@ class Answer:
         standalone_question: the question that was searched with and answered: the question as it was asked, or as it is
             understood without the history.
         columns: the part of the text for each drug of a question that names several; none for other questions.
+        groups: the drugs of the answer to a question for several labels ("which labels mention warfarin"), with the
+            numbers of their citations; none for other questions.
+        matching_drugs: how many drugs match such a question, also those that the answer leaves out.
     """
 
     text: str
@@ -72,6 +77,8 @@ class Answer:
     gate: GateReport
     standalone_question: str
     columns: list[AnswerColumn]
+    groups: list[AnswerGroup]
+    matching_drugs: int
 
 
 class Index:
@@ -272,6 +279,8 @@ class Index:
             reply.gate,
             standalone.text,
             reply.columns,
+            reply.groups,
+            reply.matching_drugs,
         )
 
     def _retriever(self, retriever: str | Retriever | None) -> Retriever:
@@ -321,6 +330,9 @@ class _LocalBackend:
 
     async def absent_drugs(self, text: str) -> list[AbsentDrug]:
         return find_absent_drugs(self.index.reader, text)
+
+    async def label_groups(self, question: str, filter: ChunkFilter, most: int) -> LabelGroups | None:
+        return find_label_groups(self.index.reader, question, filter, most)
 
     async def rerank(self, question: str, texts: Sequence[str]) -> list[float]:
         return self.index.reranker([(question, text) for text in texts])

@@ -13,7 +13,7 @@ import numpy as np
 
 from fdarx_core.labels.drugs import Mention
 from fdarx_core.llm import Task
-from fdarx_core.records import AbsentDrug, Chunk, NumberDifference, OtherLabel, Response, SearchHit
+from fdarx_core.records import AbsentDrug, Chunk, LabelGroups, NumberDifference, OtherLabel, Response, SearchHit
 from fdarx_core.retrieval.encoders import SentenceEncoder, Vectors, fingerprint
 from fdarx_core.retrieval.index import ChunkFilter, IndexReader
 from fdarx_core.retrieval.index.name_completion import normalize_name
@@ -69,6 +69,9 @@ class RagBackend(Protocol):
 
     async def absent_drugs(self, text: str) -> list[AbsentDrug]:
         """Return the medicines that a text names and that no label of the index is of."""
+
+    async def label_groups(self, question: str, filter: ChunkFilter, most: int) -> LabelGroups | None:
+        """Return the drugs that answer a question for several labels, as `find_label_groups` does."""
 
     async def rerank(self, question: str, texts: Sequence[str]) -> list[float]:
         """Return how well each text answers the question; higher is better."""
@@ -153,7 +156,9 @@ def search_index(
         hits = list(names.items())[:k]
         chunks = index.chunks([position for (position, _), _ in hits])
         scored = zip(chunks, hits, strict=True)
-        found.append([_hit(index, chunk, position, score, at, name) for chunk, ((position, score), name) in scored])
+        found.append(
+            [search_hit(index, chunk, position, score, at, name) for chunk, ((position, score), name) in scored]
+        )
     return found
 
 
@@ -238,7 +243,9 @@ def _cosines(index: IndexReader, query: str, positions: Integers, vector: Vector
     return np.array([found[position] for position in positions.tolist()])
 
 
-def _hit(index: IndexReader, chunk: Chunk, position: int, score: float, search: int, named: str) -> SearchHit:
+def search_hit(
+    index: IndexReader, chunk: Chunk, position: int, score: float, search: int = 0, named: str = ""
+) -> SearchHit:
     """Return a hit with what other labels of the drug have instead of its passage."""
     others = [OtherLabel(*one) for one in index.near_copies_of(position)]
     labels = {one.set_id: one for one in others}.values()

@@ -41,6 +41,8 @@ from fdarx_core.records.rag import AbsentDrug as AbsentDrug
 from fdarx_core.records.rag import Chunk as Chunk
 from fdarx_core.records.rag import Citation as Citation
 from fdarx_core.records.rag import Document as Document
+from fdarx_core.records.rag import LabelGroup as LabelGroup
+from fdarx_core.records.rag import LabelGroups as LabelGroups
 from fdarx_core.records.rag import LabelVersion as LabelVersion
 from fdarx_core.records.rag import NumberDifference as NumberDifference
 from fdarx_core.records.rag import OtherLabel as OtherLabel

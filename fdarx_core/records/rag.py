@@ -207,6 +207,41 @@ class SearchHit:
 
 
 @dataclass(slots=True)
+class LabelGroup:
+    """The labels of one drug that say what a question asks of several labels.
+
+    `names` are names of their products, that of the first hit's label first, `moieties` the active moieties of the
+    drug. `labels` is the number of these labels, `newest` the latest of their effective dates. `hits` are the passages
+    that say it, and `statements` the statement of each hit. `score` is higher the more of the question they say.
+    """
+
+    names: list[str]
+    moieties: list[str]
+    labels: int
+    newest: str
+    hits: list[SearchHit]
+    statements: list[str]
+    score: float = 1.0
+
+
+@dataclass(slots=True)
+class LabelGroups:
+    """The drugs that answer a question for several labels, best first.
+
+    `drugs` and `labels` count all drugs and labels that match, also those beyond `groups`. `complete` says that the
+    first one says all that is asked. `unknown` are words of the question that no label says. `no_class` is a class of
+    which the question asks for drugs, where no label says that of its drug; it was then left out.
+    """
+
+    groups: list[LabelGroup]
+    drugs: int
+    labels: int
+    complete: bool = True
+    unknown: list[str] = field(default_factory=list)
+    no_class: str = ""
+
+
+@dataclass(slots=True)
 class Citation:
     """A place in a context that a statement of an answer rests on.
 

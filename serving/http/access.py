@@ -14,30 +14,41 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
-_LINE = re.compile(rf"({_NAME.pattern}):([0-9a-f]{{64}})")
+UPLOAD = "upload"
+"""The right of a key to add documents."""
+_LINE = re.compile(rf"({_NAME.pattern}):([0-9a-f]{{64}})(?::({UPLOAD}))?")
 _MAX_CLIENTS = 10_000
 
 
 def load_keys(file: Path) -> dict[str, str]:
-    """Read the SHA-256 hashes of the API keys, by name.
+    """Read the SHA-256 hashes of the API keys, by name. Raises ValueError as `load_rights` does."""
+    return {name: digest for name, (digest, _) in load_rights(file).items()}
 
-    Raises ValueError, with the number of the line, where the file can't be read or has a line that is not NAME:HASH.
+
+def load_rights(file: Path) -> dict[str, tuple[str, bool]]:
+    """Read the API keys by name: the SHA-256 hash of each, and whether it may add documents.
+
+    Raises ValueError, with the number of the line, where the file can't be read or has a line that is neither NAME:HASH
+    nor NAME:HASH:upload.
     """
     try:
         lines = file.read_text(encoding="utf-8").splitlines()
     except (OSError, UnicodeDecodeError) as error:
         raise ValueError(f"{file}: the keys can't be read ({type(error).__name__}): check keys_file") from None
-    hashes: dict[str, str] = {}
+    keys: dict[str, tuple[str, bool]] = {}
     for number, line in enumerate(lines, 1):
         if not line.strip() or line.startswith("#"):
             continue
         match = _LINE.fullmatch(line.strip())
         if match is None:  # do not show the line: it may be a key that was pasted by mistake
-            raise ValueError(f"{file}:{number}: not a line NAME:SHA-256; create keys with `fdarx serve --new-key`")
-        if match[1] in hashes:
+            raise ValueError(
+                f"{file}:{number}: not a line NAME:SHA-256 or NAME:SHA-256:{UPLOAD}; create keys with "
+                "`fdarx serve --new-key`"
+            )
+        if match[1] in keys:
             raise ValueError(f"{file}:{number}: a second key named {match[1]}: delete one of the two lines")
-        hashes[match[1]] = match[2]
-    return hashes
+        keys[match[1]] = match[2], match[3] is not None
+    return keys
 
 
 def name_of_key(key: bytes, hashes: Mapping[str, str]) -> str | None:
@@ -56,8 +67,10 @@ def key_of_request(headers: Mapping[str, str]) -> bytes:
     return found.strip().encode("latin-1")
 
 
-def add_key(file: Path, name: str) -> str:
+def add_key(file: Path, name: str, *, upload: bool = False) -> str:
     """Create a key of 32 random bytes, append its hash to the file, and return the key, which is stored nowhere.
+
+    With `upload`, the key may add documents.
 
     Raises ValueError for a name that is taken or has characters other than letters, digits, ".", "_" and "-".
     """
@@ -66,7 +79,8 @@ def add_key(file: Path, name: str) -> str:
     if file.exists() and name in load_keys(file):
         raise ValueError(f"{file} has a key named {name}: choose another name, or delete its line to revoke it")
     key = secrets.token_urlsafe(32)
-    line = f"{name}:{hashlib.sha256(key.encode()).hexdigest()}\n"
+    right = f":{UPLOAD}" if upload else ""
+    line = f"{name}:{hashlib.sha256(key.encode()).hexdigest()}{right}\n"
     unfinished = file.exists() and file.stat().st_size and not file.read_bytes().endswith(b"\n")
     with os.fdopen(os.open(file, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600), "w") as lines:
         lines.write("\n" + line if unfinished else line)

@@ -24,7 +24,7 @@ from fdarx_core.rag.flow import (
 from fdarx_core.rag.gate import GateReport
 from fdarx_core.rag.search import Role, SearchQuery, TaskCall
 from fdarx_core.rag.strategies import STRATEGIES
-from fdarx_core.records import AbsentDrug, Citation, NumberDifference, OtherLabel, Response, SearchHit
+from fdarx_core.records import AbsentDrug, Citation, LabelGroups, NumberDifference, OtherLabel, Response, SearchHit
 from fdarx_core.retrieval.index import ChunkFilter
 from fdarx_core.verify import open_engine
 from serving.http.backend import Overloaded, Record, ServedCorpus, ServiceBackend, Unavailable
@@ -95,7 +95,14 @@ class AnswerService:
         """
         retrieved = await self._retrieve(question, corpus, options, log, history)
         retrieved.reply.update(
-            answer="", refused=False, citations=[], gate=asdict(GateReport()), columns=[], model=self._backend.answerer
+            answer="",
+            refused=False,
+            citations=[],
+            gate=asdict(GateReport()),
+            columns=[],
+            groups=[],
+            matching_drugs=0,
+            model=self._backend.answerer,
         )
         return retrieved
 
@@ -187,6 +194,8 @@ class AnswerService:
             "citations": [_citation(one) for one in reply.citations],
             "gate": asdict(reply.gate),
             "columns": [asdict(one) for one in reply.columns],
+            "groups": [asdict(one) for one in reply.groups],
+            "matching_drugs": reply.matching_drugs,
             "degraded": degraded_parts(retrieved.result, reply),
             "passages": [passage | {"cited": passage["n"] in reply.cited} for passage in pending["passages"]],
             "timings_ms": pending["timings_ms"] | took,
@@ -261,6 +270,10 @@ class RequestTools:
 
     async def absent_drugs(self, text: str) -> list[AbsentDrug]:
         return await self._backend.absent_drugs(self._corpus, text)
+
+    async def label_groups(self, question: str, filter: ChunkFilter, most: int) -> LabelGroups | None:
+        self.version, groups = await self._backend.label_groups(self._corpus, question, filter, most)
+        return groups
 
     async def find_drugs(self, texts: Sequence[str]) -> list[list[Mention]]:
         return await self._backend.find_drugs(self._corpus, texts)

@@ -17,10 +17,12 @@ from pydantic import BaseModel, Field
 from starlette.responses import Response
 from starlette.staticfiles import StaticFiles
 
+from fdarx_core.documents import READ_ENDINGS
 from fdarx_core.rag.strategies import STRATEGIES
 from serving.http.answering import AnswerService, RetrievedRequest, select_corpus
 from serving.http.backend import Record, ServiceBackend
 from serving.http.chat import chat_routes
+from serving.http.error_schemas import error_responses
 from serving.http.feedback import feedback_routes
 from serving.http.labels import label_routes
 from serving.http.logs import request_log
@@ -37,8 +39,8 @@ from serving.http.schemas import (
     SearchReply,
     SearchRequest,
     ShortText,
-    error_responses,
 )
+from serving.http.uploads import Uploaders, upload_routes
 from serving.settings import ServiceSettings
 
 _Corpus = Annotated[ShortText | None, Query(description="One of GET /v1/corpora; by default the first.")]
@@ -94,13 +96,13 @@ async def _events(service: AnswerService, retrieved: RetrievedRequest) -> AsyncG
 
 def lookup_routes(backend: ServiceBackend, settings: ServiceSettings) -> APIRouter:
     """Return the routes GET /v1/corpora, /names, /filters and /passages, for building requests and citing."""
-    router = APIRouter(prefix="/v1", tags=["Corpora"])
+    router, uploaders = APIRouter(prefix="/v1", tags=["Corpora"]), Uploaders(settings)
 
     def responses(model: Any, *errors: int) -> dict[int | str, dict[str, Any]]:
         return {200: {"model": model}} | error_responses(*errors)
 
     @router.get("/corpora", responses=responses(CorporaReply), response_class=Response)
-    async def corpora() -> Response:
+    async def corpora(request: Request) -> Response:
         """List the corpora, strategies and post-processors, and the defaults of requests."""
         served = backend.corpora()
         candidates = settings.candidates
@@ -117,6 +119,7 @@ def lookup_routes(backend: ServiceBackend, settings: ServiceSettings) -> APIRout
                 "strategies": strategies,
                 "postprocessors": list(backend.postprocessors),
                 "feedback": settings.feedback is not None,
+                "upload": list(READ_ENDINGS) if uploaders.allow(request_log(request.scope).key) else [],
                 "defaults": defaults,
             }
         )
@@ -202,6 +205,7 @@ def make_app(backend: ServiceBackend, settings: ServiceSettings, record: Record)
         lookup_routes(backend, settings),
         label_routes(backend),
         *([feedback_routes(settings.feedback)] if settings.feedback else []),
+        *([upload_routes(backend)] if settings.takes_uploads() else []),
         health_routes(backend),
         _documentation_routes(app),
         _page_routes(),

@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from typing import Literal, Protocol
 
 from fdarx_core.labels.drugs import Mention
+from fdarx_core.pipeline.uploading import UploadedDocuments
 from fdarx_core.rag.search import Role, SearchQuery, TaskCall
-from fdarx_core.records import AbsentDrug, Chunk, Response, SearchHit
+from fdarx_core.records import AbsentDrug, Chunk, LabelGroups, Response, SearchHit
 from fdarx_core.retrieval.index import ChunkFilter, FilterValue, LabelSection, NameCompletion
 
 Record = Callable[..., None]
@@ -73,6 +74,11 @@ class ServiceBackend(Protocol):
     async def absent_drugs(self, corpus: str, text: str) -> list[AbsentDrug]:
         """Return the medicines that a text names and that no label of the corpus is of."""
 
+    async def label_groups(
+        self, corpus: str, question: str, filter: ChunkFilter, most: int
+    ) -> tuple[str, LabelGroups | None]:
+        """Return the version of the index, and from it the drugs that answer a question for several labels."""
+
     async def find_drugs(self, corpus: str, texts: Sequence[str]) -> list[list[Mention]]:
         """Return the places of each text that name drugs of the corpus, in order."""
 
@@ -105,6 +111,12 @@ class ServiceBackend(Protocol):
 
     async def section(self, corpus: str, label: str, section: str) -> LabelSection:
         """Return a section of a label, as `find_section` finds it."""
+
+    async def add_documents(self, corpus: str, name: str, data: bytes) -> UploadedDocuments:
+        """Add the documents of a file to a corpus as `add_upload` does, and return once searches find them.
+
+        Raises Unavailable for a backend that takes no documents.
+        """
 
     async def ready(self) -> Mapping[str, str]:
         """Return the parts that are not ready, with the reason; empty where all are."""

@@ -14,9 +14,10 @@ from fdarx_core.rag.conversation import Turn
 from fdarx_core.rag.strategies import STRATEGIES
 from serving.http.answering import AnswerService, RetrievedRequest
 from serving.http.backend import ServiceBackend
+from serving.http.error_schemas import error_responses
 from serving.http.logs import request_log
 from serving.http.responses import ApiError, EventStream, json_reply, sse_data, unknown_name_error, validation_error
-from serving.http.schemas import MAX_TURNS, PlainText, SearchOptions, error_responses
+from serving.http.schemas import MAX_TURNS, PlainText, SearchOptions
 
 _DETAILS = (
     "id",
@@ -28,6 +29,8 @@ _DETAILS = (
     "citations",
     "gate",
     "columns",
+    "groups",
+    "matching_drugs",
     "searches",
     "timings_ms",
     "index",

@@ -13,9 +13,10 @@ from fastapi import APIRouter, Request
 from pydantic import BaseModel, ConfigDict, Field
 from starlette.responses import Response
 
+from serving.http.error_schemas import error_responses
 from serving.http.logs import request_log
 from serving.http.responses import json_reply
-from serving.http.schemas import AnswerReply, PlainText, error_responses
+from serving.http.schemas import AnswerReply, PlainText
 
 
 class FeedbackRequest(BaseModel):

@@ -13,9 +13,10 @@ from fdarx_core.rag.section_differences import own_names, section_differences
 from fdarx_core.records import Chunk, SearchHit
 from serving.http.answering import select_corpus
 from serving.http.backend import ServiceBackend
+from serving.http.error_schemas import error_responses
 from serving.http.logs import RequestLog, request_log
 from serving.http.responses import ApiError, json_reply
-from serving.http.schemas import ComparisonReply, SectionReply, ShortText, error_responses
+from serving.http.schemas import ComparisonReply, SectionReply, ShortText
 
 LABEL = "The name of a drug, of which the newest label with the section is taken, or the set id of a label."
 SECTION = "The LOINC code (34070-3), number (5.1) or title (Contraindications) of a section or subsection."

@@ -12,11 +12,13 @@ from starlette.datastructures import Headers
 from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from serving.http.access import ClientRateLimiter, ConcurrencyLimiter, key_of_request, load_keys, name_of_key
+from serving.http.access import ClientRateLimiter, ConcurrencyLimiter, key_of_request, load_rights, name_of_key
 from serving.http.backend import Record
 from serving.http.logs import RequestLog, describe_error, request_log, write_request_log
 from serving.http.mcp import PATH as MCP_PATH
 from serving.http.responses import ApiError, busy_error, sse_event
+from serving.http.uploads import PATH as UPLOAD_PATH
+from serving.http.uploads import Uploaders
 from serving.settings import ServiceSettings
 
 _VALID_REQUEST_ID = re.compile(r"[A-Za-z0-9._-]{1,64}")
@@ -99,7 +101,9 @@ class AdmissionMiddleware:
 
     def __init__(self, app: ASGIApp, settings: ServiceSettings, record: Record) -> None:
         self._app, self._settings, self._record = app, settings, record
-        self._keys = load_keys(settings.keys_file) if settings.keys_file else None
+        rights = load_rights(settings.keys_file) if settings.keys_file else None
+        self._keys = None if rights is None else {name: digest for name, (digest, _) in rights.items()}
+        self._uploaders = Uploaders(settings)
         rate = settings.requests_per_minute
         self._rate = ClientRateLimiter(rate, settings.burst) if rate else None
         self._limiter = ConcurrencyLimiter(
@@ -115,9 +119,13 @@ class AdmissionMiddleware:
             log.key = self._checked_key(headers, self._keys)
         if scope["method"] == "POST":  # lookups are cheap and not limited
             self._check_rate(log.key or (scope.get("client") or ("unknown",))[0])
-        seconds = self._deadline(headers)
+        uploads = scope["method"] == "POST" and scope["path"].endswith(UPLOAD_PATH)
+        if uploads:
+            self._uploaders.check(log.key)
+        seconds = self._deadline(headers, self._settings.upload_s if uploads else self._settings.deadline_s)
         end = time.monotonic() + seconds
-        body = await self._read_body(headers, receive, seconds)
+        limit = self._settings.upload_bytes if uploads else self._settings.body_bytes
+        body = await self._read_body(headers, receive, seconds, limit)
         work = self._run(scope, body, send)
         await _run_until_disconnect(work, receive, end - time.monotonic(), _DEADLINE.format(seconds))
 
@@ -134,16 +142,16 @@ class AdmissionMiddleware:
             self._record("fdarx_rejected", why="rate")
             raise busy_error(f"More than {self._settings.requests_per_minute:g} requests a minute.", wait, status=429)
 
-    def _deadline(self, headers: Headers) -> float:
+    def _deadline(self, headers: Headers, longest: float) -> float:
         given = headers.get("x-deadline-ms")
         if not given:
-            return self._settings.deadline_s
+            return longest
         if not given.isdecimal() or not int(given[:12]) > 0:
             raise ApiError(422, "X-Deadline-Ms is a whole number of milliseconds above 0.", param="X-Deadline-Ms")
-        return min(int(given[:12]) / 1000, self._settings.deadline_s)
+        return min(int(given[:12]) / 1000, longest)
 
-    async def _read_body(self, headers: Headers, receive: Receive, seconds: float) -> bytes:
-        limit, declared = self._settings.body_bytes, headers.get("content-length", "")
+    async def _read_body(self, headers: Headers, receive: Receive, seconds: float, limit: int) -> bytes:
+        declared = headers.get("content-length", "")
         if declared.isdecimal() and int(declared[:20]) > limit:
             raise _too_large(limit)
         try:

@@ -20,6 +20,7 @@ from serving.http.logs import RequestLog, request_log
 _CHAT_PREFIX = "/v1/chat/"
 _ERROR_TYPES = {
     401: "authentication_error",
+    403: "permission_error",
     404: "not_found_error",
     429: "rate_limit_error",
     500: "server_error",

@@ -258,6 +258,17 @@ class ColumnReply(BaseModel):
     refused: bool = Field(description="Whether the passages of this drug do not answer the question.")
 
 
+class GroupReply(BaseModel):
+    """A drug in the answer to a question for several labels, such as "which labels mention warfarin"."""
+
+    drug: str = Field(description="Its name, that of the label that is cited first.")
+    names: list[str] = Field(description="The names of its products, the most frequent ones.")
+    moieties: list[str] = Field(description="Its active moieties.")
+    labels: int = Field(description="The number of its labels that match.")
+    newest: str = Field(description="The latest effective date of these labels, in ISO 8601.")
+    citations: list[int] = Field(description="The numbers of the passages that are cited for it.")
+
+
 class AnswerReply(SearchReply):
     """An answer that cites passages as [n]. If the question names several drugs, there is a paragraph for each."""
 
@@ -266,6 +277,8 @@ class AnswerReply(SearchReply):
     citations: list[LocatedCitation] = Field(description="In the order of the answer's text.")
     gate: GateReply
     columns: list[ColumnReply] = Field(description="One for each drug if the question names several, else none.")
+    groups: list[GroupReply] = Field(description="The drugs of the answer to a question for several labels, else none.")
+    matching_drugs: int = Field(description="The number of drugs that match such a question, listed or not.")
     model: str
 
 
@@ -276,6 +289,9 @@ class CorporaReply(BaseModel):
     strategies: list[dict[str, str]] = Field(description="Name of each strategy, and its title in tables.")
     postprocessors: list[str]
     feedback: bool = Field(description="Whether POST /v1/feedback takes judgments of answers.")
+    upload: list[str] = Field(
+        description="The endings of files that POST /v1/documents takes with the key of this request; empty for none."
+    )
     defaults: dict[str, Any]
 
 
@@ -350,37 +366,3 @@ class ComparisonReply(BaseModel):
     differences: list[DifferenceReply] = Field(
         description="In order. Case, white space and the names of each label's own drug are no difference."
     )
-
-
-class ErrorDetail(BaseModel):
-    """What is wrong with the request, and what to do."""
-
-    type: str
-    message: str
-    param: str | None = Field(description="The field that is wrong, if any.")
-    code: str | None = Field(description="A fixed name of the error.")
-
-
-class ErrorReply(BaseModel):
-    """The error reply of every route, in OpenAI's format."""
-
-    error: ErrorDetail
-
-
-_WHY = {
-    401: "The API key is missing or unknown.",
-    404: "Nothing matches.",
-    408: "The body of the request arrived too slowly.",
-    413: "The body of the request is too long.",
-    422: "The request is invalid.",
-    429: "Too many requests for this key; Retry-After gives the seconds to wait.",
-    500: "Internal error.",
-    503: "The service is overloaded, or a part of it is down; Retry-After gives the seconds to wait.",
-    504: "The deadline has passed.",
-}
-
-
-def error_responses(*more: int, without: tuple[int, ...] = ()) -> dict[int | str, dict[str, Any]]:
-    """Return the error replies of a route under /v1 for the OpenAPI document; 404 only if `more` has it."""
-    statuses = sorted(({*_WHY} - {404} | {*more}) - {*without})
-    return {status: {"model": ErrorReply, "description": _WHY.get(status, _WHY[422])} for status in statuses}

@@ -27,7 +27,7 @@ export class Form {
   constructor(send) {
     this.send = send;
     /** @type {Offer} */
-    this.offer = { corpora: [], feedback: false, strategies: [], defaults: {} };
+    this.offer = { corpora: [], feedback: false, upload: [], strategies: [], defaults: {} };
     /** Filters to set once their values are listed. @type {import("./service.js").Filter} */
     this.wanted = {};
     this.element = /** @type {HTMLFormElement} */ (byId("ask"));

@@ -9,6 +9,7 @@ import { readyKey } from "./key.js";
 import { errorHeading, errorNotice, NO_ANSWER, refusal } from "./notices.js";
 import { Panel } from "./panel.js";
 import { answer, isStop, offered, ServiceError } from "./service.js";
+import { Upload } from "./upload.js";
 
 /** @typedef {import("./service.js").Ask} Ask @typedef {import("./service.js").Answer} Answer
  * @typedef {import("./service.js").Turn} Turn @typedef {import("./conversations.js").Conversation} Conversation */
@@ -16,6 +17,7 @@ import { answer, isStop, offered, ServiceError } from "./service.js";
 const send = /** @type {HTMLButtonElement} */ (byId("send"));
 const panel = new Panel();
 const form = new Form(ask);
+const upload = new Upload(() => form.corpus.value);
 const comparison = new LabelComparison();
 const conversations = new Conversations(showConversation);
 /** @type {import("./answer.js").Acts} */
@@ -154,6 +156,7 @@ async function start() {
   notice.replaceChildren();
   try {
     form.offers(await offered());
+    upload.offers(form.offer.upload);
     send.disabled = false;
     const last = conversations.last();
     const asked = last?.turns.at(-1)?.ask;

@@ -11,21 +11,24 @@ import { askForKey, storedKey } from "./key.js";
  * @typedef {{n: number, start: number, end: number, quote: string, statement_start: number, statement_end: number,
  *   page: number, verdict: "supported" | "undecided"}} Citation
  * @typedef {{drug: string, moieties: string[], answer_start: number, answer_end: number, refused: boolean}} Column
+ * @typedef {{drug: string, names: string[], moieties: string[], labels: number, newest: string, citations: number[]}} Group
  * @typedef {{id: string, question: string, standalone_question: string, answer: string, refused: boolean, degraded: string | null, passages: Passage[],
- *   citations: Citation[], columns: Column[], prompts: {name: string, version: number, model: string}[],
+ *   citations: Citation[], columns: Column[], groups: Group[], matching_drugs: number, prompts: {name: string, version: number, model: string}[],
  *   gate: {statements: number, supported: number, undecided: number, dropped: {text: string, reason: string}[]},
  *   columns: {drug: string, moieties: string[], answer_start: number, answer_end: number, refused: boolean}[],
  *   strategy: string, retriever: string, postprocess: string, searches: string[], timings_ms: Record<string, number>,
  *   model: string, index: {corpus: string, version: string},
  *   usage: {prompt_tokens: number, completion_tokens: number}}} Answer
  * @typedef {{name: string, version: string, chunks: number, documents: number, kind: "labels" | "documents"}} Corpus
- * @typedef {{corpora: Corpus[], feedback: boolean, strategies: {name: string, title: string}[], defaults: Record<string, any>}} Offer
+ * @typedef {{corpora: Corpus[], feedback: boolean, upload: string[], strategies: {name: string, title: string}[], defaults: Record<string, any>}} Offer
  * @typedef {{chunk_id: string, title: string, section: string, text: string, here: boolean}} Neighbor
  * @typedef {{name: string, stands_for: string}} Name
  * @typedef {{value: string, title: string, labels: number}} FilterValue
  * @typedef {{drug: string, moieties: string[], labeler: string, set_id: string, version: number, effective_date: string,
  *   url: string}} Section
  * @typedef {{first: Section, second: Section, differences: {first: string, second: string, same: boolean}[]}} Compared
+ * @typedef {{added: number, chunks: number, rejected: {name: string, reason: string, detail: string}[], corpus: string,
+ *   version: string}} Added
  * @typedef {{passages: (answer: Answer) => void, delta: (text: string) => void}} Listener
  */
 
@@ -114,6 +117,13 @@ export async function compared(wanted, signal) {
 export async function sendFeedback(verdict, remark, reply) {
   const headers = { "Content-Type": "application/json" };
   await call("v1/feedback", { method: "POST", headers, body: JSON.stringify({ verdict, remark, reply }) });
+}
+
+/** Adds the documents of a file to a corpus. @param {string} corpus @param {File} file @returns {Promise<Added>} */
+export async function addDocuments(corpus, file) {
+  const query = new URLSearchParams({ name: file.name, ...(corpus && { corpus }) });
+  const headers = { "Content-Type": "application/octet-stream" };
+  return (await call(`v1/documents?${query}`, { method: "POST", headers, body: file })).json();
 }
 
 /** @param {string} block the lines of one event */

@@ -20,9 +20,11 @@ import uvicorn
 
 from fdarx_core.labels.drugs import Mention
 from fdarx_core.llm import Baseline, HttpEndpoint, ModelConfig
+from fdarx_core.pipeline.uploading import UploadedDocuments, add_upload
+from fdarx_core.rag.label_groups import find_label_groups
 from fdarx_core.rag.search import Role, SearchQuery, TaskCall, find_absent_drugs, search_index
 from fdarx_core.rag.tasks import RAG_RULES_VERSION, RAG_TASKS
-from fdarx_core.records import AbsentDrug, Chunk, LabelVersion, Request, Response, SearchHit
+from fdarx_core.records import AbsentDrug, Chunk, LabelGroups, LabelVersion, Request, Response, SearchHit
 from fdarx_core.retrieval.index import (
     ChunkFilter,
     FilterValue,
@@ -33,6 +35,8 @@ from fdarx_core.retrieval.index import (
     find_section,
 )
 from serving.http import ServedCorpus, ServiceSettings, Unavailable, make_app
+from serving.retriever import CorpusStore
+from tests.rag.class_labels import class_chunks
 from tests.rag.found import disagreeing_labels
 
 HTML = "<script>alert('x')</script> & <b>bold</b>"
@@ -89,6 +93,7 @@ _CORPORA: dict[str, Callable[[], list[Chunk]]] = {
     "labels": label_chunks,
     "guides": guide_chunks,
     "disagreeing": disagreeing_labels,
+    "classes": class_chunks,
 }
 
 
@@ -121,7 +126,10 @@ def by_server(url: str, **more: Any) -> Model:
 
 @dataclass
 class LocalBackend:
-    """`hold` delays each search and model's reply; `search_fault` is raised by searches; `cancelled` counts."""
+    """`hold` delays each search and model's reply; `search_fault` is raised by searches; `cancelled` counts.
+
+    The corpora of `store`, at `places`, take documents; the others are invented.
+    """
 
     model: Model = field(default_factory=by_rules)
     names_of_corpora: Sequence[str] = ("labels", "guides")
@@ -131,8 +139,19 @@ class LocalBackend:
     hold: float = 0.0
     search_fault: Unavailable | None = None
     missing: dict[str, str] = field(default_factory=dict)
+    store: CorpusStore | None = None
+    places: Mapping[str, str] = field(default_factory=dict)
     asked: Counter[str] = field(default_factory=Counter)
     cancelled: Counter[str] = field(default_factory=Counter)
+
+    def opened(self, corpus: str) -> IndexReader:
+        return self.store[corpus].index if self.store and corpus in self.places else opened(corpus)
+
+    async def add_documents(self, corpus: str, name: str, data: bytes) -> UploadedDocuments:
+        assert self.store
+        added = await asyncio.to_thread(add_upload, self.places[corpus], name, data)
+        await asyncio.to_thread(self.store.reload)
+        return added
 
     @property
     def answerer(self) -> str:
@@ -141,29 +160,29 @@ class LocalBackend:
     def corpora(self) -> Mapping[str, ServedCorpus]:
         served = {}
         for name in self.names_of_corpora:
-            index, kind = opened(name), "documents" if name == "guides" else "labels"
+            index, kind = self.opened(name), "documents" if name == "guides" else "labels"
             counts = index.manifest.chunks, index.manifest.documents
             served[name] = ServedCorpus(name, index.version, kind, *counts, index.retrievers)  # type: ignore[arg-type]
         return served
 
     async def matches(self, corpus: str, filter: ChunkFilter) -> bool:
-        return bool(opened(corpus).matching(filter).any())
+        return bool(self.opened(corpus).matching(filter).any())
 
     async def names(self, corpus: str, prefix: str, limit: int) -> list[NameCompletion]:
-        return opened(corpus).names(prefix, limit)
+        return self.opened(corpus).names(prefix, limit)
 
     async def filter_values(self, corpus: str, labeler: str, limit: int) -> dict[str, list[FilterValue]]:
-        return opened(corpus).filter_values(labeler, limit)
+        return self.opened(corpus).filter_values(labeler, limit)
 
     async def passage(self, corpus: str, chunk_id: str) -> tuple[Chunk, list[Chunk]] | None:
-        index = opened(corpus)
+        index = self.opened(corpus)
         position = index.find(chunk_id)
         return None if position is None else (index.chunk(position), index.around(position))
 
     async def section(self, corpus: str, label: str, section: str) -> LabelSection:
         if self.search_fault:
             raise self.search_fault
-        return find_section(opened(corpus), label, section)
+        return find_section(self.opened(corpus), label, section)
 
     async def ready(self) -> Mapping[str, str]:
         return self.missing
@@ -187,14 +206,21 @@ class LocalBackend:
     ) -> tuple[str, list[list[SearchHit]]]:
         if self.search_fault:
             raise self.search_fault
-        index = opened(corpus)
+        index = self.opened(corpus)
         return index.version, search_index(index, queries, filter, k, retriever, None)
 
     async def absent_drugs(self, corpus: str, text: str) -> list[AbsentDrug]:
-        return find_absent_drugs(opened(corpus), text)
+        return find_absent_drugs(self.opened(corpus), text)
+
+    async def label_groups(
+        self, corpus: str, question: str, filter: ChunkFilter, most: int
+    ) -> tuple[str, LabelGroups | None]:
+        if self.search_fault:
+            raise self.search_fault
+        return self.opened(corpus).version, find_label_groups(self.opened(corpus), question, filter, most)
 
     async def find_drugs(self, corpus: str, texts: Sequence[str]) -> list[list[Mention]]:
-        return [opened(corpus).label_drugs.names.find(text) for text in texts]
+        return [self.opened(corpus).label_drugs.names.find(text) for text in texts]
 
     async def similarities(self, corpus: str, question: str, texts: Sequence[str]) -> list[float] | None:
         return None

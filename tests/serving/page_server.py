@@ -120,7 +120,7 @@ class PageServer:
         defaults = {"corpus": "labels", "strategy": "question", "k": 6, "candidates": 24, "longest_question": 4000}
         corpora = [labels, guidelines][: self.play.corpora]
         return self._refuse(request) or _json(
-            {"corpora": corpora, "feedback": False, "strategies": strategies, "defaults": defaults}
+            {"corpora": corpora, "feedback": False, "upload": [], "strategies": strategies, "defaults": defaults}
         )
 
     async def names(self, request: Request) -> Response:

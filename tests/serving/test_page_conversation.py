@@ -10,6 +10,7 @@ import pytest
 
 from fdarx_core.review.review_set import open_review
 from jobs.cli import main
+from serving.retriever import CorpusStore
 from tests.serving.local_service import LocalBackend, service
 from tests.serving.page_server import ANSWER, PASSAGES, PageServer
 
@@ -225,6 +226,26 @@ def test_a_judgment_of_an_answer_is_imported_into_a_review(context: BrowserConte
     assert main(["review", "import", str(tmp_path / "review"), str(file)]) == 0
     [mark] = open_review(str(tmp_path / "review")).annotations()
     assert (mark.annotator, mark.value, mark.remark) == ("reader", "bad", "It does not say with what to take it.")
+
+
+def test_documents_are_added_where_the_service_takes_them(context: BrowserContext, page: Page, tmp_path: Path) -> None:
+    expect(page.locator("#upload")).to_be_hidden()
+    (tmp_path / "first.txt").write_text("Stability studies of tablets run for twelve months.")
+    places = {"own": str(tmp_path / "index")}
+    command = ["index", "--documents", str(tmp_path / "first.txt"), "--words-only", "--out", places["own"], "--quiet"]
+    assert main(command) == 0
+    world = LocalBackend(names_of_corpora=("own",), store=CorpusStore(places, None), places=places)
+    with service(world, upload=True) as real:
+        other = context.new_page()
+        other.goto(real.url)
+        other.get_by_text("Add documents to this corpus").click()
+        expect(other.get_by_role("button", name="Add", exact=True)).to_be_disabled()
+        (tmp_path / "samples.md").write_text("Samples are kept for seven years.")
+        other.set_input_files("#upload-file", tmp_path / "samples.md")
+        other.get_by_role("button", name="Add", exact=True).click()
+        expect(other.locator("#upload-status")).to_contain_text("1 document of samples.md added to own")
+        ask(other, "How long are samples kept?")
+        expect(other.locator("article")).to_contain_text("seven years")
 
 
 def test_a_conversation_in_a_new_tab_begins_empty(context: BrowserContext, page: Page, server: PageServer) -> None:

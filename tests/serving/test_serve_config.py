@@ -14,7 +14,7 @@ from pydantic import ValidationError
 
 from jobs import cli
 from serving.config import SERVE_VARIABLES, ServiceConfig
-from serving.http.access import load_keys, name_of_key
+from serving.http.access import add_key, load_keys, load_rights, name_of_key
 from serving.qa_rag import build
 from tests.serving.editions import publish
 from tests.serving.service_process import REPOSITORY, free_port
@@ -83,6 +83,8 @@ def test_new_key(capsys: pytest.CaptureFixture[str], index: Path, tmp_path: Path
     assert key not in file.read_text()
     assert "reviewer" in refused(capsys, "--keys-file", str(file), "--new-key", "reviewer")
     assert "--keys-file" in refused(capsys, "--new-key", "other")
+    assert cli.main(["serve", "--keys-file", str(file), "--new-key", "editor", "--upload"]) == 0
+    assert {name: upload for name, (_, upload) in load_rights(file).items()} == {"reviewer": False, "editor": True}
     file.write_text("no key")
     assert f"{file}:1" in refused(capsys, "--index", str(index), "--keys-file", str(file))
 
@@ -104,6 +106,16 @@ def gpus(**fields: Any) -> dict[str, float]:
 def test_it_takes_its_share_and_the_others_none() -> None:
     assert gpus(reranker_gpus=0.25) == {"Ingress": 0, "Retriever": 0, "Model": 0, "Reranker": 0.25}
     assert gpus()["Reranker"] == 0
+
+
+def test_only_a_service_that_takes_documents_has_an_indexer(index: Path, tmp_path: Path) -> None:
+    assert "Indexer" not in gpus()
+    assert gpus(http={"upload": True})["Indexer"] == 0
+    file = tmp_path / "keys"
+    add_key(file, "reader")
+    assert "Indexer" not in gpus(http={"upload": True, "keys_file": file})
+    add_key(file, "editor", upload=True)
+    assert "Indexer" in gpus(http={"keys_file": file})
 
 
 def test_more_than_one_card_is_refused() -> None:

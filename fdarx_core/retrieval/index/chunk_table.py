@@ -212,6 +212,15 @@ class ChunkTable:
         first = self._in_order[self._starts[np.array(documents, np.int64)]]
         return list(self._chunks["set_id"].take(pa.array(first)).to_pylist())
 
+    def drug_of_label(self, set_id: str) -> str:
+        """Return the name of the drug of a label. Raises KeyError for a set id that no label has."""
+        return self._label_names[set_id]
+
+    @cached_property
+    def _label_names(self) -> dict[str, str]:
+        columns = self._chunks.select(["set_id", "drug"]).group_by(["set_id", "drug"]).aggregate([])
+        return dict(zip(columns["set_id"].to_pylist(), columns["drug"].to_pylist(), strict=True))
+
     def set_ids(self, filter: ChunkFilter) -> list[str]:
         """Return the set ids of the labels with chunks that pass the filter."""
         codes = np.unique(self._codes["set_id"][self.matching(filter)])

@@ -15,6 +15,7 @@ from fdarx_core.retrieval.encoders import EncoderInfo, Vectors
 from fdarx_core.retrieval.index.chunk_table import ChunkFilter, ChunkTable
 from fdarx_core.retrieval.index.label_ranking import LabelRanker
 from fdarx_core.retrieval.index.near_copies import NearCopies
+from fdarx_core.retrieval.index.passage_words import PassageWords
 from fdarx_core.retrieval.index.segments import Manifest, SegmentRows, find_version, read_rows, same_encoder
 from fdarx_core.retrieval.index.store import IndexStore
 from fdarx_core.retrieval.index.vectors import VectorIndex, load_approximate_index, load_faiss, make_faiss_index
@@ -119,7 +120,7 @@ class IndexReader(ChunkTable):
 
         That is: names of drugs and medicines, near copies, stems of words.
         """
-        _ = self.near_copies, self.label_ranker, self.headings
+        _ = self.near_copies, self.label_ranker, self.headings, self.passage_words
         self.label_drugs.absent("")
 
     @cached_property
@@ -155,6 +156,11 @@ class IndexReader(ChunkTable):
     def label_ranker(self) -> LabelRanker:
         """The ranking of passages of labels."""
         return LabelRanker(self._collection.inverted_index, self.section_codes)
+
+    @cached_property
+    def passage_words(self) -> PassageWords:
+        """The words of the passages in all their forms."""
+        return PassageWords(self._collection.inverted_index, self._chunks["text"])
 
     def needs_vectors(self, retriever: str) -> bool:
         """Return whether a retriever needs the vectors of the texts to search for."""

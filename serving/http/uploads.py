@@ -1,0 +1,112 @@
+"""POST /v1/documents: adding documents to a corpus, by clients that may."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Query, Request
+from pydantic import BaseModel, Field
+from starlette.responses import Response
+
+from fdarx_core.documents import READ_ENDINGS
+from fdarx_core.pipeline.uploading import upload_name
+from serving.http.access import load_rights
+from serving.http.answering import select_corpus
+from serving.http.backend import ServiceBackend
+from serving.http.error_schemas import error_responses
+from serving.http.logs import request_log
+from serving.http.responses import ApiError, json_reply
+from serving.http.schemas import ShortText
+from serving.settings import ServiceSettings
+
+PATH = "/v1/documents"
+_TYPE = "application/octet-stream"
+
+_NO_RIGHT = (
+    "This API key may not add documents. The operator gives a key the right by `:upload` at the end of its line in the"
+    " file of keys, or makes one by `fdarx serve --new-key NAME --upload`, and starts the service again."
+)
+_CLOSED = "This service takes no documents. The operator lets clients add them by `fdarx serve --upload`."
+_REFUSED = (
+    "The index of {!r} takes no documents from this service; the service's log says why. Add them with `fdarx index`."
+)
+
+
+_Name = Annotated[ShortText, Query(description=f"The file's name, ending in one of {', '.join(READ_ENDINGS)}.")]
+_Corpus = Annotated[ShortText | None, Query(description="One of GET /v1/corpora; by default the first.")]
+
+
+class RejectedDocument(BaseModel):
+    """A document, or a part of a file, that was not added."""
+
+    name: str = Field(description="The name of the file, and of the member of an archive; the set id of a label.")
+    reason: str = Field(description="A fixed name of the reason.")
+    detail: str
+
+
+class UploadReply(BaseModel):
+    """What became of a file."""
+
+    added: int = Field(description="The documents of the file that the corpus now has.")
+    chunks: int = Field(description="Their passages that the corpus did not have before.")
+    rejected: list[RejectedDocument]
+    corpus: str
+    version: str = Field(description="The version of the index that has them; answers are made from it from now on.")
+
+
+class Uploaders:
+    """The clients that may add documents. Raises ValueError where the file of keys can't be read."""
+
+    def __init__(self, settings: ServiceSettings) -> None:
+        rights = None if settings.keys_file is None else load_rights(settings.keys_file)
+        self._names = None if rights is None else {name for name, (_, may_upload) in rights.items() if may_upload}
+        self._open = settings.upload
+
+    def allow(self, key: str) -> bool:
+        """Return whether the client with the key of this name may; "" where no key is required."""
+        return self._open if self._names is None else key in self._names
+
+    def check(self, key: str) -> None:
+        """Raise ApiError 403 where the client may not."""
+        if not self.allow(key):
+            raise ApiError(403, _CLOSED if self._names is None else _NO_RIGHT, code="no_right")
+
+
+def upload_routes(backend: ServiceBackend) -> APIRouter:
+    """Return the route POST /v1/documents. Who may use it is checked before the body is read."""
+    router = APIRouter(prefix="/v1", tags=["Corpora"])
+    body = {"requestBody": {"required": True, "content": {_TYPE: {"schema": {"type": "string", "format": "binary"}}}}}
+    responses: dict[int | str, dict[str, Any]] = {200: {"model": UploadReply}}
+
+    @router.post(
+        "/documents", responses=responses | error_responses(403, 409, 415), response_class=Response, openapi_extra=body
+    )
+    async def documents(
+        request: Request,
+        name: _Name,
+        corpus: _Corpus = None,
+    ) -> Response:
+        """Add the documents of a file, which is the body, to a corpus; they are found as soon as this replies.
+
+        Labels take the place of older versions. A file of the same name takes the place of the earlier one.
+        """
+        log, data = request_log(request.scope), await request.body()
+        # pages of other sites can't send this type: browsers ask the server first, and this one permits none
+        if request.headers.get("content-type", "").split(";")[0].strip().lower() != _TYPE:
+            raise ApiError(415, f"Send the bytes of the file with Content-Type: {_TYPE}.", code="wrong_type")
+        served = log.corpus = select_corpus(corpus, backend).name
+        try:
+            kept = upload_name(name)
+        except ValueError as error:
+            raise ApiError(422, f"{error}.", param="name", code="unknown_kind") from None
+        if not data:
+            raise ApiError(422, "The body is empty: send the bytes of the file.", code="empty")
+        done = await backend.add_documents(served, kept, data)
+        if done.refused:
+            log.detail = done.refused
+            raise ApiError(409, _REFUSED.format(served), code="refused")
+        rejected = [{"name": one.id, "reason": one.reason, "detail": one.detail} for one in done.rejected]
+        counts = {"added": done.added, "chunks": done.chunks}
+        return json_reply({**counts, "rejected": rejected, "corpus": served, "version": done.version})
+
+    return router
