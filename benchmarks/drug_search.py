@@ -1,8 +1,9 @@
 """Questions that name a drug by product, by ingredients, or with a typing error: is the first passage of that drug?
 
-    python -m benchmarks.drug_search RUN [--questions 600] [--retriever bm25] [--part test]
+    python -m benchmarks.drug_search RUN [--index INDEX] [--questions 600] [--retriever bm25] [--part test]
 
-RUN is a build (`fdarx build`). The questions are those that were made from Highlights, on labels whose moieties are all
+RUN is a build (`fdarx build`), INDEX an index of the same labels (`fdarx index`), by default one that is made of the
+build, without vectors. The questions are those that were made from Highlights, on labels whose moieties are all
 in one part: `test` served no tuning, `dev` did (by a hash of the moiety's name). The same chunks are searched by
 rank-bm25 without drug identity. Prints as well how often the gold passage is among the first 6: strictly (the same
 text, white space aside), and a near copy of it of a label of the same drug. Exits 1 above 0.5 % wrong drugs by product,
@@ -83,18 +84,25 @@ class Gold:
 
 
 def main(
-    run_folder: str, /, *, questions: int = 600, retriever: str = "bm25", part: Literal["dev", "test"] = "test"
+    run_folder: str,
+    /,
+    *,
+    index: str = "",
+    questions: int = 600,
+    retriever: str = "bm25",
+    part: Literal["dev", "test"] = "test",
 ) -> int:
     """Print the share of wrong drugs and of gold passages for each way of naming the drug."""
     ended = 0
     with TemporaryDirectory() as folder:
-        fdarx(["index", "--documents", run_folder, "--words-only", "--out", folder, "--quiet"])
-        index = Index.open(folder)
-    rows = sample_questions(run_folder, index, questions, part)
-    chunks = index.reader.chunks(np.arange(len(index)))
+        if not index:
+            fdarx(["index", "--documents", run_folder, "--words-only", "--out", folder, "--quiet"])
+        opened = Index.open(index or folder)
+    rows = sample_questions(run_folder, opened, questions, part)
+    chunks = opened.reader.chunks(np.arange(len(opened)))
     peer = BM25Okapi([tokenize(f"{chunk.title}\n{chunk.section}\n{chunk.text}") for chunk in chunks])
-    gold = Gold(index, chunks)
-    labels = f"{len(chunks)} passages of {index.reader.manifest.documents} labels"
+    gold = Gold(opened, chunks)
+    labels = f"{len(chunks)} passages of {opened.reader.manifest.documents} labels"
     print(f"{len(rows)} questions on {rows['set_id'].nunique()} labels of part {part}; {labels}")
     rng = random.Random(0)
     for way, limit in LIMITS.items():
@@ -105,7 +113,7 @@ def main(
             named = {"product": name, "ingredients": ingredients, "typing error": mistyped(name, rng)}
             question = row["question"].replace(name, named[way])
             best = np.argsort(-peer.get_scores(tokenize(question)), kind="stable")[:CONTEXTS]
-            ours = index.search(question, CONTEXTS, retriever=retriever)
+            ours = opened.search(question, CONTEXTS, retriever=retriever)
             for searcher, hits in ((retriever, ours), ("rank-bm25", [SearchHit(chunks[at], 0.0) for at in best])):
                 wrong = not hits or set(hits[0].moieties) != set(row["moieties"])
                 measured[searcher].append((wrong, *gold.found(row, [hit.chunk for hit in hits])))

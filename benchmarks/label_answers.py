@@ -4,12 +4,12 @@
 
 INDEX is an index of `../shared/data/spl/dm_spl_release_human_rx.zip`; one with vectors gives the weights with
 similarities, one without those by words only. The questions are those of `benchmarks/marked/label_evidence.jsonl` that
-name one drug, of the half that serves for tuning. Each part of the drugs is left out in turn. Prints the share of
-answerable questions with a marked statement among the first 1, 3 and 5 statements of the first 6 passages, and for some
-thresholds how many questions get an answer with a marked statement, one without, and none. With `--write`, the weights
-of all questions are saved in `fdarx_core/baseline/statement_ranking.json`; with `--out FILE`, the first 5 statements of
-each question are written to be marked. Exits 1 where the model is not better than
-the share of the question's words in a statement.
+name one drug, of the half that serves for tuning. Other readers marked in `benchmarks/marked/label_statements.jsonl`
+which of the first 5 statements answer them; these count too. Each part of the drugs is left out in turn. Prints the
+share of answerable questions with a marked statement among the first 1, 3 and 5 statements of the first 6 passages,
+and for some thresholds what the answers are. With `--write`, the weights of all questions are saved in
+`fdarx_core/baseline/statement_ranking.json`; with `--out FILE`, the first 5 statements of each question are written to
+be marked. Exits 1 where the model is not better than the share of the question's words in a statement.
 """
 
 from __future__ import annotations
@@ -22,11 +22,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import orjson
 from scipy.optimize import minimize
 
 import fdarx_core.baseline
 from benchmarks import run
-from benchmarks.label_ranking import PARTS, has_quote, parts_of, read_evidence, words
+from benchmarks.label_ranking import EVIDENCE, PARTS, has_quote, parts_of, read_evidence, words
 from fdarx_core.baseline.label_answering import choose_statements
 from fdarx_core.baseline.statement_ranking import (
     ANSWER_FEATURES,
@@ -47,25 +48,35 @@ from fdarx_core.rag.index import Index
 from fdarx_core.rag.search import encode_similarities
 from fdarx_core.retrieval.lexical import Floats, Mask
 
+MARKS = EVIDENCE.with_name("label_statements.jsonl")
 FIRST = (1, 3, 5)
 STEMS = 200
 """The most frequent stems of questions, which can ask for attributes."""
 PENALTY, PENALTY_ASKED, PENALTY_ANSWER = 1e-3, 1e-2, 1e-2
 LEAST_WEIGHT = 0.02
 THRESHOLDS = (0.2, 0.3, 0.4, 0.5, 0.6)
+WORTH = {"right": 1.0, "partly": 0.5, "wrong": 0.0}
+"""The probability that an answer ought to be given, by what it is."""
+PARTLY = 0.2
+"""What a statement that answers a part counts for, beside 1 for one that answers."""
 LEAST_COMMON = 0.5
 """The share of a quotation's words from which on a statement that shares its passage's quotation has it."""
 
 
 @dataclass(frozen=True)
 class Asked:
-    """A question with the statements of its contexts, and which of them are marked, shape (statements,)."""
+    """A question with the statements of its contexts.
+
+    `gold`, `partly` and `harmful`, of shape (statements,), say which of them answer, answer a part, and mislead.
+    """
 
     row: dict[str, Any]
     part: int
     question: LabelQuestion
     candidates: list[Candidate]
     gold: Mask
+    partly: Mask
+    harmful: Mask
 
 
 def is_marked(one: Candidate, quotes: Sequence[str]) -> bool:
@@ -84,6 +95,7 @@ def read_questions(index: Index) -> list[Asked]:
     """Return the questions on one drug, with the statements of the passages that a search finds."""
     rows = read_evidence(answerable=False)
     parts, found = parts_of(rows), list[Asked]()
+    marks = {one["id"]: one for one in map(orjson.loads, MARKS.read_bytes().splitlines())}
     encoder = index.sentence_encoder if "cosine" in index.reader.retrievers else None
     for row in rows:
         if len(index.reader.label_drugs.named(row["question"])) != 1:
@@ -97,9 +109,14 @@ def read_questions(index: Index) -> list[Asked]:
             for one, value in zip(candidates, values, strict=True):
                 similar.setdefault(one.number, []).append((one.at, value))
             candidates = list(read_candidates([{**one, "similarities": similar.get(one["n"], [])} for one in contexts]))
-        gold = np.array([is_marked(one, row["quotes"]) for one in candidates], np.bool_)
-        part = parts[tuple(sorted(row["drug"]))]
-        found.append(Asked(row, part, asked, candidates, gold))
+        own = marks.get(row["id"], {})
+        good, partly, harmful = (
+            np.array([one.whole in own.get(name, ()) for one in candidates], np.bool_)
+            for name in ("good", "partly", "harmful")
+        )
+        quoted = np.array([is_marked(one, row["quotes"]) for one in candidates], np.bool_)
+        gold = good | (quoted & ~partly & ~harmful)
+        found.append(Asked(row, parts[tuple(sorted(row["drug"]))], asked, candidates, gold, partly, harmful))
     return found
 
 
@@ -112,7 +129,7 @@ def frequent_stems(questions: Sequence[Asked]) -> list[str]:
 
 def learn(questions: Sequence[Asked], stems: Sequence[str], *, similarity: bool) -> StatementWeights:
     """Return the weights that make marked statements likeliest: softmax over the statements of a question."""
-    used = [one for one in questions if one.gold.any()]
+    used = [one for one in questions if one.gold.any() or one.partly.any()]
     features = [statement_features(one.question, one.candidates) for one in used]
     scale = np.concatenate(features).std(axis=0) + 1e-9
     kept = np.array([similarity or name != "similarity" for name in FEATURES], np.float64)
@@ -120,9 +137,9 @@ def learn(questions: Sequence[Asked], stems: Sequence[str], *, similarity: bool)
     asked = [np.array([stem in {*word_stems(one.question.text)} for stem in stems], np.float64) for one in used]
     sizes = (len(FEATURES), len(ATTRIBUTES), len(ATTRIBUTES) * len(stems))
     penalties = np.repeat((PENALTY, PENALTY, PENALTY_ASKED), sizes)
-    data = list(
-        zip([one * kept / scale for one in features], attributes, asked, [one.gold for one in used], strict=True)
-    )
+    scaled = [one * kept / scale for one in features]
+    golds = [one.gold + PARTLY * one.partly for one in used]
+    data = list(zip(scaled, attributes, asked, golds, strict=True))
 
     def loss(weights: Floats) -> tuple[float, Floats]:
         own, of_attributes, rest = np.split(weights, np.cumsum(sizes)[:2])
@@ -157,16 +174,17 @@ def _round(value: float, digits: int) -> float:
     return round(float(value), digits)
 
 
-def is_right(one: Asked, scores: Floats) -> bool:
-    """Return whether the statements that an answer quotes have a marked one."""
-    return bool(one.gold[choose_statements(one.candidates, scores)].any())
+def verdict(one: Asked, scores: Floats) -> str:
+    """Return what the statements that an answer quotes are together: right, partly or wrong."""
+    chosen = choose_statements(one.candidates, scores)
+    return "right" if one.gold[chosen].any() else "partly" if one.partly[chosen].any() else "wrong"
 
 
 def learn_answer(questions: Sequence[Asked], scores: Sequence[Floats]) -> dict[str, float]:
-    """Return the weights of a logistic regression of whether the chosen statements are right."""
+    """Return the weights of a logistic regression of what the chosen statements are worth."""
     used = [(one, values) for one, values in zip(questions, scores, strict=True) if one.candidates]
     features = np.array([answer_features(one.question, one.candidates, values) for one, values in used])
-    right = np.array([is_right(one, values) for one, values in used], np.float64)
+    right = np.array([WORTH[verdict(one, values)] for one, values in used])
     mean, scale = features.mean(axis=0), features.std(axis=0) + 1e-9
     data = np.column_stack(((features - mean) / scale, np.ones(len(used))))
 
@@ -216,7 +234,7 @@ def main(place: str, /, *, write: bool = False, out: str = "") -> int:
         counts = Counter[str]()
         for one, values, chance in zip(questions, scores, chances, strict=True):
             kind = "answerable" if one.row["answerable"] else "unanswerable"
-            given = "refused" if chance < threshold else "right" if is_right(one, values) else "wrong"
+            given = "refused" if chance < threshold else verdict(one, values)
             counts[f"{kind} {given}"] += 1
         print(f"threshold {threshold}: {dict(sorted(counts.items()))}")
     if out:

@@ -26,7 +26,7 @@ _COMPARED = 64
 """Statements that are compared with the question by an embedding model."""
 _ANSWERS = 0.5
 """The least probability that the contexts answer the question."""
-_ALSO = 0.25
+_ALSO = 0.1
 """The least odds of a further statement against the best one."""
 _MOST, _MOST_DRUGS = 3, 6
 """The most statements of an answer on a drug, and drugs of an answer on no drug in particular."""

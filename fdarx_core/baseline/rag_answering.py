@@ -22,7 +22,7 @@ from fdarx_core.baseline.answering import (
     wants_number,
 )
 from fdarx_core.baseline.label_answering import from_labels, of_label
-from fdarx_core.baseline.label_words import label_word
+from fdarx_core.baseline.label_words import rarity
 from fdarx_core.baseline.refusals import DOCUMENTS_SAY_NOTHING
 from fdarx_core.baseline.sentences import split_sentences
 from fdarx_core.baseline.stems import terms
@@ -298,8 +298,8 @@ def _bears_on(
     near = [one for one in range(max(0, place - len(_REPLIES_TO)), place) if _in_one_passage(evidence, one, place)]
     statements = evidence.statements
     held = evidence.titles_of(place).union(statements[place].terms, *(statements[one].terms for one in near))
-    rarity = {term: label_word(term).rarity for term in sorted(telling)}
-    share = _sum(rarity, telling & held) / (_sum(rarity, telling) or 1)
+    weights = {term: rarity(term) for term in sorted(telling)}
+    share = _sum(weights, telling & held) / (_sum(weights, telling) or 1)
     replies = any(telling & statements[one].terms for one in near if statements[one].text.endswith("?"))
     if replies or (defined and defined.match(statements[place].text)):
         return share >= _COVERED

@@ -22,11 +22,11 @@ import numpy as np
 import numpy.typing as npt
 
 from fdarx_core.baseline.label_statements import LabelStatement, parse_passage
-from fdarx_core.baseline.label_words import label_word
+from fdarx_core.baseline.label_words import rarity
 from fdarx_core.baseline.stems import stem
 from fdarx_core.baseline.tokens import words_of
 from fdarx_core.labels.loinc import PATIENT_SECTIONS, SECTION_GROUPS
-from fdarx_core.labels.question_sections import NO_SECTION, asked_sections, question_weight, word_stems
+from fdarx_core.labels.question_sections import asked_sections, question_weight, word_stems
 
 Floats = npt.NDArray[np.float64]
 
@@ -48,7 +48,9 @@ FEATURES = (
 UNITS = ("mg", "%", "h", "month", "ml", "kg", "°c", "tablet", "unit", "mmhg")
 ATTRIBUTES = ("number", "row", "list", "short", *UNITS)
 """What a statement can have that a question asks for: a number, a quantity in a unit, the form of a row or a list."""
-ANSWER_FEATURES = ("score", "lead", "covered", "told", "missing", "no section", "similarity", "section")
+ANSWER_FEATURES = (
+    "spread", "told", "covered", "statements", "section", "length", "similarity", "mean similarity",
+)  # fmt: skip
 """What decides whether the contexts answer a question, see `answer_features`."""
 
 _LEAST_PROBABILITY = 0.0025
@@ -112,8 +114,8 @@ class LabelQuestion:
     @cached_property
     def weights(self) -> dict[str, float]:
         """The weight of each stem: rare in labels, and rare in questions."""
-        rarities = {word_stems(word)[0]: label_word(stem(word, "term")).rarity for word in self._words}
-        return {one: rarity * question_weight(one) for one, rarity in rarities.items() if one != _NUMBER}
+        rarities = {word_stems(word)[0]: rarity(stem(word, "term")) for word in self._words}
+        return {one: value * question_weight(one) for one, value in rarities.items() if one != _NUMBER}
 
     @property
     def _words(self) -> list[str]:
@@ -250,25 +252,27 @@ def statement_scores(asked: LabelQuestion, candidates: Sequence[Candidate], weig
 def answer_features(asked: LabelQuestion, candidates: Sequence[Candidate], scores: Floats) -> Floats:
     """Return what tells whether the best of some statements, at least one, answers the question, shape (features,).
 
-    - score: its score; lead: its probability among the statements.
-    - covered: the share of the question's stems in it, its headings and its titles; told: in any statement.
-    - missing: the greatest share of a stem that no statement has.
-    - no section: the probability that no section of a label answers; section: the one of its section.
-    - similarity: its cosine with the question.
+    - spread: the entropy of the statements' probabilities to answer, in nats.
+    - told: the share of the question's stems that any statement, its headings or titles have; covered: that the best
+      one has.
+    - statements: the logarithm of their number; length: of the number of stems of the best one.
+    - section: the probability that a question like this asks for the section of the best one.
+    - similarity, mean similarity: the cosine of the best one with the question, and the mean of all.
     """
     best = candidates[int(scores.argmax())]
     odds = np.exp(scores - scores.max())
+    shares = odds / odds.sum()
     told = frozenset[str]().union(*(one.own | one.headings | one.titles for one in candidates))
     return np.array(
         (
-            scores.max(),
-            1 / odds.sum(),
-            asked.share(best.own | best.headings | best.titles),
+            -float(shares @ np.log(shares + 1e-12)),
             asked.share(told),
-            max((asked.share((one,)) for one in asked.weights if one not in told), default=0.0),
-            asked.sections[NO_SECTION],
-            best.similarity,
+            asked.share(best.own | best.headings | best.titles),
+            math.log(len(candidates)),
             asked.sections.get(SECTION_GROUPS.get(best.code, ""), 0.0),
+            math.log1p(len(best.own)),
+            best.similarity,
+            float(np.mean([one.similarity for one in candidates])),
         )
     )
 
