@@ -17,7 +17,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -37,6 +37,7 @@ from fdarx_core.baseline.statement_ranking import (
     LabelQuestion,
     StatementWeights,
     answer_features,
+    answer_probability,
     read_candidates,
     statement_attributes,
     statement_features,
@@ -180,10 +181,10 @@ def verdict(one: Asked, scores: Floats) -> str:
     return "right" if one.gold[chosen].any() else "partly" if one.partly[chosen].any() else "wrong"
 
 
-def learn_answer(questions: Sequence[Asked], scores: Sequence[Floats]) -> dict[str, float]:
+def learn_answer(questions: Sequence[Asked], scores: Sequence[Floats], weights: StatementWeights) -> dict[str, float]:
     """Return the weights of a logistic regression of what the chosen statements are worth."""
     used = [(one, values) for one, values in zip(questions, scores, strict=True) if one.candidates]
-    features = np.array([answer_features(one.question, one.candidates, values) for one, values in used])
+    features = np.array([answer_features(one.question, one.candidates, values, weights) for one, values in used])
     right = np.array([WORTH[verdict(one, values)] for one, values in used])
     mean, scale = features.mean(axis=0), features.std(axis=0) + 1e-9
     data = np.column_stack(((features - mean) / scale, np.ones(len(used))))
@@ -196,18 +197,9 @@ def learn_answer(questions: Sequence[Asked], scores: Sequence[Floats]) -> dict[s
         return float(value.mean() + PENALTY_ANSWER * penalized @ penalized), gradient + 2 * PENALTY_ANSWER * penalized
 
     found = minimize(loss, np.zeros(data.shape[1]), jac=True, method="L-BFGS-B").x
-    weights = found[:-1] / scale
-    constant = found[-1] - weights @ mean
-    return {
-        "": _round(constant, 4),
-        **{name: _round(one, 4) for name, one in zip(ANSWER_FEATURES, weights, strict=True)},
-    }
-
-
-def _answer_odds(one: Asked, scores: Floats, weights: dict[str, float]) -> float:
-    found = answer_features(one.question, one.candidates, scores)
-    total = weights[""] + sum(weights[name] * value for name, value in zip(ANSWER_FEATURES, found, strict=True))
-    return float(1 / (1 + np.exp(-total)))
+    own = found[:-1] / scale
+    named = zip(("", *ANSWER_FEATURES), (found[-1] - own @ mean, *own), strict=True)
+    return {name: _round(one, 4) for name, one in named}
 
 
 def main(place: str, /, *, write: bool = False, out: str = "") -> int:
@@ -220,11 +212,11 @@ def main(place: str, /, *, write: bool = False, out: str = "") -> int:
         others = [one for one in questions if one.part != part]
         weights = learn(others, stems, similarity=similarity)
         of_others = [statement_scores(one.question, one.candidates, weights) for one in others]
-        answer = learn_answer(others, of_others)
+        weights = replace(weights, answer=learn_answer(others, of_others, weights))
         for at, one in enumerate(questions):
             if one.part == part and one.candidates:
                 scores[at] = statement_scores(one.question, one.candidates, weights)
-                chances[at] = _answer_odds(one, scores[at], answer)
+                chances[at] = answer_probability(one.question, one.candidates, scores[at], weights)
     asked = [(one, values) for one, values in zip(questions, scores, strict=True) if one.row["answerable"]]
     print(f"{len(questions)} questions, {len(asked)} answerable, similarity: {similarity}")
     ours, words_alone = (_first([one.gold for one, _ in asked], ranking) for ranking in _rankings(asked))
@@ -269,7 +261,8 @@ def _first(golds: Sequence[Mask], scores: Sequence[Floats]) -> list[float]:
 
 def _save(questions: Sequence[Asked], stems: Sequence[str], *, similarity: bool) -> None:
     weights = learn(questions, stems, similarity=similarity)
-    answer = learn_answer(questions, [statement_scores(one.question, one.candidates, weights) for one in questions])
+    scores = [statement_scores(one.question, one.candidates, weights) for one in questions]
+    answer = learn_answer(questions, scores, weights)
     path = Path(next(iter(fdarx_core.baseline.__path__))) / "statement_ranking.json"
     saved: dict[str, Any] = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
     saved["with_similarity" if similarity else "words_only"] = {

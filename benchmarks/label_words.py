@@ -19,7 +19,8 @@ import numpy as np
 import fdarx_core.baseline
 from benchmarks import run
 from benchmarks.drug_search import is_test
-from fdarx_core.baseline.stems import terms
+from fdarx_core.baseline.stems import stem
+from fdarx_core.baseline.tokens import words_of
 from fdarx_core.rag.index import Index
 from fdarx_core.records import Chunk
 
@@ -46,29 +47,33 @@ def passages_of_drugs(index: Index) -> list[list[Chunk]]:
     return found
 
 
+def stems_of(text: str) -> set[str]:
+    """Return the stems of all words of a text, function words included."""
+    return {stem(word, "term") for word in words_of(text) if not word[0].isdigit()}
+
+
 def shares_of_pieces(index: Index) -> dict[str, float]:
     """Return the share of pieces of documents that have a stem."""
     counts, pieces = Counter[str](), 0
     for chunk in index.reader.chunks(np.arange(len(index))):
         words = chunk.text.split()
         for start in range(0, len(words), WORDS):
-            counts.update(stem for stem in terms(" ".join(words[start : start + WORDS])) if not stem[0].isdigit())
+            counts.update(stems_of(" ".join(words[start : start + WORDS])))
             pieces += 1
-    return {stem: count / pieces for stem, count in counts.items()}
+    return {one: count / pieces for one, count in counts.items()}
 
 
 def lines(drugs: Sequence[Sequence[Chunk]], general: Mapping[str, float]) -> list[str]:
     """Return a line for each word: the stem, and its share of passages or pieces."""
     overall, drugs_with = defaultdict[str, float](float), Counter[str]()
     for chunks in drugs:
-        counts = Counter(stem for chunk in chunks for stem in terms(f"{chunk.section}\n{chunk.text}"))
-        for stem, count in counts.items():
-            if not stem[0].isdigit():
-                overall[stem] += count / len(chunks)
-                drugs_with[stem] += 1
-    own = {stem: share / len(drugs) for stem, share in overall.items() if drugs_with[stem] >= LEAST_DRUGS}
-    shares = {stem: max(own.get(stem, 0.0), general.get(stem, 0.0)) for stem in sorted({*overall, *general})}
-    return [f"{stem}\t{share:.4f}" for stem, share in shares.items() if share >= LEAST_SHARE]
+        counts = Counter(one for chunk in chunks for one in stems_of(f"{chunk.section}\n{chunk.text}"))
+        for one, count in counts.items():
+            overall[one] += count / len(chunks)
+            drugs_with[one] += 1
+    own = {one: share / len(drugs) for one, share in overall.items() if drugs_with[one] >= LEAST_DRUGS}
+    shares = {one: max(own.get(one, 0.0), general.get(one, 0.0)) for one in sorted({*overall, *general})}
+    return [f"{one}\t{share:.4f}" for one, share in shares.items() if share >= LEAST_SHARE]
 
 
 def main(index: str, guidelines: str, /) -> int:

@@ -26,8 +26,8 @@ _COMPARED = 64
 """Statements that are compared with the question by an embedding model."""
 _ANSWERS = 0.5
 """The least probability that the contexts answer the question."""
-_ALSO = 0.1
-"""The least odds of a further statement against the best one."""
+_ALSO, _BESIDE = 0.15, 0.1
+"""The least odds of a further statement against the best one; of the one before or after the best one."""
 _MOST, _MOST_DRUGS = 3, 6
 """The most statements of an answer on a drug, and drugs of an answer on no drug in particular."""
 _ALSO_OF_DRUG = 0.1
@@ -87,7 +87,7 @@ def from_labels(question: str, contexts: Sequence[Mapping[str, Any]], others: Se
     asked = LabelQuestion.read(question, contexts, others)
     weights = statement_weights(similarity=any("similarities" in one for one in contexts))
     candidates = [one for one in read_candidates(contexts) if len(one.own) >= _SHORTEST or one.statement.items]
-    if not candidates:
+    if not candidates or not asked.weights:
         return ""
     scores = statement_scores(asked, candidates, weights)
     if answer_probability(asked, candidates, scores, weights) < _ANSWERS:
@@ -100,16 +100,28 @@ def from_labels(question: str, contexts: Sequence[Mapping[str, Any]], others: Se
 
 
 def choose_statements(candidates: Sequence[Candidate], scores: Floats) -> list[int]:
-    """Return the best statement and others of similar odds and other content, in order within each context."""
+    """Return the best statement and others of similar odds and other content, in order within each context.
+
+    The statement before the best one and the one after it need less, since two often say together what is asked for.
+    """
     order = np.argsort(-scores, kind="stable").tolist()
     chosen = list[int]()
     for place in order:
-        if len(chosen) == _MOST or np.exp(scores[place] - scores[order[0]]) < _ALSO:
+        least = _BESIDE if _is_beside(candidates[place], candidates[order[0]]) else _ALSO
+        if len(chosen) == _MOST:
             break
+        if np.exp(scores[place] - scores[order[0]]) < least:
+            continue
         if all(_is_new(candidates[place], candidates[other]) for other in chosen):
             chosen.append(place)
     contexts = list(dict.fromkeys(candidates[place].context for place in chosen))
     return sorted(chosen, key=lambda place: (contexts.index(candidates[place].context), place))
+
+
+def _is_beside(one: Candidate, other: Candidate) -> bool:
+    """Return whether two sentences of a context follow each other."""
+    follows = one.context == other.context and abs(one.at - other.at) == 1
+    return follows and not (one.statement.is_row or other.statement.is_row)
 
 
 def _is_new(one: Candidate, other: Candidate) -> bool:

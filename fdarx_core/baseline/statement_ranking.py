@@ -55,6 +55,10 @@ ANSWER_FEATURES = (
 
 _LEAST_PROBABILITY = 0.0025
 _SHORT = 60
+_FEWEST = 25
+"""Statements of the contexts of most questions that the model is learned from. Fewer are compared as so many, of which
+the rest share nothing with the question.
+"""
 _NUMBER = "0"
 """What stands for a number among stems."""
 _NAME = 0.84
@@ -249,18 +253,21 @@ def statement_scores(asked: LabelQuestion, candidates: Sequence[Candidate], weig
     return scores
 
 
-def answer_features(asked: LabelQuestion, candidates: Sequence[Candidate], scores: Floats) -> Floats:
+def answer_features(
+    asked: LabelQuestion, candidates: Sequence[Candidate], scores: Floats, weights: StatementWeights
+) -> Floats:
     """Return what tells whether the best of some statements, at least one, answers the question, shape (features,).
 
     - spread: the entropy of the statements' probabilities to answer, in nats.
     - told: the share of the question's stems that any statement, its headings or titles have; covered: that the best
       one has.
-    - statements: the logarithm of their number; length: of the number of stems of the best one.
+    - statements: the logarithm of their number, of `_FEWEST` at least; length: of the number of stems of the best one.
     - section: the probability that a question like this asks for the section of the best one.
     - similarity, mean similarity: the cosine of the best one with the question, and the mean of all.
     """
     best = candidates[int(scores.argmax())]
-    odds = np.exp(scores - scores.max())
+    padded = [_score_of_nothing(candidates, weights)] * max(0, _FEWEST - len(candidates))
+    odds = np.exp(np.append(scores, padded) - scores.max())
     shares = odds / odds.sum()
     told = frozenset[str]().union(*(one.own | one.headings | one.titles for one in candidates))
     return np.array(
@@ -268,7 +275,7 @@ def answer_features(asked: LabelQuestion, candidates: Sequence[Candidate], score
             -float(shares @ np.log(shares + 1e-12)),
             asked.share(told),
             asked.share(best.own | best.headings | best.titles),
-            math.log(len(candidates)),
+            math.log(max(_FEWEST, len(candidates))),
             asked.sections.get(SECTION_GROUPS.get(best.code, ""), 0.0),
             math.log1p(len(best.own)),
             best.similarity,
@@ -277,11 +284,18 @@ def answer_features(asked: LabelQuestion, candidates: Sequence[Candidate], score
     )
 
 
+def _score_of_nothing(candidates: Sequence[Candidate], weights: StatementWeights) -> float:
+    """Return the score of a statement that shares nothing with the question."""
+    least = min(one.similarity for one in candidates)
+    own = {"others": 1.0, "section": math.log(_LEAST_PROBABILITY), "similarity": least}
+    return sum(weights.features[name] * value for name, value in own.items())
+
+
 def answer_probability(
     asked: LabelQuestion, candidates: Sequence[Candidate], scores: Floats, weights: StatementWeights
 ) -> float:
     """Return the probability that the statements, at least one, answer the question."""
-    found = answer_features(asked, candidates, scores)
+    found = answer_features(asked, candidates, scores, weights)
     total = weights.answer[""] + math.fsum(
         weights.answer[name] * float(value) for name, value in zip(ANSWER_FEATURES, found, strict=True)
     )

@@ -83,7 +83,6 @@ def test_a_dose_for_others_is_not_the_dose() -> None:
         "What is the dose of Velorin in cystic fibrosis?",
         "How much does Velorin cost?",
         "Does warfarin interact with Velorin?",
-        "Is Velorin contraindicated in glaucoma?",
     ],
 )
 def test_what_no_statement_says_has_no_answer(question: str) -> None:
