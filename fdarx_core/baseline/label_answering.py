@@ -24,8 +24,9 @@ from fdarx_core.baseline.tokens import pattern, word_set
 
 _COMPARED = 64
 """Statements that are compared with the question by an embedding model."""
-_ANSWERS = 0.5
-"""The least probability that the contexts answer the question."""
+_ANSWERS, _ANSWERS_COMPARED = 0.5, 0.35
+"""The least probability that the contexts answer the question; if it also asks about other drugs, whose words the
+contexts lack."""
 _ALSO, _BESIDE = 0.15, 0.1
 """The least odds of a further statement against the best one; of the one before or after the best one."""
 _MOST, _MOST_DRUGS = 3, 6
@@ -40,7 +41,12 @@ _SHORTEST = 3
 """Stems of the shortest statement that is no list."""
 
 _VERSION_ASKED = pattern("label_version_asked", re.I)
-_VERSION_WORDS = frozenset(term for word in word_set("label_version_words") for term in terms(word))
+_VERSION_WORDS = frozenset(
+    term
+    for name in ("label_version_words", "question_stop_words", "stem_stop_words", "persons")
+    for word in word_set(name)
+    for term in terms(word)
+)
 
 
 def of_label(context: Mapping[str, Any]) -> bool:
@@ -90,7 +96,7 @@ def from_labels(question: str, contexts: Sequence[Mapping[str, Any]], others: Se
     if not candidates or not asked.weights:
         return ""
     scores = statement_scores(asked, candidates, weights)
-    if answer_probability(asked, candidates, scores, weights) < _ANSWERS:
+    if answer_probability(asked, candidates, scores, weights) < (_ANSWERS_COMPARED if others else _ANSWERS):
         return ""
     if asked.names_drug:
         chosen = choose_statements(candidates, scores)
