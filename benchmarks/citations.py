@@ -1,11 +1,11 @@
 """Citations of answers: does each mark a place of its passage, of at most 400 characters, and what does the gate drop?
 
-    python -m benchmarks.citations RUN [--questions 300] [--dump FILE] [--test]
+    python -m benchmarks.citations RUN [--index INDEX] [--questions 300] [--dump FILE] [--test]
 
 RUN is a build (`fdarx build`). The questions are those of its benchmark that name their drug, on labels whose moieties
 are all in the half for tuning; with --test, in the half for testing (`benchmarks.drug_search.is_test`). The baseline
-answers them from a words-only index of all labels. --dump writes 60 statements with their places, to be read. Exits 1
-where a place is not in its passage, is longer, or is of a drug that the question does not name.
+answers them from INDEX, by default a words-only index of the run. --dump writes 60 statements with their places, to be
+read. Exits 1 where a place is not in its passage, is longer, or is of a drug that the question does not name.
 """
 
 from __future__ import annotations
@@ -58,20 +58,23 @@ def faults(answer: Answer, moieties: Collection[str]) -> Counter[str]:
     return found
 
 
-def main(run_folder: str, /, *, questions: int = 300, dump: Path | None = None, test: bool = False) -> int:
+def main(
+    run_folder: str, /, *, index: str = "", questions: int = 300, dump: Path | None = None, test: bool = False
+) -> int:
     """Print what the gate did, and the faults of citations."""
     with TemporaryDirectory() as folder:
-        fdarx(["index", "--documents", run_folder, "--words-only", "--out", folder, "--quiet"])
-        index = Index.open(folder)
-    rows = sample_questions(run_folder, index, questions, test=test)
+        if not index:
+            fdarx(["index", "--documents", run_folder, "--words-only", "--out", folder, "--quiet"])
+        opened = Index.open(index or folder)
+    rows = sample_questions(run_folder, opened, questions, test=test)
     outcomes, wrong, citations, lines = Counter[str](), Counter[str](), 0, list[str]()
     for row in rows:
-        answer = index.answer(row["question"])
+        answer = opened.answer(row["question"])
         gate = answer.gate
         outcomes.update(answers=1, refused=answer.refused, statements=gate.statements)
         outcomes.update(supported=gate.supported, undecided=gate.undecided)
         outcomes.update(f"dropped: {one.reason}" for one in gate.dropped)
-        wrong += faults(answer, named_moieties(index, row))
+        wrong += faults(answer, named_moieties(opened, row))
         citations += len(answer.citations)
         for one in answer.citations:
             said = answer.text[slice(*one.statement)]

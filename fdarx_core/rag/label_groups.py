@@ -30,6 +30,8 @@ LEAST_SAID = 0.7
 """The least share, by rarity, of the words of the question that a drug's passage has."""
 LEAST_SAID_BY_ANY = 0.4
 """The same where no drug's passage has so many of them."""
+AS_GOOD, MOST_IN_PART = 0.95, 3
+"""Where no label says enough, drugs that score this share of the best one's are returned, unless there are more."""
 LEAST_STATED = 0.6
 """The least share of what a passage says that one statement of it has, its headings included."""
 _IN_HEADS = 0.8
@@ -81,7 +83,12 @@ def find_label_groups(
     for least, matches in product((LEAST_SAID, LEAST_SAID_BY_ANY), attempts):
         if found := matches.groups(least):
             found.sort(key=lambda one: (-one.score, -one.labels, one.names))
-            labels, complete = sum(one.labels for one in found), least == LEAST_SAID
+            complete = least == LEAST_SAID
+            if not complete:
+                found = [one for one in found if one.score >= AS_GOOD * found[0].score]
+                if len(found) > MOST_IN_PART:  # what many labels have of the question is not what it asks
+                    return None
+            labels = sum(one.labels for one in found)
             no_class = no_class if matches is whole else ""
             return LabelGroups(found[:most], len(found), labels, complete, asked.unknown, no_class)
     return None
