@@ -43,7 +43,7 @@ _SHORTEST = 3
 _VERSION_ASKED = pattern("label_version_asked", re.I)
 _VERSION_WORDS = frozenset(
     term
-    for name in ("label_version_words", "question_stop_words", "stem_stop_words", "persons")
+    for name in ("label_version_words", "stem_stop_words", "persons")
     for word in word_set(name)
     for term in terms(word)
 )
@@ -158,7 +158,7 @@ def _versions(question: str, contexts: Sequence[Mapping[str, Any]]) -> str:
             key = (one["title"], one["labeler"], one["effective_date"], one["version"])
             found.setdefault(key, f"[{one['n']}]")
     _, telling = asked_terms(LabelQuestion.read(question, contexts).text, "")
-    if not telling <= known | _VERSION_WORDS:
+    if not telling or not telling <= known | _VERSION_WORDS:
         return ""
     return "\n".join(f"{version_sentence(*version)} {mark}." for version, mark in found.items())
 
