@@ -53,7 +53,19 @@ class AnswerColumn:
     refused: bool
 
 
-def shared_contexts(candidates: Sequence[SearchHit], asked: Sequence[bool], keep: int) -> list[SearchHit]:
+def asked_drugs(found: Sequence[Sequence[SearchHit]], asked: Sequence[bool]) -> list[str]:
+    """Return the names of the drugs that a question names, in order: `named` of the hits.
+
+    Args:
+        found: the hits of each query of the search.
+        asked: for each query, whether it is the question itself. Other queries, such as a hypothetical answer, may
+            name drugs for which nobody has asked; they count only where the question itself was not searched with.
+    """
+    own = [hits for hits, is_question in zip(found, asked, strict=True) if is_question] or found
+    return list(dict.fromkeys(hit.named for hits in own for hit in hits if hit.named))
+
+
+def shared_contexts(candidates: Sequence[SearchHit], asked: Sequence[str], keep: int) -> list[SearchHit]:
     """Return the first `keep` candidates; for a question that names several drugs, those of each drug in turn.
 
     Of several drugs each gets at least `CONTEXTS_OF_DRUG`, also where these are more than `keep` together, unless
@@ -61,8 +73,7 @@ def shared_contexts(candidates: Sequence[SearchHit], asked: Sequence[bool], keep
 
     Args:
         candidates: the candidates, best first.
-        asked: for each query of the search, whether it is the question itself. Other queries, such as a hypothetical
-            answer, may name drugs for which nobody has asked.
+        asked: what `asked_drugs` gives.
         keep: how many to return.
     """
     own = _by_drug(candidates, asked)
@@ -72,7 +83,7 @@ def shared_contexts(candidates: Sequence[SearchHit], asked: Sequence[bool], keep
     return [candidates[at] for turn in turns for at in turn if at is not None][:keep]
 
 
-def compared_drugs(contexts: Sequence[SearchHit], asked: Sequence[bool]) -> list[ComparedDrug]:
+def compared_drugs(contexts: Sequence[SearchHit], asked: Sequence[str]) -> list[ComparedDrug]:
     """Return the drugs that a question names, in the order of their contexts; none if it names one or none.
 
     `asked` is that of `shared_contexts`.
@@ -87,12 +98,12 @@ def compared_drugs(contexts: Sequence[SearchHit], asked: Sequence[bool]) -> list
     ]
 
 
-def _by_drug(hits: Sequence[SearchHit], asked: Sequence[bool]) -> dict[str, list[int]]:
+def _by_drug(hits: Sequence[SearchHit], asked: Sequence[str]) -> dict[str, list[int]]:
     """Return the places of the hits of each drug that the question names; nothing if it names one or none.
 
     A hit that another query found belongs to the drug with the same moieties.
     """
-    found = [hit for hit in hits if hit.named and asked[hit.search]] or [hit for hit in hits if hit.named]
+    found = [hit for hit in hits if hit.named in asked]
     own: dict[str, list[int]] = {hit.named: [] for hit in found}
     if len(own) < 2:
         return {}

@@ -14,7 +14,7 @@ from typing import Any
 
 from fdarx_core.labels.drugs import Drug, Mention
 from fdarx_core.llm import ModelConfig, Task, Unparsable
-from fdarx_core.rag.comparison import ComparedDrug, compared_drugs, shared_contexts
+from fdarx_core.rag.comparison import ComparedDrug, asked_drugs, compared_drugs, shared_contexts
 from fdarx_core.rag.group_question import asks_for_labels
 from fdarx_core.rag.label_groups import MOST_GROUPS
 from fdarx_core.rag.search import RagBackend, SearchQuery, TaskCall, pool_candidates
@@ -115,7 +115,7 @@ async def retrieve_contexts(question: str, config: RagConfig, backend: RagBacken
     candidates = pool_candidates(hits, [search.share for search in searches])
     times.append(time.monotonic())
     ordered, scored = await _postprocess(question, candidates, config, backend, missing)
-    asked = [search.text == question for search in searches]
+    asked = asked_drugs(hits, [search.text == question for search in searches])
     contexts = shared_contexts(ordered, asked, config.contexts)
     times.append(time.monotonic())
     seconds = {phase: end - start for phase, start, end in zip(_PHASES, times, times[1:], strict=False)}

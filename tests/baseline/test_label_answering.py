@@ -127,4 +127,6 @@ def test_each_quotation_stands_in_its_passage(text: str, question: str) -> None:
 
 
 def test_a_question_on_older_patients_is_not_one_on_the_version() -> None:
-    assert "version" not in from_labels("Which risk bears on the advice about using Velorin in older patients?", CONTEXTS)
+    assert "version" not in from_labels(
+        "Which risk bears on the advice about using Velorin in older patients?", CONTEXTS
+    )

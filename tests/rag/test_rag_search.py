@@ -84,5 +84,5 @@ def test_of_different_lists_each_gives_its_share(shares: list[int]) -> None:
 
 def test_each_of_several_drugs_gets_enough_contexts() -> None:
     hits = [replace(found(f"{drug}{at}"), named=drug) for drug in ("a", "b") for at in range(8)]
-    assert names(shared_contexts(hits, [True], 6)) == [f"{drug}{at}" for at in range(5) for drug in ("a", "b")]
-    assert names(shared_contexts(hits[:8], [True], 6)) == [f"a{at}" for at in range(6)]
+    assert names(shared_contexts(hits, ["a", "b"], 6)) == [f"{drug}{at}" for at in range(5) for drug in ("a", "b")]
+    assert names(shared_contexts(hits[:8], ["a", "b"], 6)) == [f"a{at}" for at in range(6)]

@@ -51,9 +51,9 @@ def test_the_answer_of_a_model_ends_with_them_too() -> None:
         LoopbackServer(lambda _: "At most 2,550 mg of VELORA are taken daily with food [1][2].") as model,
         service(LocalBackend(by_server(model.openai_url), names_of_corpora=["disagreeing"])) as served,
     ):
-        assert served.ask(QUESTION).json()["answer"].endswith(f"[2].\n\n{NOTE}")
+        assert served.ask(QUESTION).json()["answer"].endswith(f"].\n\n{NOTE}")
         told = events(served.ask(QUESTION, stream=True))
-        assert "".join(data["text"] for name, data in told if name == "delta").endswith(f"[2].\n\n{NOTE}")
+        assert "".join(data["text"] for name, data in told if name == "delta").endswith(f"].\n\n{NOTE}")
 
 
 def test_a_drug_without_a_label_is_named(served: Service) -> None:
