@@ -203,7 +203,14 @@ class RayServeBackend:
         found = await call(self._watch, self._search, corpus, queries, filter, k, retriever, part=INDEX)
         return found
 
+    def _has_labels(self, corpus: str) -> bool:
+        """Return whether a corpus has labels: without any, no drug is looked for, which saves calls."""
+        known = self._corpora.get(corpus)
+        return known is None or known.kind == "labels"
+
     async def absent_drugs(self, corpus: str, text: str) -> list[AbsentDrug]:
+        if not self._has_labels(corpus):
+            return []
         found: list[AbsentDrug] = await call(self._watch, self._absent_drugs, corpus, text, part=INDEX)
         return found
 
@@ -215,6 +222,8 @@ class RayServeBackend:
         return found
 
     async def find_drugs(self, corpus: str, texts: Sequence[str]) -> list[list[Mention]]:
+        if not self._has_labels(corpus):
+            return [[] for _ in texts]
         found: list[list[Mention]] = await call(self._watch, self._find_drugs, corpus, texts, part=INDEX)
         return found
 

@@ -119,7 +119,7 @@ class CorpusStore:
         index = IndexReader.open(self._places[name])
         index.prepare()  # takes seconds, which a request should not wait
         retrievers, notice = available_retrievers(index, self._directories)
-        kind: Literal["labels", "documents"] = "labels" if len(index) and index.chunk(0).set_id else "documents"
+        kind: Literal["labels", "documents"] = "labels" if index.has_labels else "documents"
         counts = index.manifest.chunks, index.manifest.documents
         return LoadedCorpus(ServedCorpus(name, index.version, kind, *counts, retrievers), index, notice)
 

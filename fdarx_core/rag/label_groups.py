@@ -72,6 +72,8 @@ def find_label_groups(
         filter: which chunks may be found.
         most: how many drugs to return with their passages.
     """
+    if not index.has_labels:
+        return None
     asked = read_question(index, question)
     drugs = index.label_drugs.numbers[index.documents]
     passing = index.matching(filter) & ~index.headings & (drugs >= 0) & ~np.isin(drugs, sorted(asked.named))

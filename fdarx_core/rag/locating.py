@@ -76,7 +76,7 @@ class Span:
     terms: frozenset[str]
 
 
-@lru_cache(maxsize=512)
+@lru_cache(maxsize=1024)
 def units_of(text: str) -> tuple[Unit, ...]:
     """Return the units of a context, in order."""
     return tuple(_units(text))

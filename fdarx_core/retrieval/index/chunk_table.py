@@ -266,6 +266,11 @@ class ChunkTable:
         """The number of the document of each chunk, shape (chunks,)."""
         return self._codes["document_id"].astype(np.int64)
 
+    @property
+    def has_labels(self) -> bool:
+        """Whether any document is the label of a drug."""
+        return bool((self.label_drugs.numbers >= 0).any())
+
     def are_labels(self, positions: Integers) -> bool:
         """Return whether all chunks at some positions, at least one, are passages of labels."""
         return len(positions) > 0 and bool((self.label_drugs.numbers[self.documents[positions]] >= 0).all())
