@@ -41,6 +41,7 @@ def index(tmp_path_factory: pytest.TempPathFactory) -> fdarx.Index:
         ("furosemide dose for edema", ["furosemide"], True),
         ("Is Eliquis taken with ketoconazole?", ["ketoconazole"], False),
         ("Do birth control pills lower it?", [], False),
+        ("What is the dose of Eliquis with CYP2C9*2/*3?", [], False),
         ("What is the dose of Eliquis?", [], False),
         ("What is the dose of apixban?", [], False),
         ("Does it raise creatinine or blood glucose in elderly patients?", [], False),

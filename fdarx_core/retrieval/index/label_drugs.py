@@ -135,7 +135,10 @@ class LabelDrugs:
         """Return the medicine that words mean, "" for a phrase that shares no word with its name.
 
         "Birth control pills" is such a phrase: labels have its words in lower case, and it means a class of medicines.
+        Numbers are no name, although the lexicon has "2, 3" for a medicine.
         """
+        if not any(word.isalpha() and len(word) > 1 for word in words):
+            return ""
         medicine = medicine_names().medicine(words)
         is_phrase = self.names.is_phrase(words) and not {*words} & {*words_of(medicine)}
         return "" if is_phrase else medicine
