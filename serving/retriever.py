@@ -228,6 +228,8 @@ class RetrieverDeployment:
         while True:
             await asyncio.sleep(poll_s)
             self._tell(await asyncio.to_thread(self._corpora.reload))
+            for loaded in self._corpora.all():
+                _record_version(loaded)  # Ray forgets a gauge that is not set again
 
     @staticmethod
     def _tell(reloaded: Sequence[LoadedCorpus]) -> None:

@@ -240,12 +240,12 @@ def test_documents_are_added_where_the_service_takes_them(context: BrowserContex
         other.goto(real.url)
         other.get_by_text("Add documents to this corpus").click()
         expect(other.get_by_role("button", name="Add", exact=True)).to_be_disabled()
-        (tmp_path / "samples.md").write_text("Samples are kept for seven years.")
+        (tmp_path / "samples.md").write_text("Samples of each lot are kept for 7 years.")
         other.set_input_files("#upload-file", tmp_path / "samples.md")
         other.get_by_role("button", name="Add", exact=True).click()
         expect(other.locator("#upload-status")).to_contain_text("1 document of samples.md added to own")
-        ask(other, "How long are samples kept?")
-        expect(other.locator("article")).to_contain_text("seven years")
+        ask(other, "How long are samples of each lot kept?")
+        expect(other.locator("article")).to_contain_text("7 years")
 
 
 def test_a_conversation_in_a_new_tab_begins_empty(context: BrowserContext, page: Page, server: PageServer) -> None:

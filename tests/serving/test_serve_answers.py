@@ -167,6 +167,7 @@ def test_prometheus_metrics(service: Service, key: str, metrics_port: int) -> No
     while missing := wanted - _metrics(metrics_port):
         assert time.monotonic() < end, missing
         time.sleep(1)
+        ask(service, key, question=QUESTION)  # Ray forgets a gauge that is not set again
 
 
 def test_ready_line_and_nothing_more(service: Service) -> None:
