@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import lru_cache, partial
 from typing import TypeVar
 
@@ -20,6 +20,7 @@ from fdarx_core.baseline.tokens import (
     normalize_words,
     pattern,
     vocabulary,
+    with_full_stop,
     word_overlap,
     words_of,
 )
@@ -261,23 +262,82 @@ _NUMBER = re.compile(r"\d+(?:[.,]\d+)*")
 
 
 def drop_duplicates(questions: Sequence[QuestionAnswer]) -> tuple[list[QuestionAnswer], list[Reject]]:
-    """Return the questions of one label without duplicates, in order, and a reject for each duplicate.
+    """Return the questions of one label without duplicates, in order, and a reject for each question left out.
 
-    The first of several duplicates is kept. exact_duplicate: equal except for case, punctuation and spaces.
-    near_duplicate: equal numbers and entity, and as similar as `SAME_QUESTION` or, with equal answers, `SAME_ANSWER`;
-    the drug's name is ignored. Every pair is compared. The detail of a Reject is the id of the question that was kept.
+    Duplicates are equal questions, except for case, punctuation and spaces, or questions with equal numbers and entity
+    that are as similar as `SAME_QUESTION` or, with equal answers, `SAME_ANSWER`; the drug's name is ignored. Every pair
+    is compared.
+
+    The first of several duplicates is kept, with the gold passages of all. If their answers differ, it gets all of
+    them: the one that has all words of the others, or one after the other. Answers with other numbers, which may
+    contradict each other, and answers that are too long together cannot be joined; then none of the questions is kept.
+
+    The reasons of rejects are exact_duplicate and near_duplicate, merged_answer for a question whose answer the kept
+    one got, and ambiguous where answers cannot be joined. The detail is the id of the first of the questions.
     """
-    kept: list[_NormalizedQuestion] = []
-    rejects: list[Reject] = []
-    for question in questions:
+    groups: list[list[tuple[int, _NormalizedQuestion, str]]] = []
+    for at, question in enumerate(questions):
         normalized = _NormalizedQuestion.read(question)
-        repeated = next(((reason, one) for one in kept if (reason := normalized.repeats(one))), None)
-        if repeated is None:
-            kept.append(normalized)
+        repeated = ((group, reason) for group in groups if (reason := normalized.repeats(group[0][1])))
+        group, reason = next(repeated, ([], ""))
+        if not group:
+            groups.append(group)
+        group.append((at, normalized, reason))
+    kept: dict[int, QuestionAnswer] = {}
+    rejects: dict[int, Reject] = {}
+    for group in groups:
+        rows = [one.row for _, one, _ in group]
+        merged, joined = _merge(rows)
+        first, *others = group
+        if merged is not None:
+            kept[first[0]] = merged
+        for place, (at, one, reason) in enumerate(others if merged is not None else group, merged is not None):
+            why = "ambiguous" if merged is None else "merged_answer" if place in joined else reason
+            rejects[at] = Reject(one.row.id, "duplicates", why, rows[0].id, set_id=one.row.set_id)
+    return [kept[at] for at in sorted(kept)], [rejects[at] for at in sorted(rejects)]
+
+
+def _merge(rows: Sequence[QuestionAnswer]) -> tuple[QuestionAnswer | None, set[int]]:
+    """Return the first of some duplicates with the answers and gold passages of all; None where the answers conflict.
+
+    Also returns the places of the questions whose answers were joined to it.
+    """
+    first, *others = rows
+    if not others:
+        return first, set()
+    if {"refusal"} < {row.type for row in rows}:  # one is answerable, another is not
+        return None, set()
+    answers, joined = [first.answer], set[int]()
+    for place, row in enumerate(others, 1):
+        told, own = set(words_of(" ".join(answers))), set(words_of(row.answer))
+        if own <= told:
+            continue
+        numbers = [set(_NUMBER.findall(text)) for text in (" ".join(answers), row.answer)]
+        if told < own:
+            answers = [row.answer]
+        elif all(numbers) and numbers[0] != numbers[1]:
+            return None, set()
         else:
-            reason, earlier = repeated
-            rejects.append(Reject(question.id, "duplicates", reason, earlier.row.id, set_id=question.set_id))
-    return [one.row for one in kept], rejects
+            answers.append(row.answer)
+        joined.add(place)
+    answer = " ".join(map(with_full_stop, answers)) if len(answers) > 1 else answers[0]
+    if len(answers) > 1 and len(answer) > ANSWER_LENGTH[1]:
+        return None, set()
+    passages, codes, has_answer = _gold_of(rows)
+    merged = replace(first, answer=answer, gold_passages=passages, gold_codes=codes, gold_has_answer=has_answer)
+    return merged, joined
+
+
+def _gold_of(rows: Sequence[QuestionAnswer]) -> tuple[list[int], list[str], list[bool]]:
+    """Return the gold passages of all questions, ascending, with their sections and whether they have an answer."""
+    codes: dict[int, str] = {}
+    has_answer: dict[int, bool] = {}
+    for row in rows:
+        for passage, code, has in zip(row.gold_passages, row.gold_codes, row.gold_has_answer, strict=True):
+            codes[passage] = code
+            has_answer[passage] = has_answer.get(passage, False) or has
+    passages = sorted(codes)
+    return passages, [codes[one] for one in passages], [has_answer[one] for one in passages]
 
 
 @dataclass(slots=True)
