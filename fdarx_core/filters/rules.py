@@ -257,6 +257,11 @@ Order counts: "with an inducer after an inhibitor" is not "with an inhibitor aft
 SAME_ANSWER = 0.6
 """Jaccard similarity of the questions' words, in any order, that is enough where the answers are equal."""
 
+SAME_STATEMENT = 0.75
+"""Jaccard similarity of the words of two answers with equal numbers from which they say the same."""
+CONTAINED = 0.9
+"""The share of an answer's words from which another answer that has them says all of it."""
+
 _LITTLE_WORDS = frozenset(_WORDS["little_words"].split())
 _NUMBER = re.compile(r"\d+(?:[.,]\d+)*")
 
@@ -268,9 +273,11 @@ def drop_duplicates(questions: Sequence[QuestionAnswer]) -> tuple[list[QuestionA
     that are as similar as `SAME_QUESTION` or, with equal answers, `SAME_ANSWER`; the drug's name is ignored. Every pair
     is compared.
 
-    The first of several duplicates is kept, with the gold passages of all. If their answers differ, it gets all of
-    them: the one that has all words of the others, or one after the other. Answers with other numbers, which may
-    contradict each other, and answers that are too long together cannot be joined; then none of the questions is kept.
+    The first of several duplicates is kept, with the gold passages of all. If their answers differ in more than a few
+    words (`SAME_STATEMENT`), it gets all of them: the one that says all that the others say (`CONTAINED`), or one after
+    the other. Answers with other numbers, which may contradict each other, different answers to multi-hop questions,
+    and answers that are too long together cannot be joined; then none of the questions is kept. A multi-hop question
+    keeps its two passages.
 
     The reasons of rejects are exact_duplicate and near_duplicate, merged_answer for a question whose answer the kept
     one got, and ambiguous where answers cannot be joined. The detail is the id of the first of the questions.
@@ -309,11 +316,13 @@ def _merge(rows: Sequence[QuestionAnswer]) -> tuple[QuestionAnswer | None, set[i
         return None, set()
     answers, joined = [first.answer], set[int]()
     for place, row in enumerate(others, 1):
-        told, own = set(words_of(" ".join(answers))), set(words_of(row.answer))
-        if own <= told:
+        whole = " ".join(answers)
+        if _has_all(whole, row.answer) or any(_says_the_same(row.answer, answer) for answer in answers):
             continue
-        numbers = [set(_NUMBER.findall(text)) for text in (" ".join(answers), row.answer)]
-        if told < own:
+        if first.type == "multihop":  # its answer is made of two passages, and a third cannot be added
+            return None, set()
+        numbers = [set(_NUMBER.findall(text)) for text in (whole, row.answer)]
+        if _has_all(row.answer, whole):
             answers = [row.answer]
         elif all(numbers) and numbers[0] != numbers[1]:
             return None, set()
@@ -323,9 +332,24 @@ def _merge(rows: Sequence[QuestionAnswer]) -> tuple[QuestionAnswer | None, set[i
     answer = " ".join(map(with_full_stop, answers)) if len(answers) > 1 else answers[0]
     if len(answers) > 1 and len(answer) > ANSWER_LENGTH[1]:
         return None, set()
+    if first.type == "multihop":
+        return first, joined
     passages, codes, has_answer = _gold_of(rows)
     merged = replace(first, answer=answer, gold_passages=passages, gold_codes=codes, gold_has_answer=has_answer)
     return merged, joined
+
+
+def _has_all(whole: str, part: str) -> bool:
+    """Return whether an answer has all numbers of another one and nearly all of its words (`CONTAINED`)."""
+    words = set(words_of(part))
+    shared = len(words & set(words_of(whole))) >= CONTAINED * len(words)
+    return shared and set(_NUMBER.findall(part)) <= set(_NUMBER.findall(whole))
+
+
+def _says_the_same(one: str, other: str) -> bool:
+    """Return whether two answers have the same numbers and nearly the same words."""
+    same_numbers = set(_NUMBER.findall(one)) == set(_NUMBER.findall(other))
+    return same_numbers and _jaccard(frozenset(words_of(one)), frozenset(words_of(other))) >= SAME_STATEMENT
 
 
 def _gold_of(rows: Sequence[QuestionAnswer]) -> tuple[list[int], list[str], list[bool]]:
