@@ -1,6 +1,6 @@
 """Why a question is dropped: rules and duplicates."""
 
+from fdarx_core.filters.duplicates import drop_duplicates as drop_duplicates
 from fdarx_core.filters.rules import RULES as RULES
 from fdarx_core.filters.rules import LabelEvidence as LabelEvidence
-from fdarx_core.filters.rules import drop_duplicates as drop_duplicates
 from fdarx_core.filters.rules import first_failure as first_failure

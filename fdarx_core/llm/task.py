@@ -204,8 +204,11 @@ def request_key(request: Request) -> str:
     return blake2b(canonical, digest_size=16).hexdigest()
 
 
+_RULE_FILES = frozenset((".py", ".yaml", ".tsv", ".json"))
+
+
 def source_digest(*modules: str) -> str:
-    """Return 16 hexadecimal digits of all .py, .yaml and .tsv files of these modules and packages; imports none.
+    """Return 16 hexadecimal digits of all .py, .yaml, .tsv and .json files of these modules and packages; imports none.
 
     It identifies the baseline's rules in the keys of its requests: after a change of a rule, no response of the old
     rule is read back, and no version number has to be raised by hand.
@@ -217,7 +220,7 @@ def source_digest(*modules: str) -> str:
             raise ValueError(f"there is no module {module}")
         root, files = Path(spec.origin).parent, [Path(spec.origin)]
         if spec.submodule_search_locations:
-            files = sorted(path for path in root.rglob("*") if path.suffix in (".py", ".yaml", ".tsv"))
+            files = sorted(path for path in root.rglob("*") if path.suffix in _RULE_FILES)
         for file in files:
             digest.update(f"{module}/{file.relative_to(root).as_posix()}\0".encode() + file.read_bytes() + b"\0")
     return digest.hexdigest()
