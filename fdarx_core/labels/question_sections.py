@@ -32,6 +32,8 @@ _ADDED = 0.05
 _SCALE = 0.5
 """The factor of the log probabilities: features of one question depend on each other, and count too much without it."""
 _WORD = re.compile(r"[a-z]+|\d+")
+_SHORTEST_STEM = 3
+"""Letters of a stem that is not cut further."""
 
 
 class WrittenQuestion(NamedTuple):
@@ -50,7 +52,14 @@ def written_questions() -> tuple[WrittenQuestion, ...]:
     return tuple(WrittenQuestion(SECTION_GROUPS.get(code, NO_SECTION), writer, text) for code, writer, text in rows)
 
 
-_stem = lru_cache(maxsize=1 << 16)(PorterStemmer().stem)
+_porter = PorterStemmer().stem
+
+
+@lru_cache(maxsize=1 << 16)
+def _stem(word: str) -> str:
+    """Return the Porter stem of a word, without "-age" and a final "e": "dosage", "dose" and "dosing" have one stem."""
+    stem: str = _porter(word)
+    return stem.removesuffix("ag").removesuffix("e") if len(stem) > _SHORTEST_STEM else stem
 
 
 def word_stems(text: str) -> list[str]:

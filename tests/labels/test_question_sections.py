@@ -55,3 +55,9 @@ def test_numbers_are_one_stem_and_the_name_is_left_out() -> None:
 def test_groups_of_sections_are_sections() -> None:
     assert {*SECTION_GROUPS.values()} <= {*SECTION_GROUPS}
     assert all(SECTION_GROUPS[group] == group for group in SECTION_GROUPS.values())
+
+
+def test_forms_of_a_word_have_one_stem() -> None:
+    assert len({*word_stems("dose doses dosing dosage dosages")}) == 1
+    assert len({*word_stems("store stored storage")}) == 1
+    assert word_stems("use age") == ["use", "age"]
