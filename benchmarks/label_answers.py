@@ -55,7 +55,7 @@ STEMS = 200
 """The most frequent stems of questions, which can ask for attributes."""
 PENALTY, PENALTY_ASKED, PENALTY_ANSWER = 1e-3, 1e-2, 1e-2
 LEAST_WEIGHT = 0.02
-THRESHOLDS = (0.2, 0.3, 0.4, 0.5, 0.6)
+THRESHOLDS = (0.3, 0.4, 0.44, 0.5, 0.6)
 WORTH = {"right": 1.0, "partly": 0.5, "wrong": 0.0}
 """The probability that an answer ought to be given, by what it is."""
 PARTLY = 0.2

@@ -24,7 +24,7 @@ from fdarx_core.baseline.tokens import pattern, word_set
 
 _COMPARED = 64
 """Statements that are compared with the question by an embedding model."""
-_ANSWERS, _ANSWERS_COMPARED = 0.5, 0.35
+_ANSWERS, _ANSWERS_COMPARED = 0.44, 0.35
 """The least probability that the contexts answer the question; if it also asks about other drugs, whose words the
 contexts lack."""
 _ALSO, _BESIDE = 0.15, 0.1
