@@ -65,7 +65,7 @@ LEAST_COMMON = 0.5
 
 
 @dataclass(frozen=True)
-class Asked:
+class MarkedQuestion:
     """A question with the statements of its contexts.
 
     `gold`, `partly` and `harmful`, of shape (statements,), say which of them answer, answer a part, and mislead.
@@ -92,10 +92,10 @@ def is_marked(one: Candidate, quotes: Sequence[str]) -> bool:
     return False
 
 
-def read_questions(index: Index) -> list[Asked]:
+def read_questions(index: Index) -> list[MarkedQuestion]:
     """Return the questions on one drug, with the statements of the passages that a search finds."""
     rows = read_evidence(answerable=False)
-    parts, found = parts_of(rows), list[Asked]()
+    parts, found = parts_of(rows), list[MarkedQuestion]()
     marks = {one["id"]: one for one in map(orjson.loads, MARKS.read_bytes().splitlines())}
     encoder = index.sentence_encoder if "cosine" in index.reader.retrievers else None
     for row in rows:
@@ -117,18 +117,18 @@ def read_questions(index: Index) -> list[Asked]:
         )
         quoted = np.array([is_marked(one, row["quotes"]) for one in candidates], np.bool_)
         gold = good | (quoted & ~partly & ~harmful)
-        found.append(Asked(row, parts[tuple(sorted(row["drug"]))], asked, candidates, gold, partly, harmful))
+        found.append(MarkedQuestion(row, parts[tuple(sorted(row["drug"]))], asked, candidates, gold, partly, harmful))
     return found
 
 
-def frequent_stems(questions: Sequence[Asked]) -> list[str]:
+def frequent_stems(questions: Sequence[MarkedQuestion]) -> list[str]:
     """Return the stems that most questions have."""
     counts = Counter(stem for one in written_questions() for stem in {*word_stems(one.text)})
     counts.update(stem for one in questions for stem in {*word_stems(one.question.text)})
     return [stem for stem, _ in counts.most_common(STEMS)]
 
 
-def learn(questions: Sequence[Asked], stems: Sequence[str], *, similarity: bool) -> StatementWeights:
+def learn(questions: Sequence[MarkedQuestion], stems: Sequence[str], *, similarity: bool) -> StatementWeights:
     """Return the weights that make marked statements likeliest: softmax over the statements of a question."""
     used = [one for one in questions if one.gold.any() or one.partly.any()]
     features = [statement_features(one.question, one.candidates) for one in used]
@@ -175,13 +175,15 @@ def _round(value: float, digits: int) -> float:
     return round(float(value), digits)
 
 
-def verdict(one: Asked, scores: Floats) -> str:
+def verdict(one: MarkedQuestion, scores: Floats) -> str:
     """Return what the statements that an answer quotes are together: right, partly or wrong."""
     chosen = choose_statements(one.candidates, scores)
     return "right" if one.gold[chosen].any() else "partly" if one.partly[chosen].any() else "wrong"
 
 
-def learn_answer(questions: Sequence[Asked], scores: Sequence[Floats], weights: StatementWeights) -> dict[str, float]:
+def learn_answer(
+    questions: Sequence[MarkedQuestion], scores: Sequence[Floats], weights: StatementWeights
+) -> dict[str, float]:
     """Return the weights of a logistic regression of what the chosen statements are worth."""
     used = [(one, values) for one, values in zip(questions, scores, strict=True) if one.candidates]
     features = np.array([answer_features(one.question, one.candidates, values, weights) for one, values in used])
@@ -237,14 +239,14 @@ def main(place: str, /, *, write: bool = False, out: str = "") -> int:
     return int(ours[0] <= words_alone[0])
 
 
-def _sheet(one: Asked, scores: Floats) -> dict[str, Any]:
+def _sheet(one: MarkedQuestion, scores: Floats) -> dict[str, Any]:
     """Return a question with its first statements, for somebody who marks which of them answer it."""
     best = [one.candidates[at] for at in np.argsort(-scores, kind="stable")[: FIRST[-1]].tolist()]
     shown = [{"section": each.section, "headings": each.statement.heads, "text": each.whole} for each in best]
     return {key: one.row[key] for key in ("id", "question", "expected")} | {"statements": shown}
 
 
-def _rankings(asked: Sequence[tuple[Asked, Floats]]) -> tuple[list[Floats], list[Floats]]:
+def _rankings(asked: Sequence[tuple[MarkedQuestion, Floats]]) -> tuple[list[Floats], list[Floats]]:
     own = FEATURES.index("own")
     return [values for _, values in asked], [
         statement_features(one.question, one.candidates)[:, own] for one, _ in asked
@@ -259,7 +261,7 @@ def _first(golds: Sequence[Mask], scores: Sequence[Floats]) -> list[float]:
     return [float(np.mean(np.array(ranks) < most)) for most in FIRST]
 
 
-def _save(questions: Sequence[Asked], stems: Sequence[str], *, similarity: bool) -> None:
+def _save(questions: Sequence[MarkedQuestion], stems: Sequence[str], *, similarity: bool) -> None:
     weights = learn(questions, stems, similarity=similarity)
     scores = [statement_scores(one.question, one.candidates, weights) for one in questions]
     answer = learn_answer(questions, scores, weights)

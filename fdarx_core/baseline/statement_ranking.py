@@ -26,7 +26,7 @@ from fdarx_core.baseline.label_words import rarity
 from fdarx_core.baseline.stems import stem
 from fdarx_core.baseline.tokens import words_of
 from fdarx_core.labels.loinc import PATIENT_SECTIONS, SECTION_GROUPS
-from fdarx_core.labels.question_sections import asked_sections, question_weight, word_stems
+from fdarx_core.labels.question_sections import NUMBER_STEM, asked_sections, question_weight, word_stems
 
 Floats = npt.NDArray[np.float64]
 
@@ -59,8 +59,6 @@ _FEWEST = 25
 """Statements of the contexts of most questions that the model is learned from. Fewer are compared as so many, of which
 the rest share nothing with the question.
 """
-_NUMBER = "0"
-"""What stands for a number among stems."""
 _NAME = 0.84
 """The similarity from which a word of the question is a drug's name with a typing error."""
 
@@ -119,7 +117,7 @@ class LabelQuestion:
     def weights(self) -> dict[str, float]:
         """The weight of each stem: rare in labels, and rare in questions."""
         rarities = {word_stems(word)[0]: rarity(stem(word, "term")) for word in self._words}
-        return {one: value * question_weight(one) for one, value in rarities.items() if one != _NUMBER}
+        return {one: value * question_weight(one) for one, value in rarities.items() if one != NUMBER_STEM}
 
     @property
     def _words(self) -> list[str]:

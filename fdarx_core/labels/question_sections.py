@@ -26,6 +26,8 @@ NO_SECTION = ""
 """The code for what no section of a label answers."""
 DRUG = "DRUG"
 """What stands for the name of a drug."""
+NUMBER_STEM = "0"
+"""What stands for a run of digits among stems."""
 
 _ADDED = 0.05
 """Added to the counts of features (Lidstone smoothing)."""
@@ -63,9 +65,9 @@ def _stem(word: str) -> str:
 
 
 def word_stems(text: str) -> list[str]:
-    """Return the stems (Porter) of the words of a text, in order, with "0" for a run of digits; DRUG is left out."""
+    """Return the stems (Porter) of the words of a text, in order, with `NUMBER_STEM` for a run of digits; DRUG is left out."""
     words = _WORD.findall(text.replace(DRUG, " ").lower())
-    return ["0" if word[0].isdigit() else _stem(word) for word in words]
+    return [NUMBER_STEM if word[0].isdigit() else _stem(word) for word in words]
 
 
 @cache

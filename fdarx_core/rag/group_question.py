@@ -61,7 +61,7 @@ class DrugClass:
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class LabelsQuestion:
     """What a question asks of labels.
 
     Attributes:
@@ -99,14 +99,14 @@ def _masked(question: str, mentions: Sequence[Mention], absent: Sequence[str]) -
     return question
 
 
-def read_question(index: IndexReader, question: str) -> Asked:
+def read_question(index: IndexReader, question: str) -> LabelsQuestion:
     """Return what a question for which `asks_for_labels` is true asks of the labels of an index."""
     mentions = index.label_drugs.names.find(question)
     absent = index.label_drugs.absent(question)
     masked = _masked(question, mentions, [name for name, _ in absent])
     named = {int(index.label_drugs.numbers[at]) for one in index.label_drugs.named(question) for at in one.documents}
     roles = asked_words(masked)
-    asked = Asked(groups=frozenset((asked_group(roles),)) - {NO_SECTION}, named=frozenset(named))
+    asked = LabelsQuestion(groups=frozenset((asked_group(roles),)) - {NO_SECTION}, named=frozenset(named))
     for one in mentions:
         asked.said.append(_name_term(index, {one.name, one.text, *(one.moieties if len(one.moieties) == 1 else ())}))
     asked.said.extend(_name_term(index, {*names}) for names in absent)
@@ -142,14 +142,14 @@ def _spans(roles: Sequence[tuple[str, WordRole]]) -> Iterator[tuple[WordRole, li
         yield role, choice
 
 
-def _add_choice(index: IndexReader, asked: Asked, choice: Sequence[Sequence[str]]) -> None:
+def _add_choice(index: IndexReader, asked: LabelsQuestion, choice: Sequence[Sequence[str]]) -> None:
     """Add a term for each word of a span; of several spans, one term that holds where all words of one do."""
     if len(choice) == 1:
         _add_words(index, asked, choice[0])
         return
     spans = list[tuple[Term, ...]]()
     for span in choice:
-        own = Asked()
+        own = LabelsQuestion()
         _add_words(index, own, span)
         asked.unknown.extend(own.unknown)
         if own.said and not own.unknown:
@@ -172,7 +172,7 @@ def _name_term(index: IndexReader, names: Collection[str]) -> Term:
     return Term(frozenset(), tuple(filter(None, phrases)), passing, _weight(np.zeros(len(index), np.bool_)))
 
 
-def _add_words(index: IndexReader, asked: Asked, span: Sequence[str]) -> None:
+def _add_words(index: IndexReader, asked: LabelsQuestion, span: Sequence[str]) -> None:
     """Add a term for each word, in all its forms, with what it stands for as an abbreviation; if rare, its parts."""
     words = index.passage_words
     for word in tokenize(" ".join(span)):
@@ -205,7 +205,7 @@ def _class_named(index: IndexReader, spans: Sequence[Sequence[str]]) -> DrugClas
     return DrugClass(text, class_expression(phrases), having) if having.any() else None
 
 
-def asked_by_words(index: IndexReader, asked: Asked, classes: DrugClass) -> Asked:
+def asked_by_words(index: IndexReader, asked: LabelsQuestion, classes: DrugClass) -> LabelsQuestion:
     """Return what is asked where no label says its drug to be of the class: the words of the class.
 
     Where nothing else is asked, they must stand in a section that says what a drug is.

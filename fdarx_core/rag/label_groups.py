@@ -18,7 +18,7 @@ import numpy.typing as npt
 from fdarx_core.baseline.label_statements import LabelStatement, parse_passage
 from fdarx_core.labels.loinc import SECTION_GROUPS
 from fdarx_core.rag.class_words import membership_expression
-from fdarx_core.rag.group_question import Asked, DrugClass, Term, asked_by_words, read_question
+from fdarx_core.rag.group_question import DrugClass, LabelsQuestion, Term, asked_by_words, read_question
 from fdarx_core.rag.search import search_hit
 from fdarx_core.records import LabelGroup, LabelGroups
 from fdarx_core.retrieval.index import ChunkFilter, IndexReader
@@ -109,7 +109,7 @@ class _Matches:
         members: by drug, the passages that say that it belongs to the class.
     """
 
-    def __init__(self, index: IndexReader, asked: Asked, passing: Mask, drugs: Integers) -> None:
+    def __init__(self, index: IndexReader, asked: LabelsQuestion, passing: Mask, drugs: Integers) -> None:
         self._index, self._asked, self._drugs = index, asked, drugs
         self._passing, self._distinct = passing, index.near_copies.representatives(passing)
         self._ranks = index.reference_ranks()[index.documents]

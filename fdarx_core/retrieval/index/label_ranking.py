@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from fdarx_core.labels.loinc import PATIENT_SECTIONS, SECTION_GROUPS
-from fdarx_core.labels.question_sections import asked_sections, question_weight, word_stems
+from fdarx_core.labels.question_sections import NUMBER_STEM, asked_sections, question_weight, word_stems
 from fdarx_core.retrieval.lexical import K1, B, Floats, Integers, InvertedIndex
 
 FEATURES = ("match", "coverage", "section", "patient", "numbers", "similarity")
@@ -34,8 +34,6 @@ FEATURES = ("match", "coverage", "section", "patient", "numbers", "similarity")
 
 _LEAST_PROBABILITY = 0.0025
 """Added to the probability of a section, so that no passage is ruled out by its section alone."""
-_NUMBER = "0"
-"""What stands for a number among the stems of a question."""
 
 
 @cache
@@ -81,7 +79,7 @@ class LabelRanker:
 
     def features(self, question: str, positions: Integers, similarities: Floats | None = None) -> Floats:
         """Return the features of passages, shape (n, features); the arguments are those of `scores`."""
-        stems = [stem for stem in dict.fromkeys(word_stems(question)) if stem != _NUMBER]
+        stems = [stem for stem in dict.fromkeys(word_stems(question)) if stem != NUMBER_STEM]
         numbers = list(dict.fromkeys(re.findall(r"\d+", question)))
         counts = self._counts([*stems, *numbers], positions)
         of_words, of_numbers = counts[: len(stems)], counts[len(stems) :]
