@@ -65,7 +65,7 @@ def _stem(word: str) -> str:
 
 
 def word_stems(text: str) -> list[str]:
-    """Return the stems (Porter) of the words of a text, in order, with `NUMBER_STEM` for a run of digits; DRUG is left out."""
+    """Return the stems (Porter) of the words of a text in order, `NUMBER_STEM` for a run of digits, without DRUG."""
     words = _WORD.findall(text.replace(DRUG, " ").lower())
     return [NUMBER_STEM if word[0].isdigit() else _stem(word) for word in words]
 
