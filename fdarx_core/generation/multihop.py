@@ -1,267 +1,278 @@
-"""Multi-hop questions by rules: a sentence of each passage, linked. Source: FDARxBench §B.3, §B.4."""
+"""Questions that need two passages: calculations from quantities of two sections, and comparisons of two frequencies.
+
+The answer begins with its conclusion, a calculation that can be checked ("2,550 mg / 850 mg = 3"), and then states what
+it was calculated from, in the words of the label. Where a label gives a quantity twice, with different values, nothing
+is calculated from it.
+"""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from functools import cache
-from itertools import chain, islice, product
-from typing import Any
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass, field
 
-from fdarx_core.baseline.statements import Dose, DoseFacts, dose_facts, statements
-from fdarx_core.baseline.tokens import expand, question_words, tokenize
-from fdarx_core.generation.library import has_right_length, load_library, role_of
-from fdarx_core.records import content_id
+from fdarx_core.baseline.numbers import find_intervals
+from fdarx_core.baseline.statements import Dose, maximum_daily_dose, strengths
+from fdarx_core.generation.label_reader import MAX_ANSWER, LabelReader, TopicAnswer
+from fdarx_core.generation.terminology import Topic
+from fdarx_core.generation.units import Statement
 
-PhraseHits = dict[str, dict[str, int]]
-"""List -> thing -> how many other things of that list come before it."""
+COMPUTATION, COMPARISON, DOSES, BRIDGE = "computation", "frequency_comparison", "dose_comparison", "bridge"
+MULTIHOP_KINDS = (COMPUTATION, COMPARISON, DOSES, BRIDGE)
+_UNITS = "units in the maximum daily dose"
+_HALF_LIVES = "half-lives in a dosing interval"
+_ABSORBED = "amount absorbed from one unit"
+_PEAK_RATIO = "half-life over time to peak"
+_INHIBITORS, _INDUCERS = "inhibitors of the metabolizing enzyme", "inducers of the metabolizing enzyme"
 
-
-Phrases = dict[str, list[tuple[tuple[str, ...], str, str]]]
-"""First word -> phrases that begin with it, longest first, each with its list and its thing."""
-
-
-def find_phrases(phrases: Phrases, lowered: str) -> PhraseHits:
-    """Return the things that a lower-case text names; of overlapping phrases of a list, the first and longest."""
-    words = tokenize(lowered, "phrase")
-    found: PhraseHits = {}
-    ends: dict[str, int] = {}
-    for position, word in enumerate(words):
-        entries = phrases.get(word)
-        if entries is None and word[-1] == "s":
-            entries = phrases.get(word[:-1])
-        for phrase, name, thing in entries or ():
-            end = position + len(phrase)
-            if ends.get(name, 0) <= position and _same(words[position:end], phrase):
-                things = found.setdefault(name, {})
-                things.setdefault(thing, len(things))
-                ends[name] = end
-    return found
-
-
-def _same(words: list[str], phrase: tuple[str, ...]) -> bool:
-    return len(words) == len(phrase) and all(
-        word == wanted or word == wanted + "s" for word, wanted in zip(words, phrase, strict=True)
-    )
-
-
-_DEGREE = re.compile(r"\b(?:mild|moderate|severe|end-stage)", re.I)
-_TRIED = 4
-_ALIKE = 0.7
-
-
-@dataclass(frozen=True, slots=True)
-class LinkSide:
-    """Conditions of one side of a rule; the shared subject must be among the first `focus` that the sentence names."""
-
-    roles: frozenset[str]
-    all: tuple[re.Pattern[str], ...]
-    none: tuple[re.Pattern[str], ...]
-    focus: int
-
-
-@dataclass(frozen=True, slots=True)
-class LinkRule:
-    """A relation between two sections; `rank` is its place in the file, best first."""
-
-    rank: int
-    name: str
-    key: str
-    sides: tuple[LinkSide, LinkSide]
-    ask: Sequence[str]
-    tell: str
-
-
-LinkKey = tuple[int, str, int]
-"""Rank of a rule, a thing, and a side (0 or 1): passages link where they hold both sides of a rule about a thing."""
+_DOSAGE_CODE = "34068-7"
+_SUPPLY_CODES = ("43678-2", "34069-5", "34089-3")
+_PHARMACOLOGY_CODES = ("34090-1", "43682-4")
+_HOURS = re.compile(
+    r"(\d+(?:\.\d+)?)(?:\s*(?:-|–|to)\s*(\d+(?:\.\d+)?))?\s*-?(hours?|hrs?|h|minutes?|min|days?)\b", re.I
+)
+_PERCENT = re.compile(r"(?<![\d.<>≤≥])(\d+(?:\.\d+)?)\s?%")
+_FREQUENCY = re.compile(r"(?<![\d.])(\d+(?:\.\d+)?)")
+_OF_SOME = re.compile(
+    r"\bpatients? (?:with|who|on)\b|\brelative\b|\bimpair|\belderly\b|\bchildren\b|\bpediatric\b", re.I
+)
+"""Signs that a value is not that of the drug in general."""
+_CHOICE = re.compile(r"\bor\b|\bto\b|-", re.I)
+_LARGEST_RATIO = 24
+_MAXIMUM = (" maxim", " exceed", " no more than")
+_ENZYMES = (" cyp", " p450", " p 450", " cytochrome", " isoenzyme", " isozyme")
+_ENZYME = re.compile(r"\b(?:CYP|P-?450 ?)\s?-?(\d[A-Z]\d{1,2})\b", re.I)
+_MAINLY = re.compile(
+    r"\b(?:primarily|mainly|predominantly|principally|chiefly|primary|main|major|predominant|principal)\b", re.I
+)
 
 
 @dataclass(slots=True)
-class PassageFacts:
-    """The sentences of one passage that can serve in links, best first, by socket; `fits` are the sockets they need."""
+class ComputedTopics:
+    """The topics that two passages of a label answer together, and those that it is silent on.
 
-    sockets: dict[LinkKey, list[str]]
-    fits: frozenset[LinkKey]
-    doses: DoseFacts | None
+    `anchors` are the names of what comparisons of each kind compare with.
+    """
 
-
-Link = tuple[LinkRule, str, tuple[str, str]]
-"""A rule that two passages satisfy, the thing that they share, and the sentences of its sides."""
-
-
-@cache
-def _lexicon() -> Phrases:
-    phrases: Phrases = {}
-    for name, things in load_library("multihop")["lexicons"].items():
-        for thing, wordings in things.items():
-            for phrase in (tuple(wording.split()) for wording in wordings):
-                phrases.setdefault(phrase[0], []).append((phrase, name, thing))
-    for entries in phrases.values():
-        entries.sort(key=lambda entry: -len(entry[0]))
-    return phrases
+    answers: dict[Topic, TopicAnswer] = field(default_factory=dict)
+    silent: list[Topic] = field(default_factory=list)
+    anchors: dict[str, str] = field(default_factory=dict)
 
 
-@cache
-def link_rules() -> tuple[LinkRule, ...]:
-    """Return the rules of `multihop.yaml`, best first."""
-    library = load_library("multihop")
+def computed_answers(
+    reader: LabelReader, answers: Mapping[Topic, TopicAnswer], silent: Collection[Topic]
+) -> ComputedTopics:
+    """Return the topics that need two passages.
 
-    def pattern(text: str) -> re.Pattern[str]:
-        return re.compile(expand(text, library["words"]))
-
-    def side(roles: list[str], all: list[str], none: Sequence[str] = (), focus: int = 2) -> LinkSide:
-        return LinkSide(frozenset(roles), tuple(map(pattern, all)), tuple(map(pattern, none)), focus)
-
-    def rule(rank: int, a: Any, b: Any, tell: str = "{a} {b}", **row: Any) -> LinkRule:
-        return LinkRule(rank, sides=(side(**a), side(**b)), tell=tell, **row)
-
-    return tuple(rule(rank, **row) for rank, row in enumerate(library["rules"]))
-
-
-@cache
-def _sides_of_role(role: str) -> tuple[tuple[LinkRule, int], ...]:
-    return tuple((rule, i) for rule in link_rules() for i, side in enumerate(rule.sides) if role in side.roles)
-
-
-def passage_facts(text: str, code: str) -> PassageFacts:
-    """Return what a passage of the section with LOINC `code` offers for links; nothing for other sections."""
-    role = role_of(code)
-    served: dict[LinkKey, list[tuple[int, int, str]]] = {}
-    for sentence in statements(text) if _sides_of_role(role) else ():
-        for socket, place in _sockets(sentence.lower(), role):
-            served.setdefault(socket, []).append((place, len(sentence), sentence))
-    sockets = {socket: [entry[2] for entry in sorted(entries)] for socket, entries in served.items()}
-    fits = frozenset((rank, thing, 1 - side) for rank, thing, side in sockets)
-    return PassageFacts(sockets, fits, dose_facts(role, text))
-
-
-def _sockets(lowered: str, role: str) -> Iterator[tuple[LinkKey, int]]:
-    named = find_phrases(_lexicon(), lowered)
-
-    @cache  # many rules share a pattern
-    def occurs(pattern: re.Pattern[str]) -> bool:
-        return pattern.search(lowered) is not None
-
-    for rule, i in _sides_of_role(role):
-        side = rule.sides[i]
-        things = named.get(rule.key, {}) if rule.key else {"": 0}
-        focused = [thing for thing, place in things.items() if place < side.focus]
-        if focused and all(map(occurs, side.all)) and not any(map(occurs, side.none)):
-            yield from (((rule.rank, thing, i), things[thing]) for thing in focused)
-
-
-def find_links(a: PassageFacts, b: PassageFacts) -> list[Link]:
-    """Return the links between two passages, each a rule and a subject, best first."""
-    if b.fits.isdisjoint(a.sockets):
-        return []
-    found = []
-    for socket in sorted(b.fits & a.sockets.keys()):
-        rank, thing, side = socket
-        own, other = a.sockets[socket], b.sockets[rank, thing, 1 - side]
-        if pair := _compatible(*((own, other) if side == 0 else (other, own))):
-            found.append((link_rules()[rank], thing, pair))
+    Args:
+        reader: the label.
+        answers: the topics that the label answers in one place.
+        silent: the topics that it is silent on.
+    """
+    found = ComputedTopics()
+    candidates = (
+        *_computations(reader, answers), *_comparisons(answers), *_dose_comparisons(answers), *_bridges(reader, answers)
+    )  # fmt: skip
+    for topic, answer in candidates:
+        if len(answer.passages) == 2 and len(answer.text) <= MAX_ANSWER and topic not in found.answers:
+            found.answers[topic] = answer
+            found.anchors[topic.kind] = answer.anchor
+    asked = {topic.name for topic in silent if topic.kind == "quantity"}
+    found.silent += [Topic(COMPUTATION, name) for name, needed in _NEEDED.items() if needed & asked]
+    if not (reader.says_any(_MAXIMUM, {_DOSAGE_CODE}) or reader.says_any((" maximum recommended", " maximum daily"))):
+        found.silent.append(Topic(COMPUTATION, _UNITS))
+    if not reader.says_any(_ENZYMES):
+        found.silent += [Topic(BRIDGE, _INHIBITORS), Topic(BRIDGE, _INDUCERS)]
+    for kind, single in ((COMPARISON, "reaction"), (DOSES, "indication")):
+        if kind in found.anchors:
+            found.silent += [Topic(kind, topic.name) for topic in silent if topic.kind == single]
     return found
 
 
-def _compatible(first: list[str], second: list[str]) -> tuple[str, str] | None:
-    """Return the best pair of sentences with different content and the same degree of severity."""
-    for pair in product(first[:_TRIED], second[:_TRIED]):
-        degrees, others = (set(_DEGREE.findall(sentence)) for sentence in pair)
-        if (not degrees or not others or degrees & others) and not _alike(*pair):
-            return pair
-    return None
+_NEEDED = {
+    _HALF_LIVES: {"elimination half-life"},
+    _ABSORBED: {"absolute bioavailability"},
+    _PEAK_RATIO: {"elimination half-life", "time to peak plasma concentration"},
+}
+"""The quantities without which a calculation cannot be done."""
 
 
-def _alike(first: str, second: str) -> bool:
-    one, other = set(question_words(first)), set(question_words(second))
-    return len(one & other) > _ALIKE * min(len(one), len(other))
+def _computations(reader: LabelReader, answers: Mapping[Topic, TopicAnswer]) -> Iterator[tuple[Topic, TopicAnswer]]:
+    maximum = _maximum_dose(reader)
+    form, supply, highest = _highest_strength(reader)
+    half_life = _duration(answers.get(Topic("quantity", "elimination half-life")))
+    if maximum and highest:
+        ratio = maximum[1].milligrams / highest.milligrams
+        if 1 <= ratio <= _LARGEST_RATIO and ratio == int(ratio):
+            units = f"{form}{'s' if ratio > 1 else ''}"
+            conclusion = f"{maximum[1].milligrams:,g} mg / {highest.milligrams:,g} mg = {ratio:g} {units}."
+            yield _computed(_UNITS, conclusion, maximum[0], supply)
+    interval = _interval(reader)
+    if half_life and interval:
+        yield _hours_ratio(_HALF_LIVES, interval, half_life)
+    peak = _duration(answers.get(Topic("quantity", "time to peak plasma concentration")))
+    if half_life and peak:
+        yield _hours_ratio(_PEAK_RATIO, half_life, peak)
+    absorbed = _percentage(answers.get(Topic("quantity", "absolute bioavailability")))
+    if absorbed and highest:
+        statement, percent = absorbed
+        amount = f"{highest.milligrams * percent / 100:g}"
+        conclusion = f"{highest.milligrams:g} mg × {percent:g} / 100 = {amount} mg."
+        yield _computed(_ABSORBED, conclusion, statement, supply)
 
 
-_MAX_UNITS = 12
+def _hours_ratio(name: str, one: tuple[Statement, float], other: tuple[Statement, float]) -> tuple[Topic, TopicAnswer]:
+    conclusion = f"{one[1]:g} hours / {other[1]:g} hours = {_rounded(one[1] / other[1])}."
+    return _computed(name, conclusion, one[0], other[0])
 
 
-def dose_questions(drug: str, a: PassageFacts, b: PassageFacts) -> list[tuple[str, str]]:
-    """Return questions on a passage with doses and one with strengths, in either order; none for others."""
-    for dosing, supply in ((a.doses, b.doses), (b.doses, a.doses)):
-        # A passage with a single strength may be one of several on a product's strengths.
-        if dosing and supply and len(supply.strengths) > 1:
-            made = [
-                _units_of_maximum(drug, dosing.maximum, supply.form, supply.strengths),
-                _strength_of_start(drug, dosing.start, supply.form, supply.strengths),
-            ]
-            return [question for question in made if question]
-    return []
+def _rounded(ratio: float) -> str:
+    return f"{ratio:.2g}" if ratio < 10 and ratio != int(ratio) else f"{ratio:,.0f}"
 
 
-def _units_of_maximum(drug: str, limit: Dose | None, form: str, available: tuple[Dose, ...]) -> tuple[str, str] | None:
-    largest = available[-1]
-    count = limit.milligrams / largest.milligrams if limit and largest.milligrams else 0
-    if limit is None or count != int(count) or not 1 <= count <= _MAX_UNITS:
-        return None
-    units = f"{int(count)} {form}" + ("s" if count > 1 else "")
-    return (
-        f"How many of the highest-strength {form}s of {drug} add up to the maximum daily dose?",
-        f"{units}, as computed from the maximum daily dose ({limit.printed}) with the highest strength "
-        f"({largest.printed}). {limit.sentence}",
-    )
+def _computed(name: str, conclusion: str, one: Statement, other: Statement) -> tuple[Topic, TopicAnswer]:
+    topic = Topic(COMPUTATION, name)
+    return topic, TopicAnswer(topic, (one, other), conclusion)
 
 
-def _strength_of_start(drug: str, start: Dose | None, form: str, available: tuple[Dose, ...]) -> tuple[str, str] | None:
-    if start is None or start.milligrams not in {dose.milligrams for dose in available}:
-        return None
-    listed = ", ".join(dose.printed for dose in available)
-    return (
-        f"Which available {form} strength of {drug} gives the recommended starting dose in a single {form}?",
-        f"The {start.printed} {form}, one of the strengths available ({listed}). {start.sentence}",
-    )
+def _compared(kind: str, anchor: str, name: str, conclusion: str, *statements: Statement) -> tuple[Topic, TopicAnswer]:
+    topic = Topic(kind, name)
+    return topic, TopicAnswer(topic, statements, conclusion, anchor)
 
 
-MAX_QUESTIONS = 1
-"""The most questions for a pair of passages: further ones ask nearly the same."""
+def _maximum_dose(reader: LabelReader) -> tuple[Statement, Dose] | None:
+    """Return the only maximum daily dose of a label, with its statement."""
+    found: list[tuple[Statement, Dose]] = []
+    for unit in reader.units:
+        if unit.code == _DOSAGE_CODE and not reader.several:
+            found += [(one, dose) for one in unit.statements if (dose := maximum_daily_dose(one.text))]
+    return found[0] if len({dose.milligrams for _, dose in found}) == 1 else None
 
-_MIN_OVERLAP = 0.10
 
+def _highest_strength(reader: LabelReader) -> tuple[str, Statement, Dose | None]:
+    """Return the dosage form, the statement that gives the highest strength, and that strength.
 
-def multihop_questions(slots: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """Return questions that need both passages, with their answers; none if no rule links the two.
-
-    Args:
-        slots: those of the task generate_multihop.
-
-    Returns:
-        Up to `MAX_QUESTIONS` of (question, answer) within the bounds of FDARxBench §B.4.
+    There is none where another statement on the product's forms, supply or contents gives a strength that is not in
+    the statement, since it does not say then which one is the highest.
     """
-    drug, a, b = str(slots["drug"]), str(slots["context_a"]), str(slots["context_b"])
-    facts_a, facts_b = passage_facts(a, str(slots["section_code_a"])), passage_facts(b, str(slots["section_code_b"]))
-    found = chain(dose_questions(drug, facts_a, facts_b), _link_questions(drug, find_links(facts_a, facts_b)))
-    return list(islice((pair for pair in found if _fits(*pair, a, b)), MAX_QUESTIONS))
+    found: list[tuple[str, Statement, tuple[Dose, ...]]] = []
+    for unit in reader.units:
+        if unit.code in _SUPPLY_CODES and not reader.several:
+            for one in unit.statements:
+                form, available = strengths(one.text)
+                if available:
+                    found.append((form, one, available))
+    sizes = {dose.milligrams for _, _, available in found for dose in available}
+    for form, one, available in found:
+        if sizes == {dose.milligrams for dose in available} and len(sizes) > 1 and not one.is_row:
+            return form, one, available[-1]
+    return "", Statement("", 0), None
 
 
-def topics(a: PassageFacts, b: PassageFacts) -> list[tuple[str, str]]:
-    """Return the topics of questions on two passages, best first: the kind of question and the thing asked about."""
-    computed = [("dose", question) for question, _ in dose_questions("", a, b)]
-    return computed + [(rule.name, thing) for rule, thing, _ in find_links(a, b)]
+def _duration(answer: TopicAnswer | None) -> tuple[Statement, float] | None:
+    """Return the only duration that an answer gives, in hours; None for several values or a range."""
+    if answer is None or len(answer.statements) != 1:
+        return None
+    [statement] = answer.statements
+    values = list(_HOURS.finditer(statement.text))
+    if len(values) != 1 or values[0][2] or _OF_SOME.search(statement.text):
+        return None
+    size = {"m": 1 / 60, "h": 1.0, "d": 24.0}[values[0][3][0].lower()]
+    return statement, float(values[0][1]) * size
 
 
-def _link_questions(drug: str, linked: Iterable[Link]) -> Iterator[tuple[str, str]]:
-    for rule, thing, (first, second) in linked:
-        if not thing or not _names_itself(drug, thing):
-            ask = rule.ask[int(content_id(drug, first, second), 16) % len(rule.ask)]
-            yield ask.format(drug=drug, key=thing), rule.tell.format(a=first, b=second)
+def _percentage(answer: TopicAnswer | None) -> tuple[Statement, float] | None:
+    if answer is None or len(answer.statements) != 1:
+        return None
+    values = _PERCENT.findall(answer.statements[0].text)
+    if len(values) != 1 or _OF_SOME.search(answer.statements[0].text):
+        return None
+    return answer.statements[0], float(values[0])
 
 
-def _names_itself(drug: str, thing: str) -> bool:
-    """Return whether a subject is the drug itself: warfarin does not interact with warfarin."""
-    names, things = ({word.rstrip("s") for word in question_words(text)} for text in (drug, thing))
-    return bool(names & things)
+def _interval(reader: LabelReader) -> tuple[Statement, float] | None:
+    """Return the only dosing interval of the Dosage section, in hours."""
+    found: dict[float, Statement] = {}
+    for unit in reader.units:
+        if unit.code == _DOSAGE_CODE:
+            for one in unit.statements:
+                for start, end, hours in find_intervals(one.text.lower()):
+                    if _CHOICE.search(one.text[max(0, start - 12) : end + 12]):
+                        return None
+                    for value in hours:
+                        found.setdefault(value, one)
+    return next(((one, hours) for hours, one in found.items()), None) if len(found) == 1 else None
 
 
-def _fits(question: str, answer: str, a: str, b: str) -> bool:
-    shares = (_overlap(answer, context) for context in (a, b))
-    return has_right_length(question, answer) and all(share >= _MIN_OVERLAP for share in shares)
+def _comparisons(answers: Mapping[Topic, TopicAnswer]) -> Iterator[tuple[Topic, TopicAnswer]]:
+    """Yield comparisons of the frequency of each reaction with the most frequent one of another passage."""
+    rows = {topic: row for topic, answer in answers.items() if topic.kind == "reaction" and (row := _row(answer))}
+    if not rows:
+        return
+    anchor = max(rows, key=lambda topic: (rows[topic].percent, topic.name))
+    for topic, row in rows.items():
+        first = rows[anchor]
+        if topic == anchor or row.header != first.header or row.percent == first.percent:
+            continue
+        conclusion = f"{first.percent:g}% > {row.percent:g}%: {anchor.name} was reported more often than {topic.name}."
+        yield _compared(COMPARISON, anchor.name, topic.name, conclusion, first.statement, row.statement)
 
 
-def _overlap(answer: str, context: str) -> float:
-    said, there = question_words(answer), set(question_words(context))
-    return sum(word in there for word in said) / len(said) if said else 0.0
+@dataclass(frozen=True, slots=True)
+class _Row:
+    statement: Statement
+    header: str
+    percent: float
+
+
+def _row(answer: TopicAnswer) -> _Row | None:
+    """Return the first percentage of a row that belongs to the drug; None where there are several of the drug."""
+    [statement] = answer.statements
+    cells = statement.text.rstrip(".").split("; ")[1:]
+    header, _, value = cells[0].rpartition(": ") if cells else ("", "", "")
+    found = _FREQUENCY.match(value.strip())
+    return _Row(statement, header, float(found[1])) if found and header else None
+
+
+def _dose_comparisons(answers: Mapping[Topic, TopicAnswer]) -> Iterator[tuple[Topic, TopicAnswer]]:
+    doses = {
+        topic: (answer.statements[0], dose)
+        for topic, answer in answers.items()
+        if topic.kind == "indication" and len(answer.statements) == 1 and (dose := _only_dose(answer.text))
+    }
+    if not doses:
+        return
+    anchor = min(doses, key=lambda topic: topic.name)
+    for other, (second, amount) in doses.items():
+        first, size = doses[anchor]
+        if other != anchor and amount != size:
+            larger, smaller = (anchor, other) if size > amount else (other, anchor)
+            amounts = f"{max(size, amount):g} mg > {min(size, amount):g} mg"
+            conclusion = f"{amounts}: the dose for {larger.name} is higher than for {smaller.name}."
+            yield _compared(DOSES, anchor.name, other.name, conclusion, first, second)
+
+
+_AMOUNT = re.compile(r"(?<![\d.])(\d[\d,]*(?:\.\d+)?) ?mg\b(?! ?/ ?k)")
+
+
+def _only_dose(text: str) -> float | None:
+    amounts = {float(found.replace(",", "")) for found in _AMOUNT.findall(text)}
+    return amounts.pop() if len(amounts) == 1 else None
+
+
+def _bridges(reader: LabelReader, answers: Mapping[Topic, TopicAnswer]) -> Iterator[tuple[Topic, TopicAnswer]]:
+    """Yield what a label says of drugs that inhibit or induce the one enzyme that mainly metabolizes the drug."""
+    found: dict[str, Statement] = {}
+    for unit in reader.units:
+        for one in unit.statements if unit.code in _PHARMACOLOGY_CODES else ():
+            if "metabol" in one.text and _MAINLY.search(one.text):
+                for enzyme in _ENZYME.findall(one.text):
+                    found.setdefault(enzyme.upper(), one)
+    if len(found) != 1:
+        return
+    [(enzyme, statement)] = found.items()
+    for name, role in ((_INHIBITORS, "inhibitors"), (_INDUCERS, "inducers")):
+        answer = answers.get(Topic("partner", f"CYP{enzyme} {role}"))
+        if answer is not None and len(answer.passages) == 1 and answer.passages != [statement.passage]:
+            topic = Topic(BRIDGE, name)
+            yield topic, TopicAnswer(topic, (statement, *answer.statements))

@@ -3,35 +3,49 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Literal, cast
+from typing import Any, Literal
 
-from fdarx_core.generation.factual import factual_questions
-from fdarx_core.generation.multihop import multihop_questions
-from fdarx_core.generation.refusal import rephrase
-from fdarx_core.llm import Reply, Task, source_digest
+from fdarx_core.llm import Criteria, Reply, Task, source_digest
 
 AnswerKind = Literal["factual", "list", "numeric"]
+Difficulty = Literal["direct", "several", "table"]
+HopKind = Literal["bridge", "comparison", "computation"]
+DIFFICULTIES: tuple[Difficulty, ...] = ("direct", "several", "table")
+
+
+class Twin(Reply):
+    """The same question with one thing changed to what the label does not say; `changed` is that thing."""
+
+    question: str
+    changed: str
 
 
 class FactualItem(Reply):
-    """One pair; `type` is the kind of its answer."""
+    """A question with its evidence and answer; `type` is the kind of its answer."""
 
+    evidence: list[str]
     question: str
     answer: str
     type: AnswerKind
+    difficulty: Difficulty
+    twin: Twin | None
 
 
 class FactualReply(Reply):
-    """No item where the passage holds nothing worth asking."""
+    """No item where the passages hold nothing worth asking."""
 
     items: list[FactualItem]
 
 
 class MultihopItem(Reply):
-    """One pair; its answer holds a fact of each passage."""
+    """A question with its evidence in both passages; its answer holds the conclusion and a fact of each passage."""
 
+    evidence_a: list[str]
+    evidence_b: list[str]
     question: str
     answer: str
+    kind: HopKind
+    twin: Twin | None
 
 
 class MultihopReply(Reply):
@@ -40,26 +54,26 @@ class MultihopReply(Reply):
     items: list[MultihopItem]
 
 
-class RephraseReply(Reply):
-    """The same question in other words, drug and entity kept."""
-
-    question: str
-
-
 def baseline_factual(slots: Mapping[str, Any]) -> FactualReply:
-    """Return the baseline's questions on one passage."""
-    pairs = factual_questions(slots)
-    return FactualReply(items=[FactualItem(question=q, answer=a, type=cast(AnswerKind, kind)) for q, a, kind in pairs])
+    """Return the questions that the structure of the label gives for these passages, see `contexts.make_contexts`."""
+    return FactualReply.model_validate({"items": slots["written"]})
 
 
 def baseline_multihop(slots: Mapping[str, Any]) -> MultihopReply:
-    """Return the baseline's questions on two passages."""
-    return MultihopReply(items=[MultihopItem(question=q, answer=a) for q, a in multihop_questions(slots)])
+    """Return the questions that the structure of the label gives for these two passages."""
+    return MultihopReply.model_validate({"items": slots["written"]})
 
 
 GENERATE_FACTUAL = Task.load("generate_factual", FactualReply, baseline_factual)
 GENERATE_MULTIHOP = Task.load("generate_multihop", MultihopReply, baseline_multihop)
-REPHRASE_REFUSAL = Task.load("rephrase_refusal", RephraseReply, lambda slots: RephraseReply(question=rephrase(slots)))
-TASKS: dict[str, Task[Any]] = {task.name: task for task in (GENERATE_FACTUAL, GENERATE_MULTIHOP, REPHRASE_REFUSAL)}
+TASKS: dict[str, Task[Any]] = {task.name: task for task in (GENERATE_FACTUAL, GENERATE_MULTIHOP)}
 RULES_VERSION = source_digest("fdarx_core.generation", "fdarx_core.baseline")
 """A digest of the rules by which the baseline does these tasks, for `Baseline(TASKS, RULES_VERSION)`."""
+
+
+def tasks_by(criteria: Criteria | None) -> dict[str, Task[Any]]:
+    """Return the tasks by name, with prompts that include these criteria; None for the project's own.
+
+    Raises PromptError where no rule applies to a task.
+    """
+    return TASKS if criteria is None else {name: task.with_criteria(criteria) for name, task in TASKS.items()}

@@ -85,6 +85,8 @@ class Criteria(BaseModel):
 class Prompt(BaseModel):
     """The prompt of a task. `slots` describes each input; `response` names the reply's class, or is `text`.
 
+    `baseline_slots` describes inputs that are not part of the prompt, which only the built-in rules read.
+
     `system` and `user` are Jinja2 templates over the slots and, where criteria apply to the task, `criteria`. The
     criteria are not a slot, but they are in the messages and so in each request's key. `module` is where the task is
     defined. Raise `version` with every change of the prompt: it is part of the key too, and responses to another
@@ -98,6 +100,7 @@ class Prompt(BaseModel):
     purpose: str = Field(min_length=1)
     module: str = ""
     slots: dict[str, str] = Field(min_length=1)
+    baseline_slots: dict[str, str] = Field(default_factory=dict)
     system: str = Field(min_length=1)
     user: str = Field(min_length=1)
     response: str = Field(min_length=1)
@@ -141,8 +144,9 @@ class Prompt(BaseModel):
 
     def render(self, slots: Mapping[str, Any]) -> list[dict[str, str]]:
         """Return the system and the user message. Raises ValueError unless the slots are exactly those declared."""
-        if slots.keys() != self.slots.keys():
-            missing, unknown = sorted(self.slots.keys() - slots.keys()), sorted(slots.keys() - self.slots.keys())
+        declared = self.slots.keys() | self.baseline_slots.keys()
+        if slots.keys() != declared:
+            missing, unknown = sorted(declared - slots.keys()), sorted(slots.keys() - declared)
             raise ValueError(f"task {self.name}: missing slots {missing}, unknown slots {unknown}")
         values = {**slots, "criteria": self._criteria}
         try:

@@ -1,0 +1,247 @@
+"""What a label says of a term, in its own words, with the passages; None where that is not certain to be complete."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from functools import cache
+
+from fdarx_core.generation.terminology import SearchableText, Term, Topic, fold, terms_of
+from fdarx_core.generation.units import Statement, read_units
+from fdarx_core.records import Label, Passage
+
+MAX_ANSWER = 600
+"""Characters of the longest answer. Source: FDARxBench §B.4."""
+_MIN_ANSWER_WORDS = 5
+_MAX_STATEMENTS = 8
+_MAX_TITLE_WORDS = 12
+_NUMBER = re.compile(r"\d")
+_PERCENT = re.compile(r"\d(?:\.\d+)?\s?%|%")
+
+
+@dataclass(frozen=True, slots=True)
+class TopicAnswer:
+    """The complete answer of a label on a topic: the statements in its words, and the passages that they stand in.
+
+    `conclusion` is what follows from the statements by calculation, "" where they answer by themselves; `anchor` is the
+    name of what a comparison compares with.
+    """
+
+    topic: Topic
+    statements: tuple[Statement, ...]
+    conclusion: str = ""
+    anchor: str = ""
+
+    @property
+    def text(self) -> str:
+        return " ".join((*filter(None, [self.conclusion]), *(one.text for one in self.statements)))
+
+    @property
+    def passages(self) -> list[int]:
+        return sorted({one.passage for one in self.statements})
+
+
+@dataclass(frozen=True, slots=True)
+class _Scope:
+    """Where a kind of topic is answered.
+
+    Attributes:
+        titled: the LOINC codes of the sections whose headings may name the topic.
+        stated: the LOINC codes of the sections whose sentences belong to the answer; None for all.
+    """
+
+    titled: frozenset[str]
+    stated: frozenset[str] | None
+
+
+_WARNINGS = frozenset({"34066-1", "43685-7", "34071-1", "42232-9", "34072-9"})
+_DOSAGE = frozenset({"34068-7"})
+_INTERACTIONS = frozenset({"34073-7"})
+_PHARMACOLOGY = frozenset({"34090-1", "43682-4", "43679-0", "43681-6", "66106-6", "60593-1"})
+_DESCRIPTION = frozenset({"34089-3"})
+_CONTRAINDICATIONS = frozenset({"34070-3"})
+_INDICATIONS = frozenset({"34067-9"})
+_STUDIES = frozenset({"34092-7"})
+_REACTIONS = frozenset({"34084-4", "90374-0", "90375-7"})
+_POPULATIONS = frozenset(
+    {"43684-0", "42228-7", "34077-8", "34078-6", "77290-5", "34080-2", "34081-0", "34082-8", "88828-9", "88829-7",
+     "34079-4", "77291-3", "42227-9", "34085-1", "34086-9", "34087-7", "34088-5"}
+)  # fmt: skip
+
+_SCOPES = {
+    "partner": _Scope(_INTERACTIONS | _WARNINGS, None),
+    "risk": _Scope(_WARNINGS, _WARNINGS),
+    "indication": _Scope(_DOSAGE, _DOSAGE),
+    "population": _Scope(_POPULATIONS | _PHARMACOLOGY | _WARNINGS | _DOSAGE, None),
+}
+_WIDER_ANSWERS = {
+    "partner": _INTERACTIONS | _CONTRAINDICATIONS,
+    "risk": _WARNINGS | _CONTRAINDICATIONS | _REACTIONS,
+    "indication": _INDICATIONS | _DOSAGE | _STUDIES,
+    "reaction": _REACTIONS | _WARNINGS,
+}
+"""By kind, the sections where a statement on a class of a term says something of the term; others: the whole label."""
+
+
+class LabelReader:
+    """A label's text as questions are made from it: its units, and the names that stand in it."""
+
+    def __init__(self, label: Label, passages: Sequence[Passage]) -> None:
+        titles = [section.title for section in label.sections]
+        highlights = [highlight.text for highlight in label.highlights]
+        texts = [f"{one.table_header}\n{one.text}" for one in passages]
+        self.whole = SearchableText("\n".join((label.title, *label.aliases, *titles, *highlights, *texts)))
+        self._names = SearchableText("\n".join(label.aliases))
+        self._aliases = [folded for alias in label.aliases if (folded := fold(alias)).strip()]
+        self._other_substances = [
+            probe for term in terms_of("partner") if not self._names.names_any(term.names) for probe in term.names
+        ]
+        self._parts: dict[str, SearchableText] = {}
+        self.several = label.drug.count("+") > 0
+        self.units = read_units(passages)
+        self._titles = [fold(unit.title) for unit in self.units]
+        self.folded = {one.text: fold(one.text) for unit in self.units for one in unit.statements}
+
+    def says_any(self, beginnings: Collection[str], codes: Collection[str] | None = None) -> bool:
+        """Return whether the label, or its sections of these LOINC codes, have words with one of these beginnings.
+
+        Args:
+            beginnings: folded beginnings of words, each after a space.
+            codes: the core LOINC codes of the sections; None for the whole label.
+        """
+        if codes is None:
+            return self.whole.contains_any(beginnings)
+        return any(
+            beginning in self.folded[one.text]
+            for unit in self.units
+            if unit.code in codes
+            for one in unit.statements
+            for beginning in beginnings
+        )
+
+    def is_own(self, term: Term) -> bool:
+        """Return whether a term is the drug itself, or a class that it belongs to."""
+        return self._names.names_any(term.names) or self._names.names_any(term.wider)
+
+    def is_silent(self, topic: Topic, term: Term) -> bool:
+        """Return whether nothing in the label names the term, nor, where the topic is answered, what it belongs to."""
+        return not (self.whole.names_any(term.names) or self._part(topic.kind).names_any(term.wider))
+
+    def _part(self, kind: str) -> SearchableText:
+        """Return the sections in which a statement on what a term belongs to would answer a topic of the kind."""
+        codes = _WIDER_ANSWERS.get(kind)
+        if codes is None:
+            return self.whole
+        if kind not in self._parts:
+            within = [unit for unit in self.units if unit.code in codes]
+            texts = [line for unit in within for line in (*unit.titles, unit.text)]
+            self._parts[kind] = SearchableText("\n".join(texts))
+        return self._parts[kind]
+
+    def answer(self, topic: Topic, term: Term) -> TopicAnswer | None:
+        """Return the label's answer; None where it is not certain to be complete, or does not fit an answer."""
+        if topic.kind == "quantity":
+            chosen = self._values(term)
+        elif topic.kind == "reaction":
+            chosen = self._rows(term)
+        else:
+            chosen = self._titled(_SCOPES[topic.kind], term)
+        return self._answer(topic, chosen)
+
+    def _titled(self, scope: _Scope, term: Term) -> dict[Statement, None]:
+        """Return the statements under headings that name a term, and others of the scope that name it."""
+        chosen: dict[Statement, None] = {}
+        for unit, title in zip(self.units, self._titles, strict=True):
+            if unit.code in scope.titled and self._is_about(title, term):
+                chosen |= dict.fromkeys(unit.statements)
+        if chosen:
+            for unit in self.units:
+                if scope.stated is None or unit.code in scope.stated:
+                    chosen |= {one: None for one in unit.statements if self._names_term(one, term)}
+        return chosen
+
+    def _values(self, term: Term) -> dict[Statement, None]:
+        """Return the sentences that give a value of a quantity of the drug.
+
+        There are none for a label of several substances, and where a sentence that names the quantity is on another
+        substance.
+        """
+        if self.several:
+            return {}
+        chosen: dict[Statement, None] = {}
+        value = _value_pattern(term)
+        for unit in self.units:
+            if unit.code in _PHARMACOLOGY | _DESCRIPTION:
+                for one in unit.statements:
+                    if self._names_term(one, term) and value.search(one.text):
+                        if (
+                            one.is_row
+                            or one.has_items
+                            or any(map(self.folded[one.text].__contains__, self._other_substances))
+                        ):
+                            return {}
+                        chosen[one] = None
+        return chosen
+
+    def _rows(self, term: Term) -> dict[Statement, None]:
+        """Return the rows of tables of adverse reactions that give the frequency of a reaction.
+
+        There are none where another statement gives a frequency of it, since a question cannot tell them apart.
+        """
+        chosen: dict[Statement, None] = {}
+        for unit in self.units:
+            for one in unit.statements if unit.code in _REACTIONS | _WARNINGS else ():
+                if not self._names_term(one, term):
+                    continue
+                cells = one.text.rstrip(".").split("; ")
+                first = cells[0].rsplit(": ", 1)[-1]
+                if one.is_row and fold(first).strip() in {probe.strip() for probe in term.names}:
+                    if not any(self._is_frequency(cell) for cell in cells[1:]):
+                        return {}
+                    chosen[one] = None
+                elif _PERCENT.search(one.text):
+                    return {}
+        return chosen if len(chosen) == 1 else {}
+
+    def _is_frequency(self, cell: str) -> bool:
+        """Return whether a cell of a table gives a percentage of those who took the drug."""
+        header, _, value = cell.rpartition(": ")
+        if not (_PERCENT.search(cell) and _NUMBER.search(value)):
+            return False
+        return any(alias in fold(header) for alias in self._aliases)
+
+    def _names_term(self, one: Statement, term: Term) -> bool:
+        return any(map(self.folded[one.text].__contains__, term.names))
+
+    @staticmethod
+    def _answer(topic: Topic, chosen: dict[Statement, None]) -> TopicAnswer | None:
+        statements = sorted(_without_repeats(chosen), key=lambda one: one.passage)
+        answer = TopicAnswer(topic, tuple(statements))
+        if not statements or len(statements) > _MAX_STATEMENTS or any(one.points for one in statements):
+            return None
+        if len(answer.text) > MAX_ANSWER or len(answer.text.split()) < _MIN_ANSWER_WORDS:
+            return None
+        return answer
+
+    def _is_about(self, title: str, term: Term) -> bool:
+        """Return whether a heading names the term, and not something else that only contains it."""
+        return any(probe in title for probe in term.names) and len(title.split()) <= _MAX_TITLE_WORDS
+
+
+@cache
+def _value_pattern(term: Term) -> re.Pattern[str]:
+    """Return the pattern of a quantity's name with a value near it: "half-life is 3 hours", "99% bound to plasma"."""
+    names = "|".join(r"\W+".join(map(re.escape, probe.split())) for probe in term.names)
+    return re.compile(rf"(?:{names})[^.;%]{{0,60}}?{term.value}|{term.value}[^.;,]{{0,20}}(?:{names})", re.I)
+
+
+def _without_repeats(statements: Collection[Statement]) -> list[Statement]:
+    """Return the statements without those whose words all stand, in order, in another one."""
+    kept: list[Statement] = []
+    folded = {one: fold(one.text) for one in statements}
+    for one in statements:
+        if not any(folded[one] in folded[other] for other in kept):
+            kept = [other for other in kept if folded[other] not in folded[one]]
+            kept.append(one)
+    return kept

@@ -1,0 +1,169 @@
+"""Which topics are asked of which label: pairs of a topic that the label answers and one that it is silent on.
+
+Both questions of a pair have the same wording but for the term, and over all labels every term is asked about as often
+where it is answered as where it is not. So no wording tells whether a question can be answered. A term is asked of a
+label that is silent on it only where labels of similar drugs answer it, so that the question is plausible.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from fdarx_core.generation.terminology import Topic
+from fdarx_core.records import content_id
+
+WORDINGS = 2
+"""Wordings of a question of each kind."""
+_SIMILAR_DRUGS = 12
+"""The other drugs whose topics are plausible for a drug."""
+
+
+@dataclass(frozen=True, slots=True)
+class TopicPair:
+    """Two topics of one kind to ask of a label in one wording: it answers the first and is silent on the second."""
+
+    answered: Topic
+    silent: Topic
+    wording: int
+
+
+@dataclass(frozen=True, slots=True)
+class TopicSurvey:
+    """What one label answers and is silent on. `drug` is its set of moieties, as `Label.drug`."""
+
+    set_id: str
+    drug: str
+    answered: tuple[Topic, ...]
+    silent: tuple[Topic, ...]
+
+
+@dataclass(slots=True)
+class _Counts:
+    """How often each topic has been asked in each wording: answered less silent, and of each drug."""
+
+    balance: Counter[tuple[Topic, int]] = field(default_factory=Counter)
+    of_drug: Counter[tuple[str, Topic]] = field(default_factory=Counter)
+
+
+def pair_topics(surveys: Sequence[TopicSurvey], per_label: int, per_drug: int, seed: int) -> dict[str, list[TopicPair]]:
+    """Return the pairs to ask of each label, by set id.
+
+    The labels take turns. Each takes the pair after which the terms are asked most evenly; a pair that would leave a
+    wording of a term more than one question ahead on either side is not taken.
+
+    Args:
+        surveys: the labels.
+        per_label: the most pairs of a label.
+        per_drug: the most questions about one topic of the labels of one drug, each way.
+        seed: the seed of the run, from which the order of labels and topics follows.
+    """
+    plausible = _plausible_topics(surveys)
+    queue = sorted(surveys, key=lambda one: content_id(str(seed), one.set_id))
+    left = {one.set_id: _Left.of(one, plausible[one.drug], seed) for one in queue}
+    chosen: dict[str, list[TopicPair]] = {one.set_id: [] for one in surveys}
+    counts = _Counts()
+    for same_kind in (True, False):
+        waiting = queue
+        for _ in range(per_label):
+            waiting = [
+                one
+                for one in waiting
+                if len(chosen[one.set_id]) < per_label
+                and _take(one, left[one.set_id], chosen[one.set_id], counts, per_drug, same_kind=same_kind)
+            ]
+    return chosen
+
+
+@dataclass(slots=True)
+class _Left:
+    """The topics of one label that may still be asked, by kind."""
+
+    answered: dict[str, list[Topic]]
+    silent: dict[str, list[Topic]]
+
+    @classmethod
+    def of(cls, survey: TopicSurvey, plausible: frozenset[Topic], seed: int) -> _Left:
+        def by_kind(topics: Iterable[Topic]) -> dict[str, list[Topic]]:
+            groups: dict[str, list[Topic]] = defaultdict(list)
+            for topic in sorted(topics, key=lambda one: content_id(str(seed), survey.set_id, one.kind, one.name)):
+                groups[topic.kind].append(topic)
+            return groups
+
+        return cls(by_kind(survey.answered), by_kind(topic for topic in survey.silent if topic in plausible))
+
+
+def _take(
+    survey: TopicSurvey, left: _Left, chosen: list[TopicPair], counts: _Counts, per_drug: int, *, same_kind: bool
+) -> bool:
+    """Choose the best pair that a label has left; return whether there was one."""
+    best: tuple[tuple[int, int, int], TopicPair] | None = None
+    kinds = Counter(pair.answered.kind for pair in chosen)
+    for wording in range(WORDINGS):
+        ones = {
+            kind: _best(topics, wording, 1, survey.drug, counts, per_drug) for kind, topics in left.answered.items()
+        }
+        others = {
+            kind: _best(topics, wording, -1, survey.drug, counts, per_drug) for kind, topics in left.silent.items()
+        }
+        for kind, one in ones.items():
+            for other_kind, other in others.items():
+                if one is not None and other is not None and (kind == other_kind) == same_kind:
+                    cost = (one[0] + other[0], kinds[kind], one[1] + other[1])
+                    if best is None or cost < best[0]:
+                        best = cost, TopicPair(one[2], other[2], wording)
+    if best is None:
+        return False
+    pair = best[1]
+    chosen.append(pair)
+    for topic, step in ((pair.answered, 1), (pair.silent, -1)):
+        counts.balance[topic, pair.wording] += step
+        counts.of_drug[survey.drug, topic] += 1
+    left.answered[pair.answered.kind].remove(pair.answered)
+    left.silent[pair.silent.kind].remove(pair.silent)
+    return True
+
+
+def _best(
+    topics: Sequence[Topic], wording: int, step: int, drug: str, counts: _Counts, per_drug: int
+) -> tuple[int, int, Topic] | None:
+    """Return the topic that is best asked next: (the imbalance that it leaves less the one before, uses, topic)."""
+    best: tuple[int, int, Topic] | None = None
+    for topic in topics:
+        balance, uses = counts.balance[topic, wording], counts.of_drug[drug, topic]
+        if abs(balance + step) > 1 or uses >= per_drug:
+            continue
+        cost = (abs(balance + step) - abs(balance), uses)
+        if best is None or cost < best[:2]:
+            best = (*cost, topic)
+            if cost == (-1, 0):
+                break
+    return best
+
+
+def _plausible_topics(surveys: Sequence[TopicSurvey]) -> Mapping[str, frozenset[Topic]]:
+    """Return the topics that are answered by labels of each drug, or of the drugs most similar to it, by drug.
+
+    Drugs are similar by the topics that their labels answer, weighted by how few drugs answer them (cosine).
+    """
+    answered: dict[str, set[Topic]] = defaultdict(set)
+    for survey in surveys:
+        answered[survey.drug].update(survey.answered)
+    drugs_of: dict[Topic, list[str]] = defaultdict(list)
+    for drug in sorted(answered):
+        for topic in answered[drug]:
+            drugs_of[topic].append(drug)
+    weights = {topic: math.log(1 + len(answered) / len(drugs)) ** 2 for topic, drugs in drugs_of.items()}
+    norms = {drug: math.sqrt(sum(weights[topic] for topic in topics)) or 1.0 for drug, topics in answered.items()}
+    found: dict[str, frozenset[Topic]] = {}
+    for drug, topics in answered.items():
+        scores: dict[str, float] = defaultdict(float)
+        for topic in topics:
+            for other in drugs_of[topic]:
+                if other != drug:
+                    scores[other] += weights[topic] / norms[other]
+        similar = sorted(answered.keys() - {drug}, key=lambda other: (-scores[other], other))[:_SIMILAR_DRUGS]
+        found[drug] = frozenset().union(topics, *(answered[other] for other in similar))
+    return found

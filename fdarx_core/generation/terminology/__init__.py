@@ -1,0 +1,159 @@
+"""The things that labels of many drugs speak of, with their names: interaction partners, conditions, populations,
+measured quantities. They are exact names, by which a label is searched for what it says and for what it does not say.
+
+The files were written from knowledge of pharmacology, not from labels. `name` is how a question names the thing;
+`synonyms` are other names of the same thing; `wider` are names of its classes, members and mechanisms: a label that has
+one of these may say something about the thing without naming it.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from functools import cache, cached_property
+from importlib.resources import files
+
+_NOT_WORD = re.compile(r"\W+")
+_HYPHENS = re.compile(r"[\u00ad\u200b\u2010-\u2015\u2212-]")
+_ACCENTS = re.compile(r"[\u0300-\u036f]+")
+_POSSESSIVE = re.compile(r"['\u2019\u02bc]s\b")
+_SHORTEST_PREFIX = 5
+"""Letters from which a name is searched as the beginning of a word; shorter names and acronyms are whole words."""
+
+KINDS = ("partner", "risk", "reaction", "indication", "population", "quantity")
+"""What a term can be asked as. A condition may be a risk, a reaction and an indication."""
+
+
+@dataclass(frozen=True, slots=True)
+class Term:
+    """A thing that a label may speak of.
+
+    Attributes:
+        name: its name in questions.
+        kinds: those of `KINDS` that it can be asked as.
+        names: the name and its synonyms, as they are searched for.
+        wider: the names of classes, members and mechanisms, as they are searched for.
+        value: of a quantity: a regular expression for a value of it, with its unit.
+    """
+
+    name: str
+    kinds: frozenset[str]
+    names: tuple[str, ...]
+    wider: tuple[str, ...]
+    value: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Topic:
+    """A term as it is asked about; `kind` is one of `KINDS`, or one of the kinds of multi-hop questions."""
+
+    kind: str
+    name: str
+
+
+@cache
+def terms() -> Mapping[str, Term]:
+    """Return all terms by name."""
+    found: dict[str, Term] = {}
+    for name, synonyms, members, broader in _rows("partners.tsv"):
+        found[name] = _term(name, ["partner"], synonyms, f"{members}|{broader}")
+    for file in ("conditions.tsv", "reactions.tsv"):
+        for name, uses, synonyms, broader in _rows(file):
+            term = _term(name, uses.replace(" ", "").split(","), synonyms, broader)
+            found[name] = _joined(found[name], term) if name in found else term
+    for name, kind, synonyms, broader, value in _rows("aspects.tsv"):
+        found[name] = replace(_term(name, [kind], synonyms, broader), value=value)
+    return found
+
+
+def _joined(one: Term, other: Term) -> Term:
+    names = tuple(dict.fromkeys(one.names + other.names))
+    wider = tuple(probe for probe in dict.fromkeys(one.wider + other.wider) if probe not in names)
+    return Term(one.name, one.kinds | other.kinds, names, wider)
+
+
+@cache
+def terms_of(kind: str) -> tuple[Term, ...]:
+    """Return the terms that can be asked as one kind, by name."""
+    return tuple(term for _, term in sorted(terms().items()) if kind in term.kinds)
+
+
+def _rows(file: str) -> Iterable[tuple[str, ...]]:
+    text = files(__package__).joinpath(file).read_text("utf-8")
+    return (tuple(line.split("\t")) for line in text.splitlines()[1:] if line)
+
+
+def _term(name: str, kinds: Iterable[str], synonyms: str, wider: str) -> Term:
+    names = tuple(dict.fromkeys(probe for one in (name, *synonyms.split("|")) if (probe := _probe(one))))
+    others = tuple(dict.fromkeys(probe for one in wider.split("|") if (probe := _probe(one)) and probe not in names))
+    return Term(name, frozenset(kinds), names, others)
+
+
+def _probe(name: str) -> str:
+    """Return a name as it is searched for: from the start of a word, and to its end if the name is short."""
+    plain = fold(name.strip()).strip()
+    if not plain:
+        return ""
+    if (name.isupper() and len(name) <= 6) or len(plain) < _SHORTEST_PREFIX:
+        return f" {plain} "
+    return f" {_singular(plain)}"
+
+
+def _singular(phrase: str) -> str:
+    """Return a stem that singular and plural share."""
+    if len(phrase) > 7 and phrase.endswith("ies"):
+        return phrase[:-3]
+    if len(phrase) > 5 and phrase.endswith("s") and not phrase.endswith(("ss", "us", "is")):
+        return phrase[:-1]
+    return phrase[:-1] if len(phrase) > 5 and phrase.endswith("y") else phrase
+
+
+def fold(text: str) -> str:
+    """Return a text for the search for names: lower case, no accents, possessives or punctuation, spaces around."""
+    lowered = text.lower()
+    if not lowered.isascii():
+        lowered = _ACCENTS.sub("", unicodedata.normalize("NFKD", lowered))
+    return f" {_NOT_WORD.sub(' ', _HYPHENS.sub(' ', _POSSESSIVE.sub('', lowered)))} "
+
+
+class SearchableText:
+    """A text in which the names of terms are looked up. A hyphenated word is found in two words, and in one."""
+
+    def __init__(self, text: str) -> None:
+        self._plain = fold(text)
+        self._joined = fold(_HYPHENS.sub("", text))
+
+    @cached_property
+    def names(self) -> frozenset[str]:
+        """All names of terms that are in the text, as terms hold them."""
+        by_word = _probes_by_word()
+        words = {*self._plain.split(), *self._joined.split()}
+        beginnings = {word[:length] for word in words for length in range(1, len(word) + 1)}
+        candidates = (probe for word in beginnings & by_word.keys() for probe in by_word[word])
+        return frozenset(probe for probe in candidates if self._has(probe, words, beginnings))
+
+    def _has(self, probe: str, words: set[str], beginnings: set[str]) -> bool:
+        *first, last = probe.split()
+        if last not in (words if probe.endswith(" ") else beginnings) or not words.issuperset(first):
+            return False
+        return not first or probe in self._plain or probe in self._joined
+
+    def names_any(self, probes: Iterable[str]) -> bool:
+        """Return whether at least one of the names of terms is in the text."""
+        return not self.names.isdisjoint(probes)
+
+    def contains_any(self, beginnings: Iterable[str]) -> bool:
+        """Return whether at least one word or phrase, folded and after a space, begins in the text."""
+        return any(one in self._plain or one in self._joined for one in beginnings)
+
+
+@cache
+def _probes_by_word() -> Mapping[str, tuple[str, ...]]:
+    """Return all names that texts are searched for by their first word."""
+    groups: dict[str, set[str]] = {}
+    for term in terms().values():
+        for probe in (*term.names, *term.wider):
+            groups.setdefault(probe.split(None, 1)[0], set()).add(probe)
+    return {word: tuple(sorted(probes)) for word, probes in groups.items()}
