@@ -340,7 +340,7 @@ def _judged_item(
         because="" if silent else _reason(verdict.reason, verdict.detail, verdict.evidence),
         kept=unit.verdict == "kept",
         evidence=[text for _, text in passages],
-        context=_context(passages) if passages else f"Sections: {'; '.join(slots['sections']) or 'none'}",
+        context=_context(passages) if passages else f"Sections: {'; '.join(slots.get('sections', ())) or 'none'}",
         judge=verdict.endpoint,
     )
 
