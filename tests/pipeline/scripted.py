@@ -65,7 +65,7 @@ class Script:
         self.texts: dict[bytes, str] = {}
         self.tasks: dict[bytes, str] = {}
         self._garbage = garbage
-        steps = build_steps(amounts, Roles(models, NAME, NAME, NAME))
+        steps = build_steps(amounts, Roles(models, NAME, NAME, (NAME,)))
         self.states = run_steps(steps, [LabelState(label) for label in labels], self._record)
 
     def _record(self, requests: Sequence[Request]) -> list[Response]:
