@@ -166,7 +166,7 @@ def _load(name: str, labels: int, parts: Sequence[Sequence[PlanRow]]) -> Load:
 def measure(labels: str, sample: int | None, folder: Path) -> WorkPlans:
     """Plan a build and an evaluation, and run the build. Ray must be running."""
     inputs, selection = find_sources([labels]), Selection(sample=sample)
-    roles = Roles(stand_in(), NAME, NAME, NAME)
+    roles = Roles(stand_in(), NAME, NAME, (NAME,))
     executor = RayExecutor()
     run = RunDirectory.begin(str(folder / "plan"), job="build_benchmark", config={}, versions=versions())
     planned = BuildSpec(inputs, selection, roles=roles)

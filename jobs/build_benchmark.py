@@ -12,7 +12,7 @@ from pydantic import Field, field_validator
 
 from jobs import exit_code
 from jobs.cli import run_as
-from jobs.options import BASELINE, HOW, PRESENTATION, AskingConfig, check_roles
+from jobs.options import BASELINE, HOW, PRESENTATION, AskingConfig, Names, check_roles
 
 if TYPE_CHECKING:  # importing these takes longer than showing the job's help may
     from fdarx_core.filters.judges import Judge
@@ -23,7 +23,7 @@ if TYPE_CHECKING:  # importing these takes longer than showing the job's help ma
     from fdarx_core.storage import RunDirectory
 
 _ROLES = ("generator", "rephraser", "judge")
-_NOT_RESULTS = HOW | {"criteria", *_ROLES}
+_NOT_RESULTS = HOW | {"criteria", "votes", *_ROLES}
 
 
 class BuildConfig(AskingConfig):
@@ -60,9 +60,12 @@ class BuildConfig(AskingConfig):
     """model that writes factual and multi-hop questions: a name of --models, or baseline (built-in rules)"""
     rephraser: str = "baseline"
     """model that rephrases refusal questions; a small model is enough"""
-    judge: str = "baseline"
-    """model that judges relevance, support and quality, with up to three requests per question; a stronger model drops
-    more weak questions"""
+    judge: Names = Field([BASELINE], min_length=1)
+    """models that judge relevance, support and quality, with up to three requests per question and vote; a stronger
+    model drops more weak questions; of several models the majority decides"""
+    votes: int = Field(1, ge=1)
+    """how often each judge votes on a question, with the temperature of its sampling; a tie drops the question; the
+    number of judges times votes must be odd"""
 
     criteria: str | None = None
     """YAML file with criteria for the judges, as `fdarx review criteria` writes it; with --reuse, requests that it does
@@ -96,27 +99,30 @@ class BuildConfig(AskingConfig):
         config = self.model_dump(mode="json", exclude=_NOT_RESULTS | PRESENTATION)
         if self.criteria is not None:
             config["criteria"] = content_id(read_criteria(self.criteria).model_dump_json())
+        judged_by = [_model_identity(name, roles) for name in self.judge]
         return {
             **config,
             "labels": sorted(config["labels"]),
-            **{role: self._model_identity(role, roles) for role in _ROLES},
+            "generator": _model_identity(self.generator, roles),
+            "rephraser": _model_identity(self.rephraser, roles),
+            "judge": judged_by if len(judged_by) > 1 else judged_by[0],
+            **({"votes": self.votes} if self.votes > 1 else {}),
         }
-
-    def _model_identity(self, role: str, roles: Roles) -> Any:
-        name = getattr(self, role)
-        return name if name == BASELINE else {"name": name, **roles.address(name).sampling}
 
     def load_roles(self) -> Roles:
         """Return the models of the roles.
 
-        Raises ModelsError for an invalid models file, unknown name or limit without prices.
+        Raises ModelsError for an invalid models file, unknown name, limit without prices or unsuitable number of votes.
         """
         from fdarx_core.llm import load_models
         from fdarx_core.pipeline.build_steps import Roles
 
         models = load_models(self.models) if self.models else {}
-        check_roles({role: getattr(self, role) for role in _ROLES}, models)
-        roles = Roles(models, self.generator, self.rephraser, self.judge)
+        check_roles({"generator": self.generator, "rephraser": self.rephraser}, models)
+        for name in self.judge:
+            check_roles({"judge": name}, models)
+        roles = Roles(models, self.generator, self.rephraser, self.judge, self.votes)
+        roles.check_votes()
         self.check_prices(roles.used)
         return roles
 
@@ -149,6 +155,10 @@ class BuildConfig(AskingConfig):
         from fdarx_core.generation.contexts import GenerationConfig
 
         return GenerationConfig(self.passages, self.pairs_per_passage, self.section_pairs, self.refusals, self.seed)
+
+
+def _model_identity(name: str, roles: Roles) -> Any:
+    return name if name == BASELINE else {"name": name, **roles.address(name).sampling}
 
 
 def _listed(one: str) -> list[str]:
@@ -231,6 +241,8 @@ def _tell(info: dict[str, Any], run: RunDirectory) -> None:
     print(f"\n{sum(kinds.values()):,} questions: " + ", ".join(f"{count:,} {kind}" for kind, count in kinds.items()))
     for stage in info["stages"]:
         print(f"  {stage['stage']:<12} {stage['rows_in']:>9,} in {stage['rejected']:>9,} rejected")
+    for row in info.get("agreement", []):
+        print(f"  {row['stage']:<12} {_agreement_text(row)}")
     for row in info["asked"]:
         if row["endpoint"] != "baseline":
             cost = "" if row["cost"] is None else f", {row['cost']:.2f} USD"
@@ -241,6 +253,15 @@ def _tell(info: dict[str, Any], run: RunDirectory) -> None:
     if missing := info["input"]["set_ids_not_found"]:
         print(f"{len(missing)} of the set ids asked for are not in the input, {missing[0]} first", file=sys.stderr)
     print(f"benchmark  {run.file('benchmark')}\nreport     {run.file('report.html')}")
+
+
+def _agreement_text(row: dict[str, Any]) -> str:
+    """Return the agreement of a stage's votes in words."""
+    if row["unanimous"] is None:
+        return f"{row['votes']:,} votes, {row['unscored']:,} unscored; no question has two scored votes"
+    alpha = "undefined, all votes are equal" if row["alpha"] is None else f"{row['alpha']:.2f}"
+    votes = f"{row['votes']:,} votes, {row['unscored']:,} unscored"
+    return f"{votes}; {row['unanimous']:.1%} of {row['questions']:,} questions unanimous, Krippendorff's alpha {alpha}"
 
 
 if __name__ == "__main__":

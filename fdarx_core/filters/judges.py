@@ -5,7 +5,6 @@ Source: FDARxBench §B.4; §3.2 for other criteria than the project's own.
 
 from __future__ import annotations
 
-import math
 import re
 import unicodedata
 from collections.abc import Callable, Mapping, Sequence
@@ -13,23 +12,13 @@ from dataclasses import dataclass, replace
 from functools import cache, lru_cache
 from typing import Any
 
-from fdarx_core.baseline.tokens import content_words, vocabulary
 from fdarx_core.filters import tasks
 from fdarx_core.filters.tasks import Decision
+from fdarx_core.labels.loinc import INDICATIONS_SECTION
 from fdarx_core.llm import Criteria, PromptError, Task, Unparsable
 from fdarx_core.plugins import load_plugins
 from fdarx_core.records import JudgeVerdict, Label, Passage, QuestionAnswer, Response
 from fdarx_core.storage import Location, StorageError
-
-WHOLE_LABEL_WORDS = 1500
-NEAREST_PASSAGES = 8
-"""A label of more words is shown by that many of its passages, those with most of the question's words.
-
-That is a compromise: the absence of the entity's name from the whole label is verified by program (the rule
-entity_present), so the judge looks for what a search for the name can't find, and that stands, if anywhere, where the
-rest of the question's words stand.
-"""
-_ASKED_OF_ALL = frozenset(vocabulary("fdarx_core.filters")["asked_of_all"].split())
 
 
 def relevance_slots(question: QuestionAnswer, label: Label, passages: Sequence[Passage]) -> dict[str, Any]:
@@ -69,33 +58,26 @@ def multihop_slots(question: QuestionAnswer, label: Label, passages: Sequence[Pa
 
 
 def refusal_slots(question: QuestionAnswer, label: Label, passages: Sequence[Passage]) -> dict[str, Any]:
-    """Return the slots of judge_support_refusal: the body of a short label, else the most similar passages."""
-    whole = sum(passage.text.count(" ") for passage in passages) <= WHOLE_LABEL_WORDS
-    shown = passages if whole else nearest(question, label, passages)
+    """Return the slots of judge_support_refusal: all passages, because the verdict is on the whole label."""
     return {
         "drug": label.drug_name,
         "entity": question.entity,
         "question": question.question,
-        "passages": _listed(shown),
+        "passages": _listed(passages),
     }
 
 
-def nearest(question: QuestionAnswer, label: Label, passages: Sequence[Passage]) -> list[Passage]:
-    """Return the `NEAREST_PASSAGES` that contain most words of the question, in document order.
-
-    Each word counts once per passage, with the idf of BM25 as its weight (Robertson). Of equal passages, the first is
-    taken.
-    """
-    names = frozenset().union(*map(content_words, label.aliases))
-    asked = sorted(content_words(question.question) - names - _ASKED_OF_ALL)
-    texts = [f"{passage.section_path}\n{passage.text}".lower() for passage in passages]
-    scores = [0.0] * len(texts)
-    for word in asked:
-        holders = [place for place, text in enumerate(texts) if word in text]
-        for place in holders:
-            scores[place] += math.log(1 + (len(texts) - len(holders) + 0.5) / (len(holders) + 0.5))
-    best = sorted(range(len(texts)), key=lambda place: (-scores[place], place))[:NEAREST_PASSAGES]
-    return [passages[place] for place in sorted(best)]
+def refusal_quality_slots(question: QuestionAnswer, label: Label, passages: Sequence[Passage]) -> dict[str, Any]:
+    """Return the slots of judge_quality_refusal: what drug it is, and what it is for."""
+    return {
+        "drug": label.drug_name,
+        "substances": label.substances,
+        "dosage_forms": label.dosage_forms,
+        "routes": label.routes,
+        "entity": question.entity,
+        "question": question.question,
+        "passages": _listed([passage for passage in passages if passage.core_code == INDICATIONS_SECTION]),
+    }
 
 
 def _listed(passages: Sequence[Passage]) -> list[dict[str, str]]:
@@ -216,13 +198,12 @@ _BUILT_IN = (
             "refusal": Judging(tasks.JUDGE_SUPPORT_REFUSAL, refusal_slots, tasks.decide_refusal_support),
         },
     ),
-    # Refusal questions have no quality judge: the paper flags faults of factual and multi-hop questions only, and the
-    # templates they are made from were written once, by people.
     Judge(
         "quality",
         {
             "factual": Judging(tasks.JUDGE_QUALITY_FACTUAL, factual_slots, tasks.decide_quality),
             "multihop": Judging(tasks.JUDGE_QUALITY_MULTIHOP, multihop_slots, tasks.decide_quality),
+            "refusal": Judging(tasks.JUDGE_QUALITY_REFUSAL, refusal_quality_slots, tasks.decide_quality),
         },
     ),
 )

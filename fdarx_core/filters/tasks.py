@@ -19,6 +19,7 @@ from fdarx_core.verify import TextPair, Verdict, verify
 
 FactualFlag = Literal["answer_leakage", "context_mismatch", "unanswerable", "low_utility", "other"]
 MultihopFlag = Literal["one_sided", "hop_mismatch", "leak_from_context", "unanswerable", "other"]
+RefusalFlag = Literal["implausible", "unnatural", "false_premise", "garbled", "other"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,94 +47,118 @@ def quotes(*claims: tuple[bool, str, str]) -> tuple[tuple[str, str], ...]:
 
 
 class RelevanceReply(Reply):
-    """One topic of drug labels or none, and relevance to bioequivalence review."""
+    """A short reason, then one topic of drug labels or none, and relevance to bioequivalence review.
 
+    In this and the other replies the fields that a verdict rests on come before it, because models generate the fields
+    in the order of the schema.
+    """
+
+    reason: str
     category: Literal[Topic, "None / Irrelevant"]
     relevance: Literal["relevant", "somewhat", "irrelevant"]
 
 
 class FactualSupportReply(Reply):
-    """Whether the answer is supported, and the least text that shows it."""
+    """The least text that decides, what the answer says otherwise, and then whether the answer is supported."""
 
-    supported: bool
     evidence: str
+    fault: str
+    supported: bool
 
 
 class MultihopSupportReply(Reply):
-    """Whether each passage supports its part, whether both are needed, and the least text that shows it."""
+    """The least text of each passage that shows its part of the answer, what the answer says otherwise, and then
+    whether each passage supports its part and whether both are needed."""
 
+    evidence_a: str
+    evidence_b: str
+    fault: str
     supported_by_a: bool
     supported_by_b: bool
     both_needed: bool
-    evidence_a: str
-    evidence_b: str
 
 
 class RefusalSupportReply(Reply):
-    """Whether the label gives no answer, else the least text that gives it."""
+    """The text of the label that comes closest to an answer, and then whether the label answers the question."""
 
-    absence_is_right: bool
-    contradicting_span: str
+    closest_text: str
+    label_answers: bool
 
 
 class FactualQualityReply(Reply):
-    """The faults of a question, none where it is fit, and what is wrong in a sentence."""
+    """A sentence on the question, and then its faults, none where it is fit."""
 
-    flags: list[FactualFlag]
     note: str
+    flags: list[FactualFlag]
 
 
 class MultihopQualityReply(Reply):
-    """The faults of a question, none where it is fit, and what is wrong in a sentence."""
+    """A sentence on the question, and then its faults, none where it is fit."""
 
-    flags: list[MultihopFlag]
     note: str
+    flags: list[MultihopFlag]
+
+
+class RefusalQualityReply(Reply):
+    """A sentence on the question, and then its faults, none where it is fit."""
+
+    note: str
+    flags: list[RefusalFlag]
 
 
 def relevance_by_rules(slots: Mapping[str, Any]) -> RelevanceReply:
     """Return the baseline's reply, as the other functions of this kind do; they raise Undecided without one."""
     category, matters = relevance(slots)
-    return RelevanceReply.model_validate({"category": category, "relevance": matters})
+    return RelevanceReply.model_validate({"reason": "", "category": category, "relevance": matters})
 
 
 def factual_support_by_rules(slots: Mapping[str, Any]) -> FactualSupportReply:
     found = support(*_answer(slots), [_passages_text(slots)])
-    return FactualSupportReply(supported=not found.contradicted, evidence=found.evidence[0])
+    return FactualSupportReply(evidence=found.evidence[0], fault="", supported=not found.contradicted)
 
 
 def multihop_support_by_rules(slots: Mapping[str, Any]) -> MultihopSupportReply:
     found = support(*_answer(slots), [str(slots["context_a"]), str(slots["context_b"])])
     a, b = found.evidence
     return MultihopSupportReply(
+        evidence_a=a,
+        evidence_b=b,
+        fault="",
         supported_by_a=bool(a),
         supported_by_b=bool(b),
         both_needed=not (found.alone or found.contradicted),
-        evidence_a=a,
-        evidence_b=b,
     )
 
 
 def refusal_support_by_rules(slots: Mapping[str, Any]) -> RefusalSupportReply:
     found = sentence_naming(str(slots["entity"]), _passages_text(slots))
-    return RefusalSupportReply(absence_is_right=not found, contradicting_span=found)
+    return RefusalSupportReply(closest_text=found, label_answers=bool(found))
 
 
 def factual_quality_by_rules(slots: Mapping[str, Any]) -> FactualQualityReply:
     fault = question_fault(slots, [_passages_text(slots), *(str(one["section"]) for one in slots["passages"])])
     if fault is None:
-        return FactualQualityReply(flags=[], note="")
+        return FactualQualityReply(note="", flags=[])
     flags: dict[str, FactualFlag] = {
         "vague": "low_utility", "leaked": "answer_leakage", "foreign_number": "context_mismatch"
     }  # fmt: skip
-    return FactualQualityReply(flags=[flags.get(fault[0], "other")], note=fault[1])
+    return FactualQualityReply(note=fault[1], flags=[flags.get(fault[0], "other")])
 
 
 def multihop_quality_by_rules(slots: Mapping[str, Any]) -> MultihopQualityReply:
     fault = question_fault(slots, [str(slots[name]) for name in ("section_a", "context_a", "section_b", "context_b")])
     if fault is None:
-        return MultihopQualityReply(flags=[], note="")
+        return MultihopQualityReply(note="", flags=[])
     flags: dict[str, MultihopFlag] = {"leaked": "leak_from_context", "foreign_number": "unanswerable"}
-    return MultihopQualityReply(flags=[flags.get(fault[0], "other")], note=fault[1])
+    return MultihopQualityReply(note=fault[1], flags=[flags.get(fault[0], "other")])
+
+
+def refusal_quality_by_rules(slots: Mapping[str, Any]) -> RefusalQualityReply:
+    """Return the faults of wording alone: no rule can tell whether a question is plausible or its premise is true."""
+    fault = wording_fault(str(slots["question"]))
+    if fault is None:
+        return RefusalQualityReply(note="", flags=[])
+    return RefusalQualityReply(note=fault[1], flags=["garbled" if fault[0] == "garbled" else "other"])
 
 
 def _answer(slots: Mapping[str, Any]) -> tuple[str, str, str]:
@@ -150,13 +175,14 @@ def decide_relevance(reply: RelevanceReply) -> Decision:
         drop = "irrelevant_topic"
     else:
         drop = {"relevant": "", "somewhat": "somewhat_relevant", "irrelevant": "irrelevant"}[reply.relevance]
-    return Decision(drop, f"{reply.category}: {reply.relevance}", category=reply.category, relevance=reply.relevance)
+    detail = ": ".join(filter(None, (reply.category, reply.relevance, reply.reason)))
+    return Decision(drop, detail, category=reply.category, relevance=reply.relevance)
 
 
 def decide_factual_support(reply: FactualSupportReply) -> Decision:
     """Drop a question unless its answer is supported."""
     drop = "" if reply.supported else "unsupported"
-    return Decision(drop, quotes=quotes((reply.supported, "passages", reply.evidence)))
+    return Decision(drop, reply.fault if drop else "", quotes((reply.supported, "passages", reply.evidence)))
 
 
 def decide_multihop_support(reply: MultihopSupportReply) -> Decision:
@@ -166,16 +192,16 @@ def decide_multihop_support(reply: MultihopSupportReply) -> Decision:
     evidence = quotes(
         (reply.supported_by_a, "context_a", reply.evidence_a), (reply.supported_by_b, "context_b", reply.evidence_b)
     )
-    return Decision(drop, quotes=evidence)
+    return Decision(drop, reply.fault if drop else "", evidence)
 
 
 def decide_refusal_support(reply: RefusalSupportReply) -> Decision:
     """Drop a question that the label answers after all."""
-    drop = "" if reply.absence_is_right else "answer_in_label"
-    return Decision(drop, quotes=quotes((not reply.absence_is_right, "passages", reply.contradicting_span)))
+    drop = "answer_in_label" if reply.label_answers else ""
+    return Decision(drop, quotes=quotes((reply.label_answers, "passages", reply.closest_text)))
 
 
-def decide_quality(reply: FactualQualityReply | MultihopQualityReply) -> Decision:
+def decide_quality(reply: FactualQualityReply | MultihopQualityReply | RefusalQualityReply) -> Decision:
     """Drop a question with any flag, for the first one in the judge's order."""
     flags = list(dict.fromkeys(reply.flags))
     if not flags:
@@ -191,6 +217,7 @@ JUDGE_SUPPORT_MULTIHOP = Task.load("judge_support_multihop", MultihopSupportRepl
 JUDGE_SUPPORT_REFUSAL = Task.load("judge_support_refusal", RefusalSupportReply, refusal_support_by_rules)
 JUDGE_QUALITY_FACTUAL = Task.load("judge_quality_factual", FactualQualityReply, factual_quality_by_rules)
 JUDGE_QUALITY_MULTIHOP = Task.load("judge_quality_multihop", MultihopQualityReply, multihop_quality_by_rules)
+JUDGE_QUALITY_REFUSAL = Task.load("judge_quality_refusal", RefusalQualityReply, refusal_quality_by_rules)
 JUDGE_RULES_VERSION = source_digest("fdarx_core.filters", "fdarx_core.baseline", "fdarx_core.verify")
 """A digest of the rules by which the baseline does these tasks: `Baseline(judge_tasks(), JUDGE_RULES_VERSION)`."""
 
@@ -265,7 +292,9 @@ def _verdict(text: str, sentence: str, question: str, drug: str) -> Verdict:
 
 
 def sentence_naming(entity: str, text: str) -> str:
-    """Return the first sentence that names the entity, "" for none."""
+    """Return the first sentence that names the entity, "" for none. A text without the entity is not split."""
+    if not contains_entity(entity, text):
+        return ""
     return next((sentence for sentence in split_sentences(text) if contains_entity(entity, sentence)), "")
 
 
@@ -283,10 +312,8 @@ def question_fault(slots: Mapping[str, Any], texts: Sequence[str]) -> tuple[str,
     number of the question).
     """
     question, answer = str(slots["question"]), str(slots["answer"])
-    if garbled := _SPACED_OUT.search(f"{question}\n{answer}"):
-        return "garbled", f"letters apart: {garbled[0]!r}"
-    if found := _POINTS.search(question.lower()):
-        return "vague", f"the question points at a place: {found[0]!r}"
+    if fault := wording_fault(question, answer):
+        return fault
     lower = answer.strip().lower()
     if _SAYS_NOTHING.fullmatch(lower) or _POINTER.fullmatch(lower):
         return "vague", "the answer says nothing by itself"
@@ -296,3 +323,12 @@ def question_fault(slots: Mapping[str, Any], texts: Sequence[str]) -> tuple[str,
     asked = question.lower().replace(drug.lower(), " ")
     foreign = number_strings(asked) - frozenset().union(*(number_strings(one.lower()) for one in texts))
     return ("foreign_number", f"the passages do not speak of {', '.join(sorted(foreign))}") if foreign else None
+
+
+def wording_fault(question: str, answer: str = "") -> tuple[str, str] | None:
+    """Return the fault garbled or vague of `question_fault` that the wording shows, with its explanation."""
+    if garbled := _SPACED_OUT.search(f"{question}\n{answer}"):
+        return "garbled", f"letters apart: {garbled[0]!r}"
+    if found := _POINTS.search(question.lower()):
+        return "vague", f"the question points at a place: {found[0]!r}"
+    return None

@@ -36,6 +36,8 @@ Warnings and precautions of the old format are thus one group with the section t
 read is one group.
 """
 
+INDICATIONS_SECTION = "34067-9"
+"""Indications and usage."""
 DOSAGE_SECTION = "34068-7"
 """Dosage and administration."""
 PATIENT_SECTIONS = frozenset(("42230-3", "42231-1", "68498-5", "59845-8", "51945-4"))

@@ -140,6 +140,23 @@ class ModelConfig(BaseModel):
         return key
 
 
+VOTE = "vote"
+"""The number of a vote among the parameters of a request. It makes the key another, and is not sent."""
+
+
+def vote_parameters(parameters: Mapping[str, Any], vote: int) -> dict[str, Any]:
+    """Return the parameters of the request with which a model votes for the `vote`-th time on the same prompt.
+
+    The first vote has the parameters themselves, so that its response is also that of a run with one vote. A seed among
+    them is raised by one a vote, because a server gives equal replies for equal seeds.
+    """
+    if vote == 1:
+        return dict(parameters)
+    seed = parameters.get("seed")
+    seeded = {"seed": seed + vote - 1} if isinstance(seed, int) else {}
+    return {**parameters, **seeded, VOTE: vote}
+
+
 def load_models(path: str | os.PathLike[str]) -> dict[str, ModelConfig]:
     """Return the models of a YAML file by name. The file is a list of entries with the fields of `ModelConfig`.
 

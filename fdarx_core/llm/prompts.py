@@ -8,6 +8,7 @@ from importlib import resources
 from pathlib import Path
 from typing import Any, TypeVar
 
+import orjson
 import yaml
 from jinja2 import StrictUndefined, Template, TemplateError, meta
 from jinja2.sandbox import ImmutableSandboxedEnvironment
@@ -88,9 +89,11 @@ class Prompt(BaseModel):
     `baseline_slots` describes inputs that are not part of the prompt, which only the built-in rules read.
 
     `system` and `user` are Jinja2 templates over the slots and, where criteria apply to the task, `criteria`. The
-    criteria are not a slot, but they are in the messages and so in each request's key. `module` is where the task is
-    defined. Raise `version` with every change of the prompt: it is part of the key too, and responses to another
-    version are not read back.
+    criteria are not a slot, but they are in the messages and so in each request's key. The examples are sent as turns
+    before the user message, unless `system` shows them itself: it may use `examples`, each with its `slots` and the
+    text of its `reply`. A prompt does so whose `system` ends with a text that many questions are about. `module` is
+    where the task is defined. Raise `version` with every change of the prompt: it is part of the key too, and responses
+    to another version are not read back.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -106,6 +109,7 @@ class Prompt(BaseModel):
     response: str = Field(min_length=1)
     examples: list[Example] = Field(default_factory=list)
     _criteria: str = PrivateAttr(default="")
+    _system_shows_examples: bool = PrivateAttr(default=False)
 
     @classmethod
     def load(cls, name: str) -> Prompt:
@@ -148,7 +152,7 @@ class Prompt(BaseModel):
         if slots.keys() != declared:
             missing, unknown = sorted(declared - slots.keys()), sorted(slots.keys() - declared)
             raise ValueError(f"task {self.name}: missing slots {missing}, unknown slots {unknown}")
-        values = {**slots, "criteria": self._criteria}
+        values = {**slots, "criteria": self._criteria, "examples": [_shown(example) for example in self.examples]}
         try:
             system, user = _render(self.system, values), _render(self.user, values)
         except TemplateError as error:
@@ -156,7 +160,9 @@ class Prompt(BaseModel):
         return [{"role": "system", "content": system}, {"role": "user", "content": user}]
 
     def example_turns(self, reply_text: Callable[[Any], str]) -> list[dict[str, str]]:
-        """Return the examples as turns of user and assistant. Raises ValueError as `render` and `reply_text` do.
+        """Return the examples as turns of user and assistant, none where the system message shows them.
+
+        Raises ValueError as `render` and `reply_text` do.
 
         Args:
             reply_text: returns the text of an example's reply.
@@ -165,23 +171,33 @@ class Prompt(BaseModel):
         for example in self.examples:
             turns.append(self.render(example.slots)[-1])
             turns.append({"role": "assistant", "content": reply_text(example.reply)})
-        return turns
+        return [] if self._system_shows_examples else turns
 
     def _check_slots(self, file: str) -> None:
         used: set[str] = set()
         for field in ("system", "user"):
             try:
-                used |= meta.find_undeclared_variables(_JINJA.parse(getattr(self, field)))
+                names = meta.find_undeclared_variables(_JINJA.parse(getattr(self, field)))
             except TemplateError as error:
                 raise PromptError(f"{file}: {field} is not a Jinja2 template: {error}") from error
+            self._system_shows_examples |= field == "system" and "examples" in names
+            used |= names
+        if "examples" in self.slots:
+            raise PromptError(f"{file}: {{{{ examples }}}} is no slot; it stands for the prompt's own examples")
         if "criteria" in self.slots or ("criteria" in used) != bool(self._criteria):
             raise PromptError(
                 f"{file}: {{{{ criteria }}}} is no slot; only the prompts that criteria.yaml names must use it"
             )
-        if undeclared := sorted(used - self.slots.keys() - {"criteria"}):
+        if undeclared := sorted(used - self.slots.keys() - {"criteria", "examples"}):
             raise PromptError(f"{file}: uses {undeclared}, not declared under slots")
         if unused := sorted(self.slots.keys() - used):
             raise PromptError(f"{file}: declares slots {unused} that neither system nor user uses")
+
+
+def _shown(example: Example) -> dict[str, Any]:
+    """Return an example as templates see it: its slots, and the text of its reply."""
+    reply = example.reply if isinstance(example.reply, str) else orjson.dumps(example.reply).decode()
+    return {"slots": example.slots, "reply": reply}
 
 
 def validation_message(error: ValidationError) -> str:

@@ -10,6 +10,7 @@ from typing import Any, Literal, NamedTuple
 import orjson
 
 from fdarx_core.llm.failures import TRANSIENT, Failure, decode_json, rejects_structured_output, reported_failure
+from fdarx_core.llm.model_config import VOTE
 from fdarx_core.records import Request
 
 OutputMode = Literal["json_schema", "json_object", "text"]
@@ -250,7 +251,7 @@ def cut_whitespace_loop(completion: Completion) -> None:
 
 
 def _sampling(request: Request) -> dict[str, Any]:
-    return {name: value for name, value in request.sampling.items() if name != "structured"}
+    return {name: value for name, value in request.sampling.items() if name not in ("structured", VOTE)}
 
 
 def _openai_usage(reply: Mapping[str, Any]) -> TokenUsage:

@@ -26,9 +26,10 @@ from fdarx_core.pipeline.build_steps import (
 from fdarx_core.pipeline.executor import PartResult, Stages
 from fdarx_core.pipeline.job import PipelineJob, check_inputs
 from fdarx_core.pipeline.steps import Part, Stage, batches
+from fdarx_core.pipeline.vote_agreement import VoteSplits, split_votes, vote_agreement
 from fdarx_core.records import JudgeVerdict, Label, Passage, QuestionAnswer, Reject, StageCount
 from fdarx_core.report import build_report
-from fdarx_core.storage import RunDirectory, write_records
+from fdarx_core.storage import RunDirectory, read_records, write_records
 from fdarx_core.storage.benchmark_reader import write_benchmark
 from fdarx_core.storage.sources import Inputs
 
@@ -175,9 +176,18 @@ class Build(PipelineJob):
         }
         with self.timed("publish"):
             self.progress("publish", 0, 1, "")
+            if len(self.spec.roles.voters) > 1:
+                summary["agreement"] = [asdict(stage) for stage in vote_agreement(self._vote_splits())]
             summary["questions"] = write_benchmark(self.run, about={**self.run.info(), **summary})
             self.run.file("report.html").write_text(build_report(self.run, summary))
         return self.end(summary, complete=True)
+
+    def _vote_splits(self) -> VoteSplits:
+        """Count the questions by the split of their votes; the votes of one part are in memory at a time."""
+        splits: VoteSplits = Counter()
+        for part in self.run.parts("verdicts"):
+            splits.update(split_votes(read_records(part, JudgeVerdict)))
+        return splits
 
 
 def _states(part: Part) -> list[LabelState]:

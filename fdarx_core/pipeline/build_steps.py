@@ -10,13 +10,14 @@ from itertools import pairwise
 from fdarx_core.filters import LabelEvidence, drop_duplicates, first_failure
 from fdarx_core.filters.judges import Judge, judge_tasks, judges
 from fdarx_core.filters.tasks import JUDGE_RULES_VERSION
+from fdarx_core.filters.votes import majority
 from fdarx_core.generation.candidates import highlight_candidates, parse_candidates
 from fdarx_core.generation.contexts import Context, GenerationConfig, label_text, make_contexts
 from fdarx_core.generation.tasks import REPHRASE_REFUSAL, RULES_VERSION, TASKS
 from fdarx_core.labels import Identity, parse_document, read_document
-from fdarx_core.llm import Baseline
+from fdarx_core.llm import Baseline, ModelsError
 from fdarx_core.llm.model_config import ModelConfig
-from fdarx_core.pipeline.steps import Address, AskStep, Exchange, Step
+from fdarx_core.pipeline.steps import Address, AskStep, Exchange, Step, batches
 from fdarx_core.records import JudgeVerdict, Label, Passage, QuestionAnswer, Reject, Request, StageCount
 from fdarx_core.storage.errors import InputError
 
@@ -93,21 +94,49 @@ def baseline() -> Baseline:
 
 @dataclass(frozen=True, slots=True)
 class Roles:
-    """Who writes, rephrases and judges in a build: names of `models`, or `baseline`."""
+    """Who writes, rephrases and judges in a build: names of `models`, or `baseline`.
+
+    Each of the `judges` votes `votes` times on a question at each stage.
+    """
 
     models: Mapping[str, ModelConfig] = field(default_factory=dict)
     generator: str = Baseline.name
     rephraser: str = Baseline.name
-    judge: str = Baseline.name
+    judges: Sequence[str] = (Baseline.name,)
+    votes: int = 1
+
+    def check_votes(self) -> None:
+        """Raise ModelsError for an even number of votes, and for a judge that would repeat its first vote."""
+        total = len(self.judges) * self.votes
+        if total % 2 == 0:
+            raise ModelsError(
+                f"--votes: the number of judges ({len(self.judges)}) times votes ({self.votes}) must be odd, so that a "
+                "majority decides"
+            )
+        for name in self.judges if self.votes > 1 else ():
+            if name == Baseline.name:
+                raise ModelsError(
+                    f"--votes {self.votes}: the built-in rules give the same vote each time; name a model"
+                )
+            if self.models[name].sampling.get("temperature") == 0:
+                raise ModelsError(
+                    f"--votes {self.votes}: {name} has temperature 0 and gives the same vote each time; raise the "
+                    "temperature in its sampling in --models"
+                )
 
     def address(self, name: str) -> Address:
         """Return where requests of that name go. Raises KeyError for a name that is no model."""
         return Address.of(name, self.models, baseline())
 
     @property
+    def voters(self) -> list[Address]:
+        """The addresses of the votes on a question, judge by judge."""
+        return [self.address(name).for_vote(vote) for name in self.judges for vote in range(1, self.votes + 1)]
+
+    @property
     def used(self) -> dict[str, ModelConfig]:
         """The models that are asked at all."""
-        names = {self.generator, self.rephraser, self.judge}
+        names = {self.generator, self.rephraser, *self.judges}
         return {name: model for name, model in self.models.items() if name in names}
 
 
@@ -121,8 +150,7 @@ def build_steps(
     roles = roles or Roles()
     writers = dict.fromkeys(TASKS, roles.address(roles.generator))
     writers[REPHRASE_REFUSAL.name] = roles.address(roles.rephraser)
-    judge = roles.address(roles.judge)
-    judged = [judge_step(one, judge) for one in (judges() if judged_by is None else judged_by)]
+    judged = [judge_step(one, roles.voters) for one in (judges() if judged_by is None else judged_by)]
     return [parse, partial(chunk, amounts), generate(writers), filter_by_rules, filter_duplicates, *judged]
 
 
@@ -205,58 +233,67 @@ def filter_duplicates(state: LabelState) -> None:
         state.account("duplicates", before, len(state.questions), len(state.questions), repeated)
 
 
-def judge_step(judge: Judge, address: Address) -> AskStep[LabelState]:
-    """Return the step Questions → questions that a judge keeps. A judge that fails has given no verdict: the question
-    is unscored."""
+def judge_step(judge: Judge, voters: Sequence[Address]) -> AskStep[LabelState]:
+    """Return the step Questions → questions that the majority of a judge's votes keeps; each of `voters` is one vote.
+
+    A vote that fails is no verdict. Where fewer than half of the votes on a question are verdicts, it is unscored.
+    """
     return AskStep(
         judge.stage,
-        frozenset((address.name,)),
-        partial(_judge_requests, judge, address),
-        partial(_take_verdicts, judge),
+        frozenset(address.name for address in voters),
+        partial(_judge_requests, judge, voters),
+        partial(_take_verdicts, judge, len(voters)),
     )
 
 
-def _judge_requests(judge: Judge, address: Address, state: LabelState) -> list[Request]:
+def _judge_requests(judge: Judge, voters: Sequence[Address], state: LabelState) -> list[Request]:
     label = state.label
     if label is None:
         return []
-    return [
-        address.request(task, judge.slots(question, label, state.passages))
-        for question in state.questions
-        if (task := judge.task(question)) is not None
-    ]
+    requests: list[Request] = []
+    for question in state.questions:
+        if (task := judge.task(question)) is not None:
+            slots = judge.slots(question, label, state.passages)
+            requests += [address.request(task, slots) for address in voters]
+    return requests
 
 
-def _take_verdicts(judge: Judge, state: LabelState, exchanges: Sequence[Exchange]) -> None:
+def _take_verdicts(judge: Judge, votes: int, state: LabelState, exchanges: Sequence[Exchange]) -> None:
     if state.label is None:
         return
-    waiting = iter(exchanges)
+    waiting = batches(exchanges, votes)
     kept: list[QuestionAnswer] = []
     rejects: list[Reject] = []
     for question in state.questions:
         if judge.task(question) is None:
             kept.append(question)
             continue
-        request, response = next(waiting)
-        verdict = judge.read(question, request.slots, response)
-        state.verdicts.append(verdict)
-        if verdict.outcome == "kept":
-            kept.append(_with_verdict(question, verdict))
+        verdicts = [judge.read(question, request.slots, response) for request, response in next(waiting)]
+        for number, verdict in enumerate(verdicts, 1):
+            verdict.vote = number
+        state.verdicts += verdicts
+        decided = majority(verdicts)
+        if decided.outcome == "kept":
+            kept.append(_with_verdict(question, decided, verdicts))
         else:
-            rejects.append(_reject_question(question, verdict))
+            rejects.append(_reject_question(question, decided, verdicts))
     before = len(state.questions)
     state.questions = kept
     state.account(judge.stage, before, len(kept), len(kept), rejects)
 
 
-def _with_verdict(question: QuestionAnswer, verdict: JudgeVerdict) -> QuestionAnswer:
-    question.judge = verdict.endpoint
-    question.verdict_keys = [*question.verdict_keys, verdict.response_key]
-    question.relevance = verdict.relevance or question.relevance
-    question.category = verdict.category or question.category
+def _with_verdict(question: QuestionAnswer, decided: JudgeVerdict, votes: Sequence[JudgeVerdict]) -> QuestionAnswer:
+    question.judge = decided.endpoint
+    question.verdict_keys = [*question.verdict_keys, *(vote.response_key for vote in votes)]
+    question.relevance = decided.relevance or question.relevance
+    question.category = decided.category or question.category
     return question
 
 
-def _reject_question(question: QuestionAnswer, verdict: JudgeVerdict) -> Reject:
-    reason = verdict.reason if verdict.outcome == "dropped" else f"unscored_{verdict.reason}"
-    return Reject(question.id, verdict.stage, reason, verdict.detail, question.set_id)
+def _reject_question(question: QuestionAnswer, decided: JudgeVerdict, votes: Sequence[JudgeVerdict]) -> Reject:
+    reason = decided.reason if decided.outcome == "dropped" else f"unscored_{decided.reason}"
+    detail = decided.detail
+    if len(votes) > 1:
+        agreeing = sum(vote.outcome == decided.outcome for vote in votes)
+        detail = f"{agreeing} of {len(votes)} votes {decided.outcome}: {detail}".removesuffix(": ")
+    return Reject(question.id, decided.stage, reason, detail, question.set_id)

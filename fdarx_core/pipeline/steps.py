@@ -9,6 +9,7 @@ from itertools import groupby, islice
 from typing import Any, Generic, TypeAlias, TypeVar
 
 from fdarx_core.llm import AskingStopped, Baseline, ModelConfig, Task, Unparsable
+from fdarx_core.llm.model_config import vote_parameters
 from fdarx_core.records import Request, Response
 
 Item = TypeVar("Item")
@@ -31,6 +32,10 @@ class Address:
     def of(cls, name: str, models: Mapping[str, ModelConfig], rules: Baseline) -> Address:
         """Return the address of one of the models, or of the rules. Raises KeyError for any other name."""
         return cls(name, rules.sampling if name == rules.name else models[name].request_parameters)
+
+    def for_vote(self, vote: int) -> Address:
+        """Return the address of the `vote`-th request for the same; all but the first have other keys."""
+        return Address(self.name, vote_parameters(self.sampling, vote))
 
     def request(self, task: Task[Any], slots: Mapping[str, Any]) -> Request:
         """Return the request that asks the endpoint a task. Raises ValueError as `Task.request`."""

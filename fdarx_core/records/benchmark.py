@@ -68,7 +68,8 @@ class QuestionAnswer:
     LOINC code of its section, and `gold_has_answer` is whether it contains the answer. `entity` is what a refusal
     question asks about and the label does not mention. `task`, `task_version`, `endpoint` and `response_key` identify
     the response that it comes from; `response_key` is "" if no model was asked. `judge` is the endpoint that judged it,
-    `verdict_keys` are its responses, `relevance` is the verdict of the first.
+    or several with ", " between; `verdict_keys` are the responses of all votes, `relevance` is the verdict of the first
+    judge.
     """
 
     id: str
@@ -128,7 +129,8 @@ class JudgeVerdict:
     `stage` is relevance, support or quality; `outcome` is kept, dropped or unscored. An unscored verdict does not judge
     the question: its `reason` says why there is no verdict. The reason of a dropped question is a fixed name to count
     by, that of a kept one is "". `evidence` has the quotations of the judge. Only the relevance judge sets `category`
-    and `relevance`. `task`, `task_version`, `endpoint` and `response_key` identify the response.
+    and `relevance`. `task`, `task_version`, `endpoint` and `response_key` identify the response. `vote` is the number
+    of the vote among those on the same question at the same stage, from 1.
     """
 
     question_id: str
@@ -144,6 +146,7 @@ class JudgeVerdict:
     task_version: int = 0
     endpoint: str = ""
     response_key: str = ""
+    vote: int = 1
 
 
 @dataclass(slots=True)

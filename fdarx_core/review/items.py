@@ -10,6 +10,7 @@ from typing import Any, TypeAlias, TypeVar
 
 from fdarx_core.evaluation.gold import gold_indices
 from fdarx_core.filters.judges import Judge, judges
+from fdarx_core.filters.votes import majorities
 from fdarx_core.records import (
     CheckedAnswer,
     Claim,
@@ -153,11 +154,10 @@ def build_items(
     A question has an item for each task whose judge was asked about it. `evidence` holds the passages of the prompt.
     """
     inputs: dict[str, JudgeInput] = {}
-    verdicts: dict[tuple[str, str], JudgeVerdict] = {}
+    verdicts: dict[tuple[str, str], JudgeVerdict] = {}  # of all votes of a stage together
     for part, ids in _ids_by(rows, lambda unit: unit.part).items():
         inputs |= read_judge_inputs(run, part, ids)
-        part_verdicts = read_where(run.file(f"verdicts/{part}"), "question_id", ids, JudgeVerdict)
-        verdicts |= {(row.question_id, row.stage): row for row in part_verdicts}
+        verdicts |= majorities(read_where(run.file(f"verdicts/{part}"), "question_id", ids, JudgeVerdict))
     return [
         _judged_item(task, unit, stratum, inputs[unit.id], verdicts[unit.id, task.stage])
         for unit, stratum in rows
@@ -340,7 +340,7 @@ def _judged_item(
         because="" if silent else _reason(verdict.reason, verdict.detail, verdict.evidence),
         kept=unit.verdict == "kept",
         evidence=[text for _, text in passages],
-        context=_context(passages) if passages else f"Sections: {'; '.join(slots['sections']) or 'none'}",
+        context=_context(passages) if passages else f"Sections: {'; '.join(slots.get('sections', ())) or 'none'}",
         judge=verdict.endpoint,
     )
 

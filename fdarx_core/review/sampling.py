@@ -10,7 +10,8 @@ from operator import itemgetter
 from typing import Any, TypeAlias
 
 from fdarx_core.evaluation.figures import CellKey
-from fdarx_core.records import SafetyFlag, SettingProgress, content_id
+from fdarx_core.filters.votes import majorities
+from fdarx_core.records import JudgeVerdict, SafetyFlag, SettingProgress, content_id, from_table
 from fdarx_core.review.tasks import CLAIM_TASK, FLAG_TASK, REVIEW_TASKS, TASKS_BY_JOB
 from fdarx_core.storage import Location, RunDirectory, StorageError, read_records, read_table
 
@@ -18,6 +19,8 @@ STRATIFY_BY = ("verdict", "type", "relevance", "category")
 """The keys of a `SampleUnit`, the most important first."""
 STRATIFY_ANSWERS_BY = ("verdict", "type", "model", "setting", "kind")
 """The keys of claims and flags; only flags have a kind."""
+_VOTE_COLUMNS = ["question_id", "set_id", "stage", "outcome", "reason", "category", "relevance"]
+"""The columns of verdicts that the sampling frame needs."""
 NO_CELL = CellKey("", "", "")
 """The cell of a question of a build."""
 
@@ -95,14 +98,15 @@ def question_units(run: RunDirectory, tasks: Collection[str]) -> list[SampleUnit
 def _judged_units(run: RunDirectory, part: Location, stages: set[str]) -> Iterator[SampleUnit]:
     candidates = {row["id"]: row for row in _columns(run.file(f"candidates/{part.name}"), "id", "type", "category")}
     kept = {row["id"] for row in _columns(run.file(f"questions/{part.name}"), "id")}
-    verdicts = defaultdict(list)
-    for row in _columns(part, "question_id", "stage", "outcome", "category", "relevance"):
-        verdicts[row["question_id"]].append(row)
+    verdicts: dict[str, list[JudgeVerdict]] = defaultdict(list)
+    votes = from_table(read_table(part, _VOTE_COLUMNS), JudgeVerdict)
+    for (question_id, _), verdict in majorities(votes).items():
+        verdicts[question_id].append(verdict)
     for question_id, rows in verdicts.items():
-        if question_id in candidates and stages & {row["stage"] for row in rows}:
+        if question_id in candidates and stages & {row.stage for row in rows}:
             first, last, candidate = rows[0], rows[-1], candidates[question_id]
-            verdict = "kept" if question_id in kept else f"{last['outcome']} at {last['stage']}"
-            keys = (verdict, candidate["type"], first["relevance"], first["category"] or candidate["category"])
+            outcome = "kept" if question_id in kept else f"{last.outcome} at {last.stage}"
+            keys = (outcome, candidate["type"], first.relevance, first.category or candidate["category"])
             yield SampleUnit(question_id, question_id, keys, part.name)
 
 

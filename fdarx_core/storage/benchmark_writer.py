@@ -43,7 +43,7 @@ class BenchmarkCounts:
             self.types[question.type] += 1
             self.kinds[question.type, question.source, question.answer_kind] += 1
             self.categories[question.category or "none"] += 1
-            self.endpoints |= {question.endpoint, question.judge} - {""}
+            self.endpoints |= {question.endpoint, *question.judge.split(", ")} - {""}
 
 
 def dataset_card(tally: BenchmarkCounts, about: Mapping[str, Any]) -> str:
@@ -51,7 +51,8 @@ def dataset_card(tally: BenchmarkCounts, about: Mapping[str, Any]) -> str:
     config = {name: value for name, value in about.get("config", {}).items() if name not in _PATHS}
     # A model that judged all questions away took part as well, so the options count, not only the questions.
     roles = [config[role] for role in _ROLES if role in config]
-    asked = tally.endpoints | {role if isinstance(role, str) else role["name"] for role in roles}
+    models = [model for role in roles for model in (role if isinstance(role, list) else [role])]
+    asked = tally.endpoints | {model if isinstance(model, str) else model["name"] for model in models}
     settings = {
         "asked": ", ".join(sorted(asked)) or "no endpoint",
         **{name.replace("_", " "): json.dumps(value, ensure_ascii=False) for name, value in sorted(config.items())},

@@ -8,15 +8,14 @@ import pytest
 
 from fdarx_core.filters.judges import judge_tasks
 from fdarx_core.llm import Undecided
-from tests.filters.judged import FACTUAL, MULTIHOP, QUESTIONS, REFUSAL, by_rules, judge, slots
+from tests.filters.judged import FACTUAL, MULTIHOP, QUESTIONS, REFUSAL, by_rules, slots
 
 
 def test_sensible_questions_are_kept_by_all() -> None:
     for stage in ("relevance", "support", "quality"):
         for question in QUESTIONS.values():
-            if judge(stage).task(question):
-                found = by_rules(stage, question)
-                assert (found.outcome, found.reason) == ("kept", "")
+            found = by_rules(stage, question)
+            assert (found.outcome, found.reason) == ("kept", "")
 
 
 def test_support_decides_on_equal_wording_alone() -> None:
@@ -56,6 +55,18 @@ def test_a_refusal_is_right_unless_the_entity_is_shown() -> None:
 )
 def test_faults_of_questions(question: str, answer: str, expected: str) -> None:
     found = by_rules("quality", replace(FACTUAL, question=question, answer=answer))
+    assert (found.outcome, found.reason) == ("dropped", expected)
+
+
+@pytest.mark.parametrize(
+    ("question", "expected"),
+    [
+        ("Is Velorin c o n t r a indicated in babesiosis?", "garbled"),
+        ("What does this section say of Velorin in babesiosis?", "other_fault"),
+    ],
+)
+def test_faults_of_wording_of_refusal_questions(question: str, expected: str) -> None:
+    found = by_rules("quality", replace(REFUSAL, question=question))
     assert (found.outcome, found.reason) == ("dropped", expected)
 
 

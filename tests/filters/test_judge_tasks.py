@@ -35,9 +35,10 @@ def test_every_task_serves_a_judge() -> None:
 
 @pytest.mark.parametrize("name", ALL)
 def test_the_model_sees_every_slot(name: str) -> None:
-    message = judge_tasks()[name].request(CASES[name], endpoint="small").messages[-1]["content"]
+    messages = judge_tasks()[name].request(CASES[name], endpoint="small").messages
+    shown = "\n".join(message["content"] for message in (messages[0], messages[-1]))
     for value in CASES[name].values():
-        assert all(text in message for text in texts(value))
+        assert all(text in shown for text in texts(value))
 
 
 @pytest.mark.parametrize("name", ALL)
@@ -48,6 +49,35 @@ def test_the_beginning_is_the_same_for_all(name: str) -> None:
     )
     assert one.messages[:-1] == two.messages[:-1]
     assert one.messages[-1] != two.messages[-1]
+
+
+def test_a_whole_label_stands_before_the_question_and_after_the_examples() -> None:
+    task = judge_tasks()["judge_support_refusal"]
+    system, user = task.request(CASES[task.name], endpoint="small").messages
+    places = [system["content"].index(text) for text in (PASSAGES[0].text, PASSAGES[-1].text)]
+    examples = [system["content"].index(orjson.dumps(one.reply).decode()) for one in task.prompt.examples]
+    assert examples + places == sorted(examples + places)
+    assert not any(one.text in user["content"] for one in PASSAGES)
+
+
+VERDICTS = {
+    "judge_relevance": ("reason", ["category", "relevance"]),
+    "judge_support_factual": ("evidence", ["supported"]),
+    "judge_support_multihop": ("evidence_a", ["supported_by_a", "supported_by_b", "both_needed"]),
+    "judge_support_refusal": ("closest_text", ["label_answers"]),
+    "judge_quality_factual": ("note", ["flags"]),
+    "judge_quality_multihop": ("note", ["flags"]),
+    "judge_quality_refusal": ("note", ["flags"]),
+}
+"""The first field of each reply, and the fields of the verdict, which come last."""
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_judges_quote_before_they_judge(name: str) -> None:
+    first, verdict = VERDICTS[name]
+    fields = list(judge_tasks()[name].request(CASES[name], endpoint="small").schema["properties"])
+    assert (fields[0], fields[-len(verdict) :]) == (first, verdict)
+    assert all(list(example.reply) == fields for example in judge_tasks()[name].prompt.examples)
 
 
 @pytest.mark.parametrize("name", ALL)
@@ -81,20 +111,22 @@ def test_every_flag_is_explained(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ALL)
-def test_examples_show_more_than_one_outcome(name: str) -> None:
-    replies = {orjson.dumps(example.reply) for example in judge_tasks()[name].prompt.examples}
-    assert len(replies) >= 2
+def test_examples_are_two_questions_that_are_kept_and_one_that_is_dropped(name: str) -> None:
+    [how] = {how.task.name: how for one in judges() for how in one.by_type.values() if how.task.name == name}.values()
+    replies = [how.task.reply.model_validate(example.reply) for example in how.task.prompt.examples]
+    assert [not how.decide(reply).drop for reply in replies] == [True, True, False]
 
 
 @pytest.mark.parametrize(("name", "example"), EXAMPLES)
 def test_examples_quote_what_they_show(name: str, example: Any) -> None:
     shown = {
         "evidence": "passages",
-        "contradicting_span": "passages",
+        "closest_text": "passages",
         "evidence_a": "context_a",
         "evidence_b": "context_b",
     }
     for field, slot in shown.items():
         if quote := example.reply.get(field):
             assert is_quoted(quote, "\n".join(texts(example.slots[slot])))
-    assert example.slots["drug"] in example.slots["question"]
+    pronoun = "low_utility" in example.reply.get("flags", [])
+    assert (example.slots["drug"] in example.slots["question"]) is not pronoun

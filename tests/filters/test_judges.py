@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fdarx_core.filters.judges import NEAREST_PASSAGES, judge_tasks, judges, nearest
+from fdarx_core.filters.judges import judge_tasks, judges
 from fdarx_core.filters.tasks import JUDGE_RULES_VERSION
 from fdarx_core.llm import Baseline, ask
 from fdarx_core.records import JudgeVerdict, QuestionAnswer, from_table, to_table
@@ -19,13 +19,16 @@ from tests.filters.judged import FACTUAL, LABEL, MULTIHOP, PASSAGES, QUESTIONS, 
 DOSE = "the recommended starting dose of VELORIN is 40 mg once daily"
 HALF = "give half the usual starting dose"
 BOTH = {
+    "evidence_a": DOSE,
+    "evidence_b": HALF,
+    "fault": "",
     "supported_by_a": True,
     "supported_by_b": True,
     "both_needed": True,
-    "evidence_a": DOSE,
-    "evidence_b": HALF,
 }
-RELEVANT = {"category": "Dosage & Administration", "relevance": "relevant"}
+NEITHER = {"supported_by_a": False, "supported_by_b": False, "both_needed": False}
+SUPPORTED = {"evidence": DOSE, "fault": "", "supported": True}
+RELEVANT = {"reason": "A dose.", "category": "Dosage & Administration", "relevance": "relevant"}
 
 
 def outcome(stage: str, question: QuestionAnswer, reply: dict[str, Any]) -> tuple[str, str]:
@@ -37,9 +40,8 @@ def test_order_is_that_of_the_paper() -> None:
     assert [one.stage for one in judges()] == ["relevance", "support", "quality"]
 
 
-def test_every_type_is_judged_but_refusals_for_quality() -> None:
-    unjudged = [(one.stage, kind) for one in judges() for kind, row in QUESTIONS.items() if one.task(row) is None]
-    assert unjudged == [("quality", "refusal")]
+def test_every_type_is_judged_at_every_stage() -> None:
+    assert all(one.task(question) for one in judges() for question in QUESTIONS.values())
 
 
 @pytest.mark.parametrize(
@@ -51,16 +53,22 @@ def test_every_type_is_judged_but_refusals_for_quality() -> None:
         ("relevance", FACTUAL, RELEVANT | {"relevance": "irrelevant"}, ("dropped", "irrelevant")),
         ("relevance", FACTUAL, RELEVANT | {"category": "None / Irrelevant"}, ("dropped", "irrelevant_topic")),
         ("relevance", FACTUAL, RELEVANT | {"category": "Dosage"}, ("unscored", "wrong_shape")),
-        ("support", FACTUAL, {"supported": True, "evidence": DOSE}, ("kept", "")),
-        ("support", FACTUAL, {"supported": False, "evidence": ""}, ("dropped", "unsupported")),
-        ("support", FACTUAL, {"supported": True, "evidence": " "}, ("unscored", "no_evidence")),
+        ("support", FACTUAL, SUPPORTED, ("kept", "")),
+        ("support", FACTUAL, SUPPORTED | {"supported": False}, ("dropped", "unsupported")),
+        ("support", FACTUAL, SUPPORTED | {"supported": False, "evidence": ""}, ("dropped", "unsupported")),
+        ("support", FACTUAL, SUPPORTED | {"evidence": " "}, ("unscored", "no_evidence")),
         (
             "support",
             FACTUAL,
-            {"supported": True, "evidence": DOSE.replace("40", "80")},
+            SUPPORTED | {"evidence": DOSE.replace("40", "80")},
             ("unscored", "evidence_not_in_passage"),
         ),
-        ("support", FACTUAL, {"supported": False, "evidence": "80 mg"}, ("unscored", "evidence_not_in_passage")),
+        (
+            "support",
+            FACTUAL,
+            SUPPORTED | {"supported": False, "evidence": "80 mg"},
+            ("unscored", "evidence_not_in_passage"),
+        ),
         ("support", MULTIHOP, BOTH, ("kept", "")),
         ("support", MULTIHOP, BOTH | {"both_needed": False}, ("dropped", "one_section_enough")),
         (
@@ -69,39 +77,32 @@ def test_every_type_is_judged_but_refusals_for_quality() -> None:
             BOTH | {"supported_by_b": False, "evidence_b": ""},
             ("dropped", "supported_by_one_section"),
         ),
-        (
-            "support",
-            MULTIHOP,
-            {
-                "supported_by_a": False,
-                "supported_by_b": False,
-                "both_needed": False,
-                "evidence_a": "",
-                "evidence_b": "",
-            },
-            ("dropped", "unsupported"),
-        ),
+        ("support", MULTIHOP, BOTH | NEITHER | {"evidence_a": "", "evidence_b": ""}, ("dropped", "unsupported")),
         ("support", MULTIHOP, BOTH | {"evidence_b": ""}, ("unscored", "no_evidence")),
         ("support", MULTIHOP, BOTH | {"evidence_b": DOSE}, ("unscored", "evidence_not_in_passage")),
-        ("support", REFUSAL, {"absence_is_right": True, "contradicting_span": ""}, ("kept", "")),
+        ("support", REFUSAL, {"closest_text": "", "label_answers": False}, ("kept", "")),
+        ("support", REFUSAL, {"closest_text": HALF, "label_answers": False}, ("kept", "")),
         (
             "support",
             REFUSAL,
-            {"absence_is_right": False, "contradicting_span": "contraindicated in patients with anuria"},
+            {"closest_text": "contraindicated in patients with anuria", "label_answers": True},
             ("dropped", "answer_in_label"),
         ),
-        ("support", REFUSAL, {"absence_is_right": False, "contradicting_span": ""}, ("unscored", "no_evidence")),
+        ("support", REFUSAL, {"closest_text": "", "label_answers": True}, ("unscored", "no_evidence")),
         (
             "support",
             REFUSAL,
-            {"absence_is_right": False, "contradicting_span": "contraindicated in babesiosis"},
+            {"closest_text": "contraindicated in babesiosis", "label_answers": True},
             ("unscored", "evidence_not_in_passage"),
         ),
-        ("quality", FACTUAL, {"flags": [], "note": ""}, ("kept", "")),
-        ("quality", FACTUAL, {"flags": ["low_utility", "other"], "note": "vague"}, ("dropped", "low_utility")),
-        ("quality", FACTUAL, {"flags": ["other"], "note": ""}, ("dropped", "other_fault")),
-        ("quality", FACTUAL, {"flags": ["one_sided"], "note": ""}, ("unscored", "wrong_shape")),
-        ("quality", MULTIHOP, {"flags": ["one_sided"], "note": ""}, ("dropped", "one_sided")),
+        ("quality", FACTUAL, {"note": "It asks for a dose.", "flags": []}, ("kept", "")),
+        ("quality", FACTUAL, {"note": "vague", "flags": ["low_utility", "other"]}, ("dropped", "low_utility")),
+        ("quality", FACTUAL, {"note": "", "flags": ["other"]}, ("dropped", "other_fault")),
+        ("quality", FACTUAL, {"note": "", "flags": ["one_sided"]}, ("unscored", "wrong_shape")),
+        ("quality", MULTIHOP, {"note": "", "flags": ["one_sided"]}, ("dropped", "one_sided")),
+        ("quality", REFUSAL, {"note": "", "flags": []}, ("kept", "")),
+        ("quality", REFUSAL, {"note": "", "flags": ["false_premise"]}, ("dropped", "false_premise")),
+        ("quality", REFUSAL, {"note": "", "flags": ["low_utility"]}, ("unscored", "wrong_shape")),
     ],
 )
 def test_outcome(stage: str, question: QuestionAnswer, reply: dict[str, Any], expected: tuple[str, str]) -> None:
@@ -129,16 +130,19 @@ def test_verdict_says_what_it_rests_on() -> None:
     found = verdict("support", MULTIHOP, orjson.dumps(BOTH).decode())
     assert found.evidence == [DOSE, HALF]
     assert (found.question_id, found.set_id, found.stage) == ("m1", "set-1", "support")
-    assert (found.task, found.task_version, found.endpoint) == ("judge_support_multihop", 1, "small")
+    assert (found.task, found.task_version, found.endpoint) == ("judge_support_multihop", 2, "small")
     assert found.response_key == "key-1"
     related = verdict("relevance", FACTUAL, orjson.dumps(RELEVANT | {"relevance": "somewhat"}).decode())
     assert (related.category, related.relevance) == ("Dosage & Administration", "somewhat")
 
 
 def test_what_is_wrong_with_a_question_can_be_read() -> None:
-    found = verdict("quality", FACTUAL, '{"flags": ["low_utility", "other", "other"], "note": "asks for anything"}')
+    found = verdict("quality", FACTUAL, '{"note": "asks for anything", "flags": ["low_utility", "other", "other"]}')
     assert found.detail == "low_utility, other: asks for anything"
-    invented = verdict("support", FACTUAL, '{"supported": true, "evidence": "80 mg twice daily"}')
+    dropped = verdict("support", FACTUAL, orjson.dumps(SUPPORTED | {"fault": "80 mg.", "supported": False}).decode())
+    assert (dropped.detail, dropped.evidence) == ("80 mg.", [DOSE])
+    assert verdict("relevance", FACTUAL, orjson.dumps(RELEVANT).decode()).detail.endswith("relevant: A dose.")
+    invented = verdict("support", FACTUAL, orjson.dumps(SUPPORTED | {"evidence": "80 mg twice daily"}).decode())
     assert "80 mg twice daily" in invented.detail
     assert invented.evidence == ["80 mg twice daily"]
 
@@ -167,18 +171,18 @@ def test_a_section_of_several_gold_passages_is_named_once() -> None:
     assert shown["sections"] == ["DOSAGE AND ADMINISTRATION > Recommended Dosage", "CONTRAINDICATIONS"]
 
 
-def test_a_short_label_is_shown_whole() -> None:
-    assert [one["text"] for one in slots("support", REFUSAL)["passages"]] == [one.text for one in PASSAGES]
-
-
-def test_of_a_long_label_the_nearest_passages_are_shown_in_document_order() -> None:
-    filler = [replace(PASSAGES[0], doc_chunk_index=place, text="Inactive text. " * 40) for place in range(60)]
+def test_the_absence_of_an_answer_is_judged_by_the_whole_label() -> None:
+    filler = [replace(PASSAGES[0], doc_chunk_index=place, text=f"Inactive text {place}. " * 40) for place in range(90)]
     label = [*filler[:30], PASSAGES[2], *filler[30:]]
     shown = judge("support").slots(REFUSAL, LABEL, label)["passages"]
-    assert len(shown) == NEAREST_PASSAGES
-    assert PASSAGES[2].text in [one["text"] for one in shown]
-    asked = replace(REFUSAL, question="Does Velorin double exposure in hepatic impairment, and in anuria?")
-    assert nearest(asked, LABEL, [*filler[:20], PASSAGES[1], PASSAGES[2]])[-2:] == [PASSAGES[1], PASSAGES[2]]
+    assert [one["text"] for one in shown] == [one.text for one in label]
+
+
+def test_the_quality_of_a_refusal_question_is_judged_by_what_the_drug_is_for() -> None:
+    use = replace(PASSAGES[0], core_code="34067-9", section_path="INDICATIONS", text="VELORIN is used for angina.")
+    shown = judge("quality").slots(REFUSAL, LABEL, [*PASSAGES, use])
+    assert shown["passages"] == [{"section": "INDICATIONS", "text": "VELORIN is used for angina."}]
+    assert (shown["routes"], shown["dosage_forms"]) == (["oral"], ["tablet"])
 
 
 def test_the_baseline_endpoint_judges() -> None:

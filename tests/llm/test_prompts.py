@@ -91,6 +91,22 @@ def test_criteria_are_no_slot(spelling: str) -> None:
         Prompt.from_yaml(text, "prompts/x.yaml", "- [gentle] Be kind.")
 
 
+SHOWN = "{% for example in examples %}{{ example.slots.word }} is {{ example.reply }}{% endfor %}"
+
+
+def test_a_system_message_that_shows_the_examples_takes_the_place_of_their_turns(spelling: str) -> None:
+    prompt = Prompt.from_yaml(spelling.replace("You turn words round.", SHOWN), "prompts/x.yaml")
+    assert prompt.render({"word": "xyz", "times": 1})[0]["content"].startswith('abc is {"text":"cba"}')
+    assert prompt.example_turns(str) == []
+    assert len(Prompt.from_yaml(spelling, "prompts/x.yaml").example_turns(str)) == 2
+
+
+def test_examples_are_no_slot(spelling: str) -> None:
+    text = spelling.replace("{{ word }}", "{{ examples }}").replace("  word: the word", "  examples: the word")
+    with pytest.raises(PromptError, match="no slot"):
+        Prompt.from_yaml(text, "prompts/x.yaml")
+
+
 RULE = "{id: %s, text: Ask for one thing., applies_to: [%s]}"
 
 

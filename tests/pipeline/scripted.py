@@ -40,9 +40,9 @@ def lot(prompt: str) -> int:
 
 
 _UNSUPPORTED = {
-    "judge_support_factual": FactualSupportReply(supported=False, evidence=""),
+    "judge_support_factual": FactualSupportReply(evidence="", fault="", supported=False),
     "judge_support_multihop": MultihopSupportReply(
-        supported_by_a=False, supported_by_b=False, both_needed=False, evidence_a="", evidence_b=""
+        evidence_a="", evidence_b="", fault="", supported_by_a=False, supported_by_b=False, both_needed=False
     ),
 }
 """What a model, which does not abstain, replies where the rules are undecided."""
@@ -65,7 +65,7 @@ class Script:
         self.texts: dict[bytes, str] = {}
         self.tasks: dict[bytes, str] = {}
         self._garbage = garbage
-        steps = build_steps(amounts, Roles(models, NAME, NAME, NAME))
+        steps = build_steps(amounts, Roles(models, NAME, NAME, (NAME,)))
         self.states = run_steps(steps, [LabelState(label) for label in labels], self._record)
 
     def _record(self, requests: Sequence[Request]) -> list[Response]:

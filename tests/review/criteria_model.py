@@ -58,12 +58,12 @@ class Model:
             mute = any(self.mute_on in text_of(message) for message in body["messages"])
             return "I would rather not say." if mute else self._relevance(system, asked)
         self.quality.append(asked)
-        return json.dumps({"flags": [], "note": ""})
+        return json.dumps({"note": "", "flags": []})
 
     def _relevance(self, system: str, asked: str) -> str:
         liked = "dose" in asked or (NEW_RULE in system and "tablet" in asked)
         topic = "Dosage & Administration" if "dose" in asked else "Dosage Forms & Strengths & Formulation"
-        return json.dumps({"category": topic, "relevance": "relevant" if liked else "somewhat"})
+        return json.dumps({"reason": "", "category": topic, "relevance": "relevant" if liked else "somewhat"})
 
 
 def make_run(folder: Path) -> RunDirectory:
