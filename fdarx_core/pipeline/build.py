@@ -14,6 +14,7 @@ from fdarx_core.generation.contexts import GenerationConfig
 from fdarx_core.labels import Identity, Selection, identify_sources, select
 from fdarx_core.llm import AskingStopped, ModelConfig
 from fdarx_core.pipeline.asking import ClientPool
+from fdarx_core.pipeline.build_audit import audit_build
 from fdarx_core.pipeline.build_steps import (
     LabelState,
     Roles,
@@ -160,7 +161,10 @@ class Build(PipelineJob):
             self.executor.count("fdarx_run_rejects", count.rejected, {"run": run, "stage": count.stage})
 
     def publish(self, ended: Mapping[str, str]) -> dict[str, Any]:
-        """Write the benchmark and the report, and mark the run complete. Raises AskingStopped where asking ended."""
+        """Audit the questions, write the benchmark and the report, and mark the run complete.
+
+        Raises AskingStopped where asking ended.
+        """
         if ended:
             raise AskingStopped(ended["build"])
         corpus, inputs = self.corpus, self.spec.inputs
@@ -175,6 +179,7 @@ class Build(PipelineJob):
         }
         with self.timed("publish"):
             self.progress("publish", 0, 1, "")
+            summary["audit"] = audit_build(self.run)
             summary["questions"] = write_benchmark(self.run, about={**self.run.info(), **summary})
             self.run.file("report.html").write_text(build_report(self.run, summary))
         return self.end(summary, complete=True)
