@@ -48,11 +48,11 @@ def audit_artifacts(
         *together,
     ]
     for one in figures:
-        one.failed = _fails(one, figures)
+        one.failed = fails(one, figures)
     return ArtifactAudit(figures, openings, [_message(one) for one in figures if one.failed])
 
 
-def _fails(one: AuditFigure, figures: Sequence[AuditFigure]) -> bool:
+def fails(one: AuditFigure, figures: Sequence[AuditFigure]) -> bool:
     """Return whether a figure is above its bound.
 
     The F1 of a classifier that calls every question a refusal is 0.67, although it tells nothing. An F1 above the bound

@@ -29,7 +29,7 @@ REFUSAL_F1_BOUND = 0.60
 """The F1 of refusals from the question alone with which an audit passes. A guess has 0.5."""
 
 MASKS = {"drug": "drug names masked", "drug_entity": "drug names masked, entities left out"}
-FEATURES = {"words": "words and word pairs", "characters": "3 to 5 characters"}
+FEATURES = {"words": "words and word pairs", "characters": "n-grams of 3 to 5 characters"}
 TYPES = ("factual", "multihop", "refusal")
 _TYPE_NAMES = "factual, multi-hop or refusal"
 _REFUSAL_METRICS = {
