@@ -22,6 +22,7 @@ from fdarx_core.evaluation.naive_bayes import (
     word_features,
 )
 from fdarx_core.records import Estimate, content_id
+from fdarx_core.storage.published import QUESTION_TYPES
 
 MOST_DRAWN = 5000
 """Questions of a class that are drawn in one half of the drugs at most; more make the figures no more exact."""
@@ -30,7 +31,6 @@ REFUSAL_F1_BOUND = 0.60
 
 MASKS = {"drug": "drug names masked", "drug_entity": "drug names masked, entities left out"}
 FEATURES = {"words": "words and word pairs", "characters": "n-grams of 3 to 5 characters"}
-TYPES = ("factual", "multihop", "refusal")
 _TYPE_NAMES = "factual, multi-hop or refusal"
 _REFUSAL_METRICS = {
     "refusal_f1": "F1 of refusals",
@@ -70,10 +70,10 @@ def classifier_figures(questions: Sequence[AuditedQuestion], bootstrap: DrugBoot
     """Return F1, accuracy and AUC of classifiers of refusals, and macro-F1 of classifiers of the three types."""
     halves = drug_halves([one.drug for one in questions])
     refusals = np.array([one.is_refusal for one in questions], np.int64)
-    types = np.array([TYPES.index(one.type) for one in questions], np.int64)
+    types = np.array([QUESTION_TYPES.index(one.type) for one in questions], np.int64)
     return [
         *_of_classes(questions, bootstrap, halves, refusals, 2),
-        *_of_classes(questions, bootstrap, halves, types, len(TYPES)),
+        *_of_classes(questions, bootstrap, halves, types, len(QUESTION_TYPES)),
     ]
 
 

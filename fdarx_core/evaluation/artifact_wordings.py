@@ -8,12 +8,13 @@ from collections.abc import Hashable, Sequence
 import numpy as np
 
 from fdarx_core.baseline.tokens import content_words
-from fdarx_core.evaluation.artifact_classifiers import MASKS, TYPES, drawn_questions, drug_halves
+from fdarx_core.evaluation.artifact_classifiers import MASKS, drawn_questions, drug_halves
 from fdarx_core.evaluation.audit_figures import LEAST_DRUGS, AuditFigure, DrugBootstrap, too_few
 from fdarx_core.evaluation.audit_questions import DRUG, LABELER, AuditedQuestion
 from fdarx_core.evaluation.metrics import Mask
 from fdarx_core.labels.drugs import Words
 from fdarx_core.records import Estimate
+from fdarx_core.storage.published import QUESTION_TYPES
 
 ONE_SIDED_BOUND = 0.20
 """The share of questions with one-sided wordings with which an audit passes.
@@ -86,8 +87,18 @@ def recurrence_figures(questions: Sequence[AuditedQuestion], bootstrap: DrugBoot
     over = np.ones(len(questions), np.bool_)
     rows: list[tuple[str, str, Mask, float | None]] = [
         ("recurring", "Questions that recur word for word on another label", recurs, None),
-        ("recurring_same_gold", "Of all questions: recur, always with the same gold answer", recurs & ~differs, None),
-        ("recurring_other_gold", "Of all questions: recur with another gold answer", differs, RECURRING_BOUND),
+        (
+            "recurring_same_gold",
+            "Questions that recur on other labels, always with the same gold answer",
+            recurs & ~differs,
+            None,
+        ),
+        (
+            "recurring_other_gold",
+            "Questions that recur on another label with another gold answer",
+            differs,
+            RECURRING_BOUND,
+        ),
     ]
     return [
         AuditFigure.of(
@@ -120,7 +131,7 @@ def answerability_figures(questions: Sequence[AuditedQuestion], bootstrap: DrugB
         over = np.array([one.type == kind for one in questions], np.bool_)
         reason = too_few(int(over.sum()), bootstrap.drugs, f"{name} questions")
         parts: list[tuple[str, str, Mask]] = [
-            ("answer_in_question", "whose answer has no word that question and drug name lack", stated),
+            ("answer_in_question", "that contain, with the drug's names, all content words of the gold answer", stated),
             ("answer_from_wording", "with the gold answer that other drugs have for the same wording", guessable),
             (
                 "answerable_without_label",
@@ -199,7 +210,7 @@ def opening_figures(
     """
     together, single = [], []
     openings = [one.masked[:OPENING_WORDS] for one in questions]
-    for kind in TYPES:
+    for kind in QUESTION_TYPES:
         over = np.array([one.type == kind for one in questions], np.bool_)
         name = _TYPE_NAMES[kind]
         reason = too_few(int(over.sum()), bootstrap.drugs, f"{name} questions")

@@ -210,7 +210,7 @@ def test_questions_that_recur_with_another_answer_fail() -> None:
     number, total = len(again), len(rows) + len(again)
     assert value(audit, "recurring") >= 2 * number / total
     assert value(audit, "recurring_other_gold") >= number / total
-    assert any("recur with another gold answer" in message for message in audit.failed)
+    assert any("recur on another label with another gold answer" in message for message in audit.failed)
     alone = audit_artifacts(rows, resamples=50)
     assert value(alone, "recurring") == value(alone, "recurring_other_gold") == 0
 
