@@ -238,6 +238,10 @@ def _make(config: BuildConfig, spec: BuildSpec, run: RunDirectory, reuse: Sequen
 
 def _tell(info: dict[str, Any], run: RunDirectory) -> None:
     kinds = info["questions"]
+    audit = info.get("audit", {})
+    if audit.get("failed"):
+        print("\nTHE ARTIFACT AUDIT FAILED. The questions alone give away more than the bounds allow:")
+        print("\n".join(f"  {message}" for message in audit["failed"]))
     print(f"\n{sum(kinds.values()):,} questions: " + ", ".join(f"{count:,} {kind}" for kind, count in kinds.items()))
     for stage in info["stages"]:
         print(f"  {stage['stage']:<12} {stage['rows_in']:>9,} in {stage['rejected']:>9,} rejected")
@@ -248,6 +252,7 @@ def _tell(info: dict[str, Any], run: RunDirectory) -> None:
             cost = "" if row["cost"] is None else f", {row['cost']:.2f} USD"
             tokens = f"{row['prompt_tokens']:,} tokens in, {row['completion_tokens']:,} out"
             print(f"  {row['task']} by {row['endpoint']}: {row['requests']:,} requests, {tokens}{cost}")
+    _tell_audit(audit)
     if not sum(kinds.values()):
         print("no question passed; report.html and rejects/ say where they were lost and why", file=sys.stderr)
     if missing := info["input"]["set_ids_not_found"]:
@@ -262,6 +267,22 @@ def _agreement_text(row: dict[str, Any]) -> str:
     alpha = "undefined, all votes are equal" if row["alpha"] is None else f"{row['alpha']:.2f}"
     votes = f"{row['votes']:,} votes, {row['unscored']:,} unscored"
     return f"{votes}; {row['unanimous']:.1%} of {row['questions']:,} questions unanimous, Krippendorff's alpha {alpha}"
+
+
+def _tell_audit(audit: dict[str, Any]) -> None:
+    from fdarx_core.storage.benchmark_writer import audit_row
+
+    if not audit.get("figures"):
+        return
+    rows = [audit_row(one) for one in audit["figures"]]
+    measured = [row for row in rows if row.value]
+    print("artifact audit: what the questions give away without the labels, with 95 % intervals")
+    for row in measured:
+        print(
+            f"  {row.value:>6}  {row.interval:<14}  {row.name}" + (f"; the bound is {row.bound}" if row.bound else "")
+        )
+    if unmeasured := [row for row in rows if not row.value]:
+        print(f"  {len(unmeasured)} figures are not measured, for example because {unmeasured[0].reason}")
 
 
 if __name__ == "__main__":

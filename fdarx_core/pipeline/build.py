@@ -14,6 +14,7 @@ from fdarx_core.generation.contexts import GenerationConfig
 from fdarx_core.labels import Identity, Selection, identify_sources, select
 from fdarx_core.llm import AskingStopped, ModelConfig
 from fdarx_core.pipeline.asking import ClientPool
+from fdarx_core.pipeline.build_audit import audit_build
 from fdarx_core.pipeline.build_steps import (
     LabelState,
     Roles,
@@ -161,7 +162,10 @@ class Build(PipelineJob):
             self.executor.count("fdarx_run_rejects", count.rejected, {"run": run, "stage": count.stage})
 
     def publish(self, ended: Mapping[str, str]) -> dict[str, Any]:
-        """Write the benchmark and the report, and mark the run complete. Raises AskingStopped where asking ended."""
+        """Audit the questions, write the benchmark and the report, and mark the run complete.
+
+        Raises AskingStopped where asking ended.
+        """
         if ended:
             raise AskingStopped(ended["build"])
         corpus, inputs = self.corpus, self.spec.inputs
@@ -178,6 +182,7 @@ class Build(PipelineJob):
             self.progress("publish", 0, 1, "")
             if len(self.spec.roles.voters) > 1:
                 summary["agreement"] = [asdict(stage) for stage in vote_agreement(self._vote_splits())]
+            summary["audit"] = audit_build(self.run)
             summary["questions"] = write_benchmark(self.run, about={**self.run.info(), **summary})
             self.run.file("report.html").write_text(build_report(self.run, summary))
         return self.end(summary, complete=True)

@@ -14,6 +14,7 @@ from fdarx_core.evaluation.tables import ResultTable, build_table
 from fdarx_core.labels.loinc import SECTION_NAMES, TOPICS
 from fdarx_core.records import Estimate, StageCount
 from fdarx_core.report import charts
+from fdarx_core.report.audit_panel import audit_panel
 from fdarx_core.report.page_engine import FigurePanel, duration, render_page
 from fdarx_core.report.retention import TYPE_NAMES, UNITS, Dropped, Flow, check_accounts, draw_flow, split_stages
 from fdarx_core.report.samples import DroppedExample, Example, RunPart, SeededSample, offer_rows, read_parts
@@ -289,6 +290,7 @@ def build_report(run: RunDirectory, summary: Mapping[str, Any] | None = None) ->
         topics=topics(counts),
         coverage=coverage(counts),
         passages=passage_lengths(counts),
+        audit=audit_panel(info.get("audit")),
         per_label=questions_per_label(counts),
         stages=stages,
         lost=lost,

@@ -62,6 +62,7 @@ def dataset_card(tally: BenchmarkCounts, about: Mapping[str, Any]) -> str:
     kinds = [(*kind, f"{count:,}") for kind, count in sorted(tally.kinds.items())]
     topics = [(name, f"{count:,}") for name, count in sorted(tally.categories.items())]
     stages = [(one["stage"], f"{one['rows_in']:,}", f"{one['rejected']:,}") for one in about.get("stages", [])]
+    audit = about.get("audit", {})
     templates = Environment(loader=PackageLoader("fdarx_core.storage"), trim_blocks=True, keep_trailing_newline=True)
     return templates.get_template("dataset_card.md.j2").render(
         size=next((name for bound, name in _SIZES if tally.types.total() < bound), _MORE),
@@ -74,7 +75,38 @@ def dataset_card(tally: BenchmarkCounts, about: Mapping[str, Any]) -> str:
         kinds=kinds,
         topics=topics,
         stages=stages,
+        failed=audit.get("failed", []),
+        audit_rows=[
+            (one.name, one.value or f"not measured: {one.reason}", one.interval, one.chance, one.bound, one.questions)
+            for one in map(audit_row, audit.get("figures", []))
+        ],
     )
+
+
+@dataclass(frozen=True, slots=True)
+class AuditRow:
+    """A figure of the artifact audit as text: "" for what it lacks, and `reason` says why it is not measured."""
+
+    name: str
+    value: str
+    interval: str
+    chance: str
+    bound: str
+    questions: str
+    drugs: str
+    reason: str
+
+
+def audit_row(figure: Mapping[str, Any]) -> AuditRow:
+    """Return a figure of the artifact audit, as run.json has it, as text. Shares have three decimals, lengths none."""
+    digits = 0 if figure["metric"].startswith("answer_words") else 3
+    value, low, high, chance, bound = (
+        "" if figure[name] is None else f"{figure[name]:.{digits}f}"
+        for name in ("value", "low", "high", "chance", "bound")
+    )
+    interval = f"{low} to {high}" if low and high else ""
+    questions, drugs = (f"{figure[name]:,}" for name in ("rows", "clusters"))
+    return AuditRow(figure["name"], value, interval, chance, bound, questions, drugs, figure["reason"])
 
 
 _ROW_GROUP = 2000
@@ -92,7 +124,7 @@ def write_benchmark(run: RunDirectory, *, about: dict[str, Any]) -> dict[str, in
 
     Args:
         run: the run of a build.
-        about: its `run.json`; the card shows `config`, `versions`, `stages` and `input`.
+        about: its `run.json`; the card shows `config`, `versions`, `stages`, `input` and `audit`.
 
     Raises:
         StorageError: the parts do not belong together.

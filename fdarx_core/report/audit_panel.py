@@ -1,0 +1,59 @@
+"""The artifact audit on the page of a build."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from fdarx_core.report.names import PAGE_WORDS
+from fdarx_core.report.retention import TYPE_NAMES
+from fdarx_core.storage.benchmark_writer import AuditRow, audit_row
+
+_METRICS = {
+    "classifiers": ("refusal_", "type_"),
+    "wordings": ("one_sided_", "recurring"),
+    "answers": ("answer_in_", "answer_from_", "answerable_"),
+    "lengths": ("answer_words_",),
+    "openings": ("openings_",),
+}
+"""How the names of the metrics of each table begin."""
+
+
+@dataclass(frozen=True, slots=True)
+class AuditTable:
+    """A table of figures of the audit, with a note on how to read it. A row has whether the audit fails by it."""
+
+    name: str
+    title: str
+    note: str
+    rows: Sequence[tuple[AuditRow, bool]]
+
+
+@dataclass(frozen=True, slots=True)
+class AuditPanel:
+    """The audit of a build.
+
+    `failed` are the messages on exceeded bounds. `openings` has for each type the most frequent first words with their
+    shares.
+    """
+
+    failed: Sequence[str]
+    tables: Sequence[AuditTable]
+    openings: Sequence[tuple[str, Sequence[tuple[str, str]]]] = field(default_factory=list)
+
+
+def audit_panel(audit: Mapping[str, Any] | None) -> AuditPanel | None:
+    """Return the panel of an audit as run.json has it; None for a run without one, or without a question."""
+    if not audit or not audit["figures"]:
+        return None
+    tables = []
+    for name, begins in _METRICS.items():
+        rows = [(audit_row(one), one["failed"]) for one in audit["figures"] if one["metric"].startswith(begins)]
+        title, note = (PAGE_WORDS[table][name] for table in ("audit_titles", "audit_notes"))
+        tables.append(AuditTable(name, title, note, rows))
+    openings: dict[str, list[tuple[str, str]]] = {}
+    for one in audit["openings"]:
+        kind = one["keys"]["group"]
+        openings.setdefault(TYPE_NAMES.get(kind, kind), []).append((one["name"], f"{one['value']:.1%}"))
+    return AuditPanel(audit["failed"], tables, list(openings.items()))
