@@ -27,7 +27,7 @@ from fdarx_core.pipeline.executor import PartResult, Stages
 from fdarx_core.pipeline.job import PipelineJob, check_inputs
 from fdarx_core.pipeline.steps import Part, Stage, batches
 from fdarx_core.records import JudgeVerdict, Label, Passage, QuestionAnswer, Reject, StageCount
-from fdarx_core.report import build_report
+from fdarx_core.report import build_report, questions_page
 from fdarx_core.storage import RunDirectory, write_records
 from fdarx_core.storage.benchmark_reader import write_benchmark
 from fdarx_core.storage.sources import Inputs
@@ -176,6 +176,7 @@ class Build(PipelineJob):
         with self.timed("publish"):
             self.progress("publish", 0, 1, "")
             summary["questions"] = write_benchmark(self.run, about={**self.run.info(), **summary})
+            self.run.file("questions.html").write_text(questions_page(self.run, summary))
             self.run.file("report.html").write_text(build_report(self.run, summary))
         return self.end(summary, complete=True)
 

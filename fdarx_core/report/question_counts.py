@@ -74,4 +74,4 @@ def wording_of(question: QuestionAnswer) -> str:
     if question.drug_name:
         text = text.replace(question.drug_name, "{drug}")
     words = text.split()
-    return " ".join(words[:OPENING_WORDS]) + (" …" if len(words) > OPENING_WORDS else "")
+    return " ".join(words[:OPENING_WORDS]) + ("\N{NO-BREAK SPACE}…" if len(words) > OPENING_WORDS else "")

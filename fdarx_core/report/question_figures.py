@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 from fdarx_core.labels.loinc import SECTION_NAMES
 from fdarx_core.report import charts
@@ -14,7 +15,7 @@ from fdarx_core.report.retention import TYPE_NAMES
 
 SHOWN = 20
 """Drugs and wordings with a bar of their own; the others share the last bar."""
-LEAST_SHARE = 0.01
+LEAST_SHARE = 0.02
 """The least share of words or questions with which a section has bars of its own."""
 UNDER_ASKED = 0.5
 """A section is named as rarely asked if its share of the questions is below this part of its share of the words."""
@@ -61,8 +62,9 @@ def by_drug(counts: QuestionCounts) -> FigurePanel:
 def by_wording(counts: QuestionCounts) -> FigurePanel:
     """Return the questions by template or opening words, and by type."""
     totals = _totals(counts.wordings)
-    most = max(totals.values(), default=0) / max(totals.total(), 1)
-    return _ranked("by-wording", "Wording", counts.wordings, "other wordings", wordings=f"{len(totals):,}", most=most)
+    shares = [number / max(totals.total(), 1) for _, number in totals.most_common()]
+    most, shown = max(shares, default=0.0), sum(shares[:SHOWN])
+    return _ranked("by-wording", "Wording", counts.wordings, wordings=f"{len(totals):,}", most=most, shown=shown)
 
 
 def by_kind(counts: QuestionCounts) -> FigurePanel:
@@ -70,7 +72,7 @@ def by_kind(counts: QuestionCounts) -> FigurePanel:
     named: Counter[tuple[str, str]] = Counter()
     for (kind, type), number in counts.kinds.items():
         named[KIND_NAMES.get(kind, readable(kind)), type] += number
-    return _ranked("by-kind", "Answer", named, "other kinds")
+    return _ranked("by-kind", "Answer", named)
 
 
 def by_section(counts: QuestionCounts) -> FigurePanel:
@@ -121,13 +123,13 @@ def _totals(counted: Mapping[tuple[str, str], int]) -> Counter[str]:
 
 
 def _ranked(
-    panel: str, stub: str, counted: Mapping[tuple[str, str], int], others: str, **about: object
+    panel: str, stub: str, counted: Mapping[tuple[str, str], int], others: str = "", **about: Any
 ) -> FigurePanel:
-    """Return bars of the most frequent names, stacked by type, and one bar for the others."""
+    """Return bars of the most frequent names, stacked by type, and one bar for the others if they have a name."""
     totals = _totals(counted)
     ranked = sorted(totals, key=lambda name: (-totals[name], name))
     shown = ranked if len(ranked) <= SHOWN + 1 else ranked[:SHOWN]
-    rest = ranked[len(shown) :]
+    rest = ranked[len(shown) :] if others else []
     present = {type for _, type in counted}
     types = [*(type for type in TYPE_NAMES if type in present), *sorted(present - set(TYPE_NAMES))]
     names = [name or "Not named" for name in shown] + ([f"{len(rest):,} {others}"] if rest else [])
