@@ -83,10 +83,8 @@ class QuestionTable:
             gold = [index for index in question.gold_passages if (label, index) in passages]
             for index in gold:
                 if index not in at:
-                    texts[index], at[index] = (
-                        MarkedText(passages[label, index].text),
-                        self._keep(passages[label, index]),
-                    )
+                    passage = passages[label, index]
+                    texts[index], at[index] = MarkedText(passage.text), self._keep(passage)
             marks = mark_passages(question.answer, quotations.get(question.id, []), [texts[index] for index in gold])
             evidence = [
                 [at[index], _has_answer(question, index), _in_utf16(texts[index].text, found)]
