@@ -112,7 +112,7 @@ def by_section(counts: QuestionCounts) -> FigurePanel:
 def _rare(names: Sequence[str]) -> str:
     if not names:
         return "No section has less than half of the questions that its share of words would give it."
-    return f"Less than half of the questions that its share of words would give it: {listed(names)}."
+    return f"These have less than half of the questions that their share of the words would give them: {listed(names)}."
 
 
 def _totals(counted: Mapping[tuple[str, str], int]) -> Counter[str]:

@@ -99,6 +99,7 @@ def test_filters_and_search_narrow_the_table(page: Page, questions: list[Questio
     same = [one for one in multihop if one.category == multihop[0].category]
     expect(found).to_contain_text(f"{len(same)} of {len(questions):,} questions match")
     expect(page.locator("tbody .type").first).to_have_text("Multi-hop")
+    expect(page.locator("#filters summary")).to_have_text("Filters (2 in use)")
     page.fill("#search", f"{same[0].drug_name.upper()} {same[0].id}")
     expect(found).to_contain_text(f"1 of {len(questions):,} questions match")
     page.reload()
@@ -150,7 +151,7 @@ def test_a_link_opens_its_question_wherever_it_stands(
 
 
 def test_rows_are_sorted_and_turned_page_by_page(page: Page, questions: list[QuestionAnswer]) -> None:
-    drug = page.get_by_role("button", name="Drug", exact=True)
+    drug = page.locator("[data-sort=drug]")
     drugs = page.locator("tbody tr td:nth-child(3)")
     names = sorted({one.drug_name for one in questions})
     drug.click()

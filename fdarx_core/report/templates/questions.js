@@ -72,6 +72,7 @@
   function narrow() {
     const words = search.value.toLowerCase().split(/\s+/).filter(Boolean);
     const wanted = selects.filter((select) => select.value).map((select) => [columns[select.dataset.field], Number(select.value)]);
+    byId("in-use").textContent = wanted.length ? `(${wanted.length} in use)` : "";
     kept = everything.filter((row) => wanted.every(([column, value]) => (Array.isArray(column[row]) ? column[row].includes(value) : column[row] === value))
       && words.every((word) => texts[row].includes(word)));
     order();
