@@ -257,7 +257,8 @@ def _tell(info: dict[str, Any], run: RunDirectory) -> None:
         print("no question passed; report.html and rejects/ say where they were lost and why", file=sys.stderr)
     if missing := info["input"]["set_ids_not_found"]:
         print(f"{len(missing)} of the set ids asked for are not in the input, {missing[0]} first", file=sys.stderr)
-    print(f"benchmark  {run.file('benchmark')}\nreport     {run.file('report.html')}")
+    for name, file in (("benchmark", "benchmark"), ("report", "report.html"), ("questions", "questions.html")):
+        print(f"{name:<9}  {run.file(file)}")
 
 
 def _agreement_text(row: dict[str, Any]) -> str:

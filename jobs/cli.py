@@ -38,7 +38,7 @@ _JOBS = {
         "Train a LoRA adapter on question-answer pairs; `finetune verifier` trains an NLI cross-encoder.",
     ),
     "serve": ("jobs.serve:serve", "Answer questions with citations over HTTP, with a page to ask on."),
-    "report": ("jobs.report:report", "Build the page of a finished run again."),
+    "report": ("jobs.report:report", "Build the pages of a finished run again."),
     "show": ("jobs.show:show", "Print all that a run knows of one question."),
 }
 _REVIEW = {

@@ -1,4 +1,4 @@
-"""Build the page of a finished run again: of a build, an evaluation, a factuality run or a fine-tuning."""
+"""Build the pages of a finished run again: of a build, an evaluation, a factuality run or a fine-tuning."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from functools import partial
 from fdarx_core.evaluation.tables import ResultTable, table_text
 from fdarx_core.pipeline.factuality import build_factuality_report
 from fdarx_core.pipeline.tuning.results import build_tuning_report
-from fdarx_core.report import build_report
+from fdarx_core.report import build_report, questions_page
 from fdarx_core.report.evaluation_page import build_evaluation_report
 from fdarx_core.review.calibration import calibrated_tables
 from fdarx_core.review.prediction_powered import MIN_LABELS
@@ -18,8 +18,9 @@ from fdarx_core.storage import RunDirectory
 from jobs import stop
 from jobs.cli import run_as
 
+BUILD = "build_benchmark"
 _PAGES: dict[str, Callable[[RunDirectory], str]] = {
-    "build_benchmark": build_report,
+    BUILD: build_report,
     "evaluate": build_evaluation_report,
     FACTUALITY: build_factuality_report,
     "finetune_answerer": build_tuning_report,
@@ -27,7 +28,9 @@ _PAGES: dict[str, Callable[[RunDirectory], str]] = {
 
 
 def report(run: str, /, *, review: str | None = None) -> int:
-    """Build the page of a finished run again: of a build, an evaluation, a factuality run or a fine-tuning.
+    """Build the pages of a finished run again: of a build, an evaluation, a factuality run or a fine-tuning.
+
+    A build has two pages: the report, and the table of all its questions.
 
     Parameters
     ----------
@@ -39,6 +42,10 @@ def report(run: str, /, *, review: str | None = None) -> int:
     """
     opened = RunDirectory.open(run)
     draw = _drawing(opened, review)
+    if opened.info()["job"] == BUILD:
+        questions = opened.file("questions.html")
+        questions.write_text(questions_page(opened))
+        print(f"questions  {questions}")
     page = opened.file("report.html")
     page.write_text(draw(opened))
     print(f"report  {page}")

@@ -29,7 +29,7 @@ from fdarx_core.pipeline.job import PipelineJob, check_inputs
 from fdarx_core.pipeline.steps import Part, Stage, batches
 from fdarx_core.pipeline.vote_agreement import VoteSplits, split_votes, vote_agreement
 from fdarx_core.records import JudgeVerdict, Label, Passage, QuestionAnswer, Reject, StageCount
-from fdarx_core.report import build_report
+from fdarx_core.report import build_report, questions_page
 from fdarx_core.storage import RunDirectory, read_records, write_records
 from fdarx_core.storage.benchmark_reader import write_benchmark
 from fdarx_core.storage.sources import Inputs
@@ -184,6 +184,7 @@ class Build(PipelineJob):
                 summary["agreement"] = [asdict(stage) for stage in vote_agreement(self._vote_splits())]
             summary["audit"] = audit_build(self.run)
             summary["questions"] = write_benchmark(self.run, about={**self.run.info(), **summary})
+            self.run.file("questions.html").write_text(questions_page(self.run, summary))
             self.run.file("report.html").write_text(build_report(self.run, summary))
         return self.end(summary, complete=True)
 

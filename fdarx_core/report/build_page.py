@@ -1,4 +1,4 @@
-"""The page of a build: counts, retention, charts, rejects and sample questions."""
+"""The page of a build: its result, charts of the questions, retention, sample questions and rejects."""
 
 from __future__ import annotations
 
@@ -15,7 +15,10 @@ from fdarx_core.labels.loinc import SECTION_NAMES, TOPICS
 from fdarx_core.records import Estimate, StageCount
 from fdarx_core.report import charts
 from fdarx_core.report.audit_panel import audit_panel
+from fdarx_core.report.names import PAGE_WORDS
 from fdarx_core.report.page_engine import FigurePanel, duration, render_page
+from fdarx_core.report.question_counts import QuestionCounts
+from fdarx_core.report.question_figures import by_drug, by_kind, by_section, by_wording, result_sentence, writer_name
 from fdarx_core.report.retention import TYPE_NAMES, UNITS, Dropped, Flow, check_accounts, draw_flow, split_stages
 from fdarx_core.report.samples import DroppedExample, Example, RunPart, SeededSample, offer_rows, read_parts
 from fdarx_core.storage import RunDirectory
@@ -119,6 +122,8 @@ SOURCE_NAMES: dict[tuple[str, str], tuple[str, str]] = {
     ("multihop", "section_pair"): ("Multi-hop, from two sections", charts.TYPE_COLORS["multihop"]),
     ("refusal", "refusal_template"): ("Refusal", charts.TYPE_COLORS["refusal"]),
 }
+SAMPLES = 20
+"""Sample questions of each type."""
 COMMON = 0.05
 """Share of the labels that must have a section for it to be shown."""
 
@@ -256,10 +261,11 @@ def build_report(run: RunDirectory, summary: Mapping[str, Any] | None = None) ->
         ValueError: where the stage counts in run.json and the stored rows disagree.
     """
     info = {**run.info(), **(summary or {})}
-    counts, seed = BuildCounts(), info["config"].get("seed", 0)
-    questions, rejects = SeededSample[Example](8, seed), SeededSample[DroppedExample](3, seed)
+    counts, asked_about, seed = BuildCounts(), QuestionCounts(), info["config"].get("seed", 0)
+    questions, rejects = SeededSample[Example](SAMPLES, seed), SeededSample[DroppedExample](3, seed)
     for part in read_parts(run):
         counts.add(part)
+        asked_about.add(part)
         offer_rows(part, questions, rejects)
     stages = [StageCount(**stage) for stage in info["stages"]]
     check_accounts(stages, counts.dropped)
@@ -287,7 +293,16 @@ def build_report(run: RunDirectory, summary: Mapping[str, Any] | None = None) ->
         asked=asked,
         samples=questions,
         retention=retention(stages, counts),
-        topics=topics(counts),
+        result=result_sentence(asked_about, counts.labels),
+        figures=[
+            by_drug(asked_about),
+            by_section(asked_about),
+            topics(counts),
+            by_wording(asked_about),
+            by_kind(asked_about),
+        ],
+        writer_name=writer_name,
+        source_names=PAGE_WORDS["question_sources"],
         coverage=coverage(counts),
         passages=passage_lengths(counts),
         audit=audit_panel(info.get("audit")),

@@ -21,6 +21,8 @@ TYPE_COLORS: dict[str, str] = {"": "#5f7f9f", "factual": "#4a80c4", "multihop": 
 REJECT_COLOR = "#a3a3ab"
 BAR_HEIGHT = 36
 """Pixels for one horizontal bar."""
+_LINE = 18
+"""Pixels of a line of a bar's name."""
 NAME_WIDTH = 24
 """Characters in a line of a bar's name; longer names are broken into lines."""
 
@@ -81,7 +83,27 @@ def stacked_bars(names: Sequence[str], series: Sequence[Series], unit: str) -> g
     figure.update_layout(barmode="stack", bargap=0.28, showlegend=False)
     figure.update_yaxes(autorange="reversed", ticklabelstandoff=8, showgrid=False)
     figure.update_xaxes(title={"text": unit}, tickformat=",", tickangle=0, nticks=4)
-    return styled(figure, 64 + BAR_HEIGHT * len(names), {"l": 8, "r": 16, "t": 12, "b": 44})
+    lines = max((len(wrap(name, NAME_WIDTH)) for name in names), default=1)
+    height = max(BAR_HEIGHT, _LINE * lines + 4)
+    return styled(figure, 64 + height * len(names), {"l": 8, "r": 16, "t": 12, "b": 44})
+
+
+def compared_shares(names: Sequence[str], series: Sequence[Series]) -> go.Figure:
+    """Return for each name the shares of all series below each other, the first name on top, without a legend."""
+    figure = go.Figure()
+    for one in series:
+        figure.add_bar(
+            y=_broken(names),
+            x=list(one.values),
+            name=escape(one.name),
+            orientation="h",
+            marker={"color": one.color, "line": {"width": 0}},
+            hovertemplate="%{y}<br>%{x:.1%}<extra>%{fullData.name}</extra>",
+        )
+    figure.update_layout(barmode="group", bargap=0.3, showlegend=False)
+    figure.update_yaxes(autorange="reversed", ticklabelstandoff=8, showgrid=False)
+    figure.update_xaxes(tickformat=".0%", tickangle=0, nticks=5, rangemode="tozero")
+    return styled(figure, 64 + 44 * len(names), {"l": 8, "r": 16, "t": 12, "b": 44})
 
 
 def histogram(bins: Sequence[Bin], x_title: str, y_title: str) -> go.Figure:

@@ -10,7 +10,17 @@ from typing import Generic, TypeVar
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from fdarx_core.records import Passage, QuestionAnswer, Reject, arrow_schema, content_id, from_table
+from fdarx_core.records import (
+    JudgeVerdict,
+    Label,
+    Passage,
+    QuestionAnswer,
+    Reject,
+    arrow_schema,
+    content_id,
+    from_table,
+)
+from fdarx_core.report.marks import MarkedText, mark_passages
 from fdarx_core.storage import RunDirectory, read_table
 
 Item = TypeVar("Item")
@@ -38,11 +48,16 @@ class SeededSample(Generic[Item]):
         return [item for _, item in self._best.get(group, [])]
 
 
+def _columns(record: type, *names: str) -> pa.Schema:
+    return pa.schema([arrow_schema(record).field(name) for name in names])
+
+
 _COLUMNS: dict[str, pa.Schema] = {
-    "labels": pa.schema([("set_id", pa.string())]),
+    "labels": _columns(Label, "set_id", "drug_name", "products"),
     "passages": arrow_schema(Passage),
-    "candidates": pa.schema([(name, pa.string()) for name in ("id", "type", "question", "answer")]),
+    "candidates": _columns(QuestionAnswer, "id", "type", "question", "answer"),
     "questions": arrow_schema(QuestionAnswer),
+    "verdicts": _columns(JudgeVerdict, "question_id", "stage", "evidence"),
     "rejects": arrow_schema(Reject),
 }
 
@@ -61,7 +76,9 @@ def read_parts(run: RunDirectory) -> Iterator[RunPart]:
         }
 
 
-Example = tuple[QuestionAnswer, list[Passage]]
+GoldPassage = tuple[Passage, list[tuple[str, str]]]
+"""A gold passage, and its text in pieces, each with the kind of its mark or ""."""
+Example = tuple[QuestionAnswer, list[GoldPassage]]
 """A benchmark question with its gold passages."""
 DroppedExample = tuple[Reject, str, str]
 """A rejected row with question and answer of the candidate, "" where the row was no question yet."""
@@ -86,7 +103,20 @@ def _example(part: RunPart, row: int) -> Example:
         )
     )
     found = {passage.doc_chunk_index: passage for passage in from_table(mine, Passage)}
-    return question, [found[index] for index in question.gold_passages if index in found]
+    gold = [found[index] for index in question.gold_passages if index in found]
+    verdicts = part["verdicts"].filter(pc.equal(part["verdicts"]["question_id"], question.id))
+    texts = [MarkedText(passage.text) for passage in gold]
+    marked = mark_passages(question.answer, quotations_of(verdicts).get(question.id, []), texts)
+    return question, [
+        (passage, text.pieces(marks)) for passage, text, marks in zip(gold, texts, marked, strict=True)
+    ]  # fmt: skip
+
+
+def quotations_of(verdicts: pa.Table) -> dict[str, list[str]]:
+    """Return by question what its judges of support quoted as evidence."""
+    columns = (verdicts[name].to_pylist() for name in ("question_id", "stage", "evidence"))
+    rows = zip(*columns, strict=True)
+    return {question: evidence for question, stage, evidence in rows if stage == "support" and evidence}
 
 
 def _dropped(part: RunPart, row: int) -> DroppedExample:

@@ -44,6 +44,18 @@ def test_a_build_leaves_a_whole_run(built: Path) -> None:
     lines = (built / "benchmark" / "qa.jsonl").read_text().splitlines()
     assert len(lines) == sum(info["questions"].values()) > 50
     assert (built / "report.html").stat().st_size > 100_000
+    assert f"{len(lines):,} questions" in (built / "questions.html").read_text()
+
+
+def test_the_pages_are_built_again_by_report(built: Path, tmp_path: Path) -> None:
+    copy = shutil.copytree(built, tmp_path / "run")
+    (copy / "questions.html").unlink()
+    (copy / "report.html").unlink()
+    done = run_job("report", copy)
+    assert done.returncode == 0, done.stderr
+    assert f"{copy}/questions.html" in done.stdout and f"{copy}/report.html" in done.stdout
+    assert (copy / "questions.html").read_bytes() == (built / "questions.html").read_bytes()
+    assert (copy / "report.html").exists()
 
 
 def test_the_same_bytes_from_other_cpus_and_another_order(built: Path, tmp_path: Path) -> None:

@@ -49,17 +49,19 @@ def test_page_is_whole_and_has_its_parts(page: str) -> None:
     assert page.lstrip().startswith("<!doctype html>")
     assert tree.get("lang") == "en"
     assert [heading.text_content() for heading in tree.iter("h2")] == [
-        "Retention", "Questions", "Labels and passages", "Rejects", "Sample questions", "The run",
+        "Questions", "Labels and passages", "Retention", "Sample questions", "Rejects", "The run",
     ]  # fmt: skip
     ids = [element.get("id") for element in tree.iter() if element.get("id")]
     assert len(ids) == len(set(ids))
-    assert {link.get("href")[1:] for link in tree.iter("a")} <= set(ids)
+    links = {link.get("href") for link in tree.iter("a")}
+    assert {link[1:] for link in links if link.startswith("#")} <= set(ids)
+    assert {link.partition("#")[0] for link in links} == {"", "questions.html"}
 
 
 def test_page_loads_nothing(page: str) -> None:
     tree = parsed(page)
     assert [element.tag for element in tree.iter() if element.get("src")] == []
-    assert all(element.get("href", "#").startswith("#") for element in tree.iter())
+    assert [element.tag for element in tree.iter() if element.get("href") and element.tag != "a"] == []
     assert not list(tree.iter("link", "iframe", "object", "embed"))
     style = next(tree.iter("style")).text_content()
     assert "url(" not in style and "@import" not in style
@@ -78,12 +80,22 @@ def test_headline_equals_the_run(run: RunDirectory, page: str) -> None:
     assert title.startswith(f"{total:,} questions from ")
 
 
+def test_the_first_words_say_who_wrote_and_who_judged(page: str, run: RunDirectory) -> None:
+    said = parsed(page).find_class("lead")[0].text_content()
+    kinds = run.info()["questions"]
+    assert said.startswith(
+        f"This build has {kinds['factual']:,} factual, {kinds['multihop']:,} multi-hop and {kinds['refusal']:,} refusal"
+    )
+    assert "written by the baseline (" in said and "templates without a model (" in said
+    assert said.endswith("judged by no model.")
+
+
 def test_samples_show_gold_passages(page: str, run: RunDirectory) -> None:
     samples = parsed(page).find_class("sample")
     texts = {passage.text for part in run.parts("passages") for passage in read_records(part, Passage)}
-    assert len(samples) == 24
+    assert len(samples) == 60
     shown = [text.text_content() for sample in samples for text in sample.find_class("text")]
-    assert len(shown) == 8 * 1 + 8 * 2
+    assert len(shown) == 20 * 1 + 20 * 2
     assert set(shown) <= texts
 
 
