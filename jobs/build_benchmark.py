@@ -22,7 +22,7 @@ if TYPE_CHECKING:  # importing these takes longer than showing the job's help ma
     from fdarx_core.pipeline.build_steps import Roles
     from fdarx_core.storage import RunDirectory
 
-_ROLES = ("generator", "rephraser", "judge")
+_ROLES = ("generator", "judge")
 _NOT_RESULTS = HOW | {"criteria", "votes", *_ROLES}
 
 
@@ -52,14 +52,15 @@ class BuildConfig(AskingConfig):
     """question-answer pairs to request for each passage"""
     section_pairs: int = Field(12, ge=0)
     """pairs of sections per label for multi-hop questions; a model needs one request for each"""
-    refusals: int = Field(6, ge=0)
-    """unanswerable questions per label; a model needs one request to rephrase each"""
+    twins: int = Field(12, ge=0)
+    """pairs per label of a question and one that the label does not answer, on topics that the structure of the labels
+    gives; a model needs one request for each pair"""
+    topic_labels: int = Field(16, ge=1)
+    """largest number of labels of one drug (set of active moieties) that are asked about the same topic"""
     models: str | None = None
     """YAML file that lists models on servers, see docs/models.md; API keys are read from the environment"""
     generator: str = "baseline"
-    """model that writes factual and multi-hop questions: a name of --models, or baseline (built-in rules)"""
-    rephraser: str = "baseline"
-    """model that rephrases refusal questions; a small model is enough"""
+    """model that writes the questions: a name of --models, or baseline (built-in rules)"""
     judge: Names = Field([BASELINE], min_length=1)
     """models that judge relevance, support and quality, with up to three requests per question and vote; a stronger
     model drops more weak questions; of several models the majority decides"""
@@ -104,7 +105,6 @@ class BuildConfig(AskingConfig):
             **config,
             "labels": sorted(config["labels"]),
             "generator": _model_identity(self.generator, roles),
-            "rephraser": _model_identity(self.rephraser, roles),
             "judge": judged_by if len(judged_by) > 1 else judged_by[0],
             **({"votes": self.votes} if self.votes > 1 else {}),
         }
@@ -118,10 +118,10 @@ class BuildConfig(AskingConfig):
         from fdarx_core.pipeline.build_steps import Roles
 
         models = load_models(self.models) if self.models else {}
-        check_roles({"generator": self.generator, "rephraser": self.rephraser}, models)
+        check_roles({"generator": self.generator}, models)
         for name in self.judge:
             check_roles({"judge": name}, models)
-        roles = Roles(models, self.generator, self.rephraser, self.judge, self.votes)
+        roles = Roles(models, self.generator, self.judge, self.votes)
         roles.check_votes()
         self.check_prices(roles.used)
         return roles
@@ -154,7 +154,9 @@ class BuildConfig(AskingConfig):
     def amounts(self) -> GenerationConfig:
         from fdarx_core.generation.contexts import GenerationConfig
 
-        return GenerationConfig(self.passages, self.pairs_per_passage, self.section_pairs, self.refusals, self.seed)
+        return GenerationConfig(
+            self.passages, self.pairs_per_passage, self.section_pairs, self.twins, self.topic_labels, self.seed
+        )
 
 
 def _model_identity(name: str, roles: Roles) -> Any:
@@ -175,7 +177,7 @@ def _listed(one: str) -> list[str]:
         raise ValueError(str(error)) from error
 
 
-_PHASES = {"identify": "files identified", "build": "labels built", "publish": "writing the benchmark and the report"}
+_PHASES = {"identify": "files identified", "survey": "labels surveyed for topics", "build": "labels built", "publish": "writing the benchmark and the report"}
 
 
 def build(*, config: Annotated[BuildConfig, Parameter(name="*")]) -> int:

@@ -5,14 +5,13 @@ Source: FDARxBench §B.4; §3.2 for other criteria than the project's own.
 
 from __future__ import annotations
 
-import re
-import unicodedata
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cache, lru_cache
+from functools import cache
 from typing import Any
 
 from fdarx_core.filters import tasks
+from fdarx_core.filters.quotations import is_quoted
 from fdarx_core.filters.tasks import Decision
 from fdarx_core.labels.loinc import INDICATIONS_SECTION
 from fdarx_core.llm import Criteria, PromptError, Task, Unparsable
@@ -29,6 +28,7 @@ def relevance_slots(question: QuestionAnswer, label: Label, passages: Sequence[P
         "question": question.question,
         "sections": [path for path, _ in gold],
         "section_codes": [code for _, code in gold],
+        "category": question.category,
     }
 
 
@@ -85,13 +85,6 @@ def _listed(passages: Sequence[Passage]) -> list[dict[str, str]]:
 
 
 Slots = Callable[[QuestionAnswer, Label, Sequence[Passage]], dict[str, Any]]
-
-_INVISIBLE = re.compile(r"[®™©℠\u00ad\u200b-\u200d\u2060\ufeff]")
-_DASH = re.compile(r"[\u2010-\u2015\u2212]")
-_LEFT_OUT = re.compile(r"\[\s*(?:…|\.{3,})\s*\]|…|\.{3,}")
-# A dash counts before a number only, as a minus sign; other punctuation says nothing that words and numbers do not.
-_PIECE = re.compile(r"(?<![\w.])\.\d+|\d+(?:[.,]\d+)*|[^\W\d_]+|[%<>≤≥=±+/]|(?<![^\s(])-(?=\d)")
-
 
 @dataclass(frozen=True, slots=True)
 class Judging:
@@ -162,29 +155,6 @@ def _unfounded(quotes: Sequence[tuple[str, str]], slots: Mapping[str, Any]) -> t
         if not is_quoted(quote, text):
             return "evidence_not_in_passage", f"not in {slot}: {quote!r}"
     return None
-
-
-def is_quoted(quote: str, text: str) -> bool:
-    """Return whether the quote's words and numbers stand in the text, in sequence and complete.
-
-    White space, case, quotation marks, kinds of dash, brackets and other punctuation do not count. The parts around an
-    ellipsis ("…", "...", "[...]") must follow each other in the text. False for a quote without words.
-    """
-    rest = _pieces(text)
-    parts = [part for part in map(_pieces, _LEFT_OUT.split(quote)) if part.strip()]
-    for part in parts:
-        _, found, after = rest.partition(part)
-        if not found:
-            return False
-        rest = f" {after}"
-    return bool(parts)
-
-
-@lru_cache(maxsize=64)
-def _pieces(text: str) -> str:
-    """Return words, numbers and signs with one space around each, so that no part of a word or number is found."""
-    folded = unicodedata.normalize("NFKC", _INVISIBLE.sub("", text)).casefold()
-    return f" {' '.join(_PIECE.findall(_DASH.sub('-', folded)))} "
 
 
 _RELEVANCE = Judging(tasks.JUDGE_RELEVANCE, relevance_slots, tasks.decide_relevance)

@@ -10,9 +10,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Literal, NamedTuple
 
-from fdarx_core.baseline.numbers import number_strings
+from fdarx_core.baseline.numbers import find_intervals, find_quantities, number_strings
 from fdarx_core.baseline.sentences import split_sentences
 from fdarx_core.baseline.tokens import contains_entity, content_words, vocabulary
+from fdarx_core.filters.quotations import calculated_numbers, calculation_error, is_quoted
 from fdarx_core.labels.loinc import Topic, topic_of
 from fdarx_core.llm import Reply, Task, Undecided, source_digest
 from fdarx_core.verify import TextPair, Verdict, verify
@@ -224,10 +225,11 @@ JUDGE_RULES_VERSION = source_digest("fdarx_core.filters", "fdarx_core.baseline",
 
 NO_TOPIC: Final = "None / Irrelevant"
 
+_LABELER = re.compile(r"\([^()]*\)")
+"""The name of a labeler, which follows the name of a product."""
 _TOPICS: list[tuple[Topic, re.Pattern[str]]] = [
     (topic, re.compile(rf"\b(?:{words})")) for topic, words in vocabulary()["asked_topics"].items()
 ]
-_SAYS = re.compile(r"\b(?:say|state|address|give|list|explain|mention|name)s?\b")
 _WORDS = vocabulary("fdarx_core.filters")
 _OUTSIDE, _WEAK = re.compile(_WORDS["outside_topics"]), re.compile(_WORDS["of_little_use"])
 
@@ -235,18 +237,16 @@ _OUTSIDE, _WEAK = re.compile(_WORDS["outside_topics"]), re.compile(_WORDS["of_li
 def relevance(slots: Mapping[str, Any]) -> tuple[Topic | Literal["None / Irrelevant"], str]:
     """Return the topic of a question and its relevance: relevant, somewhat or irrelevant.
 
-    Of the topics that its words match, the topic of its sections is taken first, then the most specific one. A question
-    that only asks what the label says has the topic of its sections, and no topic if these have none.
+    The topic is that of the sections that it was written from, or its twin was; of several, one that its words match. A
+    question that was written from no section has the most specific topic that its words match.
     """
-    asked = str(slots["question"]).lower().replace(str(slots["drug"]).lower(), " ")
-    topics = [topic for topic, words in _TOPICS if words.search(asked)]
-    written_from = [topic for topic in map(topic_of, slots["section_codes"]) if topic]
-    if not topics and _SAYS.search(asked):
-        topics = written_from
+    asked = _LABELER.sub(" ", str(slots["question"])).lower().replace(str(slots["drug"]).lower(), " ")
+    matched = [topic for topic, words in _TOPICS if words.search(asked)]
+    written_from = [topic for topic in (*map(topic_of, slots["section_codes"]), slots["category"]) if topic]
+    topics = [topic for topic in written_from if topic in matched] or written_from or matched
     if not topics or _OUTSIDE.search(asked):
         return NO_TOPIC, "irrelevant"
-    topic = next((topic for topic in written_from if topic in topics), topics[0])
-    return topic, "somewhat" if _WEAK.search(asked) else "relevant"
+    return topics[0], "somewhat" if _WEAK.search(asked) else "relevant"
 
 
 class Support(NamedTuple):
@@ -269,18 +269,50 @@ def support(answer: str, question: str, drug: str, texts: Sequence[str]) -> Supp
     supports = [True] * len(texts)
     sentences = split_sentences(answer)
     for sentence in sentences:
-        verdicts = [_verdict(text, sentence, question, drug) for text in texts]
-        if not any(one.verdict == "supported" for one in verdicts):
-            if any(one.verdict == "contradicted" for one in verdicts):
+        if (error := calculation_error(sentence)) is not None:
+            if error:
+                return Support(["" for _ in texts], True, False)
+            _support_numbers(sentence, texts, supports)
+            continue
+        spans = [_supporting(text, sentence, question, drug) for text in texts]
+        if not any(spans):
+            if any(_verdict(text, sentence, question, drug).verdict == "contradicted" for text in texts):
                 return Support(["" for _ in texts], True, False)
             raise Undecided(f"no passage has these words in this order: {sentence}")
-        for place, one in enumerate(verdicts):
-            supports[place] &= one.verdict == "supported"
-            if one.verdict == "supported" and one.span:
-                evidence[place].append(texts[place][slice(*one.span)])
+        for place, span in enumerate(spans):
+            supports[place] &= bool(span)
+            if span:
+                evidence[place].append(span)
     if not sentences:
         raise Undecided("the answer has no sentence")
     return Support([" … ".join(dict.fromkeys(one)) for one in evidence], False, any(supports))
+
+
+def _supporting(text: str, sentence: str, question: str, drug: str) -> str:
+    """Return the words of a text that support a sentence, "" for none."""
+    if is_quoted(sentence, text):
+        return sentence
+    verdict = _verdict(text, sentence, question, drug)
+    return text[slice(*verdict.span)] if verdict.verdict == "supported" and verdict.span else ""
+
+
+def _support_numbers(sentence: str, texts: Sequence[str], supports: list[bool]) -> None:
+    """Note which texts have all numbers of a calculation; raise Undecided where one is in none of them."""
+    numbers = calculated_numbers(sentence)
+    held = [_numbers_in(text) for text in texts]
+    for number in numbers:
+        if not any(number in one for one in held):
+            raise Undecided(f"no passage has the number {number}")
+    for place, one in enumerate(held):
+        supports[place] &= all(number in one for number in numbers)
+
+
+def _numbers_in(text: str) -> frozenset[str]:
+    """Return the numbers of a text, also those of durations and dosing intervals in hours."""
+    lowered = text.lower()
+    hours = [value for _, _, values in find_intervals(lowered) for value in values]
+    hours += [one.value for _, _, one in find_quantities(lowered)]
+    return number_strings(text) | {f"{value:g}" for value in hours}
 
 
 def _verdict(text: str, sentence: str, question: str, drug: str) -> Verdict:
@@ -304,6 +336,9 @@ _SAYS_NOTHING = re.compile(r"(?:yes|no|true|false|not applicable|none)\b\W*")
 _SPACED_OUT = re.compile(r"(?<![\w.])(?:[A-Za-z] ){3,}[A-Za-z]")
 
 
+_NAME_WITH_NUMBER = re.compile(r"\b[A-Za-z][\w-]*\d[\w-]*")
+
+
 def question_fault(slots: Mapping[str, Any], texts: Sequence[str]) -> tuple[str, str] | None:
     """Return the first fault that rules can find, with its explanation; None if there is none.
 
@@ -320,7 +355,7 @@ def question_fault(slots: Mapping[str, Any], texts: Sequence[str]) -> tuple[str,
     drug = str(slots["drug"])
     if verify([TextPair(question, answer, drug)])[0].verdict == "supported" or contains_entity(answer, question):
         return "leaked", "the question holds all that the answer says"
-    asked = question.lower().replace(drug.lower(), " ")
+    asked = _LABELER.sub(" ", _NAME_WITH_NUMBER.sub(" ", question)).lower().replace(drug.lower(), " ")
     foreign = number_strings(asked) - frozenset().union(*(number_strings(one.lower()) for one in texts))
     return ("foreign_number", f"the passages do not speak of {', '.join(sorted(foreign))}") if foreign else None
 

@@ -2,37 +2,43 @@
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
-from itertools import chain, islice, zip_longest
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import islice, zip_longest
 from typing import Any
 
-from fdarx_core.generation.library import role_of, section_pairs
-from fdarx_core.generation.multihop import passage_facts, topics
-from fdarx_core.generation.refusal import refusal_questions
-from fdarx_core.generation.tasks import GENERATE_FACTUAL, GENERATE_MULTIHOP, REPHRASE_REFUSAL
+from fdarx_core.generation.label_reader import TopicAnswer
+from fdarx_core.generation.library import SectionPair, role_of, section_pairs
+from fdarx_core.generation.multihop import BRIDGE, COMPUTATION, MULTIHOP_KINDS
+from fdarx_core.generation.pairing import TopicPair
+from fdarx_core.generation.tasks import GENERATE_FACTUAL, GENERATE_MULTIHOP
+from fdarx_core.generation.terminology import Topic
+from fdarx_core.generation.topic_questions import product_name, topic_question, topic_wording
+from fdarx_core.generation.topics import LabelTopics, find_topics
 from fdarx_core.labels.loinc import topic_of
 from fdarx_core.records import Label, Passage, content_id
 
 _MIN_WORDS = 20
-_MAX_LINKED = 8
-"""Linked pairs of passages that are kept for a pair of sections: few labels need more."""
-_MAX_OF_KIND = 2
-"""Linked pairs of a label that lead to the same kind of question."""
-
-PassagePair = tuple[Passage, Passage]
-_LinkedPair = tuple[tuple[str, str], PassagePair]
+_MAX_ABSENT = 6
+"""Things that a prompt suggests for twins."""
+_CELL = " | "
 
 
 @dataclass(frozen=True, slots=True)
 class GenerationConfig:
-    """Amounts of requests per label: passages, question-answer pairs a passage, section pairs, refusal questions."""
+    """Amounts per label: passages that a model writes on and the questions on each, section pairs, and twins.
+
+    `twins` is the largest number of pairs of an answerable question and one that the label does not answer, whose
+    topics the structure of the labels gives; `topic_labels` is the largest number of labels of one drug that are asked
+    about the same topic.
+    """
 
     passages: int = 16
     pairs_per_passage: int = 3
     section_pairs: int = 12
-    refusals: int = 6
+    twins: int = 12
+    topic_labels: int = 16
     seed: int = 0
 
 
@@ -40,64 +46,164 @@ class GenerationConfig:
 class Context:
     """A task with its slots, and the indices of the passages that the slots hold.
 
-    `category`, `entity` and `template` are of refusal questions only.
+    `template` and `changed_template` are the wordings of the questions that the structure of the label gives, before
+    names are put in; "" for what a model writes.
     """
 
     id: str
     task: str
     slots: dict[str, Any]
     passages: list[int] = field(default_factory=list)
-    category: str = ""
-    entity: str = ""
     template: str = ""
+    twin_template: str = ""
 
 
-def make_contexts(label: Label, passages: Sequence[Passage], config: GenerationConfig) -> list[Context]:
-    """Return the contexts of a label for all tasks. They depend on this label and the seed alone."""
-    return [
-        *_factual_contexts(label, passages, config),
-        *_multihop_contexts(label, passages, config),
-        *_refusal_contexts(label, passages, config),
+def make_contexts(
+    label: Label,
+    passages: Sequence[Passage],
+    config: GenerationConfig,
+    pairs: Sequence[TopicPair],
+    *,
+    by_model: bool,
+) -> list[Context]:
+    """Return the contexts of a label for all tasks.
+
+    Args:
+        label: the label.
+        passages: its passages, in document order.
+        config: the amounts.
+        pairs: the topics to ask of this label, see `pair_topics`.
+        by_model: whether a model writes the questions; then passages of all sections follow those of the topics.
+    """
+    topics = {topic for pair in pairs for topic in (pair.answered, pair.silent)}
+    found = find_topics(label, passages, topics) if pairs else LabelTopics()
+    shared = _SharedSlots(label, [pair.silent.name for pair in pairs if "{term}" in topic_wording(pair.silent, 0)])
+    contexts = [
+        _topic_context(label, passages, shared, pair, found)
+        for pair in pairs
+        if pair.answered in found.answers and pair.silent in found.silent
     ]
+    if by_model:
+        contexts += _factual_contexts(label, passages, config, shared)
+        contexts += _multihop_contexts(label, passages, config, shared)
+    asked = {passages[index].section_path for one in contexts for index in one.passages}
+    outline = _outline(label, asked)
+    for one in contexts:
+        one.slots["outline"] = outline
+    return contexts
 
 
-def _factual_contexts(label: Label, passages: Sequence[Passage], config: GenerationConfig) -> Iterator[Context]:
-    """Yield passages of all sections in turn, so that long sections do not displace short ones."""
-    asked = (one for one in passages if topic_of(one.core_code) and one.text.count(" ") >= _MIN_WORDS - 1)
-    by_section = _shuffled_groups(((one.core_code, one) for one in asked), config.seed)
-    for passage in islice(_in_turn(by_section.values()), config.passages):
-        slots = {
-            "drug": label.drug_name,
-            "section_title": passage.section_title,
-            "section_path": passage.section_path,
-            "section_code": passage.core_code,
-            "context": passage.text,
-            "k": config.pairs_per_passage,
+@dataclass(slots=True)
+class _SharedSlots:
+    """The slots that the contexts of a label share."""
+
+    label: Label
+    absent: Sequence[str]
+
+    def of(self, passages: Iterable[Passage], first: str = "") -> dict[str, Any]:
+        """Return the slots with these passages; `first` is the absent thing that a twin should ask about."""
+        label = self.label
+        return {
+            "drug": product_name(label),
+            "ingredients": ", ".join(dict.fromkeys(label.substances)),
+            "forms": ", ".join([*dict.fromkeys(label.dosage_forms), *dict.fromkeys(label.routes)]).lower(),
+            "outline": "",
+            "passages": [{"section": one.section_path, "text": one.text} for one in passages],
+            "absent": list(dict.fromkeys(filter(None, [first, *self.absent])))[:_MAX_ABSENT],
+            "written": [],
         }
-        yield _context(label, GENERATE_FACTUAL.name, slots, [passage])
 
 
-def _multihop_contexts(label: Label, passages: Sequence[Passage], config: GenerationConfig) -> Iterator[Context]:
-    for a, b in choose_passage_pairs(passages, config.seed, config.section_pairs):
-        slots = {
-            "drug": label.drug_name,
-            "section_title_a": a.section_title,
-            "section_code_a": a.core_code,
-            "context_a": a.text,
-            "section_title_b": b.section_title,
-            "section_code_b": b.core_code,
-            "context_b": b.text,
+def _outline(label: Label, asked: set[str]) -> str:
+    paths = dict.fromkeys(section.path for section in label.sections if section.path)
+    return "\n".join(f"{path} (asked)" if path in asked else path for path in paths)
+
+
+def _topic_context(
+    label: Label, passages: Sequence[Passage], shared: _SharedSlots, pair: TopicPair, found: LabelTopics
+) -> Context:
+    """Return the context of a pair of topics, with the questions that the structure of the label gives."""
+    answer = found.answers[pair.answered]
+    drug, gold = product_name(label), [passages[index] for index in answer.passages]
+    twin = topic_question(pair.silent, drug, pair.wording, found.anchors.get(pair.silent.kind, ""))
+    item: dict[str, Any] = {
+        "question": topic_question(pair.answered, drug, pair.wording, answer.anchor),
+        "answer": answer.text,
+        "twin": {"question": twin, "changed": pair.silent.name},
+    }
+    if pair.answered.kind in MULTIHOP_KINDS:
+        task = GENERATE_MULTIHOP.name
+        held = [[one.text for one in answer.statements if one.passage == p.doc_chunk_index] for p in gold]
+        item |= {"evidence_a": held[0], "evidence_b": held[1], "kind": _hop_kind(pair.answered)}
+        slots = shared.of(gold, pair.silent.name) | {"reason": "", "link": ""}
+    else:
+        task = GENERATE_FACTUAL.name
+        difficulty = _difficulty(answer)
+        item |= {
+            "evidence": [one.text for one in answer.statements],
+            "type": "numeric" if pair.answered.kind in ("quantity", "reaction") else _answer_kind(answer),
+            "difficulty": difficulty,
         }
+        slots = shared.of(gold, pair.silent.name) | {"k": 1, "difficulty": difficulty}
+    slots["written"] = [item]
+    made = _context(label, task, slots, gold, f"{pair.answered.kind}:{pair.answered.name}")
+    made.template = topic_wording(pair.answered, pair.wording)
+    made.twin_template = topic_wording(pair.silent, pair.wording)
+    return made
+
+
+def _hop_kind(topic: Topic) -> str:
+    return {COMPUTATION: "computation", BRIDGE: "bridge"}.get(topic.kind, "comparison")
+
+
+def _answer_kind(answer: TopicAnswer) -> str:
+    return "list" if any(one.has_items for one in answer.statements) else "factual"
+
+
+def _difficulty(answer: TopicAnswer) -> str:
+    if any(one.is_row for one in answer.statements):
+        return "table"
+    return "direct" if len(answer.statements) == 1 else "several"
+
+
+def _factual_contexts(
+    label: Label, passages: Sequence[Passage], config: GenerationConfig, shared: _SharedSlots
+) -> Iterator[Context]:
+    """Yield passages for a model: as many of each section as its share of the label's words, in an order by a hash."""
+    asked = [one for one in passages if topic_of(one.core_code) and one.text.count(" ") >= _MIN_WORDS - 1]
+    groups = _shuffled_groups(((one.core_code, one) for one in asked), config.seed)
+    for code, count in _shares({code: _words(group) for code, group in groups.items()}, config.passages).items():
+        for passage in groups[code][:count]:
+            slots = shared.of([passage]) | {"k": config.pairs_per_passage, "difficulty": _asked_difficulty(passage)}
+            yield _context(label, GENERATE_FACTUAL.name, slots, [passage])
+
+
+def _words(passages: Iterable[Passage]) -> int:
+    return sum(one.text.count(" ") + 1 for one in passages)
+
+
+def _shares(weights: Mapping[str, int], count: int) -> dict[str, int]:
+    """Return how many of `count` things fall to each key by its weight; the largest remainders get what is left."""
+    total = sum(weights.values()) or 1
+    shares = {key: count * weight // total for key, weight in weights.items()}
+    remainders = sorted(weights, key=lambda key: (-(count * weights[key] % total), key))
+    for key in remainders[: count - sum(shares.values())]:
+        shares[key] += 1
+    return shares
+
+
+def _asked_difficulty(passage: Passage) -> str:
+    if _CELL in passage.text:
+        return "table"
+    return ("direct", "several")[int(content_id(passage.set_id, str(passage.doc_chunk_index)), 16) % 2]
+
+
+def _multihop_contexts(
+    label: Label, passages: Sequence[Passage], config: GenerationConfig, shared: _SharedSlots
+) -> Iterator[Context]:
+    for pair, a, b in choose_passage_pairs(passages, config.seed, config.section_pairs):
+        slots = shared.of([a, b]) | {"reason": pair.why, "link": pair.links}
         yield _context(label, GENERATE_MULTIHOP.name, slots, [a, b])
-
-
-def _refusal_contexts(label: Label, passages: Sequence[Passage], config: GenerationConfig) -> Iterator[Context]:
-    text = label_text(label, passages)
-    drafts = refusal_questions(text, label.drug_name, label.set_id, config.seed, config.refusals)
-    for question, entity, template in drafts:
-        slots = {"drug": label.drug_name, "entity": entity, "question": question}
-        context = _context(label, REPHRASE_REFUSAL.name, slots, [])
-        yield replace(context, category=template.category, entity=entity, template=template.text)
 
 
 def label_text(label: Label, passages: Sequence[Passage]) -> str:
@@ -107,58 +213,27 @@ def label_text(label: Label, passages: Sequence[Passage]) -> str:
     return "\n".join((label.title, *label.aliases, *titles, *highlights, *(passage.text for passage in passages)))
 
 
-def _context(label: Label, task: str, slots: dict[str, Any], passages: list[Passage]) -> Context:
+def _context(
+    label: Label, task: str, slots: dict[str, Any], passages: Sequence[Passage], topic: str = ""
+) -> Context:
     indices = [passage.doc_chunk_index for passage in passages]
-    content = slots["question"] if not indices else ",".join(map(str, indices))
-    return Context(content_id(label.set_id, task, content), task, slots, indices)
+    return Context(content_id(label.set_id, task, ",".join(map(str, indices)), topic), task, slots, indices)
 
 
-def choose_passage_pairs(passages: Sequence[Passage], seed: int, count: int) -> list[PassagePair]:
-    """Return at most `count` pairs of a label's passages for multi-hop questions, by the library of section pairs.
+def choose_passage_pairs(
+    passages: Sequence[Passage], seed: int, count: int
+) -> list[tuple[SectionPair, Passage, Passage]]:
+    """Return at most `count` pairs of a label's passages for multi-hop questions, with the pair of their sections.
 
-    Section pairs take turns. Passages that the baseline can link come first, each topic once in a label; other pairs
-    fill up, since a model may see a link that the rules miss. The order is by hashes of seed, set id and indices.
+    The section pairs of the library take turns. The order is by hashes of seed, set id and indices.
     """
     by_role = _shuffled_groups(((role, one) for one in passages if (role := role_of(one.core_code))), seed)
-    pairs = [pair for pair in section_pairs() if by_role.keys() >= {*pair}]
-    pairs.sort(key=lambda pair: content_id(str(seed), passages[0].set_id, *pair))
-    facts = {p.doc_chunk_index: passage_facts(p.text, p.core_code) for group in by_role.values() for p in group}
-
-    def linked(first: list[Passage], second: list[Passage]) -> Iterator[_LinkedPair]:
-        seen: set[tuple[str, str]] = set()
-        for a in first:
-            for b in second:
-                links = topics(facts[a.doc_chunk_index], facts[b.doc_chunk_index])
-                if links and links[0] not in seen:
-                    seen.add(links[0])
-                    yield links[0], (a, b)
-
-    groups = [(by_role[a], by_role[b]) for a, b in pairs]
-    first = _new_topics([list(islice(linked(a, b), _MAX_LINKED)) for a, b in groups])
-    others = _in_turn([list(zip(a, b, strict=False)) for a, b in groups])
-    chosen: dict[tuple[int, int], PassagePair] = {}
-    for a, b in chain(first, others):
-        if len(chosen) >= count:
-            break
-        chosen.setdefault((a.doc_chunk_index, b.doc_chunk_index), (a, b))
-    return list(chosen.values())
-
-
-def _new_topics(queues: list[list[_LinkedPair]]) -> Iterator[PassagePair]:
-    """Yield pairs of the queues in turn: the first of each topic, at most `_MAX_OF_KIND` of each kind of question."""
-    seen: set[tuple[str, str]] = set()
-    kinds: Counter[str] = Counter()
-    waiting = [iter(queue) for queue in queues]
-    while waiting:
-        remaining = []
-        for queue in waiting:
-            new = ((topic, pair) for topic, pair in queue if topic not in seen and kinds[topic[0]] < _MAX_OF_KIND)
-            for topic, pair in islice(new, 1):
-                seen.add(topic)
-                kinds[topic[0]] += 1
-                remaining.append(queue)
-                yield pair
-        waiting = remaining
+    pairs = [pair for pair in section_pairs() if by_role.keys() >= {pair.a, pair.b}]
+    pairs.sort(key=lambda pair: content_id(str(seed), passages[0].set_id, pair.a, pair.b))
+    groups = [
+        [(pair, a, b) for a, b in zip(by_role[pair.a], by_role[pair.b], strict=False)] for pair in pairs
+    ]  # fmt: skip
+    return list(islice(_in_turn(groups), count))
 
 
 def _shuffled_groups(keyed: Iterable[tuple[str, Passage]], seed: int) -> dict[str, list[Passage]]:

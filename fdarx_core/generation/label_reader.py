@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, lru_cache
+from typing import TypeAlias
 
 from fdarx_core.generation.terminology import SearchableText, Term, Topic, fold, terms_of
 from fdarx_core.generation.units import Statement, read_units
@@ -17,7 +18,9 @@ _MIN_ANSWER_WORDS = 5
 _MAX_STATEMENTS = 8
 _MAX_TITLE_WORDS = 12
 _NUMBER = re.compile(r"\d")
-_PERCENT = re.compile(r"\d(?:\.\d+)?\s?%|%")
+_PERCENT = re.compile(r"%")
+_FREQUENCY = re.compile(r"\s*[<≤]?\s*\d+(?:\.\d+)?\s*%?\W*$")
+_COUNTS = re.compile(r"\bn,?\s*\(\s*%\s*\)", re.I)
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,21 +90,32 @@ _WIDER_ANSWERS = {
 class LabelReader:
     """A label's text as questions are made from it: its units, and the names that stand in it."""
 
-    def __init__(self, label: Label, passages: Sequence[Passage]) -> None:
-        titles = [section.title for section in label.sections]
-        highlights = [highlight.text for highlight in label.highlights]
+    def __init__(self, names: Sequence[str], substances: int, about: str, passages: Sequence[Passage]) -> None:
+        """Read a label.
+
+        Args:
+            names: the names of the drug, as `Label.aliases`.
+            substances: the number of active moieties.
+            about: text of the label that is in no passage: its title, the titles of sections, the Highlights.
+            passages: its passages, or some of them.
+        """
         texts = [f"{one.table_header}\n{one.text}" for one in passages]
-        self.whole = SearchableText("\n".join((label.title, *label.aliases, *titles, *highlights, *texts)))
-        self._names = SearchableText("\n".join(label.aliases))
-        self._aliases = [folded for alias in label.aliases if (folded := fold(alias)).strip()]
+        self.whole = SearchableText("\n".join((about, *names, *texts)))
+        self._names = SearchableText("\n".join(names))
+        self._aliases = [folded for alias in names if (folded := fold(alias)).strip()]
         self._other_substances = [
             probe for term in terms_of("partner") if not self._names.names_any(term.names) for probe in term.names
         ]
         self._parts: dict[str, SearchableText] = {}
-        self.several = label.drug.count("+") > 0
+        self.several = substances > 1
         self.units = read_units(passages)
         self._titles = [fold(unit.title) for unit in self.units]
         self.folded = {one.text: fold(one.text) for unit in self.units for one in unit.statements}
+
+    @classmethod
+    def of_label(cls, label: Label, passages: Sequence[Passage]) -> LabelReader:
+        """Return the reader of a whole label. It is kept for a while, since several steps read the same label."""
+        return cached_reader(tuple(label.aliases), substance_count(label), text_beside_passages(label), _keyed(passages))
 
     def says_any(self, beginnings: Collection[str], codes: Collection[str] | None = None) -> bool:
         """Return whether the label, or its sections of these LOINC codes, have words with one of these beginnings.
@@ -207,7 +221,8 @@ class LabelReader:
     def _is_frequency(self, cell: str) -> bool:
         """Return whether a cell of a table gives a percentage of those who took the drug."""
         header, _, value = cell.rpartition(": ")
-        if not (_PERCENT.search(cell) and _NUMBER.search(value)):
+        in_percent = "%" in value or ("%" in header and not _COUNTS.search(header))
+        if not in_percent or not _FREQUENCY.match(value):
             return False
         return any(alias in fold(header) for alias in self._aliases)
 
@@ -227,6 +242,40 @@ class LabelReader:
     def _is_about(self, title: str, term: Term) -> bool:
         """Return whether a heading names the term, and not something else that only contains it."""
         return any(probe in title for probe in term.names) and len(title.split()) <= _MAX_TITLE_WORDS
+
+
+def substance_count(label: Label) -> int:
+    """Return the number of active moieties of a label."""
+    return label.drug.count("+") + 1
+
+
+def text_beside_passages(label: Label) -> str:
+    """Return the text of a label that is in no passage: its title, the titles of its sections, and the Highlights."""
+    titles = (section.title for section in label.sections)
+    return "\n".join((label.title, *titles, *(highlight.text for highlight in label.highlights)))
+
+
+PassageKey: TypeAlias = tuple[int, str, str, str, str, str]
+"""What is read of a passage: its index, core LOINC code, section path, section title, text and table header."""
+
+
+def _keyed(passages: Sequence[Passage]) -> tuple[PassageKey, ...]:
+    return tuple(
+        (one.doc_chunk_index, one.core_code, one.section_path, one.section_title, one.text, one.table_header)
+        for one in passages
+    )
+
+
+@lru_cache(maxsize=64)
+def cached_reader(
+    names: tuple[str, ...], substances: int, about: str, passages: tuple[PassageKey, ...]
+) -> LabelReader:
+    """Return the reader of some passages, see `LabelReader`."""
+    made = [
+        Passage("", index, 0, code, code, "", title, path, text, header)
+        for index, code, path, title, text, header in passages
+    ]
+    return LabelReader(names, substances, about, made)
 
 
 @cache

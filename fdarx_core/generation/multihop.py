@@ -19,11 +19,13 @@ from fdarx_core.generation.units import Statement
 
 COMPUTATION, COMPARISON, DOSES, BRIDGE = "computation", "frequency_comparison", "dose_comparison", "bridge"
 MULTIHOP_KINDS = (COMPUTATION, COMPARISON, DOSES, BRIDGE)
-_UNITS = "units in the maximum daily dose"
-_HALF_LIVES = "half-lives in a dosing interval"
-_ABSORBED = "amount absorbed from one unit"
-_PEAK_RATIO = "half-life over time to peak"
-_INHIBITORS, _INDUCERS = "inhibitors of the metabolizing enzyme", "inducers of the metabolizing enzyme"
+_UNITS = "maximum daily dose"
+_HALF_LIVES = "elimination half-life"
+_ABSORBED = "bioavailability"
+_PEAK_RATIO = "time to peak plasma concentration"
+_INHIBITORS, _INDUCERS = "inhibitors of its main metabolizing enzyme", "inducers of its main metabolizing enzyme"
+NAMED_TOPICS = {COMPUTATION: (_UNITS, _HALF_LIVES, _ABSORBED, _PEAK_RATIO), BRIDGE: (_INHIBITORS, _INDUCERS)}
+"""The topics that are no term of the terminology, by kind."""
 
 _DOSAGE_CODE = "34068-7"
 _SUPPLY_CODES = ("43678-2", "34069-5", "34089-3")
@@ -92,7 +94,7 @@ def computed_answers(
 _NEEDED = {
     _HALF_LIVES: {"elimination half-life"},
     _ABSORBED: {"absolute bioavailability"},
-    _PEAK_RATIO: {"elimination half-life", "time to peak plasma concentration"},
+    _PEAK_RATIO: {"time to peak plasma concentration"},
 }
 """The quantities without which a calculation cannot be done."""
 
@@ -231,7 +233,7 @@ def _row(answer: TopicAnswer) -> _Row | None:
     cells = statement.text.rstrip(".").split("; ")[1:]
     header, _, value = cells[0].rpartition(": ") if cells else ("", "", "")
     found = _FREQUENCY.match(value.strip())
-    return _Row(statement, header, float(found[1])) if found and header else None
+    return _Row(statement, header, float(found[1])) if found and header and len(value.split()) == 1 else None
 
 
 def _dose_comparisons(answers: Mapping[Topic, TopicAnswer]) -> Iterator[tuple[Topic, TopicAnswer]]:

@@ -13,6 +13,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from fdarx_core.generation.terminology import Topic
+from fdarx_core.generation.topics import TopicSurvey, all_topics
 from fdarx_core.records import content_id
 
 WORDINGS = 2
@@ -28,16 +29,6 @@ class TopicPair:
     answered: Topic
     silent: Topic
     wording: int
-
-
-@dataclass(frozen=True, slots=True)
-class TopicSurvey:
-    """What one label answers and is silent on. `drug` is its set of moieties, as `Label.drug`."""
-
-    set_id: str
-    drug: str
-    answered: tuple[Topic, ...]
-    silent: tuple[Topic, ...]
 
 
 @dataclass(slots=True)
@@ -85,14 +76,15 @@ class _Left:
     silent: dict[str, list[Topic]]
 
     @classmethod
-    def of(cls, survey: TopicSurvey, plausible: frozenset[Topic], seed: int) -> _Left:
-        def by_kind(topics: Iterable[Topic]) -> dict[str, list[Topic]]:
+    def of(cls, survey: TopicSurvey, plausible: frozenset[int], seed: int) -> _Left:
+        def by_kind(numbers: Iterable[int]) -> dict[str, list[Topic]]:
             groups: dict[str, list[Topic]] = defaultdict(list)
-            for topic in sorted(topics, key=lambda one: content_id(str(seed), survey.set_id, one.kind, one.name)):
+            for number in sorted(numbers, key=lambda one: content_id(str(seed), survey.set_id, str(one))):
+                topic = all_topics()[number]
                 groups[topic.kind].append(topic)
             return groups
 
-        return cls(by_kind(survey.answered), by_kind(topic for topic in survey.silent if topic in plausible))
+        return cls(by_kind(survey.answered), by_kind(plausible.intersection(survey.silent)))
 
 
 def _take(
@@ -143,21 +135,21 @@ def _best(
     return best
 
 
-def _plausible_topics(surveys: Sequence[TopicSurvey]) -> Mapping[str, frozenset[Topic]]:
+def _plausible_topics(surveys: Sequence[TopicSurvey]) -> Mapping[str, frozenset[int]]:
     """Return the topics that are answered by labels of each drug, or of the drugs most similar to it, by drug.
 
     Drugs are similar by the topics that their labels answer, weighted by how few drugs answer them (cosine).
     """
-    answered: dict[str, set[Topic]] = defaultdict(set)
+    answered: dict[str, set[int]] = defaultdict(set)
     for survey in surveys:
         answered[survey.drug].update(survey.answered)
-    drugs_of: dict[Topic, list[str]] = defaultdict(list)
+    drugs_of: dict[int, list[str]] = defaultdict(list)
     for drug in sorted(answered):
         for topic in answered[drug]:
             drugs_of[topic].append(drug)
     weights = {topic: math.log(1 + len(answered) / len(drugs)) ** 2 for topic, drugs in drugs_of.items()}
     norms = {drug: math.sqrt(sum(weights[topic] for topic in topics)) or 1.0 for drug, topics in answered.items()}
-    found: dict[str, frozenset[Topic]] = {}
+    found: dict[str, frozenset[int]] = {}
     for drug, topics in answered.items():
         scores: dict[str, float] = defaultdict(float)
         for topic in topics:

@@ -10,9 +10,10 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 
 from fdarx_core.generation.label_reader import LabelReader, TopicAnswer
-from fdarx_core.generation.multihop import BRIDGE, COMPARISON, COMPUTATION, DOSES, computed_answers
+from fdarx_core.generation.multihop import BRIDGE, COMPARISON, COMPUTATION, DOSES, NAMED_TOPICS, computed_answers
 from fdarx_core.generation.terminology import KINDS, Topic, terms, terms_of
 from fdarx_core.records import Label, Passage
 
@@ -37,7 +38,7 @@ def find_topics(label: Label, passages: Sequence[Passage], only: Collection[Topi
         passages: its passages, in document order.
         only: the topics to look for, by default all.
     """
-    return read_topics(LabelReader(label, passages), only)
+    return read_topics(LabelReader.of_label(label, passages), only)
 
 
 def read_topics(reader: LabelReader, only: Collection[Topic] | None = None) -> LabelTopics:
@@ -72,3 +73,34 @@ def _topics(only: Collection[Topic] | None) -> Iterator[Topic]:
         for term in terms_of(kind):
             if only is None or kind in parts or Topic(kind, term.name) in only:
                 yield Topic(kind, term.name)
+
+
+@cache
+def all_topics() -> tuple[Topic, ...]:
+    """Return all topics, in an order that depends on the terminology alone."""
+    single = [Topic(kind, term.name) for kind in KINDS for term in terms_of(kind)]
+    compared = [Topic(kind, term.name) for kind in (COMPARISON, DOSES) for term in terms_of(_PARTS[kind])]
+    named = [Topic(kind, name) for kind in (COMPUTATION, BRIDGE) for name in NAMED_TOPICS[kind]]
+    return tuple(single + compared + named)
+
+
+@cache
+def _topic_numbers() -> dict[Topic, int]:
+    return {topic: number for number, topic in enumerate(all_topics())}
+
+
+@dataclass(frozen=True, slots=True)
+class TopicSurvey:
+    """What one label answers and is silent on, as places in `all_topics()`. `drug` is as `Label.drug`."""
+
+    set_id: str
+    drug: str
+    answered: list[int]
+    silent: list[int]
+
+
+def survey_label(label: Label, passages: Sequence[Passage]) -> TopicSurvey:
+    """Return what a label answers and is silent on."""
+    found, numbers = find_topics(label, passages), _topic_numbers()
+    answered, silent = ([numbers[topic] for topic in topics] for topics in (found.answers, found.silent))
+    return TopicSurvey(label.set_id, label.drug, answered, silent)

@@ -11,6 +11,8 @@ from typing import Any, ClassVar
 
 from fdarx_core.filters.judges import Judge, judges
 from fdarx_core.generation.contexts import GenerationConfig
+from fdarx_core.generation.pairing import TopicPair, pair_topics
+from fdarx_core.generation.topics import TopicSurvey
 from fdarx_core.labels import Identity, Selection, identify_sources, select
 from fdarx_core.llm import AskingStopped, ModelConfig
 from fdarx_core.pipeline.asking import ClientPool
@@ -23,6 +25,7 @@ from fdarx_core.pipeline.build_steps import (
     build_steps,
     check_accounts,
     stage_names,
+    survey_labels,
 )
 from fdarx_core.pipeline.executor import PartResult, Stages
 from fdarx_core.pipeline.job import PipelineJob, check_inputs
@@ -96,6 +99,7 @@ class Build(PipelineJob):
 
     spec: BuildSpec
     corpus: Corpus = field(init=False, repr=False)
+    pairs: Mapping[str, Sequence[TopicPair]] = field(default_factory=dict, init=False, repr=False)
     counts: list[StageCount] = field(default_factory=list, init=False)
 
     def prepare(self, *, planned: bool) -> None:
@@ -107,11 +111,19 @@ class Build(PipelineJob):
         if not planned:
             check_inputs(self.run, self.corpus.digest, "other labels")
             write_records(self.run.part("rejects", len(self.numbers)), self.corpus.rejects, Reject)
+        with self.timed("survey"):
+            amounts = self.spec.amounts
+            surveys = self.survey_topics(keep=not planned)
+            self.pairs = pair_topics(surveys, amounts.twins, amounts.topic_labels, amounts.seed)
 
     def stages(self, *, planned: bool) -> Stages:
         spec = self.spec
         steps = build_steps(spec.amounts, spec.roles, spec.judges)
-        return [(Stage("build", _states, steps, partial(_write_part, self.run), 16, LabelState), self.corpus.parts)]
+        parts = [
+            Part(part.number, [(one, self.pairs.get(one.set_id, [])) for one in part.inputs])
+            for part in self.corpus.parts
+        ]
+        return [(Stage("build", _states, steps, partial(_write_part, self.run), 16, LabelState), parts)]
 
     def finished(self, stage: str, numbers: Collection[int]) -> set[int]:
         return self.parts.there("stages", numbers)
@@ -153,6 +165,26 @@ class Build(PipelineJob):
         if not chosen:
             raise EmptySelection(_why_empty(rejects))
         return Corpus(chosen, rejects, counts, sorted(selection.set_ids - {one.set_id for one in found}))
+
+    def survey_topics(self, *, keep: bool) -> list[TopicSurvey]:
+        """Return what each selected label answers and is silent on, by set id.
+
+        `keep` writes the surveys into the run, from which a resumed run reads them.
+        """
+        if not self.spec.amounts.twins:
+            return []
+        parts = self.corpus.parts
+        kept = self.parts.there("surveys", self.numbers) if keep else set()
+        surveys = list(self.parts.read_all("surveys", sorted(kept), TopicSurvey))
+        missing = [part for part in parts if part.number not in kept]
+        self.progress("survey", len(surveys), len(self.corpus.labels), "")
+        found_in_parts = self.executor.map(survey_labels, [part.inputs for part in missing])
+        for part, found in zip(missing, found_in_parts, strict=True):
+            surveys += found
+            if keep:
+                write_records(self.run.part("surveys", part.number), found, TopicSurvey)
+            self.progress("survey", len(surveys), len(self.corpus.labels), "")
+        return sorted(surveys, key=lambda one: one.set_id)
 
     def _count(self, counts: Sequence[StageCount]) -> None:
         run = self.run.root.name
@@ -197,7 +229,7 @@ class Build(PipelineJob):
 
 
 def _states(part: Part) -> list[LabelState]:
-    return [LabelState(identity) for identity in part.inputs]
+    return [LabelState(identity, pairs) for identity, pairs in part.inputs]
 
 
 def _write_part(run: RunDirectory, part: int, states: Sequence[LabelState]) -> list[StageCount]:

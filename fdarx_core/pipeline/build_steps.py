@@ -11,9 +11,11 @@ from fdarx_core.filters import LabelEvidence, drop_duplicates, first_failure
 from fdarx_core.filters.judges import Judge, judge_tasks, judges
 from fdarx_core.filters.tasks import JUDGE_RULES_VERSION
 from fdarx_core.filters.votes import majority
-from fdarx_core.generation.candidates import highlight_candidates, parse_candidates
+from fdarx_core.generation.candidates import parse_candidates
 from fdarx_core.generation.contexts import Context, GenerationConfig, label_text, make_contexts
-from fdarx_core.generation.tasks import REPHRASE_REFUSAL, RULES_VERSION, TASKS
+from fdarx_core.generation.pairing import TopicPair
+from fdarx_core.generation.tasks import RULES_VERSION, TASKS
+from fdarx_core.generation.topics import TopicSurvey, survey_label
 from fdarx_core.labels import Identity, parse_document, read_document
 from fdarx_core.llm import Baseline, ModelsError
 from fdarx_core.llm.model_config import ModelConfig
@@ -31,11 +33,12 @@ def stage_names() -> tuple[str, ...]:
 class LabelState:
     """Everything known of one label so far, and every row that was rejected on the way.
 
-    A label travels whole, so what concerns one label never waits for another. `label` stays None where the document
-    can't be read.
+    A label travels whole, so what concerns one label never waits for another. `pairs` are the topics to ask of it;
+    `label` stays None where the document can't be read.
     """
 
     identity: Identity
+    pairs: Sequence[TopicPair] = ()
     label: Label | None = None
     passages: list[Passage] = field(default_factory=list)
     contexts: list[Context] = field(default_factory=list)
@@ -94,14 +97,13 @@ def baseline() -> Baseline:
 
 @dataclass(frozen=True, slots=True)
 class Roles:
-    """Who writes, rephrases and judges in a build: names of `models`, or `baseline`.
+    """Who writes and judges in a build: names of `models`, or `baseline`.
 
     Each of the `judges` votes `votes` times on a question at each stage.
     """
 
     models: Mapping[str, ModelConfig] = field(default_factory=dict)
     generator: str = Baseline.name
-    rephraser: str = Baseline.name
     judges: Sequence[str] = (Baseline.name,)
     votes: int = 1
 
@@ -136,7 +138,7 @@ class Roles:
     @property
     def used(self) -> dict[str, ModelConfig]:
         """The models that are asked at all."""
-        names = {self.generator, self.rephraser, *self.judges}
+        names = {self.generator, *self.judges}
         return {name: model for name, model in self.models.items() if name in names}
 
 
@@ -148,10 +150,29 @@ def build_steps(
     `judged_by` are the judges, by default `judges()`.
     """
     roles = roles or Roles()
-    writers = dict.fromkeys(TASKS, roles.address(roles.generator))
-    writers[REPHRASE_REFUSAL.name] = roles.address(roles.rephraser)
+    by_model = roles.generator != Baseline.name
     judged = [judge_step(one, roles.voters) for one in (judges() if judged_by is None else judged_by)]
-    return [parse, partial(chunk, amounts), generate(writers), filter_by_rules, filter_duplicates, *judged]
+    return [
+        parse,
+        partial(chunk, amounts, by_model),
+        generate(roles.address(roles.generator)),
+        filter_by_rules,
+        filter_duplicates,
+        *judged,
+    ]
+
+
+def survey_labels(identities: Sequence[Identity]) -> list[TopicSurvey]:
+    """Return what labels answer and are silent on; nothing on a label that cannot be read."""
+    surveys: list[TopicSurvey] = []
+    for identity in identities:
+        try:
+            label, passages = parse_document(read_document(identity.source), identity.source.name)
+        except InputError:
+            continue
+        if passages:
+            surveys.append(survey_label(label, passages))
+    return surveys
 
 
 def parse(state: LabelState) -> None:
@@ -174,35 +195,35 @@ def _reject_label(state: LabelState, reason: str, detail: str) -> None:
     state.account("passages", 1, 0, 0, [Reject(set_id, "passages", reason, detail, set_id, name)])
 
 
-def chunk(amounts: GenerationConfig, state: LabelState) -> None:
-    """Make the Contexts for questions from the passages."""
+def chunk(amounts: GenerationConfig, by_model: bool, state: LabelState) -> None:
+    """Make the Contexts for questions from the passages; `by_model` is whether a model writes the questions."""
     if state.label is not None:
-        state.contexts = make_contexts(state.label, state.passages, amounts)
+        state.contexts = make_contexts(state.label, state.passages, amounts, state.pairs, by_model=by_model)
         state.account("contexts", 1, 1, len(state.contexts))
 
 
-def generate(addresses: Mapping[str, Address]) -> AskStep[LabelState]:
-    """Return the step Contexts → candidate questions; those from the Highlights, which need no request, come first."""
-    endpoints = frozenset(address.name for address in addresses.values())
-    return AskStep("generate", endpoints, partial(_generation_requests, addresses), _take_candidates)
+def generate(address: Address) -> AskStep[LabelState]:
+    """Return the step Contexts → candidate questions."""
+    return AskStep("generate", frozenset((address.name,)), partial(_generation_requests, address), _take_candidates)
 
 
-def _generation_requests(addresses: Mapping[str, Address], state: LabelState) -> list[Request]:
-    return [addresses[one.task].request(TASKS[one.task], one.slots) for one in state.contexts]
+def _generation_requests(address: Address, state: LabelState) -> list[Request]:
+    by_rules = address.name == Baseline.name
+    # What the rules write is not part of a model's request, whose key would change with the rules.
+    slots = [one.slots if by_rules else {**one.slots, "written": []} for one in state.contexts]
+    return [address.request(TASKS[one.task], given) for one, given in zip(state.contexts, slots, strict=True)]
 
 
 def _take_candidates(state: LabelState, exchanges: Sequence[Exchange]) -> None:
     if state.label is None:
         return
     rejects: list[Reject] = []
-    generated: list[QuestionAnswer] = []
     for context, (_, response) in zip(state.contexts, exchanges, strict=True):
         parsed = parse_candidates(context, response, state.label, state.passages)
         if isinstance(parsed, Reject):
             rejects.append(parsed)
         else:
-            generated.extend(parsed)
-    state.candidates = highlight_candidates(state.label, state.passages) + generated
+            state.candidates.extend(parsed)
     kept = len(state.contexts) - len(rejects)
     state.account("generate", len(state.contexts), kept, len(state.candidates), rejects)
 
