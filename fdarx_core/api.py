@@ -72,7 +72,7 @@ def build(
         RunConflict: `out` holds a run with other options or labels.
     """
     models = _models([generator, judge])
-    roles = Roles(models, _name(generator), _name(generator), (_name(judge),))
+    roles = Roles(models, _name(generator), _name(judge), (_name(judge),))
     amounts = GenerationConfig(passages, pairs_per_passage, section_pairs, refusals, seed)
     selection = Selection(sample=sample, seed=seed)
     spec = BuildSpec(find_sources(_listed(labels)), selection, amounts, roles)

@@ -22,7 +22,7 @@ if TYPE_CHECKING:  # importing these takes longer than showing the job's help ma
     from fdarx_core.pipeline.build_steps import Roles
     from fdarx_core.storage import RunDirectory
 
-_ROLES = ("generator", "judge")
+_ROLES = ("generator", "reader", "judge")
 _NOT_RESULTS = HOW | {"criteria", "votes", *_ROLES}
 
 
@@ -61,6 +61,9 @@ class BuildConfig(AskingConfig):
     """YAML file that lists models on servers, see docs/models.md; API keys are read from the environment"""
     generator: str = "baseline"
     """model that writes the questions: a name of --models, or baseline (built-in rules)"""
+    reader: str = "baseline"
+    """model that answers each question again, without knowing its answer: from its passages, from the whole label and
+    from nothing; a question is dropped where the answers differ; name another model than the generator"""
     judge: Names = Field([BASELINE], min_length=1)
     """models that judge relevance, support and quality, with up to three requests per question and vote; a stronger
     model drops more weak questions; of several models the majority decides"""
@@ -105,6 +108,7 @@ class BuildConfig(AskingConfig):
             **config,
             "labels": sorted(config["labels"]),
             "generator": _model_identity(self.generator, roles),
+            "reader": _model_identity(self.reader, roles),
             "judge": judged_by if len(judged_by) > 1 else judged_by[0],
             **({"votes": self.votes} if self.votes > 1 else {}),
         }
@@ -118,10 +122,10 @@ class BuildConfig(AskingConfig):
         from fdarx_core.pipeline.build_steps import Roles
 
         models = load_models(self.models) if self.models else {}
-        check_roles({"generator": self.generator}, models)
+        check_roles({"generator": self.generator, "reader": self.reader}, models)
         for name in self.judge:
             check_roles({"judge": name}, models)
-        roles = Roles(models, self.generator, self.judge, self.votes)
+        roles = Roles(models, self.generator, self.reader, self.judge, self.votes)
         roles.check_votes()
         self.check_prices(roles.used)
         return roles
@@ -177,7 +181,12 @@ def _listed(one: str) -> list[str]:
         raise ValueError(str(error)) from error
 
 
-_PHASES = {"identify": "files identified", "survey": "labels surveyed for topics", "build": "labels built", "publish": "writing the benchmark and the report"}
+_PHASES = {
+    "identify": "files identified",
+    "survey": "labels surveyed for topics",
+    "build": "labels built",
+    "publish": "writing the benchmark and the report",
+}
 
 
 def build(*, config: Annotated[BuildConfig, Parameter(name="*")]) -> int:

@@ -50,10 +50,11 @@ def _standing_alone(sentence: str) -> str:
         return ""
     if _GLUED.search(text):
         return ""
-    return text if _speaks_for_itself(text.lower()) and len(_CAPITALS.findall(text)) < len(text) // 4 else ""
+    return text if speaks_for_itself(text.lower()) and len(_CAPITALS.findall(text)) < len(text) // 4 else ""
 
 
-def _speaks_for_itself(lowered: str) -> bool:
+def speaks_for_itself(lowered: str) -> bool:
+    """Return whether a sentence in lower case has a verb, and refers to no other sentence, table or figure."""
     if not (_VERB.search(lowered) or _IMPERATIVE.match(lowered)):
         return False
     if _POINTING_START.match(lowered) or _WRECKED.search(lowered):

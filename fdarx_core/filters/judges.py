@@ -86,6 +86,7 @@ def _listed(passages: Sequence[Passage]) -> list[dict[str, str]]:
 
 Slots = Callable[[QuestionAnswer, Label, Sequence[Passage]], dict[str, Any]]
 
+
 @dataclass(frozen=True, slots=True)
 class Judging:
     """The judgement of one type of question: the task, the function that fills its slots, and the one that decides."""

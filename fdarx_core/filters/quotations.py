@@ -60,7 +60,9 @@ def calculation_error(sentence: str) -> str | None:
 def calculated_numbers(sentence: str) -> tuple[str, ...]:
     """Return the two numbers that a calculation starts from, without thousands separators; none for other sentences."""
     found = _CALCULATION.match(sentence.rstrip("."))
-    return () if found is None else tuple(number.replace(",", "").rstrip(".") for number in found.group("first", "second"))
+    return (
+        () if found is None else tuple(number.replace(",", "").rstrip(".") for number in found.group("first", "second"))
+    )
 
 
 def _value(number: str) -> float:

@@ -1,8 +1,8 @@
 """The round trip: every question is answered by somebody who did not write it, and the answers are compared.
 
 A question is answered from its gold passages, from the whole label, from nothing, and a multi-hop question from each of
-its passages alone; a refusal question from the whole label. A question is kept where the answer from the gold passages is
-the writer's, the whole label says nothing else, its wording does not give it away, and no single passage is enough.
+its passages alone; a refusal question from the whole label. A question is kept where the answer from the gold passages
+is the writer's, the whole label says nothing else, its wording does not give it away, and no single passage is enough.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from fdarx_core.generation.label_reader import cached_reader, substance_count, t
 from fdarx_core.generation.question_reader import UndecidedQuestion, answer_question
 from fdarx_core.generation.terminology import fold
 from fdarx_core.generation.topic_questions import product_name
-from fdarx_core.llm import Reply, Task, Undecided
-from fdarx_core.records import Label, Passage, QuestionAnswer
+from fdarx_core.llm import Reply, Task, Undecided, Unparsable
+from fdarx_core.records import Label, Passage, QuestionAnswer, Response
 from fdarx_core.verify import TextPair, verify
 
 STAGE = "round_trip"
@@ -63,7 +63,7 @@ def answer_by_rules(slots: Mapping[str, Any]) -> RoundTripReply:
     )
     reader = cached_reader(tuple(slots["names"]), slots["substances"], slots["about"], keys)
     try:
-        answer = answer_question(reader, slots["question"])
+        answer = answer_question(reader, slots["question"], whole=bool(slots["about"]))
     except UndecidedQuestion as error:
         raise Undecided(str(error)) from None
     if answer is None:
@@ -125,9 +125,7 @@ def answer_slots(
     return {
         "drug": product_name(label),
         "question": question.question,
-        "passages": [
-            {"number": one.doc_chunk_index, "section": one.section_path, "text": one.text} for one in shown
-        ],
+        "passages": [{"number": one.doc_chunk_index, "section": one.section_path, "text": one.text} for one in shown],
         "names": label.aliases,
         "substances": substance_count(label),
         "about": text_beside_passages(label) if setting == "label" else "",
@@ -167,22 +165,44 @@ _DROPS: dict[tuple[Setting, Relation], str] = {
 }
 
 
-def outcome(
-    question: QuestionAnswer, replies: Mapping[Setting, RoundTripReply], compared: CompareReply | None
-) -> Outcome:
-    """Return what follows from the answers to a question and their comparison with the writer's answer.
+def read_reply(slots: Mapping[str, Any], response: Response) -> RoundTripReply | Unparsable:
+    """Return the reply in a response, or why there is none; a quotation must be in one of the passages shown."""
+    try:
+        reply = ROUND_TRIP_ANSWER.parse(response)
+    except Unparsable as error:
+        return error
+    texts = [one["text"] for one in slots["passages"]]
+    for quote in reply.quotes:
+        if not any(is_quoted(quote, text) for text in texts):
+            return Unparsable("evidence_not_in_passage", f"not in the passages: {quote!r}")
+    return reply
 
-    Passages of the label from which the same answer was given become gold passages of a factual question.
+
+def outcome(
+    question: QuestionAnswer, replies: Mapping[Setting, RoundTripReply | Unparsable], compared: Response | None
+) -> Outcome:
+    """Return what follows from the answers to a question, and from the comparison with the writer's answer.
+
+    Passages of the label from which the same answer was given become gold passages of a factual question. A reply that
+    cannot be read is no verdict: the question is unscored.
     """
-    whole = replies["label"]
+    given: dict[Setting, RoundTripReply] = {}
+    for setting, reply in replies.items():
+        if isinstance(reply, Unparsable):
+            return Outcome(f"unscored_{reply.reason}", f"{setting}: {reply.detail}")
+        given[setting] = reply
+    whole = given["label"]
     if question.type == "refusal":
         return Outcome("answer_in_label", whole.answer) if whole.answerable else Outcome("")
-    if not replies["passages"].answerable:
-        return Outcome("unanswerable", "the gold passages do not answer the question")
-    if not whole.answerable:
-        return Outcome("unanswerable", "the label does not answer the question")
-    relations = {one.name: one for one in compared.comparisons} if compared else {}
-    for setting, reply in replies.items():
+    for setting, shown in (("passages", given["passages"]), ("label", whole)):
+        if not shown.answerable:
+            return Outcome("unanswerable", f"{setting}: no answer was found")
+    assert compared is not None  # there are answers to compare
+    try:
+        relations = {one.name: one for one in COMPARE_ANSWERS.parse(compared).comparisons}
+    except Unparsable as error:
+        return Outcome(f"unscored_{error.reason}", error.detail)
+    for setting, reply in given.items():
         if reply.answerable:
             one = relations.get(setting)
             if one is None:
@@ -205,9 +225,3 @@ def with_passages(question: QuestionAnswer, more: Sequence[int], passages: Seque
         gold_codes=[passages[index].section_code for index in gold],
         gold_has_answer=[has_answer[index] for index in gold],
     )
-
-
-def check_quotes(reply: RoundTripReply, slots: Mapping[str, Any]) -> str:
-    """Return the first quotation of a reply that is in none of the passages shown, "" for none."""
-    texts = [one["text"] for one in slots["passages"]]
-    return next((quote for quote in reply.quotes if not any(is_quoted(quote, text) for text in texts)), "")

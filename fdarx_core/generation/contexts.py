@@ -75,13 +75,13 @@ def make_contexts(
         pairs: the topics to ask of this label, see `pair_topics`.
         by_model: whether a model writes the questions; then passages of all sections follow those of the topics.
     """
-    topics = {topic for pair in pairs for topic in (pair.answered, pair.silent)}
+    topics = {topic for pair in pairs for topic in (pair.answered, pair.silent) if topic is not None}
     found = find_topics(label, passages, topics) if pairs else LabelTopics()
-    shared = _SharedSlots(label, [pair.silent.name for pair in pairs if "{term}" in topic_wording(pair.silent, 0)])
+    shared = _SharedSlots(label, [pair.silent.name for pair in pairs if pair.silent is not None])
     contexts = [
         _topic_context(label, passages, shared, pair, found)
         for pair in pairs
-        if pair.answered in found.answers and pair.silent in found.silent
+        if pair.answered in found.answers and (pair.silent is None or pair.silent in found.silent)
     ]
     if by_model:
         contexts += _factual_contexts(label, passages, config, shared)
@@ -125,17 +125,20 @@ def _topic_context(
     """Return the context of a pair of topics, with the questions that the structure of the label gives."""
     answer = found.answers[pair.answered]
     drug, gold = product_name(label), [passages[index] for index in answer.passages]
-    twin = topic_question(pair.silent, drug, pair.wording, found.anchors.get(pair.silent.kind, ""))
     item: dict[str, Any] = {
         "question": topic_question(pair.answered, drug, pair.wording, answer.anchor),
         "answer": answer.text,
-        "twin": {"question": twin, "changed": pair.silent.name},
+        "twin": None,
     }
+    if pair.silent is not None:
+        twin = topic_question(pair.silent, drug, pair.wording, found.anchors.get(pair.silent.kind, ""))
+        item["twin"] = {"question": twin, "changed": pair.silent.name}
+    absent = "" if pair.silent is None else pair.silent.name
     if pair.answered.kind in MULTIHOP_KINDS:
         task = GENERATE_MULTIHOP.name
         held = [[one.text for one in answer.statements if one.passage == p.doc_chunk_index] for p in gold]
         item |= {"evidence_a": held[0], "evidence_b": held[1], "kind": _hop_kind(pair.answered)}
-        slots = shared.of(gold, pair.silent.name) | {"reason": "", "link": ""}
+        slots = shared.of(gold, absent) | {"reason": "", "link": ""}
     else:
         task = GENERATE_FACTUAL.name
         difficulty = _difficulty(answer)
@@ -144,11 +147,11 @@ def _topic_context(
             "type": "numeric" if pair.answered.kind in ("quantity", "reaction") else _answer_kind(answer),
             "difficulty": difficulty,
         }
-        slots = shared.of(gold, pair.silent.name) | {"k": 1, "difficulty": difficulty}
+        slots = shared.of(gold, absent) | {"k": 1, "difficulty": difficulty}
     slots["written"] = [item]
     made = _context(label, task, slots, gold, f"{pair.answered.kind}:{pair.answered.name}")
     made.template = topic_wording(pair.answered, pair.wording)
-    made.twin_template = topic_wording(pair.silent, pair.wording)
+    made.twin_template = "" if pair.silent is None else topic_wording(pair.silent, pair.wording)
     return made
 
 
@@ -213,9 +216,7 @@ def label_text(label: Label, passages: Sequence[Passage]) -> str:
     return "\n".join((label.title, *label.aliases, *titles, *highlights, *(passage.text for passage in passages)))
 
 
-def _context(
-    label: Label, task: str, slots: dict[str, Any], passages: Sequence[Passage], topic: str = ""
-) -> Context:
+def _context(label: Label, task: str, slots: dict[str, Any], passages: Sequence[Passage], topic: str = "") -> Context:
     indices = [passage.doc_chunk_index for passage in passages]
     return Context(content_id(label.set_id, task, ",".join(map(str, indices)), topic), task, slots, indices)
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from functools import cache, lru_cache
 from typing import TypeAlias
 
+from fdarx_core.baseline.statements import speaks_for_itself
 from fdarx_core.generation.terminology import SearchableText, Term, Topic, fold, terms_of
 from fdarx_core.generation.units import Statement, read_units
 from fdarx_core.records import Label, Passage
@@ -16,10 +17,38 @@ MAX_ANSWER = 600
 """Characters of the longest answer. Source: FDARxBench §B.4."""
 _MIN_ANSWER_WORDS = 5
 _MAX_STATEMENTS = 8
-_MAX_TITLE_WORDS = 12
+_LEAST_NAMED = 0.34
+"""The least share of the words of a heading that name a term which the heading is about."""
+_CONNECTORS = frozenset(
+    [
+        "and",
+        "or",
+        "in",
+        "of",
+        "the",
+        "with",
+        "to",
+        "for",
+        "on",
+        "by",
+        "a",
+        "an",
+        "patients",
+        "treatment",
+        "management",
+        "therapy",
+        "use",
+    ]
+)
 _NUMBER = re.compile(r"\d")
 _PERCENT = re.compile(r"%")
 _FREQUENCY = re.compile(r"\s*[<≤]?\s*\d+(?:\.\d+)?\s*%?\W*$")
+_OF_SOME = re.compile(
+    r"\bpatients? (?:with|who|on)\b|\brelative\b|\bimpair|\belderly\b|\bchildren\b|\bpediatric\b"
+    r"|\b(?:in|de)creased to\b|\breduced to\b|\bfurther\b",
+    re.I,
+)
+"""Signs that a value is not that of the drug in general."""
 _COUNTS = re.compile(r"\bn,?\s*\(\s*%\s*\)", re.I)
 
 
@@ -52,10 +81,12 @@ class _Scope:
     Attributes:
         titled: the LOINC codes of the sections whose headings may name the topic.
         stated: the LOINC codes of the sections whose sentences belong to the answer; None for all.
+        value: what an answer must have, None for nothing.
     """
 
     titled: frozenset[str]
     stated: frozenset[str] | None
+    value: re.Pattern[str] | None = None
 
 
 _WARNINGS = frozenset({"34066-1", "43685-7", "34071-1", "42232-9", "34072-9"})
@@ -73,9 +104,9 @@ _POPULATIONS = frozenset(
 )  # fmt: skip
 
 _SCOPES = {
-    "partner": _Scope(_INTERACTIONS | _WARNINGS, None),
+    "partner": _Scope(_INTERACTIONS, _INTERACTIONS | _WARNINGS | _CONTRAINDICATIONS | _DOSAGE | _PHARMACOLOGY),
     "risk": _Scope(_WARNINGS, _WARNINGS),
-    "indication": _Scope(_DOSAGE, _DOSAGE),
+    "indication": _Scope(_DOSAGE, _DOSAGE, re.compile(r"\d\s*(?:mg|mcg|g|mL|units?|tablets?|capsules?|%)")),
     "population": _Scope(_POPULATIONS | _PHARMACOLOGY | _WARNINGS | _DOSAGE, None),
 }
 _WIDER_ANSWERS = {
@@ -99,7 +130,7 @@ class LabelReader:
             about: text of the label that is in no passage: its title, the titles of sections, the Highlights.
             passages: its passages, or some of them.
         """
-        texts = [f"{one.table_header}\n{one.text}" for one in passages]
+        texts = [f"{one.section_path}\n{one.table_header}\n{one.text}" for one in passages]
         self.whole = SearchableText("\n".join((about, *names, *texts)))
         self._names = SearchableText("\n".join(names))
         self._aliases = [folded for alias in names if (folded := fold(alias)).strip()]
@@ -109,13 +140,15 @@ class LabelReader:
         self._parts: dict[str, SearchableText] = {}
         self.several = substances > 1
         self.units = read_units(passages)
-        self._titles = [fold(unit.title) for unit in self.units]
+        self._titles = [tuple(map(fold, unit.titles[1:])) for unit in self.units]
         self.folded = {one.text: fold(one.text) for unit in self.units for one in unit.statements}
 
     @classmethod
     def of_label(cls, label: Label, passages: Sequence[Passage]) -> LabelReader:
         """Return the reader of a whole label. It is kept for a while, since several steps read the same label."""
-        return cached_reader(tuple(label.aliases), substance_count(label), text_beside_passages(label), _keyed(passages))
+        return cached_reader(
+            tuple(label.aliases), substance_count(label), text_beside_passages(label), _keyed(passages)
+        )
 
     def says_any(self, beginnings: Collection[str], codes: Collection[str] | None = None) -> bool:
         """Return whether the label, or its sections of these LOINC codes, have words with one of these beginnings.
@@ -136,11 +169,14 @@ class LabelReader:
 
     def is_own(self, term: Term) -> bool:
         """Return whether a term is the drug itself, or a class that it belongs to."""
-        return self._names.names_any(term.names) or self._names.names_any(term.wider)
+        return any(map(self._names.names_any, (term.names, term.members, term.wider)))
 
     def is_silent(self, topic: Topic, term: Term) -> bool:
-        """Return whether nothing in the label names the term, nor, where the topic is answered, what it belongs to."""
-        return not (self.whole.names_any(term.names) or self._part(topic.kind).names_any(term.wider))
+        """Return whether nothing in the label names the term or a member of it, nor, where the topic is answered, its
+        class."""
+        if self.whole.names_any(term.names) or self.whole.names_any(term.members):
+            return False
+        return not self._part(topic.kind).names_any(term.wider)
 
     def _part(self, kind: str) -> SearchableText:
         """Return the sections in which a statement on what a term belongs to would answer a topic of the kind."""
@@ -164,22 +200,32 @@ class LabelReader:
         return self._answer(topic, chosen)
 
     def _titled(self, scope: _Scope, term: Term) -> dict[Statement, None]:
-        """Return the statements under headings that name a term, and others of the scope that name it."""
+        """Return the statements under headings that name a term, and those that name it elsewhere in the scope.
+
+        There are none where a statement elsewhere cannot be understood without what stands around it.
+        """
         chosen: dict[Statement, None] = {}
-        for unit, title in zip(self.units, self._titles, strict=True):
-            if unit.code in scope.titled and self._is_about(title, term):
+        for unit, titles in zip(self.units, self._titles, strict=True):
+            if unit.code in scope.titled and any(self._is_about(title, term) for title in titles):
                 chosen |= dict.fromkeys(unit.statements)
-        if chosen:
-            for unit in self.units:
-                if scope.stated is None or unit.code in scope.stated:
-                    chosen |= {one: None for one in unit.statements if self._names_term(one, term)}
+        if not chosen or (scope.value is not None and not any(scope.value.search(one.text) for one in chosen)):
+            return {}
+        held = " ".join(self.folded[one.text] for one in chosen)
+        for unit in self.units:
+            if scope.stated is None or unit.code in scope.stated:
+                for one in unit.statements:
+                    if one in chosen or not self._names_term(one, term) or self.folded[one.text].strip() in held:
+                        continue
+                    if len(unit.statements) > 1 and not speaks_for_itself(one.text.lower()):
+                        return {}
+                    chosen[one] = None
         return chosen
 
     def _values(self, term: Term) -> dict[Statement, None]:
         """Return the sentences that give a value of a quantity of the drug.
 
-        There are none for a label of several substances, and where a sentence that names the quantity is on another
-        substance.
+        There are none for a label of several substances, and where a sentence that names the quantity gives another
+        number, is on another substance, or on some patients alone.
         """
         if self.several:
             return {}
@@ -188,14 +234,18 @@ class LabelReader:
         for unit in self.units:
             if unit.code in _PHARMACOLOGY | _DESCRIPTION:
                 for one in unit.statements:
-                    if self._names_term(one, term) and value.search(one.text):
-                        if (
-                            one.is_row
-                            or one.has_items
-                            or any(map(self.folded[one.text].__contains__, self._other_substances))
-                        ):
-                            return {}
-                        chosen[one] = None
+                    if not self._names_term(one, term) or not _NUMBER.search(one.text):
+                        continue
+                    elsewhere = any(map(self.folded[one.text].__contains__, self._other_substances))
+                    if (
+                        one.is_row
+                        or one.has_items
+                        or elsewhere
+                        or not value.search(one.text)
+                        or _OF_SOME.search(one.text)
+                    ):
+                        return {}
+                    chosen[one] = None
         return chosen
 
     def _rows(self, term: Term) -> dict[Statement, None]:
@@ -209,14 +259,26 @@ class LabelReader:
                 if not self._names_term(one, term):
                     continue
                 cells = one.text.rstrip(".").split("; ")
-                first = cells[0].rsplit(": ", 1)[-1]
+                name, _, rest = cells[0].partition(": ")
+                first = name if rest and len(cells) == 1 else cells[0].rsplit(": ", 1)[-1]
                 if one.is_row and fold(first).strip() in {probe.strip() for probe in term.names}:
-                    if not any(self._is_frequency(cell) for cell in cells[1:]):
+                    if self._has_several_tables() or not any(self._is_frequency(cell) for cell in cells[1:]):
                         return {}
                     chosen[one] = None
                 elif _PERCENT.search(one.text):
                     return {}
         return chosen if len(chosen) == 1 else {}
+
+    def _has_several_tables(self) -> bool:
+        """Return whether rows of adverse reactions have different headings, so that a row does not say which trial."""
+        headings = {
+            cells[1].rpartition(": ")[0]
+            for unit in self.units
+            if unit.code in _REACTIONS
+            for one in unit.statements
+            if one.is_row and len(cells := one.text.rstrip(".").split("; ")) > 1
+        }
+        return len(headings - {""}) > 1
 
     def _is_frequency(self, cell: str) -> bool:
         """Return whether a cell of a table gives a percentage of those who took the drug."""
@@ -239,9 +301,18 @@ class LabelReader:
             return None
         return answer
 
-    def _is_about(self, title: str, term: Term) -> bool:
-        """Return whether a heading names the term, and not something else that only contains it."""
-        return any(probe in title for probe in term.names) and len(title.split()) <= _MAX_TITLE_WORDS
+    @staticmethod
+    def _is_about(title: str, term: Term) -> bool:
+        """Return whether a heading names the term, and little else."""
+        words = [word for word in title.split() if word not in _CONNECTORS]
+        for probe in term.names:
+            at = title.find(probe)
+            if at >= 0:
+                end = title.find(" ", at + len(probe.rstrip()))
+                named = [word for word in title[at : end if end > 0 else None].split() if word not in _CONNECTORS]
+                if len(named) >= _LEAST_NAMED * len(words):
+                    return True
+        return False
 
 
 def substance_count(label: Label) -> int:
@@ -267,9 +338,7 @@ def _keyed(passages: Sequence[Passage]) -> tuple[PassageKey, ...]:
 
 
 @lru_cache(maxsize=64)
-def cached_reader(
-    names: tuple[str, ...], substances: int, about: str, passages: tuple[PassageKey, ...]
-) -> LabelReader:
+def cached_reader(names: tuple[str, ...], substances: int, about: str, passages: tuple[PassageKey, ...]) -> LabelReader:
     """Return the reader of some passages, see `LabelReader`."""
     made = [
         Passage("", index, 0, code, code, "", title, path, text, header)

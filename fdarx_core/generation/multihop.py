@@ -35,10 +35,6 @@ _HOURS = re.compile(
 )
 _PERCENT = re.compile(r"(?<![\d.<>≤≥])(\d+(?:\.\d+)?)\s?%")
 _FREQUENCY = re.compile(r"(?<![\d.])(\d+(?:\.\d+)?)")
-_OF_SOME = re.compile(
-    r"\bpatients? (?:with|who|on)\b|\brelative\b|\bimpair|\belderly\b|\bchildren\b|\bpediatric\b", re.I
-)
-"""Signs that a value is not that of the drug in general."""
 _CHOICE = re.compile(r"\bor\b|\bto\b|-", re.I)
 _LARGEST_RATIO = 24
 _MAXIMUM = (" maxim", " exceed", " no more than")
@@ -177,7 +173,7 @@ def _duration(answer: TopicAnswer | None) -> tuple[Statement, float] | None:
         return None
     [statement] = answer.statements
     values = list(_HOURS.finditer(statement.text))
-    if len(values) != 1 or values[0][2] or _OF_SOME.search(statement.text):
+    if len(values) != 1 or values[0][2]:
         return None
     size = {"m": 1 / 60, "h": 1.0, "d": 24.0}[values[0][3][0].lower()]
     return statement, float(values[0][1]) * size
@@ -187,9 +183,7 @@ def _percentage(answer: TopicAnswer | None) -> tuple[Statement, float] | None:
     if answer is None or len(answer.statements) != 1:
         return None
     values = _PERCENT.findall(answer.statements[0].text)
-    if len(values) != 1 or _OF_SOME.search(answer.statements[0].text):
-        return None
-    return answer.statements[0], float(values[0])
+    return (answer.statements[0], float(values[0])) if len(values) == 1 else None
 
 
 def _interval(reader: LabelReader) -> tuple[Statement, float] | None:

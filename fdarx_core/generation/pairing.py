@@ -1,8 +1,9 @@
 """Which topics are asked of which label: pairs of a topic that the label answers and one that it is silent on.
 
 Both questions of a pair have the same wording but for the term, and over all labels every term is asked about as often
-where it is answered as where it is not. So no wording tells whether a question can be answered. A term is asked of a
-label that is silent on it only where labels of similar drugs answer it, so that the question is plausible.
+where it is answered as where it is not; then every term that was asked where it is not answered is asked once more
+where it is. So no wording tells whether a question can be answered. A term is asked of a label that is silent on it
+only where labels of similar drugs answer it, so that the question is plausible.
 """
 
 from __future__ import annotations
@@ -12,30 +13,37 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from fdarx_core.generation.multihop import DOSES
 from fdarx_core.generation.terminology import Topic
 from fdarx_core.generation.topics import TopicSurvey, all_topics
 from fdarx_core.records import content_id
 
 WORDINGS = 2
 """Wordings of a question of each kind."""
-_SIMILAR_DRUGS = 12
-"""The other drugs whose topics are plausible for a drug."""
+_SIMILAR_DRUGS, _MOST_SIMILAR_DRUGS = 12, 5
+"""The other drugs whose topics are plausible for a drug, and those whose risks and indications are."""
+_OF_CLASS = ("risk", "indication", DOSES)
+"""The kinds of topics that are plausible only for drugs of the same class."""
 
 
 @dataclass(frozen=True, slots=True)
 class TopicPair:
-    """Two topics of one kind to ask of a label in one wording: it answers the first and is silent on the second."""
+    """Two topics to ask of a label in one wording: it answers the first and is silent on the second, if there is one.
+
+    Where the labels allow it, both are of one kind.
+    """
 
     answered: Topic
-    silent: Topic
+    silent: Topic | None
     wording: int
 
 
 @dataclass(slots=True)
 class _Counts:
-    """How often each topic has been asked in each wording: answered less silent, and of each drug."""
+    """How often each topic has been asked in each wording: answered less silent, silent, and of each drug."""
 
     balance: Counter[tuple[Topic, int]] = field(default_factory=Counter)
+    silent: Counter[tuple[Topic, int]] = field(default_factory=Counter)
     of_drug: Counter[tuple[str, Topic]] = field(default_factory=Counter)
 
 
@@ -65,6 +73,14 @@ def pair_topics(surveys: Sequence[TopicSurvey], per_label: int, per_drug: int, s
                 if len(chosen[one.set_id]) < per_label
                 and _take(one, left[one.set_id], chosen[one.set_id], counts, per_drug, same_kind=same_kind)
             ]
+    waiting = queue
+    for _ in range(per_label):
+        waiting = [
+            one
+            for one in waiting
+            if len(chosen[one.set_id]) < 2 * per_label
+            and _take_answered(one, left[one.set_id], chosen[one.set_id], counts, 2 * per_drug)
+        ]
     return chosen
 
 
@@ -110,11 +126,35 @@ def _take(
         return False
     pair = best[1]
     chosen.append(pair)
+    assert pair.silent is not None
     for topic, step in ((pair.answered, 1), (pair.silent, -1)):
         counts.balance[topic, pair.wording] += step
         counts.of_drug[survey.drug, topic] += 1
+    counts.silent[pair.silent, pair.wording] += 1
     left.answered[pair.answered.kind].remove(pair.answered)
     left.silent[pair.silent.kind].remove(pair.silent)
+    return True
+
+
+def _take_answered(survey: TopicSurvey, left: _Left, chosen: list[TopicPair], counts: _Counts, per_drug: int) -> bool:
+    """Choose the answered topic that is most behind twice its silent questions; return whether there was one."""
+    kinds = Counter(pair.answered.kind for pair in chosen)
+    best: tuple[tuple[int, int, int], Topic, int] | None = None
+    for kind, topics in left.answered.items():
+        for topic in topics:
+            for wording in range(WORDINGS):
+                due = counts.silent[topic, wording] - counts.balance[topic, wording]
+                uses = counts.of_drug[survey.drug, topic]
+                cost = (kinds[kind], uses, -due)
+                if due > 0 and uses < per_drug and (best is None or cost < best[0]):
+                    best = cost, topic, wording
+    if best is None:
+        return False
+    _, topic, wording = best
+    chosen.append(TopicPair(topic, None, wording))
+    counts.balance[topic, wording] += 1
+    counts.of_drug[survey.drug, topic] += 1
+    left.answered[topic.kind].remove(topic)
     return True
 
 
@@ -157,5 +197,7 @@ def _plausible_topics(surveys: Sequence[TopicSurvey]) -> Mapping[str, frozenset[
                 if other != drug:
                     scores[other] += weights[topic] / norms[other]
         similar = sorted(answered.keys() - {drug}, key=lambda other: (-scores[other], other))[:_SIMILAR_DRUGS]
-        found[drug] = frozenset().union(topics, *(answered[other] for other in similar))
+        near = frozenset().union(topics, *(answered[other] for other in similar[:_MOST_SIMILAR_DRUGS]))
+        others = frozenset().union(*(answered[other] for other in similar))
+        found[drug] = near | {number for number in others if all_topics()[number].kind not in _OF_CLASS}
     return found

@@ -8,6 +8,7 @@ certainly answer and is not certainly silent, the rules cannot decide.
 from __future__ import annotations
 
 import re
+from collections import defaultdict
 from collections.abc import Iterator
 from functools import cache
 
@@ -21,10 +22,16 @@ class UndecidedQuestion(Exception):
     """The question is about no single term, or the label neither certainly answers it nor is certainly silent."""
 
 
-def answer_question(reader: LabelReader, question: str) -> TopicAnswer | None:
-    """Return the answer of a label, or of some of its passages, to a question; None where the label is silent on it.
+def answer_question(reader: LabelReader, question: str, *, whole: bool) -> TopicAnswer | None:
+    """Return the answer of a label, or of some of its passages, to a question; None where there is none.
 
+    A whole label has none where it is silent on the topic; passages have none where they do not certainly answer it.
     Raises UndecidedQuestion.
+
+    Args:
+        reader: the label, or some of its passages.
+        question: the question.
+        whole: whether it is the whole label.
     """
     topics = read_question(question)
     if not topics:
@@ -33,7 +40,7 @@ def answer_question(reader: LabelReader, question: str) -> TopicAnswer | None:
     answers = list({answer.text: answer for answer in found.answers.values()}.values())
     if len(answers) == 1:
         return answers[0]
-    if not answers and len(found.silent) == len(topics):
+    if not answers and (not whole or len(found.silent) == len(topics)):
         return None
     why = "several readings have answers" if answers else "the label names the term, but gives no certain answer"
     raise UndecidedQuestion(f"{why}: {', '.join(sorted({topic.name for topic in topics}))}")
@@ -41,12 +48,9 @@ def answer_question(reader: LabelReader, question: str) -> TopicAnswer | None:
 
 def read_question(question: str) -> tuple[Topic, ...]:
     """Return the topics that a question may be about; none where it names no term, or several."""
-    for topic_kind, name, pattern in _patterns():
+    for kind, name, pattern in _patterns():
         if found := pattern.fullmatch(question):
-            term = name or found["term"]
-            topic = Topic(topic_kind, term)
-            if topic in _known():
-                return (topic,)
+            return (Topic(kind, name or found["term"]),)
     asked = fold(re.sub(r"\([^()]*\)", " ", question))
     named = [name for name, term in terms().items() if any(probe in asked for probe in term.names)]
     longest = [one for one in named if not any(one != other and fold(one).strip() in fold(other) for other in named)]
@@ -56,22 +60,21 @@ def read_question(question: str) -> tuple[Topic, ...]:
 
 
 @cache
-def _known() -> frozenset[Topic]:
-    return frozenset(all_topics())
-
-
-@cache
 def _patterns() -> tuple[tuple[str, str, re.Pattern[str]], ...]:
+    """Return the kind of topic, the topic if it is no term, and the pattern of each wording."""
     return tuple(_all_patterns())
 
 
 def _all_patterns() -> Iterator[tuple[str, str, re.Pattern[str]]]:
+    names: dict[str, list[str]] = defaultdict(list)
+    for topic in all_topics():
+        names[topic.kind].append(topic.name)
     for kind, wordings in load_library("topic_questions").items():
-        groups = wordings.items() if isinstance(wordings, dict) else [("", wordings)]
-        for name, texts in groups:
+        terms_of_kind = "|".join(re.escape(name) for name in sorted(names[kind], key=len, reverse=True))
+        for name, texts in wordings.items() if isinstance(wordings, dict) else [("", wordings)]:
             for text in texts:
                 pattern = re.escape(text)
-                for slot in ("drug", "anchor", "term"):
-                    pattern = pattern.replace(re.escape(f"{{{slot}}}"), f"(?P<{slot}>.+?)", 1)
-                    pattern = pattern.replace(re.escape(f"{{{slot}}}"), ".+?")
+                slots = {"drug": ".+", "anchor": ".+", "term": f"(?P<term>{terms_of_kind})"}
+                for slot, expression in slots.items():
+                    pattern = pattern.replace(re.escape(f"{{{slot}}}"), expression)
                 yield kind, name, re.compile(pattern)

@@ -118,7 +118,8 @@ def _statement(one: LabelStatement, passage: int) -> tuple[str, Statement]:
 
 
 def _row(text: str) -> str:
-    return "; ".join(cell.strip(" :") for cell in text.split(" | ") if cell.strip(" :"))
+    cells = [cell.strip(" :") for cell in text.split(" | ") if cell.strip(" :")]
+    return ": ".join(cells) if len(cells) == 2 and ": " not in cells[1][:60] else "; ".join(cells)
 
 
 def _bare(title: str) -> str:

@@ -18,17 +18,15 @@ from fdarx_core.llm import AskingStopped, ModelConfig
 from fdarx_core.pipeline.asking import ClientPool
 from fdarx_core.pipeline.build_audit import audit_build
 from fdarx_core.pipeline.build_steps import (
-    LabelState,
     Roles,
-    add_counts,
     baseline,
     build_steps,
-    check_accounts,
     stage_names,
     survey_labels,
 )
 from fdarx_core.pipeline.executor import PartResult, Stages
 from fdarx_core.pipeline.job import PipelineJob, check_inputs
+from fdarx_core.pipeline.label_state import LabelState, add_counts, check_accounts
 from fdarx_core.pipeline.steps import Part, Stage, batches
 from fdarx_core.pipeline.vote_agreement import VoteSplits, split_votes, vote_agreement
 from fdarx_core.records import JudgeVerdict, Label, Passage, QuestionAnswer, Reject, StageCount

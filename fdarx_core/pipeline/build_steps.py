@@ -2,108 +2,52 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from itertools import pairwise
 
 from fdarx_core.filters import LabelEvidence, drop_duplicates, first_failure
 from fdarx_core.filters.judges import Judge, judge_tasks, judges
+from fdarx_core.filters.round_trip import ROUND_TRIP_TASKS
+from fdarx_core.filters.round_trip import STAGE as ROUND_TRIP
 from fdarx_core.filters.tasks import JUDGE_RULES_VERSION
 from fdarx_core.filters.votes import majority
 from fdarx_core.generation.candidates import parse_candidates
-from fdarx_core.generation.contexts import Context, GenerationConfig, label_text, make_contexts
-from fdarx_core.generation.pairing import TopicPair
+from fdarx_core.generation.contexts import GenerationConfig, label_text, make_contexts
 from fdarx_core.generation.tasks import RULES_VERSION, TASKS
 from fdarx_core.generation.topics import TopicSurvey, survey_label
 from fdarx_core.labels import Identity, parse_document, read_document
 from fdarx_core.llm import Baseline, ModelsError
 from fdarx_core.llm.model_config import ModelConfig
+from fdarx_core.pipeline.label_state import LabelState
+from fdarx_core.pipeline.round_trip_steps import answer_again, compare_answers, keep_twins
 from fdarx_core.pipeline.steps import Address, AskStep, Exchange, Step, batches
-from fdarx_core.records import JudgeVerdict, Label, Passage, QuestionAnswer, Reject, Request, StageCount
+from fdarx_core.records import JudgeVerdict, QuestionAnswer, Reject, Request
 from fdarx_core.storage.errors import InputError
 
 
 def stage_names() -> tuple[str, ...]:
     """Return the names under which the rows of a label are accounted for, in order."""
-    return ("passages", "contexts", "generate", "rules", "duplicates", *(judge.stage for judge in judges()))
-
-
-@dataclass(slots=True)
-class LabelState:
-    """Everything known of one label so far, and every row that was rejected on the way.
-
-    A label travels whole, so what concerns one label never waits for another. `pairs` are the topics to ask of it;
-    `label` stays None where the document can't be read.
-    """
-
-    identity: Identity
-    pairs: Sequence[TopicPair] = ()
-    label: Label | None = None
-    passages: list[Passage] = field(default_factory=list)
-    contexts: list[Context] = field(default_factory=list)
-    candidates: list[QuestionAnswer] = field(default_factory=list)
-    questions: list[QuestionAnswer] = field(default_factory=list)
-    verdicts: list[JudgeVerdict] = field(default_factory=list)
-    rejects: list[Reject] = field(default_factory=list)
-    counts: list[StageCount] = field(default_factory=list)
-
-    def account(self, stage: str, rows_in: int, kept: int, rows_out: int, rejects: Iterable[Reject] = ()) -> None:
-        """Count one stage: rows in, rows kept and rejected; `rows_out` are the rows made from those that were kept.
-
-        Raises RuntimeError when a row left the flow without a Reject.
-        """
-        rejected = list(rejects)
-        if rows_in != kept + len(rejected):
-            raise RuntimeError(
-                f"stage {stage}, set id {self.identity.set_id}: {rows_in} rows in, {kept} kept, {len(rejected)} "
-                "rejected; this is a fault of FDARx, please report it with the label"
-            )
-        self.rejects.extend(rejected)
-        self.counts.append(StageCount(stage, rows_in, kept, len(rejected), rows_out))
-
-
-def add_counts(counts: Iterable[StageCount]) -> list[StageCount]:
-    """Return counts added up by stage, in the order in which stages first appear."""
-    sums: dict[str, StageCount] = {}
-    for count in counts:
-        one = sums.setdefault(count.stage, StageCount(count.stage))
-        one.rows_in += count.rows_in
-        one.kept += count.kept
-        one.rejected += count.rejected
-        one.rows_out += count.rows_out
-    return list(sums.values())
-
-
-def check_accounts(stages: Sequence[StageCount]) -> None:
-    """Check that rows in = rows kept + rejects at every stage, and that each stage got what the one before it made.
-
-    Raises RuntimeError naming the stage.
-    """
-    for stage in stages:
-        if stage.rows_in != stage.kept + stage.rejected:
-            raise RuntimeError(f"stage {stage.stage} does not add up: {stage}")
-    for before, after in pairwise(stages):
-        # Contexts are chosen per label, not per passage.
-        rows = before.kept if before.stage == "passages" else before.rows_out
-        if rows != after.rows_in:
-            raise RuntimeError(f"stage {after.stage} got {after.rows_in} rows, {before.stage} made {rows}")
+    judged = (judge.stage for judge in judges())
+    return ("passages", "contexts", "generate", "rules", "duplicates", *judged, ROUND_TRIP, "twins")
 
 
 def baseline() -> Baseline:
     """Return the built-in rules for all tasks of a build."""
-    return Baseline({**TASKS, **judge_tasks()}, f"{RULES_VERSION} {JUDGE_RULES_VERSION}")
+    return Baseline({**TASKS, **judge_tasks(), **ROUND_TRIP_TASKS}, f"{RULES_VERSION} {JUDGE_RULES_VERSION}")
 
 
 @dataclass(frozen=True, slots=True)
 class Roles:
-    """Who writes and judges in a build: names of `models`, or `baseline`.
+    """Who writes, answers again and judges in a build: names of `models`, or `baseline`.
 
-    Each of the `judges` votes `votes` times on a question at each stage.
+    The `reader` answers every question in the round trip; the first of the judges compares its answers. Each of the
+    `judges` votes `votes` times on a question at each stage.
     """
 
     models: Mapping[str, ModelConfig] = field(default_factory=dict)
     generator: str = Baseline.name
+    reader: str = Baseline.name
     judges: Sequence[str] = (Baseline.name,)
     votes: int = 1
 
@@ -138,7 +82,7 @@ class Roles:
     @property
     def used(self) -> dict[str, ModelConfig]:
         """The models that are asked at all."""
-        names = {self.generator, *self.judges}
+        names = {self.generator, self.reader, *self.judges}
         return {name: model for name, model in self.models.items() if name in names}
 
 
@@ -159,6 +103,9 @@ def build_steps(
         filter_by_rules,
         filter_duplicates,
         *judged,
+        answer_again(roles.address(roles.reader)),
+        compare_answers(roles.address(roles.judges[0])),
+        keep_twins,
     ]
 
 

@@ -12,7 +12,8 @@ from dataclasses import fields, is_dataclass
 from functools import cache, partial
 from itertools import accumulate, groupby, pairwise
 from operator import itemgetter
-from typing import Any, TypeAlias, get_args, get_origin, get_type_hints
+from types import UnionType
+from typing import Any, TypeAlias, Union, get_args, get_origin, get_type_hints
 
 import pyarrow as pa
 import ray.data
@@ -78,6 +79,8 @@ def _layout(kind: type) -> dict[str, tuple[type | None, bool]]:
 
 def _column(hint: Any) -> tuple[type | None, bool]:
     listed = get_origin(hint) is list
+    if get_origin(hint) not in (None, list, Union, UnionType):
+        return None, False
     for record in (hint, *get_args(hint)):
         if isinstance(record, type) and is_dataclass(record):
             try:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, cached_property
 from importlib.resources import files
@@ -21,6 +21,8 @@ _ACCENTS = re.compile(r"[\u0300-\u036f]+")
 _POSSESSIVE = re.compile(r"['\u2019\u02bc]s\b")
 _SHORTEST_PREFIX = 5
 """Letters from which a name is searched as the beginning of a word; shorter names and acronyms are whole words."""
+_SHORTEST_TELLING_WORD = 6
+"""Letters from which a word of a condition's name is searched for by itself where its absence must be certain."""
 
 KINDS = ("partner", "risk", "reaction", "indication", "population", "quantity")
 """What a term can be asked as. A condition may be a risk, a reaction and an indication."""
@@ -34,13 +36,15 @@ class Term:
         name: its name in questions.
         kinds: those of `KINDS` that it can be asked as.
         names: the name and its synonyms, as they are searched for.
-        wider: the names of classes, members and mechanisms, as they are searched for.
+        members: the names of what belongs to it, as they are searched for.
+        wider: the names of classes and mechanisms, and words of its name, as they are searched for.
         value: of a quantity: a regular expression for a value of it, with its unit.
     """
 
     name: str
     kinds: frozenset[str]
     names: tuple[str, ...]
+    members: tuple[str, ...]
     wider: tuple[str, ...]
     value: str = ""
 
@@ -58,10 +62,11 @@ def terms() -> Mapping[str, Term]:
     """Return all terms by name."""
     found: dict[str, Term] = {}
     for name, synonyms, members, broader in _rows("partners.tsv"):
-        found[name] = _term(name, ["partner"], synonyms, f"{members}|{broader}")
+        found[name] = _term(name, ["partner"], synonyms, broader, members)
     for file in ("conditions.tsv", "reactions.tsv"):
         for name, uses, synonyms, broader in _rows(file):
-            term = _term(name, uses.replace(" ", "").split(","), synonyms, broader)
+            words = [word for word in name.split() if len(word) >= _SHORTEST_TELLING_WORD]
+            term = _term(name, uses.replace(" ", "").split(","), synonyms, "|".join((broader, *words)))
             found[name] = _joined(found[name], term) if name in found else term
     for name, kind, synonyms, broader, value in _rows("aspects.tsv"):
         found[name] = replace(_term(name, [kind], synonyms, broader), value=value)
@@ -71,7 +76,7 @@ def terms() -> Mapping[str, Term]:
 def _joined(one: Term, other: Term) -> Term:
     names = tuple(dict.fromkeys(one.names + other.names))
     wider = tuple(probe for probe in dict.fromkeys(one.wider + other.wider) if probe not in names)
-    return Term(one.name, one.kinds | other.kinds, names, wider)
+    return Term(one.name, one.kinds | other.kinds, names, one.members, wider)
 
 
 @cache
@@ -85,10 +90,13 @@ def _rows(file: str) -> Iterable[tuple[str, ...]]:
     return (tuple(line.split("\t")) for line in text.splitlines()[1:] if line)
 
 
-def _term(name: str, kinds: Iterable[str], synonyms: str, wider: str) -> Term:
-    names = tuple(dict.fromkeys(probe for one in (name, *synonyms.split("|")) if (probe := _probe(one))))
-    others = tuple(dict.fromkeys(probe for one in wider.split("|") if (probe := _probe(one)) and probe not in names))
-    return Term(name, frozenset(kinds), names, others)
+def _term(name: str, kinds: Iterable[str], synonyms: str, wider: str, members: str = "") -> Term:
+    names = _probes(f"{name}|{synonyms}")
+    return Term(name, frozenset(kinds), names, _probes(members, names), _probes(wider, names))
+
+
+def _probes(names: str, without: Sequence[str] = ()) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(probe for one in names.split("|") if (probe := _probe(one)) and probe not in without))
 
 
 def _probe(name: str) -> str:
@@ -154,6 +162,6 @@ def _probes_by_word() -> Mapping[str, tuple[str, ...]]:
     """Return all names that texts are searched for by their first word."""
     groups: dict[str, set[str]] = {}
     for term in terms().values():
-        for probe in (*term.names, *term.wider):
+        for probe in (*term.names, *term.members, *term.wider):
             groups.setdefault(probe.split(None, 1)[0], set()).add(probe)
     return {word: tuple(sorted(probes)) for word, probes in groups.items()}

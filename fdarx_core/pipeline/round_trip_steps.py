@@ -1,0 +1,124 @@
+"""The steps of a build that answer every question again, see `fdarx_core.filters.round_trip`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from typing import Any
+
+from fdarx_core.filters.round_trip import (
+    COMPARE_ANSWERS,
+    ROUND_TRIP_ANSWER,
+    STAGE,
+    RoundTripReply,
+    Setting,
+    answer_slots,
+    compare_slots,
+    outcome,
+    read_reply,
+    settings_of,
+    with_passages,
+)
+from fdarx_core.llm import Unparsable
+from fdarx_core.pipeline.label_state import LabelState
+from fdarx_core.pipeline.steps import Address, AskStep, Exchange
+from fdarx_core.records import JudgeVerdict, QuestionAnswer, Reject, Request
+
+
+def answer_again(address: Address) -> AskStep[LabelState]:
+    """Return the step that has every question answered by somebody who did not write it, see `round_trip`."""
+    return AskStep("round_trip", frozenset((address.name,)), partial(_answer_requests, address), _take_answers)
+
+
+def _answered_settings(state: LabelState) -> list[tuple[QuestionAnswer, Setting]]:
+    return [(question, setting) for question in state.questions for setting in settings_of(question)]
+
+
+def _answer_requests(address: Address, state: LabelState) -> list[Request]:
+    label = state.label
+    if label is None:
+        return []
+    # Requests with the whole label come first, one after the other, since they share its text.
+    return [
+        address.request(ROUND_TRIP_ANSWER, answer_slots(question, setting, label, state.passages))
+        for question, setting in _whole_label_first(state)
+    ]
+
+
+def _whole_label_first(state: LabelState) -> list[tuple[QuestionAnswer, Setting]]:
+    return sorted(_answered_settings(state), key=lambda one: one[1] != "label")
+
+
+def _take_answers(state: LabelState, exchanges: Sequence[Exchange]) -> None:
+    if state.label is None:
+        return
+    for (question, setting), (request, response) in zip(_whole_label_first(state), exchanges, strict=True):
+        state.replies.setdefault(question.id, {})[setting] = read_reply(request.slots, response)
+
+
+def compare_answers(address: Address) -> AskStep[LabelState]:
+    """Return the step that compares the answers of the round trip with the writer's, and drops questions by them."""
+    return AskStep(
+        "compare_answers",
+        frozenset((address.name,)),
+        partial(_compare_requests, address),
+        partial(_take_comparisons, address),
+    )
+
+
+def _compared(state: LabelState) -> list[tuple[QuestionAnswer, dict[str, Any]]]:
+    """Return the questions whose answers have to be compared, with the slots of the comparison."""
+    compared = []
+    for question in state.questions:
+        replies = state.replies[question.id]
+        if question.type != "refusal" and not any(isinstance(one, Unparsable) for one in replies.values()):
+            slots = compare_slots(question, {k: one for k, one in replies.items() if isinstance(one, RoundTripReply)})
+            if slots is not None:
+                compared.append((question, slots))
+    return compared
+
+
+def _compare_requests(address: Address, state: LabelState) -> list[Request]:
+    if state.label is None:
+        return []
+    return [address.request(COMPARE_ANSWERS, slots) for _, slots in _compared(state)]
+
+
+def _take_comparisons(address: Address, state: LabelState, exchanges: Sequence[Exchange]) -> None:
+    if state.label is None:
+        return
+    compared = {question.id: response for (question, _), (_, response) in zip(_compared(state), exchanges, strict=True)}
+    kept: list[QuestionAnswer] = []
+    rejects: list[Reject] = []
+    for question in state.questions:
+        found = outcome(question, state.replies[question.id], compared.get(question.id))
+        verdict = JudgeVerdict(question.id, state.label.set_id, STAGE, "kept", endpoint=address.name)
+        if response := compared.get(question.id):
+            verdict.task, verdict.task_version, verdict.response_key = (
+                response.task,
+                response.task_version,
+                response.key,
+            )
+        if not found.drop:
+            kept.append(with_passages(question, found.more_passages, state.passages))
+        else:
+            unscored = found.drop.startswith("unscored_")
+            verdict.outcome = "unscored" if unscored else "dropped"
+            verdict.reason, verdict.detail = found.drop.removeprefix("unscored_"), found.detail
+            rejects.append(Reject(question.id, STAGE, found.drop, found.detail, question.set_id))
+        state.verdicts.append(verdict)
+    before = len(state.questions)
+    state.questions = kept
+    state.account(STAGE, before, len(kept), len(kept), rejects)
+
+
+def keep_twins(state: LabelState) -> None:
+    """Drop the refusal questions whose answerable twin was dropped."""
+    if state.label is None:
+        return
+    ids = {question.id for question in state.questions}
+    alone = [one for one in state.questions if one.twin and one.twin not in ids]
+    rejects = [Reject(one.id, "twins", "twin_rejected", one.twin, one.set_id) for one in alone]
+    before = len(state.questions)
+    state.questions = [one for one in state.questions if not one.twin or one.twin in ids]
+    state.account("twins", before, len(state.questions), len(state.questions), rejects)
