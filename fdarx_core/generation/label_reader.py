@@ -9,7 +9,7 @@ from functools import cache, lru_cache
 from typing import TypeAlias
 
 from fdarx_core.baseline.statements import speaks_for_itself
-from fdarx_core.generation.terminology import SearchableText, Term, Topic, fold, terms_of
+from fdarx_core.generation.terminology import SearchableText, Term, Topic, fold, names_that_begin, terms_of
 from fdarx_core.generation.units import Statement, read_units
 from fdarx_core.records import Label, Passage
 
@@ -17,6 +17,8 @@ MAX_ANSWER = 600
 """Characters of the longest answer. Source: FDARxBench §B.4."""
 _MIN_ANSWER_WORDS = 5
 _MAX_STATEMENTS = 8
+_MOST_ELSEWHERE = 2
+"""Statements that belong to an answer and do not stand under its heading; with more, the label speaks of it at length."""
 _LEAST_NAMED = 0.34
 """The least share of the words of a heading that name a term which the heading is about."""
 _CONNECTORS = frozenset(
@@ -210,6 +212,7 @@ class LabelReader:
                 chosen |= dict.fromkeys(unit.statements)
         if not chosen or (scope.value is not None and not any(scope.value.search(one.text) for one in chosen)):
             return {}
+        elsewhere = 0
         held = " ".join(self.folded[one.text] for one in chosen)
         for unit in self.units:
             if scope.stated is None or unit.code in scope.stated:
@@ -219,7 +222,8 @@ class LabelReader:
                     if len(unit.statements) > 1 and not speaks_for_itself(one.text.lower()):
                         return {}
                     chosen[one] = None
-        return chosen
+                    elsewhere += 1
+        return chosen if elsewhere <= _MOST_ELSEWHERE else {}
 
     def _values(self, term: Term) -> dict[Statement, None]:
         """Return the sentences that give a value of a quantity of the drug.
@@ -303,16 +307,22 @@ class LabelReader:
 
     @staticmethod
     def _is_about(title: str, term: Term) -> bool:
-        """Return whether a heading names the term, and little else."""
+        """Return whether a heading names the term, and little else: no longer name of another term, and few words."""
         words = [word for word in title.split() if word not in _CONNECTORS]
-        for probe in term.names:
+        for probe in _longest_names(title).intersection(term.names):
             at = title.find(probe)
-            if at >= 0:
-                end = title.find(" ", at + len(probe.rstrip()))
-                named = [word for word in title[at : end if end > 0 else None].split() if word not in _CONNECTORS]
-                if len(named) >= _LEAST_NAMED * len(words):
-                    return True
+            end = title.find(" ", at + len(probe.rstrip()))
+            named = [word for word in title[at : end if end > 0 else None].split() if word not in _CONNECTORS]
+            if len(named) >= _LEAST_NAMED * len(words):
+                return True
         return False
+
+
+@lru_cache(maxsize=4096)
+def _longest_names(title: str) -> frozenset[str]:
+    """Return the names of terms in a folded heading that are in no longer name there."""
+    found = {probe for word in title.split() for probe in names_that_begin(word) if probe in title}
+    return frozenset(one for one in found if not any(one != other and one.strip() in other for other in found))
 
 
 def substance_count(label: Label) -> int:

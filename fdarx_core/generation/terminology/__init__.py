@@ -12,7 +12,7 @@ import re
 import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cache, cached_property
+from functools import cache, cached_property, lru_cache
 from importlib.resources import files
 
 _NOT_WORD = re.compile(r"\W+")
@@ -165,3 +165,19 @@ def _probes_by_word() -> Mapping[str, tuple[str, ...]]:
         for probe in (*term.names, *term.members, *term.wider):
             groups.setdefault(probe.split(None, 1)[0], set()).add(probe)
     return {word: tuple(sorted(probes)) for word, probes in groups.items()}
+
+
+@lru_cache(maxsize=4096)
+def names_that_begin(word: str) -> tuple[str, ...]:
+    """Return the names of terms whose first word is this word or a beginning of it."""
+    by_word = _names_by_word()
+    return tuple(name for length in range(1, len(word) + 1) for name in by_word.get(word[:length], ()))
+
+
+@cache
+def _names_by_word() -> Mapping[str, tuple[str, ...]]:
+    groups: dict[str, set[str]] = {}
+    for term in terms().values():
+        for name in term.names:
+            groups.setdefault(name.split(None, 1)[0], set()).add(name)
+    return {word: tuple(sorted(names)) for word, names in groups.items()}
