@@ -18,6 +18,7 @@ if TYPE_CHECKING:  # importing these takes longer than showing the job's help ma
     from fdarx_core.filters.judges import Judge
     from fdarx_core.generation.contexts import GenerationConfig
     from fdarx_core.labels import Selection
+    from fdarx_core.llm import Criteria
     from fdarx_core.pipeline.build import BuildSpec
     from fdarx_core.pipeline.build_steps import Roles
     from fdarx_core.storage import RunDirectory
@@ -72,8 +73,8 @@ class BuildConfig(AskingConfig):
     number of judges times votes must be odd"""
 
     criteria: str | None = None
-    """YAML file with criteria for the judges, as `fdarx review criteria` writes it; with --reuse, requests that it does
-    not change are not sent again; the built-in rules use no criteria (prompts/criteria.yaml)"""
+    """YAML file with criteria for the writer and the judges, as `fdarx review criteria` writes it; with --reuse,
+    requests that it does not change are not sent again; the built-in rules use no criteria (prompts/criteria.yaml)"""
 
     @field_validator("criteria")
     @classmethod
@@ -130,10 +131,16 @@ class BuildConfig(AskingConfig):
         self.check_prices(roles.used)
         return roles
 
-    def judges(self) -> Sequence[Judge]:
-        from fdarx_core.filters.judges import judges, judges_by, read_criteria
+    def own_criteria(self) -> Criteria | None:
+        from fdarx_core.filters.judges import read_criteria
 
-        return judges() if self.criteria is None else judges_by(read_criteria(self.criteria), self.criteria)
+        return None if self.criteria is None else read_criteria(self.criteria)
+
+    def judges(self) -> Sequence[Judge]:
+        from fdarx_core.filters.judges import judges, judges_by
+
+        criteria = self.own_criteria()
+        return judges() if criteria is None or self.criteria is None else judges_by(criteria, self.criteria)
 
     def keep_criteria(self, run: RunDirectory) -> None:
         """Copy the given criteria into the run; the configuration has only their digest."""
@@ -213,6 +220,7 @@ def _run(config: BuildConfig) -> int:
         config.max_requests,
         config.max_cost,
         config.judges(),
+        config.own_criteria(),
     )
     reuse = [RunDirectory.open(other) for other in config.reuse]
     if config.plan:

@@ -13,6 +13,7 @@ from typing import Any
 from fdarx_core.filters import tasks
 from fdarx_core.filters.quotations import is_quoted
 from fdarx_core.filters.tasks import Decision
+from fdarx_core.generation.tasks import TASKS as GENERATION_TASKS
 from fdarx_core.labels.loinc import INDICATIONS_SECTION
 from fdarx_core.llm import Criteria, PromptError, Task, Unparsable
 from fdarx_core.plugins import load_plugins
@@ -206,6 +207,12 @@ KEPT_AS = "criteria.yaml"
 """The file in which a run keeps the criteria that it was given."""
 
 
+@cache
+def criteria_readers() -> frozenset[str]:
+    """Return the names of all tasks whose prompts include criteria: judges and generators."""
+    return guided_tasks() | {name for name, task in GENERATION_TASKS.items() if task.prompt.has_criteria}
+
+
 def judges_by(criteria: Criteria, file: str) -> tuple[Judge, ...]:
     """Return the judges with prompts that include these criteria; `file` is the name that errors give them.
 
@@ -213,8 +220,9 @@ def judges_by(criteria: Criteria, file: str) -> tuple[Judge, ...]:
     """
     guided = guided_tasks()
     named = {name for rule in criteria.rules for name in rule.applies_to}
-    if unread := sorted(named - guided):
-        raise PromptError(f"{file}: rules apply to {unread}, which read none; those that do are {sorted(guided)}")
+    if unread := sorted(named - criteria_readers()):
+        readers = sorted(criteria_readers())
+        raise PromptError(f"{file}: rules apply to {unread}, which read none; those that do are {readers}")
     if bare := sorted(guided - named):
         raise PromptError(f"{file}: no rule applies to {bare}; each of these tasks needs one, or more")
     return tuple(

@@ -18,7 +18,7 @@ MAX_ANSWER = 600
 _MIN_ANSWER_WORDS = 5
 _MAX_STATEMENTS = 8
 _MOST_ELSEWHERE = 2
-"""Statements that belong to an answer and do not stand under its heading; with more, the label speaks of it at length."""
+"""Statements of an answer that do not stand under its heading; with more, the label speaks of it at length."""
 _LEAST_NAMED = 0.34
 """The least share of the words of a heading that name a term which the heading is about."""
 _CONNECTORS = frozenset(

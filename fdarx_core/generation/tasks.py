@@ -72,8 +72,10 @@ RULES_VERSION = source_digest("fdarx_core.generation", "fdarx_core.baseline")
 
 
 def tasks_by(criteria: Criteria | None) -> dict[str, Task[Any]]:
-    """Return the tasks by name, with prompts that include these criteria; None for the project's own.
+    """Return the tasks by name, with prompts that include these criteria.
 
-    Raises PromptError where no rule applies to a task.
+    A task to which none of the criteria apply keeps the project's own; None for the project's own criteria.
     """
-    return TASKS if criteria is None else {name: task.with_criteria(criteria) for name, task in TASKS.items()}
+    if criteria is None:
+        return TASKS
+    return {name: task.with_criteria(criteria) if criteria.for_task(name) else task for name, task in TASKS.items()}

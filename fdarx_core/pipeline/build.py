@@ -14,7 +14,7 @@ from fdarx_core.generation.contexts import GenerationConfig
 from fdarx_core.generation.pairing import TopicPair, pair_topics
 from fdarx_core.generation.topics import TopicSurvey
 from fdarx_core.labels import Identity, Selection, identify_sources, select
-from fdarx_core.llm import AskingStopped, ModelConfig
+from fdarx_core.llm import AskingStopped, Criteria, ModelConfig
 from fdarx_core.pipeline.asking import ClientPool
 from fdarx_core.pipeline.build_audit import audit_build
 from fdarx_core.pipeline.build_steps import (
@@ -47,8 +47,8 @@ class EmptySelection(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class BuildSpec:
-    """The specification of a build: the labels, amounts of questions, judges and their criteria, and limits of
-    requests.
+    """The specification of a build: the labels, amounts of questions, judges, the criteria of
+    the writer (None for the project's own), and limits of requests.
     """
 
     inputs: Inputs
@@ -58,6 +58,7 @@ class BuildSpec:
     max_requests: int | None = None
     max_cost: float | None = None
     judges: Sequence[Judge] = field(default_factory=judges)
+    criteria: Criteria | None = None
 
     @property
     def models(self) -> Mapping[str, ModelConfig]:
@@ -116,7 +117,7 @@ class Build(PipelineJob):
 
     def stages(self, *, planned: bool) -> Stages:
         spec = self.spec
-        steps = build_steps(spec.amounts, spec.roles, spec.judges)
+        steps = build_steps(spec.amounts, spec.roles, spec.judges, spec.criteria)
         parts = [
             Part(part.number, [(one, self.pairs.get(one.set_id, [])) for one in part.inputs])
             for part in self.corpus.parts

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
+from typing import Any
 
 from fdarx_core.filters import LabelEvidence, drop_duplicates, first_failure
 from fdarx_core.filters.judges import Judge, judge_tasks, judges
@@ -14,10 +15,10 @@ from fdarx_core.filters.tasks import JUDGE_RULES_VERSION
 from fdarx_core.filters.votes import majority
 from fdarx_core.generation.candidates import parse_candidates
 from fdarx_core.generation.contexts import GenerationConfig, label_text, make_contexts
-from fdarx_core.generation.tasks import RULES_VERSION, TASKS
+from fdarx_core.generation.tasks import RULES_VERSION, TASKS, tasks_by
 from fdarx_core.generation.topics import TopicSurvey, survey_label
 from fdarx_core.labels import Identity, parse_document, read_document
-from fdarx_core.llm import Baseline, ModelsError
+from fdarx_core.llm import Baseline, Criteria, ModelsError, Task
 from fdarx_core.llm.model_config import ModelConfig
 from fdarx_core.pipeline.label_state import LabelState
 from fdarx_core.pipeline.round_trip_steps import answer_again, compare_answers, keep_twins
@@ -87,11 +88,14 @@ class Roles:
 
 
 def build_steps(
-    amounts: GenerationConfig, roles: Roles | None = None, judged_by: Sequence[Judge] | None = None
+    amounts: GenerationConfig,
+    roles: Roles | None = None,
+    judged_by: Sequence[Judge] | None = None,
+    criteria: Criteria | None = None,
 ) -> list[Step[LabelState]]:
     """Return the steps of a build in order, from the source of a label to its questions. Source: FDARxBench §3.2.
 
-    `judged_by` are the judges, by default `judges()`.
+    `judged_by` are the judges, by default `judges()`; `criteria` are those of the writer, None for the project's own.
     """
     roles = roles or Roles()
     by_model = roles.generator != Baseline.name
@@ -99,7 +103,7 @@ def build_steps(
     return [
         parse,
         partial(chunk, amounts, by_model),
-        generate(roles.address(roles.generator)),
+        generate(roles.address(roles.generator), tasks_by(criteria)),
         filter_by_rules,
         filter_duplicates,
         *judged,
@@ -149,16 +153,17 @@ def chunk(amounts: GenerationConfig, by_model: bool, state: LabelState) -> None:
         state.account("contexts", 1, 1, len(state.contexts))
 
 
-def generate(address: Address) -> AskStep[LabelState]:
-    """Return the step Contexts → candidate questions."""
-    return AskStep("generate", frozenset((address.name,)), partial(_generation_requests, address), _take_candidates)
+def generate(address: Address, tasks: Mapping[str, Task[Any]] = TASKS) -> AskStep[LabelState]:
+    """Return the step Contexts → candidate questions; `tasks` are the tasks of generation by name."""
+    requests = partial(_generation_requests, address, tasks)
+    return AskStep("generate", frozenset((address.name,)), requests, _take_candidates)
 
 
-def _generation_requests(address: Address, state: LabelState) -> list[Request]:
+def _generation_requests(address: Address, tasks: Mapping[str, Task[Any]], state: LabelState) -> list[Request]:
     by_rules = address.name == Baseline.name
     # What the rules write is not part of a model's request, whose key would change with the rules.
     slots = [one.slots if by_rules else {**one.slots, "written": []} for one in state.contexts]
-    return [address.request(TASKS[one.task], given) for one, given in zip(state.contexts, slots, strict=True)]
+    return [address.request(tasks[one.task], given) for one, given in zip(state.contexts, slots, strict=True)]
 
 
 def _take_candidates(state: LabelState, exchanges: Sequence[Exchange]) -> None:

@@ -14,7 +14,7 @@ from typing import Any, Literal, TypeAlias
 import yaml
 from pydantic import ValidationError
 
-from fdarx_core.filters.judges import guided_tasks, judges, judges_by
+from fdarx_core.filters.judges import criteria_readers, guided_tasks, judges, judges_by
 from fdarx_core.llm import Criteria, PromptError, Reply, Task
 from fdarx_core.llm.prompts import Criterion, validation_message
 from fdarx_core.records.benchmark import ReviewItem
@@ -123,7 +123,7 @@ def proposal_slots(annotated: Sequence[AnnotatedItem], criteria: Criteria) -> di
             counts.setdefault((one.item.task, judge), []).append(people == one.item.decision)
     return {
         "rules": [rule.model_dump() for rule in criteria.rules],
-        "readers": sorted(guided_tasks()),
+        "readers": sorted(criteria_readers()),
         "standing": [
             {"task": task, "judge": judge, "judged": len(same), "agreed": sum(same)}
             for (task, judge), same in sorted(counts.items())
@@ -218,7 +218,7 @@ def _apply(rules: dict[str, Criterion], change: CriterionChange, where: str) -> 
     if change.action == "remove":
         del rules[change.id]
         return
-    guided = guided_tasks()
+    guided = criteria_readers()
     if unread := sorted(set(change.applies_to) - guided):
         raise ValueError(f"{where}: applies_to names {unread}; tasks that read criteria are {sorted(guided)}")
     text = " ".join(change.text.split())
