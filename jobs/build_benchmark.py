@@ -56,7 +56,7 @@ class BuildConfig(AskingConfig):
     twins: int = Field(12, ge=0)
     """pairs per label of a question and one that the label does not answer, on topics that the structure of the labels
     gives; a model needs one request for each pair"""
-    topic_labels: int = Field(16, ge=1)
+    topic_labels: int = Field(30, ge=1)
     """largest number of labels of one drug (set of active moieties) that are asked about the same topic"""
     models: str | None = None
     """YAML file that lists models on servers, see docs/models.md; API keys are read from the environment"""

@@ -38,7 +38,7 @@ class GenerationConfig:
     pairs_per_passage: int = 3
     section_pairs: int = 12
     twins: int = 12
-    topic_labels: int = 16
+    topic_labels: int = 30
     seed: int = 0
 
 

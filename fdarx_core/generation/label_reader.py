@@ -140,6 +140,7 @@ class LabelReader:
             probe for term in terms_of("partner") if not self._names.names_any(term.names) for probe in term.names
         ]
         self._parts: dict[str, SearchableText] = {}
+        self._names_in: dict[str, frozenset[str]] = {}
         self.several = substances > 1
         self.units = read_units(passages)
         self._titles = [tuple(map(fold, unit.titles[1:])) for unit in self.units]
@@ -293,7 +294,16 @@ class LabelReader:
         return any(alias in fold(header) for alias in self._aliases)
 
     def _names_term(self, one: Statement, term: Term) -> bool:
-        return any(map(self.folded[one.text].__contains__, term.names))
+        return not self._named(one.text).isdisjoint(term.names)
+
+    def _named(self, text: str) -> frozenset[str]:
+        """Return all names of terms in a statement."""
+        found = self._names_in.get(text)
+        if found is None:
+            folded = self.folded[text]
+            candidates = {name for word in folded.split() for name in names_that_begin(word)}
+            found = self._names_in[text] = frozenset(name for name in candidates if name in folded)
+        return found
 
     @staticmethod
     def _answer(topic: Topic, chosen: dict[Statement, None]) -> TopicAnswer | None:

@@ -14,6 +14,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, cached_property, lru_cache
 from importlib.resources import files
+from itertools import pairwise
 
 _NOT_WORD = re.compile(r"\W+")
 _HYPHENS = re.compile(r"[\u00ad\u200b\u2010-\u2015\u2212-]")
@@ -21,6 +22,8 @@ _ACCENTS = re.compile(r"[\u0300-\u036f]+")
 _POSSESSIVE = re.compile(r"['\u2019\u02bc]s\b")
 _SHORTEST_PREFIX = 5
 """Letters from which a name is searched as the beginning of a word; shorter names and acronyms are whole words."""
+_PAIRED = 3
+"""Letters of a word by which it is known that it follows another."""
 _SHORTEST_TELLING_WORD = 6
 """Letters from which a word of a condition's name is searched for by itself where its absence must be certain."""
 
@@ -137,16 +140,25 @@ class SearchableText:
     def names(self) -> frozenset[str]:
         """All names of terms that are in the text, as terms hold them."""
         by_word = _probes_by_word()
-        words = {*self._plain.split(), *self._joined.split()}
+        texts = [self._plain.split(), self._joined.split()]
+        words = {word for text in texts for word in text}
         beginnings = {word[:length] for word in words for length in range(1, len(word) + 1)}
-        candidates = (probe for word in beginnings & by_word.keys() for probe in by_word[word])
-        return frozenset(probe for probe in candidates if self._has(probe, words, beginnings))
+        follows = {(one, other[:_PAIRED]) for text in texts for one, other in pairwise(text)}
 
-    def _has(self, probe: str, words: set[str], beginnings: set[str]) -> bool:
-        *first, last = probe.split()
-        if last not in (words if probe.endswith(" ") else beginnings) or not words.issuperset(first):
-            return False
-        return not first or probe in self._plain or probe in self._joined
+        def has(probe: str) -> bool:
+            *first, last = probe.split()
+            if last not in (words if probe.endswith(" ") else beginnings) or not words.issuperset(first):
+                return False
+            if not first:
+                return True
+            # Searching the whole text takes long, and most names have words that never follow each other.
+            pairs = pairwise((*first, last))
+            if any((one, other[:_PAIRED]) not in follows for one, other in pairs if len(other) >= _PAIRED):
+                return False
+            return probe in self._plain or probe in self._joined
+
+        candidates = (probe for word in beginnings & by_word.keys() for probe in by_word[word])
+        return frozenset(filter(has, candidates))
 
     def names_any(self, probes: Iterable[str]) -> bool:
         """Return whether at least one of the names of terms is in the text."""
