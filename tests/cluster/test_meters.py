@@ -86,7 +86,9 @@ def built(cluster: Metered, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A build by a model that is told to wait now and then, and refuses a few prompts."""
     folder = tmp_path_factory.mktemp("metered")
     file = models_file(folder, "http://127.0.0.1:1/v1")
-    script = Script(identities(EXAMPLES, sample=3), GenerationConfig(passages=2, section_pairs=1, twins=1), read_models(file))
+    script = Script(
+        identities(EXAMPLES, sample=3), GenerationConfig(passages=2, section_pairs=1, twins=1), read_models(file)
+    )
     with LoopbackServer(answer=script) as server:
         server.faults = _weather
         models = models_file(folder, server.openai_url, prices=PRICES)

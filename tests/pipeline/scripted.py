@@ -16,7 +16,8 @@ import orjson
 import yaml
 
 from fdarx_core.baseline.sentences import split_sentences
-from fdarx_core.filters.judges import is_quoted, judge_tasks
+from fdarx_core.filters.judges import judge_tasks
+from fdarx_core.filters.quotations import is_quoted
 from fdarx_core.filters.round_trip import CompareReply, Comparison, RoundTripReply
 from fdarx_core.filters.tasks import FactualSupportReply, MultihopSupportReply
 from fdarx_core.generation.contexts import GenerationConfig
