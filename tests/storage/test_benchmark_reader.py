@@ -64,7 +64,7 @@ def topic_questions(label: Label, passages: list[Passage]) -> Iterator[QuestionA
     """Answers of a label in one passage or several; every third is as a summary, with one passage more that does not
     hold the answer."""
     for number, (topic, answer) in enumerate(find_topics(label, passages).answers.items()):
-        gold = {index: True for index in answer.passages}
+        gold = dict.fromkeys(answer.passages, True)
         if number % 3 == 0:
             gold.setdefault((answer.passages[-1] + 1) % len(passages), False)
         yield question(
