@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from functools import cache
 from itertools import islice
 from pathlib import Path
@@ -18,12 +18,13 @@ from fdarx_core.filters.round_trip import (
     settings_of,
 )
 from fdarx_core.generation.candidates import parse_candidates
-from fdarx_core.generation.contexts import Context, GenerationConfig, make_contexts
-from fdarx_core.generation.pairing import TopicPair, pair_topics
+from fdarx_core.generation.contexts import MAX_ABSENT, Context, GenerationConfig, make_contexts
+from fdarx_core.generation.pairing import absent_topics, pair_topics
 from fdarx_core.generation.tasks import RULES_VERSION, TASKS
 from fdarx_core.generation.topics import survey_label
 from fdarx_core.labels import parse_document
 from fdarx_core.llm import Baseline, Task, ask
+from fdarx_core.pipeline.label_state import TopicPlan
 from fdarx_core.records import Label, Passage, QuestionAnswer, Reject, Request
 from tests.conftest import EXAMPLES
 
@@ -33,10 +34,12 @@ JUDGED = 3
 
 
 @cache
-def pairs_of_examples() -> Mapping[str, Sequence[TopicPair]]:
+def plans_of_examples() -> Mapping[str, TopicPlan]:
     parsed = [parse_document(file.read_bytes(), file.name) for file in sorted(EXAMPLES.glob("*.xml"))]
     surveys = [survey_label(label, passages) for label, passages in parsed if passages]
-    return pair_topics(surveys, AMOUNTS.twins, AMOUNTS.topic_labels, AMOUNTS.seed)
+    pairs = pair_topics(surveys, AMOUNTS.twins, AMOUNTS.topic_labels, AMOUNTS.seed)
+    absent = absent_topics(surveys, MAX_ABSENT, AMOUNTS.seed)
+    return {one.set_id: TopicPlan(pairs[one.set_id], absent[one.set_id]) for one in surveys}
 
 
 def asked_of(file: Path, endpoint: str, sampling: Mapping[str, Any]) -> list[Request]:
@@ -46,7 +49,8 @@ def asked_of(file: Path, endpoint: str, sampling: Mapping[str, Any]) -> list[Req
         return task.request(slots, endpoint=endpoint, sampling=sampling)
 
     label, passages = parse_document(file.read_bytes(), file.name)
-    pieces = make_contexts(label, passages, AMOUNTS, pairs_of_examples().get(label.set_id, []), by_model=True)
+    plan = plans_of_examples()[label.set_id]
+    pieces = make_contexts(label, passages, AMOUNTS, plan.pairs, plan.absent)
     requests = [request(TASKS[piece.task], {**piece.slots, "written": []}) for piece in pieces]
     made = [question for piece in pieces for question in _made(piece, label, passages)]
     for kind in ("factual", "multihop", "refusal"):

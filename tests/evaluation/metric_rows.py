@@ -73,7 +73,7 @@ def _questions(label: Label, passages: list[Passage]) -> list[QuestionAnswer]:
     answered = find_topics(label, passages).answers
     pairs = [TopicPair(topic, None, wording) for topic in answered for wording in range(WORDINGS)]
     questions: list[QuestionAnswer] = []
-    for context in make_contexts(label, passages, GenerationConfig(), pairs, by_model=False):
+    for context in make_contexts(label, passages, GenerationConfig(), pairs):
         task = TASKS[context.task]
         request = task.request(context.slots, endpoint="baseline")
         made = parse_candidates(context, response_to(request, task.by_rules(context.slots)), label, passages)

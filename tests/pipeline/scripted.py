@@ -163,7 +163,7 @@ class Script:
         self._garbage = garbage
         self._writer = Writer()
         steps = build_steps(amounts, Roles(models, NAME, NAME, (NAME,)))
-        self.states = run_steps(steps, new_states(labels, amounts), self._record)
+        self.states = run_steps(steps, new_states(labels, amounts, by_model=True), self._record)
 
     def _record(self, requests: Sequence[Request]) -> list[Response]:
         responses = []

@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from fdarx_core.generation.contexts import GenerationConfig
-from fdarx_core.generation.pairing import pair_topics
+from fdarx_core.generation.contexts import MAX_ABSENT, GenerationConfig
+from fdarx_core.generation.pairing import absent_topics, pair_topics
 from fdarx_core.generation.topic_questions import product_name
 from fdarx_core.labels import Identity, Selection, Source, find_sources, identify, read_source, select
 from fdarx_core.pipeline.build_steps import baseline, build_steps, stage_names, survey_labels
-from fdarx_core.pipeline.label_state import LabelState, add_counts, check_accounts
+from fdarx_core.pipeline.label_state import LabelState, TopicPlan, add_counts, check_accounts
 from fdarx_core.pipeline.steps import run_steps
 from fdarx_core.records import Label, Reject, StageCount
 from tests.conftest import EXAMPLES
@@ -26,10 +26,15 @@ def identities(path: Path, sample: int | None = None) -> list[Identity]:
     return select(found, Selection(sample=sample))[0]
 
 
-def new_states(labels: Sequence[Identity], amounts: GenerationConfig) -> list[LabelState]:
+def new_states(labels: Sequence[Identity], amounts: GenerationConfig, *, by_model: bool = False) -> list[LabelState]:
     """The labels with the topics that a build asks of each."""
-    pairs = pair_topics(survey_labels(labels), amounts.twins, amounts.topic_labels, amounts.seed)
-    return [LabelState(identity, pairs.get(identity.set_id, [])) for identity in labels]
+    surveys = survey_labels(labels) if amounts.twins else []
+    pairs = pair_topics(surveys, amounts.twins, amounts.topic_labels, amounts.seed)
+    absent = absent_topics(surveys, MAX_ABSENT, amounts.seed)
+    return [
+        LabelState(one, TopicPlan(pairs.get(one.set_id, ()), absent.get(one.set_id, ()) if by_model else None))
+        for one in labels
+    ]
 
 
 def build(labels: Sequence[Identity], amounts: GenerationConfig | None = None) -> list[LabelState]:
