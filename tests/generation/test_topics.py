@@ -17,6 +17,7 @@ from tests.generation.made_labels import (
     POPULATIONS,
     REACTIONS,
     WARNINGS,
+    Piece,
     answer_of,
     is_silent_on,
     made_label,
@@ -28,7 +29,7 @@ DIGOXIN = "Velorin raised the AUC of digoxin by 22%. Monitor digoxin concentrati
 
 
 def test_a_heading_answers_with_all_that_stands_under_it() -> None:
-    found = answer_of("partner", "digoxin", (INTERACTIONS, "7.1 Digoxin", DIGOXIN))
+    found = answer_of("partner", "digoxin", (INTERACTIONS, "Digoxin", DIGOXIN))
     assert found is not None
     assert (found.text, found.passages) == (DIGOXIN, [0])
     assert [one.text for one in found.statements] == DIGOXIN.replace(". M", ".|M").split("|")
@@ -77,7 +78,7 @@ def test_the_adverse_reactions_add_nothing_to_an_interaction() -> None:
 @pytest.mark.parametrize(
     "elsewhere",
     [
-        "Velorin was well tolerated. However, it must then be stopped if digoxin is taken.",
+        "Velorin slows the heart. This is more likely with digoxin.",
         "Digoxin raises it. Digoxin lowers it in others. Digoxin was not studied in children.",
     ],
     ids=["it cannot be understood alone", "there is much of it"],
@@ -121,7 +122,9 @@ def test_a_heading_names_the_longest_term_in_it() -> None:
 
 
 def test_an_indication_is_answered_by_a_dose() -> None:
-    assert answer_of("indication", "hypertension", (DOSAGE, "Hypertension", "Treat adults for as long as needed.")) is None
+    assert (
+        answer_of("indication", "hypertension", (DOSAGE, "Hypertension", "Treat adults for as long as needed.")) is None
+    )
     found = answer_of("indication", "hypertension", (DOSAGE, "Hypertension", "Adults take 25 mg once daily at first."))
     assert found is not None
 
@@ -130,15 +133,22 @@ def test_an_indication_is_answered_by_a_dose() -> None:
     ("pieces", "silent"),
     [
         ([(INTERACTIONS, "Velorin was studied with food alone.")], True),
-        ([(COUNSELED := POPULATIONS, "Digoxin was given to some.")], False),
-        ([(INTERACTIONS, "Lanoxin", "Velorin was studied with it.")], False),
+        ([(POPULATIONS, "Digoxin was given to some.")], False),
+        ([(POPULATIONS, "LANOXIN was given to some.")], False),
         ([(INTERACTIONS, "Drugs with a narrow therapeutic index were not studied.")], False),
         ([(CONTRAINDICATIONS, "Do not give Velorin with cardiac drugs.")], False),
         ([(POPULATIONS, "The heart rate rose in older patients.")], True),
     ],
-    ids=["nothing", "its name", "a synonym", "its class", "its class in another place that answers", "its class elsewhere"],
+    ids=[
+        "nothing",
+        "its name",
+        "a synonym",
+        "its class",
+        "its class in another place that answers",
+        "its class elsewhere",
+    ],
 )
-def test_a_label_is_silent_where_nothing_names_the_term_or_may_answer_for_it(pieces: list, silent: bool) -> None:
+def test_a_label_is_silent_where_nothing_names_the_term_or_may_answer_for_it(pieces: list[Piece], silent: bool) -> None:
     assert is_silent_on("partner", "digoxin", *pieces) is silent
     assert answer_of("partner", "digoxin", *pieces) is None
 
@@ -227,13 +237,19 @@ def test_a_quantity_has_no_answer_where_its_value_is_not_certain(sentences: str)
     [
         "The half-life is 3 hours. The half-life of its metabolite is 9 hours.",
         "The half-life of the metabolite desmethylvelorinib is 9 hours.",
-        "The half-life is 3 hours. The terminal half-life is 12 hours.",
-        "The half-life is 20% of that of its relatives, 3 hours.",
+        "The half-life relative to that of others is 3 hours longer.",
     ],
-    ids=["of a metabolite too", "of a metabolite alone", "two values", "relative to others"],
+    ids=["of a metabolite too", "of a metabolite alone", "relative to others"],
 )
-def test_a_quantity_of_a_metabolite_or_with_two_values_has_no_answer(sentences: str) -> None:
+def test_a_quantity_of_a_metabolite_or_relative_to_others_has_no_answer(sentences: str) -> None:
     assert answer_of("quantity", HALF_LIFE, (KINETICS, sentences)) is None
+
+
+def test_several_values_are_one_answer() -> None:
+    sentences = ("The half-life is 3 hours.", "The terminal half-life is 12.5 hours.")
+    found = answer_of("quantity", HALF_LIFE, *((KINETICS, one) for one in sentences))
+    assert found is not None
+    assert (found.text, found.passages) == (" ".join(sentences), [0, 1])
 
 
 def test_a_label_of_several_substances_has_no_quantities() -> None:
@@ -253,7 +269,9 @@ def test_a_row_in_percent_answers_a_reaction() -> None:
     assert found is not None
     assert found.text == "Nausea; VELORIN (N = 200) %: 12; Placebo (N = 199) %: 4."
     assert answer_of("reaction", "nausea", (REACTIONS, "Nausea | Velorin N=200: 12% | Placebo: 4%")) is not None
-    assert answer_of("reaction", "nausea", (REACTIONS, "Body system: Nausea | VELORIN %: 12 | Placebo %: 4")) is not None
+    assert (
+        answer_of("reaction", "nausea", (REACTIONS, "Body system: Nausea | VELORIN %: 12 | Placebo %: 4")) is not None
+    )
 
 
 @pytest.mark.parametrize(
@@ -268,7 +286,16 @@ def test_a_row_in_percent_answers_a_reaction() -> None:
         f"{ROW}\nHeadache | Velorin in trial 2 %: 12 | Placebo %: 4",
         "Nausea was seen in 12% of patients on Velorin.",
     ],
-    ids=["counts with percent", "counts", "no column of the drug", "another row", "two rows", "a sentence", "tables", "no row"],
+    ids=[
+        "counts with percent",
+        "counts",
+        "no column of the drug",
+        "another row",
+        "two rows",
+        "a sentence",
+        "tables",
+        "no row",
+    ],
 )
 def test_a_reaction_has_no_answer_where_its_frequency_is_not_certain(text: str) -> None:
     assert answer_of("reaction", "nausea", (REACTIONS, text)) is None

@@ -62,7 +62,9 @@ def test_a_paragraph_without_a_lead_in_does_not_belong_to_the_one_before() -> No
 
 
 def test_a_list_is_one_statement_with_all_of_its_items() -> None:
-    [unit] = units((WARNINGS, "Monitor these patients:\n- those with gout;\n- those older than 65 years.\nStop at once."))
+    [unit] = units(
+        (WARNINGS, "Monitor these patients:\n- those with gout;\n- those older than 65 years.\nStop at once.")
+    )
     listed, stop = unit.statements
     assert listed.text == "Monitor these patients: those with gout; those older than 65 years."
     assert listed.has_items and not stop.has_items and not listed.points
