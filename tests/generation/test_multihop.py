@@ -184,7 +184,7 @@ def test_a_bridge_leads_from_the_enzyme_to_its_inhibitors() -> None:
     found = answer_of(BRIDGE, BRIDGED, ENZYME, INHIBITORS)
     assert found is not None
     assert found.passages == [0, 1] and "CYP2D6" in found.text
-    assert [one.text for one in found.statements][0] == ENZYME[1]
+    assert found.statements[0].text == ENZYME[1]
 
 
 @pytest.mark.parametrize(
