@@ -89,12 +89,12 @@ def test_a_term_of_two_files_has_the_names_and_kinds_of_both() -> None:
         ("Sjögren-Syndrom", " sjogren syndrom "),
         ("QT\u2011prolongation (TdP)", " qt prolongation tdp "),
         ("t1/2", " t1 2 "),
+        ("(Take 5 mg.)", " take 5 mg "),
         ("", "  "),
     ],
 )
 def test_folding_leaves_words_in_lower_case(text: str, folded: str) -> None:
-    assert fold(text).split() == folded.split()
-    assert fold(text).startswith(" ") and fold(text).endswith(" ")
+    assert fold(text) == folded
 
 
 @pytest.mark.parametrize(

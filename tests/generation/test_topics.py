@@ -69,6 +69,12 @@ def test_what_the_answer_says_already_is_not_said_again() -> None:
     assert found is not None and found.text == DIGOXIN
 
 
+def test_a_statement_whose_words_stand_within_another_is_left_out() -> None:
+    longer = "Before and after surgery, monitor digoxin concentrations in all patients, and stop Velorin."
+    found = answer_of("partner", "digoxin", (INTERACTIONS, "Digoxin", DIGOXIN), (WARNINGS, "Surgery", longer))
+    assert found is not None and found.text == f"{DIGOXIN.split('. ')[0]}. {longer}"
+
+
 def test_the_adverse_reactions_add_nothing_to_an_interaction() -> None:
     trial = (REACTIONS, "Digoxin was taken by 12% of the patients in the trials.")
     found = answer_of("partner", "digoxin", (INTERACTIONS, "Digoxin", DIGOXIN), trial)
