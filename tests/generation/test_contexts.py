@@ -38,7 +38,10 @@ PIECES = [
     (REACTIONS, "Nausea | VELORIN (N = 200) %: 12 | Placebo (N = 199) %: 4"),
     (DOSAGE, "The maximum recommended dose is 1,200 mg per day."),
     (SUPPLY, "Velorin tablets are supplied as 200 mg and 400 mg tablets, white and scored."),
-    (KINETICS, "Velorinib is absorbed within two hours, and food does not change that in healthy men or women, as two studies show."),
+    (
+        KINETICS,
+        "Velorinib is absorbed within two hours, and food does not change that in healthy men or women, as two studies show.",
+    ),
 ]
 PASSAGES = made_passages(*PIECES)
 LABEL = made_label(PASSAGES)

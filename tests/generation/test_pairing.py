@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fdarx_core.generation.multihop import MULTIHOP_KINDS
-from fdarx_core.generation.pairing import WORDINGS, TopicPair, absent_topics, pair_topics
+from fdarx_core.generation.pairing import ANSWERED_PER_SILENT, WORDINGS, TopicPair, absent_topics, pair_topics
 from fdarx_core.generation.terminology import Topic
 from fdarx_core.generation.topics import TopicSurvey, all_topics
 
@@ -52,7 +52,7 @@ def asked(pairs: Pairs) -> tuple[Counter[tuple[Topic, int]], Counter[tuple[Topic
 
 
 @given(made_surveys(), st.integers(1, 4), st.integers(1, 3), st.integers(0, 3))
-def test_a_wording_of_a_topic_is_asked_as_often_with_an_answer_as_without_and_then_once_more(
+def test_a_wording_of_a_topic_is_asked_as_often_with_an_answer_as_without_and_then_more_with_one(
     surveys: list[TopicSurvey], per_label: int, per_drug: int, seed: int
 ) -> None:
     pairs = pair_topics(surveys, per_label, per_drug, seed)
@@ -60,7 +60,7 @@ def test_a_wording_of_a_topic_is_asked_as_often_with_an_answer_as_without_and_th
     answered, silent = asked(paired)
     assert all(abs(answered[one] - silent[one]) <= 1 for one in answered | silent)
     more, _ = asked(pairs)
-    assert all(answered[one] <= more[one] <= max(answered[one], 2 * silent[one]) for one in more)
+    assert all(answered[one] <= more[one] <= max(answered[one], ANSWERED_PER_SILENT * silent[one]) for one in more)
 
 
 @given(made_surveys(), st.integers(1, 4), st.integers(1, 3), st.integers(0, 3))
@@ -83,7 +83,7 @@ def test_each_label_is_asked_what_it_answers_and_what_it_is_silent_on_within_the
         of_drug.update((one.drug, topic) for topic in topics)
         silent_of_drug.update((one.drug, topic) for topic in silent)
     for (_, topic), count in of_drug.items():
-        assert count <= (4 if topic.kind in MULTIHOP_KINDS else 2 * per_drug)
+        assert count <= (4 if topic.kind in MULTIHOP_KINDS else ANSWERED_PER_SILENT * per_drug)
     assert all(count <= per_drug for count in silent_of_drug.values())
 
 

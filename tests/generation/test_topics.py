@@ -70,7 +70,7 @@ def test_what_the_answer_says_already_is_not_said_again() -> None:
 
 
 def test_a_statement_whose_words_stand_within_another_is_left_out() -> None:
-    longer = "Before and after surgery, monitor digoxin concentrations in all patients, and stop Velorin."
+    longer = "Surgeons must monitor digoxin concentrations in all patients and should stop Velorin."
     found = answer_of("partner", "digoxin", (INTERACTIONS, "Digoxin", DIGOXIN), (WARNINGS, "Surgery", longer))
     assert found is not None and found.text == f"{DIGOXIN.split('. ')[0]}. {longer}"
 
