@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 import re
 from collections import Counter
+from collections.abc import Sequence
 
 import pytest
 from hypothesis import given
@@ -26,13 +27,14 @@ from tests.generation.made_labels import (
     SUPPLY,
     TITLES,
     WARNINGS,
+    Piece,
     made_label,
     made_passages,
 )
 
 DIGOXIN = "Velorin raised the AUC of digoxin by 22%. Monitor digoxin concentrations in all patients."
 LISTED = "Stop Velorin in patients with:\n- acute pancreatitis\n- severe abdominal pain"
-PIECES = [
+PIECES: list[Piece] = [
     (INTERACTIONS, "Digoxin", DIGOXIN),
     (WARNINGS, "Pancreatitis", LISTED),
     (REACTIONS, "Nausea | VELORIN (N = 200) %: 12 | Placebo (N = 199) %: 4"),
@@ -40,7 +42,7 @@ PIECES = [
     (SUPPLY, "Velorin tablets are supplied as 200 mg and 400 mg tablets, white and scored."),
     (
         KINETICS,
-        "Velorinib is absorbed within two hours, and food does not change that in healthy men or women, as two studies show.",
+        "Velorinib is absorbed within two hours, and food does not change that in men or women, as two small studies show.",
     ),
 ]
 PASSAGES = made_passages(*PIECES)
@@ -187,7 +189,7 @@ def paired_passages() -> list[Passage]:
     return made_passages(*((code, text) for code, listed in SECTIONS.items() for text in listed))
 
 
-def indices(pairs: list[tuple[object, Passage, Passage]]) -> list[tuple[int, int]]:
+def indices(pairs: Sequence[tuple[object, Passage, Passage]]) -> list[tuple[int, int]]:
     return [(a.doc_chunk_index, b.doc_chunk_index) for _, a, b in pairs]
 
 

@@ -130,6 +130,10 @@ def test_the_baselines_ask_nothing_where_nothing_was_written(name: str) -> None:
     assert answered(TASKS[name], SLOTS[name]).items == []
 
 
+def items_of(example: Any) -> list[dict[str, Any]]:
+    return list(example.reply["items"])
+
+
 EXAMPLES = [(name, example) for name in ALL for example in TASKS[name].prompt.examples]
 
 
@@ -137,7 +141,7 @@ EXAMPLES = [(name, example) for name in ALL for example in TASKS[name].prompt.ex
 def test_examples_keep_the_rules_they_teach(name: str, example: Any) -> None:
     """Name the drug, keep the bounds, quote the passages, take every number from them. Source: FDARxBench §B.4."""
     shown = [passage["text"] for passage in example.slots["passages"]]
-    for item in example.reply["items"]:
+    for item in items_of(example):
         assert example.slots["drug"] in item["question"] and item["question"].endswith("?")
         assert 10 <= len(item["question"]) <= 200 and 5 <= len(item["answer"]) <= 600
         quotes = {0: item["evidence"]} if name == "generate_factual" else {0: item["evidence_a"], 1: item["evidence_b"]}
@@ -153,13 +157,13 @@ def test_examples_keep_the_rules_they_teach(name: str, example: Any) -> None:
 
 def test_examples_teach_questions_with_a_twin_without_one_and_none() -> None:
     for name in ALL:
-        replies = [example.reply["items"] for example in TASKS[name].prompt.examples]
+        replies = [items_of(example) for example in TASKS[name].prompt.examples]
         assert [] in replies
         assert any(item["twin"] for items in replies for item in items)
 
 
 @pytest.mark.parametrize("name", ALL)
 def test_examples_ask_one_thing(name: str) -> None:
-    questions = [item["question"] for example in TASKS[name].prompt.examples for item in example.reply["items"]]
+    questions = [item["question"] for example in TASKS[name].prompt.examples for item in items_of(example)]
     assert questions
     assert not any(re.search(r"\band (?:what|how|which|when|is|are)\b|as well as", one) for one in questions)
