@@ -61,7 +61,7 @@ _UNSUPPORTED = {
 
 
 class Writer:
-    """What a model replies that writes questions, one in ten with an answer that says more than the label, and that
+    """What a model replies that writes questions, one in five with an answer that says more than the label, and that
     answers those which it wrote from what it is shown."""
 
     def __init__(self) -> None:
@@ -129,7 +129,7 @@ def _sentences(text: str) -> list[str]:
 
 
 def _answered(text: str) -> str:
-    errs = lot(blake2b(text.encode(), digest_size=8).hexdigest()) < 10
+    errs = lot(blake2b(text.encode(), digest_size=8).hexdigest()) < 20
     return f"{text} It is best forgotten." if errs else text
 
 
