@@ -74,7 +74,7 @@ def example_build(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A small benchmark of the example labels, made once for all workers; tests only read it."""
 
     def build(out: Path) -> None:
-        amounts = ("--passages", "3", "--section-pairs", "2", "--refusals", "2", "--cpus", "2")
+        amounts = ("--passages", "3", "--section-pairs", "2", "--twins", "4", "--cpus", "2")
         done = run_job("build", "--labels", EXAMPLES, "--out", out, *amounts)
         assert done.returncode == 0, done.stderr
 

@@ -11,9 +11,10 @@ _DASH = re.compile(r"[\u2010-\u2015\u2212]")
 _LEFT_OUT = re.compile(r"\[\s*(?:…|\.{3,})\s*\]|…|\.{3,}")
 # A dash counts before a number only, as a minus sign; other punctuation says nothing that words and numbers do not.
 _PIECE = re.compile(r"(?<![\w.])\.\d+|\d+(?:[.,]\d+)*|[^\W\d_]+|[%<>≤≥=±+/]|(?<![^\s(])-(?=\d)")
+_AMOUNT = r"\d[\d,]*(?:\.\d+)?"
 _CALCULATION = re.compile(
-    r"^(?P<first>[\d.,]+)(?P<unit>[^\d<>/×=]*?)(?P<sign>[/×>])\s*(?P<second>[\d.,]+)(?P<rest>[^=]*?)"
-    r"(?:/\s*100\s*)?(?:=\s*(?P<result>[\d.,]+).*)?$"
+    rf"^(?P<first>{_AMOUNT})(?P<unit>[^\d<>/×=]*?)(?P<sign>[/×>])\s*(?P<second>{_AMOUNT})(?P<rest>[^=]*?)"
+    rf"(?:/\s*100\s*)?(?:=\s*(?P<result>{_AMOUNT}).*)?$"
 )
 
 
@@ -52,6 +53,8 @@ def calculation_error(sentence: str) -> str | None:
     first, second = _value(found["first"]), _value(found["second"])
     if found["sign"] == ">":
         return "" if first > second else f"{first:g} is not greater than {second:g}"
+    if found["sign"] == "/" and not second:
+        return f"{first:g} cannot be divided by 0"
     due = first / second if found["sign"] == "/" else first * second / 100
     result = _value(found["result"])
     return "" if abs(result - due) <= 0.05 * abs(due) else f"{due:g}, not {result:g}"
@@ -60,10 +63,8 @@ def calculation_error(sentence: str) -> str | None:
 def calculated_numbers(sentence: str) -> tuple[str, ...]:
     """Return the two numbers that a calculation starts from, without thousands separators; none for other sentences."""
     found = _CALCULATION.match(sentence.rstrip("."))
-    return (
-        () if found is None else tuple(number.replace(",", "").rstrip(".") for number in found.group("first", "second"))
-    )
+    return () if found is None else tuple(number.replace(",", "") for number in found.group("first", "second"))
 
 
 def _value(number: str) -> float:
-    return float(number.replace(",", "").rstrip("."))
+    return float(number.replace(",", ""))

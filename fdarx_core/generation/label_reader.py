@@ -58,7 +58,7 @@ _NUMBER = re.compile(r"\d")
 _PERCENT = re.compile(r"%")
 _FREQUENCY = re.compile(r"\s*[<≤]?\s*\d+(?:\.\d+)?\s*%?\W*$")
 _OF_SOME = re.compile(
-    r"\bpatients? (?:with|who|on)\b|\brelative\b|\bimpair|\belderly\b|\bchildren\b|\bpediatric\b"
+    r"\bpatients? (?:with|who|on)\b|\brelative\b|\bmetabolites?\b|\bimpair|\belderly\b|\bchildren\b|\bpediatric\b"
     r"|\b(?:in|de)creased to\b|\breduced to\b|\bfurther\b",
     re.I,
 )
@@ -344,7 +344,8 @@ def cached_reader(names: tuple[str, ...], substances: int, about: str, passages:
 def _value_pattern(term: Term) -> re.Pattern[str]:
     """Return the pattern of a quantity's name with a value near it: "half-life is 3 hours", "99% bound to plasma"."""
     names = "|".join(r"\W+".join(map(re.escape, probe.split())) for probe in term.names)
-    return re.compile(rf"(?:{names})[^.;%]{{0,60}}?{term.value}|{term.value}[^.;,]{{0,20}}(?:{names})", re.I)
+    between = r"(?:[^.;%]|\.(?=\d)){0,60}?"
+    return re.compile(rf"(?:{names}){between}{term.value}|{term.value}[^.;,]{{0,20}}(?:{names})", re.I)
 
 
 def _without_repeats(statements: Collection[Statement]) -> list[Statement]:

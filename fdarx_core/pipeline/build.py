@@ -10,6 +10,7 @@ from hashlib import sha256
 from typing import Any, ClassVar
 
 from fdarx_core.filters.judges import Judge, judges
+from fdarx_core.filters.round_trip import STAGE as ROUND_TRIP
 from fdarx_core.generation.contexts import MAX_ABSENT, GenerationConfig
 from fdarx_core.generation.pairing import absent_topics, pair_topics
 from fdarx_core.generation.topics import TopicSurvey
@@ -225,10 +226,13 @@ class Build(PipelineJob):
         return self.end(summary, complete=True)
 
     def _vote_splits(self) -> VoteSplits:
-        """Count the questions by the split of their votes; the votes of one part are in memory at a time."""
+        """Count the questions by the split of their votes; the votes of one part are in memory at a time.
+
+        The round trip has one verdict on a question, which nobody votes on.
+        """
         splits: VoteSplits = Counter()
         for part in self.run.parts("verdicts"):
-            splits.update(split_votes(read_records(part, JudgeVerdict)))
+            splits.update(split_votes(one for one in read_records(part, JudgeVerdict) if one.stage != ROUND_TRIP))
         return splits
 
 

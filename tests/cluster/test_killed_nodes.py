@@ -49,7 +49,7 @@ def labels(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def script(nodes: Nodes, labels: Path, tmp_path_factory: pytest.TempPathFactory) -> Script:
     models = read_models(scripted_models(tmp_path_factory.mktemp("models"), "http://127.0.0.1:1/v1"))
-    return Script(identities(labels), GenerationConfig(passages=4, section_pairs=3, refusals=3), models)
+    return Script(identities(labels), GenerationConfig(passages=4, section_pairs=3, twins=3), models)
 
 
 def run(nodes: Nodes, line: Sequence[str], kill_after_s: float | None, bound_s: float) -> float:
@@ -100,7 +100,7 @@ def test_a_build_survives_killed_nodes(nodes: Nodes, labels: Path, script: Scrip
     with LoopbackServer(answer=script, latency=0.1) as server:
         models = scripted_models(tmp_path, server.openai_url)
         line = [sys.executable, "-m", "jobs.build_benchmark", "--labels", str(labels), *AMOUNTS]
-        line += ["--models", str(models), "--generator", NAME, "--rephraser", NAME, "--judge", NAME]
+        line += ["--models", str(models), "--generator", NAME, "--reader", NAME, "--judge", NAME]
         for name in survives(nodes, lambda name: [*line, "--out", str(tmp_path / name)], server, KILLS):
             assert files_of(tmp_path / name / "benchmark") == files_of(tmp_path / "calm" / "benchmark")
 

@@ -31,7 +31,7 @@ from tests.pipeline.test_steps import identities
 
 pytestmark = pytest.mark.cluster
 
-AMOUNTS = ("--passages", "2", "--section-pairs", "1", "--refusals", "1", "--sample", "3")
+AMOUNTS = ("--passages", "2", "--section-pairs", "1", "--twins", "1", "--sample", "3")
 PRICES = {"input": 3.0, "cached_input": 0.3, "output": 15.0}
 WITHIN_S = 60
 SWEEP = r"\xe9"
@@ -86,11 +86,13 @@ def built(cluster: Metered, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A build by a model that is told to wait now and then, and refuses a few prompts."""
     folder = tmp_path_factory.mktemp("metered")
     file = models_file(folder, "http://127.0.0.1:1/v1")
-    script = Script(identities(EXAMPLES), GenerationConfig(passages=2, section_pairs=1, refusals=1), read_models(file))
+    script = Script(
+        identities(EXAMPLES, sample=3), GenerationConfig(passages=2, section_pairs=1, twins=1), read_models(file)
+    )
     with LoopbackServer(answer=script) as server:
         server.faults = _weather
         models = models_file(folder, server.openai_url, prices=PRICES)
-        roles = ("--generator", NAME, "--rephraser", NAME, "--judge", NAME)
+        roles = ("--generator", NAME, "--reader", NAME, "--judge", NAME)
         _run(
             "build_benchmark",
             cluster,

@@ -3,35 +3,66 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from functools import cache
 from itertools import islice
 from pathlib import Path
 from typing import Any
 
 from fdarx_core.filters.judges import judges
+from fdarx_core.filters.round_trip import (
+    COMPARE_ANSWERS,
+    ROUND_TRIP_ANSWER,
+    RoundTripReply,
+    answer_slots,
+    compare_slots,
+    settings_of,
+)
 from fdarx_core.generation.candidates import parse_candidates
-from fdarx_core.generation.contexts import Context, GenerationConfig, make_contexts
+from fdarx_core.generation.contexts import MAX_ABSENT, Context, GenerationConfig, make_contexts
+from fdarx_core.generation.pairing import absent_topics, pair_topics
 from fdarx_core.generation.tasks import RULES_VERSION, TASKS
+from fdarx_core.generation.topics import survey_label
 from fdarx_core.labels import parse_document
-from fdarx_core.llm import Baseline, ask
+from fdarx_core.llm import Baseline, Task, ask
+from fdarx_core.pipeline.label_state import TopicPlan
 from fdarx_core.records import Label, Passage, QuestionAnswer, Reject, Request
+from tests.conftest import EXAMPLES
 
-AMOUNTS = GenerationConfig(passages=4, pairs_per_passage=2, section_pairs=3, refusals=2)
+AMOUNTS = GenerationConfig(passages=4, pairs_per_passage=2, section_pairs=3, twins=8)
 JUDGED = 3
-"""Questions of each type that are judged, a label."""
+"""Questions of each type that are judged and answered again, a label."""
+
+
+@cache
+def plans_of_examples() -> Mapping[str, TopicPlan]:
+    parsed = [parse_document(file.read_bytes(), file.name) for file in sorted(EXAMPLES.glob("*.xml"))]
+    surveys = [survey_label(label, passages) for label, passages in parsed if passages]
+    pairs = pair_topics(surveys, AMOUNTS.twins, AMOUNTS.topic_labels, AMOUNTS.seed)
+    absent = absent_topics(surveys, MAX_ABSENT, AMOUNTS.seed)
+    return {one.set_id: TopicPlan(pairs[one.set_id], absent[one.set_id]) for one in surveys}
 
 
 def asked_of(file: Path, endpoint: str, sampling: Mapping[str, Any]) -> list[Request]:
-    """Every generation request of one label, then every judge's on the questions that the baseline makes of it."""
+    """Every generation request of one label, then those of the judges and the round trip on what the baseline makes."""
+
+    def request(task: Task[Any], slots: Mapping[str, Any]) -> Request:
+        return task.request(slots, endpoint=endpoint, sampling=sampling)
+
     label, passages = parse_document(file.read_bytes(), file.name)
-    pieces = make_contexts(label, passages, AMOUNTS)
-    requests = [TASKS[piece.task].request(piece.slots, endpoint=endpoint, sampling=sampling) for piece in pieces]
+    plan = plans_of_examples()[label.set_id]
+    pieces = make_contexts(label, passages, AMOUNTS, plan.pairs, plan.absent)
+    requests = [request(TASKS[piece.task], {**piece.slots, "written": []}) for piece in pieces]
     made = [question for piece in pieces for question in _made(piece, label, passages)]
-    for judge in judges():
-        for kind in ("factual", "multihop", "refusal"):
-            for question in islice((one for one in made if one.type == kind), JUDGED):
+    for kind in ("factual", "multihop", "refusal"):
+        for question in islice((one for one in made if one.type == kind), JUDGED):
+            for judge in judges():
                 if task := judge.task(question):
-                    slots = judge.slots(question, label, passages)
-                    requests.append(task.request(slots, endpoint=endpoint, sampling=sampling))
+                    requests.append(request(task, judge.slots(question, label, passages)))
+            for setting in settings_of(question):
+                requests.append(request(ROUND_TRIP_ANSWER, answer_slots(question, setting, label, passages)))
+            same = RoundTripReply(quotes=[], passages=[], answerable=True, answer=question.answer)
+            if slots := compare_slots(question, {"passages": same, "label": same}):
+                requests.append(request(COMPARE_ANSWERS, slots))
     return requests
 
 

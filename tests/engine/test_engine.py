@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from fdarx_core.filters.judges import judge_tasks
+from fdarx_core.filters.round_trip import ROUND_TRIP_TASKS
 from fdarx_core.generation.tasks import GENERATE_FACTUAL, TASKS
 from fdarx_core.llm import Asker, EndpointStopped, HttpEndpoint, ModelConfig, ResponseStore, Task, Unparsable
 from fdarx_core.records import Request, Response
@@ -23,18 +24,26 @@ from tests.engine.server import CONTEXT, MODEL
 
 pytestmark = [pytest.mark.engine, pytest.mark.timeout(1800)]
 
-ALL_TASKS: dict[str, Task[Any]] = {**TASKS, **judge_tasks()}
+ALL_TASKS: dict[str, Task[Any]] = {**TASKS, **judge_tasks(), **ROUND_TRIP_TASKS}
 MOST = 1024
 """Tokens of a reply."""
 LABELS = sorted(EXAMPLES.glob("*tablets.xml"))
-SLOTS = {
-    "drug": "Veltrapan",
-    "section_title": "Recommended Dosage",
-    "section_path": "DOSAGE AND ADMINISTRATION > Recommended Dosage",
-    "section_code": "34068-7",
-    "context": "The recommended starting dosage of VELTRAPAN in adults is 25 mg orally once daily.",
-    "k": 2,
-}
+DOSE = "The recommended starting dosage of VELTRAPAN in adults is 25 mg orally once daily."
+
+
+def factual_slots(text: str = DOSE) -> dict[str, Any]:
+    """Slots of generate_factual on one passage."""
+    return {
+        "drug": "Veltrapan",
+        "ingredients": "veltrapan",
+        "forms": "tablet, oral",
+        "outline": "DOSAGE AND ADMINISTRATION > Recommended Dosage (asked)",
+        "passages": [{"section": "DOSAGE AND ADMINISTRATION > Recommended Dosage", "text": text}],
+        "absent": ["gout"],
+        "k": 2,
+        "difficulty": "direct",
+        "written": [],
+    }
 
 
 @dataclass
@@ -63,9 +72,10 @@ async def answered(model: ModelConfig, *batches: Sequence[Request], root: Locati
         await asker.close()
 
 
-def said(model: ModelConfig, **slots: str) -> Response:
+def said(model: ModelConfig, text: str = DOSE) -> Response:
     """The response to one request of generate_factual."""
-    request = GENERATE_FACTUAL.request(SLOTS | slots, endpoint=model.name, sampling=model.request_parameters)
+    slots = factual_slots(text)
+    request = GENERATE_FACTUAL.request(slots, endpoint=model.name, sampling=model.request_parameters)
     return asyncio.run(answered(model, [request]))[0]
 
 
@@ -152,7 +162,7 @@ def test_a_reply_that_is_no_json_is_asked_to_be_repaired_once(engine: str) -> No
 
 
 def test_a_prompt_beyond_the_context_is_refused_for_that(engine: str) -> None:
-    response = said(config(engine), context="dose " * CONTEXT)
+    response = said(config(engine), "dose " * CONTEXT)
     assert (response.reason, response.attempts) == ("context_too_long", 1)
 
 

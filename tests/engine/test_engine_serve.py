@@ -15,7 +15,7 @@ from serving.memory import estimate_memory
 from tests.engine.conftest import Served, Tiny
 from tests.engine.environment import PROJECT
 from tests.engine.serve_models import described
-from tests.engine.test_engine import SLOTS, answered, why_none
+from tests.engine.test_engine import answered, factual_slots, why_none
 
 pytestmark = [pytest.mark.engine, pytest.mark.timeout(1200)]
 
@@ -24,7 +24,7 @@ def asked(model: ModelConfig, *contexts: str) -> list[Response]:
     """Responses to generate_factual on these contexts, one after the other."""
     requests = [
         GENERATE_FACTUAL.request(
-            SLOTS | {"context": context}, endpoint=model.name, sampling=model.request_parameters | {"seed": number}
+            factual_slots(context), endpoint=model.name, sampling=model.request_parameters | {"seed": number}
         )
         for number, context in enumerate(contexts)
     ]

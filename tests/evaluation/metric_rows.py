@@ -13,9 +13,11 @@ from random import Random
 import numpy as np
 from rank_bm25 import BM25Okapi
 
-from fdarx_core.generation.candidates import highlight_candidates, parse_candidates
+from fdarx_core.generation.candidates import parse_candidates
 from fdarx_core.generation.contexts import GenerationConfig, make_contexts
+from fdarx_core.generation.pairing import WORDINGS, TopicPair
 from fdarx_core.generation.tasks import TASKS
+from fdarx_core.generation.topics import find_topics
 from fdarx_core.labels import find_sources, parse_document, read_source
 from fdarx_core.llm.baseline import response_to
 from fdarx_core.records import Equivalence, Label, LabelSummary, Passage, QuestionAnswer, Ranking, Reject
@@ -67,8 +69,11 @@ def _of_label(label: Label, passages: list[Passage]) -> Iterator[MetricRow]:
 
 
 def _questions(label: Label, passages: list[Passage]) -> list[QuestionAnswer]:
-    questions = highlight_candidates(label, passages)
-    for context in make_contexts(label, passages, GenerationConfig()):
+    """Two questions on everything that the label answers by rules."""
+    answered = find_topics(label, passages).answers
+    pairs = [TopicPair(topic, None, wording) for topic in answered for wording in range(WORDINGS)]
+    questions: list[QuestionAnswer] = []
+    for context in make_contexts(label, passages, GenerationConfig(), pairs):
         task = TASKS[context.task]
         request = task.request(context.slots, endpoint="baseline")
         made = parse_candidates(context, response_to(request, task.by_rules(context.slots)), label, passages)
@@ -81,12 +86,12 @@ def _words(text: str) -> list[str]:
 
 
 def _alike(question: QuestionAnswer, words: Sequence[Sequence[str]]) -> Equivalence:
-    """Passages that share a fifth of their words: loose, so that many questions have some."""
+    """Passages that share an eighth of their words: loose, so that many questions have some."""
     found = Equivalence(question.id, question.set_id)
     for gold in question.gold_passages:
         for index, others in enumerate(words):
             here, there = set(words[gold]), set(others)
-            if index != gold and len(here & there) >= 0.2 * len(here | there):
+            if index != gold and len(here & there) >= 0.125 * len(here | there):
                 found.gold.append(gold)
                 found.members.append(index)
                 found.why.append("near_duplicate")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 import pytest
@@ -74,7 +75,7 @@ def test_faults_of_wording_of_refusal_questions(question: str, expected: str) ->
     ("question", "expected"),
     [
         ("Which telephone number does the Velorin label give for samples?", "irrelevant_topic"),
-        ("Who wrote a poem on Velorin?", "irrelevant_topic"),
+        ("What does a pack of Velorin cost?", "irrelevant_topic"),
         ("What color are Velorin tablets?", "somewhat_relevant"),
     ],
 )
@@ -82,9 +83,22 @@ def test_irrelevant_questions_are_dropped(question: str, expected: str) -> None:
     assert by_rules("relevance", replace(FACTUAL, question=question)).reason == expected
 
 
-def test_a_topic_is_that_of_the_section_where_words_fit_it() -> None:
-    asked = {**slots("relevance", FACTUAL), "question": "What does the Velorin label say about tonsils?"}
-    assert (
-        judge_tasks()["judge_relevance"].baseline({**asked, "section_codes": ["34070-3"]}).category
-        == "Contraindications"
-    )
+def topic(question: str, codes: Sequence[str] = (), category: str = "") -> tuple[str, str]:
+    asked = {**slots("relevance", FACTUAL), "question": question, "section_codes": list(codes), "category": category}
+    found = judge_tasks()["judge_relevance"].baseline(asked)
+    return found.category, found.relevance
+
+
+def test_a_topic_is_that_of_the_section_that_the_question_was_written_from() -> None:
+    tonsils, dose = "What does the Velorin label say about tonsils?", "What dose of Velorin is recommended?"
+    assert topic(tonsils, ["34070-3"]) == ("Contraindications", "relevant")
+    assert topic(dose, ["34070-3", "34068-7"]) == ("Dosage & Administration", "relevant")
+    assert topic(tonsils, ["34070-3", "34068-7"]) == ("Contraindications", "relevant")
+    assert topic(tonsils, category="Drug Interactions") == ("Drug Interactions", "relevant")
+    assert topic(dose) == ("Dosage & Administration", "relevant")
+    assert topic(tonsils) == ("None / Irrelevant", "irrelevant")
+
+
+def test_the_name_of_the_labeler_says_nothing_of_the_topic() -> None:
+    asked = "What does the Velorin (Cost Dosage Manufacturer Inc) label say about tonsils?"
+    assert topic(asked, ["34070-3"]) == ("Contraindications", "relevant")

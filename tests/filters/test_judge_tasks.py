@@ -7,7 +7,8 @@ from typing import Any
 import orjson
 import pytest
 
-from fdarx_core.filters.judges import is_quoted, judge_tasks, judges
+from fdarx_core.filters.judges import judge_tasks, judges
+from fdarx_core.filters.quotations import is_quoted
 from fdarx_core.labels.loinc import TOPICS
 from fdarx_core.records import NO_ANSWER
 from tests.filters.judged import LABEL, PASSAGES, QUESTIONS

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from fdarx_core.filters.judges import is_quoted
+from fdarx_core.filters.quotations import is_quoted
 
 PASSAGE = """Recommended Dosage (2.1)
 The recommended starting dose of VELORIN® is 12.5 mg once daily; increase to 1,500 mg after ≥ 4 weeks.

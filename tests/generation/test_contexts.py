@@ -1,141 +1,196 @@
-"""Contexts of a label: section pairs and refusal questions."""
+"""Contexts of a label: its topics with the questions on them, and passages for a model to write on."""
 
 from __future__ import annotations
 
 import random
 import re
+from collections import Counter
+from collections.abc import Sequence
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fdarx_core.generation.contexts import choose_passage_pairs
-from fdarx_core.generation.library import load_library, refusal_entities, refusal_templates, role_of, section_pairs
-from fdarx_core.generation.multihop import multihop_questions
-from fdarx_core.generation.refusal import refusal_questions, rephrase
+from fdarx_core.generation.contexts import MAX_ABSENT, Context, GenerationConfig, choose_passage_pairs, make_contexts
+from fdarx_core.generation.library import load_library, role_of, section_pairs
+from fdarx_core.generation.pairing import TopicPair
+from fdarx_core.generation.tasks import GENERATE_FACTUAL, GENERATE_MULTIHOP
+from fdarx_core.generation.terminology import Topic
+from fdarx_core.generation.topic_questions import topic_question
 from fdarx_core.records import Passage
-
-LABEL = (
-    "Quorvelin tablets treat Crohn’s disease. Avoid warfarin. Watch for anaemias, QT prolongation and co-trimoxazole."
+from tests.generation.made_labels import (
+    CONTRAINDICATIONS,
+    DOSAGE,
+    INTERACTIONS,
+    KINETICS,
+    REACTIONS,
+    SUPPLY,
+    TITLES,
+    WARNINGS,
+    Piece,
+    made_label,
+    made_passages,
 )
-CATEGORIES = {
-    "Indications & Usage",
-    "Dosage & Administration",
-    "Dosage Forms & Strengths & Formulation",
-    "Contraindications",
-    "Safety & Serious Risks",
-    "Adverse Events",
-    "Drug Interactions",
-    "Use in Specific Populations",
-    "Pharmacokinetics",
-}
-ENTITIES = [(kind, entity) for kind, listed in refusal_entities().items() for entity in listed]
+
+DIGOXIN = "Velorin raised the AUC of digoxin by 22%. Monitor digoxin concentrations in all patients."
+LISTED = "Stop Velorin in patients with:\n- acute pancreatitis\n- severe abdominal pain"
+PIECES: list[Piece] = [
+    (INTERACTIONS, "Digoxin", DIGOXIN),
+    (WARNINGS, "Pancreatitis", LISTED),
+    (REACTIONS, "Nausea | VELORIN (N = 200) %: 12 | Placebo (N = 199) %: 4"),
+    (DOSAGE, "The maximum recommended dose is 1,200 mg per day."),
+    (SUPPLY, "Velorin tablets are supplied as 200 mg and 400 mg tablets, white and scored."),
+    (
+        KINETICS,
+        "Velorinib is absorbed within two hours, and food does not change that in men or women, as two small studies show.",
+    ),
+]
+PASSAGES = made_passages(*PIECES)
+LABEL = made_label(PASSAGES)
+PARTNER = TopicPair(Topic("partner", "digoxin"), Topic("partner", "lithium"), 0)
 
 
-def test_the_library_is_large_and_covers_all_topics() -> None:
-    assert len(ENTITIES) >= 400
-    assert len(refusal_templates()) >= 30
-    assert {template.category for template in refusal_templates()} == CATEGORIES
-    assert len({entity for _, entity in ENTITIES}) == len(ENTITIES)
+def contexts(*pairs: TopicPair, absent: list[Topic] | None = None, **amounts: int) -> list[Context]:
+    return make_contexts(LABEL, PASSAGES, GenerationConfig(**amounts), pairs, absent)
 
 
-def test_questions_differ_in_entity_template_and_topic() -> None:
-    drafts = refusal_questions(LABEL, "Quorvelin", "set-1", seed=0, count=9)
-    assert len(drafts) == 9
-    assert {template.category for *_, template in drafts} == CATEGORIES
-    assert len({entity for _, entity, _ in drafts}) == len({template.text for *_, template in drafts}) == 9
-    for question, entity, template in drafts:
-        assert question == template.text.format(drug="Quorvelin", entity=entity)
-        assert len(question) <= 200
+def item_of(pair: TopicPair) -> tuple[Context, dict[str, object]]:
+    [context] = contexts(pair)
+    [item] = context.slots["written"]
+    return context, item
+
+
+def test_a_pair_of_topics_is_written_with_its_evidence_and_its_twin() -> None:
+    context, item = item_of(PARTNER)
+    assert context.task == GENERATE_FACTUAL.name and context.passages == [0]
+    assert item == {
+        "question": topic_question(PARTNER.answered, "Velorin", 0),
+        "answer": DIGOXIN,
+        "evidence": ["Velorin raised the AUC of digoxin by 22%.", "Monitor digoxin concentrations in all patients."],
+        "type": "factual",
+        "difficulty": "several",
+        "twin": {"question": topic_question(Topic("partner", "lithium"), "Velorin", 0), "changed": "lithium"},
+    }
+    assert context.template == context.twin_template == topic_question(Topic("partner", "{term}"), "{drug}", 0)
+    assert context.slots["absent"] == ["lithium"]
+    assert context.slots["passages"] == [{"section": f"{TITLES[INTERACTIONS]} > Digoxin", "text": DIGOXIN}]
+
+
+def test_a_twin_may_be_of_another_kind_and_has_its_own_wording() -> None:
+    context, item = item_of(TopicPair(PARTNER.answered, Topic("quantity", "melting point"), 1))
+    assert item["twin"] == {
+        "question": topic_question(Topic("quantity", "melting point"), "Velorin", 1),
+        "changed": "melting point",
+    }
+    assert context.template != context.twin_template
+
+
+def test_a_topic_without_a_twin_is_asked_alone() -> None:
+    context, item = item_of(TopicPair(PARTNER.answered, None, 0))
+    assert item["twin"] is None and context.twin_template == "" and context.slots["absent"] == []
 
 
 @pytest.mark.parametrize(
-    ("entity", "mention"),
+    ("answered", "kind", "difficulty"),
     [
-        ("Gaucher disease", "patients with GAUCHER's disease"),
-        ("Sjögren syndrome", "Sjogren's syndrome"),
-        ("gallstone formation", "Gallstones were reported"),
-        ("NT-proBNP", "levels of NTproBNP"),
-        ("NT-proBNP", "nt\u2011probnp"),
-        ("coffee", "products with caffeine"),
-        ("posterior reversible encephalopathy", "cases of PRES (n = 2)"),
-        ("retinal detachment", "retinal\n  detachments"),
+        (Topic("risk", "pancreatitis"), "list", "direct"),
+        (Topic("reaction", "nausea"), "numeric", "table"),
+        (Topic("partner", "digoxin"), "factual", "several"),
     ],
 )
-def test_an_entity_that_the_label_mentions_in_any_wording_is_not_used(entity: str, mention: str) -> None:
-    def asked(text: str) -> set[str]:
-        drafts = [d for seed in range(150) for d in refusal_questions(text, "Quorvelin", "s", seed, 60)]
-        return {entity for _, entity, _ in drafts}
-
-    assert entity in asked("effects expressed elsewhere")
-    assert entity not in asked(f"effects expressed elsewhere: {mention}.")
+def test_the_kind_and_difficulty_follow_from_the_statements(answered: Topic, kind: str, difficulty: str) -> None:
+    _, item = item_of(TopicPair(answered, None, 0))
+    assert (item["type"], item["difficulty"]) == (kind, difficulty)
 
 
-def test_the_drug_is_never_asked_about_as_an_entity() -> None:
-    drafts = [d for seed in range(100) for d in refusal_questions("", "Colchicine Tablets", "s", seed, 60)]
-    assert not any("colchicine" in entity.lower() for _, entity, _ in drafts)
+def test_two_passages_have_the_evidence_of_each() -> None:
+    context, item = item_of(TopicPair(Topic("computation", "maximum daily dose"), None, 0))
+    assert context.task == GENERATE_MULTIHOP.name and context.passages == [3, 4]
+    assert item["evidence_a"] == [PIECES[3][1]] and item["evidence_b"] == [PIECES[4][1]]
+    assert str(item["answer"]).startswith("1,200 mg / 400 mg = 3 tablets. ") and item["kind"] == "computation"
 
 
-@given(st.text(max_size=300), st.text(max_size=60), st.text(max_size=20), st.integers(0, 9), st.integers(0, 70))
-def test_any_text_gives_absent_entities_again_and_again(
-    text: str, drug: str, set_id: str, seed: int, count: int
-) -> None:
-    drafts = refusal_questions(text, drug, set_id, seed, count)
-    assert drafts == refusal_questions(text, drug, set_id, seed, count)
-    assert len(drafts) <= count
-    assert len({entity for _, entity, _ in drafts}) == len(drafts)
-    for question, entity, _ in drafts:
-        assert entity.lower() not in f"{text} {drug}".lower()
-        assert drug in question
+def test_what_the_label_does_not_answer_or_is_not_silent_on_makes_no_context() -> None:
+    assert contexts(TopicPair(Topic("partner", "warfarin"), Topic("partner", "lithium"), 0)) == []
+    assert contexts(TopicPair(Topic("partner", "digoxin"), Topic("risk", "pancreatitis"), 0)) == []
 
 
-@given(st.sampled_from(ENTITIES), st.text(min_size=1, max_size=60), st.sampled_from(refusal_templates()))
-def test_rephrasing_keeps_drug_and_entity(pair: tuple[str, str], drug: str, template: object) -> None:
-    text = template.text.format(drug=drug, entity=pair[1])  # type: ignore[attr-defined]
-    again = rephrase({"drug": drug, "entity": pair[1], "question": text})
-    assert drug in again
-    assert pair[1] in again
-    assert len(again) <= 200 or again == text
-    assert again == rephrase({"drug": drug, "entity": pair[1], "question": text})
+def test_the_outline_marks_the_sections_that_are_asked_about() -> None:
+    [context] = contexts(PARTNER)
+    lines = context.slots["outline"].split("\n")
+    assert lines == [
+        f"{one.section_path} (asked)" if one.doc_chunk_index == 0 else one.section_path for one in PASSAGES
+    ]
 
 
-def test_rephrasing_gives_other_words() -> None:
-    for template in refusal_templates():
-        question = template.text.format(drug="Quorvelin", entity="malaria")
-        assert rephrase({"drug": "Quorvelin", "entity": "malaria", "question": question}) != question
+def test_the_rules_write_on_topics_alone_and_a_model_on_passages_too() -> None:
+    by_rules, by_model = contexts(PARTNER), contexts(PARTNER, absent=[])
+    assert [one.id for one in by_model[:1]] == [one.id for one in by_rules]
+    assert len(by_model) > len(by_rules)
+    assert all(one.slots["written"] == [] for one in by_model[1:])
+    assert not any(one.template or one.twin_template for one in by_model[1:])
+    assert len({one.id for one in by_model}) == len(by_model)
 
 
-@given(st.text(max_size=250))
-def test_rephrasing_a_question_of_no_template_keeps_its_words(question: str) -> None:
-    again = rephrase({"drug": "Quorvelin", "entity": "malaria", "question": question})
-    assert question[1:] in again
+def test_passages_for_a_model_are_of_all_sections_within_their_bound() -> None:
+    texts = [
+        "Velorin is given with care and is stopped in any patient whose liver tests rise above three times normal."
+    ]
+    many = made_passages(*((code, f"{text} {at}") for code in TITLES for at in range(4) for text in texts))
+    for count in (0, 3, 8, 40):
+        made = make_contexts(made_label(many), many, GenerationConfig(passages=count, section_pairs=0), [], [])
+        asked = Counter(many[one.passages[0]].core_code for one in made)
+        assert sum(asked.values()) == min(count, len([one for one in many if one.core_code in asked]) or count)
+        assert all(one.slots["k"] == GenerationConfig().pairs_per_passage for one in made)
+        if count >= 40:
+            assert len(asked) >= 9
+    assert max(asked.values()) - min(asked.values()) <= 1
+
+
+def test_short_passages_are_not_for_a_model() -> None:
+    short = made_passages((WARNINGS, "Liver failure was seen."))
+    assert make_contexts(made_label(short), short, GenerationConfig(), [], []) == []
+
+
+def test_a_model_may_ask_twins_of_the_kind_that_the_section_answers() -> None:
+    absent = [Topic("partner", f"partner {at}") for at in range(9)] + [Topic("quantity", "melting point")]
+    made = contexts(absent=absent, passages=20, section_pairs=0)
+    by_code = {PASSAGES[one.passages[0]].core_code: one.slots["absent"] for one in made}
+    assert by_code[KINETICS] == ["melting point"]
+    assert by_code.get(DOSAGE, []) == []
+    long = made_passages((INTERACTIONS, f"{DIGOXIN} " * 2))
+    [interaction] = make_contexts(made_label(long), long, GenerationConfig(section_pairs=0), [], absent)
+    assert interaction.slots["absent"] == [f"partner {at}" for at in range(MAX_ABSENT)]
+
+
+def test_a_passage_with_a_table_is_to_be_asked_about_its_cells() -> None:
+    table = made_passages((REACTIONS, "Nausea | 12%\n" * 12))
+    [context] = make_contexts(made_label(table), table, GenerationConfig(section_pairs=0), [], [])
+    assert context.slots["difficulty"] == "table"
 
 
 SECTIONS = {
-    "34068-7": [
+    DOSAGE: [
         "The recommended starting dose of Quorvelin is 50 mg once daily. The maximum daily dose is 200 mg.",
         "Reduce the dose to 25 mg daily in patients with severe renal impairment. Take Quorvelin with food.",
     ],
-    "43678-2": ["Quorvelin tablets are available as 50 mg and 100 mg tablets, white and round, marked Q on one side."],
-    "43682-4": [
+    SUPPLY: ["Quorvelin tablets are available as 50 mg and 100 mg tablets, white and round, marked Q on one side."],
+    KINETICS: [
         "The AUC of quorvelin was increased by 80% in patients with severe renal impairment.",
         "Food increases the absorption of quorvelin, with a 40% higher Cmax after a high-fat meal.",
         "The elimination half-life of quorvelin is approximately 22 hours.",
     ],
-    "34070-3": ["Quorvelin is contraindicated in patients with hepatic impairment."],
-    "43685-7": ["Quorvelin can cause fatal hepatotoxicity in patients with hepatic impairment."],
-    "34076-0": ["Advise patients to report signs of hepatotoxicity, such as jaundice, to their physician at once."],
-    "51945-4": ["Quorvelin 50 mg, 30 tablets."],
+    CONTRAINDICATIONS: ["Quorvelin is contraindicated in patients with hepatic impairment."],
+    WARNINGS: ["Quorvelin can cause fatal hepatotoxicity in patients with hepatic impairment."],
 }
 
 
-def _passages(set_id: str = "set-1") -> list[Passage]:
-    texts = [(code, text) for code, listed in SECTIONS.items() for text in listed]
-    return [Passage(set_id, i, 0, code, code, "", "", "", text) for i, (code, text) in enumerate(texts)]
+def paired_passages() -> list[Passage]:
+    return made_passages(*((code, text) for code, listed in SECTIONS.items() for text in listed))
 
 
-def _indices(pairs: list[tuple[Passage, Passage]]) -> list[tuple[int, int]]:
-    return [(a.doc_chunk_index, b.doc_chunk_index) for a, b in pairs]
+def indices(pairs: Sequence[tuple[object, Passage, Passage]]) -> list[tuple[int, int]]:
+    return [(a.doc_chunk_index, b.doc_chunk_index) for _, a, b in pairs]
 
 
 def test_the_table_gives_reasons_for_each_pair_and_covers_both_label_formats() -> None:
@@ -144,42 +199,34 @@ def test_the_table_gives_reasons_for_each_pair_and_covers_both_label_formats() -
     assert all(pair["why"] and pair["links"] and pair["a"] != pair["b"] for pair in pairs)
     codes = {code for listed in sections.values() for code in listed}
     assert all(re.fullmatch(r"\d{4,5}-\d", code) for code in codes)
-    paired = {role for pair in section_pairs() for role in pair}
+    paired = {role for pair in section_pairs() for role in (pair.a, pair.b)}
     needed = {"34068-7", "43685-7", "34071-1", "43682-4", "34090-1"}
     assert needed <= {code for role in paired for code in sections[role]}
 
 
-def test_each_pair_joins_two_sections_of_the_table() -> None:
-    allowed = set(section_pairs())
-    chosen = choose_passage_pairs(_passages(), seed=0, count=50)
+def test_each_pair_joins_two_sections_of_the_table_and_comes_once() -> None:
+    chosen = choose_passage_pairs(paired_passages(), seed=0, count=50)
     assert chosen
-    assert all((role_of(a.core_code), role_of(b.core_code)) in allowed for a, b in chosen)
-    assert len(set(_indices(chosen))) == len(chosen)
+    assert all((role_of(a.core_code), role_of(b.core_code)) == (pair.a, pair.b) for pair, a, b in chosen)
+    assert len(set(indices(chosen))) == len(chosen)
 
 
-def _asks(a: Passage, b: Passage) -> bool:
-    titles = {"drug": "Quorvelin", "section_title_a": "", "section_title_b": ""}
-    codes = {"section_code_a": a.core_code, "section_code_b": b.core_code}
-    return bool(multihop_questions({**titles, **codes, "context_a": a.text, "context_b": b.text}))
-
-
-def test_passages_with_something_to_ask_about_come_first_and_from_different_sections() -> None:
-    chosen = choose_passage_pairs(_passages(), seed=0, count=50)
-    asking = [_asks(a, b) for a, b in chosen]
-    assert 4 <= sum(asking) < len(asking)
-    assert asking == sorted(asking, reverse=True)
-    assert len({(a.core_code, b.core_code) for a, b in chosen[:4]}) >= 3
+def test_pairs_of_sections_take_turns() -> None:
+    chosen = choose_passage_pairs(paired_passages(), seed=0, count=50)
+    kinds = [(pair.a, pair.b) for pair, _, _ in chosen]
+    different = len(set(kinds))
+    assert len(set(kinds[:different])) == different > 2
 
 
 @given(st.integers(0, 10**6), st.integers(0, 20), st.randoms(use_true_random=False))
 def test_the_choice_is_bounded_and_depends_on_seed_and_label_alone(seed: int, count: int, rng: random.Random) -> None:
-    shuffled = _passages()
+    shuffled = paired_passages()
     rng.shuffle(shuffled)
-    chosen = choose_passage_pairs(_passages(), seed, count)
+    chosen = choose_passage_pairs(paired_passages(), seed, count)
     assert len(chosen) <= count
-    assert _indices(chosen) == _indices(choose_passage_pairs(shuffled, seed, count))
+    assert indices(chosen) == indices(choose_passage_pairs(shuffled, seed, count))
 
 
-@pytest.mark.parametrize("passages", [[], _passages()[-1:], _passages()[:2]])
+@pytest.mark.parametrize("passages", [[], paired_passages()[-1:], paired_passages()[:2]])
 def test_a_label_without_two_matching_sections_gives_no_pair(passages: list[Passage]) -> None:
     assert choose_passage_pairs(passages, seed=0, count=12) == []

@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from fdarx_core.generation.tasks import GENERATE_FACTUAL, GENERATE_MULTIHOP, REPHRASE_REFUSAL, RULES_VERSION, TASKS
+from fdarx_core.filters.quotations import is_quoted
+from fdarx_core.generation.tasks import DIFFICULTIES, GENERATE_FACTUAL, GENERATE_MULTIHOP, RULES_VERSION, TASKS
 from fdarx_core.llm import Baseline, Task, ask
 
 DOSE = (
@@ -15,31 +16,45 @@ DOSE = (
     "100 mg once daily. In patients with severe renal impairment the maximum recommended dosage is 50 mg once daily."
 )
 SUPPLY = "VELTRAPAN tablets, 25 mg, are round and white. Store at 20°C to 25°C (68°F to 77°F) in the original bottle."
+SHARED: dict[str, Any] = {
+    "drug": "Veltrapan",
+    "ingredients": "veltrapan mesylate",
+    "forms": "tablet, oral",
+    "outline": "DOSAGE AND ADMINISTRATION (asked)\nHOW SUPPLIED",
+    "absent": ["hereditary angioedema", "gout"],
+}
+WRITTEN = {
+    "question": "What is the maximum dosage of Veltrapan?",
+    "answer": "100 mg once daily.",
+    "twin": {"question": "What is the dosage of Veltrapan for gout?", "changed": "gout"},
+}
 SLOTS: dict[str, dict[str, Any]] = {
     "generate_factual": {
-        "drug": "Veltrapan",
-        "section_title": "Recommended Dosage",
-        "section_path": "DOSAGE AND ADMINISTRATION > Recommended Dosage",
-        "section_code": "34068-7",
-        "context": DOSE,
+        **SHARED,
+        "passages": [{"section": "DOSAGE AND ADMINISTRATION", "text": DOSE}],
         "k": 3,
+        "difficulty": "several",
+        "written": [],
     },
     "generate_multihop": {
-        "drug": "Veltrapan",
-        "section_title_a": "Recommended Dosage",
-        "section_code_a": "34068-7",
-        "context_a": DOSE,
-        "section_title_b": "HOW SUPPLIED",
-        "section_code_b": "34069-5",
-        "context_b": SUPPLY,
-    },
-    "rephrase_refusal": {
-        "drug": "Veltrapan",
-        "entity": "hereditary angioedema",
-        "question": "What is the recommended dose of Veltrapan for treating hereditary angioedema?",
+        **SHARED,
+        "passages": [
+            {"section": "DOSAGE AND ADMINISTRATION", "text": DOSE},
+            {"section": "HOW SUPPLIED", "text": SUPPLY},
+        ],
+        "reason": "A dose is made of strengths.",
+        "link": "how many units give a dose",
+        "written": [],
     },
 }
 ALL = sorted(SLOTS)
+
+
+def texts(value: Any) -> list[str]:
+    """All strings in a slot's value."""
+    if isinstance(value, list | dict):
+        return [text for part in (value.values() if isinstance(value, dict) else value) for text in texts(part)]
+    return [str(value)]
 
 
 def answered(task: Task[Any], slots: dict[str, Any]) -> Any:
@@ -53,10 +68,13 @@ def test_every_task_has_its_case_here() -> None:
 
 
 @pytest.mark.parametrize("name", ALL)
-def test_the_model_sees_every_slot(name: str) -> None:
-    request = TASKS[name].request(SLOTS[name], endpoint="small")
-    for value in SLOTS[name].values():
-        assert str(value) in request.messages[-1]["content"]
+def test_the_model_sees_every_slot_but_what_the_rules_wrote(name: str) -> None:
+    slots = SLOTS[name] | {"written": [{**WRITTEN, "answer": "The rules wrote this."}]}
+    shown = TASKS[name].request(slots, endpoint="small").messages
+    for slot, value in slots.items():
+        if slot != "written":
+            assert all(line in shown[-1]["content"] for text in texts(value) for line in text.split("\n"))
+    assert not any("The rules wrote this." in message["content"] for message in shown)
 
 
 @pytest.mark.parametrize("name", ALL)
@@ -68,10 +86,16 @@ def test_the_beginning_is_the_same_for_all(name: str) -> None:
     assert one.messages[-1] != two.messages[-1]
 
 
-@pytest.mark.parametrize("name", ["generate_factual", "generate_multihop"])
+@pytest.mark.parametrize("name", ALL)
 def test_a_section_without_a_title_is_called_so(name: str) -> None:
-    slots = {slot: "" if "section" in slot else value for slot, value in SLOTS[name].items()}
+    slots = SLOTS[name] | {"passages": [one | {"section": ""} for one in SLOTS[name]["passages"]]}
     assert "(untitled)" in TASKS[name].request(slots, endpoint="small").messages[-1]["content"]
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_where_nothing_is_absent_no_twin_is_asked_for(name: str) -> None:
+    shown = TASKS[name].request(SLOTS[name] | {"absent": []}, endpoint="small").messages[-1]["content"]
+    assert "twin is null" in shown
 
 
 @pytest.mark.parametrize("name", ALL)
@@ -83,34 +107,31 @@ def test_schema_takes_no_other_fields_and_needs_all(name: str) -> None:
         assert sorted(part["required"]) == sorted(part["properties"])
 
 
-def test_factual_baseline_asks_about_the_passage() -> None:
-    reply = answered(GENERATE_FACTUAL, SLOTS["generate_factual"])
-    assert 1 <= len(reply.items) <= 3
-    for item in reply.items:
-        assert "veltrapan" in item.question.lower()
-        assert all(number in DOSE for number in re.findall(r"\d+", item.answer))
-    assert any("25 mg" in item.answer for item in reply.items)
+@pytest.mark.parametrize("name", ALL)
+def test_models_copy_the_evidence_before_they_ask(name: str) -> None:
+    schema = TASKS[name].request(SLOTS[name], endpoint="small").schema
+    [item] = (part for title, part in schema["$defs"].items() if title.endswith("Item"))
+    fields = list(item["properties"])
+    assert fields[0].startswith("evidence")
+    assert [one for one in fields if one in ("question", "answer", "twin")] == ["question", "answer", "twin"]
 
 
-def test_factual_baseline_has_nothing_to_ask_of_a_pointer() -> None:
-    slots = SLOTS["generate_factual"] | {"context": "See full prescribing information for details."}
-    assert answered(GENERATE_FACTUAL, slots).items == []
+def test_the_baselines_reply_what_was_written_for_them() -> None:
+    factual = {**WRITTEN, "evidence": [DOSE], "type": "numeric", "difficulty": "direct"}
+    [item] = answered(GENERATE_FACTUAL, SLOTS["generate_factual"] | {"written": [factual]}).items
+    assert item.model_dump() == factual
+    hops = {**WRITTEN, "evidence_a": [DOSE], "evidence_b": [SUPPLY], "kind": "computation", "twin": None}
+    [item] = answered(GENERATE_MULTIHOP, SLOTS["generate_multihop"] | {"written": [hops]}).items
+    assert item.model_dump() == hops
 
 
-def test_multihop_baseline_replies_in_shape() -> None:
-    for item in answered(GENERATE_MULTIHOP, SLOTS["generate_multihop"]).items:
-        assert "veltrapan" in item.question.lower()
+@pytest.mark.parametrize("name", ALL)
+def test_the_baselines_ask_nothing_where_nothing_was_written(name: str) -> None:
+    assert answered(TASKS[name], SLOTS[name]).items == []
 
 
-def test_multihop_baseline_leaves_unrelated_passages() -> None:
-    slots = SLOTS["generate_multihop"] | {"context_a": "Manufactured for the holder.", "context_b": "Rx only."}
-    assert answered(GENERATE_MULTIHOP, slots).items == []
-
-
-def test_rephrase_baseline_keeps_drug_and_entity() -> None:
-    question = answered(REPHRASE_REFUSAL, SLOTS["rephrase_refusal"]).question
-    assert "Veltrapan" in question
-    assert "hereditary angioedema" in question
+def items_of(example: Any) -> list[dict[str, Any]]:
+    return list(example.reply["items"])
 
 
 EXAMPLES = [(name, example) for name in ALL for example in TASKS[name].prompt.examples]
@@ -118,20 +139,31 @@ EXAMPLES = [(name, example) for name in ALL for example in TASKS[name].prompt.ex
 
 @pytest.mark.parametrize(("name", "example"), EXAMPLES)
 def test_examples_keep_the_rules_they_teach(name: str, example: Any) -> None:
-    """Name the drug, stay within the bounds, take every number from the context. Source: FDARxBench §B.4."""
-    context = " ".join(text for slot, text in example.slots.items() if slot.startswith("context"))
-    for item in example.reply.get("items", [example.reply]):
-        assert example.slots["drug"] in item["question"]
-        assert example.slots.get("entity", "") in item["question"]
-        assert 10 <= len(item["question"]) <= 200
-        assert item["question"].endswith("?")
-        if "answer" in item:
-            assert 5 <= len(item["answer"]) <= 600
-            assert set(re.findall(r"\d+", item["answer"])) <= set(re.findall(r"\d+", context))
+    """Name the drug, keep the bounds, quote the passages, take every number from them. Source: FDARxBench §B.4."""
+    shown = [passage["text"] for passage in example.slots["passages"]]
+    for item in items_of(example):
+        assert example.slots["drug"] in item["question"] and item["question"].endswith("?")
+        assert 10 <= len(item["question"]) <= 200 and 5 <= len(item["answer"]) <= 600
+        quotes = {0: item["evidence"]} if name == "generate_factual" else {0: item["evidence_a"], 1: item["evidence_b"]}
+        assert all(quoted and is_quoted(one, shown[at]) for at, quoted in quotes.items() for one in quoted)
+        if name == "generate_factual":
+            assert item["difficulty"] in DIFFICULTIES
+            assert set(re.findall(r"\d+", item["answer"])) <= set(re.findall(r"\d+", " ".join(shown)))
+        if item["twin"] is not None:
+            twin = item["twin"]
+            assert twin["changed"] in twin["question"] and twin["changed"] in example.slots["absent"]
+            assert twin["changed"] not in " ".join(shown) and twin["question"].endswith("?")
 
 
-def test_multihop_examples_join_no_two_questions() -> None:
-    replies = [one.reply for name, one in EXAMPLES if name == "generate_multihop" and isinstance(one.reply, dict)]
-    questions = [item["question"] for reply in replies for item in reply["items"]]
+def test_examples_teach_questions_with_a_twin_without_one_and_none() -> None:
+    for name in ALL:
+        replies = [items_of(example) for example in TASKS[name].prompt.examples]
+        assert [] in replies
+        assert any(item["twin"] for items in replies for item in items)
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_examples_ask_one_thing(name: str) -> None:
+    questions = [item["question"] for example in TASKS[name].prompt.examples for item in items_of(example)]
     assert questions
-    assert not any(" and " in question or "as well as" in question for question in questions)
+    assert not any(re.search(r"\band (?:what|how|which|when|is|are)\b|as well as", one) for one in questions)

@@ -1,7 +1,11 @@
-"""A loopback model that answers every task of a build as the built-in rules would: plausible, and known beforehand."""
+"""A loopback model that answers every task of a build: plausible, and known beforehand.
+
+It writes on the first sentences of the passages, reads its own answers back, and judges as the built-in rules do.
+"""
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from hashlib import blake2b
@@ -11,14 +15,22 @@ from typing import Any
 import orjson
 import yaml
 
+from fdarx_core.baseline.sentences import split_sentences
+from fdarx_core.filters.judges import judge_tasks
+from fdarx_core.filters.quotations import is_quoted
+from fdarx_core.filters.round_trip import CompareReply, Comparison, RoundTripReply
 from fdarx_core.filters.tasks import FactualSupportReply, MultihopSupportReply
 from fdarx_core.generation.contexts import GenerationConfig
+from fdarx_core.generation.tasks import FactualItem, FactualReply, MultihopItem, MultihopReply, Twin
 from fdarx_core.labels import Identity
+from fdarx_core.llm import Reply
+from fdarx_core.llm.baseline import response_to
 from fdarx_core.llm.model_config import ModelConfig, load_models
-from fdarx_core.pipeline.build_steps import LabelState, Roles, baseline, build_steps
+from fdarx_core.pipeline.build_steps import Roles, baseline, build_steps
 from fdarx_core.pipeline.steps import run_steps
 from fdarx_core.records import Request, Response
 from tests.llm.loopback_server import Call, Fault
+from tests.pipeline.test_steps import new_states
 
 NAME = "scripted"
 KEY_VARIABLE = "FDARX_TEST_KEY"
@@ -48,8 +60,92 @@ _UNSUPPORTED = {
 """What a model, which does not abstain, replies where the rules are undecided."""
 
 
+class Writer:
+    """What a model replies that writes questions, one in ten with an answer that says more than the label, and that
+    answers those which it wrote from what it is shown."""
+
+    def __init__(self) -> None:
+        self._written: dict[str, tuple[str, list[str]]] = {}
+
+    def reply(self, task: str, slots: Mapping[str, Any]) -> Reply:
+        return getattr(self, f"_{task}")(slots)  # type: ignore[no-any-return]
+
+    def _generate_factual(self, slots: Mapping[str, Any]) -> FactualReply:
+        items = [
+            FactualItem(
+                evidence=[sentence],
+                question=self._asked(slots, _beginning(sentence), [sentence]),
+                answer=_answered(sentence),
+                type="factual",
+                difficulty="direct",
+                twin=_twin(slots) if at == 0 else None,
+            )
+            for at, sentence in enumerate(_sentences(slots["passages"][0]["text"])[: slots["k"]])
+        ]
+        return FactualReply(items=items)
+
+    def _generate_multihop(self, slots: Mapping[str, Any]) -> MultihopReply:
+        firsts = [_sentences(passage["text"])[:1] for passage in slots["passages"]]
+        if not all(firsts):
+            return MultihopReply(items=[])
+        [one], [other] = firsts
+        question = self._asked(slots, f"{_beginning(one)} with {_beginning(other)}", [one, other])
+        item = MultihopItem(
+            evidence_a=[one],
+            evidence_b=[other],
+            question=question,
+            answer=_answered(f"{one} {other}"),
+            kind="bridge",
+            twin=_twin(slots),
+        )
+        return MultihopReply(items=[item])
+
+    def _asked(self, slots: Mapping[str, Any], subject: str, evidence: list[str]) -> str:
+        question = f"What does the label of {slots['drug']} say of {subject}?"
+        self._written[question] = _answered(" ".join(evidence)), evidence
+        return question
+
+    def _round_trip_answer(self, slots: Mapping[str, Any]) -> RoundTripReply:
+        answer, evidence = self._written.get(slots["question"], ("", []))
+        found = [
+            (quote, one["number"]) for quote in evidence for one in slots["passages"] if is_quoted(quote, one["text"])
+        ]
+        if not evidence or {quote for quote, _ in found} != set(evidence):
+            return RoundTripReply(quotes=[], passages=[], answerable=False, answer="")
+        return RoundTripReply(
+            quotes=evidence, passages=sorted({number for _, number in found}), answerable=True, answer=answer
+        )
+
+    def _compare_answers(self, slots: Mapping[str, Any]) -> CompareReply:
+        return CompareReply(
+            comparisons=[Comparison(name=one["name"], difference="", relation="same") for one in slots["answers"]]
+        )
+
+
+def _sentences(text: str) -> list[str]:
+    """The sentences of a passage that can be asked about: neither rows nor headings nor pointers."""
+    found = (one.strip() for line in text.split("\n") if " | " not in line for one in split_sentences(line))
+    return [one for one in found if one.endswith(".") and len(one.split()) >= 8 and len(one) < 250]
+
+
+def _answered(text: str) -> str:
+    errs = lot(blake2b(text.encode(), digest_size=8).hexdigest()) < 10
+    return f"{text} It is best forgotten." if errs else text
+
+
+def _beginning(sentence: str) -> str:
+    return " ".join(re.findall(r"[A-Za-z][A-Za-z-]+", sentence)[:5])
+
+
+def _twin(slots: Mapping[str, Any]) -> Twin | None:
+    if not slots["absent"]:
+        return None
+    changed = slots["absent"][0]
+    return Twin(question=f"What does the label of {slots['drug']} say of {changed}?", changed=changed)
+
+
 class Script:
-    """What the rules answer to each prompt of a build of these labels, by the prompt's messages.
+    """What is answered to each prompt of a build of these labels, by the prompt's messages.
 
     With `garbage`, three prompts in a hundred are answered with none of the sort, here as on a server that uses this
     script: `states` then show what a build must make of that.
@@ -65,12 +161,17 @@ class Script:
         self.texts: dict[bytes, str] = {}
         self.tasks: dict[bytes, str] = {}
         self._garbage = garbage
+        self._writer = Writer()
         steps = build_steps(amounts, Roles(models, NAME, NAME, (NAME,)))
-        self.states = run_steps(steps, [LabelState(label) for label in labels], self._record)
+        self.states = run_steps(steps, new_states(labels, amounts, by_model=True), self._record)
 
     def _record(self, requests: Sequence[Request]) -> list[Response]:
-        responses = baseline().answer(requests)
-        for request, response in zip(requests, responses, strict=True):
+        responses = []
+        for request in requests:
+            if request.task in judge_tasks():
+                [response] = baseline().answer([request])
+            else:
+                response = response_to(request, self._writer.reply(request.task, request.slots).model_dump_json())
             messages = orjson.dumps(request.messages)
             if response.reason == "undecided":
                 response.reason, response.finish_reason = "", "stop"
@@ -79,6 +180,7 @@ class Script:
                 response.text = GARBAGE
             self.texts[messages] = response.text
             self.tasks[messages] = request.task
+            responses.append(response)
         return responses
 
     def __call__(self, body: Mapping[str, Any]) -> str:

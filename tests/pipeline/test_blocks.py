@@ -6,7 +6,7 @@ import pyarrow as pa
 import pytest
 
 from fdarx_core.generation.contexts import GenerationConfig
-from fdarx_core.pipeline.build_steps import LabelState
+from fdarx_core.pipeline.label_state import LabelState
 from fdarx_core.pipeline.ray_data import from_block, to_block
 from fdarx_core.records import QuestionAnswer, arrow_schema
 from tests.conftest import EXAMPLES
@@ -16,7 +16,7 @@ from tests.pipeline.test_steps import build, identities
 @pytest.fixture(scope="module")
 def states() -> list[LabelState]:
     labels = identities(EXAMPLES)[:3]
-    return [LabelState(labels[0]), *build(labels, GenerationConfig(passages=2, section_pairs=2, refusals=1))]
+    return [LabelState(labels[0]), *build(labels, GenerationConfig(passages=2, section_pairs=2, twins=1))]
 
 
 def test_a_block_keeps_all_of_its_states(states: list[LabelState]) -> None:

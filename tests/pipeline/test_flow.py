@@ -19,7 +19,7 @@ from jobs.ray_session import ray_session
 from tests.conftest import EXAMPLES
 from tests.pipeline.test_steps import build, identities
 
-AMOUNTS = GenerationConfig(passages=3, section_pairs=3, refusals=2)
+AMOUNTS = GenerationConfig(passages=3, section_pairs=3, twins=2)
 
 
 @pytest.fixture(scope="module")
@@ -123,7 +123,7 @@ def test_the_accounts_agree_with_the_rows_on_disk(local: Executor, tmp_path: Pat
     stages = {stage["stage"]: StageCount(**stage) for stage in run.info()["stages"]}
     records = {"questions": QuestionAnswer, "candidates": QuestionAnswer, "rejects": Reject}
     rows = {kind: sum(1 for p in run.parts(kind) for _ in read_records(p, record)) for kind, record in records.items()}
-    assert rows["questions"] == stages["quality"].rows_out == sum(run.info()["questions"].values())
+    assert rows["questions"] == stages["twins"].rows_out == sum(run.info()["questions"].values())
     assert rows["candidates"] == stages["generate"].rows_out
     assert rows["rejects"] == sum(stage.rejected for stage in stages.values())
     reasons = {reject.reason for part in run.parts("rejects") for reject in read_records(part, Reject)}

@@ -38,7 +38,7 @@ from tests.pipeline.test_steps import identities
 Row = TypeVar("Row")
 LOST_WITH_A_PROCESS = 64
 """The 16 requests in flight, and what was answered in the moments before a segment of answers was written."""
-AMOUNTS = ("--passages", "4", "--section-pairs", "3", "--refusals", "3")
+AMOUNTS = ("--passages", "4", "--section-pairs", "3", "--twins", "3")
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -51,7 +51,7 @@ def key() -> Iterator[None]:
 @pytest.fixture(scope="module")
 def script(key: None, tmp_path_factory: pytest.TempPathFactory) -> Script:
     file = models_file(tmp_path_factory.mktemp("models"), "http://127.0.0.1:1/v1")
-    return Script(identities(EXAMPLES), GenerationConfig(passages=4, section_pairs=3, refusals=3), read_models(file))
+    return Script(identities(EXAMPLES), GenerationConfig(passages=4, section_pairs=3, twins=3), read_models(file))
 
 
 @pytest.fixture
@@ -63,7 +63,7 @@ def server(script: Script) -> Iterator[LoopbackServer]:
 def command(server: LoopbackServer, folder: Path, out: Path, *more: object) -> list[str]:
     line = [sys.executable, "-m", "jobs.cli", "build", "--labels", str(EXAMPLES), "--out", str(out), *AMOUNTS]
     line += ["--models", str(models_file(folder, server.openai_url)), "--cpus", "2"]
-    return [*line, "--generator", NAME, "--rephraser", NAME, "--judge", NAME, *map(str, more)]
+    return [*line, "--generator", NAME, "--reader", NAME, "--judge", NAME, *map(str, more)]
 
 
 def build(server: LoopbackServer, folder: Path, out: Path, *more: object) -> subprocess.CompletedProcess[str]:
@@ -108,9 +108,7 @@ def test_a_model_makes_what_it_says(calm: Path, script: Script) -> None:
 
 def test_bad_weather_costs_only_the_rows_that_garbage_touched(calm: Path, script: Script, tmp_path: Path) -> None:
     models = read_models(models_file(tmp_path, "http://127.0.0.1:1/v1"))
-    storm = Script(
-        identities(EXAMPLES), GenerationConfig(passages=4, section_pairs=3, refusals=3), models, garbage=True
-    )
+    storm = Script(identities(EXAMPLES), GenerationConfig(passages=4, section_pairs=3, twins=3), models, garbage=True)
     with LoopbackServer(answer=storm) as server:
         server.faults = weather
         must_build(server, tmp_path, tmp_path / "run")
@@ -228,16 +226,16 @@ def test_a_killed_worker_is_replaced_without_running_again(calm: Path, server: L
     assert answered_twice(server) <= LOST_WITH_A_PROCESS + 0.02 * len(server.answered)
 
 
-def test_a_plan_counts_what_a_build_then_asks(calm: Path, server: LoopbackServer, tmp_path: Path) -> None:
+def test_a_plan_is_near_what_a_build_then_asks(calm: Path, server: LoopbackServer, tmp_path: Path) -> None:
     planned = build(server, tmp_path, tmp_path / "run", "--plan")
     assert planned.returncode == 0, planned.stderr
     assert server.number == 0 and not (tmp_path / "run").exists()
     sums = next(line for line in planned.stdout.splitlines() if line.startswith("sum"))
     requests, tokens_in = (int(field.replace(",", "")) for field in sums.split()[1:3])
     asked = json.loads((calm / "run.json").read_text())["asked"]
-    assert requests == sum(row["requests"] for row in asked)
-    counted = sum(row["prompt_tokens"] for row in asked)
-    assert abs(tokens_in - counted) <= 0.1 * counted
+    for planned_for, counted in ((requests, "requests"), (tokens_in, "prompt_tokens")):
+        sent = sum(row[counted] for row in asked)
+        assert sent / 2 <= planned_for <= 2 * sent  # how many questions a model writes is known when it wrote them
 
 
 def test_show_tells_a_questions_life(calm: Path) -> None:

@@ -3,34 +3,43 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
-from fdarx_core.generation.contexts import GenerationConfig
+from fdarx_core.generation.contexts import MAX_ABSENT, GenerationConfig
+from fdarx_core.generation.pairing import ANSWERED_PER_SILENT, absent_topics, pair_topics
+from fdarx_core.generation.topic_questions import product_name
 from fdarx_core.labels import Identity, Selection, Source, find_sources, identify, read_source, select
-from fdarx_core.pipeline.build_steps import (
-    LabelState,
-    add_counts,
-    baseline,
-    build_steps,
-    check_accounts,
-    stage_names,
-)
+from fdarx_core.pipeline.build_steps import baseline, build_steps, stage_names, survey_labels
+from fdarx_core.pipeline.label_state import LabelState, TopicPlan, add_counts, check_accounts
 from fdarx_core.pipeline.steps import run_steps
-from fdarx_core.records import Reject, StageCount
+from fdarx_core.records import Label, Reject, StageCount
 from tests.conftest import EXAMPLES
 
 
-def identities(path: Path) -> list[Identity]:
+def identities(path: Path, sample: int | None = None) -> list[Identity]:
     documents = (one for source in find_sources([str(path)]).sources for one in read_source(source))
     found = [identify(one[1], one[0]) for one in documents if not isinstance(one, Reject)]
-    return select(found, Selection())[0]
+    return select(found, Selection(sample=sample))[0]
 
 
-def build(labels: list[Identity], amounts: GenerationConfig | None = None) -> list[LabelState]:
-    steps = build_steps(amounts or GenerationConfig())
-    return run_steps(steps, [LabelState(identity) for identity in labels], baseline().answer)
+def new_states(labels: Sequence[Identity], amounts: GenerationConfig, *, by_model: bool = False) -> list[LabelState]:
+    """The labels with the topics that a build asks of each."""
+    surveys = survey_labels(labels) if amounts.twins else []
+    pairs = pair_topics(surveys, amounts.twins, amounts.topic_labels, amounts.seed)
+    absent = absent_topics(surveys, MAX_ABSENT, amounts.seed)
+    return [
+        LabelState(one, TopicPlan(pairs.get(one.set_id, ()), absent.get(one.set_id, ()) if by_model else None))
+        for one in labels
+    ]
+
+
+def build(labels: Sequence[Identity], amounts: GenerationConfig | None = None) -> list[LabelState]:
+    amounts = amounts or GenerationConfig()
+    return run_steps(build_steps(amounts), new_states(labels, amounts), baseline().answer)
 
 
 @pytest.fixture(scope="module")
@@ -51,7 +60,7 @@ def test_all_types_are_made_of_every_label(examples: list[LabelState]) -> None:
     for state in examples:
         kinds = {question.type for question in state.questions}
         assert kinds >= {"factual", "refusal"}, state.identity.source.name
-    assert sum(question.type == "multihop" for state in examples for question in state.questions) >= len(examples)
+    assert sum(question.type == "multihop" for state in examples for question in state.questions) >= 4
 
 
 def test_gold_passages_exist_and_hold_the_answers_numbers(examples: list[LabelState]) -> None:
@@ -84,20 +93,49 @@ def test_ids_are_unique_and_repeatable(examples: list[LabelState]) -> None:
 
 def test_amounts_bound_what_is_asked(examples: list[LabelState]) -> None:
     labels = [state.identity for state in examples[:2]]
-    few = build(labels, GenerationConfig(passages=2, section_pairs=1, refusals=1))
-    assert [len(state.contexts) for state in few] == [4, 4]
-    other_seed = build(labels, GenerationConfig(seed=1))
-    assert [c.id for d in other_seed for c in d.contexts] != [c.id for d in examples[:2] for c in d.contexts]
+    for state in build(labels, GenerationConfig(twins=1)):
+        assert [question.type for question in state.candidates if question.twin] == ["refusal"]
+        assert 1 <= len(state.contexts) <= 2  # one more that has no twin evens the counts
+    assert not any(state.candidates for state in build(labels, GenerationConfig(twins=0)))
+    other_seed = build([state.identity for state in examples], GenerationConfig(seed=1))
+    assert [c.id for d in other_seed for c in d.contexts] != [c.id for d in examples for c in d.contexts]
+
+
+def test_a_refusal_question_stands_beside_the_question_that_it_was_written_with(examples: list[LabelState]) -> None:
+    for state in examples:
+        of = {question.id: question for question in state.questions}
+        for question in state.questions:
+            assert (question.type == "refusal") == bool(question.twin)
+            if question.twin:
+                assert of[question.twin].question != question.question
+                assert of[question.twin].set_id == question.set_id and of[question.twin].type != "refusal"
+
+
+def test_each_wording_of_a_topic_is_asked_with_an_answer_and_without(examples: list[LabelState]) -> None:
+    """Before the filters; those who answer a question that they do not know cannot tell by its wording."""
+    answered, silent = Counter[str](), Counter[str]()
+    for state in examples:
+        name = product_name(label_of(state))
+        for question in state.candidates:
+            (silent if question.type == "refusal" else answered)[question.question.replace(name, "{drug}")] += 1
+    assert silent and answered
+    for asked in silent | answered:
+        assert silent[asked] - 1 <= answered[asked] <= max(silent[asked] + 1, ANSWERED_PER_SILENT * silent[asked])
+
+
+def label_of(state: LabelState) -> Label:
+    assert state.label is not None
+    return state.label
 
 
 def test_a_document_that_vanished_or_broke_is_a_reject(examples: list[LabelState], tmp_path: Path) -> None:
     (tmp_path / "broken.xml").write_text("<document")
     gone = Identity("gone", 1, "", "", "", "", "", [], "", "", Source(str(tmp_path / "gone.xml")))
     broken = Identity("broken", 1, "", "", "", "", "", [], "", "", Source(str(tmp_path / "broken.xml")))
-    states = build([gone, broken, examples[0].identity])
+    states = build([gone, broken, *(state.identity for state in examples)])
     reasons = [reject.reason for state in states[:2] for reject in state.rejects]
     assert reasons == ["unreadable", "not_well_formed"]
-    assert [q.id for q in states[2].questions] == [q.id for q in examples[0].questions]
+    assert [q.id for s in states[2:] for q in s.questions] == [q.id for s in examples for q in s.questions]
 
 
 def test_a_missing_row_is_noticed() -> None:

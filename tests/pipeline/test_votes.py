@@ -12,7 +12,8 @@ import orjson
 import pytest
 import yaml
 
-from fdarx_core.filters.judges import judge_tasks
+from fdarx_core.filters.judges import judge_tasks, judges
+from fdarx_core.filters.round_trip import STAGE as ROUND_TRIP
 from fdarx_core.generation.contexts import GenerationConfig
 from fdarx_core.llm import ModelConfig, ModelsError
 from fdarx_core.pipeline.build_steps import Roles
@@ -29,7 +30,7 @@ from tests.pipeline.scripted import GARBAGE, KEY_VARIABLE, NAME, PLANTED_KEY, Sc
 from tests.pipeline.test_models import qa, records
 from tests.pipeline.test_steps import identities
 
-AMOUNTS = ("--passages", "2", "--section-pairs", "2", "--refusals", "2", "--sample", "3")
+AMOUNTS = ("--passages", "2", "--section-pairs", "2", "--twins", "2", "--sample", "3")
 SEED = 40
 JUDGES = ("one", "two", "three")
 IRRELEVANT = '{"reason": "", "category": "None / Irrelevant", "relevance": "irrelevant"}'
@@ -45,7 +46,9 @@ def key() -> Iterator[None]:
 @pytest.fixture(scope="module")
 def script(key: None, tmp_path_factory: pytest.TempPathFactory) -> Script:
     file = models_file(tmp_path_factory.mktemp("models"), "http://127.0.0.1:1/v1")
-    return Script(identities(EXAMPLES), GenerationConfig(passages=2, section_pairs=2, refusals=2), read_models(file))
+    return Script(
+        identities(EXAMPLES, sample=3), GenerationConfig(passages=2, section_pairs=2, twins=2), read_models(file)
+    )
 
 
 Changed = Callable[[Mapping[str, Any], str], str]
@@ -77,7 +80,7 @@ def build(server: LoopbackServer, folder: Path, out: Path, *more: object) -> tup
     file = folder / "models.yaml"
     file.write_text(yaml.safe_dump(models))
     line = ("--labels", EXAMPLES, "--out", out, *AMOUNTS, "--models", file, "--executor", "local")
-    done = run_job("build", *line, "--generator", NAME, "--rephraser", NAME, *more)
+    done = run_job("build", *line, "--generator", NAME, "--reader", NAME, *more)
     return done.returncode, done.stdout, done.stderr
 
 
@@ -119,7 +122,9 @@ def test_two_judges_outvote_one_that_errs(alone: Path, script: Script, server: L
     by_question: dict[tuple[str, str], list[tuple[int, str]]] = defaultdict(list)
     for vote in votes:
         by_question[vote.question_id, vote.stage].append((vote.vote, vote.endpoint))
-    assert all(cast == list(enumerate(JUDGES, 1)) for cast in by_question.values())
+    voted = {judge.stage for judge in judges()}
+    assert all(cast == list(enumerate(JUDGES, 1)) for (_, stage), cast in by_question.items() if stage in voted)
+    assert {cast[0][1] for (_, stage), cast in by_question.items() if stage == ROUND_TRIP} == {"one"}
     card = (tmp_path / "run" / "benchmark" / "README.md").read_text()
     assert "one, scripted, three, two" in card
 
@@ -212,7 +217,8 @@ def test_a_resumed_run_asks_nothing_twice_and_a_plan_counts_the_votes(
     assert not any("vote" in call.body for call in server.calls)
     asked = sum(row["requests"] for row in info["asked"])
     sums = next(line for line in planned.splitlines() if line.startswith("sum"))
-    assert asked == server.number == int(sums.split()[1].replace(",", ""))
+    assert asked == server.number
+    assert asked / 2 <= int(sums.split()[1].replace(",", "")) <= 2 * asked
 
 
 def test_further_votes_reuse_the_first(server: LoopbackServer, tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -13,9 +14,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from fdarx_core.generation.candidates import highlight_candidates
+from fdarx_core.generation.topics import find_topics
 from fdarx_core.labels import find_sources, parse_document, read_document
-from fdarx_core.records import NO_ANSWER, QuestionAnswer
+from fdarx_core.records import NO_ANSWER, Label, Passage, QuestionAnswer, content_id
 from fdarx_core.storage import Location, RunDirectory, StorageError
 from fdarx_core.storage.benchmark_reader import Benchmark, BenchmarkItem, read_benchmark, write_benchmark
 from tests.conftest import EXAMPLES, _data
@@ -59,8 +60,29 @@ def only(benchmark: Benchmark) -> BenchmarkItem:
     return one
 
 
+def topic_questions(label: Label, passages: list[Passage]) -> Iterator[QuestionAnswer]:
+    """Answers of a label in one passage or several; every third is as a summary, with one passage more that does not
+    hold the answer."""
+    for number, (topic, answer) in enumerate(find_topics(label, passages).answers.items()):
+        gold = dict.fromkeys(answer.passages, True)
+        if number % 3 == 0:
+            gold.setdefault((answer.passages[-1] + 1) % len(passages), False)
+        yield question(
+            label.set_id,
+            "factual",
+            1,
+            source="section" if number % 3 else "highlights",
+            id=content_id(label.set_id, topic.kind, topic.name),
+            question=f"What does the label say of {topic.kind}: {topic.name}?",
+            answer=answer.text,
+            gold_passages=list(gold),
+            gold_codes=[passages[index].section_code for index in gold],
+            gold_has_answer=list(gold.values()),
+        )
+
+
 def example_rows() -> list[Rows]:
-    """The example labels with real questions from their Highlights, and one of each other type."""
+    """The example labels with a question on each topic that they answer, and one of each other type."""
     out: dict[str, Rows] = {}
     for source in find_sources([str(EXAMPLES)]).sources:
         label, passages = parse_document(read_document(source), source.name)
@@ -70,7 +92,7 @@ def example_rows() -> list[Rows]:
         two = question(label.set_id, "multihop", 1, gold_passages=ends, gold_has_answer=[True, True])
         none = question(label.set_id, "refusal", 1, answer=NO_ANSWER)
         codes = [passages[index].section_code for index in two.gold_passages]
-        asked = [*highlight_candidates(label, passages), replace(two, gold_codes=codes), none]
+        asked = [*topic_questions(label, passages), replace(two, gold_codes=codes), none]
         out[label.set_id] = label, passages, asked
     return [out[set_id] for set_id in sorted(out)]
 

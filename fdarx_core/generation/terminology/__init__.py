@@ -126,7 +126,7 @@ def fold(text: str) -> str:
     lowered = text.lower()
     if not lowered.isascii():
         lowered = _ACCENTS.sub("", unicodedata.normalize("NFKD", lowered))
-    return f" {_NOT_WORD.sub(' ', _HYPHENS.sub(' ', _POSSESSIVE.sub('', lowered)))} "
+    return f" {_NOT_WORD.sub(' ', _HYPHENS.sub(' ', _POSSESSIVE.sub('', lowered))).strip()} "
 
 
 class SearchableText:

@@ -1,0 +1,283 @@
+"""The round trip: who is shown what, what follows from the answers, and how the built-in rules answer and compare."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import orjson
+import pytest
+
+from fdarx_core.filters.round_trip import (
+    COMPARE_ANSWERS,
+    ROUND_TRIP_ANSWER,
+    Outcome,
+    RoundTripReply,
+    Setting,
+    answer_by_rules,
+    answer_slots,
+    compare_by_rules,
+    compare_slots,
+    outcome,
+    read_reply,
+    settings_of,
+    with_passages,
+)
+from fdarx_core.llm import Undecided, Unparsable
+from fdarx_core.records import QuestionAnswer, Response
+from tests.filters.judged import FACTUAL, LABEL, MULTIHOP, PASSAGES, QUESTIONS, REFUSAL
+from tests.generation.made_labels import INTERACTIONS, KINETICS, POPULATIONS, made_label, made_passages
+
+NOTHING = RoundTripReply(quotes=[], passages=[], answerable=False, answer="")
+
+
+def said(answer: str, *passages: int) -> RoundTripReply:
+    return RoundTripReply(quotes=[], passages=list(passages), answerable=True, answer=answer)
+
+
+def responded(task: Any, reply: Any, reason: str = "") -> Response:
+    text = reply if isinstance(reply, str) else orjson.dumps(reply).decode()
+    return Response("key-1", task.name, task.version, "small", text, reason)
+
+
+def compared(**relations: str) -> Response:
+    rows = [{"name": name, "difference": f"of {name}", "relation": one} for name, one in relations.items()]
+    return responded(COMPARE_ANSWERS, {"comparisons": rows})
+
+
+def test_a_question_is_answered_in_the_settings_of_its_type() -> None:
+    assert settings_of(FACTUAL) == ("passages", "label", "closed_book")
+    assert settings_of(MULTIHOP) == ("passages", "label", "closed_book", "first", "second")
+    assert settings_of(REFUSAL) == ("label",)
+
+
+@pytest.mark.parametrize(
+    ("setting", "numbers"),
+    [("passages", [0, 1]), ("label", [0, 1, 2]), ("closed_book", []), ("first", [0]), ("second", [1])],
+)
+def test_each_setting_shows_its_passages_and_never_the_answer(setting: Setting, numbers: list[int]) -> None:
+    slots = answer_slots(MULTIHOP, setting, LABEL, PASSAGES)
+    assert [one["number"] for one in slots["passages"]] == numbers
+    assert [one["text"] for one in slots["passages"]] == [PASSAGES[at].text for at in numbers]
+    asked = ROUND_TRIP_ANSWER.request(slots, endpoint="small")
+    shown = "\n".join(message["content"] for message in asked.messages)
+    assert MULTIHOP.question in shown and MULTIHOP.answer not in shown
+    assert ("No passages are shown." in shown) == (not numbers)
+    assert all(f'number="{one.doc_chunk_index}"' in shown for one in PASSAGES if one.doc_chunk_index in numbers)
+
+
+def test_questions_on_one_label_share_its_text() -> None:
+    """Servers reuse the computation of a shared beginning."""
+    one, two = (
+        ROUND_TRIP_ANSWER.request(answer_slots(question, "label", LABEL, PASSAGES), endpoint="small").messages
+        for question in (FACTUAL, REFUSAL)
+    )
+    assert one[:-1] == two[:-1] and one[-1] != two[-1]
+
+
+def test_what_the_rules_need_is_not_in_the_prompt() -> None:
+    slots = answer_slots(FACTUAL, "label", replace(LABEL, title="A title in no passage"), PASSAGES)
+    shown = ROUND_TRIP_ANSWER.request(slots, endpoint="small").messages
+    assert "A title in no passage" in slots["about"]
+    assert not any("A title in no passage" in message["content"] for message in shown)
+    assert answer_slots(FACTUAL, "passages", LABEL, PASSAGES)["about"] == ""
+
+
+def test_a_quotation_must_be_in_one_of_the_passages_shown() -> None:
+    slots = answer_slots(MULTIHOP, "first", LABEL, PASSAGES)
+    reply = {"quotes": ["recommended starting dose"], "passages": [0], "answerable": True, "answer": "40 mg"}
+    good = read_reply(slots, responded(ROUND_TRIP_ANSWER, reply))
+    assert isinstance(good, RoundTripReply) and good.answer == "40 mg"
+    for quote in ("a starting dose of 80 mg", PASSAGES[1].text, f"{PASSAGES[0].text[-20:]} {PASSAGES[1].text[:20]}"):
+        bad = read_reply(slots, responded(ROUND_TRIP_ANSWER, {**reply, "quotes": [quote]}))
+        assert isinstance(bad, Unparsable) and bad.reason == "evidence_not_in_passage"
+
+
+@pytest.mark.parametrize(
+    ("text", "failed", "expected"),
+    [
+        ("", "", "empty_reply"),
+        ("yes", "", "invalid_json"),
+        ("[]", "", "wrong_shape"),
+        ("", "http_400", "failed_request"),
+    ],
+)
+def test_a_reply_that_cannot_be_read_says_why(text: str, failed: str, expected: str) -> None:
+    slots = answer_slots(FACTUAL, "passages", LABEL, PASSAGES)
+    found = read_reply(slots, responded(ROUND_TRIP_ANSWER, text, failed))
+    assert isinstance(found, Unparsable) and found.reason == expected
+
+
+GOOD: dict[Setting, RoundTripReply | Unparsable] = {
+    "passages": said("40 mg", 0),
+    "label": said("40 mg", 0),
+    "closed_book": NOTHING,
+}
+HOPS: dict[Setting, RoundTripReply | Unparsable] = {
+    **GOOD,
+    "closed_book": said("20 mg"),
+    "first": said("40 mg", 0),
+    "second": said("half", 1),
+}
+SAME = {"passages": "same", "label": "same"}
+ALONE = {"closed_book": "other", "first": "lacks", "second": "lacks"}
+
+
+def test_a_question_that_is_answered_alike_stays() -> None:
+    assert outcome(FACTUAL, GOOD, compared(**SAME)) == Outcome("", "", (0,))
+    assert outcome(MULTIHOP, HOPS, compared(**SAME, **ALONE)).drop == ""
+
+
+@pytest.mark.parametrize(
+    ("setting", "relation", "reason"),
+    [
+        ("passages", "adds", "incomplete_gold"),
+        ("passages", "lacks", "unsupported"),
+        ("passages", "contradicts", "contradicted"),
+        ("passages", "other", "ambiguous"),
+        ("label", "adds", "incomplete_gold"),
+        ("label", "contradicts", "contradicted"),
+        ("label", "other", "answer_elsewhere"),
+        ("label", "lacks", ""),
+        ("closed_book", "same", "answer_in_wording"),
+        ("closed_book", "adds", "answer_in_wording"),
+        ("closed_book", "lacks", ""),
+        ("closed_book", "contradicts", ""),
+        ("first", "same", "one_hop_enough"),
+        ("first", "adds", "one_hop_enough"),
+        ("first", "contradicts", ""),
+        ("second", "same", "one_hop_enough"),
+        ("second", "adds", "one_hop_enough"),
+        ("second", "other", ""),
+    ],
+)
+def test_each_difference_has_its_reason(setting: Setting, relation: str, reason: str) -> None:
+    found = outcome(MULTIHOP, HOPS, compared(**{**SAME, **ALONE, setting: relation}))
+    assert found.drop == reason
+    assert found.detail == (f"{setting}: of {setting}" if reason else "")
+
+
+def test_a_question_that_nobody_can_answer_is_dropped() -> None:
+    for setting in ("passages", "label"):
+        found = outcome(FACTUAL, {**GOOD, setting: NOTHING}, compared(**SAME))
+        assert (found.drop, found.detail.split(":")[0]) == ("unanswerable", setting)
+
+
+def test_a_refusal_question_stays_unless_the_label_answers_it() -> None:
+    assert outcome(REFUSAL, {"label": NOTHING}, None) == Outcome("")
+    assert outcome(REFUSAL, {"label": said("Yes.", 2)}, None) == Outcome("answer_in_label", "Yes.")
+
+
+@pytest.mark.parametrize("question", [FACTUAL, REFUSAL], ids=lambda one: one.type)
+def test_a_reply_that_cannot_be_read_leaves_the_question_unscored(question: QuestionAnswer) -> None:
+    found = outcome(question, {**GOOD, "label": Unparsable("wrong_shape", "items")}, compared(**SAME))
+    assert (found.drop, found.detail) == ("unscored_wrong_shape", "label: items")
+
+
+def test_a_comparison_that_cannot_be_read_or_misses_an_answer_leaves_the_question_unscored() -> None:
+    assert outcome(FACTUAL, GOOD, responded(COMPARE_ANSWERS, "?")).drop == "unscored_invalid_json"
+    assert outcome(FACTUAL, GOOD, responded(COMPARE_ANSWERS, "why", "undecided")).drop == "unscored_undecided"
+    missing = outcome(FACTUAL, GOOD, compared(passages="same"))
+    assert (missing.drop, missing.detail) == ("unscored_wrong_shape", "the answer from label was not compared")
+
+
+def test_passages_with_the_same_answer_become_gold_of_a_factual_question() -> None:
+    found = outcome(FACTUAL, {**GOOD, "label": said("40 mg", 0, 2)}, compared(**SAME))
+    more = with_passages(
+        replace(FACTUAL, gold_codes=["34068-7"], gold_has_answer=[True]), found.more_passages, PASSAGES
+    )
+    assert (more.gold_passages, more.gold_codes, more.gold_has_answer) == ([0, 2], ["34068-7", "34070-3"], [True, True])
+    hops = outcome(MULTIHOP, {**HOPS, "label": said("40 mg", 0, 1, 2)}, compared(**SAME, **ALONE))
+    assert hops.more_passages == ()
+
+
+def test_gold_passages_keep_what_is_known_of_them_and_numbers_of_no_passage_are_left_out() -> None:
+    known = replace(FACTUAL, gold_passages=[1], gold_codes=["43684-0"], gold_has_answer=[False])
+    more = with_passages(known, (2, 1, 99, -1), PASSAGES)
+    assert (more.gold_passages, more.gold_has_answer) == ([1, 2], [False, True])
+    assert with_passages(known, (1, 3, 99), PASSAGES) is known
+
+
+def test_answers_that_exist_are_compared() -> None:
+    slots = compare_slots(FACTUAL, {"passages": said("40 mg"), "label": said("80 mg"), "closed_book": NOTHING})
+    assert slots is not None
+    assert slots["answers"] == [{"name": "passages", "text": "40 mg"}, {"name": "label", "text": "80 mg"}]
+    assert compare_slots(FACTUAL, {"passages": NOTHING, "label": NOTHING}) is None
+    shown = COMPARE_ANSWERS.request(slots, endpoint="small").messages[-1]["content"]
+    assert all(text in shown for text in (FACTUAL.question, FACTUAL.answer, "40 mg", "80 mg", '<answer name="label">'))
+
+
+@pytest.mark.parametrize("task", [ROUND_TRIP_ANSWER, COMPARE_ANSWERS], ids=lambda task: task.name)
+def test_schema_takes_no_other_fields_and_needs_all(task: Any) -> None:
+    """What servers ask of a strict response_format. What a verdict rests on comes before it."""
+    slots = (
+        answer_slots(FACTUAL, "passages", LABEL, PASSAGES)
+        if task is ROUND_TRIP_ANSWER
+        else compare_slots(FACTUAL, {"passages": said("40 mg")})
+    )
+    assert slots is not None
+    schema = task.request(slots, endpoint="small").schema
+    for part in [schema, *schema.get("$defs", {}).values()]:
+        assert part["additionalProperties"] is False
+        assert sorted(part["required"]) == sorted(part["properties"])
+    fields = [list(part["properties"]) for part in [schema, *schema.get("$defs", {}).values()]]
+    assert ["quotes", "passages", "answerable", "answer"] in fields or ["name", "difference", "relation"] in fields
+
+
+DIGOXIN = "Velorin raised the AUC of digoxin by 22%. Monitor digoxin concentrations in all patients."
+TEXTS = made_passages(
+    (INTERACTIONS, "Digoxin", DIGOXIN),
+    (KINETICS, "The elimination half-life of velorinib is 4 hours."),
+    (POPULATIONS, "The older the patient, the more nausea was seen."),
+)
+OF_TEXTS = made_label(TEXTS)
+ASKED = replace(FACTUAL, question="What does the label of Velorin say about using it together with digoxin?")
+
+
+def by_rules(question: QuestionAnswer, setting: Setting) -> RoundTripReply:
+    slots = answer_slots(question, setting, OF_TEXTS, TEXTS)
+    reply = read_reply(slots, responded(ROUND_TRIP_ANSWER, answer_by_rules(slots).model_dump()))
+    assert isinstance(reply, RoundTripReply)
+    return reply
+
+
+def test_the_rules_answer_from_what_is_shown() -> None:
+    found = by_rules(ASKED, "passages")
+    assert (found.answer, found.passages, found.answerable) == (DIGOXIN, [0], True)
+    assert by_rules(ASKED, "label") == found
+    assert by_rules(ASKED, "closed_book") == NOTHING
+    assert by_rules(replace(ASKED, gold_passages=[1]), "passages") == NOTHING
+    lithium = replace(REFUSAL, question="What does the label of Velorin say about using it together with lithium?")
+    assert by_rules(lithium, "label") == NOTHING
+
+
+def test_the_rules_do_not_decide_what_they_cannot_read() -> None:
+    for question in ("How often was nausea reported in clinical trials of Velorin?", "How does Velorin taste?"):
+        with pytest.raises(Undecided):
+            answer_by_rules(answer_slots(replace(ASKED, question=question), "label", OF_TEXTS, TEXTS))
+
+
+@pytest.mark.parametrize(
+    ("gold", "other", "relation"),
+    [
+        ("Take 40 mg once daily.", "Take 40 mg once daily.", "same"),
+        ("Take 40 mg once daily.", "TAKE 40 mg, once daily", "same"),
+        ("Take 40 mg once daily.", "Take 40 mg once daily. Do not crush it.", "adds"),
+        ("Take 40 mg once daily. Do not crush it.", "Take 40 mg once daily.", "lacks"),
+        ("The half-life is 4 hours.", "The half-life is 6 hours.", "contradicts"),
+    ],
+)
+def test_the_rules_compare_answers_by_their_words(gold: str, other: str, relation: str) -> None:
+    slots = {"question": "?", "gold": gold, "answers": [{"name": "label", "text": other}]}
+    [found] = compare_by_rules(slots).comparisons
+    assert (found.name, found.relation) == ("label", relation)
+
+
+def test_the_rules_do_not_compare_what_exact_matching_cannot() -> None:
+    slots = {"question": "?", "gold": "Take it in the morning.", "answers": [{"name": "label", "text": "Use at dawn."}]}
+    with pytest.raises(Undecided):
+        compare_by_rules(slots)
+
+
+def test_every_type_of_question_is_known() -> None:
+    assert all(settings_of(one) for one in QUESTIONS.values())

@@ -1,0 +1,116 @@
+"""Candidate questions from the replies to a context: what they are made of, and how twins are told."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import orjson
+
+from fdarx_core.generation.candidates import parse_candidates
+from fdarx_core.generation.contexts import Context, GenerationConfig, make_contexts
+from fdarx_core.generation.pairing import TopicPair
+from fdarx_core.generation.tasks import TASKS
+from fdarx_core.generation.terminology import Topic
+from fdarx_core.labels import Identity, Source
+from fdarx_core.llm.model_config import ModelConfig
+from fdarx_core.pipeline.build_steps import baseline, generate
+from fdarx_core.pipeline.label_state import LabelState
+from fdarx_core.pipeline.steps import Address
+from fdarx_core.records import NO_ANSWER, QuestionAnswer, Reject, Response
+from tests.generation.test_contexts import DIGOXIN, LABEL, PARTNER, PASSAGES, PIECES
+
+HOPS = TopicPair(Topic("computation", "maximum daily dose"), None, 0)
+
+
+def context_of(pair: TopicPair) -> Context:
+    [context] = make_contexts(LABEL, PASSAGES, GenerationConfig(), [pair])
+    return context
+
+
+def replied(context: Context, text: str) -> Response:
+    task = TASKS[context.task]
+    return Response("key-1", task.name, task.version, "small", text)
+
+
+def parsed(context: Context, reply: Any = None) -> list[QuestionAnswer] | Reject:
+    """By default, of the reply of the baseline."""
+    text = TASKS[context.task].by_rules(context.slots) if reply is None else orjson.dumps(reply).decode()
+    return parse_candidates(context, replied(context, text), LABEL, PASSAGES)
+
+
+def questions(context: Context, reply: Any = None) -> list[QuestionAnswer]:
+    found = parsed(context, reply)
+    assert isinstance(found, list)
+    return found
+
+
+def test_a_question_has_what_it_was_made_from() -> None:
+    context = context_of(PARTNER)
+    one, _ = questions(context)
+    assert (one.type, one.source, one.answer_kind, one.difficulty) == ("factual", "section", "factual", "several")
+    assert (one.answer, one.gold_passages, one.gold_codes, one.gold_has_answer) == (DIGOXIN, [0], ["34073-7"], [True])
+    assert " ".join(one.evidence) == DIGOXIN
+    assert (one.set_id, one.drug_name, one.category) == ("set-1", "Velorin", "Drug Interactions")
+    assert one.template == context.template
+    assert (one.task, one.task_version, one.endpoint, one.response_key) == (context.task, 2, "small", "key-1")
+
+
+def test_a_twin_is_a_refusal_question_that_names_its_question() -> None:
+    one, twin = questions(context_of(PARTNER))
+    assert (twin.type, twin.source, twin.answer_kind, twin.answer) == ("refusal", "twin", "refusal", NO_ANSWER)
+    assert twin.twin == one.id != twin.id and one.twin == ""
+    assert twin.entity == "lithium" and "lithium" in twin.question
+    assert (twin.gold_passages, twin.evidence) == ([], [])
+    assert (twin.category, twin.difficulty, twin.template) == (one.category, one.difficulty, one.template)
+
+
+def test_two_passages_are_gold_with_the_evidence_of_both() -> None:
+    [one] = questions(context_of(HOPS))
+    assert (one.type, one.source, one.answer_kind, one.difficulty) == (
+        "multihop",
+        "section_pair",
+        "multihop",
+        "computation",
+    )
+    assert one.gold_passages == [3, 4] and one.evidence == [PIECES[3][1], PIECES[4][1]]
+
+
+def test_ids_follow_from_label_question_and_answer() -> None:
+    ids = [one.id for one in (*questions(context_of(PARTNER)), *questions(context_of(HOPS)))]
+    assert len(set(ids)) == len(ids) == 3
+    again = [one.id for one in (*questions(context_of(PARTNER)), *questions(context_of(HOPS)))]
+    assert again == ids
+    item = context_of(PARTNER).slots["written"][0]
+    other, _ = questions(context_of(PARTNER), {"items": [{**item, "answer": "Monitor it."}]})
+    assert other.id not in ids
+
+
+def test_a_reply_without_questions_is_a_reject_that_says_so() -> None:
+    context = context_of(PARTNER)
+    nothing = parsed(context, {"items": []})
+    assert isinstance(nothing, Reject)
+    assert (nothing.id, nothing.stage, nothing.reason) == (context.id, "generate", "nothing_to_ask")
+    assert "PASSAGE_0000" in nothing.detail
+    item = context.slots["written"][0]
+    for reply, reason in (("no", "wrong_shape"), ({"items": [{**item, "difficulty": "hard"}]}, "wrong_shape")):
+        found = parsed(context, reply)
+        assert isinstance(found, Reject) and found.reason == reason
+    unread = parse_candidates(context, replied(context, "{"), LABEL, PASSAGES)
+    assert isinstance(unread, Reject) and unread.reason == "invalid_json"
+
+
+def state() -> LabelState:
+    contexts = make_contexts(LABEL, PASSAGES, GenerationConfig(passages=2), [PARTNER, HOPS], [])
+    identity = Identity("set-1", 1, "", "", "", "", "", [], "", "", Source("label.xml"))
+    return LabelState(identity, label=LABEL, passages=list(PASSAGES), contexts=contexts)
+
+
+def test_the_rules_are_asked_with_what_they_wrote_and_a_model_without() -> None:
+    one = state()
+    by_rules = generate(Address.of("baseline", {}, baseline())).requests(one)
+    assert [bool(request.slots["written"]) for request in by_rules[:2]] == [True, True]
+    model = ModelConfig(name="m", model="m", base_url="http://localhost/v1")
+    asked = generate(Address("m", model.request_parameters)).requests(one)
+    assert len(asked) == len(one.contexts) > 2
+    assert all(request.slots["written"] == [] for request in asked)
+    assert all(context.slots["written"] for context in one.contexts[:2])  # they are kept for the rules

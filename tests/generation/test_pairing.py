@@ -1,0 +1,157 @@
+"""Which topics are asked of which label: balance, bounds, plausibility and repeatability."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fdarx_core.generation.multihop import MULTIHOP_KINDS
+from fdarx_core.generation.pairing import ANSWERED_PER_SILENT, WORDINGS, TopicPair, absent_topics, pair_topics
+from fdarx_core.generation.terminology import Topic
+from fdarx_core.generation.topics import TopicSurvey, all_topics
+
+NUMBERS = {topic: number for number, topic in enumerate(all_topics())}
+PARTNERS, RISKS, REACTIONS, COMPARED = (
+    [number for topic, number in NUMBERS.items() if topic.kind == kind]
+    for kind in ("partner", "risk", "reaction", "frequency_comparison")
+)
+USED = [*PARTNERS[:6], *RISKS[:4], *REACTIONS[:4], *COMPARED[:2]]
+
+Pairs = Mapping[str, Sequence[TopicPair]]
+
+
+def survey(set_id: str, drug: str, answered: Iterable[int], silent: Iterable[int] | None = None) -> TopicSurvey:
+    """By default a label is silent on all that it does not answer."""
+    answers = sorted(set(answered))
+    return TopicSurvey(set_id, drug, answers, sorted(set(USED) - set(answers) if silent is None else silent))
+
+
+@st.composite
+def made_surveys(draw: st.DrawFn) -> list[TopicSurvey]:
+    made = []
+    for number in range(draw(st.integers(0, 16))):
+        states = draw(st.lists(st.sampled_from("asu"), min_size=len(USED), max_size=len(USED)))
+        answered, silent = ([one for one, state in zip(USED, states, strict=True) if state == kind] for kind in "as")
+        made.append(survey(f"label-{number}", f"drug-{draw(st.integers(0, 5))}", answered, silent))
+    return made
+
+
+def asked(pairs: Pairs) -> tuple[Counter[tuple[Topic, int]], Counter[tuple[Topic, int]]]:
+    """How often each topic is asked in each wording where it is answered, and where it is not."""
+    answered, silent = Counter[tuple[Topic, int]](), Counter[tuple[Topic, int]]()
+    for chosen in pairs.values():
+        for pair in chosen:
+            answered[pair.answered, pair.wording] += 1
+            if pair.silent is not None:
+                silent[pair.silent, pair.wording] += 1
+    return answered, silent
+
+
+@given(made_surveys(), st.integers(1, 4), st.integers(1, 3), st.integers(0, 3))
+def test_a_wording_of_a_topic_is_asked_as_often_with_an_answer_as_without_and_then_more_with_one(
+    surveys: list[TopicSurvey], per_label: int, per_drug: int, seed: int
+) -> None:
+    pairs = pair_topics(surveys, per_label, per_drug, seed)
+    paired = {set_id: [pair for pair in chosen if pair.silent is not None] for set_id, chosen in pairs.items()}
+    answered, silent = asked(paired)
+    assert all(abs(answered[one] - silent[one]) <= 1 for one in answered | silent)
+    more, _ = asked(pairs)
+    assert all(answered[one] <= more[one] <= max(answered[one], ANSWERED_PER_SILENT * silent[one]) for one in more)
+
+
+@given(made_surveys(), st.integers(1, 4), st.integers(1, 3), st.integers(0, 3))
+def test_each_label_is_asked_what_it_answers_and_what_it_is_silent_on_within_the_bounds(
+    surveys: list[TopicSurvey], per_label: int, per_drug: int, seed: int
+) -> None:
+    pairs = pair_topics(surveys, per_label, per_drug, seed)
+    assert pairs.keys() == {one.set_id for one in surveys}
+    of_drug: Counter[tuple[str, Topic]] = Counter()
+    silent_of_drug: Counter[tuple[str, Topic]] = Counter()
+    for one in surveys:
+        chosen = pairs[one.set_id]
+        assert sum(pair.silent is not None for pair in chosen) <= per_label and len(chosen) <= 2 * per_label
+        topics = [topic for pair in chosen for topic in (pair.answered, pair.silent) if topic is not None]
+        assert len(topics) == len(set(topics))
+        assert {NUMBERS[pair.answered] for pair in chosen} <= set(one.answered)
+        silent = [pair.silent for pair in chosen if pair.silent is not None]
+        assert {NUMBERS[topic] for topic in silent} <= set(one.silent)
+        assert all(pair.wording in range(WORDINGS) for pair in chosen)
+        of_drug.update((one.drug, topic) for topic in topics)
+        silent_of_drug.update((one.drug, topic) for topic in silent)
+    for (_, topic), count in of_drug.items():
+        assert count <= (4 if topic.kind in MULTIHOP_KINDS else ANSWERED_PER_SILENT * per_drug)
+    assert all(count <= per_drug for count in silent_of_drug.values())
+
+
+@given(made_surveys(), st.integers(0, 3), st.randoms(use_true_random=False))
+def test_the_choice_depends_on_labels_and_seed_alone(
+    surveys: list[TopicSurvey], seed: int, order: random.Random
+) -> None:
+    shuffled = list(surveys)
+    order.shuffle(shuffled)
+    assert pair_topics(shuffled, 3, 2, seed) == pair_topics(surveys, 3, 2, seed)
+    assert absent_topics(shuffled, 3, seed) == absent_topics(surveys, 3, seed)
+
+
+def test_another_seed_makes_another_choice() -> None:
+    surveys = [survey(f"label-{at}", f"drug-{at}", USED[at : at + 6]) for at in range(8)]
+    assert len({str(sorted(pair_topics(surveys, 2, 1, seed).items())) for seed in range(5)}) > 1
+
+
+def silent_of(pairs: Pairs, set_id: str) -> set[Topic]:
+    return {pair.silent for pair in pairs[set_id] if pair.silent is not None}
+
+
+def test_both_questions_of_a_pair_are_of_one_kind_where_there_is_one() -> None:
+    one = survey("one", "A", [PARTNERS[0], REACTIONS[0]], [PARTNERS[1], REACTIONS[1]])
+    other = survey("other", "B", [PARTNERS[1], REACTIONS[1]], [PARTNERS[0], REACTIONS[0]])
+    pairs = pair_topics([one, other], 4, 4, 0)
+    both = [pair for chosen in pairs.values() for pair in chosen if pair.silent is not None]
+    assert len(both) == 4
+    assert all(pair.silent is not None and pair.answered.kind == pair.silent.kind for pair in both)
+
+
+def test_what_no_label_answers_is_asked_of_none() -> None:
+    one, other = survey("one", "A", PARTNERS[:2], USED[2:]), survey("other", "B", PARTNERS[2:4], USED[4:])
+    pairs = pair_topics([one, other], 8, 8, 0)
+    answered = {all_topics()[number] for number in PARTNERS[:4]}
+    assert silent_of(pairs, "one") | silent_of(pairs, "other") <= answered
+
+
+def test_a_single_label_has_nothing_that_is_plausible_and_not_answered() -> None:
+    assert pair_topics([survey("one", "A", USED[:4])], 4, 4, 0) == {"one": []}
+    assert pair_topics([], 4, 4, 0) == {}
+
+
+def test_labels_of_one_drug_make_each_others_topics_plausible() -> None:
+    one, other = survey("one", "A", PARTNERS[:2]), survey("other", "A", PARTNERS[2:4])
+    pairs = pair_topics([one, other], 2, 2, 0)
+    assert silent_of(pairs, "one") == {all_topics()[number] for number in PARTNERS[2:4]}
+
+
+def test_risks_are_plausible_only_from_drugs_of_the_same_class() -> None:
+    shared = PARTNERS[:5]
+    surveys = [
+        survey("one", "A", [*shared, RISKS[0]]),
+        survey("alike", "B", [*shared, RISKS[1]]),
+        survey("strange", "C", [PARTNERS[5], RISKS[2]]),
+    ]
+    absent = absent_topics(surveys, 9, 0)
+    of_one = {NUMBERS[topic] for topic in absent["one"]}
+    assert RISKS[1] in of_one and RISKS[2] not in of_one
+    assert PARTNERS[5] in of_one  # what else it is taken with may be asked of any drug
+    assert {NUMBERS[topic] for topic in absent["strange"]}.isdisjoint(RISKS)
+    asked_of_one = silent_of(pair_topics(surveys, 9, 9, 0), "one")
+    assert all_topics()[RISKS[2]] not in asked_of_one
+
+
+def test_absent_topics_are_bounded_by_kind_and_silent() -> None:
+    surveys = [survey(f"label-{at}", f"drug-{at}", USED[at::3]) for at in range(3)]
+    for one in surveys:
+        absent = absent_topics(surveys, 2, 0)[one.set_id]
+        assert absent and all(count <= 2 for count in Counter(topic.kind for topic in absent).values())
+        assert {NUMBERS[topic] for topic in absent} <= set(one.silent)

@@ -1,0 +1,313 @@
+"""What a label answers and what it is silent on, by its headings, sentences and tables."""
+
+from __future__ import annotations
+
+import pytest
+
+from fdarx_core.generation.label_reader import MAX_ANSWER
+from fdarx_core.generation.terminology import Topic
+from fdarx_core.generation.topics import all_topics, find_topics, survey_label
+from tests.generation.made_labels import (
+    CONTRAINDICATIONS,
+    DESCRIPTION,
+    DOSAGE,
+    INDICATIONS,
+    INTERACTIONS,
+    KINETICS,
+    POPULATIONS,
+    REACTIONS,
+    WARNINGS,
+    Piece,
+    answer_of,
+    is_silent_on,
+    made_label,
+    made_passages,
+    topics_of,
+)
+
+DIGOXIN = "Velorin raised the AUC of digoxin by 22%. Monitor digoxin concentrations in all patients."
+
+
+def test_a_heading_answers_with_all_that_stands_under_it() -> None:
+    found = answer_of("partner", "digoxin", (INTERACTIONS, "Digoxin", DIGOXIN))
+    assert found is not None
+    assert (found.text, found.passages) == (DIGOXIN, [0])
+    assert [one.text for one in found.statements] == DIGOXIN.replace(". M", ".|M").split("|")
+
+
+def test_each_kind_is_answered_where_it_belongs() -> None:
+    found = topics_of(
+        (DOSAGE, "Hypertension", "The recommended dosage is 25 mg once daily in adults."),
+        (WARNINGS, "Pancreatitis", "Acute pancreatitis was seen in patients on Velorin."),
+        (INTERACTIONS, "Digoxin", DIGOXIN),
+        (POPULATIONS, "Geriatric Use", "No difference was seen between older and younger patients."),
+    )
+    assert {(topic.kind, topic.name) for topic in found.answers} == {
+        ("indication", "hypertension"),
+        ("risk", "pancreatitis"),
+        ("partner", "digoxin"),
+        ("population", "use in geriatric patients"),
+    }
+
+
+@pytest.mark.parametrize("section", [DOSAGE, REACTIONS, DESCRIPTION])
+def test_a_heading_elsewhere_answers_nothing_of_partners(section: str) -> None:
+    assert answer_of("partner", "digoxin", (section, "Digoxin", DIGOXIN)) is None
+
+
+def test_an_answer_is_completed_by_sentences_elsewhere_in_their_order() -> None:
+    warning = "Do not give Velorin to patients on digoxin with heart block."
+    found = answer_of("partner", "digoxin", (WARNINGS, "Heart Block", warning), (INTERACTIONS, "Digoxin", DIGOXIN))
+    assert found is not None
+    assert found.text == f"{warning} {DIGOXIN}"
+    assert found.passages == [0, 1]
+
+
+def test_what_the_answer_says_already_is_not_said_again() -> None:
+    repeated = (WARNINGS, "Heart Block", "Monitor digoxin concentrations in all patients.")
+    found = answer_of("partner", "digoxin", (INTERACTIONS, "Digoxin", DIGOXIN), repeated)
+    assert found is not None and found.text == DIGOXIN
+
+
+def test_a_statement_whose_words_stand_within_another_is_left_out() -> None:
+    longer = "Surgeons must monitor digoxin concentrations in all patients and should stop Velorin."
+    found = answer_of("partner", "digoxin", (INTERACTIONS, "Digoxin", DIGOXIN), (WARNINGS, "Surgery", longer))
+    assert found is not None and found.text == f"{DIGOXIN.split('. ')[0]}. {longer}"
+
+
+def test_the_adverse_reactions_add_nothing_to_an_interaction() -> None:
+    trial = (REACTIONS, "Digoxin was taken by 12% of the patients in the trials.")
+    found = answer_of("partner", "digoxin", (INTERACTIONS, "Digoxin", DIGOXIN), trial)
+    assert found is not None and found.text == DIGOXIN
+
+
+@pytest.mark.parametrize(
+    "elsewhere",
+    [
+        "Velorin slows the heart. This is more likely with digoxin.",
+        "Digoxin raises it. Digoxin lowers it in others. Digoxin was not studied in children.",
+    ],
+    ids=["it cannot be understood alone", "there is much of it"],
+)
+def test_no_answer_where_what_stands_elsewhere_cannot_be_joined(elsewhere: str) -> None:
+    assert answer_of("partner", "digoxin", (INTERACTIONS, "Digoxin", DIGOXIN)) is not None
+    assert answer_of("partner", "digoxin", (INTERACTIONS, "Digoxin", DIGOXIN), (WARNINGS, elsewhere)) is None
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Velorin raised the AUC of digoxin " + "very " * 120 + "much.",
+        "Velorin changes the AUC of digoxin as Table 4 shows. Monitor digoxin concentrations.",
+        "The following applies to digoxin. Monitor digoxin concentrations in all patients.",
+        "Avoid digoxin use.",
+    ],
+    ids=["too long", "a table", "other text", "too short"],
+)
+def test_no_answer_where_it_is_not_whole(text: str) -> None:
+    assert answer_of("partner", "digoxin", (INTERACTIONS, "Digoxin", text)) is None
+
+
+def test_the_longest_answer_is_allowed() -> None:
+    for length, answered in ((MAX_ANSWER, True), (MAX_ANSWER + 1, False)):
+        text = "Velorin raises digoxin levels " + "a" * (length - 31) + "."
+        assert len(text) == length
+        assert (answer_of("partner", "digoxin", (INTERACTIONS, "Digoxin", text)) is not None) == answered
+
+
+def test_a_heading_that_names_a_term_among_much_else_is_not_about_it() -> None:
+    heading = "Digoxin, Several Further Cardiac Glycosides, Natural Remedies, Unusual Meals"
+    assert answer_of("partner", "digoxin", (INTERACTIONS, heading, DIGOXIN)) is None
+    assert answer_of("partner", "digoxin", (INTERACTIONS, "Use of Digoxin in Patients", DIGOXIN)) is not None
+
+
+def test_a_heading_names_the_longest_term_in_it() -> None:
+    text = "Velorin levels rise twofold, so halve the daily dose of Velorin."
+    found = topics_of((INTERACTIONS, "Strong CYP3A4 Inhibitors", text))
+    assert [topic.name for topic in found.answers] == ["strong CYP3A4 inhibitors"]
+
+
+def test_an_indication_is_answered_by_a_dose() -> None:
+    assert (
+        answer_of("indication", "hypertension", (DOSAGE, "Hypertension", "Treat adults for as long as needed.")) is None
+    )
+    found = answer_of("indication", "hypertension", (DOSAGE, "Hypertension", "Adults take 25 mg once daily at first."))
+    assert found is not None
+
+
+@pytest.mark.parametrize(
+    ("pieces", "silent"),
+    [
+        ([(INTERACTIONS, "Velorin was studied with food alone.")], True),
+        ([(POPULATIONS, "Digoxin was given to some.")], False),
+        ([(POPULATIONS, "LANOXIN was given to some.")], False),
+        ([(INTERACTIONS, "Drugs with a narrow therapeutic index were not studied.")], False),
+        ([(CONTRAINDICATIONS, "Do not give Velorin with cardiac drugs.")], False),
+        ([(POPULATIONS, "The heart rate rose in older patients.")], True),
+    ],
+    ids=[
+        "nothing",
+        "its name",
+        "a synonym",
+        "its class",
+        "its class in another place that answers",
+        "its class elsewhere",
+    ],
+)
+def test_a_label_is_silent_where_nothing_names_the_term_or_may_answer_for_it(pieces: list[Piece], silent: bool) -> None:
+    assert is_silent_on("partner", "digoxin", *pieces) is silent
+    assert answer_of("partner", "digoxin", *pieces) is None
+
+
+def test_a_label_that_names_a_member_is_not_silent_on_the_class() -> None:
+    assert is_silent_on("partner", "NSAIDs", (INTERACTIONS, "Velorin was studied with food alone."))
+    assert not is_silent_on("partner", "NSAIDs", (POPULATIONS, "Older patients took ibuprofen."))
+
+
+def test_what_stands_in_the_highlights_or_in_a_title_alone_is_not_silence() -> None:
+    piece = (INTERACTIONS, "Velorin was studied with food alone.")
+    assert not is_silent_on("partner", "digoxin", piece, highlights=["Digoxin: monitor its concentrations."])
+    assert not is_silent_on("partner", "digoxin", (INTERACTIONS, "Digoxin", "Velorin was not studied with it."))
+
+
+def test_the_drug_itself_and_its_class_are_not_asked_about() -> None:
+    own = {"drug_name": "Ibuprofen", "aliases": ["Ibuprofen"], "substances": ["ibuprofen"]}
+    found = topics_of((INTERACTIONS, "Take it with food."), **own)
+    names = {topic.name for topic in found.silent}
+    assert "warfarin" in names and not names & {"ibuprofen", "NSAIDs"}
+
+
+def test_no_topic_is_both_answered_and_silent() -> None:
+    found = topics_of((INTERACTIONS, "Digoxin", DIGOXIN), (INDICATIONS, "Velorin is for hypertension."))
+    assert not found.answers.keys() & set(found.silent)
+    assert set(all_topics()) >= {*found.answers, *found.silent}
+    assert len(all_topics()) == len(set(all_topics()))
+
+
+def test_topics_that_are_asked_for_are_found_as_among_all() -> None:
+    passages = made_passages((INTERACTIONS, "Digoxin", DIGOXIN), (KINETICS, "The half-life of Velorin is 3 hours."))
+    label = made_label(passages)
+    everything, asked = find_topics(label, passages), [Topic("partner", "digoxin"), Topic("partner", "warfarin")]
+    only = find_topics(label, passages, asked)
+    assert only.answers == {asked[0]: everything.answers[asked[0]]} and only.silent == asked[1:]
+
+
+def test_a_survey_has_the_places_of_the_topics() -> None:
+    passages = made_passages((INTERACTIONS, "Digoxin", DIGOXIN))
+    label = made_label(passages)
+    survey, found = survey_label(label, passages), find_topics(label, passages)
+    assert [all_topics()[at] for at in survey.answered] == list(found.answers)
+    assert [all_topics()[at] for at in survey.silent] == found.silent
+    assert (survey.set_id, survey.drug) == ("set-1", "VELORINIB")
+
+
+HALF_LIFE, BINDING = "elimination half-life", "plasma protein binding"
+
+
+@pytest.mark.parametrize(
+    ("name", "sentence"),
+    [
+        (HALF_LIFE, "The mean elimination half-life of velorinib is 3.5 hours."),
+        (HALF_LIFE, "Its half-life is about 2 to 3 days."),
+        (BINDING, "Velorinib is 99% bound to plasma proteins."),
+        (BINDING, "Plasma protein binding of velorinib is about 85%."),
+        ("molecular weight", "Velorinib mesylate has a molecular weight of 471.5."),
+    ],
+)
+def test_a_sentence_with_a_value_answers_a_quantity(name: str, sentence: str) -> None:
+    for code in (KINETICS, DESCRIPTION):
+        found = answer_of("quantity", name, (code, f"Velorinib is absorbed. {sentence}"))
+        assert found is not None and found.text == sentence
+
+
+@pytest.mark.parametrize(
+    "sentences",
+    [
+        "The half-life is short.",
+        "The half-life was measured in 12 patients.",
+        "The half-life of digoxin is 36 hours.",
+        "The half-life is 3 hours in patients with renal impairment.",
+        "The half-life was reduced to 3 hours.",
+        "The half-life is 3 hours. In 12 smokers the half-life was shorter.",
+        "Half-life | 3 hours",
+    ],
+    ids=["no number", "no value", "another substance", "some patients", "a change", "another number", "a row"],
+)
+def test_a_quantity_has_no_answer_where_its_value_is_not_certain(sentences: str) -> None:
+    assert answer_of("quantity", HALF_LIFE, (KINETICS, sentences)) is None
+    assert not is_silent_on("quantity", HALF_LIFE, (KINETICS, sentences))
+
+
+@pytest.mark.parametrize(
+    "sentences",
+    [
+        "The half-life is 3 hours. The half-life of its metabolite is 9 hours.",
+        "The half-life of the metabolite desmethylvelorinib is 9 hours.",
+        "The half-life relative to that of others is 3 hours longer.",
+    ],
+    ids=["of a metabolite too", "of a metabolite alone", "relative to others"],
+)
+def test_a_quantity_of_a_metabolite_or_relative_to_others_has_no_answer(sentences: str) -> None:
+    assert answer_of("quantity", HALF_LIFE, (KINETICS, sentences)) is None
+
+
+def test_several_values_are_one_answer() -> None:
+    sentences = ("The half-life is 3 hours.", "The terminal half-life is 12.5 hours.")
+    found = answer_of("quantity", HALF_LIFE, *((KINETICS, one) for one in sentences))
+    assert found is not None
+    assert (found.text, found.passages) == (" ".join(sentences), [0, 1])
+
+
+def test_a_label_of_several_substances_has_no_quantities() -> None:
+    piece = (KINETICS, "The half-life is 3 hours.")
+    assert answer_of("quantity", HALF_LIFE, piece, drug="ONE+OTHER") is None
+
+
+def test_values_in_sections_that_give_none_of_the_drug_are_no_answer() -> None:
+    assert answer_of("quantity", HALF_LIFE, (WARNINGS, "The half-life of velorinib is 3 hours.")) is None
+
+
+ROW = "Nausea | VELORIN (N = 200) %: 12 | Placebo (N = 199) %: 4"
+
+
+def test_a_row_in_percent_answers_a_reaction() -> None:
+    found = answer_of("reaction", "nausea", (REACTIONS, ROW))
+    assert found is not None
+    assert found.text == "Nausea; VELORIN (N = 200) %: 12; Placebo (N = 199) %: 4."
+    assert answer_of("reaction", "nausea", (REACTIONS, "Nausea | Velorin N=200: 12% | Placebo: 4%")) is not None
+    assert (
+        answer_of("reaction", "nausea", (REACTIONS, "Body system: Nausea | VELORIN %: 12 | Placebo %: 4")) is not None
+    )
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Nausea | VELORIN n (%): 24 (12) | Placebo n (%): 8 (4)",
+        "Nausea | VELORIN, n: 24 | Placebo, n: 8",
+        "Nausea | Treatment %: 12 | Placebo %: 4",
+        "Nausea and vomiting | VELORIN %: 12 | Placebo %: 4",
+        f"{ROW}\nNausea | VELORIN (N = 80) %: 9 | Placebo (N = 81) %: 3",
+        f"{ROW} \nIn another trial nausea was seen in 30% of patients.",
+        f"{ROW}\nHeadache | Velorin in trial 2 %: 12 | Placebo %: 4",
+        "Nausea was seen in 12% of patients on Velorin.",
+    ],
+    ids=[
+        "counts with percent",
+        "counts",
+        "no column of the drug",
+        "another row",
+        "two rows",
+        "a sentence",
+        "tables",
+        "no row",
+    ],
+)
+def test_a_reaction_has_no_answer_where_its_frequency_is_not_certain(text: str) -> None:
+    assert answer_of("reaction", "nausea", (REACTIONS, text)) is None
+
+
+def test_a_reaction_that_no_table_names_is_silent_though_the_label_speaks_of_it_elsewhere_only_if_it_does_not() -> None:
+    assert is_silent_on("reaction", "nausea", (REACTIONS, "Headache | VELORIN %: 12 | Placebo %: 4"))
+    assert not is_silent_on("reaction", "nausea", (POPULATIONS, "Nausea was seen in older patients."))
+    assert not is_silent_on("reaction", "nausea", (REACTIONS, "Gastrointestinal upset | VELORIN %: 12 | Placebo %: 4"))
