@@ -15,12 +15,13 @@ from fdarx_core.generation.pairing import TopicPair
 from fdarx_core.generation.tasks import GENERATE_FACTUAL, GENERATE_MULTIHOP
 from fdarx_core.generation.terminology import Topic
 from fdarx_core.generation.topic_questions import product_name, topic_question, topic_wording
+from fdarx_core.generation.topic_sections import kind_answered_in
 from fdarx_core.generation.topics import LabelTopics, find_topics
 from fdarx_core.labels.loinc import topic_of
 from fdarx_core.records import Label, Passage, content_id
 
 _MIN_WORDS = 20
-_MAX_ABSENT = 6
+MAX_ABSENT = 6
 """Things that a prompt suggests for twins."""
 _CELL = " | "
 
@@ -37,8 +38,8 @@ class GenerationConfig:
     passages: int = 16
     pairs_per_passage: int = 3
     section_pairs: int = 12
-    twins: int = 12
-    topic_labels: int = 30
+    twins: int = 16
+    topic_labels: int = 40
     seed: int = 0
 
 
@@ -63,8 +64,7 @@ def make_contexts(
     passages: Sequence[Passage],
     config: GenerationConfig,
     pairs: Sequence[TopicPair],
-    *,
-    by_model: bool,
+    absent: Sequence[Topic] | None = None,
 ) -> list[Context]:
     """Return the contexts of a label for all tasks.
 
@@ -73,17 +73,18 @@ def make_contexts(
         passages: its passages, in document order.
         config: the amounts.
         pairs: the topics to ask of this label, see `pair_topics`.
-        by_model: whether a model writes the questions; then passages of all sections follow those of the topics.
+        absent: plausible topics that the label is silent on, where a model writes the questions: then passages of all
+            sections follow those of the topics. None where the built-in rules write.
     """
     topics = {topic for pair in pairs for topic in (pair.answered, pair.silent) if topic is not None}
     found = find_topics(label, passages, topics) if pairs else LabelTopics()
-    shared = _SharedSlots(label, [pair.silent.name for pair in pairs if pair.silent is not None])
+    shared = _SharedSlots(label, absent or ())
     contexts = [
         _topic_context(label, passages, shared, pair, found)
         for pair in pairs
         if pair.answered in found.answers and (pair.silent is None or pair.silent in found.silent)
     ]
-    if by_model:
+    if absent is not None:
         contexts += _factual_contexts(label, passages, config, shared)
         contexts += _multihop_contexts(label, passages, config, shared)
     asked = {passages[index].section_path for one in contexts for index in one.passages}
@@ -98,18 +99,23 @@ class _SharedSlots:
     """The slots that the contexts of a label share."""
 
     label: Label
-    absent: Sequence[str]
+    absent: Sequence[Topic]
 
-    def of(self, passages: Iterable[Passage], first: str = "") -> dict[str, Any]:
-        """Return the slots with these passages; `first` is the absent thing that a twin should ask about."""
+    def of(self, passages: Sequence[Passage], absent: str | None = None) -> dict[str, Any]:
+        """Return the slots with these passages; `absent` is what a twin should ask about, "" for no twin.
+
+        By default these are topics of the kind that the section of the last passage answers.
+        """
         label = self.label
+        kind = kind_answered_in(passages[-1].core_code) if absent is None else ""
+        suggested = [topic.name for topic in self.absent if topic.kind == kind] if absent is None else [absent]
         return {
             "drug": product_name(label),
             "ingredients": ", ".join(dict.fromkeys(label.substances)),
             "forms": ", ".join([*dict.fromkeys(label.dosage_forms), *dict.fromkeys(label.routes)]).lower(),
             "outline": "",
             "passages": [{"section": one.section_path, "text": one.text} for one in passages],
-            "absent": list(dict.fromkeys(filter(None, [first, *self.absent])))[:_MAX_ABSENT],
+            "absent": [name for name in suggested if name][:MAX_ABSENT],
             "written": [],
         }
 

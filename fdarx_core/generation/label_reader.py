@@ -10,6 +10,15 @@ from typing import TypeAlias
 
 from fdarx_core.baseline.statements import speaks_for_itself
 from fdarx_core.generation.terminology import SearchableText, Term, Topic, fold, names_that_begin, terms_of
+from fdarx_core.generation.topic_sections import (
+    DESCRIPTION,
+    PHARMACOLOGY,
+    REACTIONS,
+    SCOPES,
+    WARNINGS,
+    WIDER_ANSWERS,
+    Scope,
+)
 from fdarx_core.generation.units import Statement, read_units
 from fdarx_core.records import Label, Passage
 
@@ -76,50 +85,6 @@ class TopicAnswer:
         return sorted({one.passage for one in self.statements})
 
 
-@dataclass(frozen=True, slots=True)
-class _Scope:
-    """Where a kind of topic is answered.
-
-    Attributes:
-        titled: the LOINC codes of the sections whose headings may name the topic.
-        stated: the LOINC codes of the sections whose sentences belong to the answer; None for all.
-        value: what an answer must have, None for nothing.
-    """
-
-    titled: frozenset[str]
-    stated: frozenset[str] | None
-    value: re.Pattern[str] | None = None
-
-
-_WARNINGS = frozenset({"34066-1", "43685-7", "34071-1", "42232-9", "34072-9"})
-_DOSAGE = frozenset({"34068-7"})
-_INTERACTIONS = frozenset({"34073-7"})
-_PHARMACOLOGY = frozenset({"34090-1", "43682-4", "43679-0", "43681-6", "66106-6", "60593-1"})
-_DESCRIPTION = frozenset({"34089-3"})
-_CONTRAINDICATIONS = frozenset({"34070-3"})
-_INDICATIONS = frozenset({"34067-9"})
-_STUDIES = frozenset({"34092-7"})
-_REACTIONS = frozenset({"34084-4", "90374-0", "90375-7"})
-_POPULATIONS = frozenset(
-    {"43684-0", "42228-7", "34077-8", "34078-6", "77290-5", "34080-2", "34081-0", "34082-8", "88828-9", "88829-7",
-     "34079-4", "77291-3", "42227-9", "34085-1", "34086-9", "34087-7", "34088-5"}
-)  # fmt: skip
-
-_SCOPES = {
-    "partner": _Scope(_INTERACTIONS, _INTERACTIONS | _WARNINGS | _CONTRAINDICATIONS | _DOSAGE | _PHARMACOLOGY),
-    "risk": _Scope(_WARNINGS, _WARNINGS),
-    "indication": _Scope(_DOSAGE, _DOSAGE, re.compile(r"\d\s*(?:mg|mcg|g|mL|units?|tablets?|capsules?|%)")),
-    "population": _Scope(_POPULATIONS | _PHARMACOLOGY | _WARNINGS | _DOSAGE, None),
-}
-_WIDER_ANSWERS = {
-    "partner": _INTERACTIONS | _CONTRAINDICATIONS,
-    "risk": _WARNINGS | _CONTRAINDICATIONS | _REACTIONS,
-    "indication": _INDICATIONS | _DOSAGE | _STUDIES,
-    "reaction": _REACTIONS | _WARNINGS,
-}
-"""By kind, the sections where a statement on a class of a term says something of the term; others: the whole label."""
-
-
 class LabelReader:
     """A label's text as questions are made from it: its units, and the names that stand in it."""
 
@@ -183,7 +148,7 @@ class LabelReader:
 
     def _part(self, kind: str) -> SearchableText:
         """Return the sections in which a statement on what a term belongs to would answer a topic of the kind."""
-        codes = _WIDER_ANSWERS.get(kind)
+        codes = WIDER_ANSWERS.get(kind)
         if codes is None:
             return self.whole
         if kind not in self._parts:
@@ -199,10 +164,10 @@ class LabelReader:
         elif topic.kind == "reaction":
             chosen = self._rows(term)
         else:
-            chosen = self._titled(_SCOPES[topic.kind], term)
+            chosen = self._titled(SCOPES[topic.kind], term)
         return self._answer(topic, chosen)
 
-    def _titled(self, scope: _Scope, term: Term) -> dict[Statement, None]:
+    def _titled(self, scope: Scope, term: Term) -> dict[Statement, None]:
         """Return the statements under headings that name a term, and those that name it elsewhere in the scope.
 
         There are none where a statement elsewhere cannot be understood without what stands around it.
@@ -237,7 +202,7 @@ class LabelReader:
         chosen: dict[Statement, None] = {}
         value = _value_pattern(term)
         for unit in self.units:
-            if unit.code in _PHARMACOLOGY | _DESCRIPTION:
+            if unit.code in PHARMACOLOGY | DESCRIPTION:
                 for one in unit.statements:
                     if not self._names_term(one, term) or not _NUMBER.search(one.text):
                         continue
@@ -260,7 +225,7 @@ class LabelReader:
         """
         chosen: dict[Statement, None] = {}
         for unit in self.units:
-            for one in unit.statements if unit.code in _REACTIONS | _WARNINGS else ():
+            for one in unit.statements if unit.code in REACTIONS | WARNINGS else ():
                 if not self._names_term(one, term):
                     continue
                 cells = one.text.rstrip(".").split("; ")
@@ -279,7 +244,7 @@ class LabelReader:
         headings = {
             cells[1].rpartition(": ")[0]
             for unit in self.units
-            if unit.code in _REACTIONS
+            if unit.code in REACTIONS
             for one in unit.statements
             if one.is_row and len(cells := one.text.rstrip(".").split("; ")) > 1
         }

@@ -20,7 +20,7 @@ from fdarx_core.records import content_id
 
 WORDINGS = 2
 """Wordings of a question of each kind."""
-_SIMILAR_DRUGS, _MOST_SIMILAR_DRUGS = 12, 5
+_SIMILAR_DRUGS, _MOST_SIMILAR_DRUGS = 16, 5
 """The other drugs whose topics are plausible for a drug, and those whose risks and indications are."""
 _OF_CLASS = ("risk", "indication", DOSES)
 """The kinds of topics that are plausible only for drugs of the same class."""
@@ -82,6 +82,23 @@ def pair_topics(surveys: Sequence[TopicSurvey], per_label: int, per_drug: int, s
             and _take_answered(one, left[one.set_id], chosen[one.set_id], counts, 2 * per_drug)
         ]
     return chosen
+
+
+def absent_topics(surveys: Sequence[TopicSurvey], per_kind: int, seed: int) -> dict[str, list[Topic]]:
+    """Return plausible topics that each label is silent on, by set id: what a model may ask about in twins.
+
+    Args:
+        surveys: the labels.
+        per_kind: the most topics of a kind.
+        seed: the seed of the run, from which the order of topics follows.
+    """
+    plausible = _plausible_topics(surveys)
+    return {
+        one.set_id: [
+            topic for topics in _Left.of(one, plausible[one.drug], seed).silent.values() for topic in topics[:per_kind]
+        ]
+        for one in surveys
+    }
 
 
 @dataclass(slots=True)

@@ -10,11 +10,11 @@ from hashlib import sha256
 from typing import Any, ClassVar
 
 from fdarx_core.filters.judges import Judge, judges
-from fdarx_core.generation.contexts import GenerationConfig
-from fdarx_core.generation.pairing import TopicPair, pair_topics
+from fdarx_core.generation.contexts import MAX_ABSENT, GenerationConfig
+from fdarx_core.generation.pairing import absent_topics, pair_topics
 from fdarx_core.generation.topics import TopicSurvey
 from fdarx_core.labels import Identity, Selection, identify_sources, select
-from fdarx_core.llm import AskingStopped, Criteria, ModelConfig
+from fdarx_core.llm import AskingStopped, Baseline, Criteria, ModelConfig
 from fdarx_core.pipeline.asking import ClientPool
 from fdarx_core.pipeline.build_audit import audit_build
 from fdarx_core.pipeline.build_steps import (
@@ -26,7 +26,7 @@ from fdarx_core.pipeline.build_steps import (
 )
 from fdarx_core.pipeline.executor import PartResult, Stages
 from fdarx_core.pipeline.job import PipelineJob, check_inputs
-from fdarx_core.pipeline.label_state import LabelState, add_counts, check_accounts
+from fdarx_core.pipeline.label_state import LabelState, TopicPlan, add_counts, check_accounts
 from fdarx_core.pipeline.steps import Part, Stage, batches
 from fdarx_core.pipeline.vote_agreement import VoteSplits, split_votes, vote_agreement
 from fdarx_core.records import JudgeVerdict, Label, Passage, QuestionAnswer, Reject, StageCount
@@ -98,7 +98,7 @@ class Build(PipelineJob):
 
     spec: BuildSpec
     corpus: Corpus = field(init=False, repr=False)
-    pairs: Mapping[str, Sequence[TopicPair]] = field(default_factory=dict, init=False, repr=False)
+    plans: Mapping[str, TopicPlan] = field(default_factory=dict, init=False, repr=False)
     counts: list[StageCount] = field(default_factory=list, init=False)
 
     def prepare(self, *, planned: bool) -> None:
@@ -113,14 +113,19 @@ class Build(PipelineJob):
         with self.timed("survey"):
             amounts = self.spec.amounts
             surveys = self.survey_topics(keep=not planned)
-            self.pairs = pair_topics(surveys, amounts.twins, amounts.topic_labels, amounts.seed)
+            pairs = pair_topics(surveys, amounts.twins, amounts.topic_labels, amounts.seed)
+            by_model = self.spec.roles.generator != Baseline.name
+            absent = absent_topics(surveys, MAX_ABSENT, amounts.seed) if by_model else {}
+            self.plans = {
+                one.set_id: TopicPlan(pairs.get(one.set_id, ()), absent.get(one.set_id, ()) if by_model else None)
+                for one in self.corpus.labels
+            }
 
     def stages(self, *, planned: bool) -> Stages:
         spec = self.spec
         steps = build_steps(spec.amounts, spec.roles, spec.judges, spec.criteria)
         parts = [
-            Part(part.number, [(one, self.pairs.get(one.set_id, [])) for one in part.inputs])
-            for part in self.corpus.parts
+            Part(part.number, [(one, self.plans[one.set_id]) for one in part.inputs]) for part in self.corpus.parts
         ]
         return [(Stage("build", _states, steps, partial(_write_part, self.run), 16, LabelState), parts)]
 
@@ -228,7 +233,7 @@ class Build(PipelineJob):
 
 
 def _states(part: Part) -> list[LabelState]:
-    return [LabelState(identity, pairs) for identity, pairs in part.inputs]
+    return [LabelState(identity, plan) for identity, plan in part.inputs]
 
 
 def _write_part(run: RunDirectory, part: int, states: Sequence[LabelState]) -> list[StageCount]:

@@ -98,11 +98,10 @@ def build_steps(
     `judged_by` are the judges, by default `judges()`; `criteria` are those of the writer, None for the project's own.
     """
     roles = roles or Roles()
-    by_model = roles.generator != Baseline.name
     judged = [judge_step(one, roles.voters) for one in (judges() if judged_by is None else judged_by)]
     return [
         parse,
-        partial(chunk, amounts, by_model),
+        partial(chunk, amounts),
         generate(roles.address(roles.generator), tasks_by(criteria)),
         filter_by_rules,
         filter_duplicates,
@@ -146,10 +145,10 @@ def _reject_label(state: LabelState, reason: str, detail: str) -> None:
     state.account("passages", 1, 0, 0, [Reject(set_id, "passages", reason, detail, set_id, name)])
 
 
-def chunk(amounts: GenerationConfig, by_model: bool, state: LabelState) -> None:
-    """Make the Contexts for questions from the passages; `by_model` is whether a model writes the questions."""
+def chunk(amounts: GenerationConfig, state: LabelState) -> None:
+    """Make the Contexts for questions from the passages."""
     if state.label is not None:
-        state.contexts = make_contexts(state.label, state.passages, amounts, state.pairs, by_model=by_model)
+        state.contexts = make_contexts(state.label, state.passages, amounts, state.plan.pairs, state.plan.absent)
         state.account("contexts", 1, 1, len(state.contexts))
 
 

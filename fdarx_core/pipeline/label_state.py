@@ -9,21 +9,30 @@ from itertools import pairwise
 from fdarx_core.filters.round_trip import RoundTripReply, Setting
 from fdarx_core.generation.contexts import Context
 from fdarx_core.generation.pairing import TopicPair
+from fdarx_core.generation.terminology import Topic
 from fdarx_core.labels import Identity
 from fdarx_core.llm import Unparsable
 from fdarx_core.records import JudgeVerdict, Label, Passage, QuestionAnswer, Reject, StageCount
+
+
+@dataclass(frozen=True, slots=True)
+class TopicPlan:
+    """What to ask of one label: pairs of topics, and where a model writes, plausible topics that it is silent on."""
+
+    pairs: Sequence[TopicPair] = ()
+    absent: Sequence[Topic] | None = None
 
 
 @dataclass(slots=True)
 class LabelState:
     """Everything known of one label so far, and every row that was rejected on the way.
 
-    A label travels whole, so what concerns one label never waits for another. `pairs` are the topics to ask of it;
+    A label travels whole, so what concerns one label never waits for another. `plan` has the topics to ask of it;
     `label` stays None where the document can't be read. `replies` are those of the round trip, by question and setting.
     """
 
     identity: Identity
-    pairs: Sequence[TopicPair] = ()
+    plan: TopicPlan = TopicPlan()
     label: Label | None = None
     passages: list[Passage] = field(default_factory=list)
     contexts: list[Context] = field(default_factory=list)
