@@ -50,6 +50,11 @@ def mistyped(name: str, rng: random.Random) -> str:
     return name.replace(word, rng.choice(variants), 1)
 
 
+def renamed(question: str, name: str, other: str) -> str:
+    """Return a question with another name in place of one, which may be in other case."""
+    return re.sub(re.escape(name), lambda _: other, question, flags=re.IGNORECASE)
+
+
 def sample_questions(run_folder: str, index: Index, count: int, part: str) -> pd.DataFrame:
     """Return factual questions on labels of a part, with the moieties of their drugs."""
     rows = pd.read_json(f"{run_folder}/benchmark/qa.jsonl", lines=True)
@@ -111,7 +116,7 @@ def main(
             name = row["drug_name"]
             ingredients = " and ".join(row["moieties"])
             named = {"product": name, "ingredients": ingredients, "typing error": mistyped(name, rng)}
-            question = re.sub(re.escape(name), lambda _: named[way], row["question"], flags=re.IGNORECASE)
+            question = renamed(row["question"], name, named[way])
             best = np.argsort(-peer.get_scores(tokenize(question)), kind="stable")[:CONTEXTS]
             ours = opened.search(question, CONTEXTS, retriever=retriever)
             for searcher, hits in ((retriever, ours), ("rank-bm25", [SearchHit(chunks[at], 0.0) for at in best])):
