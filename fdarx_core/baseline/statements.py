@@ -53,6 +53,11 @@ def _standing_alone(sentence: str) -> str:
     return text if speaks_for_itself(text.lower()) and len(_CAPITALS.findall(text)) < len(text) // 4 else ""
 
 
+def has_verb(lowered: str) -> bool:
+    """Return whether a sentence in lower case has a finite verb."""
+    return bool(_VERB.search(lowered))
+
+
 def speaks_for_itself(lowered: str) -> bool:
     """Return whether a sentence in lower case has a verb, and refers to no other sentence, table or figure."""
     if not (_VERB.search(lowered) or _IMPERATIVE.match(lowered)):

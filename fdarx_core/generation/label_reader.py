@@ -25,7 +25,10 @@ from fdarx_core.records import Label, Passage
 MAX_ANSWER = 600
 """Characters of the longest answer. Source: FDARxBench §B.4."""
 _MIN_ANSWER_WORDS = 5
+_PACKAGE_LABEL = "51945-4"
 _MAX_STATEMENTS = 8
+_SHORT_UNIT = 3
+"""Statements of a unit of which one can be taken without the others."""
 _MOST_ELSEWHERE = 2
 """Statements of an answer that do not stand under its heading; with more, the label speaks of it at length."""
 _LEAST_NAMED = 0.34
@@ -108,6 +111,7 @@ class LabelReader:
         self._names_in: dict[str, frozenset[str]] = {}
         self.several = substances > 1
         self.units = read_units(passages)
+        self.package_label = "\n".join(one.text for one in passages if one.core_code == _PACKAGE_LABEL)
         self._titles = [tuple(map(fold, unit.titles[1:])) for unit in self.units]
         self.folded = {one.text: fold(one.text) for unit in self.units for one in unit.statements}
 
@@ -117,6 +121,10 @@ class LabelReader:
         return cached_reader(
             tuple(label.aliases), substance_count(label), text_beside_passages(label), _keyed(passages)
         )
+
+    def texts_of(self, passage: int) -> list[str]:
+        """Return the statements of a passage."""
+        return [one.text for unit in self.units for one in unit.statements if one.passage == passage]
 
     def says_any(self, beginnings: Collection[str], codes: Collection[str] | None = None) -> bool:
         """Return whether the label, or its sections of these LOINC codes, have words with one of these beginnings.
@@ -185,7 +193,7 @@ class LabelReader:
                 for one in unit.statements:
                     if one in chosen or not self._names_term(one, term) or self.folded[one.text].strip() in held:
                         continue
-                    if len(unit.statements) > 1 and not speaks_for_itself(one.text.lower()):
+                    if len(unit.statements) > _SHORT_UNIT or not speaks_for_itself(one.text.lower()):
                         return {}
                     chosen[one] = None
                     elsewhere += 1
@@ -232,7 +240,7 @@ class LabelReader:
                 name, _, rest = cells[0].partition(": ")
                 first = name if rest and len(cells) == 1 else cells[0].rsplit(": ", 1)[-1]
                 if one.is_row and fold(first).strip() in {probe.strip() for probe in term.names}:
-                    if self._has_several_tables() or not any(self._is_frequency(cell) for cell in cells[1:]):
+                    if self._has_several_tables() or not any(self.is_frequency(cell) for cell in cells[1:]):
                         return {}
                     chosen[one] = None
                 elif _PERCENT.search(one.text):
@@ -250,7 +258,7 @@ class LabelReader:
         }
         return len(headings - {""}) > 1
 
-    def _is_frequency(self, cell: str) -> bool:
+    def is_frequency(self, cell: str) -> bool:
         """Return whether a cell of a table gives a percentage of those who took the drug."""
         header, _, value = cell.rpartition(": ")
         in_percent = "%" in value or ("%" in header and not _COUNTS.search(header))

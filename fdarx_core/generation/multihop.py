@@ -10,11 +10,13 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import cache
 
 from fdarx_core.baseline.numbers import find_intervals
 from fdarx_core.baseline.statements import Dose, maximum_daily_dose, strengths
 from fdarx_core.generation.label_reader import MAX_ANSWER, LabelReader, TopicAnswer
-from fdarx_core.generation.terminology import Topic
+from fdarx_core.generation.terminology import Topic, fold, terms_of
+from fdarx_core.generation.topic_sections import REACTIONS
 from fdarx_core.generation.units import Statement
 
 COMPUTATION, COMPARISON, DOSES, BRIDGE = "computation", "frequency_comparison", "dose_comparison", "bridge"
@@ -28,13 +30,16 @@ NAMED_TOPICS = {COMPUTATION: (_UNITS, _HALF_LIVES, _ABSORBED, _PEAK_RATIO), BRID
 """The topics that are no term of the terminology, by kind."""
 
 _DOSAGE_CODE = "34068-7"
-_SUPPLY_CODES = ("43678-2", "34069-5", "34089-3")
+_DESCRIPTION_CODE = "34089-3"
+_SUPPLY_CODES = ("43678-2", "34069-5", _DESCRIPTION_CODE)
 _PHARMACOLOGY_CODES = ("34090-1", "43682-4")
 _HOURS = re.compile(
     r"(\d+(?:\.\d+)?)(?:\s*(?:-|–|to)\s*(\d+(?:\.\d+)?))?\s*-?(hours?|hrs?|h|minutes?|min|days?)\b", re.I
 )
 _PERCENT = re.compile(r"(?<![\d.<>≤≥])(\d+(?:\.\d+)?)\s?%")
 _FREQUENCY = re.compile(r"(?<![\d.])(\d+(?:\.\d+)?)")
+_NOT_LINEAR = re.compile(r"satura|proportion|doses? up to|dose.depend|\d ?mg", re.I)
+"""Signs that a bioavailability does not hold for every dose."""
 _CHOICE = re.compile(r"\bor\b|\bto\b|-", re.I)
 _LARGEST_RATIO = 24
 _MAXIMUM = (" maxim", " exceed", " no more than")
@@ -69,7 +74,7 @@ def computed_answers(
     """
     found = ComputedTopics()
     candidates = (
-        *_computations(reader, answers), *_comparisons(answers), *_dose_comparisons(answers), *_bridges(reader, answers)
+        *_computations(reader, answers), *_comparisons(reader), *_dose_comparisons(answers), *_bridges(reader, answers)
     )  # fmt: skip
     for topic, answer in candidates:
         if len(answer.passages) == 2 and len(answer.text) <= MAX_ANSWER and topic not in found.answers:
@@ -101,7 +106,9 @@ def _computations(reader: LabelReader, answers: Mapping[Topic, TopicAnswer]) -> 
     half_life = _duration(answers.get(Topic("quantity", "elimination half-life")))
     if maximum and highest:
         ratio = maximum[1].milligrams / highest.milligrams
-        if 1 <= ratio <= _LARGEST_RATIO and ratio == int(ratio):
+        told = re.compile(rf"\b{highest.milligrams:g} ?mg[\w -]{{0,20}}(?:tablet|capsule)", re.I)
+        one_hop = any(told.search(text) for text in reader.texts_of(maximum[0].passage))
+        if 1 <= ratio <= _LARGEST_RATIO and ratio == int(ratio) and not one_hop:
             units = f"{form}{'s' if ratio > 1 else ''}"
             conclusion = f"{maximum[1].milligrams:,g} mg / {highest.milligrams:,g} mg = {ratio:g} {units}."
             yield _computed(_UNITS, conclusion, maximum[0], supply)
@@ -112,7 +119,7 @@ def _computations(reader: LabelReader, answers: Mapping[Topic, TopicAnswer]) -> 
     if half_life and peak:
         yield _hours_ratio(_PEAK_RATIO, half_life, peak)
     absorbed = _percentage(answers.get(Topic("quantity", "absolute bioavailability")))
-    if absorbed and highest:
+    if absorbed and highest and not _NOT_LINEAR.search(absorbed[0].text):
         statement, percent = absorbed
         amount = f"{highest.milligrams * percent / 100:g}"
         conclusion = f"{highest.milligrams:g} mg × {percent:g} / 100 = {amount} mg."
@@ -139,30 +146,37 @@ def _compared(kind: str, anchor: str, name: str, conclusion: str, *statements: S
 
 
 def _maximum_dose(reader: LabelReader) -> tuple[Statement, Dose] | None:
-    """Return the only maximum daily dose of a label, with its statement."""
+    """Return the only maximum daily dose of a label, with its statement; None where the section gives a higher dose."""
     found: list[tuple[Statement, Dose]] = []
+    amounts: list[float] = []
     for unit in reader.units:
         if unit.code == _DOSAGE_CODE and not reader.several:
-            found += [(one, dose) for one in unit.statements if (dose := maximum_daily_dose(one.text))]
-    return found[0] if len({dose.milligrams for _, dose in found}) == 1 else None
+            for one in unit.statements:
+                amounts += [float(amount.replace(",", "")) for amount in _AMOUNT.findall(one.text)]
+                if dose := maximum_daily_dose(one.text):
+                    found.append((one, dose))
+    if len({dose.milligrams for _, dose in found}) != 1 or max(amounts, default=0) > found[0][1].milligrams:
+        return None
+    return found[0]
 
 
 def _highest_strength(reader: LabelReader) -> tuple[str, Statement, Dose | None]:
     """Return the dosage form, the statement that gives the highest strength, and that strength.
 
-    There is none where another statement on the product's forms, supply or contents gives a strength that is not in
-    the statement, since it does not say then which one is the highest.
+    The strengths are those that are supplied: of the sections on forms, supply and the package label. There is none
+    where a statement of these or of the description gives other strengths.
     """
-    found: list[tuple[str, Statement, tuple[Dose, ...]]] = []
+    found: list[tuple[str, str, Statement, tuple[Dose, ...]]] = []
     for unit in reader.units:
         if unit.code in _SUPPLY_CODES and not reader.several:
             for one in unit.statements:
                 form, available = strengths(one.text)
                 if available:
-                    found.append((form, one, available))
-    sizes = {dose.milligrams for _, _, available in found for dose in available}
-    for form, one, available in found:
-        if sizes == {dose.milligrams for dose in available} and len(sizes) > 1 and not one.is_row:
+                    found.append((unit.code, form, one, available))
+    supplied = {dose.milligrams for code, _, _, available in found if code != _DESCRIPTION_CODE for dose in available}
+    supplied |= {dose.milligrams for dose in strengths(reader.package_label)[1]}
+    for _, form, one, available in found:
+        if supplied == {dose.milligrams for dose in available} and not one.is_row:
             return form, one, available[-1]
     return "", Statement("", 0), None
 
@@ -187,7 +201,9 @@ def _percentage(answer: TopicAnswer | None) -> tuple[Statement, float] | None:
 
 
 def _interval(reader: LabelReader) -> tuple[Statement, float] | None:
-    """Return the only dosing interval of the Dosage section, in hours."""
+    """Return the only dosing interval of the Dosage section, in hours; None for a drug that is taken when needed."""
+    if reader.says_any((" as needed", " when needed", " maximum frequency", " dosing frequency"), {_DOSAGE_CODE}):
+        return None
     found: dict[float, Statement] = {}
     for unit in reader.units:
         if unit.code == _DOSAGE_CODE:
@@ -200,34 +216,53 @@ def _interval(reader: LabelReader) -> tuple[Statement, float] | None:
     return next(((one, hours) for hours, one in found.items()), None) if len(found) == 1 else None
 
 
-def _comparisons(answers: Mapping[Topic, TopicAnswer]) -> Iterator[tuple[Topic, TopicAnswer]]:
-    """Yield comparisons of the frequency of each reaction with the most frequent one of another passage."""
-    rows = {topic: row for topic, answer in answers.items() if topic.kind == "reaction" and (row := _row(answer))}
-    if not rows:
-        return
-    anchor = max(rows, key=lambda topic: (rows[topic].percent, topic.name))
-    for topic, row in rows.items():
-        first = rows[anchor]
-        if topic == anchor or row.header != first.header or row.percent == first.percent:
-            continue
-        conclusion = f"{first.percent:g}% > {row.percent:g}%: {anchor.name} was reported more often than {topic.name}."
-        yield _compared(COMPARISON, anchor.name, topic.name, conclusion, first.statement, row.statement)
-
-
 @dataclass(frozen=True, slots=True)
 class _Row:
+    """A row of a table of adverse reactions: its statement, and the percentage of those who took the drug."""
+
     statement: Statement
-    header: str
     percent: float
 
 
-def _row(answer: TopicAnswer) -> _Row | None:
-    """Return the first percentage of a row that belongs to the drug; None where there are several of the drug."""
-    [statement] = answer.statements
-    cells = statement.text.rstrip(".").split("; ")[1:]
-    header, _, value = cells[0].rpartition(": ") if cells else ("", "", "")
-    found = _FREQUENCY.match(value.strip())
-    return _Row(statement, header, float(found[1])) if found and header and len(value.split()) == 1 else None
+def _comparisons(reader: LabelReader) -> Iterator[tuple[Topic, TopicAnswer]]:
+    """Yield comparisons of the frequency of each reaction with the most frequent one of another passage.
+
+    Both frequencies are of one table; every other table that has both reactions has them in the same order.
+    """
+    tables = _frequency_tables(reader)
+    for rows in tables:
+        anchor = max(rows, key=lambda name: (rows[name].percent, name))
+        for name, row in rows.items():
+            first = rows[anchor]
+            others = [other for other in tables if other is not rows and {anchor, name} <= other.keys()]
+            consistent = all(other[anchor].percent > other[name].percent for other in others)
+            if name == anchor or row.percent == first.percent or not consistent:
+                continue
+            conclusion = f"{first.percent:g}% > {row.percent:g}%: {anchor} was reported more often than {name}."
+            yield _compared(COMPARISON, anchor, name, conclusion, first.statement, row.statement)
+
+
+def _frequency_tables(reader: LabelReader) -> list[dict[str, _Row]]:
+    """Return the rows of each table of adverse reactions by reaction; reactions with two rows are left out."""
+    tables: dict[str, dict[str, _Row | None]] = {}
+    for unit in reader.units:
+        for one in unit.statements if unit.code in REACTIONS else ():
+            cells = one.text.rstrip(".").split("; ")
+            name = _reactions_by_name().get(fold(cells[0].rsplit(": ", 1)[-1]).strip())
+            if not one.is_row or name is None or len(cells) < 2 or not reader.is_frequency(cells[1]):
+                continue
+            header, _, value = cells[1].rpartition(": ")
+            found = _FREQUENCY.match(value.strip())
+            if found and header and len(value.split()) == 1:
+                rows = tables.setdefault(header, {})
+                rows[name] = None if name in rows else _Row(one, float(found[1]))
+    kept = ({name: row for name, row in rows.items() if row is not None} for rows in tables.values())
+    return [rows for rows in kept if len(rows) > 1]
+
+
+@cache
+def _reactions_by_name() -> dict[str, str]:
+    return {probe.strip(): term.name for term in terms_of("reaction") for probe in term.names}
 
 
 def _dose_comparisons(answers: Mapping[Topic, TopicAnswer]) -> Iterator[tuple[Topic, TopicAnswer]]:

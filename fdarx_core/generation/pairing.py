@@ -13,17 +13,21 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from fdarx_core.generation.multihop import DOSES
+from fdarx_core.generation.multihop import DOSES, MULTIHOP_KINDS
 from fdarx_core.generation.terminology import Topic
 from fdarx_core.generation.topics import TopicSurvey, all_topics
 from fdarx_core.records import content_id
 
 WORDINGS = 2
 """Wordings of a question of each kind."""
-_SIMILAR_DRUGS, _MOST_SIMILAR_DRUGS = 16, 5
-"""The other drugs whose topics are plausible for a drug, and those whose risks and indications are."""
+_HOP_LABELS = 4
+"""The most labels of one drug that are asked the same multi-hop question."""
+_SIMILAR_DRUGS, _SAME_CLASS = 16, 0.2
+"""The other drugs whose topics are plausible for a drug, and the similarity of drugs from which its risks are."""
 _OF_CLASS = ("risk", "indication", DOSES)
 """The kinds of topics that are plausible only for drugs of the same class."""
+_TELLING = ("partner", "risk", "reaction", "indication")
+"""The kinds of topics that drugs of one class have in common."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,7 +167,7 @@ def _take_answered(survey: TopicSurvey, left: _Left, chosen: list[TopicPair], co
                 due = counts.silent[topic, wording] - counts.balance[topic, wording]
                 uses = counts.of_drug[survey.drug, topic]
                 cost = (kinds[kind], uses, -due)
-                if due > 0 and uses < per_drug and (best is None or cost < best[0]):
+                if due > 0 and uses < _most_uses(topic, per_drug) and (best is None or cost < best[0]):
                     best = cost, topic, wording
     if best is None:
         return False
@@ -175,6 +179,10 @@ def _take_answered(survey: TopicSurvey, left: _Left, chosen: list[TopicPair], co
     return True
 
 
+def _most_uses(topic: Topic, per_drug: int) -> int:
+    return min(per_drug, _HOP_LABELS) if topic.kind in MULTIHOP_KINDS else per_drug
+
+
 def _best(
     topics: Sequence[Topic], wording: int, step: int, drug: str, counts: _Counts, per_drug: int
 ) -> tuple[int, int, Topic] | None:
@@ -182,7 +190,7 @@ def _best(
     best: tuple[int, int, Topic] | None = None
     for topic in topics:
         balance, uses = counts.balance[topic, wording], counts.of_drug[drug, topic]
-        if abs(balance + step) > 1 or uses >= per_drug:
+        if abs(balance + step) > 1 or uses >= _most_uses(topic, per_drug):
             continue
         cost = (abs(balance + step) - abs(balance), uses)
         if best is None or cost < best[:2]:
@@ -195,26 +203,31 @@ def _best(
 def _plausible_topics(surveys: Sequence[TopicSurvey]) -> Mapping[str, frozenset[int]]:
     """Return the topics that are answered by labels of each drug, or of the drugs most similar to it, by drug.
 
-    Drugs are similar by the topics that their labels answer, weighted by how few drugs answer them (cosine).
+    Drugs are similar by the topics of `_TELLING` kinds that their labels answer, weighted by how few drugs answer them
+    (cosine).
     """
     answered: dict[str, set[int]] = defaultdict(set)
     for survey in surveys:
         answered[survey.drug].update(survey.answered)
+    telling = {
+        drug: {number for number in numbers if all_topics()[number].kind in _TELLING}
+        for drug, numbers in answered.items()
+    }
     drugs_of: dict[int, list[str]] = defaultdict(list)
-    for drug in sorted(answered):
-        for topic in answered[drug]:
-            drugs_of[topic].append(drug)
-    weights = {topic: math.log(1 + len(answered) / len(drugs)) ** 2 for topic, drugs in drugs_of.items()}
-    norms = {drug: math.sqrt(sum(weights[topic] for topic in topics)) or 1.0 for drug, topics in answered.items()}
+    for drug in sorted(telling):
+        for number in telling[drug]:
+            drugs_of[number].append(drug)
+    weights = {number: math.log(1 + len(answered) / len(drugs)) ** 2 for number, drugs in drugs_of.items()}
+    norms = {drug: math.sqrt(sum(weights[number] for number in one)) or 1.0 for drug, one in telling.items()}
     found: dict[str, frozenset[int]] = {}
-    for drug, topics in answered.items():
+    for drug, numbers in telling.items():
         scores: dict[str, float] = defaultdict(float)
-        for topic in topics:
-            for other in drugs_of[topic]:
+        for number in numbers:
+            for other in drugs_of[number]:
                 if other != drug:
-                    scores[other] += weights[topic] / norms[other]
+                    scores[other] += weights[number] / norms[other] / norms[drug]
         similar = sorted(answered.keys() - {drug}, key=lambda other: (-scores[other], other))[:_SIMILAR_DRUGS]
-        near = frozenset().union(topics, *(answered[other] for other in similar[:_MOST_SIMILAR_DRUGS]))
-        others = frozenset().union(*(answered[other] for other in similar))
+        near = frozenset(answered[drug]).union(*(answered[one] for one in similar if scores[one] >= _SAME_CLASS))
+        others = frozenset().union(*(answered[one] for one in similar))
         found[drug] = near | {number for number in others if all_topics()[number].kind not in _OF_CLASS}
     return found
