@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import inspect
 import json
 import subprocess
 import sys
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 import fdarx_core as fdarx
+from fdarx_core.generation.contexts import GenerationConfig
+from jobs.build_benchmark import BuildConfig
 from tests.conftest import EXAMPLES, REPOSITORY
 
 
@@ -32,6 +36,14 @@ def test_a_build_is_that_of_the_command_line(example_build: Path, tmp_path: Path
     amounts = {name: config[name] for name in names}
     fdarx.build(EXAMPLES, tmp_path / "build", **amounts)
     assert (tmp_path / "build/benchmark/qa.jsonl").read_bytes() == (example_build / "benchmark/qa.jsonl").read_bytes()
+
+
+def test_a_build_has_the_defaults_of_the_command_line() -> None:
+    ours = {name: one.default for name, one in inspect.signature(fdarx.build).parameters.items()}
+    theirs = BuildConfig.model_fields
+    for amount in fields(GenerationConfig):
+        assert ours[amount.name] == amount.default == theirs[amount.name].default, amount.name
+    assert {ours[role] for role in ("generator", "reader", "judge")} == {"baseline"}
 
 
 def test_a_name_that_is_no_model_is_refused(tmp_path: Path) -> None:
