@@ -47,11 +47,11 @@ def run(real_labels: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
         "--labels",
         str(real_labels),
         "--sample",
-        "12",
+        "30",
         "--per-drug",
         "1",
     ]
-    line += ["--passages", "8", "--cpus", "2", "--out", str(folder / "build")]
+    line += ["--cpus", "2", "--out", str(folder / "build")]
     built = subprocess.run(line, cwd=REPOSITORY, capture_output=True, text=True, timeout=240)
     assert built.returncode == 0, built.stderr
     done = evaluate(folder / "build", folder / "run", "--resamples", 2000)
