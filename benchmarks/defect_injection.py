@@ -1,14 +1,17 @@
 """Good questions spoilt in known ways: what share of each defect does each stage of a build catch, and what is lost?
 
     python -m benchmarks.defect_injection [--labels PATH ...] [--part dev|test|all] [--most N] [--per-defect 100]
-        [--seed 0] [--judge NAME --models FILE] [--writer-rate 0.3] [--error-rates 0.05,0.1,0.2 --votes 1,3,5]
+        [--seed 0] [--questions FILE] [--judge NAME --models FILE] [--writer-rate 0.3]
+        [--error-rates 0.05,0.1,0.2 --votes 1,3,5]
 
 The built-in rules write questions on the labels of a part (by their moieties, as `benchmarks.drug_search`). A question
 that passes the whole chain of stages is good. Copies of good questions are spoilt (`benchmarks.defects`) and take their
 places among the good ones of their labels. Then every stage sees them alone, and the chain in order. A question that is
-unscored does not get into a benchmark: it counts as caught, and is counted apart. `--judge` is a model that judges and
-compares; without it the built-in rules do. `--writer-rate` builds once more, end to end, with a loopback model that
-spoils this share of what it writes. `--error-rates` has loopback judges which know the truth and err at these rates.
+unscored does not get into a benchmark: it counts as caught, and is counted apart. With `--questions`, the good questions
+are those of a file instead, such as people's questions with quotations (`marked/label_evidence.jsonl`), whether they
+pass the chain or not. `--judge` is a model that judges and compares; without it the built-in rules do. `--writer-rate`
+builds once more, end to end, with a loopback model that spoils this share of what it writes. `--error-rates` has
+loopback judges which know the truth and err at these rates.
 Exits 1 where the chain catches less than 90 % of a defect.
 """
 
@@ -17,9 +20,10 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from benchmarks import PRESCRIPTION_LABELS, run, wilson_interval
+from benchmarks import PRESCRIPTION_LABELS, json_lines, run, wilson_interval
 from benchmarks.defects import DEFECTS
 from benchmarks.erring_judges import HEADINGS, measure_votes
 from benchmarks.spoiling_writer import SpoilingWriter
@@ -136,6 +140,8 @@ def table(found: Mapping[str, Tally], last: Callable[[Tally], str] | None) -> It
     yield f"| {' | '.join(heads)} |"
     yield f"|---|{'--:|' * (len(heads) - 1)}"
     for name, tally in found.items():
+        if not tally.questions:
+            continue
         cells = [name, str(tally.questions), *tally.cells(), *([last(tally)] if last else [])]
         yield f"| {' | '.join(cells)} |"
 
@@ -161,6 +167,7 @@ def main(
     most: int | None = None,
     per_defect: int = 100,
     seed: int = 0,
+    questions: str = "",
     judge: str = "",
     models: str = "",
     writer_rate: float = 0.0,
@@ -170,10 +177,16 @@ def main(
     """Print the tables; exit 1 where the chain catches less than 90 % of a defect."""
     asked = load_models(models) if models else {}
     roles = Roles(asked, judges=(judge,)) if judge else Roles()
-    written = WrittenLabels.of(read_part(labels, part, most, seed), GenerationConfig(seed=seed))
+    identities = read_part(labels, part, most, seed)
+    if questions:
+        written = WrittenLabels.with_questions(identities, json_lines(Path(questions)))
+    else:
+        written = WrittenLabels.of(identities, GenerationConfig(seed=seed))
     with TemporaryDirectory() as folder:
         rules = Runner({}, folder)
         good, before = good_questions(written, rules)
+        if questions:
+            good = {one.identity.set_id: one.candidates for one in written.states}
         spoilt = spoil_labels(written, good, per_defect, seed)
         runner = Runner(roles.used, folder) if roles.used else rules
         print(f"Part {part}: {len(written.states)} labels, {before.questions} candidates; judge: {judge or 'rules'}")

@@ -55,14 +55,14 @@ class Defect:
 
 
 def number_changed(question: QuestionAnswer, around: Surroundings, rng: Random) -> QuestionAnswer | None:
-    """Replace a number of the answer by another one of its gold passages, or by its double where they have none."""
+    """Replace a number of the answer by another one of its gold passages, or else by its double, 0 by 1."""
     places = list(_NUMBER.finditer(question.answer))
     if not places:
         return None
     texts = "\n".join(around.passages[index].text for index in question.gold_passages)
     others = sorted(set(_NUMBER.findall(texts)) - {found[0] for found in places})
     place = rng.choice(places)
-    number = rng.choice(others) if others else f"{2 * float(place[0].replace(',', '')):g}"
+    number = rng.choice(others) if others else f"{2 * float(place[0].replace(',', '')) or 1:g}"
     return replace(question, answer=question.answer[: place.start()] + number + question.answer[place.end() :])
 
 

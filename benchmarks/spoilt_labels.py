@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import asyncio
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from random import Random
-from typing import Literal
+from typing import Any, Literal
 
 from benchmarks.defects import DEFECTS, Defect, Surroundings
 from benchmarks.drug_search import is_test
+from fdarx_core.baseline.tokens import with_full_stop
+from fdarx_core.filters.quotations import is_quoted
 from fdarx_core.generation.contexts import GenerationConfig
 from fdarx_core.generation.pairing import pair_topics
 from fdarx_core.generation.topics import all_topics
 from fdarx_core.labels import Identity, Selection, find_sources, identify_sources, select
+from fdarx_core.labels.loinc import topic_of
 from fdarx_core.llm import ModelConfig
 from fdarx_core.pipeline.asking import AskProgress, AskSession, ClientPool
 from fdarx_core.pipeline.build_steps import baseline, build_steps, parse, survey_labels
@@ -64,11 +67,54 @@ class WrittenLabels:
         run_steps(build_steps(amounts)[:WRITING_STEPS], states, baseline().answer)
         return cls([state for state in states if state.candidates], {one.set_id: one.answered for one in surveys})
 
+    @classmethod
+    def with_questions(cls, labels: Sequence[Identity], rows: Iterable[Mapping[str, Any]]) -> WrittenLabels:
+        """Return labels with the questions of people, whose answers are the quotations of the label that they gave.
+
+        Args:
+            labels: the labels.
+            rows: questions, each with its `set_id` and its `quotes`, as in marked/label_evidence.jsonl. Those without
+                quotations, or with one that is in no passage, are left out.
+        """
+        by_label: dict[str, list[Mapping[str, Any]]] = defaultdict(list)
+        for row in rows:
+            by_label[row["set_id"]].append(row)
+        states = [LabelState(label) for label in labels if label.set_id in by_label]
+        for state in states:
+            parse(state)
+            made = (_quoted_question(state, row) for row in by_label[state.identity.set_id])
+            state.candidates = [one for one in made if one is not None]
+        return cls([state for state in states if state.candidates], {})
+
     def surroundings(self, state: LabelState, questions: Sequence[QuestionAnswer]) -> Surroundings:
         """Return what stands around the questions of a label."""
         assert state.label is not None
-        answered = [all_topics()[number] for number in self.answered[state.label.set_id]]
+        answered = [all_topics()[number] for number in self.answered.get(state.label.set_id, [])]
         return Surroundings(state.label, state.passages, questions, state.pairs, answered)
+
+
+def _quoted_question(state: LabelState, row: Mapping[str, Any]) -> QuestionAnswer | None:
+    """Return a question whose answer is quoted from passages; None where there is no quotation, or one is in none."""
+    assert state.label is not None
+    found = [next((one for one in state.passages if is_quoted(quote, one.text)), None) for quote in row["quotes"]]
+    gold = {one.doc_chunk_index: one for one in found if one is not None}
+    if not gold or None in found:
+        return None
+    return QuestionAnswer(
+        id=row["id"],
+        type="factual",
+        answer_kind="factual",
+        source="section",
+        category=topic_of(gold[min(gold)].core_code),
+        set_id=state.label.set_id,
+        drug_name=state.label.drug_name,
+        question=row["question"],
+        answer=" ".join(map(with_full_stop, row["quotes"])),
+        gold_passages=sorted(gold),
+        gold_codes=[gold[index].section_code for index in sorted(gold)],
+        gold_has_answer=[True] * len(gold),
+        evidence=list(row["quotes"]),
+    )
 
 
 @dataclass(slots=True)
