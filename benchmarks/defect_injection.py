@@ -7,8 +7,8 @@
 The built-in rules write questions on the labels of a part (by their moieties, as `benchmarks.drug_search`). A question
 that passes the whole chain of stages is good. Copies of good questions are spoilt (`benchmarks.defects`) and take their
 places among the good ones of their labels. Then every stage sees them alone, and the chain in order. A question that is
-unscored does not get into a benchmark: it counts as caught, and is counted apart. With `--questions`, the good questions
-are those of a file instead, such as people's questions with quotations (`marked/label_evidence.jsonl`), whether they
+unscored does not get into a benchmark: it counts as caught, and is counted apart. With `--questions`, good questions
+are those of a file, such as people's questions with quotations (`marked/label_evidence.jsonl`), whether they
 pass the chain or not. `--judge` is a model that judges and compares; without it the built-in rules do. `--writer-rate`
 builds once more, end to end, with a loopback model that spoils this share of what it writes. `--error-rates` has
 loopback judges which know the truth and err at these rates.
@@ -151,8 +151,9 @@ def built_by_writer(writer: SpoilingWriter, folder: str) -> tuple[dict[str, Tall
     found = {GOOD: Tally()}
     written = left = 0
     for state in writer.build(folder):
-        rejects = {one.id: one for one in state.rejects}
-        for question in state.candidates:
+        kept = {one.id for one in state.questions}
+        rejects = {one.id: one for one in state.rejects if one.id not in kept}
+        for question in {one.id: one for one in state.candidates}.values():
             defect = writer.spoilt.get(question.id)
             found.setdefault(defect.name if defect else GOOD, Tally()).add(rejects.get(question.id))
             written += defect is not None

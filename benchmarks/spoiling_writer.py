@@ -53,7 +53,10 @@ class SpoilingWriter:
             around = self.written.surroundings(state, self.good.get(state.identity.set_id, []))
             for context in state.contexts:
                 request = TASKS[context.task].request(context.slots | {"written": []}, endpoint="", sampling={})
-                self.replies[orjson.dumps(request.messages)] = self._reply(context, around)
+                # Contexts of the same passages may have the same prompt; a model writes one reply to it.
+                prompt = orjson.dumps(request.messages)
+                if prompt not in self.replies:
+                    self.replies[prompt] = self._reply(context, around)
             self.states.append(LabelState(written.identity, written.pairs))
 
     def answer(self, body: Mapping[str, Any]) -> str:
