@@ -18,7 +18,7 @@ from fdarx_core.generation.contexts import Context, GenerationConfig
 from fdarx_core.generation.tasks import TASKS
 from fdarx_core.llm import ModelConfig
 from fdarx_core.pipeline.build_steps import Roles, build_steps, chunk
-from fdarx_core.pipeline.label_state import LabelState
+from fdarx_core.pipeline.label_state import LabelState, TopicPlan
 from fdarx_core.pipeline.steps import run_steps
 from fdarx_core.records import QuestionAnswer, Reject, Response, content_id
 from tests.llm.loopback_server import LoopbackServer
@@ -48,8 +48,9 @@ class SpoilingWriter:
     def __post_init__(self) -> None:
         for written in self.written.states:
             assert written.label is not None
-            state = LabelState(written.identity, written.pairs, written.label, written.passages)
-            run_steps([partial(chunk, AMOUNTS, True)], [state], lambda _: [])
+            plan = TopicPlan(written.plan.pairs, absent=())
+            state = LabelState(written.identity, plan, written.label, written.passages)
+            run_steps([partial(chunk, AMOUNTS)], [state], lambda _: [])
             around = self.written.surroundings(state, self.good.get(state.identity.set_id, []))
             for context in state.contexts:
                 request = TASKS[context.task].request(context.slots | {"written": []}, endpoint="", sampling={})
@@ -57,7 +58,7 @@ class SpoilingWriter:
                 prompt = orjson.dumps(request.messages)
                 if prompt not in self.replies:
                     self.replies[prompt] = self._reply(context, around)
-            self.states.append(LabelState(written.identity, written.pairs))
+            self.states.append(LabelState(written.identity, plan))
 
     def answer(self, body: Mapping[str, Any]) -> str:
         """Reply to a request."""

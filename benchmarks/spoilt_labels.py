@@ -21,7 +21,7 @@ from fdarx_core.labels.loinc import topic_of
 from fdarx_core.llm import ModelConfig
 from fdarx_core.pipeline.asking import AskProgress, AskSession, ClientPool
 from fdarx_core.pipeline.build_steps import baseline, build_steps, parse, survey_labels
-from fdarx_core.pipeline.label_state import LabelState
+from fdarx_core.pipeline.label_state import LabelState, TopicPlan
 from fdarx_core.pipeline.local import resource_caller
 from fdarx_core.pipeline.steps import Step, batches, run_steps
 from fdarx_core.records import QuestionAnswer, Request, Response, content_id
@@ -63,7 +63,7 @@ class WrittenLabels:
         """Survey the labels and write questions on them, as a build does."""
         surveys = survey_labels(labels)
         pairs = pair_topics(surveys, amounts.twins, amounts.topic_labels, amounts.seed)
-        states = [LabelState(label, pairs.get(label.set_id, [])) for label in labels]
+        states = [LabelState(label, TopicPlan(pairs.get(label.set_id, ()))) for label in labels]
         run_steps(build_steps(amounts)[:WRITING_STEPS], states, baseline().answer)
         return cls([state for state in states if state.candidates], {one.set_id: one.answered for one in surveys})
 
@@ -90,7 +90,7 @@ class WrittenLabels:
         """Return what stands around the questions of a label."""
         assert state.label is not None
         answered = [all_topics()[number] for number in self.answered.get(state.label.set_id, [])]
-        return Surroundings(state.label, state.passages, questions, state.pairs, answered)
+        return Surroundings(state.label, state.passages, questions, state.plan.pairs, answered)
 
 
 def _quoted_question(state: LabelState, row: Mapping[str, Any]) -> QuestionAnswer | None:
@@ -139,7 +139,7 @@ class SpoiltLabel:
 def with_candidates(written: LabelState, candidates: Iterable[QuestionAnswer]) -> LabelState:
     """Return a fresh state of a label with copies of these candidates, since the steps write into them."""
     copies = [replace(one) for one in candidates]
-    return LabelState(written.identity, written.pairs, written.label, written.passages, candidates=copies)
+    return LabelState(written.identity, written.plan, written.label, written.passages, candidates=copies)
 
 
 def spoil_labels(
