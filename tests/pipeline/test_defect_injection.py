@@ -15,6 +15,7 @@ from benchmarks.defects import DEFECTS
 from benchmarks.erring_judges import JUDGES, chance_kept, expected_kept, measure_votes
 from benchmarks.spoiling_writer import SpoilingWriter
 from benchmarks.spoilt_labels import Runner, SpoiltLabel, WrittenLabels, family, read_part, spoil_labels
+from fdarx_core.baseline.sentences import split_sentences
 from fdarx_core.filters.votes import majority
 from fdarx_core.generation.contexts import GenerationConfig
 from fdarx_core.pipeline.build_steps import Roles
@@ -107,6 +108,17 @@ def test_judges_without_errors_are_right_and_those_with_errors_as_expected(
         low, high = wilson_interval(measured.lost, measured.good)
         assert low < 1 - expected_kept(measured.error, measured.votes, spoilt=False) < high
     assert three.lost < single.lost
+
+
+def test_questions_of_people_are_spoilt_as_well(written: WrittenLabels) -> None:
+    state = written.states[0]
+    passage = max(state.passages, key=lambda one: len(one.text))
+    quotes = split_sentences(passage.text)[:2]
+    row = {"id": "p1", "set_id": state.identity.set_id, "question": "How is it used?", "quotes": quotes}
+    rows = [row, row | {"id": "p2", "quotes": []}, row | {"id": "p3", "quotes": ["No label says these words."]}]
+    [made] = WrittenLabels.with_questions([state.identity], rows).states
+    [question] = made.candidates
+    assert (question.id, question.gold_passages, question.evidence) == ("p1", [passage.doc_chunk_index], quotes)
 
 
 @pytest.mark.parametrize("votes", [1, 2, 3, 4])
