@@ -158,9 +158,10 @@ def _is_leaked(prompt: ShownPrompt) -> bool:
 
 
 def _quoted(answer: str, texts: Iterable[str]) -> str:
-    """Return the answer if the texts have all its sentences, else ""."""
+    """Return the sentences of the answer, with an ellipsis between them, if the texts have all of them, else ""."""
     whole = normalize_words(" ".join(texts))
-    return answer if all(normalize_words(one) in whole for one in split_sentences(answer)) else ""
+    sentences = split_sentences(answer)
+    return " … ".join(sentences) if all(normalize_words(one) in whole for one in sentences) else ""
 
 
 READERS: dict[str, Callable[[ShownPrompt], Reply]] = {
