@@ -31,7 +31,7 @@ _SHORT_UNIT = 3
 """Statements of a unit of which one can be taken without the others."""
 _MOST_ELSEWHERE = 2
 """Statements of an answer that do not stand under its heading; with more, the label speaks of it at length."""
-_LEAST_NAMED = 0.34
+_LEAST_NAMED = 0.5
 """The least share of the words of a heading that name a term which the heading is about."""
 _CONNECTORS = frozenset(
     [
@@ -189,7 +189,7 @@ class LabelReader:
         elsewhere = 0
         held = " ".join(self.folded[one.text] for one in chosen)
         for unit in self.units:
-            if scope.stated is None or unit.code in scope.stated:
+            if unit.code in scope.stated:
                 for one in unit.statements:
                     if one in chosen or not self._names_term(one, term) or self.folded[one.text].strip() in held:
                         continue

@@ -1,7 +1,7 @@
 """Which topics are asked of which label: pairs of a topic that the label answers and one that it is silent on.
 
 Both questions of a pair have the same wording but for the term, and over all labels every term is asked about as often
-where it is answered as where it is not; then every term that was asked where it is not answered is asked once more
+where it is answered as where it is not; then every term that was asked where it is not answered is asked twice more
 where it is. So no wording tells whether a question can be answered. A term is asked of a label that is silent on it
 only where labels of similar drugs answer it, so that the question is plausible.
 """
@@ -20,9 +20,11 @@ from fdarx_core.records import content_id
 
 WORDINGS = 2
 """Wordings of a question of each kind."""
+ANSWERED_PER_SILENT = 3
+"""How often a term is asked of labels that answer, for each time that it is asked of one that is silent."""
 _HOP_LABELS = 4
 """The most labels of one drug that are asked the same multi-hop question."""
-_SIMILAR_DRUGS, _SAME_CLASS = 16, 0.2
+_SIMILAR_DRUGS, _SAME_CLASS = 30, 0.3
 """The other drugs whose topics are plausible for a drug, and the similarity of drugs from which its risks are."""
 _OF_CLASS = ("risk", "indication", DOSES)
 """The kinds of topics that are plausible only for drugs of the same class."""
@@ -83,7 +85,7 @@ def pair_topics(surveys: Sequence[TopicSurvey], per_label: int, per_drug: int, s
             one
             for one in waiting
             if len(chosen[one.set_id]) < 2 * per_label
-            and _take_answered(one, left[one.set_id], chosen[one.set_id], counts, 2 * per_drug)
+            and _take_answered(one, left[one.set_id], chosen[one.set_id], counts, ANSWERED_PER_SILENT * per_drug)
         ]
     return chosen
 
@@ -158,13 +160,13 @@ def _take(
 
 
 def _take_answered(survey: TopicSurvey, left: _Left, chosen: list[TopicPair], counts: _Counts, per_drug: int) -> bool:
-    """Choose the answered topic that is most behind twice its silent questions; return whether there was one."""
+    """Choose the answered topic that is furthest behind what is due to it; return whether there was one."""
     kinds = Counter(pair.answered.kind for pair in chosen)
     best: tuple[tuple[int, int, int], Topic, int] | None = None
     for kind, topics in left.answered.items():
         for topic in topics:
             for wording in range(WORDINGS):
-                due = counts.silent[topic, wording] - counts.balance[topic, wording]
+                due = (ANSWERED_PER_SILENT - 1) * counts.silent[topic, wording] - counts.balance[topic, wording]
                 uses = counts.of_drug[survey.drug, topic]
                 cost = (kinds[kind], uses, -due)
                 if due > 0 and uses < _most_uses(topic, per_drug) and (best is None or cost < best[0]):

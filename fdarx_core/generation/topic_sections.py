@@ -12,12 +12,12 @@ class Scope:
 
     Attributes:
         titled: the LOINC codes of the sections whose headings may name the topic.
-        stated: the LOINC codes of the sections whose sentences belong to the answer; None for all.
+        stated: the LOINC codes of the sections whose sentences belong to the answer.
         value: what an answer must have, None for nothing.
     """
 
     titled: frozenset[str]
-    stated: frozenset[str] | None
+    stated: frozenset[str]
     value: re.Pattern[str] | None = None
 
 
@@ -39,7 +39,7 @@ SCOPES = {
     "partner": Scope(INTERACTIONS, INTERACTIONS | WARNINGS | CONTRAINDICATIONS | DOSAGE | PHARMACOLOGY),
     "risk": Scope(WARNINGS, WARNINGS),
     "indication": Scope(DOSAGE, DOSAGE, re.compile(r"\d\s*(?:mg|mcg|g|mL|units?|tablets?|capsules?|%)")),
-    "population": Scope(POPULATIONS | PHARMACOLOGY | WARNINGS | DOSAGE, None),
+    "population": Scope(POPULATIONS | PHARMACOLOGY | WARNINGS | DOSAGE, POPULATIONS | PHARMACOLOGY | DOSAGE),
 }
 WIDER_ANSWERS = {
     "partner": INTERACTIONS | CONTRAINDICATIONS | WARNINGS,
