@@ -105,6 +105,7 @@ bench: $(VENV)/models  ## what the performance claims rest on; needs the real la
 	$(RUN) benchmarks.sizing
 	$(RUN) benchmarks.calibration
 	$(RUN) benchmarks.finetuning
+	$(RUN) benchmarks.defect_injection --part test --writer-rate 0.3 --error-rates 0.05,0.1,0.2
 
 clean:
 	rm -rf $(VENV) .cache

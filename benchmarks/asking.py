@@ -69,11 +69,16 @@ def request(number: int, sampling: Any) -> Request:
     """Return a request of a build, about 3,000 words with instructions and examples."""
     slots = {
         "drug": f"Quorvelin {number}",
-        "section_title": "Renal Impairment",
-        "section_path": "USE IN SPECIFIC POPULATIONS > Renal Impairment",
-        "section_code": "42229-5",
-        "context": _SENTENCE.format(number) * 15,
+        "ingredients": "quorvelin sodium",
+        "forms": "tablet, oral",
+        "outline": "USE IN SPECIFIC POPULATIONS > Renal Impairment (asked)",
+        "passages": [
+            {"section": "USE IN SPECIFIC POPULATIONS > Renal Impairment", "text": _SENTENCE.format(number) * 15}
+        ],
+        "absent": ["hepatic impairment"],
         "k": 4,
+        "difficulty": "direct",
+        "written": [],
     }
     return GENERATE_FACTUAL.request(slots, endpoint="server", sampling=sampling)
 

@@ -37,8 +37,18 @@ def label_requests(address: Address, set_id: str) -> list[Request]:
 
 
 def _request(address: Address, name: str) -> Request:
-    context = f"{name}: the recommended starting dose is 40 mg once daily, taken with food. " * 12
-    slots = {"drug": name, "section_title": "", "section_path": "", "section_code": "", "context": context, "k": 3}
+    text = f"{name}: the recommended starting dose is 40 mg once daily, taken with food. " * 12
+    slots = {
+        "drug": name,
+        "ingredients": "",
+        "forms": "",
+        "outline": "",
+        "passages": [{"section": "", "text": text}],
+        "absent": [],
+        "k": 3,
+        "difficulty": "direct",
+        "written": [],
+    }
     return address.request(GENERATE_FACTUAL, slots)
 
 

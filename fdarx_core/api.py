@@ -47,11 +47,13 @@ def build(
     sample: int | None = None,
     seed: int = 0,
     generator: Model | str = Baseline.name,
+    reader: Model | str = Baseline.name,
     judge: Model | str = Baseline.name,
     passages: int = 16,
     pairs_per_passage: int = 3,
     section_pairs: int = 12,
-    refusals: int = 6,
+    twins: int = 16,
+    topic_labels: int = 40,
 ) -> RunDirectory:
     """Build a question-answering benchmark from SPL labels.
 
@@ -61,8 +63,9 @@ def build(
         sample: The number of labels to take at random, all without it.
         seed: Fixes the sample and every choice.
         generator: The model that writes questions, "baseline" for the built-in rules.
-        judge: The model that judges them, "baseline" for the built-in rules.
-        passages, pairs_per_passage, section_pairs, refusals: How much to ask per label, as `fdarx build --help` says.
+        reader: The model that answers each question again in the round trip, "baseline" for the built-in rules.
+        judge: The model that judges questions and compares answers, "baseline" for the built-in rules.
+        passages, pairs_per_passage, section_pairs, twins, topic_labels: How much to ask, as `fdarx build --help` says.
 
     Returns:
         The finished run; `run.file("benchmark")` holds the benchmark, `run.info()` what run.json says.
@@ -71,14 +74,15 @@ def build(
         EmptySelection: No label was left to build from.
         RunConflict: `out` holds a run with other options or labels.
     """
-    models = _models([generator, judge])
-    roles = Roles(models, _name(generator), _name(judge), (_name(judge),))
-    amounts = GenerationConfig(passages, pairs_per_passage, section_pairs, refusals, seed)
+    models = _models([generator, reader, judge])
+    roles = Roles(models, _name(generator), _name(reader), (_name(judge),))
+    amounts = GenerationConfig(passages, pairs_per_passage, section_pairs, twins, topic_labels, seed)
     selection = Selection(sample=sample, seed=seed)
     spec = BuildSpec(find_sources(_listed(labels)), selection, amounts, roles)
     config = {"labels": sorted(_listed(labels)), "sample": sample, "seed": seed, "judge": _name(judge)}
-    config |= {"generator": _name(generator), "passages": passages, "pairs_per_passage": pairs_per_passage}
-    config |= {"section_pairs": section_pairs, "refusals": refusals}
+    config |= {"generator": _name(generator), "reader": _name(reader), "passages": passages}
+    config |= {"pairs_per_passage": pairs_per_passage, "section_pairs": section_pairs}
+    config |= {"twins": twins, "topic_labels": topic_labels}
     run = RunDirectory.begin(str(out), job="build_benchmark", config=config, versions=_versions())
     return _finish(run, Build(run=run, executor=_executor(), progress=_no_progress, spec=spec))
 

@@ -2,22 +2,26 @@
 
 from __future__ import annotations
 
+import inspect
 import json
 import subprocess
 import sys
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 import fdarx_core as fdarx
+from fdarx_core.generation.contexts import GenerationConfig
+from jobs.build_benchmark import BuildConfig
 from tests.conftest import EXAMPLES, REPOSITORY
 
 
 def test_build_evaluate_and_score_in_this_process(tmp_path: Path) -> None:
-    run = fdarx.build(EXAMPLES, tmp_path / "build", passages=3, section_pairs=2, refusals=2)
+    run = fdarx.build(EXAMPLES, tmp_path / "build", twins=4)
     assert run.info()["status"] == "complete" and (tmp_path / "build/benchmark/qa.jsonl").exists()
-    again = fdarx.build(EXAMPLES, tmp_path / "build", passages=3, section_pairs=2, refusals=2)
+    again = fdarx.build(EXAMPLES, tmp_path / "build", twins=4)
     assert again.info() == run.info()
     evaluated = fdarx.evaluate(run, ["baseline"], out=tmp_path / "evaluation", settings=["oracle"], resamples=100)
     assert evaluated.info()["status"] == "complete" and evaluated.file("metrics.json").exists()
@@ -26,9 +30,25 @@ def test_build_evaluate_and_score_in_this_process(tmp_path: Path) -> None:
     assert len(result.scores) == 1 and len(result.claims) == len(result.verdicts) >= 1
 
 
+def test_a_build_is_that_of_the_command_line(example_build: Path, tmp_path: Path) -> None:
+    config = json.loads((example_build / "run.json").read_text())["config"]
+    names = ("passages", "pairs_per_passage", "section_pairs", "twins", "topic_labels")
+    amounts = {name: config[name] for name in names}
+    fdarx.build(EXAMPLES, tmp_path / "build", **amounts)
+    assert (tmp_path / "build/benchmark/qa.jsonl").read_bytes() == (example_build / "benchmark/qa.jsonl").read_bytes()
+
+
+def test_a_build_has_the_defaults_of_the_command_line() -> None:
+    ours = {name: one.default for name, one in inspect.signature(fdarx.build).parameters.items()}
+    theirs = BuildConfig.model_fields
+    for amount in fields(GenerationConfig):
+        assert ours[amount.name] == amount.default == theirs[amount.name].default, amount.name
+    assert {ours[role] for role in ("generator", "reader", "judge")} == {"baseline"}
+
+
 def test_a_name_that_is_no_model_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=r"fdarx\.Model"):
-        fdarx.build(EXAMPLES, tmp_path / "run", generator="gpt-9")
+        fdarx.build(EXAMPLES, tmp_path / "run", reader="gpt-9")
 
 
 def test_importing_and_building_load_neither_ray_nor_torch(tmp_path: Path) -> None:

@@ -33,7 +33,7 @@ class Model:
     """A model that answers tasks: one on a server, or the built-in rules of each task (`Model("baseline")`).
 
         model = Model("gpt-5-mini", base_url="https://api.openai.com/v1", api_key=key)
-        reply = model.ask("rephrase_refusal", {"question": …, "drug": …, "entity": …})
+        reply = model.ask("hypothetical_answer", {"question": …})
         replies = model.ask_many(task, [slots, …])
         reply = await model.ask_async(task, slots)
 

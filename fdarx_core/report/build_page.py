@@ -18,7 +18,15 @@ from fdarx_core.report.audit_panel import audit_panel
 from fdarx_core.report.names import PAGE_WORDS
 from fdarx_core.report.page_engine import FigurePanel, duration, render_page
 from fdarx_core.report.question_counts import QuestionCounts
-from fdarx_core.report.question_figures import by_drug, by_kind, by_section, by_wording, result_sentence, writer_name
+from fdarx_core.report.question_figures import (
+    by_difficulty,
+    by_drug,
+    by_kind,
+    by_section,
+    by_wording,
+    result_sentence,
+    writer_name,
+)
 from fdarx_core.report.retention import TYPE_NAMES, UNITS, Dropped, Flow, check_accounts, draw_flow, split_stages
 from fdarx_core.report.samples import DroppedExample, Example, RunPart, SeededSample, offer_rows, read_parts
 from fdarx_core.storage import RunDirectory
@@ -31,7 +39,7 @@ ANY_TYPE = "any"
 class BuildCounts:
     """Counts of a run; their size depends on the kinds of rows, not on the number of rows.
 
-    `questions` are counted by (type, source, category), `candidates` by type, before filters. `sections` counts by
+    `questions` are counted by (type, category), `candidates` by type, before filters. `sections` counts by
     LOINC code the labels with text in that core section; `asked` counts by (LOINC code, type or `ANY_TYPE`) the labels
     with a question whose gold passages are there. `passage_words` counts passages by length in words,
     `questions_per_label` labels by number of questions, 0 included.
@@ -39,7 +47,7 @@ class BuildCounts:
 
     labels: int = 0
     passages: int = 0
-    questions: Counter[tuple[str, str, str]] = field(default_factory=Counter)
+    questions: Counter[tuple[str, str]] = field(default_factory=Counter)
     candidates: Counter[str] = field(default_factory=Counter)
     dropped: Dropped = field(default_factory=Counter)
     sections: Counter[str] = field(default_factory=Counter)
@@ -51,7 +59,7 @@ class BuildCounts:
         """Add the rows of a part; all rows of a label must be in one part."""
         self.labels += part["labels"].num_rows
         self.passages += part["passages"].num_rows
-        self.questions.update(_tally(part["questions"], ["type", "source", "category"]))
+        self.questions.update(_tally(part["questions"], ["type", "category"]))
         self.candidates.update(_single(_tally(part["candidates"], ["type"])))
         self.dropped.update(_tally(_typed_rejects(part), ["stage", "reason", "type"]))
         words = pc.value_counts(pc.count_substring_regex(part["passages"]["text"], r"\S+"))
@@ -116,12 +124,6 @@ def _asked_sections(part: RunPart) -> pa.Table:
     return asking.join(places, keys=["set_id", "doc_chunk_index"], join_type="inner")
 
 
-SOURCE_NAMES: dict[tuple[str, str], tuple[str, str]] = {
-    ("factual", "highlights"): ("Factual, from Highlights", "#2c5f9e"),
-    ("factual", "section"): ("Factual, from a section", "#7aa9de"),
-    ("multihop", "section_pair"): ("Multi-hop, from two sections", charts.TYPE_COLORS["multihop"]),
-    ("refusal", "refusal_template"): ("Refusal", charts.TYPE_COLORS["refusal"]),
-}
 SAMPLES = 20
 """Sample questions of each type."""
 COMMON = 0.05
@@ -138,11 +140,9 @@ def retention(stages: Sequence[StageCount], counts: BuildCounts) -> list[FigureP
 
 
 def topics(counts: BuildCounts) -> FigurePanel:
-    """Return the questions by label topic, type and source."""
-    kinds = sorted(
-        {(kind, source) for kind, source, _ in counts.questions}, key=lambda kind: (*_type_order(kind[0]), kind[1])
-    )
-    others = sorted({category for _, _, category in counts.questions} - set(TOPICS))
+    """Return the questions by label topic and type."""
+    kinds = sorted({kind for kind, _ in counts.questions}, key=_type_order)
+    others = sorted({category for _, category in counts.questions} - set(TOPICS))
     names = [*TOPICS, *others]
     series = [_topic_series(kind, names, counts) for kind in kinds]
     shown = [name or "No topic" for name in names]
@@ -176,6 +176,13 @@ def coverage(counts: BuildCounts) -> ResultTable:
     return table
 
 
+def why_rejected(stage: str, reason: str) -> str:
+    """Return what a reason of a stage means, "" for a reason that says it itself."""
+    beginnings = PAGE_WORDS["reason_beginnings"]
+    general = next((meaning for start, meaning in beginnings.items() if reason.startswith(f"{start}_")), "")
+    return PAGE_WORDS["reject_reasons"].get(f"{stage}/{reason}", general)
+
+
 def passage_lengths(counts: BuildCounts) -> FigurePanel:
     """Return the passages by length in words."""
     return _histogram("passages", counts.passage_words, "words", "passages")
@@ -194,10 +201,11 @@ def _histogram(name: str, lengths: Counter[int], unit: str, rows: str) -> Figure
     return FigurePanel.worded(name, figure, header, numbers, spread=_spread(lengths), without=lengths[0])
 
 
-def _topic_series(kind: tuple[str, str], categories: Sequence[str], counts: BuildCounts) -> charts.Series:
-    other = (f"{TYPE_NAMES.get(kind[0], kind[0])}, from {kind[1]}", charts.REJECT_COLOR)
-    name, color = SOURCE_NAMES.get(kind, other)
-    return charts.Series(name, color, [counts.questions[kind[0], kind[1], category] for category in categories])
+def _topic_series(kind: str, categories: Sequence[str], counts: BuildCounts) -> charts.Series:
+    color = charts.TYPE_COLORS.get(kind, charts.REJECT_COLOR)
+    return charts.Series(
+        TYPE_NAMES.get(kind, kind), color, [counts.questions[kind, category] for category in categories]
+    )
 
 
 def _rows_panel(stages: Sequence[StageCount], counts: BuildCounts) -> FigurePanel:
@@ -271,7 +279,7 @@ def build_report(run: RunDirectory, summary: Mapping[str, Any] | None = None) ->
     check_accounts(stages, counts.dropped)
     by_stage = {stage.stage: stage for stage in stages}
     asked, lost = Counter[str](), defaultdict[str, Counter[str]](Counter)
-    for (kind, _, _), number in counts.questions.items():
+    for (kind, _), number in counts.questions.items():
         asked[kind] += number
     for (stage_name, reason, _), number in sorted(counts.dropped.items()):
         lost[stage_name][reason] += number
@@ -300,6 +308,7 @@ def build_report(run: RunDirectory, summary: Mapping[str, Any] | None = None) ->
             topics(counts),
             by_wording(asked_about),
             by_kind(asked_about),
+            by_difficulty(asked_about),
         ],
         writer_name=writer_name,
         source_names=PAGE_WORDS["question_sources"],
@@ -310,4 +319,6 @@ def build_report(run: RunDirectory, summary: Mapping[str, Any] | None = None) ->
         stages=stages,
         lost=lost,
         dropped_samples=rejects,
+        stage_notes=PAGE_WORDS["stage_notes"],
+        why_rejected=why_rejected,
     )

@@ -19,15 +19,17 @@ OPENING_WORDS = 4
 class QuestionCounts:
     """Counts of the questions of a run; their size depends on the kinds of questions, not on their number.
 
-    `drugs`, `wordings` and `kinds` count questions by (active moieties, type), (wording, type) and (answer kind, type).
-    `writers` counts by (type, endpoint), `judges` by endpoint; the endpoint is "" where no model was asked. `words`
-    counts the words of all passages by core code; `asked` counts there the questions with gold passages, of which each
-    passage has an equal part. `named` are the drugs of the labels, with or without questions.
+    `drugs`, `wordings`, `kinds` and `difficulties` count questions by (active moieties, type), (wording, type), (answer
+    kind, type) and (difficulty, type). `writers` counts by (type, endpoint), `judges` by endpoint; the endpoint is ""
+    where no model was asked. `words` counts the words of all passages by core code; `asked` counts there the questions
+    with gold passages, of which each passage has an equal part. `named` are the drugs of the labels, with or without
+    questions.
     """
 
     drugs: Counter[tuple[str, str]] = field(default_factory=Counter)
     wordings: Counter[tuple[str, str]] = field(default_factory=Counter)
     kinds: Counter[tuple[str, str]] = field(default_factory=Counter)
+    difficulties: Counter[tuple[str, str]] = field(default_factory=Counter)
     writers: Counter[tuple[str, str]] = field(default_factory=Counter)
     judges: Counter[str] = field(default_factory=Counter)
     words: Counter[str] = field(default_factory=Counter)
@@ -49,6 +51,7 @@ class QuestionCounts:
             self.drugs[drugs.get(question.set_id, question.drug_name), question.type] += 1
             self.wordings[wording_of(question), question.type] += 1
             self.kinds[question.answer_kind, question.type] += 1
+            self.difficulties[question.difficulty, question.type] += 1
             self.writers[question.type, question.endpoint] += 1
             self.judges[question.judge] += 1
             gold = [(question.set_id, index) for index in question.gold_passages]

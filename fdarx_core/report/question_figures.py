@@ -1,4 +1,6 @@
-"""The charts of the questions of a build: by drug, section, wording and answer kind; and who wrote and judged them."""
+"""The charts of the questions of a build: by drug, section, wording, answer kind and difficulty; and who wrote and
+judged them.
+"""
 
 from __future__ import annotations
 
@@ -22,6 +24,7 @@ UNDER_ASKED = 0.5
 
 OTHER = "Other sections"
 KIND_NAMES = PAGE_WORDS["answer_kinds"]
+DIFFICULTY_NAMES = PAGE_WORDS["difficulties"]
 
 
 def writer_name(endpoint: str) -> str:
@@ -69,10 +72,19 @@ def by_wording(counts: QuestionCounts) -> FigurePanel:
 
 def by_kind(counts: QuestionCounts) -> FigurePanel:
     """Return the questions by the kind of their answer and by type."""
+    return _ranked("by-kind", "Answer", _named(counts.kinds, KIND_NAMES))
+
+
+def by_difficulty(counts: QuestionCounts) -> FigurePanel:
+    """Return the questions by difficulty and by type."""
+    return _ranked("by-difficulty", "Difficulty", _named(counts.difficulties, DIFFICULTY_NAMES))
+
+
+def _named(counted: Mapping[tuple[str, str], int], names: Mapping[str, str]) -> Counter[tuple[str, str]]:
     named: Counter[tuple[str, str]] = Counter()
-    for (kind, type), number in counts.kinds.items():
-        named[KIND_NAMES.get(kind, readable(kind)), type] += number
-    return _ranked("by-kind", "Answer", named)
+    for (kind, type), number in counted.items():
+        named[names.get(kind, readable(kind)), type] += number
+    return named
 
 
 def by_section(counts: QuestionCounts) -> FigurePanel:

@@ -21,7 +21,7 @@ from fdarx_core.report.marks import Mark, MarkedText, mark_passages
 from fdarx_core.report.names import PAGE_WORDS
 from fdarx_core.report.page_engine import readable, render_page
 from fdarx_core.report.question_counts import drug_names, wording_of
-from fdarx_core.report.question_figures import KIND_NAMES, writer_name
+from fdarx_core.report.question_figures import DIFFICULTY_NAMES, KIND_NAMES, writer_name
 from fdarx_core.report.retention import TYPE_NAMES
 from fdarx_core.report.samples import RunPart, quotations_of, read_parts
 from fdarx_core.storage import RunDirectory, read_table
@@ -34,10 +34,10 @@ BLOCK = 400_000
 MARK_KINDS = ("sentence", "words", "quoted")
 UNTITLED = "Other sections"
 
-FIELDS = ("type", "drug", "topic", "section", "wording", "kind", "source", "writer", "judge")
+FIELDS = ("type", "drug", "topic", "section", "wording", "kind", "difficulty", "source", "writer", "judge")
 """The fields by which the page filters, in its order; a question may have several sections."""
 _NAMES = ("name", "label", "entity")
-_COLUMNS = ("id", "question", "answer", *FIELDS, *_NAMES)
+_COLUMNS = ("id", "twin", "question", "answer", *FIELDS, *_NAMES)
 
 
 @dataclass(slots=True)
@@ -109,7 +109,7 @@ class QuestionTable:
         return len(kept) - 1
 
     def _add_row(self, question: QuestionAnswer, drug: str, sections: Sequence[str]) -> None:
-        for name in ("id", "question", "answer"):
+        for name in ("id", "twin", "question", "answer"):
             self.columns[name].append(getattr(question, name))
         values = {
             "type": TYPE_NAMES.get(question.type, question.type),
@@ -117,6 +117,7 @@ class QuestionTable:
             "topic": question.category or "No topic",
             "wording": wording_of(question),
             "kind": KIND_NAMES.get(question.answer_kind, readable(question.answer_kind)),
+            "difficulty": DIFFICULTY_NAMES.get(question.difficulty, readable(question.difficulty)),
             "source": PAGE_WORDS["question_sources"].get(question.source, readable(question.source)),
             "writer": writer_name(question.endpoint),
             "judge": writer_name(question.judge) if question.judge else "no judge",

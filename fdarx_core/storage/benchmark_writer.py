@@ -19,7 +19,7 @@ from fdarx_core.storage.published import QUESTION_TYPES, label_row, printed_titl
 from fdarx_core.storage.run_directory import LabelRows, RunDirectory, read_labels
 
 _BASELINE = "baseline"
-_ROLES = ("generator", "rephraser", "judge")
+_ROLES = ("generator", "reader", "judge")
 _PATHS = ("labels",)
 _SIZES = ((1_000, "n<1K"), (10_000, "1K<n<10K"), (100_000, "10K<n<100K"))
 _MORE = "100K<n<1M"

@@ -42,7 +42,8 @@ PIECES: list[Piece] = [
     (SUPPLY, "Velorin tablets are supplied as 200 mg and 400 mg tablets, white and scored."),
     (
         KINETICS,
-        "Velorinib is absorbed within two hours, and food changes it in no patient, as two small studies have shown.",
+        "Velorinib is absorbed within two hours, and food does not change that in men or women, as two small studies "
+        "show.",
     ),
 ]
 PASSAGES = made_passages(*PIECES)

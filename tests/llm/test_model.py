@@ -155,8 +155,9 @@ def test_the_baseline_answers_by_the_rules(task: Task[Any]) -> None:
     model = Model("baseline")
     assert model.ask(task, word("abc")).text == "cba"
     assert [reply.text for reply in asyncio.run(model.ask_many_async(task, ROWS[:2]))] == ["0drow", "1drow"]
-    slots = {"question": "What is the maximum dose of Zorbutrin?", "drug": "Zorbutrin", "entity": "maximum dose"}
-    assert "Zorbutrin" in model.ask("rephrase_refusal", slots).question
+    answers = [{"name": "label", "text": "In patients with anuria or with gout."}]
+    slots = {"question": "Who must not take Zorbutrin?", "gold": "In patients with anuria", "answers": answers}
+    assert [one.relation for one in model.ask("compare_answers", slots).comparisons] == ["adds"]
     with pytest.raises(Unparsable, match="no word to turn round"):
         model.ask(task, word(""))
 

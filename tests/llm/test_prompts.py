@@ -58,12 +58,12 @@ def test_every_criterion_stands_in_the_prompts_it_names() -> None:
     for rule in Criteria.load().rules:
         for name in rule.applies_to:
             prompt = Prompt.load(name)
-            system = prompt.render(dict.fromkeys(prompt.slots, ""))[0]["content"]
+            system = prompt.render(prompt.examples[0].slots)[0]["content"]
             assert f"- [{rule.id}] {rule.text}" in system
 
 
 def test_a_task_without_criteria_has_none() -> None:
-    assert Criteria.load().for_task("rephrase_refusal") == ""
+    assert Criteria.load().for_task("compare_answers") == ""
 
 
 def test_criteria_change_what_is_asked(spelling: str) -> None:

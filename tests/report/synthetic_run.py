@@ -17,11 +17,12 @@ WORDS = "patients receiving dose of mg daily should be monitored for < 5 % bleed
 DRUGS = ("Abacorin", "Benzolex", "Cardivane", "Dolomerin", "Exafenac", "Fluvorine")
 CODES = [code for code in SECTION_NAMES if code != "43683-2"]
 KINDS = (
-    ("factual", "highlights", 0.3),
-    ("factual", "section", 0.4),
+    ("factual", "section", 0.6),
     ("multihop", "section_pair", 0.15),
-    ("refusal", "refusal_template", 0.15),
+    ("refusal", "twin", 0.25),
 )
+ONE, TWO = ("direct", "several", "table"), ("bridge", "comparison", "computation")
+DIFFICULTIES = {"factual": ONE, "multihop": TWO, "refusal": ONE + TWO}
 RULES = (
     "overlap_with_context_below_minimum",
     "drug_name_absent",
@@ -32,6 +33,7 @@ RULES = (
     "malformed",
 )
 DUPLICATES = ("near_duplicate_question", "exact_duplicate")
+ROUND_TRIP = ("incomplete_gold", "unscored_undecided", "unanswerable", "twice")
 READ = ("not_xml", "truncated", "entity_declaration", "wrong_root")
 SELECT = ("not_human_prescription", "route_excluded", "not_in_sample")
 LABEL_STAGES = (("read", READ, 0.01), ("identify", ("older_version",), 0.01), ("select", SELECT, 0.22))
@@ -45,7 +47,18 @@ class SyntheticRun:
         versions = {"fdarx": "0.1.0", "python": "3.11.9", "ray": "2.60.0", "pyarrow": "26.0.1"}
         self.run = RunDirectory.begin(str(root), job="build_benchmark", config=config, versions=versions)
         self.random = Random(seed)
-        names = ("read", "identify", "select", "passages", "contexts", "generate", "rules", "duplicates")
+        names = (
+            "read",
+            "identify",
+            "select",
+            "passages",
+            "contexts",
+            "generate",
+            "rules",
+            "duplicates",
+            "round_trip",
+            "twins",
+        )
         self.stages = {name: StageCount(name) for name in names}
         self.rows: dict[type, list[Any]] = {}
         self.questions: list[QuestionAnswer] = []
@@ -99,7 +112,12 @@ class SyntheticRun:
             share = 0.12 if candidate.type == "multihop" else 0.05
             if self._lost("rules", candidate.id, set_id, RULES, share):
                 continue
-            if not self._lost("duplicates", candidate.id, set_id, DUPLICATES, 0.04):
+            if self._lost("duplicates", candidate.id, set_id, DUPLICATES, 0.04):
+                continue
+            if self._lost("round_trip", candidate.id, set_id, ROUND_TRIP, 0.1):
+                continue
+            share = 0.05 if candidate.type == "refusal" else 0.0
+            if not self._lost("twins", candidate.id, set_id, ("twin_rejected",), share):
                 self.questions.append(candidate)
                 self.kinds[candidate.type] += 1
 
@@ -107,7 +125,7 @@ class SyntheticRun:
         kind, source, _ = self.random.choices(KINDS, [share for _, _, share in KINDS])[0]
         number = {"factual": 1, "multihop": 2, "refusal": 0}[kind]
         gold = sorted(self.random.sample(passages, number), key=lambda passage: passage.doc_chunk_index)
-        drug = self.rows[Label][-1].drug_name
+        drug, by_rules = self.rows[Label][-1].drug_name, self.random.random() < 0.4
         return QuestionAnswer(
             content_id(set_id, name),
             kind,
@@ -121,9 +139,11 @@ class SyntheticRun:
             [passage.doc_chunk_index for passage in gold],
             [passage.section_code for passage in gold],
             [True] * number,
-            template="dose.adult" if source == "highlights" else "",
+            template="What is the {term} of {drug}?" if by_rules else "",
             entity="myasthenia gravis" if kind == "refusal" else "",
-            endpoint="" if source == "highlights" else "baseline",
+            twin=content_id(set_id, "twin of", name) if kind == "refusal" else "",
+            difficulty=self.random.choice(DIFFICULTIES[kind]),
+            endpoint="baseline" if by_rules else "small",
         )
 
     def _make_passages(self, set_id: str) -> list[Passage]:

@@ -15,9 +15,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 from lxml import html as lxml_html
 
+from fdarx_core.filters import round_trip
 from fdarx_core.records import Label, Passage, QuestionAnswer, Reject, StageCount, to_table
 from fdarx_core.report import build_report
-from fdarx_core.report.build_page import ANY_TYPE, BuildCounts, coverage, passage_lengths, quantile, topics
+from fdarx_core.report.build_page import (
+    ANY_TYPE,
+    BuildCounts,
+    coverage,
+    passage_lengths,
+    quantile,
+    topics,
+    why_rejected,
+)
 from fdarx_core.report.retention import Dropped, Flow, check_accounts, draw_flow, label_lines, lay_out, split_stages
 from fdarx_core.report.samples import RunPart, SeededSample
 from fdarx_core.storage import RunDirectory, read_records, write_records
@@ -86,7 +95,7 @@ def test_the_first_words_say_who_wrote_and_who_judged(page: str, run: RunDirecto
     assert said.startswith(
         f"This build has {kinds['factual']:,} factual, {kinds['multihop']:,} multi-hop and {kinds['refusal']:,} refusal"
     )
-    assert "written by the baseline (" in said and "templates without a model (" in said
+    assert "written by small (" in said and "the baseline (" in said
     assert said.endswith("judged by no model.")
 
 
@@ -103,6 +112,28 @@ def test_rejects_have_at_most_three_examples_each(page: str) -> None:
     groups = parsed(page).find_class("reason")
     assert groups
     assert all(1 <= len(group.findall(".//li")) <= 3 for group in groups)
+
+
+def test_reasons_of_the_round_trip_are_explained(page: str) -> None:
+    notes = {
+        group.findtext("summary/span"): group.findtext("p")
+        for group in parsed(page).find_class("reason")
+    }  # fmt: skip
+    assert "more than the gold answer has" in (notes["incomplete gold"] or "")
+    assert "not counted as bad" in (notes["unscored undecided"] or "")
+    assert notes["twice"] is None
+    assert why_rejected("support", "unsupported") == why_rejected("quality", "unanswerable") == ""
+
+
+def test_every_outcome_of_the_round_trip_has_an_explanation() -> None:
+    reasons = {*round_trip._DROPS.values(), "unanswerable", "answer_in_label"}
+    assert [reason for reason in reasons if not why_rejected(round_trip.STAGE, reason)] == []
+
+
+def test_a_sample_links_to_its_twin(page: str, run: RunDirectory) -> None:
+    twins = {one.twin for part in run.parts("questions") for one in read_records(part, QuestionAnswer) if one.twin}
+    linked = {link.get("href").partition("#")[2] for link in parsed(page).iter("a") if link.text == "its twin"}
+    assert len(linked) == 20 and linked <= twins
 
 
 def test_same_run_gives_the_same_page(page: str, run: RunDirectory) -> None:
@@ -151,7 +182,8 @@ def test_counts_that_do_not_add_up_are_refused(tmp_path: Path) -> None:
     made = SyntheticRun(tmp_path / "run")
     made.write_part(0, 12)
     summary = made.summary()
-    summary["stages"][-2] = asdict(StageCount("rules", 10, 10, 0, 10))
+    at = [stage["stage"] for stage in summary["stages"]].index("rules")
+    summary["stages"][at] = asdict(StageCount("rules", 10, 10, 0, 10))
     with pytest.raises(ValueError, match="stage rules"):
         build_report(made.run, json.loads(json.dumps(summary)))
 
@@ -170,11 +202,11 @@ def question(name: str, kind: str, source: str, category: str, set_id: str, gold
 def two_labels() -> RunPart:
     """Label a has all three sections and five candidates, of which three stay; label b has one and no question."""
     candidates = [
-        question("q1", "factual", "highlights", "Indications & Usage", "a", [0]),
+        question("q1", "factual", "section", "Indications & Usage", "a", [0]),
         question("q2", "factual", "section", "Dosage & Administration", "a", [1, 2]),
         question("q3", "multihop", "section_pair", "Dosage & Administration", "a", [1, 3]),
         question("q4", "factual", "section", "Drug Interactions", "a", [3]),
-        question("q5", "refusal", "refusal_template", "Drug Interactions", "a", []),
+        question("q5", "refusal", "twin", "Drug Interactions", "a", []),
     ]
     passages = [
         passage("a", 0, USE, "for pain"),
@@ -208,7 +240,7 @@ def test_counts_equal_a_hand_count() -> None:
     counts = counted(two_labels())
     assert (counts.labels, counts.passages) == (2, 5)
     assert counts.candidates == {"factual": 3, "multihop": 1, "refusal": 1}
-    assert counts.questions["factual", "section", "Dosage & Administration"] == 1
+    assert counts.questions["factual", "Dosage & Administration"] == 1
     assert counts.questions.total() == 3
     assert counts.passage_words == {2: 3, 3: 1, 4: 1}
     assert counts.questions_per_label == {3: 1, 0: 1}

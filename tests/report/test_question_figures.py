@@ -8,7 +8,7 @@ import pytest
 
 from fdarx_core.records import JudgeVerdict, Label, Passage, Product, QuestionAnswer, to_table
 from fdarx_core.report.question_counts import QuestionCounts, wording_of
-from fdarx_core.report.question_figures import by_drug, by_section, by_wording, result_sentence
+from fdarx_core.report.question_figures import by_difficulty, by_drug, by_section, by_wording, result_sentence
 from fdarx_core.report.samples import RunPart
 from tests.report.synthetic_run import make_label
 
@@ -39,7 +39,7 @@ def part() -> RunPart:
     ]
     questions = [
         question("q1", "factual", "a", [0], template="Is {drug} for {topic}?"),
-        question("q2", "multihop", "a", [0, 1], question="Why is Abacorin given once a day?"),
+        question("q2", "multihop", "a", [0, 1], question="Why is Abacorin given once a day?", difficulty="bridge"),
         question("q3", "refusal", "c", []),
     ]
     return {
@@ -80,6 +80,11 @@ def test_a_wording_is_the_template_or_the_first_words(counts: QuestionCounts) ->
     }  # fmt: skip
     nameless = question("q4", "factual", "a", [0], drug_name="")
     assert wording_of(nameless) == "What is it?"
+
+
+def test_a_difficulty_is_named(counts: QuestionCounts) -> None:
+    rows = by_difficulty(counts).rows
+    assert [(row[0], row[-2]) for row in rows] == [("Not stated", 2), ("Two passages: bridge", 1)]
 
 
 def test_the_drugs_beyond_the_most_frequent_share_a_bar() -> None:

@@ -92,6 +92,10 @@ def pick(page: Page, field: str, start: str) -> None:
 def test_filters_and_search_narrow_the_table(page: Page, questions: list[QuestionAnswer]) -> None:
     found = page.locator("#found")
     expect(found).to_contain_text(f"{len(questions):,} of {len(questions):,} questions match")
+    pick(page, "difficulty", "Row of a table")
+    tables = sum(one.difficulty == "table" for one in questions)
+    expect(found).to_contain_text(f"{tables} of {len(questions):,} questions match")
+    page.get_by_role("button", name="Clear all").click()
     pick(page, "type", "Multi-hop")
     multihop = [one for one in questions if one.type == "multihop"]
     expect(found).to_contain_text(f"{len(multihop)} of {len(questions):,} questions match")
@@ -135,6 +139,7 @@ def test_a_refusal_question_says_what_it_asks_about(page: Page) -> None:
     page.locator(".opener").first.click()
     expect(page.locator(".detail")).to_contain_text("There are no gold passages.")
     expect(page.locator(".detail dl")).to_contain_text("myasthenia gravis")
+    expect(page.locator(".detail dl div").filter(has_text="Written with").locator("a")).to_have_count(1)
 
 
 def test_a_link_opens_its_question_wherever_it_stands(

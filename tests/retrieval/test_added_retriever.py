@@ -72,7 +72,8 @@ def place(tmp_path: Path) -> str:
 
 @pytest.mark.usefixtures("packages")
 def test_in_evaluate(tmp_path: Path) -> None:
-    build = fdarx.build(EXAMPLES / "telvanto-tablets.xml", tmp_path / "build", passages=3)
+    labels = [EXAMPLES / f"{name}-tablets.xml" for name in ("telvanto", "corvaxolin")]
+    build = fdarx.build(labels, tmp_path / "build", twins=3)
     run = fdarx.evaluate(
         build, out=tmp_path / "run", settings=["retrieved"], retrievers=["last_first", "bm25"], resamples=100
     )

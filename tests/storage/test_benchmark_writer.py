@@ -84,7 +84,7 @@ def question(set_id: str, kind: str, number: int, **fields: Any) -> QuestionAnsw
 
 def questions(set_id: str) -> list[QuestionAnswer]:
     return [
-        question(set_id, "refusal", 1, answer=NO_ANSWER, entity="gout", source="refusal_template"),
+        question(set_id, "refusal", 1, answer=NO_ANSWER, entity="gout", source="twin", difficulty="table"),
         question(set_id, "factual", 1, gold_passages=[1], answer_kind="numeric", gold_has_answer=[True]),
         question(set_id, "factual", 2, gold_passages=[2], answer_kind="list", category="", gold_has_answer=[True]),
         question(
@@ -272,9 +272,9 @@ def test_the_card_names_a_model(tmp_path: Path) -> None:
     assert "No language model" not in card
 
 
-@pytest.mark.parametrize("role", ["generator", "rephraser", "judge"])
+@pytest.mark.parametrize("role", ["generator", "reader", "judge"])
 def test_the_card_names_a_model_that_left_no_question(tmp_path: Path, role: str) -> None:
-    rules = dict.fromkeys(("generator", "rephraser", "judge"), "baseline")
+    rules = dict.fromkeys(("generator", "reader", "judge"), "baseline")
     config = {**rules, role: {"name": "strict-model", "max_tokens": 9}}
     run = build(tmp_path, [(rows(1)[0][0], [], [])])
     write_benchmark(run, about={"config": config})

@@ -151,12 +151,16 @@
   }
 
   function facts(row) {
-    const link = element("a", columns.id[row]);
-    link.href = `#${columns.id[row]}`;
+    const linked = (id) => {
+      const link = element("a", id);
+      link.href = `#${id}`;
+      return link;
+    };
     const section = columns.section[row].map((place) => values.section[place]).join("; ");
     const lines = [["Asks about", valueOf("entity", row)], ["Name in the label", valueOf("name", row)],
       ...Object.entries(names.fields).filter(([name]) => name !== "type").map(([name, title]) => [title, name === "section" ? section : valueOf(name, row)]),
-      ["Set id of the label", valueOf("label", row)], ["Id of the question", link]];
+      ["Set id of the label", valueOf("label", row)], ["Id of the question", linked(columns.id[row])],
+      ["Written with", columns.twin[row] && linked(columns.twin[row])]];
     return element("dl", "", "", ...lines.filter(([, value]) => value).map(([title, value]) => {
       const given = element("dd");
       given.append(value);

@@ -1,0 +1,76 @@
+"""A build by loopback models that follow the prompts, and an evaluation of models of known accuracy on it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from benchmarks.known_accuracy import DECLINES, SETTINGS, KnownAccuracy, KnownModels, measure
+from benchmarks.loopback_build import LoopbackBuild
+from benchmarks.loopback_build import measure as measure_build
+from benchmarks.loopback_readers import relation
+from fdarx_core.generation.contexts import GenerationConfig
+from fdarx_core.labels import Selection
+from fdarx_core.records import QuestionAnswer, Reject
+from tests.conftest import EXAMPLES
+
+SHARES = (0.4, 0.9)
+
+
+@pytest.fixture(scope="module")
+def built(tmp_path_factory: pytest.TempPathFactory) -> LoopbackBuild:
+    amounts = GenerationConfig(passages=4, section_pairs=4, twins=4)
+    return measure_build(str(EXAMPLES), tmp_path_factory.mktemp("loopback"), Selection(), amounts)
+
+
+@pytest.fixture(scope="module")
+def known(built: LoopbackBuild, tmp_path_factory: pytest.TempPathFactory) -> KnownAccuracy:
+    return measure(Path(str(built.run.root)), tmp_path_factory.mktemp("known") / "evaluation", SHARES)
+
+
+def test_models_that_follow_the_prompts_make_questions_of_all_types(built: LoopbackBuild) -> None:
+    written = built.rows("candidates", QuestionAnswer)
+    assert {one.type for one in written} == {"factual", "multihop", "refusal"}
+    assert built.info["questions"]["factual"] > 10 and built.info["questions"]["refusal"] > 0
+    assert all(one.entity and one.entity in one.question for one in written if one.type == "refusal")
+
+
+def test_no_reply_of_a_loopback_model_is_unusable(built: LoopbackBuild) -> None:
+    reasons = {one.reason for one in built.rows("rejects", Reject)}
+    assert not {one for one in reasons if one.startswith("unscored_")}
+    assert not reasons & {"invalid_json", "wrong_shape", "evidence_not_in_passage", "failed_request"}
+
+
+def test_requests_that_were_sent_are_those_of_the_run(built: LoopbackBuild) -> None:
+    assert {row["task"]: row["requests"] for row in built.info["asked"]} == dict(built.sent)
+    assert built.deviations()["generate_factual"] == 0
+
+
+def test_answers_are_compared_by_their_sentences() -> None:
+    one, two = "The dose is 5 mg.", "Take it with food."
+    assert relation(one, one) == "same"
+    assert relation(one, f"{two} {one}") == "adds"
+    assert relation(f"{one} {two}", two) == "lacks"
+    assert relation(one, two) == "other"
+
+
+def test_known_models_answer_as_often_right_as_their_name_says(built: LoopbackBuild) -> None:
+    questions = built.rows("questions", QuestionAnswer)
+    models = KnownModels(questions)
+    for share in SHARES:
+        right = [models.is_right(share, one) for one in questions]
+        assert sum(right) / len(right) == pytest.approx(share, abs=0.15)
+    assert all(models.reply(1.0, one) == (one.answer if one.type != "refusal" else DECLINES) for one in questions)
+
+
+def test_the_stated_accuracy_of_refusals_is_the_known_one(known: KnownAccuracy) -> None:
+    stated = [one for one in known.measured if one.type == "refusal" and one.known is not None]
+    assert len(stated) == len(SHARES)
+    assert all(one.figure.value == pytest.approx(one.drawn) for one in stated)
+
+
+def test_answers_without_a_grade_are_wrong_ones(known: KnownAccuracy) -> None:
+    stated = [one for one in known.measured if one.type == "factual" and one.known is not None]
+    assert len(stated) == len(SHARES) * len(SETTINGS)
+    assert all(one.of_all == pytest.approx(one.drawn) for one in stated)
