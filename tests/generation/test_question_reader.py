@@ -106,7 +106,7 @@ def test_a_question_that_has_two_answers_is_undecided() -> None:
     [
         ("Velorin", ["velorinib mesylate"], "Northfield Inc.", "Velorin"),
         ("VELORIN", ["velorinib mesylate"], "Northfield Inc.", "Velorin"),
-        ("Velorinib", ["velorinib mesylate"], "NORTHFIELD PHARMA US, LLC", "Velorinib (Northfield Pharma)"),
+        ("Velorinib", ["velorinib mesylate"], "NORTHFIELD PHARMA US, LLC", "Velorinib tablets (Northfield Pharma)"),
         ("Velorinib Mesylate Tablets", ["VELORINIB MESYLATE"], "Acme Co., Ltd.", "Velorinib Mesylate Tablets (Acme)"),
         ("Velorinib", ["velorinib mesylate"], "", "Velorinib"),
     ],
