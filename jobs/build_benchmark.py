@@ -12,7 +12,8 @@ from pydantic import Field, field_validator
 
 from jobs import exit_code
 from jobs.cli import run_as
-from jobs.options import BASELINE, HOW, PRESENTATION, AskingConfig, Names, check_roles
+from jobs.judging import judges_of, judging_identity, keep_criteria, load_roles, model_identity, usable_criteria
+from jobs.options import BASELINE, HOW, PRESENTATION, AskingConfig, Names
 
 if TYPE_CHECKING:  # importing these takes longer than showing the job's help may
     from fdarx_core.filters.judges import Judge
@@ -79,11 +80,7 @@ class BuildConfig(AskingConfig):
     @field_validator("criteria")
     @classmethod
     def _is_usable(cls, file: str | None) -> str | None:
-        from fdarx_core.filters.judges import read_criteria
-
-        if file is not None:
-            read_criteria(file)
-        return file
+        return usable_criteria(file)
 
     @field_validator("set_ids")
     @classmethod
@@ -98,20 +95,12 @@ class BuildConfig(AskingConfig):
 
     def identity(self, roles: Roles) -> dict[str, Any]:
         """Return the options that can change the results of a run; they identify it."""
-        from fdarx_core.filters.judges import read_criteria
-        from fdarx_core.records import content_id
-
         config = self.model_dump(mode="json", exclude=_NOT_RESULTS | PRESENTATION)
-        if self.criteria is not None:
-            config["criteria"] = content_id(read_criteria(self.criteria).model_dump_json())
-        judged_by = [_model_identity(name, roles) for name in self.judge]
         return {
             **config,
             "labels": sorted(config["labels"]),
-            "generator": _model_identity(self.generator, roles),
-            "reader": _model_identity(self.reader, roles),
-            "judge": judged_by if len(judged_by) > 1 else judged_by[0],
-            **({"votes": self.votes} if self.votes > 1 else {}),
+            "generator": model_identity(self.generator, roles),
+            **judging_identity(roles, self.criteria),
         }
 
     def load_roles(self) -> Roles:
@@ -119,15 +108,9 @@ class BuildConfig(AskingConfig):
 
         Raises ModelsError for an invalid models file, unknown name, limit without prices or unsuitable number of votes.
         """
-        from fdarx_core.llm import load_models
-        from fdarx_core.pipeline.build_steps import Roles
-
-        models = load_models(self.models) if self.models else {}
-        check_roles({"generator": self.generator, "reader": self.reader}, models)
-        for name in self.judge:
-            check_roles({"judge": name}, models)
-        roles = Roles(models, self.generator, self.reader, self.judge, self.votes)
-        roles.check_votes()
+        roles = load_roles(
+            self.models, generator=self.generator, reader=self.reader, judge=self.judge, votes=self.votes
+        )
         self.check_prices(roles.used)
         return roles
 
@@ -137,18 +120,10 @@ class BuildConfig(AskingConfig):
         return None if self.criteria is None else read_criteria(self.criteria)
 
     def judges(self) -> Sequence[Judge]:
-        from fdarx_core.filters.judges import judges, judges_by
-
-        criteria = self.own_criteria()
-        return judges() if criteria is None or self.criteria is None else judges_by(criteria, self.criteria)
+        return judges_of(self.criteria)
 
     def keep_criteria(self, run: RunDirectory) -> None:
-        """Copy the given criteria into the run; the configuration has only their digest."""
-        from fdarx_core.filters.judges import KEPT_AS
-        from fdarx_core.storage import Location
-
-        if self.criteria is not None:
-            run.file(KEPT_AS).write_text(Location(self.criteria).read_text())
+        keep_criteria(self.criteria, run)
 
     def selection(self) -> Selection:
         from fdarx_core.labels import Selection
@@ -168,10 +143,6 @@ class BuildConfig(AskingConfig):
         return GenerationConfig(
             self.passages, self.pairs_per_passage, self.section_pairs, self.twins, self.topic_labels, self.seed
         )
-
-
-def _model_identity(name: str, roles: Roles) -> Any:
-    return name if name == BASELINE else {"name": name, **roles.address(name).sampling}
 
 
 def _listed(one: str) -> list[str]:

@@ -51,6 +51,7 @@ _REVIEW = {
     ),
     "report": ("jobs.review:report", "Report how far judges and people agree, and people with each other."),
     "criteria": ("jobs.review:criteria", "Turn what people rejected and remarked into new criteria for the judges."),
+    "judges": ("jobs.review_judges:judges", "Measure judges and rules on candidates that were marked by reading."),
 }
 
 
@@ -76,7 +77,9 @@ def _app(given: Sequence[str]) -> App:
             app.command(_finetune(given))
         else:
             app.command(target, name=name, help=summary)
-    review = App(name="review", help="Review a run with people: sample, import, adjudicate, export, report, criteria.")
+    review = App(
+        name="review", help="Review a run with people: sample, import, adjudicate, export, report, criteria, judges."
+    )
     for name, (target, summary) in _REVIEW.items():
         review.command(target, name=name, help=summary)
     app.command(review)

@@ -31,13 +31,15 @@ CONTAINED = 0.9
 
 _LITTLE_WORDS = frozenset(vocabulary(__package__)["little_words"].split())
 _NUMBER = re.compile(r"\d+(?:[.,]\d+)*")
+_LABELER = re.compile(r"\([^()]*\)")
+"""The name of a labeler, which follows the name of a product."""
 
 
 def drop_duplicates(questions: Sequence[QuestionAnswer]) -> tuple[list[QuestionAnswer], list[Reject]]:
     """Return the questions of one label without duplicates, in order, and a reject for each question left out.
 
     Duplicates are equal questions, except for case, punctuation and spaces, or questions with equal numbers and entity
-    that are as similar as `SAME_QUESTION` or, with equal answers, `SAME_ANSWER`; the drug's name is ignored. Every pair
+    that are as similar as `SAME_QUESTION` or, with equal answers, `SAME_ANSWER`; the names of the drug and its labeler are ignored. Every pair
     is compared.
 
     The first of several duplicates is kept, with the gold passages of all. If their answers differ in more than a few
@@ -145,7 +147,8 @@ class _NormalizedQuestion:
     @classmethod
     def read(cls, row: QuestionAnswer) -> _NormalizedQuestion:
         question = normalize_words(row.question)
-        without_drug = question.replace(normalize_words(row.drug_name), " ")
+        bare = normalize_words(_LABELER.sub(" ", row.question))
+        without_drug = bare.replace(normalize_words(row.drug_name), " ")
         words = [word for word in words_of(without_drug) if word not in _LITTLE_WORDS]
         pairs = frozenset(zip(["", *words], [*words, ""], strict=True))
         return cls(

@@ -13,17 +13,36 @@ _LEGAL_FORM = re.compile(
     re.I,
 )
 _LONGEST_LABELER = 40
+_WORD = re.compile(r"[^\W\d_]+(?:['’][^\W\d_]+)*")
+_COUNTED = ("tablet", "capsule", "caplet", "lozenge", "granule")
 
 
 def product_name(label: Label) -> str:
     """Return the name of a label's product in questions.
 
-    It is the brand name; a product that is sold under the name of its substance has the name of its labeler too, since
-    the labels of such products differ.
+    It is the brand name; a product that is sold under the name of its substance has its dosage form and the name of its
+    labeler too, since the labels of such products differ.
     """
-    name = label.drug_name.title() if label.drug_name.isupper() and len(label.drug_name) > 5 else label.drug_name
+    name = (
+        _in_title_case(label.drug_name) if label.drug_name.isupper() and len(label.drug_name) > 5 else label.drug_name
+    )
     labeler = short_labeler(label.labeler)
-    return name if is_brand(label) or not labeler else f"{name} ({labeler})"
+    if is_brand(label) or not labeler:
+        return name
+    return f"{' '.join(filter(None, (name, _form(label, fold(name)))))} ({labeler})"
+
+
+def _form(label: Label, name: str) -> str:
+    """Return what a folded name lacks of the dosage form of a label's first product: "extended-release tablets"."""
+    kind, *details = (label.dosage_forms[0] if label.dosage_forms else "").lower().replace("/ ", "/").split(", ")
+    release = next((detail.replace(" ", "-") for detail in details if "release" in detail), "")
+    noun = f"{kind}s" if kind in _COUNTED else kind
+    missing = [word for word in (release, noun) if word and fold(word).strip()[:6] not in name]
+    return " ".join(missing)
+
+
+def _in_title_case(text: str) -> str:
+    return _WORD.sub(lambda word: word[0][:1].upper() + word[0][1:].lower(), text)
 
 
 def is_brand(label: Label) -> bool:
@@ -37,7 +56,7 @@ def short_labeler(labeler: str) -> str:
     """Return the name of a company without its legal form: "SOLCO HEALTHCARE US, LLC" is Solco Healthcare."""
     name = _LEGAL_FORM.sub("", labeler).strip(" ,.")
     if name.isupper() and len(name) > 4:
-        name = name.title()
+        name = _in_title_case(name)
     if len(name) > _LONGEST_LABELER:
         name = name[:_LONGEST_LABELER].rsplit(" ", 1)[0]
     return name

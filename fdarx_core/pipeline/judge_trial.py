@@ -1,0 +1,166 @@
+"""A trial of the judges: every judged candidate goes through the rules, judges and round trip of a build."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any, ClassVar
+
+import orjson
+
+from fdarx_core.filters.judges import Judge, judges
+from fdarx_core.filters.round_trip import STAGE as ROUND_TRIP
+from fdarx_core.llm import AskingStopped, ModelConfig, source_digest
+from fdarx_core.pipeline.asking import ClientPool
+from fdarx_core.pipeline.build_steps import Roles, baseline, filter_by_rules, judge_step
+from fdarx_core.pipeline.executor import Stages
+from fdarx_core.pipeline.job import PipelineJob
+from fdarx_core.pipeline.label_state import LabelState
+from fdarx_core.pipeline.round_trip_steps import answer_again, compare_answers
+from fdarx_core.pipeline.steps import Part, Stage, Step
+from fdarx_core.review.judge_scores import StageOutcome, chain_outcomes, score_stages
+from fdarx_core.review.judged_candidates import JudgedCandidate, PartName, judged_labels, read_judged
+from fdarx_core.storage import RunDirectory, write_records
+
+CODE_VERSION = source_digest(
+    *("fdarx_core.labels", "fdarx_core.baseline", "fdarx_core.generation", "fdarx_core.filters", "fdarx_core.verify"),
+    *("fdarx_core.pipeline.build_steps", "fdarx_core.pipeline.round_trip_steps", "prompts"),
+)
+"""A digest of all that decides what becomes of a candidate, so that a trial is made anew after a change of a filter."""
+SCORES, OUTCOMES = "scores.json", "outcomes.jsonl"
+"""The files of a finished trial: the scores, and what each stage made of each candidate."""
+RULES = "rules"
+
+
+@dataclass(frozen=True, slots=True)
+class TrialSpec:
+    """The half of the judged candidates to try, who judges and who answers again, and limits of requests."""
+
+    part: PartName = "tune"
+    roles: Roles = field(default_factory=Roles)
+    judges: Sequence[Judge] = field(default_factory=judges)
+    max_requests: int | None = None
+    max_cost: float | None = None
+
+    @property
+    def models(self) -> Mapping[str, ModelConfig]:
+        """The models by name, also those that are not asked."""
+        return self.roles.models
+
+    @property
+    def clients(self) -> ClientPool:
+        return ClientPool(baseline(), self.roles.used, self.max_requests, self.max_cost)
+
+    @property
+    def stages(self) -> list[str]:
+        """The names of the stages, in the order of a build."""
+        return [RULES, *(judge.stage for judge in self.judges), ROUND_TRIP]
+
+    @property
+    def steps(self) -> list[Step[LabelState]]:
+        """The steps of a build from its candidates on; all candidates come back before each stage.
+
+        Duplicates and twins are left out: these stages decide about sets of questions, not about a question.
+        """
+        steps: list[Step[LabelState]] = [filter_by_rules]
+        for judge in self.judges:
+            steps += [_take_all, judge_step(judge, self.roles.voters)]
+        again = answer_again(self.roles.address(self.roles.reader))
+        return [*steps, _take_all, again, compare_answers(self.roles.address(self.roles.judges[0]))]
+
+
+def _take_all(state: LabelState) -> None:
+    """Take all candidates of a label as its questions again."""
+    state.questions = list(state.candidates)
+
+
+@dataclass(slots=True, kw_only=True)
+class JudgeTrial(PipelineJob):
+    """One trial into a run directory; see `PipelineJob`. A part is a label with its candidates."""
+
+    phase: ClassVar[str] = "judge"
+    code_version: ClassVar[str] = CODE_VERSION
+
+    spec: TrialSpec
+    candidates: list[JudgedCandidate] = field(init=False, repr=False)
+    set_ids: list[str] = field(init=False, repr=False)
+
+    def prepare(self, *, planned: bool) -> None:
+        self.candidates = read_judged(self.spec.part)
+        self.set_ids = sorted({one.set_id for one in self.candidates})
+        self.numbers = range(len(self.set_ids))
+
+    def stages(self, *, planned: bool) -> Stages:
+        parts = [Part(number, self._state(set_id)) for number, set_id in enumerate(self.set_ids)]
+        write = partial(_write_part, self.run, self.parts.done(""), self.spec.stages)
+        return [(Stage(self.phase, _read_part, self.spec.steps, write), parts)]
+
+    def _state(self, set_id: str) -> LabelState:
+        found = judged_labels()[set_id]
+        mine = [one.question_of(found.label, found.passages) for one in self.candidates if one.set_id == set_id]
+        return LabelState(found.identity, label=found.label, passages=found.passages, candidates=mine)
+
+    def publish(self, ended: Mapping[str, str]) -> dict[str, Any]:
+        """Write the scores, and for the half to tune on what was made of each candidate; mark the run complete.
+
+        Raises AskingStopped where asking ended.
+        """
+        if ended:
+            raise AskingStopped(ended[self.phase])
+        self.progress("publish", 0, 1, "")
+        outcomes = self.parts.read_all(self.parts.done(""), self.numbers, StageOutcome)
+        rows = [score.to_row() for score in score_stages(self.candidates, outcomes)]
+        self.run.file(SCORES).write_bytes(orjson.dumps(rows, option=orjson.OPT_INDENT_2))
+        if self.spec.part == "tune":
+            lines = _candidate_lines(self.candidates, outcomes)
+            self.run.file(OUTCOMES).write_bytes(b"\n".join(map(orjson.dumps, lines)) + b"\n")
+        summary = {
+            "code_version": CODE_VERSION,
+            "candidates": len(self.candidates),
+            "timings": self.timings,
+            "asked": self.request_counts(),
+        }
+        return self.end(summary, complete=True)
+
+
+def _read_part(part: Part) -> list[LabelState]:
+    return [part.inputs]
+
+
+def _write_part(run: RunDirectory, kind: str, stages: Collection[str], part: int, states: Sequence[LabelState]) -> int:
+    """Write what each stage made of each candidate; the file marks the part as whole. Returns the number of rows."""
+    rows = [row for state in states for row in _outcomes(state, stages)]
+    return write_records(run.part(kind, part), rows, StageOutcome)
+
+
+def _outcomes(state: LabelState, stages: Collection[str]) -> list[StageOutcome]:
+    rejects = {(one.id, one.stage): one for one in state.rejects}
+    rows = []
+    for stage in stages:
+        for candidate in state.candidates:
+            reject = rejects.get((candidate.id, stage))
+            if reject is None:
+                rows.append(StageOutcome(candidate.id, stage, "kept"))
+                continue
+            unscored = reject.reason.startswith(_UNSCORED)
+            reason = reject.reason.removeprefix(_UNSCORED)
+            outcome = "unscored" if unscored else "dropped"
+            rows.append(StageOutcome(candidate.id, stage, outcome, reason, reject.detail))
+    return rows
+
+
+_UNSCORED = "unscored_"
+
+
+def _candidate_lines(candidates: Sequence[JudgedCandidate], outcomes: Sequence[StageOutcome]) -> list[dict[str, Any]]:
+    made: dict[str, dict[str, Any]] = {}
+    for one in (*outcomes, *chain_outcomes(outcomes)):
+        made.setdefault(one.id, {})[one.stage] = {"outcome": one.outcome, "reason": one.reason, "detail": one.detail}
+    return [
+        {
+            **{name: getattr(one, name) for name in ("id", "type", "good", "failure", "reason", "question", "answer")},
+            "stages": made[one.id],
+        }
+        for one in candidates
+    ]
