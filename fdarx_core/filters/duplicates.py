@@ -39,8 +39,8 @@ def drop_duplicates(questions: Sequence[QuestionAnswer]) -> tuple[list[QuestionA
     """Return the questions of one label without duplicates, in order, and a reject for each question left out.
 
     Duplicates are equal questions, except for case, punctuation and spaces, or questions with equal numbers and entity
-    that are as similar as `SAME_QUESTION` or, with equal answers, `SAME_ANSWER`; the names of the drug and its labeler are
-    ignored. Every pair is compared.
+    that are as similar as `SAME_QUESTION` or, with equal answers, `SAME_ANSWER`; the names of the drug and its labeler
+    are ignored. Every pair is compared.
 
     The first of several duplicates is kept, with the gold passages of all. If their answers differ in more than a few
     words (`SAME_STATEMENT`), it gets all of them: the one that says all that the others say (`CONTAINED`), or one after

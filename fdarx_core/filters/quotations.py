@@ -6,6 +6,8 @@ import re
 import unicodedata
 from functools import lru_cache
 
+from fdarx_core.baseline.tokens import strip_references
+
 _INVISIBLE = re.compile(r"[®™©℠\u00ad\u200b-\u200d\u2060\ufeff]")
 _DASH = re.compile(r"[\u2010-\u2015\u2212]")
 _LEFT_OUT = re.compile(r"\[\s*(?:…|\.{3,})\s*\]|…|\.{3,}")
@@ -22,8 +24,18 @@ def is_quoted(quote: str, text: str) -> bool:
     """Return whether the quote's words and numbers stand in the text, in sequence and complete.
 
     White space, case, quotation marks, kinds of dash, brackets and other punctuation do not count. The parts around an
-    ellipsis ("…", "...", "[...]") must follow each other in the text. False for a quote without words.
+    ellipsis ("…", "...", "[...]") must follow each other in the text. Cross-references of the text, such as "[see
+    Drug Interactions (7)]", may be left out. False for a quote without words.
     """
+    return _follows(quote, text) or _follows(quote, _without_references(text))
+
+
+@lru_cache(maxsize=256)
+def _without_references(text: str) -> str:
+    return "\n".join(map(strip_references, text.split("\n")))
+
+
+def _follows(quote: str, text: str) -> bool:
     rest = _pieces(text)
     parts = [part for part in map(_pieces, _LEFT_OUT.split(quote)) if part.strip()]
     for part in parts:
@@ -34,7 +46,7 @@ def is_quoted(quote: str, text: str) -> bool:
     return bool(parts)
 
 
-@lru_cache(maxsize=64)
+@lru_cache(maxsize=512)
 def _pieces(text: str) -> str:
     """Return words, numbers and signs with one space around each, so that no part of a word or number is found."""
     folded = unicodedata.normalize("NFKC", _INVISIBLE.sub("", text)).casefold()

@@ -44,7 +44,9 @@ def parse_candidates(
         one = _question(label, item.question, item.answer, gold, evidence=evidence, template=context.template, **own)
         questions.append(_made(one, made_by))
         if item.twin is not None:
-            questions.append(_made(_twin(label, item.twin, one, context.twin_template), made_by))
+            twin = _made(_twin(label, item.twin, one, context.twin_template), made_by)
+            twin.category = context.twin_category or twin.category
+            questions.append(twin)
     return questions
 
 

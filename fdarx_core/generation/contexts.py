@@ -15,7 +15,7 @@ from fdarx_core.generation.pairing import TopicPair
 from fdarx_core.generation.tasks import GENERATE_FACTUAL, GENERATE_MULTIHOP
 from fdarx_core.generation.terminology import Topic
 from fdarx_core.generation.topic_questions import product_name, topic_question, topic_wording
-from fdarx_core.generation.topic_sections import kind_answered_in
+from fdarx_core.generation.topic_sections import category_of, kind_answered_in
 from fdarx_core.generation.topics import LabelTopics, find_topics
 from fdarx_core.labels.loinc import topic_of
 from fdarx_core.records import Label, Passage, content_id
@@ -47,8 +47,8 @@ class GenerationConfig:
 class Context:
     """A task with its slots, and the indices of the passages that the slots hold.
 
-    `template` and `changed_template` are the wordings of the questions that the structure of the label gives, before
-    names are put in; "" for what a model writes.
+    `template` and `twin_template` are the wordings of the questions that the structure of the label gives, before
+    names are put in; "" for what a model writes. `twin_category` is the topic of the twin, "" for that of the question.
     """
 
     id: str
@@ -57,6 +57,7 @@ class Context:
     passages: list[int] = field(default_factory=list)
     template: str = ""
     twin_template: str = ""
+    twin_category: str = ""
 
 
 def make_contexts(
@@ -157,7 +158,9 @@ def _topic_context(
     slots["written"] = [item]
     made = _context(label, task, slots, gold, f"{pair.answered.kind}:{pair.answered.name}")
     made.template = topic_wording(pair.answered, pair.wording)
-    made.twin_template = "" if pair.silent is None else topic_wording(pair.silent, pair.wording)
+    if pair.silent is not None:
+        made.twin_template = topic_wording(pair.silent, pair.wording)
+        made.twin_category = category_of(pair.silent.kind)
     return made
 
 

@@ -28,6 +28,10 @@ _SIMILAR_DRUGS, _SAME_CLASS = 30, 0.3
 """The other drugs whose topics are plausible for a drug, and the similarity of drugs from which its risks are."""
 _OF_CLASS = ("risk", "indication", DOSES)
 """The kinds of topics that are plausible only for drugs of the same class."""
+_FEWEST_DRUGS = 4
+"""With fewer drugs, questions cannot be balanced; what every label can be asked about is then plausible."""
+_OF_ANY_DRUG = ("quantity", "population")
+"""The kinds of topics that are plausible for every drug."""
 _TELLING = ("partner", "risk", "reaction", "indication")
 """The kinds of topics that drugs of one class have in common."""
 
@@ -46,8 +50,12 @@ class TopicPair:
 
 @dataclass(slots=True)
 class _Counts:
-    """How often each topic has been asked in each wording: answered less silent, silent, and of each drug."""
+    """How often each topic has been asked in each wording: answered less silent, silent, and of each drug.
 
+    `slack` is how far `balance` may be from 0.
+    """
+
+    slack: int
     balance: Counter[tuple[Topic, int]] = field(default_factory=Counter)
     silent: Counter[tuple[Topic, int]] = field(default_factory=Counter)
     of_drug: Counter[tuple[str, Topic]] = field(default_factory=Counter)
@@ -69,7 +77,7 @@ def pair_topics(surveys: Sequence[TopicSurvey], per_label: int, per_drug: int, s
     queue = sorted(surveys, key=lambda one: content_id(str(seed), one.set_id))
     left = {one.set_id: _Left.of(one, plausible[one.drug], seed) for one in queue}
     chosen: dict[str, list[TopicPair]] = {one.set_id: [] for one in surveys}
-    counts = _Counts()
+    counts = _Counts(1 if len({one.drug for one in surveys}) >= _FEWEST_DRUGS else per_label)
     for same_kind in (True, False):
         waiting = queue
         for _ in range(per_label):
@@ -192,7 +200,7 @@ def _best(
     best: tuple[int, int, Topic] | None = None
     for topic in topics:
         balance, uses = counts.balance[topic, wording], counts.of_drug[drug, topic]
-        if abs(balance + step) > 1 or uses >= _most_uses(topic, per_drug):
+        if abs(balance + step) > counts.slack or uses >= _most_uses(topic, per_drug):
             continue
         cost = (abs(balance + step) - abs(balance), uses)
         if best is None or cost < best[:2]:
@@ -231,5 +239,7 @@ def _plausible_topics(surveys: Sequence[TopicSurvey]) -> Mapping[str, frozenset[
         similar = sorted(answered.keys() - {drug}, key=lambda other: (-scores[other], other))[:_SIMILAR_DRUGS]
         near = frozenset(answered[drug]).union(*(answered[one] for one in similar if scores[one] >= _SAME_CLASS))
         others = frozenset().union(*(answered[one] for one in similar))
+        if len(answered) < _FEWEST_DRUGS:
+            near |= {number for number, topic in enumerate(all_topics()) if topic.kind in _OF_ANY_DRUG}
         found[drug] = near | {number for number in others if all_topics()[number].kind not in _OF_CLASS}
     return found

@@ -42,7 +42,7 @@ def _form(label: Label, name: str) -> str:
 
 
 def _in_title_case(text: str) -> str:
-    return _WORD.sub(lambda word: word[0][:1].upper() + word[0][1:].lower(), text)
+    return _WORD.sub(lambda word: word[0] if len(word[0]) < 3 else word[0][:1].upper() + word[0][1:].lower(), text)
 
 
 def is_brand(label: Label) -> bool:

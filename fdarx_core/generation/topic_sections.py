@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
+from fdarx_core.labels.loinc import topic_of
+
 
 @dataclass(frozen=True, slots=True)
 class Scope:
@@ -67,3 +69,15 @@ _KIND_OF_SECTION = {
 def kind_answered_in(code: str) -> str:
     """Return the kind of topics that a section answers by its core LOINC code, "" for none."""
     return _KIND_OF_SECTION.get(code, "")
+
+
+_CATEGORY_SECTIONS = {
+    "quantity": "43682-4", "population": "43684-0", "indication": "34068-7", "reaction": "34084-4", "risk": "43685-7",
+    "partner": "34073-7", "computation": "34068-7", "frequency_comparison": "34084-4", "dose_comparison": "34068-7",
+    "bridge": "34073-7",
+}  # fmt: skip
+
+
+def category_of(kind: str) -> str:
+    """Return the label topic of FDARxBench under which a kind of topics falls."""
+    return topic_of(_CATEGORY_SECTIONS[kind])

@@ -94,20 +94,23 @@ def _rows(file: str) -> Iterable[tuple[str, ...]]:
 
 
 def _term(name: str, kinds: Iterable[str], synonyms: str, wider: str, members: str = "") -> Term:
-    names = _probes(f"{name}|{synonyms}")
-    return Term(name, frozenset(kinds), names, _probes(members, names), _probes(wider, names))
+    names = _probes(f"{name}|{synonyms}", _SHORTEST_PREFIX)
+    # A short name is recognized as a word alone, but where its absence must be certain, other forms of it count too.
+    beginnings = _probes(f"{wider}|{name}|{synonyms}", _SHORTEST_PREFIX - 1, names)
+    return Term(name, frozenset(kinds), names, _probes(members, _SHORTEST_PREFIX, names), beginnings)
 
 
-def _probes(names: str, without: Sequence[str] = ()) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(probe for one in names.split("|") if (probe := _probe(one)) and probe not in without))
+def _probes(names: str, shortest: int, without: Sequence[str] = ()) -> tuple[str, ...]:
+    found = (probe for one in names.split("|") if (probe := _probe(one, shortest)) and probe not in without)
+    return tuple(dict.fromkeys(found))
 
 
-def _probe(name: str) -> str:
-    """Return a name as it is searched for: from the start of a word, and to its end if the name is short."""
+def _probe(name: str, shortest: int) -> str:
+    """Return a name as it is searched for: from the start of a word, and to its end if it has fewer letters."""
     plain = fold(name.strip()).strip()
     if not plain:
         return ""
-    if (name.isupper() and len(name) <= 6) or len(plain) < _SHORTEST_PREFIX:
+    if (name.isupper() and len(name) <= 6) or len(plain) < shortest:
         return f" {plain} "
     return f" {_singular(plain)}"
 
