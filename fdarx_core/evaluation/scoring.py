@@ -9,7 +9,8 @@ from collections.abc import Collection, Mapping, Sequence, Set
 from dataclasses import replace
 from typing import Any, Literal
 
-from fdarx_core.baseline.tokens import vocabulary
+from fdarx_core.baseline.numbers import number_strings
+from fdarx_core.baseline.tokens import content_words, vocabulary
 from fdarx_core.evaluation.gold import PassageKey, equivalents_by_gold, gold_indices, gold_keys, passage_keys
 from fdarx_core.evaluation.metrics import added_metrics
 from fdarx_core.evaluation.ranking import STRICT, eq_hits, eq_right, f1_at, ndcg_at, recall_at, reciprocal_rank
@@ -47,8 +48,9 @@ def baseline_grade(slots: Mapping[str, Any]) -> GradeReply:
     """Return the grade by exact matching of the answer with the reference answer, sentence by sentence.
 
     The grade is CORRECT if the answer has all sentences of the reference and contradicts none, INCORRECT if a sentence
-    differs from one of the reference only in a number, unit, bound or polarity, and NOT_ATTEMPTED if the answer has no
-    words. `slots` are those of the task grade_answer. Raises Undecided for other answers.
+    differs from one of the reference only in a number, unit, bound or polarity, or if the answer has hardly a word and
+    no number of the reference that the question has not, and NOT_ATTEMPTED if the answer has no words. `slots` are
+    those of the task grade_answer. Raises Undecided for other answers.
     """
     drug, question, gold, predicted = (str(slots[name]) for name in ("drug", "question", "gold", "predicted"))
     asked = {one.key for one in tokenize_sentence(question, drug) if one.kind == "word"} | {DRUG}
@@ -63,8 +65,26 @@ def baseline_grade(slots: Mapping[str, Any]) -> GradeReply:
     matches = [_match(one, answer, asked) for one in reference]
     if matches and all(one is not None and not one.difference for one in matches):
         return GradeReply(reason="the same words in the same order", grade="CORRECT")
+    if detail := _unrelated(gold, predicted, f"{question} {drug}"):
+        return GradeReply(reason=f"key_content_missing: {detail}", grade="INCORRECT")
     missing = sum(one is None for one in matches)
     raise Undecided(f"{missing} of {len(matches)} sentences of the reference are in other words")
+
+
+_FEW_WORDS = 0.2
+"""The share of the reference's words, without those of the question, below which an answer says something else."""
+_FEWEST_WORDS = 3
+"""Words of the reference, without those of the question, from which this share is taken."""
+
+
+def _unrelated(gold: str, predicted: str, asked: str) -> str:
+    """Return why an answer has nothing of the reference, "" where it may have."""
+    numbers = number_strings(gold) - number_strings(asked)
+    words = content_words(gold) - content_words(asked)
+    shared = words & content_words(predicted)
+    if numbers & number_strings(predicted) or len(words) < _FEWEST_WORDS or len(shared) >= _FEW_WORDS * len(words):
+        return ""
+    return f"it has {len(shared)} of {len(words)} words and none of {len(numbers)} numbers of the reference"
 
 
 def _match(statement: Sentence, text: Sequence[Sentence], asked: Set[str]) -> Match | None:

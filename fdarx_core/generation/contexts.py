@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from itertools import islice, zip_longest
 from typing import Any
 
+from fdarx_core.baseline.sentences import split_sentences
 from fdarx_core.generation.label_reader import TopicAnswer
 from fdarx_core.generation.library import SectionPair, role_of, section_pairs
 from fdarx_core.generation.multihop import BRIDGE, COMPUTATION, MULTIHOP_KINDS
@@ -258,3 +259,28 @@ def _shuffled_groups(keyed: Iterable[tuple[str, Passage]], seed: int) -> dict[st
 
 def _in_turn(queues: Iterable[list[Any]]) -> Iterator[Any]:
     return (one for turn in zip_longest(*queues) for one in turn if one is not None)
+
+
+def expected_items(context: Context) -> list[dict[str, Any]]:
+    """Return items in place of those that a model will write on a context, for a plan: as many as it is asked for."""
+    drug, passages, absent = (context.slots[name] for name in ("drug", "passages", "absent"))
+    twin = (
+        {"question": f"What does the label of {drug} say about {absent[0]}?", "changed": absent[0]} if absent else None
+    )
+    sentences = [(split_sentences(one["text"], "label") or [one["text"]])[0] for one in passages]
+    if context.task == GENERATE_MULTIHOP.name:
+        question = f"What follows for {drug} from passages {context.passages}?"
+        answer = " ".join(sentences)
+        evidence = {"evidence_a": sentences[:1], "evidence_b": sentences[1:]}
+        return [{**evidence, "question": question, "answer": answer, "kind": "comparison", "twin": twin}]
+    return [
+        {
+            "evidence": sentences,
+            "question": f"What is statement {number} of passage {context.passages[0]} on {drug}?",
+            "answer": sentences[0],
+            "type": "factual",
+            "difficulty": context.slots["difficulty"],
+            "twin": twin,
+        }
+        for number in range(context.slots["k"])
+    ]

@@ -124,7 +124,7 @@ class Build(PipelineJob):
 
     def stages(self, *, planned: bool) -> Stages:
         spec = self.spec
-        steps = build_steps(spec.amounts, spec.roles, spec.judges, spec.criteria)
+        steps = build_steps(spec.amounts, spec.roles, spec.judges, spec.criteria, planned=planned)
         parts = [
             Part(part.number, [(one, self.plans[one.set_id]) for one in part.inputs]) for part in self.corpus.parts
         ]

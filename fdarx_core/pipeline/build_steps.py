@@ -14,7 +14,7 @@ from fdarx_core.filters.round_trip import STAGE as ROUND_TRIP
 from fdarx_core.filters.tasks import JUDGE_RULES_VERSION
 from fdarx_core.filters.votes import majority
 from fdarx_core.generation.candidates import parse_candidates
-from fdarx_core.generation.contexts import GenerationConfig, label_text, make_contexts
+from fdarx_core.generation.contexts import GenerationConfig, expected_items, label_text, make_contexts
 from fdarx_core.generation.tasks import RULES_VERSION, TASKS, tasks_by
 from fdarx_core.generation.topics import TopicSurvey, survey_label
 from fdarx_core.labels import Identity, parse_document, read_document
@@ -92,22 +92,25 @@ def build_steps(
     roles: Roles | None = None,
     judged_by: Sequence[Judge] | None = None,
     criteria: Criteria | None = None,
+    *,
+    planned: bool = False,
 ) -> list[Step[LabelState]]:
     """Return the steps of a build in order, from the source of a label to its questions. Source: FDARxBench §3.2.
 
     `judged_by` are the judges, by default `judges()`; `criteria` are those of the writer, None for the project's own.
+    In a plan, where no model is asked, each passage has as many questions as a model may write on it.
     """
     roles = roles or Roles()
     judged = [judge_step(one, roles.voters) for one in (judges() if judged_by is None else judged_by)]
     return [
         parse,
         partial(chunk, amounts),
-        generate(roles.address(roles.generator), tasks_by(criteria)),
+        generate(roles.address(roles.generator), tasks_by(criteria), planned=planned),
         filter_by_rules,
         filter_duplicates,
         *judged,
         answer_again(roles.address(roles.reader)),
-        compare_answers(roles.address(roles.judges[0])),
+        compare_answers(roles.address(roles.judges[0]), planned=planned),
         keep_twins,
     ]
 
@@ -152,16 +155,22 @@ def chunk(amounts: GenerationConfig, state: LabelState) -> None:
         state.account("contexts", 1, 1, len(state.contexts))
 
 
-def generate(address: Address, tasks: Mapping[str, Task[Any]] = TASKS) -> AskStep[LabelState]:
+def generate(address: Address, tasks: Mapping[str, Task[Any]] = TASKS, *, planned: bool = False) -> AskStep[LabelState]:
     """Return the step Contexts → candidate questions; `tasks` are the tasks of generation by name."""
-    requests = partial(_generation_requests, address, tasks)
+    requests = partial(_generation_requests, address, tasks, planned)
     return AskStep("generate", frozenset((address.name,)), requests, _take_candidates)
 
 
-def _generation_requests(address: Address, tasks: Mapping[str, Task[Any]], state: LabelState) -> list[Request]:
-    by_rules = address.name == Baseline.name
-    # What the rules write is not part of a model's request, whose key would change with the rules.
-    slots = [one.slots if by_rules else {**one.slots, "written": []} for one in state.contexts]
+def _generation_requests(
+    address: Address, tasks: Mapping[str, Task[Any]], planned: bool, state: LabelState
+) -> list[Request]:
+    if address.name == Baseline.name:
+        slots = [one.slots for one in state.contexts]
+    elif planned:
+        slots = [one.slots | {"written": one.slots["written"] or expected_items(one)} for one in state.contexts]
+    else:
+        # What the rules write is not part of a model's request, whose key would change with the rules.
+        slots = [one.slots | {"written": []} for one in state.contexts]
     return [address.request(tasks[one.task], given) for one, given in zip(state.contexts, slots, strict=True)]
 
 

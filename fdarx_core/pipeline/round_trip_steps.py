@@ -56,38 +56,43 @@ def _take_answers(state: LabelState, exchanges: Sequence[Exchange]) -> None:
         state.replies.setdefault(question.id, {})[setting] = read_reply(request.slots, response)
 
 
-def compare_answers(address: Address) -> AskStep[LabelState]:
+def compare_answers(address: Address, *, planned: bool = False) -> AskStep[LabelState]:
     """Return the step that compares the answers of the round trip with the writer's, and drops questions by them."""
     return AskStep(
         "compare_answers",
         frozenset((address.name,)),
-        partial(_compare_requests, address),
-        partial(_take_comparisons, address),
+        partial(_compare_requests, address, planned),
+        partial(_take_comparisons, address, planned),
     )
 
 
-def _compared(state: LabelState) -> list[tuple[QuestionAnswer, dict[str, Any]]]:
-    """Return the questions whose answers have to be compared, with the slots of the comparison."""
+def _compared(state: LabelState, planned: bool) -> list[tuple[QuestionAnswer, dict[str, Any]]]:
+    """Return the questions whose answers have to be compared, with the slots; in a plan all that have an answer."""
     compared = []
     for question in state.questions:
         replies = state.replies[question.id]
-        if question.type != "refusal" and not any(isinstance(one, Unparsable) for one in replies.values()):
+        if question.type == "refusal":
+            continue
+        if planned:
+            compared.append((question, {"question": question.question, "gold": question.answer, "answers": []}))
+        elif not any(isinstance(one, Unparsable) for one in replies.values()):
             slots = compare_slots(question, {k: one for k, one in replies.items() if isinstance(one, RoundTripReply)})
             if slots is not None:
                 compared.append((question, slots))
     return compared
 
 
-def _compare_requests(address: Address, state: LabelState) -> list[Request]:
+def _compare_requests(address: Address, planned: bool, state: LabelState) -> list[Request]:
     if state.label is None:
         return []
-    return [address.request(COMPARE_ANSWERS, slots) for _, slots in _compared(state)]
+    return [address.request(COMPARE_ANSWERS, slots) for _, slots in _compared(state, planned)]
 
 
-def _take_comparisons(address: Address, state: LabelState, exchanges: Sequence[Exchange]) -> None:
+def _take_comparisons(address: Address, planned: bool, state: LabelState, exchanges: Sequence[Exchange]) -> None:
     if state.label is None:
         return
-    compared = {question.id: response for (question, _), (_, response) in zip(_compared(state), exchanges, strict=True)}
+    asked = zip(_compared(state, planned), exchanges, strict=True)
+    compared = {question.id: response for (question, _), (_, response) in asked}
     kept: list[QuestionAnswer] = []
     rejects: list[Reject] = []
     for question in state.questions:

