@@ -134,7 +134,7 @@ def _topic_context(
     answer = found.answers[pair.answered]
     drug, gold = product_name(label), [passages[index] for index in answer.passages]
     item: dict[str, Any] = {
-        "question": topic_question(pair.answered, drug, pair.wording, answer.anchor),
+        "question": topic_question(pair.answered, drug, pair.wording, answer.anchor, swapped=_is_swapped(label, pair)),
         "answer": answer.text,
         "twin": None,
     }
@@ -163,6 +163,11 @@ def _topic_context(
         made.twin_template = topic_wording(pair.silent, pair.wording)
         made.twin_category = category_of(pair.silent.kind)
     return made
+
+
+def _is_swapped(label: Label, pair: TopicPair) -> bool:
+    """Return whether the two things that a question compares change places, so that their order tells nothing."""
+    return int(content_id(label.set_id, pair.answered.kind, pair.answered.name), 16) % 2 == 1
 
 
 def _hop_kind(topic: Topic) -> str:

@@ -12,6 +12,7 @@ from fdarx_core.baseline.statements import speaks_for_itself
 from fdarx_core.generation.terminology import SearchableText, Term, Topic, fold, names_that_begin, terms_of
 from fdarx_core.generation.topic_sections import (
     DESCRIPTION,
+    INTERACTIONS,
     PHARMACOLOGY,
     REACTIONS,
     SCOPES,
@@ -25,6 +26,11 @@ from fdarx_core.records import Label, Passage
 MAX_ANSWER = 600
 """Characters of the longest answer. Source: FDARxBench §B.4."""
 _MIN_ANSWER_WORDS = 5
+_STUDIES_OF_ALL = (" interaction stud",)
+"""Words of statements on interactions in general, which say something of every other drug."""
+_BY_MOUTH = (" orally", " oral admin", " by mouth", " oral use", " oral dose", " tablet", " capsule")
+_ORAL = frozenset({"absolute bioavailability"})
+"""Quantities of drugs that are taken by mouth alone."""
 _PACKAGE_LABEL = "51945-4"
 _MAX_STATEMENTS = 8
 _SHORT_UNIT = 3
@@ -102,6 +108,7 @@ class LabelReader:
         """
         texts = [f"{one.section_path}\n{one.table_header}\n{one.text}" for one in passages]
         self.whole = SearchableText("\n".join((about, *names, *texts)))
+        self._text = "\n".join(texts)
         self._names = SearchableText("\n".join(names))
         self._aliases = [folded for alias in names if (folded := fold(alias)).strip()]
         self._other_substances = [
@@ -110,6 +117,7 @@ class LabelReader:
         self._parts: dict[str, SearchableText] = {}
         self._names_in: dict[str, frozenset[str]] = {}
         self.several = substances > 1
+        self.is_oral = self.whole.contains_any(_BY_MOUTH)
         self.units = read_units(passages)
         self.package_label = "\n".join(one.text for one in passages if one.core_code == _PACKAGE_LABEL)
         self._titles = [tuple(map(fold, unit.titles[1:])) for unit in self.units]
@@ -151,6 +159,12 @@ class LabelReader:
         """Return whether nothing in the label names the term or a member of it, nor, where the topic is answered, its
         class."""
         if self.whole.names_any(term.names) or self.whole.names_any(term.members):
+            return False
+        if term.trace and re.search(term.trace, self._text):
+            return False
+        if topic.kind == "partner" and self.says_any(_STUDIES_OF_ALL, INTERACTIONS | PHARMACOLOGY):
+            return False
+        if topic.name in _ORAL and not self.is_oral:
             return False
         return not self._part(topic.kind).names_any(term.wider)
 
@@ -195,7 +209,7 @@ class LabelReader:
                         continue
                     if len(unit.statements) > _SHORT_UNIT or not speaks_for_itself(one.text.lower()):
                         return {}
-                    chosen[one] = None
+                    chosen |= dict.fromkeys(unit.statements)
                     elsewhere += 1
         return chosen if elsewhere <= _MOST_ELSEWHERE else {}
 

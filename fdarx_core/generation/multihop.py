@@ -23,10 +23,8 @@ COMPUTATION, COMPARISON, DOSES, BRIDGE = "computation", "frequency_comparison", 
 MULTIHOP_KINDS = (COMPUTATION, COMPARISON, DOSES, BRIDGE)
 _UNITS = "maximum daily dose"
 _HALF_LIVES = "elimination half-life"
-_ABSORBED = "bioavailability"
-_PEAK_RATIO = "time to peak plasma concentration"
 _INHIBITORS, _INDUCERS = "inhibitors of its main metabolizing enzyme", "inducers of its main metabolizing enzyme"
-NAMED_TOPICS = {COMPUTATION: (_UNITS, _HALF_LIVES, _ABSORBED, _PEAK_RATIO), BRIDGE: (_INHIBITORS, _INDUCERS)}
+NAMED_TOPICS = {COMPUTATION: (_UNITS, _HALF_LIVES), BRIDGE: (_INHIBITORS, _INDUCERS)}
 """The topics that are no term of the terminology, by kind."""
 
 _DOSAGE_CODE = "34068-7"
@@ -36,10 +34,7 @@ _PHARMACOLOGY_CODES = ("34090-1", "43682-4")
 _HOURS = re.compile(
     r"(\d+(?:\.\d+)?)(?:\s*(?:-|–|to)\s*(\d+(?:\.\d+)?))?\s*-?(hours?|hrs?|h|minutes?|min|days?)\b", re.I
 )
-_PERCENT = re.compile(r"(?<![\d.<>≤≥])(\d+(?:\.\d+)?)\s?%")
 _FREQUENCY = re.compile(r"(?<![\d.])(\d+(?:\.\d+)?)")
-_NOT_LINEAR = re.compile(r"satura|proportion|doses? up to|dose.depend|\d ?mg", re.I)
-"""Signs that a bioavailability does not hold for every dose."""
 _CHOICE = re.compile(r"\bor\b|\bto\b|-", re.I)
 _LARGEST_RATIO = 24
 _MAXIMUM = (" maxim", " exceed", " no more than")
@@ -80,24 +75,15 @@ def computed_answers(
         if len(answer.passages) == 2 and len(answer.text) <= MAX_ANSWER and topic not in found.answers:
             found.answers[topic] = answer
             found.anchors[topic.kind] = answer.anchor
-    asked = {topic.name for topic in silent if topic.kind == "quantity"}
-    found.silent += [Topic(COMPUTATION, name) for name, needed in _NEEDED.items() if needed & asked]
+    if Topic("quantity", "elimination half-life") in silent:
+        found.silent.append(Topic(COMPUTATION, _HALF_LIVES))
     if not (reader.says_any(_MAXIMUM, {_DOSAGE_CODE}) or reader.says_any((" maximum recommended", " maximum daily"))):
         found.silent.append(Topic(COMPUTATION, _UNITS))
     if not reader.says_any(_ENZYMES):
         found.silent += [Topic(BRIDGE, _INHIBITORS), Topic(BRIDGE, _INDUCERS)]
-    for kind, single in ((COMPARISON, "reaction"), (DOSES, "indication")):
-        if kind in found.anchors:
-            found.silent += [Topic(kind, topic.name) for topic in silent if topic.kind == single]
+    if DOSES in found.anchors:
+        found.silent += [Topic(DOSES, topic.name) for topic in silent if topic.kind == "indication"]
     return found
-
-
-_NEEDED = {
-    _HALF_LIVES: {"elimination half-life"},
-    _ABSORBED: {"absolute bioavailability"},
-    _PEAK_RATIO: {"time to peak plasma concentration"},
-}
-"""The quantities without which a calculation cannot be done."""
 
 
 def _computations(reader: LabelReader, answers: Mapping[Topic, TopicAnswer]) -> Iterator[tuple[Topic, TopicAnswer]]:
@@ -115,15 +101,6 @@ def _computations(reader: LabelReader, answers: Mapping[Topic, TopicAnswer]) -> 
     interval = _interval(reader)
     if half_life and interval:
         yield _hours_ratio(_HALF_LIVES, interval, half_life)
-    peak = _duration(answers.get(Topic("quantity", "time to peak plasma concentration")))
-    if half_life and peak:
-        yield _hours_ratio(_PEAK_RATIO, half_life, peak)
-    absorbed = _percentage(answers.get(Topic("quantity", "absolute bioavailability")))
-    if absorbed and highest and not _NOT_LINEAR.search(absorbed[0].text):
-        statement, percent = absorbed
-        amount = f"{highest.milligrams * percent / 100:g}"
-        conclusion = f"{highest.milligrams:g} mg × {percent:g} / 100 = {amount} mg."
-        yield _computed(_ABSORBED, conclusion, statement, supply)
 
 
 def _hours_ratio(name: str, one: tuple[Statement, float], other: tuple[Statement, float]) -> tuple[Topic, TopicAnswer]:
@@ -132,7 +109,7 @@ def _hours_ratio(name: str, one: tuple[Statement, float], other: tuple[Statement
 
 
 def _rounded(ratio: float) -> str:
-    return f"{ratio:.2g}" if ratio < 10 and ratio != int(ratio) else f"{ratio:,.0f}"
+    return f"{ratio:.3g}" if ratio < 100 else f"{ratio:,.0f}"
 
 
 def _computed(name: str, conclusion: str, one: Statement, other: Statement) -> tuple[Topic, TopicAnswer]:
@@ -191,13 +168,6 @@ def _duration(answer: TopicAnswer | None) -> tuple[Statement, float] | None:
         return None
     size = {"m": 1 / 60, "h": 1.0, "d": 24.0}[values[0][3][0].lower()]
     return statement, float(values[0][1]) * size
-
-
-def _percentage(answer: TopicAnswer | None) -> tuple[Statement, float] | None:
-    if answer is None or len(answer.statements) != 1:
-        return None
-    values = _PERCENT.findall(answer.statements[0].text)
-    return (answer.statements[0], float(values[0])) if len(values) == 1 else None
 
 
 def _interval(reader: LabelReader) -> tuple[Statement, float] | None:

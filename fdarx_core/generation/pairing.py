@@ -13,7 +13,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from fdarx_core.generation.multihop import DOSES, MULTIHOP_KINDS
+from fdarx_core.generation.multihop import COMPARISON, DOSES, MULTIHOP_KINDS
 from fdarx_core.generation.terminology import Topic
 from fdarx_core.generation.topics import TopicSurvey, all_topics
 from fdarx_core.records import content_id
@@ -24,10 +24,10 @@ ANSWERED_PER_SILENT = 3
 """How often a term is asked of labels that answer, for each time that it is asked of one that is silent."""
 _HOP_LABELS = 4
 """The most labels of one drug that are asked the same multi-hop question."""
-_SIMILAR_DRUGS, _SAME_CLASS = 30, 0.3
-"""The other drugs whose topics are plausible for a drug, and the similarity of drugs from which its risks are."""
-_OF_CLASS = ("risk", "indication", DOSES)
-"""The kinds of topics that are plausible only for drugs of the same class."""
+_SIMILAR_DRUGS = 30
+"""The other drugs whose topics are plausible for a drug."""
+_LEAST_SIMILARITY = {"risk": 0.3, "indication": 0.3, DOSES: 0.3, "partner": 0.1}
+"""The similarity of drugs from which topics of a kind are plausible; 0 for other kinds."""
 _FEWEST_DRUGS = 4
 """With fewer drugs, questions cannot be balanced; what every label can be asked about is then plausible."""
 _OF_ANY_DRUG = ("quantity", "population")
@@ -175,6 +175,8 @@ def _take_answered(survey: TopicSurvey, left: _Left, chosen: list[TopicPair], co
         for topic in topics:
             for wording in range(WORDINGS):
                 due = (ANSWERED_PER_SILENT - 1) * counts.silent[topic, wording] - counts.balance[topic, wording]
+                if kind == COMPARISON:  # no label is silent on which of two reactions is the more frequent one
+                    due = 1
                 uses = counts.of_drug[survey.drug, topic]
                 cost = (kinds[kind], uses, -due)
                 if due > 0 and uses < _most_uses(topic, per_drug) and (best is None or cost < best[0]):
@@ -237,9 +239,14 @@ def _plausible_topics(surveys: Sequence[TopicSurvey]) -> Mapping[str, frozenset[
                 if other != drug:
                     scores[other] += weights[number] / norms[other] / norms[drug]
         similar = sorted(answered.keys() - {drug}, key=lambda other: (-scores[other], other))[:_SIMILAR_DRUGS]
-        near = frozenset(answered[drug]).union(*(answered[one] for one in similar if scores[one] >= _SAME_CLASS))
-        others = frozenset().union(*(answered[one] for one in similar))
+        plausible = set(answered[drug])
         if len(answered) < _FEWEST_DRUGS:
-            near |= {number for number, topic in enumerate(all_topics()) if topic.kind in _OF_ANY_DRUG}
-        found[drug] = near | {number for number in others if all_topics()[number].kind not in _OF_CLASS}
+            plausible |= {number for number, topic in enumerate(all_topics()) if topic.kind in _OF_ANY_DRUG}
+        for other in similar:
+            plausible |= {
+                number
+                for number in answered[other]
+                if scores[other] >= _LEAST_SIMILARITY.get(all_topics()[number].kind, 0)
+            }
+        found[drug] = frozenset(plausible)
     return found

@@ -50,7 +50,8 @@ def read_question(question: str) -> tuple[Topic, ...]:
     """Return the topics that a question may be about; none where it names no term, or several."""
     for kind, name, pattern in _patterns():
         if found := pattern.fullmatch(question):
-            return (Topic(kind, name or found["term"]),)
+            compared = found.groupdict().get("anchor") or ""
+            return tuple(Topic(kind, one) for one in (name or found["term"], compared) if one)
     asked = fold(re.sub(r"\([^()]*\)", " ", question))
     named = [name for name, term in terms().items() if any(probe in asked for probe in term.names)]
     longest = [one for one in named if not any(one != other and fold(one).strip() in fold(other) for other in named)]
@@ -74,7 +75,11 @@ def _all_patterns() -> Iterator[tuple[str, str, re.Pattern[str]]]:
         for name, texts in wordings.items() if isinstance(wordings, dict) else [("", wordings)]:
             for text in texts:
                 pattern = re.escape(text)
-                slots = {"drug": ".+", "anchor": ".+", "term": f"(?P<term>{terms_of_kind})"}
+                slots = {
+                    "drug": ".+",
+                    "anchor": f"(?P<anchor>{terms_of_kind})",
+                    "term": f"(?P<term>{terms_of_kind})",
+                }
                 for slot, expression in slots.items():
                     pattern = pattern.replace(re.escape(f"{{{slot}}}"), expression)
                 yield kind, name, re.compile(pattern)

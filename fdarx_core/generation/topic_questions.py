@@ -68,6 +68,7 @@ def topic_wording(topic: Topic, wording: int) -> str:
     return str((wordings[topic.name] if isinstance(wordings, dict) else wordings)[wording])
 
 
-def topic_question(topic: Topic, drug: str, wording: int, anchor: str = "") -> str:
-    """Return the question about a topic; `anchor` is what a comparison compares it with."""
-    return topic_wording(topic, wording).format(drug=drug, term=topic.name, anchor=anchor)
+def topic_question(topic: Topic, drug: str, wording: int, anchor: str = "", *, swapped: bool = False) -> str:
+    """Return the question about a topic; `anchor` is what a comparison compares it with, first unless `swapped`."""
+    first, second = (topic.name, anchor) if swapped and anchor else (anchor, topic.name)
+    return topic_wording(topic, wording).format(drug=drug, anchor=first, term=second)

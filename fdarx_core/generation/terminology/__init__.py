@@ -42,6 +42,7 @@ class Term:
         members: the names of what belongs to it, as they are searched for.
         wider: the names of classes and mechanisms, and words of its name, as they are searched for.
         value: of a quantity: a regular expression for a value of it, with its unit.
+        trace: a regular expression of what tells of it without its name, "" for nothing.
     """
 
     name: str
@@ -50,6 +51,7 @@ class Term:
     members: tuple[str, ...]
     wider: tuple[str, ...]
     value: str = ""
+    trace: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,8 +73,8 @@ def terms() -> Mapping[str, Term]:
             words = [word for word in name.split() if len(word) >= _SHORTEST_TELLING_WORD]
             term = _term(name, uses.replace(" ", "").split(","), synonyms, "|".join((broader, *words)))
             found[name] = _joined(found[name], term) if name in found else term
-    for name, kind, synonyms, broader, value in _rows("aspects.tsv"):
-        found[name] = replace(_term(name, [kind], synonyms, broader), value=value)
+    for name, kind, synonyms, broader, value, trace in _rows("aspects.tsv"):
+        found[name] = replace(_term(name, [kind], synonyms, broader), value=value, trace=trace)
     return found
 
 
