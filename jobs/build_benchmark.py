@@ -54,10 +54,10 @@ class BuildConfig(AskingConfig):
     """question-answer pairs to request for each passage"""
     section_pairs: int = Field(12, ge=0)
     """pairs of sections per label for multi-hop questions; a model needs one request for each"""
-    twins: int = Field(16, ge=0)
+    twins: int = Field(20, ge=0)
     """pairs per label of a question and one that the label does not answer, on topics that the structure of the labels
     gives; a model needs one request for each pair"""
-    topic_labels: int = Field(40, ge=1)
+    topic_labels: int = Field(60, ge=1)
     """largest number of labels of one drug (set of active moieties) that are asked about the same topic"""
     models: str | None = None
     """YAML file that lists models on servers, see docs/models.md; API keys are read from the environment"""

@@ -39,8 +39,8 @@ class GenerationConfig:
     passages: int = 16
     pairs_per_passage: int = 3
     section_pairs: int = 12
-    twins: int = 16
-    topic_labels: int = 40
+    twins: int = 20
+    topic_labels: int = 60
     seed: int = 0
 
 

@@ -1,8 +1,8 @@
 """Which topics are asked of which label: pairs of a topic that the label answers and one that it is silent on.
 
 Both questions of a pair have the same wording but for the term, and over all labels every term is asked about as often
-where it is answered as where it is not; then every term that was asked where it is not answered is asked twice more
-where it is. So no wording tells whether a question can be answered. A term is asked of a label that is silent on it
+where it is answered as where it is not; then every term that was asked where it is not answered is asked up to three
+times more where it is. So no wording tells whether a question can be answered. A term is asked of a label that is silent on it
 only where labels of similar drugs answer it, so that the question is plausible.
 """
 
@@ -20,7 +20,7 @@ from fdarx_core.records import content_id
 
 WORDINGS = 2
 """Wordings of a question of each kind."""
-ANSWERED_PER_SILENT = 3
+ANSWERED_PER_SILENT = 4
 """How often a term is asked of labels that answer, for each time that it is asked of one that is silent."""
 _HOP_LABELS = 4
 """The most labels of one drug that are asked the same multi-hop question."""
