@@ -75,6 +75,7 @@ def request(number: int, sampling: Any) -> Request:
         "passages": [
             {"section": "USE IN SPECIFIC POPULATIONS > Renal Impairment", "text": _SENTENCE.format(number) * 15}
         ],
+        "about": "",
         "absent": ["hepatic impairment"],
         "k": 4,
         "difficulty": "direct",

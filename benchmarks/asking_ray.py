@@ -44,6 +44,7 @@ def _request(address: Address, name: str) -> Request:
         "forms": "",
         "outline": "",
         "passages": [{"section": "", "text": text}],
+        "about": "",
         "absent": [],
         "k": 3,
         "difficulty": "direct",

@@ -9,8 +9,8 @@ from collections.abc import Collection, Mapping, Sequence, Set
 from dataclasses import replace
 from typing import Any, Literal
 
-from fdarx_core.baseline.numbers import number_strings
-from fdarx_core.baseline.tokens import content_words, vocabulary
+from fdarx_core.baseline.numbers import extract_quantities, number_strings
+from fdarx_core.baseline.tokens import content_words, normalize, vocabulary
 from fdarx_core.evaluation.gold import PassageKey, equivalents_by_gold, gold_indices, gold_keys, passage_keys
 from fdarx_core.evaluation.metrics import added_metrics
 from fdarx_core.evaluation.ranking import STRICT, eq_hits, eq_right, f1_at, ndcg_at, recall_at, reciprocal_rank
@@ -73,18 +73,30 @@ def baseline_grade(slots: Mapping[str, Any]) -> GradeReply:
 
 _FEW_WORDS = 0.2
 """The share of the reference's words, without those of the question, below which an answer says something else."""
-_FEWEST_WORDS = 3
+_FEWEST_WORDS = 6
 """Words of the reference, without those of the question, from which this share is taken."""
 
 
 def _unrelated(gold: str, predicted: str, asked: str) -> str:
-    """Return why an answer has nothing of the reference, "" where it may have."""
-    numbers = number_strings(gold) - number_strings(asked)
-    words = content_words(gold) - content_words(asked)
-    shared = words & content_words(predicted)
-    if numbers & number_strings(predicted) or len(words) < _FEWEST_WORDS or len(shared) >= _FEW_WORDS * len(words):
+    """Return why an answer has nothing of the reference, "" where it may have.
+
+    It has none of the reference's quantities but others in the same units, or hardly a word and no number of it.
+    """
+    reference, answer, question = (normalize(text, literal=True) for text in (gold, predicted, asked))
+    due, given = (set(_quantities(text)) - set(_quantities(question)) for text in (reference, answer))
+    units = {unit for _, unit in due} & {unit for _, unit in given}
+    if units and not due & given and not number_strings(reference) & number_strings(answer):
+        return f"none of its values is a value of the reference, in {', '.join(sorted(units)) or 'plain numbers'}"
+    words = content_words(reference) - content_words(question)
+    shared = words & content_words(answer)
+    numbers = number_strings(reference) - number_strings(question)
+    if numbers & number_strings(answer) or len(words) < _FEWEST_WORDS or len(shared) >= _FEW_WORDS * len(words):
         return ""
     return f"it has {len(shared)} of {len(words)} words and none of {len(numbers)} numbers of the reference"
+
+
+def _quantities(text: str) -> list[tuple[float, str]]:
+    return [(one.value, one.unit) for one in extract_quantities(text)[0]]
 
 
 def _match(statement: Sentence, text: Sequence[Sentence], asked: Set[str]) -> Match | None:

@@ -117,6 +117,7 @@ class _SharedSlots:
             "forms": ", ".join([*dict.fromkeys(label.dosage_forms), *dict.fromkeys(label.routes)]).lower(),
             "outline": "",
             "passages": [{"section": one.section_path, "text": one.text} for one in passages],
+            "about": "",
             "absent": [name for name in suggested if name][:MAX_ABSENT],
             "written": [],
         }
@@ -156,7 +157,7 @@ def _topic_context(
             "difficulty": difficulty,
         }
         slots = shared.of(gold, absent) | {"k": 1, "difficulty": difficulty}
-    slots["written"] = [item]
+    slots |= {"about": pair.answered.name, "written": [item]}
     made = _context(label, task, slots, gold, f"{pair.answered.kind}:{pair.answered.name}")
     made.template = topic_wording(pair.answered, pair.wording)
     if pair.silent is not None:

@@ -2,8 +2,8 @@
 
 Both questions of a pair have the same wording but for the term, and over all labels every term is asked about as often
 where it is answered as where it is not; then every term that was asked where it is not answered is asked up to three
-times more where it is. So no wording tells whether a question can be answered. A term is asked of a label that is silent on it
-only where labels of similar drugs answer it, so that the question is plausible.
+times more where it is. So no wording tells whether a question can be answered. A term is asked of a label that is
+silent on it only where labels of similar drugs answer it, so that the question is plausible.
 """
 
 from __future__ import annotations

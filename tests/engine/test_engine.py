@@ -39,6 +39,7 @@ def factual_slots(text: str = DOSE) -> dict[str, Any]:
         "forms": "tablet, oral",
         "outline": "DOSAGE AND ADMINISTRATION > Recommended Dosage (asked)",
         "passages": [{"section": "DOSAGE AND ADMINISTRATION > Recommended Dosage", "text": text}],
+        "about": "",
         "absent": ["gout"],
         "k": 2,
         "difficulty": "direct",

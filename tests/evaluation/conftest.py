@@ -12,6 +12,7 @@ from tests.evaluation.metric_rows import MetricRow, metric_rows
 
 @pytest.fixture(scope="session", params=["examples", "real"])
 def rows(request: pytest.FixtureRequest) -> list[MetricRow]:
-    """200 questions of the example labels, and of real ones where there are some."""
+    """Up to 200 questions of the example labels, and of real ones where there are some."""
     labels = EXAMPLES if request.param == "examples" else request.getfixturevalue("real_labels")
-    return Random(0).sample(metric_rows(labels), 200)
+    made = metric_rows(labels)
+    return Random(0).sample(made, min(200, len(made)))

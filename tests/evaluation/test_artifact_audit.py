@@ -271,19 +271,19 @@ def test_lengths_and_first_words() -> None:
 
 def test_a_build_shows_its_audit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The questions of the built-in rules pass; a build that fails is shown as such."""
-    monkeypatch.setattr(artifact_audit, "fails", lambda one, _: one.metric == "refusal_f1")
+    monkeypatch.setattr(artifact_audit, "fails", lambda one, _: one.metric == "recurring_other_gold")
     done = run_job("build", "--labels", EXAMPLES, "--out", tmp_path / "run", "--cpus", 2)
     assert done.returncode == 0, done.stderr
     audit = json.loads((tmp_path / "run" / "run.json").read_text())["audit"]
-    one = next(row for row in audit["figures"] if row["metric"] == "refusal_f1")
+    one = next(row for row in audit["figures"] if row["metric"] == "recurring_other_gold")
     shown = f"{one['value']:.3f}"
     assert one["failed"] and audit["failed"]
     stored = list(read_records(Location(tmp_path / "run") / "metrics.parquet", Figure))
     assert len(stored) == len(audit["figures"]) + len(audit["openings"])
-    assert next(row for row in stored if row.metric == "refusal_f1").value == one["value"]
+    assert next(row for row in stored if row.metric == "recurring_other_gold").value == one["value"]
 
     assert done.stdout.lstrip().startswith("THE ARTIFACT AUDIT FAILED")
-    assert f"{shown}  {one['low']:.3f} to {one['high']:.3f}  {one['name']}; the bound is 0.600" in done.stdout
+    assert f"{shown}  {one['low']:.3f} to {one['high']:.3f}  {one['name']}; the bound is 0.050" in done.stdout
     card = (tmp_path / "run" / "benchmark" / "README.md").read_text()
     assert card.index("audit of this build failed") < card.index("This dataset contains")
     assert f"| {one['name']} | {shown} |" in card

@@ -21,6 +21,7 @@ SHARED: dict[str, Any] = {
     "ingredients": "veltrapan mesylate",
     "forms": "tablet, oral",
     "outline": "DOSAGE AND ADMINISTRATION (asked)\nHOW SUPPLIED",
+    "about": "",
     "absent": ["hereditary angioedema", "gout"],
 }
 WRITTEN = {
