@@ -52,8 +52,8 @@ def build(
     passages: int = 16,
     pairs_per_passage: int = 3,
     section_pairs: int = 12,
-    twins: int = 16,
-    topic_labels: int = 40,
+    twins: int = 20,
+    topic_labels: int = 60,
 ) -> RunDirectory:
     """Build a question-answering benchmark from SPL labels.
 
