@@ -22,8 +22,8 @@ WORDINGS = 2
 """Wordings of a question of each kind."""
 ANSWERED_PER_SILENT = 4
 """How often a term is asked of labels that answer, for each time that it is asked of one that is silent."""
-_HOP_LABELS = 4
-"""The most labels of one drug that are asked the same multi-hop question."""
+_HOP_LABELS, _COMPARISONS = 4, 3
+"""The most labels of one drug that are asked the same multi-hop question, and comparisons of a label."""
 _SIMILAR_DRUGS = 30
 """The other drugs whose topics are plausible for a drug."""
 _LEAST_SIMILARITY = {"risk": 0.3, "indication": 0.3, DOSES: 0.3, "partner": 0.1}
@@ -172,6 +172,8 @@ def _take_answered(survey: TopicSurvey, left: _Left, chosen: list[TopicPair], co
     kinds = Counter(pair.answered.kind for pair in chosen)
     best: tuple[tuple[int, int, int], Topic, int] | None = None
     for kind, topics in left.answered.items():
+        if kind == COMPARISON and kinds[kind] >= _COMPARISONS:
+            continue
         for topic in topics:
             for wording in range(WORDINGS):
                 due = (ANSWERED_PER_SILENT - 1) * counts.silent[topic, wording] - counts.balance[topic, wording]
