@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fdarx_core.generation.multihop import MULTIHOP_KINDS
+from fdarx_core.generation.multihop import COMPARISON, MULTIHOP_KINDS
 from fdarx_core.generation.pairing import ANSWERED_PER_SILENT, WORDINGS, TopicPair, absent_topics, pair_topics
 from fdarx_core.generation.terminology import Topic
 from fdarx_core.generation.topics import TopicSurvey, all_topics
@@ -17,17 +17,21 @@ from fdarx_core.generation.topics import TopicSurvey, all_topics
 NUMBERS = {topic: number for number, topic in enumerate(all_topics())}
 PARTNERS, RISKS, REACTIONS, COMPARED = (
     [number for topic, number in NUMBERS.items() if topic.kind == kind]
-    for kind in ("partner", "risk", "reaction", "frequency_comparison")
+    for kind in ("partner", "risk", "reaction", COMPARISON)
 )
 USED = [*PARTNERS[:6], *RISKS[:4], *REACTIONS[:4], *COMPARED[:2]]
+
+HOP_LABELS = 4
+"""The most labels of a drug that are asked the same multi-hop question."""
 
 Pairs = Mapping[str, Sequence[TopicPair]]
 
 
 def survey(set_id: str, drug: str, answered: Iterable[int], silent: Iterable[int] | None = None) -> TopicSurvey:
-    """By default a label is silent on all that it does not answer."""
+    """By default a label is silent on all that it does not answer, but for comparisons: no label is silent on these."""
     answers = sorted(set(answered))
-    return TopicSurvey(set_id, drug, answers, sorted(set(USED) - set(answers) if silent is None else silent))
+    others = set(USED) - set(answers) if silent is None else set(silent)
+    return TopicSurvey(set_id, drug, answers, sorted(others - set(COMPARED)))
 
 
 @st.composite
@@ -61,7 +65,9 @@ def test_a_wording_of_a_topic_is_asked_as_often_with_an_answer_as_without_and_th
     slack = 1 if len({one.drug for one in surveys}) >= 4 else per_label
     assert all(abs(answered[one] - silent[one]) <= slack for one in answered | silent)
     more, _ = asked(pairs)
-    assert all(answered[one] <= more[one] <= max(answered[one], ANSWERED_PER_SILENT * silent[one]) for one in more)
+    for (topic, wording), count in more.items():
+        due = max(answered[topic, wording], ANSWERED_PER_SILENT * silent[topic, wording])
+        assert answered[topic, wording] <= count and (count <= due or topic.kind == COMPARISON)
 
 
 @given(made_surveys(), st.integers(1, 4), st.integers(1, 3), st.integers(0, 3))
@@ -84,7 +90,8 @@ def test_each_label_is_asked_what_it_answers_and_what_it_is_silent_on_within_the
         of_drug.update((one.drug, topic) for topic in topics)
         silent_of_drug.update((one.drug, topic) for topic in silent)
     for (_, topic), count in of_drug.items():
-        assert count <= (4 if topic.kind in MULTIHOP_KINDS else ANSWERED_PER_SILENT * per_drug)
+        most = ANSWERED_PER_SILENT * per_drug
+        assert count <= (min(HOP_LABELS, most) if topic.kind in MULTIHOP_KINDS else most)
     assert all(count <= per_drug for count in silent_of_drug.values())
 
 
@@ -107,9 +114,18 @@ def silent_of(pairs: Pairs, set_id: str) -> set[Topic]:
     return {pair.silent for pair in pairs[set_id] if pair.silent is not None}
 
 
+def test_comparisons_are_asked_without_a_twin_of_few_labels_of_a_drug() -> None:
+    surveys = [survey(f"label-{at}-{drug}", drug, COMPARED[:2]) for drug in "ABCDE" for at in range(HOP_LABELS + 3)]
+    pairs = [(one.drug, pair) for one in surveys for pair in pair_topics(surveys, 2, 9, 0)[one.set_id]]
+    assert all(pair.silent is None for _, pair in pairs)
+    counts = Counter((drug, NUMBERS[pair.answered]) for drug, pair in pairs)
+    assert counts == {(drug, number): HOP_LABELS for drug in "ABCDE" for number in COMPARED[:2]}
+
+
 def test_both_questions_of_a_pair_are_of_one_kind_where_there_is_one() -> None:
-    one = survey("one", "A", [PARTNERS[0], REACTIONS[0]], [PARTNERS[1], REACTIONS[1]])
-    other = survey("other", "B", [PARTNERS[1], REACTIONS[1]], [PARTNERS[0], REACTIONS[0]])
+    alike = RISKS[:4]
+    one = survey("one", "A", [*alike, PARTNERS[0], REACTIONS[0]], [PARTNERS[1], REACTIONS[1]])
+    other = survey("other", "B", [*alike, PARTNERS[1], REACTIONS[1]], [PARTNERS[0], REACTIONS[0]])
     pairs = pair_topics([one, other], 4, 4, 0)
     both = [pair for chosen in pairs.values() for pair in chosen if pair.silent is not None]
     assert len(both) == 4
@@ -134,20 +150,20 @@ def test_labels_of_one_drug_make_each_others_topics_plausible() -> None:
     assert silent_of(pairs, "one") == {all_topics()[number] for number in PARTNERS[2:4]}
 
 
-def test_risks_are_plausible_only_from_drugs_of_the_same_class() -> None:
-    shared = PARTNERS[:5]
+def test_what_is_plausible_of_a_drug_depends_on_the_kind_and_on_how_similar_the_drug_is_that_has_it() -> None:
+    shared = PARTNERS[:4]
     surveys = [
         survey("one", "A", [*shared, RISKS[0]]),
-        survey("alike", "B", [*shared, RISKS[1]]),
-        survey("strange", "C", [PARTNERS[5], RISKS[2]]),
+        survey("alike", "B", [*shared, RISKS[1], REACTIONS[1]]),
+        survey("less alike", "C", [*shared[:2], PARTNERS[4], RISKS[2], REACTIONS[2]]),
+        survey("strange", "D", [PARTNERS[5], RISKS[3], REACTIONS[3]]),
     ]
-    absent = absent_topics(surveys, 9, 0)
-    of_one = {NUMBERS[topic] for topic in absent["one"]}
-    assert RISKS[1] in of_one and RISKS[2] not in of_one
-    assert PARTNERS[5] in of_one  # what else it is taken with may be asked of any drug
-    assert {NUMBERS[topic] for topic in absent["strange"]}.isdisjoint(RISKS)
-    asked_of_one = silent_of(pair_topics(surveys, 9, 9, 0), "one")
-    assert all_topics()[RISKS[2]] not in asked_of_one
+    absent = {set_id: {NUMBERS[topic] for topic in topics} for set_id, topics in absent_topics(surveys, 9, 0).items()}
+    # risks of drugs of the same class alone, partners of similar ones too, reactions of any drug
+    assert absent["one"] == {RISKS[1], PARTNERS[4], *REACTIONS[1:4]}
+    assert absent["strange"] == {*REACTIONS[1:3]}
+    asked_of_one = {NUMBERS[topic] for topic in silent_of(pair_topics(surveys, 9, 9, 0), "one")}
+    assert asked_of_one and asked_of_one <= absent["one"]
 
 
 def test_absent_topics_are_bounded_by_kind_and_silent() -> None:

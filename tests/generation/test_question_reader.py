@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fdarx_core.generation.label_reader import LabelReader, text_beside_passages
+from fdarx_core.generation.multihop import COMPARISON, DOSES
 from fdarx_core.generation.pairing import WORDINGS
 from fdarx_core.generation.question_reader import UndecidedQuestion, answer_question, read_question
 from fdarx_core.generation.terminology import Topic
@@ -23,12 +24,27 @@ from tests.generation.made_labels import INTERACTIONS, REACTIONS, WARNINGS, Piec
 DIGOXIN = "Velorin raised the AUC of digoxin by 22%. Monitor digoxin concentrations in all patients."
 
 
-@given(st.sampled_from(all_topics()), st.integers(0, WORDINGS - 1), st.sampled_from(["Velorin", "Aspirin (Acme Co)"]))
-def test_a_question_in_a_wording_is_read_as_its_topic(topic: Topic, wording: int, drug: str) -> None:
-    question = topic_question(topic, drug, wording, "nausea")
+COMPARED_WITH = {COMPARISON: "nausea", DOSES: "hypertension"}
+
+
+@given(
+    st.sampled_from(all_topics()),
+    st.integers(0, WORDINGS - 1),
+    st.sampled_from(["Velorin", "Aspirin (Acme Co)"]),
+    st.booleans(),
+)
+def test_a_question_in_a_wording_is_read_as_its_topic(topic: Topic, wording: int, drug: str, swapped: bool) -> None:
+    anchor = COMPARED_WITH.get(topic.kind, "")
+    question = topic_question(topic, drug, wording, anchor, swapped=swapped)
     assert "{" not in question and drug in question and question.endswith("?")
-    assert topic in read_question(question)
-    assert len(read_question(question)) == 1
+    compared = {Topic(topic.kind, anchor)} if anchor else set()
+    assert set(read_question(question)) == {topic} | compared
+
+
+def test_a_comparison_is_read_in_either_order() -> None:
+    rash = Topic(COMPARISON, "rash")
+    one, other = (topic_question(rash, "Velorin", 0, "nausea", swapped=swapped) for swapped in (False, True))
+    assert one != other and set(read_question(one)) == set(read_question(other)) == {rash, Topic(COMPARISON, "nausea")}
 
 
 def test_wordings_name_drug_and_term_and_differ() -> None:

@@ -17,7 +17,7 @@ FILES = {
     "partners": ["name", "synonyms", "members", "broader"],
     "conditions": ["name", "uses", "synonyms", "broader"],
     "reactions": ["name", "uses", "synonyms", "broader"],
-    "aspects": ["name", "kind", "synonyms", "broader", "value"],
+    "aspects": ["name", "kind", "synonyms", "broader", "value", "trace"],
 }
 KINDS_OF = {
     "conditions": {"risk", "reaction", "indication"},
@@ -56,6 +56,11 @@ def test_quantities_alone_have_values_and_all_are_patterns_of_numbers() -> None:
         assert bool(term.value) == ("quantity" in term.kinds), term.name
         if term.value:
             assert re.compile(term.value) and r"\d" in term.value, term.name
+
+
+def test_traces_are_patterns_that_no_text_has_without_words() -> None:
+    traces = {term.name: re.compile(term.trace) for term in terms().values() if term.trace}
+    assert traces and not any(trace.search("") for trace in traces.values())
 
 
 def test_no_name_stands_for_two_terms_of_one_kind() -> None:

@@ -8,11 +8,11 @@ from pathlib import Path
 from random import Random
 
 import pytest
+from scipy.stats import binomtest
 
-from benchmarks import wilson_interval
 from benchmarks.defect_injection import GOOD, chain_steps, good_questions, stage_alone, tallies
 from benchmarks.defects import DEFECTS
-from benchmarks.erring_judges import JUDGES, chance_kept, expected_kept, measure_votes
+from benchmarks.erring_judges import JUDGES, Measured, chance_kept, expected_kept, measure_votes
 from benchmarks.spoiling_writer import SpoilingWriter
 from benchmarks.spoilt_labels import Runner, SpoiltLabel, WrittenLabels, family, read_part, spoil_labels
 from fdarx_core.baseline.sentences import split_sentences
@@ -97,17 +97,23 @@ def test_a_writer_that_spoils_is_caught_over_http(written: WrittenLabels, good: 
 
 
 def test_judges_without_errors_are_right_and_those_with_errors_as_expected(
-    spoilt: list[SpoiltLabel], tmp_path: Path
+    spoilt: list[SpoiltLabel], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    right, single, three = (
-        next(iter(measure_votes(spoilt, [error], [votes], str(tmp_path))))
-        for error, votes in ((0.0, 1), (0.2, 1), (0.2, 3))
-    )
+    """Errors are random: what is lost and caught in several draws is as expected up to a chance of 1 in 1,000."""
+    [right] = measure_votes(spoilt, [0.0], [1], str(tmp_path))
     assert (right.caught, right.lost) == (right.spoilt, 0) and right.spoilt == 40
-    for measured in (single, three):
-        low, high = wilson_interval(measured.lost, measured.good)
-        assert low < 1 - expected_kept(measured.error, measured.votes, spoilt=False) < high
-    assert three.lost < single.lost
+    drawn: dict[int, list[Measured]] = {1: [], 3: []}
+    for seed in (100, 200, 300):
+        monkeypatch.setattr("benchmarks.erring_judges.SEED", seed)
+        for measured in measure_votes(spoilt, [0.2], list(drawn), str(tmp_path)):
+            drawn[measured.votes].append(measured)
+    for votes, found in drawn.items():
+        for hits, of, is_spoilt in (
+            (sum(one.lost for one in found), sum(one.good for one in found), False),
+            (sum(one.caught for one in found), sum(one.spoilt for one in found), True),
+        ):
+            assert binomtest(hits, of, 1 - expected_kept(0.2, votes, spoilt=is_spoilt)).pvalue > 0.001
+    assert sum(one.lost for one in drawn[3]) < sum(one.lost for one in drawn[1])
 
 
 def test_questions_of_people_are_spoilt_as_well(written: WrittenLabels) -> None:

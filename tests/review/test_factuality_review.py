@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 from lxml import etree
+from scipy.stats import binomtest
 
 from fdarx_core.records import CheckedAnswer, ClaimVerdict, FactualityScore, SafetyFlag
 from fdarx_core.records.benchmark import Annotation, ReviewItem
@@ -144,12 +145,17 @@ def test_when_all_claims_are_marked_the_figures_are_people_s(run: RunDirectory, 
 
 
 def test_a_sample_corrects_the_engine_s_figures(run: RunDirectory, tmp_path: Path) -> None:
+    """The 95 % intervals of samples have the figure of all claims as often as they say, up to chance of 1 in 1,000."""
     everything = reviewed(tmp_path / "all", draw_sample(run, EVERYTHING, tasks=["claim"]), truth, ["anna"])
-    review = reviewed(tmp_path / "some", draw_sample(run, 60, tasks=["claim"]), truth, ["anna"])
+    drawn = [draw_sample(run, 60, seed=seed, tasks=["claim"]) for seed in range(20)]
+    reviews = [reviewed(tmp_path / f"some-{seed}", sample, truth, ["anna"]) for seed, sample in enumerate(drawn)]
     for table in range(3):
         true = row(everything, run, table)[1].value
-        _, both, _, _ = row(review, run, table)
-        assert both.low <= true <= both.high and both.high - both.low < 0.5
+        calibrated = [row(review, run, table)[1] for review in reviews]
+        covered = sum(one.low <= true <= one.high for one in calibrated)
+        assert binomtest(covered, len(reviews), 0.95, alternative="less").pvalue > 0.001
+        assert all(one.high - one.low < 0.5 for one in calibrated)
+    review = reviews[0]
     assert main(["report", str(run.root), "--review", str(review.root)]) == 0
     assert 'id="calibrated-3"' in run.file("report.html").read_text()
     items = review.items()
