@@ -1,7 +1,7 @@
 """Which topics are asked of which label: pairs of a topic that the label answers and one that it is silent on.
 
 Both questions of a pair have the same wording but for the term, and over all labels every term is asked about as often
-where it is answered as where it is not; then every term that was asked where it is not answered is asked up to three
+where it is answered as where it is not; then every term that was asked where it is not answered is asked up to four
 times more where it is. So no wording tells whether a question can be answered. A term is asked of a label that is
 silent on it only where labels of similar drugs answer it, so that the question is plausible.
 """
@@ -20,10 +20,12 @@ from fdarx_core.records import content_id
 
 WORDINGS = 2
 """Wordings of a question of each kind."""
-ANSWERED_PER_SILENT = 4
+ANSWERED_PER_SILENT = 5
 """How often a term is asked of labels that answer, for each time that it is asked of one that is silent."""
-_HOP_LABELS, _COMPARISONS = 4, 3
+_HOP_LABELS, _COMPARISONS = 4, 4
 """The most labels of one drug that are asked the same multi-hop question, and comparisons of a label."""
+_SAME_NAME = 2
+"""The most labels whose products have the same name that are asked the same; such questions recur word for word."""
 _SIMILAR_DRUGS = 30
 """The other drugs whose topics are plausible for a drug."""
 _LEAST_SIMILARITY = {"risk": 0.3, "indication": 0.3, DOSES: 0.3, "partner": 0.1}
@@ -50,7 +52,7 @@ class TopicPair:
 
 @dataclass(slots=True)
 class _Counts:
-    """How often each topic has been asked in each wording: answered less silent, silent, and of each drug.
+    """How often each topic has been asked in each wording: answered less silent, silent, and of each drug and product.
 
     `slack` is how far `balance` may be from 0.
     """
@@ -59,6 +61,18 @@ class _Counts:
     balance: Counter[tuple[Topic, int]] = field(default_factory=Counter)
     silent: Counter[tuple[Topic, int]] = field(default_factory=Counter)
     of_drug: Counter[tuple[str, Topic]] = field(default_factory=Counter)
+    of_product: Counter[tuple[str, Topic]] = field(default_factory=Counter)
+
+    def may_ask(self, survey: TopicSurvey, topic: Topic, per_drug: int) -> bool:
+        """Return whether a topic may be asked of a label, whose drug and whose product's name may have others."""
+        most = min(per_drug, _HOP_LABELS) if topic.kind in MULTIHOP_KINDS else per_drug
+        return self.of_drug[survey.drug, topic] < most and self.of_product[survey.product, topic] < _SAME_NAME
+
+    def add(self, survey: TopicSurvey, topic: Topic, wording: int, step: int) -> None:
+        """Note a question: `step` is 1 where the label answers it, -1 where it is silent on it."""
+        self.balance[topic, wording] += step
+        self.of_drug[survey.drug, topic] += 1
+        self.of_product[survey.product, topic] += 1
 
 
 def pair_topics(surveys: Sequence[TopicSurvey], per_label: int, per_drug: int, seed: int) -> dict[str, list[TopicPair]]:
@@ -138,32 +152,26 @@ def _take(
     survey: TopicSurvey, left: _Left, chosen: list[TopicPair], counts: _Counts, per_drug: int, *, same_kind: bool
 ) -> bool:
     """Choose the best pair that a label has left; return whether there was one."""
-    best: tuple[tuple[int, int, int], TopicPair] | None = None
+    best: tuple[tuple[int, int, int], Topic, Topic, int] | None = None
     kinds = Counter(pair.answered.kind for pair in chosen)
     for wording in range(WORDINGS):
-        ones = {
-            kind: _best(topics, wording, 1, survey.drug, counts, per_drug) for kind, topics in left.answered.items()
-        }
-        others = {
-            kind: _best(topics, wording, -1, survey.drug, counts, per_drug) for kind, topics in left.silent.items()
-        }
+        ones = {kind: _best(topics, wording, 1, survey, counts, per_drug) for kind, topics in left.answered.items()}
+        others = {kind: _best(topics, wording, -1, survey, counts, per_drug) for kind, topics in left.silent.items()}
         for kind, one in ones.items():
             for other_kind, other in others.items():
                 if one is not None and other is not None and (kind == other_kind) == same_kind:
                     cost = (one[0] + other[0], kinds[kind], one[1] + other[1])
                     if best is None or cost < best[0]:
-                        best = cost, TopicPair(one[2], other[2], wording)
+                        best = cost, one[2], other[2], wording
     if best is None:
         return False
-    pair = best[1]
-    chosen.append(pair)
-    assert pair.silent is not None
-    for topic, step in ((pair.answered, 1), (pair.silent, -1)):
-        counts.balance[topic, pair.wording] += step
-        counts.of_drug[survey.drug, topic] += 1
-    counts.silent[pair.silent, pair.wording] += 1
-    left.answered[pair.answered.kind].remove(pair.answered)
-    left.silent[pair.silent.kind].remove(pair.silent)
+    _, answered, silent, wording = best
+    chosen.append(TopicPair(answered, silent, wording))
+    counts.add(survey, answered, wording, 1)
+    counts.add(survey, silent, wording, -1)
+    counts.silent[silent, wording] += 1
+    left.answered[answered.kind].remove(answered)
+    left.silent[silent.kind].remove(silent)
     return True
 
 
@@ -174,37 +182,31 @@ def _take_answered(survey: TopicSurvey, left: _Left, chosen: list[TopicPair], co
     for kind, topics in left.answered.items():
         if kind == COMPARISON and kinds[kind] >= _COMPARISONS:
             continue
-        for topic in topics:
+        for topic in (one for one in topics if counts.may_ask(survey, one, per_drug)):
             for wording in range(WORDINGS):
                 due = (ANSWERED_PER_SILENT - 1) * counts.silent[topic, wording] - counts.balance[topic, wording]
                 if kind == COMPARISON:  # no label is silent on which of two reactions is the more frequent one
                     due = 1
-                uses = counts.of_drug[survey.drug, topic]
-                cost = (kinds[kind], uses, -due)
-                if due > 0 and uses < _most_uses(topic, per_drug) and (best is None or cost < best[0]):
+                cost = (kinds[kind], counts.of_drug[survey.drug, topic], -due)
+                if due > 0 and (best is None or cost < best[0]):
                     best = cost, topic, wording
     if best is None:
         return False
     _, topic, wording = best
     chosen.append(TopicPair(topic, None, wording))
-    counts.balance[topic, wording] += 1
-    counts.of_drug[survey.drug, topic] += 1
+    counts.add(survey, topic, wording, 1)
     left.answered[topic.kind].remove(topic)
     return True
 
 
-def _most_uses(topic: Topic, per_drug: int) -> int:
-    return min(per_drug, _HOP_LABELS) if topic.kind in MULTIHOP_KINDS else per_drug
-
-
 def _best(
-    topics: Sequence[Topic], wording: int, step: int, drug: str, counts: _Counts, per_drug: int
+    topics: Sequence[Topic], wording: int, step: int, survey: TopicSurvey, counts: _Counts, per_drug: int
 ) -> tuple[int, int, Topic] | None:
     """Return the topic that is best asked next: (the imbalance that it leaves less the one before, uses, topic)."""
     best: tuple[int, int, Topic] | None = None
     for topic in topics:
-        balance, uses = counts.balance[topic, wording], counts.of_drug[drug, topic]
-        if abs(balance + step) > counts.slack or uses >= _most_uses(topic, per_drug):
+        balance, uses = counts.balance[topic, wording], counts.of_drug[survey.drug, topic]
+        if abs(balance + step) > counts.slack or not counts.may_ask(survey, topic, per_drug):
             continue
         cost = (abs(balance + step) - abs(balance), uses)
         if best is None or cost < best[:2]:

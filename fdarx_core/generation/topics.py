@@ -15,6 +15,7 @@ from functools import cache
 from fdarx_core.generation.label_reader import LabelReader, TopicAnswer
 from fdarx_core.generation.multihop import BRIDGE, COMPARISON, COMPUTATION, DOSES, NAMED_TOPICS, computed_answers
 from fdarx_core.generation.terminology import KINDS, Topic, terms, terms_of
+from fdarx_core.generation.topic_questions import product_name
 from fdarx_core.records import Label, Passage
 
 
@@ -91,10 +92,14 @@ def _topic_numbers() -> dict[Topic, int]:
 
 @dataclass(frozen=True, slots=True)
 class TopicSurvey:
-    """What one label answers and is silent on, as places in `all_topics()`. `drug` is as `Label.drug`."""
+    """What one label answers and is silent on, as places in `all_topics()`.
+
+    `drug` is as `Label.drug`; `product` is the name of the label's product in questions.
+    """
 
     set_id: str
     drug: str
+    product: str
     answered: list[int]
     silent: list[int]
 
@@ -103,4 +108,4 @@ def survey_label(label: Label, passages: Sequence[Passage]) -> TopicSurvey:
     """Return what a label answers and is silent on."""
     found, numbers = find_topics(label, passages), _topic_numbers()
     answered, silent = ([numbers[topic] for topic in topics] for topics in (found.answers, found.silent))
-    return TopicSurvey(label.set_id, label.drug, answered, silent)
+    return TopicSurvey(label.set_id, label.drug, product_name(label), answered, silent)
