@@ -65,7 +65,8 @@ def baseline_grade(slots: Mapping[str, Any]) -> GradeReply:
     matches = [_match(one, answer, asked) for one in reference]
     if matches and all(one is not None and not one.difference for one in matches):
         return GradeReply(reason="the same words in the same order", grade="CORRECT")
-    if detail := _unrelated(gold, predicted, f"{question} {drug}"):
+    partly = any(_match(one, reference, asked) for one in answer)
+    if not partly and (detail := _unrelated(gold, predicted, f"{question} {drug}")):
         return GradeReply(reason=f"key_content_missing: {detail}", grade="INCORRECT")
     missing = sum(one is None for one in matches)
     raise Undecided(f"{missing} of {len(matches)} sentences of the reference are in other words")

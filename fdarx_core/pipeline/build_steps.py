@@ -101,13 +101,13 @@ def build_steps(
     In a plan, where no model is asked, each passage has as many questions as a model may write on it.
     """
     roles = roles or Roles()
-    judged = [judge_step(one, roles.voters) for one in (judges() if judged_by is None else judged_by)]
+    chosen = judges() if judged_by is None else judged_by
+    judged = [judge_step(one, roles.voters, planned=planned) for one in chosen]
     return [
         parse,
         partial(chunk, amounts),
         generate(roles.address(roles.generator), tasks_by(criteria), planned=planned),
-        filter_by_rules,
-        filter_duplicates,
+        *([keep_expected] if planned and roles.generator != Baseline.name else [filter_by_rules, filter_duplicates]),
         *judged,
         answer_again(roles.address(roles.reader)),
         compare_answers(roles.address(roles.judges[0]), planned=planned),
@@ -188,6 +188,13 @@ def _take_candidates(state: LabelState, exchanges: Sequence[Exchange]) -> None:
     state.account("generate", len(state.contexts), kept, len(state.candidates), rejects)
 
 
+def keep_expected(state: LabelState) -> None:
+    """Keep all candidates, in a plan: those of a model are not known, and what stands in their place has no wording."""
+    state.questions = list(state.candidates)
+    for stage in ("rules", "duplicates"):
+        state.account(stage, len(state.questions), len(state.questions), len(state.questions))
+
+
 def filter_by_rules(state: LabelState) -> None:
     """Keep the candidates that pass every rule as questions. Source: FDARxBench §B.4, stage 1."""
     if state.label is None:
@@ -214,16 +221,17 @@ def filter_duplicates(state: LabelState) -> None:
         state.account("duplicates", before, len(state.questions), len(state.questions), repeated)
 
 
-def judge_step(judge: Judge, voters: Sequence[Address]) -> AskStep[LabelState]:
+def judge_step(judge: Judge, voters: Sequence[Address], *, planned: bool = False) -> AskStep[LabelState]:
     """Return the step Questions → questions that the majority of a judge's votes keeps; each of `voters` is one vote.
 
-    A vote that fails is no verdict. Where fewer than half of the votes on a question are verdicts, it is unscored.
+    A vote that fails is no verdict. Where fewer than half of the votes on a question are verdicts, it is unscored. In a
+    plan all questions are kept, since nobody knows what the judges will drop.
     """
     return AskStep(
         judge.stage,
         frozenset(address.name for address in voters),
         partial(_judge_requests, judge, voters),
-        partial(_take_verdicts, judge, len(voters)),
+        partial(_take_verdicts, judge, len(voters), planned),
     )
 
 
@@ -239,7 +247,7 @@ def _judge_requests(judge: Judge, voters: Sequence[Address], state: LabelState) 
     return requests
 
 
-def _take_verdicts(judge: Judge, votes: int, state: LabelState, exchanges: Sequence[Exchange]) -> None:
+def _take_verdicts(judge: Judge, votes: int, planned: bool, state: LabelState, exchanges: Sequence[Exchange]) -> None:
     if state.label is None:
         return
     waiting = batches(exchanges, votes)
@@ -254,7 +262,7 @@ def _take_verdicts(judge: Judge, votes: int, state: LabelState, exchanges: Seque
             verdict.vote = number
         state.verdicts += verdicts
         decided = majority(verdicts)
-        if decided.outcome == "kept":
+        if planned or decided.outcome == "kept":
             kept.append(_with_verdict(question, decided, verdicts))
         else:
             rejects.append(_reject_question(question, decided, verdicts))

@@ -31,7 +31,7 @@ def survey(set_id: str, drug: str, answered: Iterable[int], silent: Iterable[int
     """By default a label is silent on all that it does not answer, but for comparisons: no label is silent on these."""
     answers = sorted(set(answered))
     others = set(USED) - set(answers) if silent is None else set(silent)
-    return TopicSurvey(set_id, drug, answers, sorted(others - set(COMPARED)))
+    return TopicSurvey(set_id, drug, set_id, answers, sorted(others - set(COMPARED)))
 
 
 @st.composite
