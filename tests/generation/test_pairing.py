@@ -172,3 +172,16 @@ def test_absent_topics_are_bounded_by_kind_and_silent() -> None:
         absent = absent_topics(surveys, 2, 0)[one.set_id]
         assert absent and all(count <= 2 for count in Counter(topic.kind for topic in absent).values())
         assert {NUMBERS[topic] for topic in absent} <= set(one.silent)
+
+
+def test_labels_whose_products_have_one_name_are_asked_the_same_twice_at_most() -> None:
+    halves = USED[:3], USED[3:6]
+    surveys = [
+        TopicSurvey(f"label-{at}", f"drug-{at % 5}", "Velorin tablets (Northfield)", halves[at % 2], halves[1 - at % 2])
+        for at in range(12)
+    ]
+    answered, silent = asked(pair_topics(surveys, 4, 8, 0))
+    of_topic: Counter[Topic] = Counter()
+    for (topic, _), count in [*answered.items(), *silent.items()]:
+        of_topic[topic] += count
+    assert of_topic and max(of_topic.values()) == 2
