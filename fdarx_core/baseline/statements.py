@@ -70,7 +70,6 @@ def speaks_for_itself(lowered: str) -> bool:
 _LEAD_IN = _pattern("lead_in", re.I)
 _MAXIMUM = _pattern("maximum", re.I)
 _A_DAY = _pattern("a_day", re.I)
-_START = _pattern("start", re.I)
 _STRENGTH = _pattern("amount", re.I)
 _OTHER_FORMS = _pattern("other_forms", re.I)
 _OTHER_PATIENTS = _pattern("other_patients", re.I)
@@ -89,35 +88,9 @@ class Dose:
     sentence: str
 
 
-@dataclass(frozen=True, slots=True)
-class DoseFacts:
-    """The doses of a passage of a Dosage section, or the strengths of a list, smallest first."""
-
-    maximum: Dose | None = None
-    start: Dose | None = None
-    form: str = ""
-    strengths: tuple[Dose, ...] = ()
-
-
-def dose_facts(role: str, text: str) -> DoseFacts | None:
-    """Return the doses or strengths of a passage by its section's role; None for sections that give neither."""
-    if role == "dosage":
-        return DoseFacts(maximum_daily_dose(text), starting_dose(text))
-    if role in ("forms", "supply"):
-        form, available = strengths(text)
-        return DoseFacts(form=form, strengths=available)
-    return None
-
-
 def maximum_daily_dose(text: str) -> Dose | None:
     """Return the only maximum daily dose that a passage gives adults; None if it gives none or several."""
     found = [dose for line in statements(text) if _A_DAY.search(line) for dose in _doses(_MAXIMUM, line, _FREQUENCY)]
-    return found[0] if len({dose.milligrams for dose in found}) == 1 else None
-
-
-def starting_dose(text: str) -> Dose | None:
-    """Return the only starting dose that a passage gives adults; None if it gives none or several."""
-    found = [dose for line in statements(text) for dose in _doses(_START, line, _RANGE)]
     return found[0] if len({dose.milligrams for dose in found}) == 1 else None
 
 

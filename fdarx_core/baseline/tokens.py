@@ -109,11 +109,6 @@ def content_words(text: str) -> frozenset[str]:
     return found - _WORD_STOP or found
 
 
-def question_words(text: str) -> list[str]:
-    """Return lower-case words and numbers in order, without stop words; endings stay."""
-    return [word for word in map(str.lower, tokenize(text, "question")) if word not in _QUESTION_STOP]
-
-
 def word_overlap(answer: str, context: str) -> float:
     """Return the share of the answer's content words that are in the context, 0 to 1; 0 for an answer without words."""
     words = content_words(answer)
@@ -217,19 +212,6 @@ def decapitalise(phrase: str, keep: str = "") -> str:
 def capitalise(phrase: str) -> str:
     """Return the phrase with a capital first letter; the rest is unchanged."""
     return phrase[:1].upper() + phrase[1:]
-
-
-def plain_case(heading: str, drug: str) -> str:
-    """Return a heading in the case of running text; acronyms, possessives and the drug's name are unchanged."""
-    if heading.isupper():
-        return heading.lower() if max(map(len, heading.split())) > 6 else heading
-    own = drug.lower().split()
-
-    def lowered(word: str) -> str:
-        proper = "'" in word or "’" in word or word.lower() in own
-        return word if proper or not word[1:].islower() else word.lower()
-
-    return " ".join(map(lowered, heading.split()))
 
 
 def with_full_stop(text: str) -> str:
