@@ -268,25 +268,26 @@ def _in_turn(queues: Iterable[list[Any]]) -> Iterator[Any]:
 
 
 def expected_items(context: Context) -> list[dict[str, Any]]:
-    """Return items in place of those that a model will write on a context, for a plan: as many as it is asked for."""
+    """Return items in place of those that a model will write on a context, for a plan.
+
+    They are as many as it is asked for; the first has a twin where there is something that the label is silent on.
+    """
     drug, passages, absent = (context.slots[name] for name in ("drug", "passages", "absent"))
-    twin = (
-        {"question": f"What does the label of {drug} say about {absent[0]}?", "changed": absent[0]} if absent else None
-    )
+    where = ", ".join(map(str, context.passages))
+    question = f"What does the label of {drug} say about {absent[0]}, beside passage {where}?" if absent else ""
+    twin = {"question": question, "changed": absent[0]} if absent else None
     sentences = [(split_sentences(one["text"], "label") or [one["text"]])[0] for one in passages]
     if context.task == GENERATE_MULTIHOP.name:
-        question = f"What follows for {drug} from passages {context.passages}?"
-        answer = " ".join(sentences)
-        evidence = {"evidence_a": sentences[:1], "evidence_b": sentences[1:]}
-        return [{**evidence, "question": question, "answer": answer, "kind": "comparison", "twin": twin}]
+        item = {"evidence_a": sentences[:1], "evidence_b": sentences[1:], "answer": " ".join(sentences), "twin": twin}
+        return [{**item, "question": f"What follows for {drug} from passages {where}?", "kind": "comparison"}]
     return [
         {
             "evidence": sentences,
-            "question": f"What is statement {number} of passage {context.passages[0]} on {drug}?",
+            "question": f"What is statement {number} of passage {where} on {drug}?",
             "answer": sentences[0],
             "type": "factual",
             "difficulty": context.slots["difficulty"],
-            "twin": twin,
+            "twin": None if number else twin,
         }
         for number in range(context.slots["k"])
     ]
