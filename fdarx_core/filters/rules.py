@@ -17,6 +17,7 @@ from fdarx_core.baseline.tokens import (
     vocabulary,
     word_overlap,
 )
+from fdarx_core.filters.quotations import is_quoted
 from fdarx_core.records import QuestionAnswer
 
 _pattern = partial(pattern, package=__package__)
@@ -221,6 +222,14 @@ def entity_present(question: QuestionAnswer, evidence: LabelEvidence) -> str | N
     return f"{question.entity!r} is in the label"
 
 
+def evidence_not_quoted(question: QuestionAnswer, evidence: LabelEvidence) -> str | None:
+    """Return a message if what the writer quoted as evidence is in none of the gold passages."""
+    for quote in question.evidence:
+        if not any(is_quoted(quote, context) for context in evidence.contexts):
+            return f"not in the passages: {quote!r}"
+    return None
+
+
 RULES: dict[str, Rule] = {
     "missing_field": missing_field,
     "malformed": lambda question, _: malformed_question(question.question) or malformed_answer(question.answer),
@@ -229,6 +238,7 @@ RULES: dict[str, Rule] = {
     "answer_length": lambda question, _: _outside(len(question.answer), ANSWER_LENGTH),
     "artificial_conjunction": joined_questions,
     "low_overlap": low_overlap,
+    "evidence_not_quoted": evidence_not_quoted,
     "entity_not_named": entity_not_named,
     "entity_present": entity_present,
 }

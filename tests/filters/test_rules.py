@@ -83,6 +83,7 @@ def test_good_questions_pass() -> None:
             "artificial_conjunction",
         ),
         (replace(FACTUAL, answer="twelve weeks of rest"), EVIDENCE, "low_overlap"),
+        (replace(FACTUAL, evidence=["Nobody ever wrote this sentence."]), EVIDENCE, "evidence_not_quoted"),
         (replace(MULTIHOP, answer="80 mg maximum a day"), BOTH, "low_overlap"),
         (replace(REFUSAL, question="Is Velorin used in colitis?"), REFUSED, "entity_not_named"),
         (REFUSAL, replace(REFUSED, label_text="Not studied in Crohn’s  Disease."), "entity_present"),
