@@ -130,7 +130,7 @@ def test_replies_that_end_have_the_shape_of_their_task(either: Made) -> None:
     reasons = Counter((response.finish_reason, why_none(response)) for response in either.responses)
     assert {why for finish, why in reasons if finish == "stop"} == {""}
     assert {why for finish, why in reasons if finish != "stop"} <= NO_REPLY
-    assert reasons["stop", ""] >= 0.8 * reasons.total()
+    assert reasons["stop", ""] > 0.5 * reasons.total()  # random weights often write evidence until they are cut off
 
 
 def test_what_could_not_be_read_left_by_that_name(written: Made) -> None:
