@@ -21,6 +21,8 @@ from fdarx_core.llm.prompts import Criteria, Prompt, PromptError, validation_mes
 from fdarx_core.records import Request, Response
 
 _PLAIN_TEXT = "text"
+_BUILT_IN = "baseline"
+"""The endpoint of the built-in rules."""
 _KEYED = tuple(field.name for field in fields(Request) if field.name != "key")
 _CUT_SHORT = {"length": "truncated_reply", "content_filter": "filtered_reply"}
 _FENCED = re.compile(r"^```(?:json)?\s*\n(.*?)\n?\s*```$", re.DOTALL | re.IGNORECASE)
@@ -120,7 +122,9 @@ class Task(Generic[ReplyT]):
         request = Request(
             "", self.name, self.version, endpoint, dict(slots), messages, self._schema, dict(sampling or {})
         )
-        request.key = request_key(request)
+        shown = {name: value for name, value in slots.items() if name not in self.prompt.baseline_slots}
+        # What only the built-in rules read is no part of a model's request: the same messages are not sent twice.
+        request.key = request_key(request if endpoint == _BUILT_IN else replace(request, slots=shown))
         return request
 
     def parse(self, response: Response) -> ReplyT:
