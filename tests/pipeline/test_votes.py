@@ -218,7 +218,7 @@ def test_a_resumed_run_asks_nothing_twice_and_a_plan_counts_the_votes(
     asked = sum(row["requests"] for row in info["asked"])
     sums = next(line for line in planned.splitlines() if line.startswith("sum"))
     assert asked == server.number
-    assert asked / 2 <= int(sums.split()[1].replace(",", "")) <= 2 * asked
+    assert asked <= int(sums.split()[1].replace(",", "")) <= 3 * asked  # a plan drops nothing
 
 
 def test_further_votes_reuse_the_first(server: LoopbackServer, tmp_path: Path) -> None:
