@@ -52,7 +52,7 @@ TWINS = "good twins of spoilt ones"
 
 
 @dataclass(slots=True)
-class Tally:
+class StageCounts:
     """How many questions there were, and how many each stage rejected, with those of them that are unscored."""
 
     questions: int = 0
@@ -92,11 +92,11 @@ def chain_steps(roles: Roles) -> dict[str, list[Step[LabelState]]]:
     return dict(zip(STAGES, grouped, strict=True))
 
 
-def good_questions(written: WrittenLabels, runner: Runner) -> tuple[dict[str, list[QuestionAnswer]], Tally]:
+def good_questions(written: WrittenLabels, runner: Runner) -> tuple[dict[str, list[QuestionAnswer]], StageCounts]:
     """Return the candidates that pass the chain of rules, by set id, and what the chain does to all of them."""
     states = [with_candidates(one, one.candidates) for one in written.states]
     runner.run([step for steps in chain_steps(Roles()).values() for step in steps], states)
-    tally = Tally()
+    tally = StageCounts()
     good: dict[str, list[QuestionAnswer]] = defaultdict(list)
     for before, after in zip(written.states, states, strict=True):
         rejects, kept = {one.id: one for one in after.rejects}, {one.id for one in after.questions}
@@ -107,9 +107,9 @@ def good_questions(written: WrittenLabels, runner: Runner) -> tuple[dict[str, li
     return good, tally
 
 
-def tallies(states: Sequence[LabelState], labels: Sequence[SpoiltLabel]) -> dict[str, Tally]:
+def tallies(states: Sequence[LabelState], labels: Sequence[SpoiltLabel]) -> dict[str, StageCounts]:
     """Return what became of the spoilt questions by defect, of the good ones, and of the twins of spoilt ones."""
-    found = {name: Tally() for name in (*(defect.name for defect in DEFECTS), GOOD, TWINS)}
+    found = {name: StageCounts() for name in (*(defect.name for defect in DEFECTS), GOOD, TWINS)}
     for state, label in zip(states, labels, strict=True):
         rejects = {one.id: one for one in state.rejects}
         families = {family(label.questions[key]) for key in label.spoilt}
@@ -121,20 +121,20 @@ def tallies(states: Sequence[LabelState], labels: Sequence[SpoiltLabel]) -> dict
 
 def stage_alone(
     labels: Sequence[SpoiltLabel], runner: Runner, stages: Mapping[str, list[Step[LabelState]]]
-) -> dict[str, Tally]:
+) -> dict[str, StageCounts]:
     """Return what each stage does when it is the only one: for each defect, one tally over all stages."""
-    joined: dict[str, Tally] = {}
+    joined: dict[str, StageCounts] = {}
     for name, steps in stages.items():
         states = [label.candidates() if name == "rules" else label.judged() for label in labels]
         runner.run(steps, states)
         for defect, tally in tallies(states, labels).items():
-            one = joined.setdefault(defect, Tally(tally.questions))
+            one = joined.setdefault(defect, StageCounts(tally.questions))
             one.rejected += tally.rejected
             one.unscored += tally.unscored
     return joined
 
 
-def table(found: Mapping[str, Tally], last: Callable[[Tally], str] | None) -> Iterable[str]:
+def table(found: Mapping[str, StageCounts], last: Callable[[StageCounts], str] | None) -> Iterable[str]:
     """Yield the lines of a table with a row a defect; `last` makes the cell of the last column, if there is one."""
     heads = ["defect", "n", *STAGES, *(["in all"] if last else [])]
     yield f"| {' | '.join(heads)} |"
@@ -146,16 +146,16 @@ def table(found: Mapping[str, Tally], last: Callable[[Tally], str] | None) -> It
         yield f"| {' | '.join(cells)} |"
 
 
-def built_by_writer(writer: SpoilingWriter, folder: str) -> tuple[dict[str, Tally], int, int]:
+def built_by_writer(writer: SpoilingWriter, folder: str) -> tuple[dict[str, StageCounts], int, int]:
     """Build with the writer; return what became of its questions, and how many were written and are kept spoilt."""
-    found = {GOOD: Tally()}
+    found = {GOOD: StageCounts()}
     written = left = 0
     for state in writer.build(folder):
         kept = {one.id for one in state.questions}
         rejects = {one.id: one for one in state.rejects if one.id not in kept}
         for question in {one.id: one for one in state.candidates}.values():
             defect = writer.spoilt.get(question.id)
-            found.setdefault(defect.name if defect else GOOD, Tally()).add(rejects.get(question.id))
+            found.setdefault(defect.name if defect else GOOD, StageCounts()).add(rejects.get(question.id))
             written += defect is not None
         left += sum(one.id in writer.spoilt for one in state.questions)
     return found, written, left
@@ -192,13 +192,13 @@ def main(
         runner = Runner(roles.used, folder) if roles.used else rules
         print(f"Part {part}: {len(written.states)} labels, {before.questions} candidates; judge: {judge or 'rules'}")
         print("\nWhat the rules reject of the candidates, before anything is spoilt:\n")
-        print(*table({"candidates": before}, Tally.interval), sep="\n")
+        print(*table({"candidates": before}, StageCounts.interval), sep="\n")
         stages = chain_steps(roles)
         states = [label.candidates() for label in spoilt]
         runner.run([step for steps in stages.values() for step in steps], states)
         found = tallies(states, spoilt)
         print("\nCaught by the chain, by the first stage that drops the question (of them unscored):\n")
-        print(*table(found, Tally.interval), sep="\n")
+        print(*table(found, StageCounts.interval), sep="\n")
         print("\nCaught by each stage alone (of them unscored):\n")
         print(*table(stage_alone(spoilt, runner, stages), None), sep="\n")
         if writer_rate:
@@ -208,7 +208,7 @@ def main(
             print(
                 f"\nA writer over HTTP: {wrote} of its {total} questions are spoilt, and {left} of the {kept} kept:\n"
             )
-            print(*table(ended, Tally.interval), sep="\n")
+            print(*table(ended, StageCounts.interval), sep="\n")
         if error_rates:
             print("\nJudges over HTTP that err, all defects together:\n")
             print(HEADINGS)

@@ -86,7 +86,7 @@ def _drawn(share: float, question: str) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class Measured:
+class StatedAccuracy:
     """A stated accuracy: of a model in a setting on a type of question; `drawn` is the share of right replies."""
 
     model: str
@@ -124,7 +124,7 @@ class Measured:
 class KnownAccuracy:
     """The stated accuracies, and of each known model the questions with prediction, grade and whether it was right."""
 
-    measured: list[Measured]
+    measured: list[StatedAccuracy]
     graded: list[tuple[QuestionAnswer, Prediction, Grade, bool]]
 
     def confusion(self) -> Counter[tuple[str, bool, str]]:
@@ -159,7 +159,7 @@ def measure(build: Path, out: Path, shares: Sequence[float] = SHARES) -> KnownAc
     return KnownAccuracy(list(_stated(figures, known, shares_by_name)), list(_graded(evaluated, known, shares_by_name)))
 
 
-def _stated(figures: Iterable[Figure], known: KnownModels, shares: Mapping[str, float]) -> Iterable[Measured]:
+def _stated(figures: Iterable[Figure], known: KnownModels, shares: Mapping[str, float]) -> Iterable[StatedAccuracy]:
     for one in figures:
         kind = one.keys["group"]
         if one.keys["group_by"] != "type" or not one.rows or one.keys["setting"] not in SETTINGS:
@@ -171,7 +171,7 @@ def _stated(figures: Iterable[Figure], known: KnownModels, shares: Mapping[str, 
         share = shares.get(one.keys["model"])
         asked = [question for question in known.questions if question.type == kind]
         drawn = None if share is None else sum(known.is_right(share, question) for question in asked) / len(asked)
-        yield Measured(one.keys["model"], one.keys["setting"], kind, share, drawn, one)
+        yield StatedAccuracy(one.keys["model"], one.keys["setting"], kind, share, drawn, one)
 
 
 def _complement(one: Figure) -> Figure:

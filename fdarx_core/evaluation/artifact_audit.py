@@ -18,12 +18,12 @@ from fdarx_core.evaluation.artifact_wordings import (
     recurrence_figures,
 )
 from fdarx_core.evaluation.audit_figures import RESAMPLES, ArtifactAudit, AuditFigure, DrugBootstrap
-from fdarx_core.evaluation.audit_questions import LabelNames, audited_questions
+from fdarx_core.evaluation.audit_questions import AuditedLabel, audited_questions
 from fdarx_core.records import QuestionAnswer
 
 
 def audit_artifacts(
-    questions: Iterable[QuestionAnswer], labels: Iterable[LabelNames] = (), *, resamples: int = RESAMPLES
+    questions: Iterable[QuestionAnswer], labels: Iterable[AuditedLabel] = (), *, resamples: int = RESAMPLES
 ) -> ArtifactAudit:
     """Audit the questions of a build.
 

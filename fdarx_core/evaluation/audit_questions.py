@@ -17,7 +17,7 @@ LABELER = "thelabeler"
 
 
 @dataclass(frozen=True, slots=True)
-class LabelNames:
+class AuditedLabel:
     """The names in one label.
 
     `drug` is that of `Label`, the same for all labels of a drug; `names` are all names of the drug, and `labeler` the
@@ -91,7 +91,7 @@ class Phrases:
         return tuple(made)
 
 
-def audited_questions(questions: Iterable[QuestionAnswer], labels: Iterable[LabelNames]) -> list[AuditedQuestion]:
+def audited_questions(questions: Iterable[QuestionAnswer], labels: Iterable[AuditedLabel]) -> list[AuditedQuestion]:
     """Return the questions in words, in the order of a hash of their ids, which does not depend on the given order.
 
     Names of the drug are replaced by one word. Entities are left out and not replaced, because only refusal questions
@@ -107,7 +107,7 @@ def audited_questions(questions: Iterable[QuestionAnswer], labels: Iterable[Labe
     entities: set[str] = set()
     made = []
     for row in questions:
-        label = named.setdefault(row.set_id, LabelNames(row.set_id, "", [row.drug_name]))
+        label = named.setdefault(row.set_id, AuditedLabel(row.set_id, "", [row.drug_name]))
         if row.set_id not in masks:
             masks[row.set_id] = Phrases(_names(label)), label.words
         made.append(_read(row, label, *masks[row.set_id]))
@@ -119,7 +119,7 @@ def audited_questions(questions: Iterable[QuestionAnswer], labels: Iterable[Labe
     return made
 
 
-def _read(row: QuestionAnswer, label: LabelNames, names: Phrases, name_words: frozenset[str]) -> AuditedQuestion:
+def _read(row: QuestionAnswer, label: AuditedLabel, names: Phrases, name_words: frozenset[str]) -> AuditedQuestion:
     words, answer = _shared_words(row.question), _shared_words(row.answer)
     return AuditedQuestion(
         row.id,
@@ -140,7 +140,7 @@ def _shared_words(text: str) -> Words:
     return tuple(map(sys.intern, words_of(text)))
 
 
-def _names(label: LabelNames) -> Iterator[tuple[str, Words]]:
+def _names(label: AuditedLabel) -> Iterator[tuple[str, Words]]:
     yield label.labeler, (LABELER,)
     for name in label.names:
         yield name, (DRUG,)

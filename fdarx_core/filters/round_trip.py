@@ -197,7 +197,8 @@ def outcome(
     for setting, shown in (("passages", given["passages"]), ("label", whole)):
         if not shown.answerable:
             return Outcome("unanswerable", f"{setting}: no answer was found")
-    assert compared is not None  # there are answers to compare
+    if compared is None:
+        return Outcome("unscored_wrong_shape", "the answers were not compared")
     try:
         relations = {one.name: one for one in COMPARE_ANSWERS.parse(compared).comparisons}
     except Unparsable as error:

@@ -9,7 +9,7 @@ from functools import cache, lru_cache
 from typing import TypeAlias
 
 from fdarx_core.baseline.statements import speaks_for_itself
-from fdarx_core.generation.terminology import SearchableText, Term, Topic, fold, names_that_begin, terms_of
+from fdarx_core.generation.terminology import SearchableText, Topic, TopicTerm, fold, names_that_begin, terms_of
 from fdarx_core.generation.topic_sections import (
     DESCRIPTION,
     INTERACTIONS,
@@ -20,7 +20,7 @@ from fdarx_core.generation.topic_sections import (
     WIDER_ANSWERS,
     Scope,
 )
-from fdarx_core.generation.units import Statement, read_units
+from fdarx_core.generation.units import TopicStatement, read_units
 from fdarx_core.records import Label, Passage
 
 MAX_ANSWER = 600
@@ -81,7 +81,7 @@ class TopicAnswer:
     """
 
     topic: Topic
-    statements: tuple[Statement, ...]
+    statements: tuple[TopicStatement, ...]
     conclusion: str = ""
     anchor: str = ""
 
@@ -151,11 +151,11 @@ class LabelReader:
             for beginning in beginnings
         )
 
-    def is_own(self, term: Term) -> bool:
+    def is_own(self, term: TopicTerm) -> bool:
         """Return whether a term is the drug itself, or a class that it belongs to."""
         return any(map(self._names.names_any, (term.names, term.members, term.wider)))
 
-    def is_silent(self, topic: Topic, term: Term) -> bool:
+    def is_silent(self, topic: Topic, term: TopicTerm) -> bool:
         """Return whether nothing in the label names the term or a member of it, nor, where the topic is answered, its
         class."""
         if self.whole.names_any(term.names) or self.whole.names_any(term.members):
@@ -179,7 +179,7 @@ class LabelReader:
             self._parts[kind] = SearchableText("\n".join(texts))
         return self._parts[kind]
 
-    def answer(self, topic: Topic, term: Term) -> TopicAnswer | None:
+    def answer(self, topic: Topic, term: TopicTerm) -> TopicAnswer | None:
         """Return the label's answer; None where it is not certain to be complete, or does not fit an answer."""
         if topic.kind == "quantity":
             chosen = self._values(term)
@@ -189,12 +189,12 @@ class LabelReader:
             chosen = self._titled(SCOPES[topic.kind], term)
         return self._answer(topic, chosen)
 
-    def _titled(self, scope: Scope, term: Term) -> dict[Statement, None]:
+    def _titled(self, scope: Scope, term: TopicTerm) -> dict[TopicStatement, None]:
         """Return the statements under headings that name a term, and those that name it elsewhere in the scope.
 
         There are none where a statement elsewhere cannot be understood without what stands around it.
         """
-        chosen: dict[Statement, None] = {}
+        chosen: dict[TopicStatement, None] = {}
         for unit, titles in zip(self.units, self._titles, strict=True):
             if unit.code in scope.titled and any(self._is_about(title, term) for title in titles):
                 chosen |= dict.fromkeys(unit.statements)
@@ -213,7 +213,7 @@ class LabelReader:
                     elsewhere += 1
         return chosen if elsewhere <= _MOST_ELSEWHERE else {}
 
-    def _values(self, term: Term) -> dict[Statement, None]:
+    def _values(self, term: TopicTerm) -> dict[TopicStatement, None]:
         """Return the sentences that give a value of a quantity of the drug.
 
         There are none for a label of several substances, and where a sentence that names the quantity gives another
@@ -221,7 +221,7 @@ class LabelReader:
         """
         if self.several:
             return {}
-        chosen: dict[Statement, None] = {}
+        chosen: dict[TopicStatement, None] = {}
         value = _value_pattern(term)
         for unit in self.units:
             if unit.code in PHARMACOLOGY | DESCRIPTION:
@@ -240,12 +240,12 @@ class LabelReader:
                     chosen[one] = None
         return chosen
 
-    def _rows(self, term: Term) -> dict[Statement, None]:
+    def _rows(self, term: TopicTerm) -> dict[TopicStatement, None]:
         """Return the rows of tables of adverse reactions that give the frequency of a reaction.
 
         There are none where another statement gives a frequency of it, since a question cannot tell them apart.
         """
-        chosen: dict[Statement, None] = {}
+        chosen: dict[TopicStatement, None] = {}
         for unit in self.units:
             for one in unit.statements if unit.code in REACTIONS | WARNINGS else ():
                 if not self._names_term(one, term):
@@ -280,7 +280,7 @@ class LabelReader:
             return False
         return any(alias in fold(header) for alias in self._aliases)
 
-    def _names_term(self, one: Statement, term: Term) -> bool:
+    def _names_term(self, one: TopicStatement, term: TopicTerm) -> bool:
         return not self._named(one.text).isdisjoint(term.names)
 
     def _named(self, text: str) -> frozenset[str]:
@@ -293,7 +293,7 @@ class LabelReader:
         return found
 
     @staticmethod
-    def _answer(topic: Topic, chosen: dict[Statement, None]) -> TopicAnswer | None:
+    def _answer(topic: Topic, chosen: dict[TopicStatement, None]) -> TopicAnswer | None:
         statements = sorted(_without_repeats(chosen), key=lambda one: one.passage)
         answer = TopicAnswer(topic, tuple(statements))
         if not statements or len(statements) > _MAX_STATEMENTS or any(one.points for one in statements):
@@ -303,7 +303,7 @@ class LabelReader:
         return answer
 
     @staticmethod
-    def _is_about(title: str, term: Term) -> bool:
+    def _is_about(title: str, term: TopicTerm) -> bool:
         """Return whether a heading names the term, and little else: no longer name of another term, and few words."""
         words = [word for word in title.split() if word not in _CONNECTORS]
         for probe in _longest_names(title).intersection(term.names):
@@ -355,16 +355,16 @@ def cached_reader(names: tuple[str, ...], substances: int, about: str, passages:
 
 
 @cache
-def _value_pattern(term: Term) -> re.Pattern[str]:
+def _value_pattern(term: TopicTerm) -> re.Pattern[str]:
     """Return the pattern of a quantity's name with a value near it: "half-life is 3 hours", "99% bound to plasma"."""
     names = "|".join(r"\W+".join(map(re.escape, probe.split())) for probe in term.names)
     between = r"(?:[^.;%]|\.(?=\d)){0,60}?"
     return re.compile(rf"(?:{names}){between}{term.value}|{term.value}[^.;,]{{0,20}}(?:{names})", re.I)
 
 
-def _without_repeats(statements: Collection[Statement]) -> list[Statement]:
+def _without_repeats(statements: Collection[TopicStatement]) -> list[TopicStatement]:
     """Return the statements without those whose words all stand, in order, in another one."""
-    kept: list[Statement] = []
+    kept: list[TopicStatement] = []
     folded = {one: fold(one.text) for one in statements}
     for one in statements:
         if not any(folded[one] in folded[other] for other in kept):

@@ -17,7 +17,7 @@ from fdarx_core.baseline.statements import Dose, maximum_daily_dose, strengths
 from fdarx_core.generation.label_reader import MAX_ANSWER, LabelReader, TopicAnswer
 from fdarx_core.generation.terminology import Topic, fold, terms_of
 from fdarx_core.generation.topic_sections import REACTIONS
-from fdarx_core.generation.units import Statement
+from fdarx_core.generation.units import TopicStatement
 
 COMPUTATION, COMPARISON, DOSES, BRIDGE = "computation", "frequency_comparison", "dose_comparison", "bridge"
 MULTIHOP_KINDS = (COMPUTATION, COMPARISON, DOSES, BRIDGE)
@@ -103,7 +103,9 @@ def _computations(reader: LabelReader, answers: Mapping[Topic, TopicAnswer]) -> 
         yield _hours_ratio(_HALF_LIVES, interval, half_life)
 
 
-def _hours_ratio(name: str, one: tuple[Statement, float], other: tuple[Statement, float]) -> tuple[Topic, TopicAnswer]:
+def _hours_ratio(
+    name: str, one: tuple[TopicStatement, float], other: tuple[TopicStatement, float]
+) -> tuple[Topic, TopicAnswer]:
     conclusion = f"{one[1]:g} hours / {other[1]:g} hours = {_rounded(one[1] / other[1])}."
     return _computed(name, conclusion, one[0], other[0])
 
@@ -112,19 +114,21 @@ def _rounded(ratio: float) -> str:
     return f"{ratio:.3g}" if ratio < 100 else f"{ratio:,.0f}"
 
 
-def _computed(name: str, conclusion: str, one: Statement, other: Statement) -> tuple[Topic, TopicAnswer]:
+def _computed(name: str, conclusion: str, one: TopicStatement, other: TopicStatement) -> tuple[Topic, TopicAnswer]:
     topic = Topic(COMPUTATION, name)
     return topic, TopicAnswer(topic, (one, other), conclusion)
 
 
-def _compared(kind: str, anchor: str, name: str, conclusion: str, *statements: Statement) -> tuple[Topic, TopicAnswer]:
+def _compared(
+    kind: str, anchor: str, name: str, conclusion: str, *statements: TopicStatement
+) -> tuple[Topic, TopicAnswer]:
     topic = Topic(kind, name)
     return topic, TopicAnswer(topic, statements, conclusion, anchor)
 
 
-def _maximum_dose(reader: LabelReader) -> tuple[Statement, Dose] | None:
+def _maximum_dose(reader: LabelReader) -> tuple[TopicStatement, Dose] | None:
     """Return the only maximum daily dose of a label, with its statement; None where the section gives a higher dose."""
-    found: list[tuple[Statement, Dose]] = []
+    found: list[tuple[TopicStatement, Dose]] = []
     amounts: list[float] = []
     for unit in reader.units:
         if unit.code == _DOSAGE_CODE and not reader.several:
@@ -137,13 +141,13 @@ def _maximum_dose(reader: LabelReader) -> tuple[Statement, Dose] | None:
     return found[0]
 
 
-def _highest_strength(reader: LabelReader) -> tuple[str, Statement, Dose | None]:
+def _highest_strength(reader: LabelReader) -> tuple[str, TopicStatement, Dose | None]:
     """Return the dosage form, the statement that gives the highest strength, and that strength.
 
     The strengths are those that are supplied: of the sections on forms, supply and the package label. There is none
     where a statement of these or of the description gives other strengths.
     """
-    found: list[tuple[str, str, Statement, tuple[Dose, ...]]] = []
+    found: list[tuple[str, str, TopicStatement, tuple[Dose, ...]]] = []
     for unit in reader.units:
         if unit.code in _SUPPLY_CODES and not reader.several:
             for one in unit.statements:
@@ -155,10 +159,10 @@ def _highest_strength(reader: LabelReader) -> tuple[str, Statement, Dose | None]
     for _, form, one, available in found:
         if supplied == {dose.milligrams for dose in available} and not one.is_row:
             return form, one, available[-1]
-    return "", Statement("", 0), None
+    return "", TopicStatement("", 0), None
 
 
-def _duration(answer: TopicAnswer | None) -> tuple[Statement, float] | None:
+def _duration(answer: TopicAnswer | None) -> tuple[TopicStatement, float] | None:
     """Return the only duration that an answer gives, in hours; None for several values or a range."""
     if answer is None or len(answer.statements) != 1:
         return None
@@ -170,11 +174,11 @@ def _duration(answer: TopicAnswer | None) -> tuple[Statement, float] | None:
     return statement, float(values[0][1]) * size
 
 
-def _interval(reader: LabelReader) -> tuple[Statement, float] | None:
+def _interval(reader: LabelReader) -> tuple[TopicStatement, float] | None:
     """Return the only dosing interval of the Dosage section, in hours; None for a drug that is taken when needed."""
     if reader.says_any((" as needed", " when needed", " maximum frequency", " dosing frequency"), {_DOSAGE_CODE}):
         return None
-    found: dict[float, Statement] = {}
+    found: dict[float, TopicStatement] = {}
     for unit in reader.units:
         if unit.code == _DOSAGE_CODE:
             for one in unit.statements:
@@ -190,7 +194,7 @@ def _interval(reader: LabelReader) -> tuple[Statement, float] | None:
 class _Row:
     """A row of a table of adverse reactions: its statement, and the percentage of those who took the drug."""
 
-    statement: Statement
+    statement: TopicStatement
     percent: float
 
 
@@ -263,7 +267,7 @@ def _only_dose(text: str) -> float | None:
 
 def _bridges(reader: LabelReader, answers: Mapping[Topic, TopicAnswer]) -> Iterator[tuple[Topic, TopicAnswer]]:
     """Yield what a label says of drugs that inhibit or induce the one enzyme that mainly metabolizes the drug."""
-    found: dict[str, Statement] = {}
+    found: dict[str, TopicStatement] = {}
     for unit in reader.units:
         for one in unit.statements if unit.code in _PHARMACOLOGY_CODES else ():
             if "metabol" in one.text and _MAINLY.search(one.text):

@@ -20,7 +20,7 @@ _NUMBERING = re.compile(r"^\W*(?:\d{1,2}(?:\.\d{1,2})*\.?\s+)?")
 
 
 @dataclass(frozen=True, slots=True)
-class Statement:
+class TopicStatement:
     """A statement of the body, as an answer can hold it.
 
     Attributes:
@@ -37,7 +37,7 @@ class Statement:
 
 
 @dataclass(slots=True)
-class Unit:
+class SectionUnit:
     """What stands under one heading.
 
     Attributes:
@@ -50,7 +50,7 @@ class Unit:
     title: str
     titles: tuple[str, ...]
     code: str
-    statements: list[Statement] = field(default_factory=list)
+    statements: list[TopicStatement] = field(default_factory=list)
 
     @property
     def text(self) -> str:
@@ -61,10 +61,10 @@ class Unit:
         return sorted({one.passage for one in self.statements})
 
 
-def read_units(passages: Sequence[Passage]) -> list[Unit]:
+def read_units(passages: Sequence[Passage]) -> list[SectionUnit]:
     """Return the units of a label's body, in order, without what is written for patients and without package labels."""
     body = (one for one in passages if one.core_code not in PATIENT_SECTIONS)
-    units: list[Unit] = []
+    units: list[SectionUnit] = []
     for (code, path, title), group in groupby(
         body, key=lambda one: (one.core_code, one.section_path, one.section_title)
     ):
@@ -72,8 +72,8 @@ def read_units(passages: Sequence[Passage]) -> list[Unit]:
     return units
 
 
-def _units_of(code: str, path: tuple[str, ...], title: str, passages: Sequence[Passage]) -> Iterator[Unit]:
-    unit = Unit(_bare(title), path, code)
+def _units_of(code: str, path: tuple[str, ...], title: str, passages: Sequence[Passage]) -> Iterator[SectionUnit]:
+    unit = SectionUnit(_bare(title), path, code)
     heads: tuple[str, ...] = ()
     for passage in passages:
         lines = f"\n{passage.text}"
@@ -87,7 +87,7 @@ def _units_of(code: str, path: tuple[str, ...], title: str, passages: Sequence[P
                 if unit.statements:
                     yield unit
                 titles = (*path, *map(_bare, now))
-                unit = Unit(titles[-1] if titles else "", titles, code)
+                unit = SectionUnit(titles[-1] if titles else "", titles, code)
                 heads = now
             if statement.text:
                 unit.statements.append(statement)
@@ -100,7 +100,7 @@ def _begins_line(text: str, lines: str) -> bool:
     return at < 0 or lines[:at].rstrip(" •-*†").endswith("\n")
 
 
-def _statement(one: LabelStatement, passage: int) -> tuple[str, Statement]:
+def _statement(one: LabelStatement, passage: int) -> tuple[str, TopicStatement]:
     """Return the heading at the beginning of a statement, "" for none, and the statement without it."""
     text = _FOOTNOTE.sub("", strip_references(one.text))
     lead = ""
@@ -112,7 +112,7 @@ def _statement(one: LabelStatement, passage: int) -> tuple[str, Statement]:
     if one.items:
         items = [_FOOTNOTE.sub("", strip_references(item)).rstrip(" .;,") for item in one.items]
         text = f"{text.rstrip(' :')}: {'; '.join(item for item in items if item)}"
-    return lead, Statement(
+    return lead, TopicStatement(
         with_full_stop(text.strip()) if text.strip() else "", passage, points, one.is_row, bool(one.items)
     )
 
@@ -129,7 +129,7 @@ def _bare(title: str) -> str:
 class LabelWords:
     """The whole text of a label, in which names are looked up, and the text of each of its statements."""
 
-    def __init__(self, whole: str, units: Sequence[Unit]) -> None:
+    def __init__(self, whole: str, units: Sequence[SectionUnit]) -> None:
         self.text = SearchableText(whole)
         self._folded: dict[str, str] = {}
         self.units = units

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from fdarx_core.evaluation.artifact_audit import audit_artifacts
-from fdarx_core.evaluation.audit_questions import LabelNames
+from fdarx_core.evaluation.audit_questions import AuditedLabel
 from fdarx_core.records import Figure, Label, QuestionAnswer
 from fdarx_core.storage import RunDirectory, read_records, write_records
 
@@ -29,7 +29,7 @@ def _questions(run: RunDirectory) -> Iterator[QuestionAnswer]:
     return (row for part in run.parts("questions") for row in read_records(part, QuestionAnswer))
 
 
-def _labels(run: RunDirectory) -> Iterator[LabelNames]:
+def _labels(run: RunDirectory) -> Iterator[AuditedLabel]:
     for part in run.parts("labels"):
         for label in read_records(part, Label):
-            yield LabelNames(label.set_id, label.drug, [label.drug_name, *label.aliases], label.labeler)
+            yield AuditedLabel(label.set_id, label.drug, [label.drug_name, *label.aliases], label.labeler)

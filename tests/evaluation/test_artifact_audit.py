@@ -19,7 +19,7 @@ from fdarx_core.evaluation import artifact_audit
 from fdarx_core.evaluation.artifact_audit import audit_artifacts, fails
 from fdarx_core.evaluation.artifact_classifiers import area_under_curve, drawn_questions, drug_halves, refusal_f1
 from fdarx_core.evaluation.audit_figures import ArtifactAudit, AuditFigure
-from fdarx_core.evaluation.audit_questions import LabelNames, audited_questions
+from fdarx_core.evaluation.audit_questions import AuditedLabel, audited_questions
 from fdarx_core.evaluation.naive_bayes import character_features, cross_fitted_scores, word_features
 from fdarx_core.labels.drugs import words_of
 from fdarx_core.records import NO_ANSWER, Figure, QuestionAnswer, content_id
@@ -96,7 +96,7 @@ def test_equal_wordings_pass() -> None:
 
 def test_the_order_of_the_rows_changes_nothing() -> None:
     rows = made_build("reportedly")
-    labels = [LabelNames(one.set_id, f"moiety of {one.drug_name}", [one.drug_name], "Acme") for one in rows[::30]]
+    labels = [AuditedLabel(one.set_id, f"moiety of {one.drug_name}", [one.drug_name], "Acme") for one in rows[::30]]
     first = audit_artifacts(rows, labels, resamples=100)
     Random(1).shuffle(rows)
     assert audit_artifacts(rows, labels[::-1], resamples=100) == first
@@ -107,7 +107,7 @@ def test_names_and_entities_are_masked() -> None:
         asked("factual", "Abacor", "Does ABACOR sodium's maker Acme, Inc. warn of gout on Abacor (abacor sodium)?"),
         replace(asked("refusal", "Abacor", "Is Abacor XR given in gout?"), entity="gout"),
     ]
-    names = LabelNames(rows[0].set_id, "A1", ["Abacor", "Abacor sodium", "Abacor XR"], "Acme, Inc.")
+    names = AuditedLabel(rows[0].set_id, "A1", ["Abacor", "Abacor sodium", "Abacor XR"], "Acme, Inc.")
     made = {one.type: one for one in audited_questions(rows, [names])}
     assert made["factual"].masked == words_of("does thedrug's maker thelabeler warn of gout on thedrug")
     assert made["factual"].bare == words_of("does thedrug's maker thelabeler warn of on thedrug")
@@ -123,7 +123,7 @@ def test_the_name_of_a_drug_tells_nothing() -> None:
         name = f"{one.drug_name} forte" if one.type == "refusal" else one.drug_name
         rows.append(replace(one, question=one.question.replace(one.drug_name, name)))
     labels = [
-        LabelNames(one.set_id, one.drug_name, [one.drug_name, f"{one.drug_name} forte"])
+        AuditedLabel(one.set_id, one.drug_name, [one.drug_name, f"{one.drug_name} forte"])
         for one in {one.set_id: one for one in rows}.values()
     ]
     assert value(audit_artifacts(rows, resamples=50), "refusal_f1", **BY_WORDS) > 0.9

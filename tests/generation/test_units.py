@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from fdarx_core.generation.units import Unit, read_units
+from fdarx_core.generation.units import SectionUnit, read_units
 from fdarx_core.labels.loinc import PATIENT_SECTIONS
 from tests.generation.made_labels import (
     DOSAGE,
@@ -17,7 +17,7 @@ from tests.generation.made_labels import (
 )
 
 
-def units(*pieces: tuple[str, str] | tuple[str, str, str]) -> list[Unit]:
+def units(*pieces: tuple[str, str] | tuple[str, str, str]) -> list[SectionUnit]:
     return read_units(made_passages(*pieces))
 
 

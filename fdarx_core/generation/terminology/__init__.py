@@ -32,7 +32,7 @@ KINDS = ("partner", "risk", "reaction", "indication", "population", "quantity")
 
 
 @dataclass(frozen=True, slots=True)
-class Term:
+class TopicTerm:
     """A thing that a label may speak of.
 
     Attributes:
@@ -63,9 +63,9 @@ class Topic:
 
 
 @cache
-def terms() -> Mapping[str, Term]:
+def terms() -> Mapping[str, TopicTerm]:
     """Return all terms by name."""
-    found: dict[str, Term] = {}
+    found: dict[str, TopicTerm] = {}
     for name, synonyms, members, broader in _rows("partners.tsv"):
         found[name] = _term(name, ["partner"], synonyms, broader, members)
     for file in ("conditions.tsv", "reactions.tsv"):
@@ -78,14 +78,14 @@ def terms() -> Mapping[str, Term]:
     return found
 
 
-def _joined(one: Term, other: Term) -> Term:
+def _joined(one: TopicTerm, other: TopicTerm) -> TopicTerm:
     names = tuple(dict.fromkeys(one.names + other.names))
     wider = tuple(probe for probe in dict.fromkeys(one.wider + other.wider) if probe not in names)
-    return Term(one.name, one.kinds | other.kinds, names, one.members, wider)
+    return TopicTerm(one.name, one.kinds | other.kinds, names, one.members, wider)
 
 
 @cache
-def terms_of(kind: str) -> tuple[Term, ...]:
+def terms_of(kind: str) -> tuple[TopicTerm, ...]:
     """Return the terms that can be asked as one kind, by name."""
     return tuple(term for _, term in sorted(terms().items()) if kind in term.kinds)
 
@@ -95,11 +95,11 @@ def _rows(file: str) -> Iterable[tuple[str, ...]]:
     return (tuple(line.split("\t")) for line in text.splitlines()[1:] if line)
 
 
-def _term(name: str, kinds: Iterable[str], synonyms: str, wider: str, members: str = "") -> Term:
+def _term(name: str, kinds: Iterable[str], synonyms: str, wider: str, members: str = "") -> TopicTerm:
     names = _probes(f"{name}|{synonyms}", _SHORTEST_PREFIX)
     # A short name is recognized as a word alone, but where its absence must be certain, other forms of it count too.
     beginnings = _probes(f"{wider}|{name}|{synonyms}", _SHORTEST_PREFIX - 1, names)
-    return Term(name, frozenset(kinds), names, _probes(members, _SHORTEST_PREFIX, names), beginnings)
+    return TopicTerm(name, frozenset(kinds), names, _probes(members, _SHORTEST_PREFIX, names), beginnings)
 
 
 def _probes(names: str, shortest: int, without: Sequence[str] = ()) -> tuple[str, ...]:
