@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from fdarx_core.evaluation.comparability import Barrier
 from fdarx_core.evaluation.tables import added_metrics_table, table_1, table_2, table_text
 from fdarx_core.pipeline.evaluation import compare_runs
 from fdarx_core.records import Difference, Figure
-from fdarx_core.report.evaluation_page import build_comparison_page, named_figure, run_names
+from fdarx_core.report.evaluation_page import barrier_notes, build_comparison_page, named_figure, run_names
 from fdarx_core.storage import Location, RunDirectory, StorageError, read_records
 from jobs import stop
 from jobs.cli import run_as
@@ -36,9 +37,9 @@ def compare(runs: list[str], /, *, out: str = "compare.html", seed: int = 0, res
         stop(f"--resamples {resamples}: give {_FEWEST} or more, fewer make no interval")
     opened = [_evaluation(address) for address in runs]
     names = run_names(opened)
-    compared = compare_runs(opened, names, seed=seed, resamples=resamples)
-    Location(out).write_text(build_comparison_page(opened, compared))
-    _tell(opened, names, compared)
+    compared, barriers = compare_runs(opened, names, seed=seed, resamples=resamples)
+    Location(out).write_text(build_comparison_page(opened, compared, barriers))
+    _tell(opened, names, compared, barriers)
     print(f"\npage  {out}")
     return 0
 
@@ -53,7 +54,9 @@ def _evaluation(address: str) -> RunDirectory:
     return run
 
 
-def _tell(runs: Sequence[RunDirectory], names: Sequence[str], compared: Sequence[Difference]) -> None:
+def _tell(
+    runs: Sequence[RunDirectory], names: Sequence[str], compared: Sequence[Difference], barriers: Sequence[Barrier]
+) -> None:
     figures = [
         named_figure(name, one)
         for run, name in zip(runs, names, strict=True)
@@ -63,7 +66,9 @@ def _tell(runs: Sequence[RunDirectory], names: Sequence[str], compared: Sequence
     for grid in (table_1(figures, judge=", ".join(judges)), table_2(figures), added_metrics_table(figures)):
         if grid.rows:
             print(f"\n{table_text(grid)}")
-    if not compared:
+    for note in barrier_notes(barriers):
+        print(f"\n{note}")
+    if not compared and not barriers:
         print("\nThe runs share no questions, so no differences: are they of the same benchmark?")
     for one in sorted(compared, key=lambda row: row.p_holm or 0)[:_SHOWN]:
         cell = " · ".join(filter(None, (one.first["setting"], one.first["retriever"])))

@@ -17,9 +17,9 @@ _SETTINGS = ("closed_book", "full_label", "oracle", "retrieved")
 class EvaluateConfig(MeasuringConfig):
     """Options of `fdarx evaluate`."""
 
-    benchmark: str
-    """benchmark: a run of `fdarx build`, or a folder (or file) with qa*.jsonl and labels.jsonl in FDARxBench's
-    published format; on disk or s3://"""
+    benchmark: str = ""
+    """benchmark (required, except with --regrade): a run of `fdarx build`, or a folder (or file) with qa*.jsonl and
+    labels.jsonl in FDARxBench's published format; on disk or s3://"""
     out: str
     """run directory to write, on disk or s3://; repeat the command to resume a run"""
     models: Names = Field([BASELINE])
@@ -33,7 +33,11 @@ class EvaluateConfig(MeasuringConfig):
     only: Names = Field(default_factory=list)
     """evaluate only these models of the files (all except the judge)"""
     predictions: str | None = None
-    """answers of other programs to grade: a file with qid and answer in each row, see docs/evaluating.md"""
+    """answers of other programs to grade: a file with qid and answer in each row, see docs/evaluating.md; with
+    --regrade, a run of `fdarx evaluate`"""
+    regrade: str | None = None
+    """grade the answers of the evaluation in --predictions again with this judge, a name of --models or baseline; only
+    the judge is asked"""
     settings: Annotated[Names, one_of(_SETTINGS, "setting")] = Field(list(_SETTINGS))
     """evidence to show: closed_book, full_label, oracle, retrieved; separated by commas or spaces"""
     retrievers: Names = Field(["bm25"])

@@ -7,7 +7,7 @@ import os
 import sys
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import astuple
+from dataclasses import astuple, replace
 from importlib.util import find_spec
 from itertools import groupby, islice
 from operator import itemgetter
@@ -21,6 +21,7 @@ from fdarx_core.llm import Baseline, ModelConfig, ModelsError
 from fdarx_core.pipeline.evaluation import Evaluation, check_benchmark
 from fdarx_core.pipeline.evaluation_steps import CODE_VERSION, EvaluationSpec, GivenAnswers
 from fdarx_core.pipeline.executor import SMALL, ModelFleet
+from fdarx_core.pipeline.regrading import ADOPTED, EarlierEvaluation
 from fdarx_core.records import Figure, Reject
 from fdarx_core.retrieval.models import ModelDirectories
 from fdarx_core.retrieval.retrievers import check_retriever_models
@@ -114,7 +115,7 @@ def evaluation_spec(config: EvaluateConfig, given: GivenAnswers, served: Served)
     if RETRIEVED in config.settings and not config.retrievers:
         raise ModelsError("--settings retrieved needs --retrievers")
     directories = ModelDirectories(config.cosine_model, config.recontriever_model, config.reranker_model)
-    for name in config.retrievers:
+    for name in config.retrievers if config.regrade is None else ():
         check_retriever_models(name, directories)
     config.check_bertscore()
     spec = EvaluationSpec(
@@ -165,6 +166,8 @@ def _models(config: EvaluateConfig, served: Served) -> dict[str, ModelConfig]:
 
 def _answerers(config: EvaluateConfig, models: dict[str, ModelConfig]) -> list[str]:
     there = [Baseline.name] * (Baseline.name in config.models) + list(models)
+    if config.regrade is not None:
+        return []
     if unknown := [name for name in config.only if name not in there]:
         raise ModelsError(f"--only {unknown[0]}: {unknown_model(models)}")
     if config.only:
@@ -182,12 +185,17 @@ _PHASES = {
 
 def run(config: EvaluateConfig) -> int:
     """Run the job; returns its exit code, as `jobs.evaluate.evaluate`."""
+    earlier = _earlier_evaluation(config)
+    if earlier is not None:
+        config = _with_options_of(earlier, config)
     given, rejects = _imported_answers(config)
     deployed = load_deployed(config.deploy, to_ask=not config.plan)
     spec = evaluation_spec(config, given, deployed)
+    if earlier is not None:
+        spec = replace(spec, given=list(earlier.cells), given_citing=earlier.citing, regraded=str(earlier.run.root))
     served = {name: model for name, model in deployed.items() if name in spec.used}
     with busy("reading the benchmark", quiet=config.quiet):
-        benchmark = read_benchmark(config.benchmark)
+        benchmark = earlier.benchmark if earlier is not None else read_benchmark(config.benchmark)
     benchmark.rejects.extend(rejects)
     run = RunDirectory.begin(config.out, job="evaluate", config=identity(config, spec), versions=versions())
     check_benchmark(run, benchmark.about["digest"], given)
@@ -214,6 +222,7 @@ def run(config: EvaluateConfig) -> int:
             benchmark=benchmark,
             spec=spec,
             given=given,
+            earlier=earlier,
             sample=config.sample,
             seed=config.seed,
             resamples=config.resamples,
@@ -224,6 +233,26 @@ def run(config: EvaluateConfig) -> int:
     return _tell(run, config)
 
 
+def _earlier_evaluation(config: EvaluateConfig) -> EarlierEvaluation | None:
+    """Return the evaluation whose answers are graded again, None where answers are asked for or read from a file."""
+    if config.regrade is None:
+        if not config.benchmark:
+            raise ModelsError("--benchmark is missing; give the run of a build, or published files")
+        return None
+    if config.predictions is None:
+        raise ModelsError("--regrade needs --predictions with the run of fdarx evaluate whose answers are to be graded")
+    if config.deploy or config.only:
+        raise ModelsError("--regrade asks only the judge; leave out --deploy and --only")
+    return EarlierEvaluation.open(config.predictions)
+
+
+def _with_options_of(earlier: EarlierEvaluation, config: EvaluateConfig) -> EvaluateConfig:
+    """Return the options of a run that grades again: those of the earlier evaluation, with the new judge."""
+    before = earlier.run.info()["config"]
+    adopted = {name: before[name] for name in ADOPTED if name in before}
+    return config.model_copy(update={**adopted, "judge": config.regrade})
+
+
 def _size(benchmark: Benchmark, sample: int | None) -> int:
     """Return the number of labels to evaluate, of which no more are counted than matter."""
     found = sum(1 for _ in islice(benchmark.items(), SMALL + 1))
@@ -231,7 +260,7 @@ def _size(benchmark: Benchmark, sample: int | None) -> int:
 
 
 def _imported_answers(config: EvaluateConfig) -> tuple[GivenAnswers, list[Reject]]:
-    if config.predictions is None:
+    if config.predictions is None or config.regrade is not None:
         return {}, []
     answers, rejects = read_predictions(config.predictions)
     return {(one.question_id, CellKey(one.model, one.setting, one.retriever)): one for one in answers}, rejects

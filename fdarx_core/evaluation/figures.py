@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import combinations
 from typing import Any, NamedTuple
@@ -12,9 +12,26 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from fdarx_core.evaluation.bootstrap import FLIPS, RESAMPLES, PairedRows, estimate, paired_differences, with_holm
-from fdarx_core.evaluation.metrics import RETRIEVAL_METRICS, Mask, Metric, ScoreColumns, graded, score_metrics
-from fdarx_core.records import Difference, Figure, SettingProgress
+from fdarx_core.evaluation.bootstrap import (
+    FLIPS,
+    RESAMPLES,
+    MetricSlice,
+    PairedRows,
+    estimate,
+    paired_differences,
+    with_holm,
+)
+from fdarx_core.evaluation.metrics import (
+    JUDGED,
+    RETRIEVAL_METRICS,
+    Mask,
+    Metric,
+    Numbers,
+    ScoreColumns,
+    graded,
+    score_metrics,
+)
+from fdarx_core.records import Difference, Estimate, Figure, SettingProgress
 
 
 class CellKey(NamedTuple):
@@ -138,12 +155,43 @@ def _figures(
     wanted = [(types[name], metric) for metric in metrics.values() for name in metric.types]
     for group in subgroups(columns, edges or length_edges(scores)):
         wanted += [(group, metrics[name]) for name in by_subgroup]
-    estimates = estimate(columns, [(metric, rows) for (_, _, rows), metric in wanted], seed=seed, resamples=resamples)
+    slices = [(metric, rows) for (_, _, rows), metric in wanted]
+    estimates = _with_undecided(
+        columns, slices, estimate(columns, slices, seed=seed, resamples=resamples), seed, resamples
+    )
     return [
         Figure.of(metric.name, {**key._asdict(), "group_by": by, "group": name}, one)
         for ((by, name, _), metric), one in zip(wanted, estimates, strict=True)
         if one.rows or one.unscored
     ]
+
+
+def _with_undecided(
+    columns: ScoreColumns, slices: Sequence[MetricSlice], estimates: Sequence[Estimate], seed: int, resamples: int
+) -> list[Estimate]:
+    """Widen the intervals of metrics that rest on grades, so that they hold whatever the missing grades would be.
+
+    The lower bound takes all answers without a grade as 0, the upper bound as 1. Source: Horowitz and Manski 2000.
+    """
+    widened = list(estimates)
+    affected = [at for at, one in enumerate(estimates) if one.unscored and one.rows and slices[at][0].name in JUDGED]
+    for taken_as in (0.0, 1.0):
+        filled = [(_with_grade(slices[at][0], taken_as), slices[at][1]) for at in affected]
+        for at, bound in zip(affected, estimate(columns, filled, seed=seed, resamples=resamples), strict=True):
+            lows = [one.low for one in (widened[at], bound) if one.low is not None]
+            highs = [one.high for one in (widened[at], bound) if one.high is not None]
+            widened[at] = replace(widened[at], low=min(lows, default=None), high=max(highs, default=None))
+    return widened
+
+
+def _with_grade(metric: Metric, value: float) -> Metric:
+    """Return a share in which rows without a value count as `value`."""
+
+    def components(columns: ScoreColumns) -> Numbers:
+        found = metric.components(columns)
+        return np.where(np.isnan(found), [value, 1.0], found)
+
+    return replace(metric, name=f"{metric.name} with {value:g} for no grade", components=components)
 
 
 Wanted = Sequence[tuple[str, str]]
@@ -176,6 +224,7 @@ def comparisons(
     resamples: int = RESAMPLES,
     flips: int = FLIPS,
     wanted: Callable[[CellKey, CellKey], bool] = lambda a, b: True,
+    excluded: Callable[[CellKey, CellKey], Collection[str]] = lambda a, b: (),
 ) -> list[Difference]:
     """Return the differences of all pairs of cells that have only the setting and retriever, or the model, in common.
 
@@ -189,13 +238,20 @@ def comparisons(
         resamples: bootstrap resamples.
         flips: permutations of the test.
         wanted: chooses the pairs; Holm's correction counts no others.
+        excluded: returns the metrics in which two cells may not be compared.
 
     Raises:
         ValueError: if a cell has a question twice.
     """
-    alike = [(a, b) for a, b in combinations(cells, 2) if a[1:] == b[1:] or a.model == b.model]
-    pairs = [pair for pair in alike if wanted(*pair)]
-    return _compare_all(cells, pairs, metrics, score_metrics(), seed, resamples, flips)
+    pairs = {
+        (a, b): [one for one in metrics if one[0] not in excluded(a, b)] for a, b in alike_pairs(cells) if wanted(a, b)
+    }
+    return _compare_all(cells, pairs, score_metrics(), seed, resamples, flips)
+
+
+def alike_pairs(cells: Collection[CellKey]) -> list[tuple[CellKey, CellKey]]:
+    """Return the pairs of cells that have the setting and retriever, or the model, in common."""
+    return [(a, b) for a, b in combinations(cells, 2) if a[1:] == b[1:] or a.model == b.model]
 
 
 def compare_retrievers(
@@ -203,14 +259,13 @@ def compare_retrievers(
 ) -> list[Difference]:
     """Return the differences of all pairs of retrievers, from their RetrievalScore rows by name."""
     cells = {CellKey("", "", retriever): table for retriever, table in tables.items()}
-    pairs = list(combinations(cells, 2))
-    return _compare_all(cells, pairs, COMPARED_RETRIEVERS, RETRIEVAL_METRICS, seed, resamples, flips)
+    pairs = dict.fromkeys(combinations(cells, 2), COMPARED_RETRIEVERS)
+    return _compare_all(cells, pairs, RETRIEVAL_METRICS, seed, resamples, flips)
 
 
 def _compare_all(
     cells: Mapping[CellKey, pa.Table],
-    pairs: Sequence[tuple[CellKey, CellKey]],
-    wanted: Wanted,
+    pairs: Mapping[tuple[CellKey, CellKey], Wanted],
     metrics: Mapping[str, Metric],
     seed: int,
     resamples: int,
@@ -218,7 +273,7 @@ def _compare_all(
 ) -> list[Difference]:
     measured = {key: PairedRows(table) for key, table in cells.items()}
     found: list[Difference] = []
-    for a, b in pairs:
+    for (a, b), wanted in pairs.items():
         groups = {name: rows for _, name, rows in type_groups(measured[a].columns)}
         slices = [(metrics[metric], groups[group]) for metric, group in wanted]
         differences = paired_differences(measured[a], measured[b], slices, seed=seed, resamples=resamples, flips=flips)

@@ -188,6 +188,9 @@ ANSWERS: tuple[Metric, ...] = (
     *(column_mean(name, answerable_questions, ANSWERABLE) for name in ("bleu", "meteor", "rouge_l", "bert_score")),
 )
 
+JUDGED = frozenset({"accuracy", "accuracy_given_attempted", "not_attempted_rate"})
+"""The metrics that rest on the grades of a judge."""
+
 
 CountMetric = Callable[[Numbers], Numbers]
 """A citation metric of counts, shape (…, 4): right citations, citations, gold passages found, gold passages."""

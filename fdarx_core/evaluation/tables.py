@@ -198,7 +198,7 @@ def table_1(figures: Sequence[Figure], *, judge: str, equivalent: bool = False) 
     )
     counted = [one for one in _by_type(figures) if (one.metric, one.keys["group"]) == ("accuracy", "answerable")]
     unscored = unscored_notes(counted, "answerable questions asked", "accuracy")
-    table.notes += [_judge_note(judge), *_baseline_notes(figures), *unscored]
+    table.notes += [*_judge_notes(figures, judge), *_baseline_notes(figures), *unscored, *coverage_notes(figures)]
     return table
 
 
@@ -263,10 +263,27 @@ def _retrievers(figures: Iterable[Figure]) -> list[str]:
     return list(dict.fromkeys(one.keys["retriever"] for one in figures if one.keys["setting"] == "retrieved"))
 
 
-def _judge_note(judge: str) -> str:
+def _judge_notes(figures: Iterable[Figure], judge: str) -> list[str]:
+    """Return who graded, with the prompts of answers and grades where the figures say them."""
+    judges = list(dict.fromkeys(one.judge for one in figures if one.judge)) or [judge] * bool(judge)
+    prompts = sorted({name for one in figures if one.prompts for name in one.prompts.split(", ")})
+    notes = [f"Graded by {', '.join(judges)}." if judges else "Not graded."]
     if judge == BASELINE:
-        return "Graded by baseline: the same words in the same order as the gold answer, else no verdict; no LLM."
-    return f"Graded by {judge}." if judge else "Not graded."
+        notes.append("baseline grades the same words in the same order as the gold answer, else no verdict; no LLM.")
+    return [*notes, f"Prompts: {', '.join(prompts)}."] if prompts else notes
+
+
+def coverage_notes(figures: Iterable[Figure]) -> list[str]:
+    """Return a note on each cell in which some questions that are due have no answer."""
+    cells = {
+        (one.keys["model"], one.keys["setting"], one.keys["retriever"]): (one.answered, one.due)
+        for one in figures
+        if one.answered < one.due
+    }
+    return [
+        f"{' · '.join(filter(None, cell))}: {answered:,} of {due:,} questions answered, the others are in no figure."
+        for cell, (answered, due) in cells.items()
+    ]
 
 
 def _baseline_notes(figures: Iterable[Figure]) -> list[str]:

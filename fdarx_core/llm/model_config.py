@@ -121,6 +121,12 @@ class ModelConfig(BaseModel):
         return {**self.sampling, "model": self.model, "max_tokens": self.max_tokens, "structured": self.structured}
 
     @property
+    def engine(self) -> str:
+        """What answers: the kind of API, the model's id, and the sampling parameters that were given."""
+        given = [f"{name} {value}" for name, value in sorted(self.sampling.items())]
+        return ", ".join([f"{self.kind} {self.model}", *given])
+
+    @property
     def warms_prefixes(self) -> bool:
         """The value of `first_alone`, or its default for this kind of server and these prices."""
         if self.first_alone is not None:

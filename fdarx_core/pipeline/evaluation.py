@@ -12,8 +12,11 @@ import orjson
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from fdarx_core.evaluation.comparability import Barrier, barriers, excluded_metrics, with_provenance
 from fdarx_core.evaluation.figures import (
+    COMPARED,
     CellKey,
+    alike_pairs,
     compare_retrievers,
     comparisons,
     figures,
@@ -28,6 +31,7 @@ from fdarx_core.llm import ResponseStore
 from fdarx_core.pipeline.evaluation_models import retrieve, score_semantics, with_bert_scores
 from fdarx_core.pipeline.evaluation_steps import (
     CODE_VERSION,
+    GIVEN_ENGINE,
     LABELS_PER_PART,
     EvalSample,
     EvaluationSpec,
@@ -41,6 +45,7 @@ from fdarx_core.pipeline.evaluation_steps import (
 from fdarx_core.pipeline.executor import ModelFleet, PartResult, Stages, Work
 from fdarx_core.pipeline.job import PipelineJob, check_inputs
 from fdarx_core.pipeline.part_files import PartFiles
+from fdarx_core.pipeline.regrading import EarlierEvaluation
 from fdarx_core.pipeline.steps import Part, Stage, batches
 from fdarx_core.records import (
     Difference,
@@ -82,19 +87,20 @@ def write_results(
         for name in retrievers
         if (table := _table(run, f"retrieval_scores/{name}", RetrievalScore)).num_rows
     }
+    filled = filled_cells(cells, scores)
+    by_key = {CellKey(one.model, one.setting, one.retriever): one for one in filled}
     made: list[Figure] = []
     compared: list[Difference] = []
     if scores:
         edges = length_edges(
             pa.concat_tables(table.select(["set_id", "label_characters"]) for table in scores.values())
         )
-        for table in scores.values():
-            made += figures(table, seed=seed, resamples=resamples, edges=edges)
-        compared += comparisons(scores, seed=seed, resamples=resamples)
+        for key, table in scores.items():
+            made += with_provenance(figures(table, seed=seed, resamples=resamples, edges=edges), by_key[key])
+        compared += comparisons(scores, seed=seed, resamples=resamples, excluded=_excluded(by_key))
     for table in ranked.values():
         made += retrieval_figures(table, seed=seed, resamples=resamples)
     compared += compare_retrievers(ranked, seed=seed, resamples=resamples)
-    filled = filled_cells(cells, scores)
     write_records(run.file("metrics.parquet"), made, Figure)
     write_records(run.file("comparisons.parquet"), compared, Difference)
     write_records(run.file("cells.parquet"), filled, SettingProgress)
@@ -102,25 +108,40 @@ def write_results(
     return filled
 
 
-def compare_runs(runs: Sequence[RunDirectory], names: Sequence[str], *, seed: int, resamples: int) -> list[Difference]:
+def _excluded(cells: Mapping[CellKey, SettingProgress]) -> Callable[[CellKey, CellKey], Collection[str]]:
+    metrics = [name for name, _ in COMPARED]
+    return lambda a, b: excluded_metrics(cells[a], cells[b], metrics)
+
+
+def compare_runs(
+    runs: Sequence[RunDirectory], names: Sequence[str], *, seed: int, resamples: int
+) -> tuple[list[Difference], list[Barrier]]:
     """Compare cells of different runs in the same setting, on the questions that both have.
 
     `names` are the names of the runs; each model is called by `row_name`. Raises StorageError where a run has no cells.
+
+    Returns:
+        The differences, and what keeps pairs of cells from being compared.
     """
-    cells: dict[CellKey, pa.Table] = {}
+    tables: dict[CellKey, pa.Table] = {}
+    cells: dict[CellKey, SettingProgress] = {}
     run_of: dict[str, str] = {}
     for run, name in zip(runs, names, strict=True):
+        judge = str(run.info()["config"].get("judge", ""))
         for one in read_records(run.file("cells.parquet"), SettingProgress):
             table = _scores(run, one)
             model = row_name(name, one.model)
             run_of[model] = name
             if table is not None:
-                cells[CellKey(model, one.setting, one.retriever)] = table
+                key = CellKey(model, one.setting, one.retriever)
+                tables[key], cells[key] = table, replace(one, model=model, judge=one.judge or judge)
 
     def of_two_runs(a: CellKey, b: CellKey) -> bool:
         return run_of[a.model] != run_of[b.model]
 
-    return comparisons(cells, seed=seed, resamples=resamples, wanted=of_two_runs)
+    pairs = [pair for pair in alike_pairs(cells) if of_two_runs(*pair)]
+    compared = comparisons(tables, seed=seed, resamples=resamples, wanted=of_two_runs, excluded=_excluded(cells))
+    return compared, barriers(cells, pairs)
 
 
 def merge_cells(parts: Iterable[Sequence[SettingProgress]], wanted: Sequence[CellKey]) -> list[SettingProgress]:
@@ -133,11 +154,18 @@ def merge_cells(parts: Iterable[Sequence[SettingProgress]], wanted: Sequence[Cel
             if one.status != sums[key].status and one.status == "incomplete":
                 sums[key].status, reasons[key] = one.status, Counter()
             sums[key].due += one.due
+            sums[key].answer_prompt = _both(sums[key].answer_prompt, one.answer_prompt)
+            sums[key].judge_prompt = _both(sums[key].judge_prompt, one.judge_prompt)
             if one.reason and one.status == sums[key].status:
                 reasons[key][one.reason] += 1
     for key, found in reasons.items():
         sums[key].reason = found.most_common(1)[0][0] if found else ""
     return list(sums.values())
+
+
+def _both(listed: str, more: str) -> str:
+    """Return the prompts of two parts, each once."""
+    return ", ".join(sorted({*listed.split(", "), *more.split(", ")} - {""}))
 
 
 def _scores(run: RunDirectory, cell: SettingProgress) -> pa.Table | None:
@@ -155,21 +183,28 @@ def _table(run: RunDirectory, kind: str, record: type) -> pa.Table:
 
 
 def figures_by_cell(rows: Sequence[Figure]) -> list[dict[str, Any]]:
-    """Return an entry for each cell: value, low, high and rows of each metric by question type."""
+    """Return an entry for each cell: what its figures rest on, and value, low, high and rows of each metric by type."""
     cells: dict[CellKey, dict[str, Any]] = {}
+    made_by: dict[CellKey, dict[str, Any]] = {}
     for row in rows:
         if row.keys["group_by"] == "type":
             key = CellKey(*(row.keys[name] for name in CellKey._fields))
             metrics: Mapping[str, Any] = {"value": row.value, "low": row.low, "high": row.high, "rows": row.rows}
+            made_by[key] = {name: getattr(row, name) for name in _PROVENANCE} if row.due else {}
             cells.setdefault(key, {}).setdefault(row.metric, {})[row.keys["group"]] = metrics
-    return [{**key._asdict(), "metrics": metrics} for key, metrics in cells.items()]
+    return [{**key._asdict(), **made_by[key], "metrics": metrics} for key, metrics in cells.items()]
+
+
+_PROVENANCE = ("judge", "prompts", "engine", "answered", "due")
+"""The fields of a figure that say what it rests on."""
 
 
 @dataclass(slots=True)
 class IntakeSummary:
     """The rows that were read: parts, labels, labels with all their text, questions by type.
 
-    `due` counts the questions of each setting, `ids` are those of all questions.
+    `due` counts the questions of each setting, `due_elsewhere` those that other programs should have answered; `ids`
+    are those of all questions.
     """
 
     parts: int = 0
@@ -177,6 +212,7 @@ class IntakeSummary:
     whole: int = 0
     questions: Counter[str] = field(default_factory=Counter)
     due: Counter[str] = field(default_factory=Counter)
+    due_elsewhere: Counter[str] = field(default_factory=Counter)
     ids: set[str] = field(default_factory=set)
 
     def add(self, group: Sequence[BenchmarkItem], spec: EvaluationSpec) -> None:
@@ -189,13 +225,16 @@ class IntakeSummary:
             self.ids.update(question.id for question in label.questions)
             for setting in spec.settings:
                 self.due[setting] += sum(spec.is_due(setting, question, label.subject) for question in label.questions)
+            for setting in {cell.setting for cell in spec.given}:
+                self.due_elsewhere[setting] += sum(spec.is_due_elsewhere(setting, one) for one in label.questions)
 
 
 @dataclass(slots=True, kw_only=True)
 class Evaluation(PipelineJob):
     """One evaluation into a run directory; see `PipelineJob`. The run must have passed `check_benchmark`.
 
-    `given` are answers of other programs; `sample` bounds the labels; `fleet` deploys models.
+    `given` are answers of other programs; `earlier` is the evaluation whose answers are graded again, in place of
+    asking; `sample` bounds the labels; `fleet` deploys models.
     """
 
     phase: ClassVar[str] = "answer"
@@ -204,6 +243,7 @@ class Evaluation(PipelineJob):
     benchmark: Benchmark
     spec: EvaluationSpec
     given: GivenAnswers = field(default_factory=dict)
+    earlier: EarlierEvaluation | None = None
     sample: int | None = None
     fleet: ModelFleet | None = None
     intake: IntakeSummary = field(default_factory=IntakeSummary, init=False)
@@ -213,7 +253,9 @@ class Evaluation(PipelineJob):
         with self.timed("intake"):
             self._take_in()
         self.numbers = range(self.intake.parts)
-        if self.intake.whole:
+        if self.earlier is not None:
+            self.earlier.copy_retrieval(self.parts, self.spec.retrievers)
+        elif self.intake.whole:
             with self.timed("retrieve"):
                 retrieve(self.executor, self.parts, self.spec, self.numbers, self._report("retrieve"))
 
@@ -253,7 +295,7 @@ class Evaluation(PipelineJob):
         self.progress("intake", 0, 0, "")
 
         def waiting() -> Iterator[tuple[int, list[BenchmarkItem]]]:
-            for number, group in enumerate(batches(self._labels(), LABELS_PER_PART)):
+            for number, group in enumerate(self._groups()):
                 self.intake.add(group, self.spec)
                 self.progress("intake", self.intake.labels, 0, "")
                 if not self.parts.marked("intake", [number]):
@@ -261,6 +303,9 @@ class Evaluation(PipelineJob):
 
         for _ in self.executor.map(partial(_write_intake, self.parts), waiting()):
             pass
+
+    def _groups(self) -> Iterator[list[BenchmarkItem]]:
+        return batches(self._labels(), LABELS_PER_PART) if self.earlier is None else self.earlier.groups()
 
     def _labels(self) -> Iterator[BenchmarkItem]:
         """Return the labels, or a sample of them, in order of set id."""
@@ -316,9 +361,16 @@ class Evaluation(PipelineJob):
         cells = merge_cells(made, self.spec.cells(model))
         if ended:
             cells = [replace(cell, status="incomplete", reason=ended) for cell in cells]
-        if model not in self.spec.answerers:
-            return cells
-        return [_with_due(cell, self.intake.due[cell.setting]) for cell in cells]
+        judge, judge_engine = self.spec.judge, self.spec.engine(self.spec.judge)
+        cells = [replace(cell, judge=judge, judge_engine=judge_engine) for cell in cells]
+        if model in self.spec.answerers:
+            engine = self.spec.engine(model)
+            return [_with_due(replace(cell, engine=engine), self.intake.due[cell.setting]) for cell in cells]
+        if self.earlier is not None:
+            known = self.earlier.cells
+            return [_as_before(cell, known[CellKey(cell.model, cell.setting, cell.retriever)]) for cell in cells]
+        due = self.intake.due_elsewhere
+        return [_with_due_elsewhere(replace(cell, engine=GIVEN_ENGINE), due[cell.setting]) for cell in cells]
 
     def _unknown(self, ids: Collection[str]) -> list[Reject]:
         """Return rejects for given answers to questions that have none of these ids, those of the run."""
@@ -344,6 +396,22 @@ def _with_due(cell: SettingProgress, due: int) -> SettingProgress:
         return replace(cell, due=due)
     why = "no label has its complete text" if needs_whole_label(cell.setting) else "no question is due"
     return replace(cell, due=0, status="skipped", reason=f"{why} in this benchmark")
+
+
+def _as_before(cell: SettingProgress, earlier: SettingProgress) -> SettingProgress:
+    """Return a cell that was graded again with the engine and the questions due of the earlier evaluation."""
+    cell = replace(cell, engine=earlier.engine, due=earlier.due)
+    lacking = cell.status == "done" and earlier.status != "done"
+    return replace(cell, status="partial", reason=earlier.reason) if lacking else cell
+
+
+def _with_due_elsewhere(cell: SettingProgress, due: int) -> SettingProgress:
+    """Return the cell of another program's answers with the questions due; it is partial if some have no answer."""
+    missing = due - cell.due
+    if missing <= 0 or cell.status != "done":
+        return replace(cell, due=max(due, cell.due))
+    reason = f"{missing:,} of {due:,} questions have no answer in --predictions"
+    return replace(cell, due=due, status="partial", reason=reason)
 
 
 def _write_intake(parts: PartFiles, item: tuple[int, Sequence[BenchmarkItem]]) -> None:

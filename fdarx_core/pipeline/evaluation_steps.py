@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import groupby
 from typing import Any, TypeAlias
@@ -28,6 +28,7 @@ from fdarx_core.evaluation.scoring import (
 )
 from fdarx_core.evaluation.settings import (
     RETRIEVED,
+    SETTINGS,
     PromptContext,
     TokenBudget,
     is_due,
@@ -51,12 +52,16 @@ from fdarx_core.records import (
     SettingProgress,
 )
 from fdarx_core.retrieval.models import ModelDirectories
+from fdarx_core.storage import RunDirectory
 from fdarx_core.storage.benchmark_reader import BenchmarkItem
 from fdarx_core.storage.checked_answers import ImportedPrediction
 
 LABELS_PER_PART = 8
 CODE_VERSION = source_digest("fdarx_core.evaluation", "fdarx_core.retrieval", "fdarx_core.baseline")
 """Digest of the code that ranks, parses, grades and scores. Results of another version are computed again."""
+
+GIVEN_ENGINE = "answers of another program"
+"""The engine of a cell whose answers were made elsewhere."""
 
 GivenAnswers: TypeAlias = Mapping[tuple[str, CellKey], ImportedPrediction]
 """Answers of other programs, by question id and cell."""
@@ -73,7 +78,8 @@ class EvaluationSpec:
 
     `scope` of retrieval is label or corpus; `label_chars` cuts a label's text, None leaves it whole; `bertscore` is the
     directory of a model for BERTScore. `given` are the cells of answers made elsewhere, which are graded and not asked
-    for, `given_citing` those of their settings in which answers cite.
+    for, `given_citing` those of their settings in which answers cite. `regraded` is the address of the evaluation that
+    made these answers, "" where they come from a file.
     """
 
     models: Mapping[str, ModelConfig] = field(default_factory=dict)
@@ -88,6 +94,7 @@ class EvaluationSpec:
     bertscore: str | None = None
     bertscore_layers: int | None = None
     given: Sequence[CellKey] = ()
+    regraded: str = ""
     given_citing: frozenset[str] = frozenset()
     max_requests: int | None = None
     max_cost: float | None = None
@@ -118,6 +125,17 @@ class EvaluationSpec:
     def address(self, name: str) -> Address:
         """Return where requests to a model are sent. Raises KeyError for an unknown name."""
         return Address.of(name, self.models, baseline())
+
+    def is_due_elsewhere(self, setting: str, question: QuestionAnswer) -> bool:
+        """Return whether another program should have answered the question in the setting.
+
+        It may have had passages that the benchmark lacks. In a setting with a name of its own every question is due.
+        """
+        return setting not in SETTINGS or is_due(setting, question)
+
+    def engine(self, name: str) -> str:
+        """Return what answers under the name of a model that is asked. Raises KeyError for an unknown name."""
+        return f"built-in rules {EVALUATION_RULES_VERSION}" if name == Baseline.name else self.models[name].engine
 
     @property
     def used(self) -> dict[str, ModelConfig]:
@@ -160,8 +178,13 @@ class EvalSample:
 
 
 def evaluation_steps(spec: EvaluationSpec, model: str, given: GivenAnswers | None = None) -> list[Step[EvalSample]]:
-    """Return the steps of one model: it is asked, unless answers made elsewhere are `given`, and a judge grades."""
+    """Return the steps of one model: it is asked, unless answers made elsewhere are `given`, and a judge grades.
+
+    The samples of a `spec.regraded` evaluation have predictions already, so that they are only graded.
+    """
     grade = grade_answers(spec.address(spec.judge))
+    if spec.regraded:
+        return [grade]
     if given is not None:
         return [partial(take_given_answers, given), grade]
     config = spec.models.get(model)
@@ -267,7 +290,12 @@ def read_equivalences(parts: PartFiles, part: int) -> dict[str, Equivalence]:
 def read_samples(
     parts: PartFiles, spec: EvaluationSpec, model: str, given: GivenAnswers | None, part: Part
 ) -> list[EvalSample]:
-    """Return the samples for a model from the rows of earlier stages, or those that `given` answers cover."""
+    """Return the samples for a model from the rows of earlier stages, or those that `given` answers cover.
+
+    Where another evaluation is graded again, they hold its predictions of the part.
+    """
+    if spec.regraded:
+        return _read_predicted(parts, spec, model, part.number)
     equal = read_equivalences(parts, part.number)
     cells = spec.cells(model)
     rankings, elsewhere = _read_rankings(parts, () if given else {cell.retriever for cell in cells}, part.number)
@@ -285,6 +313,22 @@ def read_samples(
         )
         for examined in read_items(parts, part.number)
     ]
+
+
+def _read_predicted(parts: PartFiles, spec: EvaluationSpec, model: str, part: int) -> list[EvalSample]:
+    earlier = PartFiles(RunDirectory.open(spec.regraded), parts.code_version)
+    equal, cells = read_equivalences(parts, part), spec.cells(model)
+    predictions = _by_label(earlier.read_all(f"predictions/{model}", [part], Prediction))
+    samples: list[EvalSample] = []
+    for examined in read_items(parts, part):
+        questions = {row.id: row for row in examined.questions}
+        due: dict[CellKey, list[QuestionAnswer]] = {cell: [] for cell in cells}
+        found = predictions.get(examined.subject.set_id, [])
+        for row in found:
+            due[CellKey(row.model, row.setting, row.retriever)].append(questions[row.question_id])
+        equivalences = {id: equal[id] for id in questions if id in equal}
+        samples.append(EvalSample(examined, equivalences, {}, {}, due, predictions=found))
+    return samples
 
 
 def _read_rankings(
@@ -351,14 +395,24 @@ def cell_progress(cell: CellKey, samples: Sequence[EvalSample]) -> SettingProgre
     transient = [row.reason for row in mine.values() if row.reason.startswith(TRANSIENT)]
     grades = [row for one in samples for row in one.grades if row.prediction_id in mine]
     transient += [row.detail for row in grades if row.outcome == "unscored" and row.detail.startswith(TRANSIENT)]
-    due = sum(len(one.due.get(cell, ())) for one in samples)
-    if not transient:
-        lost = [row.reason for row in mine.values() if row.outcome == "failed"]
-        return SettingProgress(*cell, status="done", reason=lost[0] if lost else "", due=due)
-    first = transient[0].removeprefix(TRANSIENT).split(":")[0]
-    return SettingProgress(
-        *cell, status="incomplete", reason=f"{len(transient)} requests failed for now ({first})", due=due
+    lost = [row.reason for row in mine.values() if row.outcome == "failed"]
+    progress = SettingProgress(
+        *cell,
+        status="done",
+        reason=lost[0] if lost else "",
+        due=sum(len(one.due.get(cell, ())) for one in samples),
+        answer_prompt=prompts_of(mine.values()),
+        judge_prompt=prompts_of(grades),
     )
+    if not transient:
+        return progress
+    first = transient[0].removeprefix(TRANSIENT).split(":")[0]
+    return replace(progress, status="incomplete", reason=f"{len(transient)} requests failed for now ({first})")
+
+
+def prompts_of(rows: Iterable[Prediction | Grade]) -> str:
+    """Return the tasks of the rows with their versions, for example "answer_oracle 2"; "" where no prompt was used."""
+    return ", ".join(sorted({f"{row.task} {row.task_version}" for row in rows if row.task}))
 
 
 def _by_label(rows: Iterable[Any]) -> dict[str, list[Any]]:

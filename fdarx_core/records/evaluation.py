@@ -191,11 +191,14 @@ class RetrievalScore:
 
 @dataclass(slots=True)
 class SettingProgress:
-    """The progress of a cell: `status` is done, incomplete or skipped.
+    """The progress of a cell: `status` is done, partial, incomplete or skipped.
 
-    `reason` says why a cell is not done, or why replies of a done cell `failed`. The counts are of questions: those
-    due, and of these answered, refused, unparsed and failed; `unscored` have no verdict. Tokens are those of the
-    server, `cost` is in USD (None without prices), latencies are in seconds.
+    A cell is partial if answers that were made elsewhere are missing. `reason` says why a cell is not done, or why
+    replies of a done cell `failed`. The counts are of questions: those due, and of these answered, refused, unparsed
+    and failed; `unscored` have no verdict. Tokens are those of the server, `cost` is in USD (None without prices),
+    latencies are in seconds. `engine` is what answered: the kind of API, the model's id and its sampling parameters, or
+    the version of the built-in rules. `judge` is the name of the judge, `judge_engine` what graded; the prompts are
+    tasks with their versions, "" where none was used.
     """
 
     model: str
@@ -215,3 +218,18 @@ class SettingProgress:
     cost: float | None = None
     latency_p50: float | None = None
     latency_p95: float | None = None
+    engine: str = ""
+    answer_prompt: str = ""
+    judge: str = ""
+    judge_engine: str = ""
+    judge_prompt: str = ""
+
+    @property
+    def covered(self) -> int:
+        """The number of questions with a reply, whether it could be parsed or not."""
+        return self.answered + self.refused + self.unparsed
+
+    @property
+    def coverage(self) -> float:
+        """The share of the questions due that have a reply; 0 if none is due."""
+        return self.covered / self.due if self.due else 0.0

@@ -31,10 +31,19 @@ class Estimate:
 
 @dataclass(slots=True)
 class Figure(Estimate):
-    """An estimate of `metric`; `keys` say of what, for example of which model in which setting."""
+    """An estimate of `metric`; `keys` say of what, for example of which model in which setting.
+
+    Figures of an evaluation also say what they rest on: the `judge`, the `prompts` with their versions, the `engine`
+    that answered, and of how many questions `due` in the cell there is a reply (`answered`).
+    """
 
     metric: str = ""
     keys: dict[str, str] = field(default_factory=dict)
+    judge: str = ""
+    prompts: str = ""
+    engine: str = ""
+    answered: int = 0
+    due: int = 0
 
     @classmethod
     def of(cls, metric: str, keys: Mapping[str, str], one: Estimate, **more: Any) -> Self:
@@ -43,7 +52,7 @@ class Figure(Estimate):
 
     def to_row(self) -> dict[str, Any]:
         """Return the figure as a flat row: the keys as columns, then metric, value, interval and counts."""
-        return {**self.keys, "metric": self.metric, **_numbers(self), "unscored": self.unscored}
+        return {**self.keys, "metric": self.metric, **_numbers(self), "unscored": self.unscored, **_provenance(self)}
 
     @classmethod
     def from_row(cls, row: Mapping[str, Any]) -> Self:
@@ -87,6 +96,7 @@ class Difference(Figure):
             "unscored": self.unscored,
             "p": self.p,
             "p_holm": self.p_holm,
+            **_provenance(self),
         }
 
     @classmethod
@@ -101,3 +111,11 @@ class Difference(Figure):
 
 def _numbers(one: Estimate) -> dict[str, float | int | None]:
     return {"value": one.value, "low": one.low, "high": one.high, "rows": one.rows, "clusters": one.clusters}
+
+
+def _provenance(one: Figure) -> dict[str, str | int]:
+    """Return what a figure rests on; nothing for a figure that does not say it."""
+    if not one.due:
+        return {}
+    names = ("judge", "prompts", "engine", "answered", "due")
+    return {name: getattr(one, name) for name in names}

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from fdarx_core.evaluation.comparability import Barrier
 from fdarx_core.evaluation.tables import ResultTable, added_metrics_table, table_1, table_2, table_8
 from fdarx_core.records import Difference, Figure, SettingProgress
 from fdarx_core.report import evaluation_figures
@@ -128,10 +129,13 @@ def _wrong(run: RunDirectory, sheets: EvaluationTables, seed: int) -> dict[str, 
     }
 
 
-def build_comparison_page(runs: Sequence[RunDirectory], comparisons: Sequence[Difference] = ()) -> str:
+def build_comparison_page(
+    runs: Sequence[RunDirectory], comparisons: Sequence[Difference] = (), barriers: Sequence[Barrier] = ()
+) -> str:
     """Return the page with the rows of all runs in Tables 1 and 2, and the differences between cells of two runs.
 
-    In `comparisons` models are named by `row_name`, with the names that `run_names` gives.
+    In `comparisons` models are named by `row_name`, with the names that `run_names` gives. `barriers` say which cells
+    are not compared, and why.
     """
     names = run_names(runs)
     sheets = [read_evaluation_tables(run) for run in runs]
@@ -140,7 +144,7 @@ def build_comparison_page(runs: Sequence[RunDirectory], comparisons: Sequence[Di
     return render_page(
         "compare.html.j2",
         names=names,
-        warnings=_warnings(sheets),
+        warnings=[*_warnings(sheets), *barrier_notes(barriers)],
         runs=list(zip(names, sheets, strict=True)),
         benchmark_name=benchmark_name,
         tables=[one for one in _paper_tables(figures, judge) if one.table.rows],
@@ -169,9 +173,37 @@ def _warnings(sheets: Sequence[EvaluationTables]) -> list[str]:
     found = []
     if len({frozenset(sheet.types) for sheet in sheets}) > 1:
         found.append("The runs are not on the same questions: rows of different runs cannot be compared directly.")
-    if len({_option(sheet, "judge") for sheet in sheets}) > 1:
-        found.append("The runs were graded by different judges: their accuracies cannot be compared.")
     return found
+
+
+def barrier_notes(found: Sequence[Barrier]) -> list[str]:
+    """Return in words what is not compared and why, one note for each reason, and how to grade again."""
+    groups: dict[tuple[str, str], list[Barrier]] = defaultdict(list)
+    for one in found:
+        groups[one.kind, one.reason].append(one)
+    notes = []
+    for (kind, reason), listed in groups.items():
+        what = "Accuracies" if kind == "judge" else "Results"
+        remedy = f" {REGRADE}" if kind == "judge" else ""
+        notes.append(
+            f"{what} of {_pair(listed[0])}{_and_more(len(listed))} are not compared, because {reason}.{remedy}"
+        )
+    return notes
+
+
+REGRADE = (
+    "Grade the answers of one run again with the judge of the other: fdarx evaluate --predictions RUN --regrade JUDGE "
+    "--models FILE --out NEW_RUN."
+)
+
+
+def _pair(one: Barrier) -> str:
+    first, second = (_named(it.model, it.setting, it.retriever) for it in (one.first, one.second))
+    return f"{first} and {second}"
+
+
+def _and_more(number: int) -> str:
+    return f" and {number - 1} more {'pair' if number == 2 else 'pairs'}" if number > 1 else ""
 
 
 def _option(sheets: EvaluationTables, name: str) -> str:

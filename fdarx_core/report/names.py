@@ -24,7 +24,7 @@ GROUP_NAMES = PAGE_WORDS["groups"]
 
 METRIC_NAMES = PAGE_WORDS["metrics"]
 
-STATUS_NAMES: dict[str, str] = {"done": "Done", "incomplete": "Incomplete", "skipped": "Skipped"}
+STATUS_NAMES: dict[str, str] = {"done": "Done", "partial": "Partial", "incomplete": "Incomplete", "skipped": "Skipped"}
 
 
 def setting_name(setting: str, retriever: str = "") -> str:

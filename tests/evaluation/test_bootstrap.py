@@ -17,7 +17,7 @@ from fdarx_core.evaluation.bootstrap import (
     weight_blocks,
 )
 from fdarx_core.evaluation.figures import figures
-from fdarx_core.evaluation.metrics import SCORE_METRICS, ScoreColumns
+from fdarx_core.evaluation.metrics import JUDGED, SCORE_METRICS, ScoreColumns
 from tests.evaluation.synthetic_scores import score_rows, table
 
 ROWS = score_rows(10, seed=2)
@@ -137,5 +137,24 @@ def test_labels_that_are_alike_leave_no_doubt() -> None:
         for one in one_label
     ]
     for one in figures(table(copies), seed=0, resamples=50):
-        if one.value is not None:
+        if one.value is not None and not (one.metric in JUDGED and one.unscored):
             assert [one.low, one.high] == pytest.approx([one.value, one.value])
+
+
+def test_intervals_of_accuracy_hold_whatever_the_missing_grades_would_be() -> None:
+    one_label = [one for one in ROWS if one.cluster == "label-001" and one.type != "refusal"]
+    copies = [
+        replace(one, cluster=f"copy-{number}", question_id=f"{one.question_id}-{number}")
+        for number in range(5)
+        for one in one_label
+    ]
+    stated = [
+        one
+        for one in figures(table(copies), seed=0, resamples=50)
+        if one.metric == "accuracy" and one.keys["group_by"] == "type" and one.unscored and one.value is not None
+    ]
+    assert stated
+    for one in stated:
+        assert one.value is not None
+        asked, right = one.rows + one.unscored, one.value * one.rows
+        assert [one.low, one.high] == pytest.approx([right / asked, (right + one.unscored) / asked])

@@ -63,7 +63,7 @@ def test_page_is_whole_and_has_its_parts(page: str) -> None:
     tree = parsed(page)
     assert page.lstrip().startswith("<!doctype html>")
     assert [heading.text_content() for heading in tree.iter("h2")] == [
-        "Incomplete cells", "Tables", "Figures", "Subgroups", "Paired differences", "Wrong answers",
+        "Cells that are not done", "Tables", "Figures", "Subgroups", "Paired differences", "Wrong answers",
         "Every cell", "The run",
     ]  # fmt: skip
     ids = [element.get("id") for element in tree.iter() if element.get("id")]
@@ -89,7 +89,7 @@ def test_troubles_stand_at_the_top_with_their_reason(page: str) -> None:
     notice = parsed(page).find_class("notice")[0].text_content()
     assert BROKEN in notice and "500 to every request" in notice
     assert not any(model in notice for model in MODELS)
-    assert page.index("Incomplete cells") < page.index('id="tables"')
+    assert page.index("Cells that are not done") < page.index('id="tables"')
 
 
 def test_page_says_who_graded(page: str, tmp_path: Path) -> None:
