@@ -279,7 +279,8 @@ def _tell(run: RunDirectory, config: EvaluateConfig) -> int:
         _tell_failures(cell)
     unfinished = [cell for cell in info["cells"] if cell["status"] != "done"]
     _tell_unfinished(unfinished)
-    print(f"\nmetrics  {run.file('metrics.json')}\nreport   {run.file('report.html')}")
+    print(f"\nmetrics  {run.file('metrics.json')}")
+    print(f"answers  {run.file('answers.html')}\nreport   {run.file('report.html')}")
     if any(cell["status"] == "incomplete" for cell in unfinished):
         print("some cells are incomplete, see above; the same command resumes the job", file=sys.stderr)
         return STOPPED

@@ -9,6 +9,7 @@ from fdarx_core.evaluation.tables import ResultTable, table_text
 from fdarx_core.pipeline.factuality import build_factuality_report
 from fdarx_core.pipeline.tuning.results import build_tuning_report
 from fdarx_core.report import build_report, questions_page
+from fdarx_core.report.answers_page import answers_page
 from fdarx_core.report.evaluation_page import build_evaluation_report
 from fdarx_core.review.calibration import calibrated_tables
 from fdarx_core.review.prediction_powered import MIN_LABELS
@@ -18,10 +19,10 @@ from fdarx_core.storage import RunDirectory
 from jobs import stop
 from jobs.cli import run_as
 
-BUILD = "build_benchmark"
+BUILD, EVALUATION = "build_benchmark", "evaluate"
 _PAGES: dict[str, Callable[[RunDirectory], str]] = {
     BUILD: build_report,
-    "evaluate": build_evaluation_report,
+    EVALUATION: build_evaluation_report,
     FACTUALITY: build_factuality_report,
     "finetune_answerer": build_tuning_report,
 }
@@ -30,7 +31,8 @@ _PAGES: dict[str, Callable[[RunDirectory], str]] = {
 def report(run: str, /, *, review: str | None = None) -> int:
     """Build the pages of a finished run again: of a build, an evaluation, a factuality run or a fine-tuning.
 
-    A build has two pages: the report, and the table of all its questions.
+    A build has two pages, the report and the table of all its questions; an evaluation has the report and the page of
+    all answers.
 
     Parameters
     ----------
@@ -46,6 +48,10 @@ def report(run: str, /, *, review: str | None = None) -> int:
         questions = opened.file("questions.html")
         questions.write_text(questions_page(opened))
         print(f"questions  {questions}")
+    if opened.info()["job"] == EVALUATION:
+        answers = opened.file("answers.html")
+        answers.write_text(answers_page(opened))
+        print(f"answers  {answers}")
     page = opened.file("report.html")
     page.write_text(draw(opened))
     print(f"report  {page}")

@@ -57,6 +57,7 @@ from fdarx_core.records import (
     arrow_schema,
     content_id,
 )
+from fdarx_core.report.answers_page import answers_page
 from fdarx_core.report.evaluation_page import build_evaluation_report, row_name
 from fdarx_core.storage import RunDirectory, read_records, read_table, write_records
 from fdarx_core.storage.benchmark_reader import Benchmark, BenchmarkItem
@@ -352,6 +353,7 @@ class Evaluation(PipelineJob):
             "asked": self.request_counts(),
         }
         with self.timed("report"):
+            self.run.file("answers.html").write_text(answers_page(self.run, summary))
             self.run.file("report.html").write_text(build_evaluation_report(self.run, summary))
         return self.end(summary, complete=all(cell.status != "incomplete" for cell in filled))
 

@@ -16,6 +16,8 @@ from fdarx_core.storage import RunDirectory, read_records, read_table
 
 Condition = tuple[str, str]
 """A setting, and the retriever where it is `retrieved`."""
+_FEWEST_POINTS = 2
+"""Points of a scatter plot; a single point shows nothing that the tables do not."""
 FULL_LABEL: Condition = ("full_label", "")
 NOTHING = Estimate(None)
 
@@ -171,9 +173,10 @@ def _shares(
 
 
 def _points(models: Sequence[str], x: Measure, y: Measure) -> list[Point]:
-    """Return the points of the models that have both values."""
+    """Return the points of the models that have both values; none for fewer models than a chart compares."""
     points = [(model, x(model), y(model)) for model in models]
-    return [point for point in points if point[1].value is not None and point[2].value is not None]
+    found = [point for point in points if point[1].value is not None and point[2].value is not None]
+    return found if len(found) >= _FEWEST_POINTS else []
 
 
 def _answered_conditions(sheets: EvaluationTables) -> list[Condition]:

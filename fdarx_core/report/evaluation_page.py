@@ -9,9 +9,13 @@ from typing import Any
 
 from fdarx_core.evaluation.comparability import Barrier
 from fdarx_core.evaluation.tables import ResultTable, added_metrics_table, table_1, table_2, table_8
-from fdarx_core.records import Difference, Figure, SettingProgress
+from fdarx_core.records import Difference, Estimate, Figure, SettingProgress
 from fdarx_core.report import evaluation_figures
+from fdarx_core.report.answers import KINDS, NO_VERDICT
+from fdarx_core.report.answers_page import count_answers
 from fdarx_core.report.evaluation_figures import (
+    FULL_LABEL,
+    Condition,
     EvaluationTables,
     benchmark_name,
     calibrated_parts,
@@ -20,7 +24,6 @@ from fdarx_core.report.evaluation_figures import (
 )
 from fdarx_core.report.names import GROUP_NAMES, METRIC_NAMES, STATUS_NAMES, setting_name
 from fdarx_core.report.page_engine import SIGNIFICANT, TableBlock, by_significance, duration, render_page
-from fdarx_core.report.wrong_answers import KINDS, NO_VERDICT, WrongAnswerPayload, collect_wrong, read_sources
 from fdarx_core.storage import RunDirectory
 
 
@@ -99,8 +102,9 @@ def build_evaluation_report(
         cells=sheets.cells,
         setting_name=setting_name,
         status_names=STATUS_NAMES,
+        result=result_sentence(sheets),
+        answers=_answers(run, sheets),
         **calibrated_parts(calibrated),
-        **_wrong(run, sheets, config.get("seed", 0)),
     )
 
 
@@ -112,21 +116,71 @@ def _paper_tables(figures: Sequence[Figure], judge: str) -> list[TableBlock]:
     return [TableBlock(name, strict, equivalent, rivals=True) for name, strict, equivalent in made]
 
 
-def _wrong(run: RunDirectory, sheets: EvaluationTables, seed: int) -> dict[str, Any]:
-    """Return the sample of wrong answers, and their counts by cell and kind; kinds that never occur are left out."""
-    counts, picked = collect_wrong(run, sheets.models, sheets.types, seed)
-    made = WrongAnswerPayload(read_sources(run, [one.prediction for one in picked]))
-    for one in picked:
-        made.add(one)
+def _answers(run: RunDirectory, sheets: EvaluationTables) -> dict[str, Any]:
+    """Return the answers by cell and kind; kinds that never occur are left out."""
+    counts = count_answers(run, sheets.models, sheets.types)
     kinds = [kind for kind in KINDS if any(kind == counted for _, counted in counts)]
     cells: Mapping[tuple[str, str, str], None] = dict.fromkeys(cell for cell, _ in counts)
     return {
-        "wrong": made.payload,
-        "wrong_total": counts.total(),
+        "total": counts.total(),
         "no_verdict": sum(rows for (_, kind), rows in counts.items() if kind in NO_VERDICT),
-        "wrong_header": ["Model", "Setting", *(KINDS[kind] for kind in kinds)],
-        "wrong_rows": [[cell[0], setting_name(*cell[1:]), *(counts[cell, kind] for kind in kinds)] for cell in cells],
+        "kinds": [KINDS[kind] for kind in kinds],
+        "rows": [
+            (cell[0], setting_name(*cell[1:]), [(KINDS[kind], counts[cell, kind]) for kind in kinds]) for cell in cells
+        ],
     }
+
+
+RESULT_SETTINGS = {
+    "full_label": "from the whole label",
+    "oracle": "from the gold passages",
+    "closed_book": "from memory",
+}
+
+
+def result_sentence(sheets: EvaluationTables) -> str:
+    """Return the result in words: the best accuracy, with the whole label where it was shown, and the best retriever.
+
+    "" where nothing is measured.
+    """
+    parts = [_accuracy_clause(sheets), _recall_clause(sheets)]
+    return f"{'; '.join(filter(None, parts))}." if any(parts) else ""
+
+
+def _accuracy_clause(sheets: EvaluationTables) -> str:
+    conditions = [one for one in sheets.conditions if _graded(sheets, one)]
+    if not conditions:
+        return ""
+    condition = FULL_LABEL if FULL_LABEL in conditions else conditions[-1]
+    model, accuracy = max(_graded(sheets, condition), key=lambda item: item[1].value or 0)
+    where = RESULT_SETTINGS.get(condition[0], f"in the setting {setting_name(*condition)}")
+    among = f" (the best of {len(sheets.models)} models)" if len(sheets.models) > 1 else ""
+    return f"{model}{among} answers {_share(accuracy)} of the factual and multi-hop questions correctly {where}"
+
+
+def _graded(sheets: EvaluationTables, condition: Condition) -> list[tuple[str, Estimate]]:
+    """Return the accuracy of each model that has one in a setting."""
+    found = [(model, sheets.figure(model, condition, "accuracy", "answerable")) for model in sheets.models]
+    return [(model, one) for model, one in found if one.value is not None]
+
+
+def _recall_clause(sheets: EvaluationTables) -> str:
+    recalls = [
+        (one.keys["retriever"], one)
+        for one in sheets.figures
+        if not one.keys["model"] and one.keys["group_by"] == "type" and one.value is not None
+        if (one.metric, one.keys["group"]) == ("recall_5", "answerable")
+    ]
+    if not recalls:
+        return ""
+    name, recall = max(recalls, key=lambda item: item[1].value or 0)
+    return f"{name} finds {_share(recall)} of the gold passages among its first five"
+
+
+def _share(one: Estimate) -> str:
+    """Return a share in percent with its interval: "41 % (31 to 52)"."""
+    value = f"{100 * (one.value or 0):.0f} %"
+    return value if one.low is None or one.high is None else f"{value} ({100 * one.low:.0f} to {100 * one.high:.0f})"
 
 
 def build_comparison_page(

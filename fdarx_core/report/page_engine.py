@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gzip
 import json
+from base64 import b64encode
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timezone
@@ -11,6 +13,7 @@ from importlib.resources import files
 from itertools import zip_longest
 from typing import Any, TypeVar
 
+import orjson
 import plotly.graph_objects as go
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
@@ -99,6 +102,11 @@ def readable(reason: str) -> str:
     return reason.replace("_", " ")
 
 
+def packed(value: Any) -> str:
+    """Return JSON, compressed and in base64: letters, digits and + / = alone, which need no escape in a script."""
+    return b64encode(gzip.compress(orjson.dumps(value), 9, mtime=0)).decode("ascii")
+
+
 def duration(info: Mapping[str, Any]) -> str:
     """Return the time from the start of the run to its end, or to now where run.json has no end yet."""
     end = datetime.fromisoformat(info["finished"]) if "finished" in info else datetime.now(timezone.utc)
@@ -123,12 +131,18 @@ def _environment() -> Environment:
         figure=render_figure, readable=readable, formatted=_format_value, decimal=_decimal, plural=plural
     )
     made.filters.update(number="{:,}".format, percent=_percent, moment=_moment, embedded=_embedded)
-    made.filters.update(listed=listed, signed=signed)
+    made.filters.update(listed=listed, signed=signed, explained=_explained)
     return made
 
 
 def _asset(name: str) -> Markup:
     return Markup(files("fdarx_core.report").joinpath(f"templates/{name}").read_text("utf-8"))
+
+
+def _explained(name: str) -> str | Markup:
+    """Return the header of a table, with what it means where names.yaml explains it."""
+    meaning = PAGE_WORDS["explanations"].get(name)
+    return Markup('<abbr title="{}">{}</abbr>').format(meaning, name) if meaning else name
 
 
 def _moment(iso: str) -> str:

@@ -6,20 +6,16 @@ group of labels, which the script decompresses when a question of these labels i
 
 from __future__ import annotations
 
-import gzip
-from base64 import b64encode
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-import orjson
-
 from fdarx_core.labels.loinc import SECTION_NAMES
 from fdarx_core.records import Passage, QuestionAnswer, content_id, from_table
 from fdarx_core.report.marks import Mark, MarkedText, mark_passages
 from fdarx_core.report.names import PAGE_WORDS
-from fdarx_core.report.page_engine import readable, render_page
+from fdarx_core.report.page_engine import packed, readable, render_page
 from fdarx_core.report.question_counts import drug_names, wording_of
 from fdarx_core.report.question_figures import DIFFICULTY_NAMES, KIND_NAMES, writer_name
 from fdarx_core.report.retention import TYPE_NAMES
@@ -179,15 +175,10 @@ def questions_page(
         rows=table.rows,
         labels=len(chosen),
         fields={name: PAGE_WORDS["question_fields"][name] for name in FIELDS},
-        table=_packed({"columns": table.columns, "values": table.values, "starts": table.starts}),
-        details=[_packed(block) for block in table.details],
+        table=packed({"columns": table.columns, "values": table.values, "starts": table.starts}),
+        details=[packed(block) for block in table.details],
         mark_kinds=MARK_KINDS,
     )
-
-
-def _packed(value: Any) -> str:
-    """Return JSON, compressed and in base64: letters, digits and + / = alone, which need no escape in a script."""
-    return b64encode(gzip.compress(orjson.dumps(value), 9, mtime=0)).decode("ascii")
 
 
 def _has_answer(question: QuestionAnswer, index: int) -> int:

@@ -76,7 +76,7 @@ def evaluation_trace(run: RunDirectory, question_id: str) -> str:
 
     Raises StorageError where there is none with this id.
     """
-    part, question = _find_question(run, "questions", question_id, "questions/ and the wrong answers of the report")
+    part, question = _find_question(run, "questions", question_id, "questions/ and answers.html")
     rows = read_records(run.file(f"passages/{part.name}"), Passage)
     passages = {row.doc_chunk_index: row for row in rows if row.set_id == question.set_id}
     gold = [passages[index] for index in question.gold_passages if index in passages]

@@ -9,13 +9,13 @@ from dataclasses import replace
 from importlib.resources import files
 from pathlib import Path
 from typing import Any, TypeVar
+from urllib.parse import parse_qs
 
 import pytest
 from lxml import html as lxml_html
 
 from fdarx_core.records import (
     Difference,
-    Equivalence,
     Figure,
     Grade,
     Passage,
@@ -24,7 +24,6 @@ from fdarx_core.records import (
     SettingProgress,
 )
 from fdarx_core.report.evaluation_page import build_comparison_page, build_evaluation_report, row_name, run_names
-from fdarx_core.report.wrong_answers import BUDGET, IN_ALL, PER_CELL, collect_wrong, kind_of
 from fdarx_core.storage import RunDirectory, read_records, write_records
 from tests.report.synthetic_evaluation import BROKEN, MODELS, SyntheticEvaluation, make_evaluation
 
@@ -63,19 +62,20 @@ def test_page_is_whole_and_has_its_parts(page: str) -> None:
     tree = parsed(page)
     assert page.lstrip().startswith("<!doctype html>")
     assert [heading.text_content() for heading in tree.iter("h2")] == [
-        "Cells that are not done", "Tables", "Figures", "Subgroups", "Paired differences", "Wrong answers",
+        "Cells that are not done", "Tables", "Figures", "Subgroups", "Paired differences", "Answers",
         "Every cell", "The run",
     ]  # fmt: skip
     ids = [element.get("id") for element in tree.iter() if element.get("id")]
     assert len(ids) == len(set(ids))
-    assert {link.get("href")[1:] for link in tree.iter("a")} <= set(ids)
+    links = {link.get("href") for link in tree.iter("a")}
+    assert {one.removeprefix("#") for one in links if not one.startswith("answers.html")} <= set(ids)
 
 
 def test_page_loads_nothing(page: str, run: RunDirectory) -> None:
     for one in (page, build_comparison_page([run])):
         tree = parsed(one)
         assert [element.tag for element in tree.iter() if element.get("src")] == []
-        assert all(element.get("href", "#").startswith("#") for element in tree.iter())
+        assert all(element.get("href", "#").startswith(("#", "answers.html")) for element in tree.iter())
         style = next(tree.iter("style")).text_content()
         assert "url(" not in style and "@import" not in style
         assert "default-src 'none'" in one
@@ -142,166 +142,39 @@ def test_differences_are_those_of_the_run_the_surest_first(page: str, run: RunDi
     assert [row[8] for row in rows] == sorted(round(one.p_holm or 0, 5) for one in compared)
 
 
-def test_wrong_answers_are_counted_whole(page: str, run: RunDirectory) -> None:
-    types = {one.id: one.type for one in rows_of(run, "questions", QuestionAnswer)}
-    expected: Counter[str] = Counter()
-    for model in [*MODELS, BROKEN]:
-        grades = {one.prediction_id: one.outcome for one in rows_of(run, f"grades/{model}", Grade)}
-        for one in rows_of(run, f"predictions/{model}", Prediction):
-            right = one.outcome == "refused" if types[one.question_id] == "refusal" else grades[one.id] == "correct"
-            expected[model] += not right
+def test_answers_are_counted_whole_and_lead_to_their_page(page: str, run: RunDirectory) -> None:
+    expected = Counter(
+        one.model for model in [*MODELS, BROKEN] for one in rows_of(run, f"predictions/{model}", Prediction)
+    )
     counted: Counter[str] = Counter()
-    for cell in parsed(page).xpath("//section[@id='wrong']//table/tbody/tr"):
+    for cell in parsed(page).xpath("//section[@id='answers']//table/tbody/tr"):
         values = [one.text_content() for one in cell]
         counted[values[0]] += sum(map(int, values[2:]))
+        for link in cell.xpath(".//a/@href"):
+            name, _, asked = link.partition("#")
+            assert name == "answers.html" and parse_qs(asked)["model"] == [values[0]]
     assert counted == expected
-    assert f"There are {expected.total():,} wrong answers" in page
+    assert f"All {expected.total():,} answers" in page
 
 
-def test_wrong_answers_show_all_that_a_reviewer_needs(page: str, run: RunDirectory) -> None:
-    data = data_of(page, "wrong-data")
-    predictions = {one.id: one for model in MODELS for one in rows_of(run, f"predictions/{model}", Prediction)}
-    questions = {one.id: one for one in rows_of(run, "questions", QuestionAnswer)}
-    texts = {(one.set_id, one.marker): one.text for one in rows_of(run, "passages", Passage)}
-    seen = [item for item in data["items"] if item["id"] in predictions]
-    assert {item["kind"] for item in seen} >= {
-        "Incorrect answer",
-        "False refusal",
-        "Answer to an unanswerable question",
+def test_page_leads_with_the_result(page: str, run: RunDirectory) -> None:
+    found = {
+        one.keys["model"]: one
+        for one in read_records(run.file("metrics.parquet"), Figure)
+        if (one.metric, one.keys["group"], one.keys["setting"]) == ("accuracy", "answerable", "full_label")
+        if one.value is not None
     }
-    for item in seen:
-        said, asked = predictions[item["id"]], data["questions"][item["question"]]
-        question = questions[said.question_id]
-        assert (asked["text"], asked["gold"]) == (question.question, question.answer)
-        assert item["answer"] == (said.answer if said.outcome == "answered" else said.text)
-        assert item["finding"]
-        for marker, _, text, set_id in data["passages"]:
-            assert texts[set_id, marker] == text
+    best = max(found, key=lambda model: found[model].value or 0)
+    [result] = parsed(page).find_class("result")
+    text = result.text_content()
+    assert text.startswith(f"{best} (the best of") and f"answers {100 * (found[best].value or 0):.0f} %" in text
+    assert "of the gold passages among its first five" in text
 
 
-def test_evidence_tells_retrieval_from_reading_failures(page: str, run: RunDirectory) -> None:
-    data = data_of(page, "wrong-data")
-    predictions = {one.id: one for model in MODELS for one in rows_of(run, f"predictions/{model}", Prediction)}
-    questions = {one.id: one for one in rows_of(run, "questions", QuestionAnswer)}
-    same = {one.question_id: set(one.members) for one in rows_of(run, "equivalences", Equivalence)}
-    checked: Counter[str] = Counter()
-    for item in data["items"]:
-        said = predictions.get(item["id"])
-        if said is None or item["kind"] not in ("Incorrect answer", "False refusal") or said.setting != "retrieved":
-            continue
-        question = questions[said.question_id]
-        found = set(question.gold_passages) & set(said.shown)
-        if same.get(question.id, set()) & set(said.shown):
-            continue
-        expected = "Gold shown: a reading failure" if len(found) == len(question.gold_passages) else (
-            "Gold shown in part" if found else "Gold not shown: a retrieval failure"
-        )  # fmt: skip
-        assert item["evidence"] == expected
-        checked[expected] += 1
-    assert len(checked) == 3
-
-
-def test_cited_passages_say_whether_they_are_gold_or_state_the_same(tmp_path: Path) -> None:
-    made = make_evaluation(tmp_path / "run")
-    model = next(iter(MODELS))
-    question = next(one for one in rows_of(made, "questions", QuestionAnswer))
-    parts = made.parts(f"predictions/{model}")
-    said = list(read_records(parts[0], Prediction))
-    ours = [one for one in said if (one.question_id, one.setting) == (question.id, "full_label")]
-    changed = replace(
-        ours[0], outcome="answered", answer="wrong", cited=[*question.gold_passages, 5, 7], cited_unknown=1
-    )
-    write_records(parts[0], [changed if one.id == changed.id else one for one in said], Prediction)
-    grades = made.parts(f"grades/{model}")[0]
-    graded = [replace(one, outcome="incorrect", reason="number_contradicted", detail="5 mg, not 7 mg", judge="gpt-4o")
-              if one.prediction_id == changed.id else one for one in read_records(grades, Grade)]  # fmt: skip
-    write_records(grades, graded, Grade)
-    item = next(one for one in data_of(build_evaluation_report(made), "wrong-data")["items"] if one["id"] == changed.id)
-    assert [mark for _, mark, _ in item["cited"]["passages"]] == ["gold", "same", ""]
-    assert item["cited"]["passages"][1][2] == "states the same as PASSAGE_0000 (near duplicate)"
-    assert item["finding"] == "The judge gpt-4o found it incorrect: a number differs from the gold answer's."
-    assert item["detail"] == "“5 mg, not 7 mg”"
-    assert (
-        "It cites 3 passages: 1 gold, 1 that states the same, 1 other. It also names 1 passage that it was not shown."
-        in item["notes"]
-    )
-
-
-def regraded(run: RunDirectory, cited: list[int], reason: str, detail: str) -> tuple[QuestionAnswer, Any]:
-    """A question with two gold passages, answered with these citations and graded so, and its entry on the page."""
-    model = next(iter(MODELS))
-    question = next(one for one in rows_of(run, "questions", QuestionAnswer) if len(one.gold_passages) == 2)
-    predictions, grades = run.parts(f"predictions/{model}")[0], run.parts(f"grades/{model}")[0]
-    said = list(read_records(predictions, Prediction))
-    ours = next(one for one in said if (one.question_id, one.setting) == (question.id, "full_label"))
-    changed = replace(ours, outcome="answered", answer="wrong", cited=cited, cited_unknown=0)
-    write_records(predictions, [changed if one.id == ours.id else one for one in said], Prediction)
-    graded = [
-        replace(one, outcome="incorrect", reason=reason, detail=detail, judge="baseline")
-        if one.prediction_id == ours.id
-        else one
-        for one in read_records(grades, Grade)
-    ]
-    write_records(grades, graded, Grade)
-    items = data_of(build_evaluation_report(run), "wrong-data")["items"]
-    return question, next(one for one in items if one["id"] == ours.id)
-
-
-@pytest.mark.parametrize(
-    ("reason", "detail", "expected"),
-    [
-        ("number_missing", "30 mL/min", "Missing: 30 mL/min"),
-        ("unsupported_number", "40 mg", "Not in the gold answer: 40 mg"),
-        ("number_contradicted", "5 mg instead of 7 mg", "5 mg instead of 7 mg"),
-    ],
-)
-def test_the_baselines_details_say_what_they_are(tmp_path: Path, reason: str, detail: str, expected: str) -> None:
-    assert regraded(make_evaluation(tmp_path / "run"), [], reason, detail)[1]["detail"] == expected
-
-
-def test_gold_passages_that_are_not_cited_are_told(tmp_path: Path) -> None:
-    made = make_evaluation(tmp_path / "run")
-    gold = next(one for one in rows_of(made, "questions", QuestionAnswer) if len(one.gold_passages) == 2).gold_passages
-    _, one = regraded(made, gold[:1], "key_content_missing", "x")
-    assert "It cites 1 passage: 1 gold. 1 of the 2 gold passages is not cited." in one["notes"]
-    _, both = regraded(made, gold, "key_content_missing", "x")
-    assert "It cites 2 passages: 2 gold." in both["notes"]
-
-
-def test_refusals_from_memory_are_shown_less_than_others(tmp_path: Path) -> None:
-    made = make_evaluation(tmp_path / "run")
-    asked = next(one for one in rows_of(made, "questions", QuestionAnswer) if one.type == "factual")
-    part = made.parts(f"predictions/{next(iter(MODELS))}")[0]
-    many = [
-        Prediction(f"{setting}-{place}", asked.id, asked.set_id, "m", setting, outcome="refused", text="I do not know.")
-        for setting in ("closed_book", "full_label")
-        for place in range(50)
-    ]
-    write_records(part, many, Prediction)
-    types = {one.id: one.type for one in rows_of(made, "questions", QuestionAnswer)}
-    picked = collect_wrong(made, [next(iter(MODELS))], types, 0)[1]
-    found = Counter(one.prediction.setting for one in picked if one.kind == "false_refusal")
-    assert found["closed_book"] == 10 < found["full_label"]
-
-
-def test_sample_is_bounded_and_the_same_on_any_machine(run: RunDirectory) -> None:
-    types = {one.id: one.type for one in rows_of(run, "questions", QuestionAnswer)}
-    models = [*MODELS, BROKEN]
-    one, again, other = (collect_wrong(run, models, types, seed) for seed in (0, 0, 1))
-    assert [wrong.prediction.id for wrong in one[1]] == [wrong.prediction.id for wrong in again[1]]
-    assert {wrong.prediction.id for wrong in one[1]} != {wrong.prediction.id for wrong in other[1]}
-    cells = Counter((wrong.prediction.model, wrong.prediction.setting, wrong.prediction.retriever) for wrong in one[1])
-    assert max(cells.values()) <= PER_CELL and cells.total() <= IN_ALL
-    assert set(cells) == {cell for cell, _ in one[0]}
-
-
-def test_a_page_stays_small_whatever_models_say(tmp_path: Path) -> None:
-    made = make_evaluation(tmp_path / "run", labels=2)
-    for model in MODELS:
-        rewrite(made, f"predictions/{model}", Prediction, answer="so " * 100_000)
-    page = build_evaluation_report(made)
-    assert len(data_of(page, "wrong-data")["items"]) >= 10
-    assert len(page) < BUDGET + 6 * 2**20
+def test_terms_of_tables_are_explained(page: str) -> None:
+    explained = {one.text_content(): one.get("title") for one in parsed(page).iter("abbr")}
+    assert {"Fact", "MH", "Ref F1", "recall@5", "nDCG@10", "Due", "Unscored"} <= explained.keys()
+    assert all(explained.values())
 
 
 def test_text_from_labels_and_models_is_escaped(tmp_path: Path) -> None:
@@ -320,7 +193,7 @@ def test_text_from_labels_and_models_is_escaped(tmp_path: Path) -> None:
         "<img src=x" not in page and "<script>alert" not in page and "<!--" not in page.split("</style>")[1][-200_000:]
     )
     assert not parsed(page).xpath("//img | //*[@onerror]")
-    assert HOSTILE in {asked["text"] for asked in data_of(page, "wrong-data")["questions"]}, "the text is to be read"
+    assert HOSTILE in parsed(page).find_class("notice")[0].text_content() or HOSTILE in parsed(page).text_content()
 
 
 def rewrite(run: RunDirectory, folder: str, record: type, **fields: str) -> None:
@@ -336,7 +209,7 @@ def test_script_puts_nothing_in_as_markup() -> None:
 
 def test_page_can_be_made_before_the_run_is_finished(tmp_path: Path) -> None:
     made = SyntheticEvaluation(tmp_path / "run")
-    assert "Wrong answers" in build_evaluation_report(made.run, made.summary())
+    assert "Paired differences" in build_evaluation_report(made.run, made.summary())
 
 
 def test_a_run_in_which_nothing_came_through_still_has_a_page(tmp_path: Path) -> None:
@@ -345,7 +218,7 @@ def test_a_run_in_which_nothing_came_through_still_has_a_page(tmp_path: Path) ->
     write_records(made.run.file("cells.parquet"), [cell], SettingProgress)
     page = build_evaluation_report(made.finish())
     assert "the benchmark holds no label texts" in page
-    assert "There are no wrong answers." in page
+    assert "There are no answers." in page
 
 
 def test_a_subgroup_of_which_nothing_is_graded_has_a_row(tmp_path: Path) -> None:
@@ -364,25 +237,6 @@ def test_a_subgroup_of_which_nothing_is_graded_has_a_row(tmp_path: Path) -> None
 
 def test_same_run_gives_the_same_page(page: str, run: RunDirectory) -> None:
     assert build_evaluation_report(run) == page
-
-
-@pytest.mark.parametrize(
-    ("type_", "outcome", "grade", "expected"),
-    [
-        ("factual", "answered", "correct", None),
-        ("factual", "answered", "incorrect", "incorrect"),
-        ("multihop", "answered", "not_attempted", "not_attempted"),
-        ("factual", "refused", "not_attempted", "false_refusal"),
-        ("refusal", "refused", "not_attempted", None),
-        ("refusal", "answered", "incorrect", "hallucinated"),
-        ("refusal", "unparsed", "unscored", "unparsed"),
-        ("factual", "failed", "unscored", "failed"),
-        ("factual", "answered", "unscored", "unscored"),
-        ("factual", "answered", "", "unscored"),
-    ],
-)
-def test_kinds_of_wrong_answers(type_: str, outcome: str, grade: str, expected: str | None) -> None:
-    assert kind_of(type_, outcome, grade) == expected
 
 
 def test_runs_side_by_side(run: RunDirectory, tmp_path: Path) -> None:

@@ -39,3 +39,11 @@ function browse({ rows, keeps, draw, target, found, more, noun }) {
     next();
   };
 }
+
+/* Returns the value of a compressed block of JSON. */
+async function unpack(id) {
+  const letters = atob(byId(id).textContent);
+  const bytes = new Uint8Array(letters.length);
+  for (let at = 0; at < letters.length; at += 1) bytes[at] = letters.charCodeAt(at);
+  return new Response(new Blob([bytes]).stream().pipeThrough(new DecompressionStream("gzip"))).json();
+}

@@ -7,13 +7,6 @@
   const selects = [...form.querySelectorAll("select")];
   const plain = (value) => value.toLocaleString("en");
 
-  async function unpack(id) {
-    const letters = atob(byId(id).textContent);
-    const bytes = new Uint8Array(letters.length);
-    for (let at = 0; at < letters.length; at += 1) bytes[at] = letters.charCodeAt(at);
-    return new Response(new Blob([bytes]).stream().pipeThrough(new DecompressionStream("gzip"))).json();
-  }
-
   if (typeof DecompressionStream === "undefined") {
     found.textContent = "This browser cannot read the questions. Open the page in a browser of 2023 or later.";
     return;

@@ -1,0 +1,100 @@
+"""The page of all answers in a real browser, from a file: filters, search, opening, links from the report."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from fdarx_core.report.answers_page import answers_page
+from fdarx_core.report.evaluation_page import build_evaluation_report
+from fdarx_core.storage import RunDirectory
+from tests.report.synthetic_evaluation import make_evaluation
+from tests.report.test_answers_page import answers_of
+from tests.serving.browser import browser as chromium
+
+pytest.importorskip("playwright.sync_api", reason="the page's tests need playwright: pip install 'fdarx[test]'")
+from playwright.sync_api import expect, sync_playwright
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Page
+
+pytestmark = pytest.mark.service
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> RunDirectory:
+    made = make_evaluation(tmp_path_factory.mktemp("evaluation") / "run")
+    made.file("answers.html").write_text(answers_page(made))
+    made.file("report.html").write_text(build_evaluation_report(made))
+    return made
+
+
+@pytest.fixture(scope="module")
+def page(run: RunDirectory) -> Iterator[Page]:
+    """A browser's page; what breaks in it, or would load anything but the two pages, fails the tests."""
+    path = chromium()
+    if path is None:
+        pytest.skip("no Chromium here; install one, or set BROWSER_PATH")
+    faults: list[str] = []
+    folder = Path(run.file("answers.html").address).parent.as_uri()
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=path, args=["--no-sandbox"])
+        opened = browser.new_page(viewport={"width": 1280, "height": 900})
+        opened.on("pageerror", lambda error: faults.append(str(error)))
+        opened.on("request", lambda asked: faults.append(asked.url) if not asked.url.startswith(folder) else None)
+        yield opened
+        browser.close()
+    assert faults == []
+
+
+def open_page(page: Page, run: RunDirectory, name: str = "answers.html", hash_: str = "") -> None:
+    page.goto("about:blank")
+    page.goto(f"{Path(run.file(name).address).as_uri()}{hash_}")
+
+
+def test_filters_and_search_narrow_the_list(page: Page, run: RunDirectory) -> None:
+    answers = answers_of(answers_page(run))
+    kinds = Counter(one["kind"] for one in answers)
+    open_page(page, run)
+    expect(page.locator("#found")).to_have_text(f"25 of {len(answers):,} answers shown")
+    select = page.locator("select[data-field=kind]")
+    select.select_option(label=f"Correct answer ({kinds['Correct answer']:,})")
+    expect(page.locator("#found")).to_contain_text(f"of {kinds['Correct answer']:,} answers shown")
+    one = next(one for one in answers if one["kind"] == "Correct answer")
+    page.locator("#search").fill(one["id"])
+    expect(page.locator("#answers details")).to_have_count(1)
+    assert "kind=Correct+answer" in page.evaluate("location.hash")
+
+
+def test_an_answer_opens_with_its_explanation_and_passages(page: Page, run: RunDirectory) -> None:
+    one = next(
+        one
+        for one in answers_of(answers_page(run))
+        if one["kind"] == "Incorrect answer" and one["gold"] and one["cited"]
+    )
+    open_page(page, run, hash_=f"#search={one['id']}")
+    page.locator("#answers summary").click()
+    shown = page.locator("#answers details")
+    expect(shown).to_contain_text(one["finding"])
+    expect(shown).to_contain_text(one["gold_answer"])
+    expect(shown.locator("blockquote")).to_have_count(len(one["gold"]) + len(one["cited"]["passages"]))
+
+
+def test_the_numbers_of_the_report_lead_to_their_answers(page: Page, run: RunDirectory) -> None:
+    open_page(page, run, "report.html")
+    link = page.locator("#answers a[href*=kind]").first
+    number = link.inner_text()
+    link.click()
+    expect(page.locator("#found")).to_contain_text(f"of {number} answers shown")
+
+
+@pytest.mark.parametrize("width", [380, 1280, 1900])
+def test_nothing_is_wider_than_the_screen(page: Page, run: RunDirectory, width: int) -> None:
+    page.set_viewport_size({"width": width, "height": 900})
+    for name in ("answers.html", "report.html"):
+        open_page(page, run, name)
+        assert page.evaluate("document.documentElement.scrollWidth <= innerWidth + 1"), name
