@@ -189,17 +189,19 @@ def _explained(action: str, token: str) -> Iterator[None]:
     from huggingface_hub.constants import ENDPOINT
     from huggingface_hub.errors import HfHubHTTPError, HFValidationError, LocalEntryNotFoundError, OfflineModeIsEnabled
 
+    lost = (TransportError, LocalEntryNotFoundError, OfflineModeIsEnabled)
     try:
         yield
     except HFValidationError as error:
         raise StorageError(f"cannot {action}: {error}; correct the name") from error
-    except HfHubHTTPError as error:
-        raise StorageError(f"cannot {action}: {_reason(error, token)}") from error
-    except (TransportError, LocalEntryNotFoundError, OfflineModeIsEnabled) as error:
-        raise Unreachable(
-            f"cannot {action}: {ENDPOINT} cannot be reached, and its files are not in the cache; check the network, "
-            "HF_ENDPOINT and HF_HUB_OFFLINE"
-        ) from error
+    except (HfHubHTTPError, *lost, RuntimeError) as error:
+        # The upload of a file, and the search in the cache, raise an error of their own around the cause.
+        outer = isinstance(error, (RuntimeError, LocalEntryNotFoundError))
+        cause = error.__cause__ if outer and error.__cause__ else error
+        if isinstance(cause, HfHubHTTPError):
+            raise StorageError(f"cannot {action}: {_reason(cause, token)}") from error
+        why = f"{ENDPOINT} cannot be reached" if isinstance(cause, lost) else cause
+        raise Unreachable(f"cannot {action}: {why}; check the network, HF_ENDPOINT and HF_HUB_OFFLINE") from error
 
 
 def _reason(error: HfHubHTTPError, token: str) -> str:
