@@ -18,6 +18,18 @@ from fdarx_core.storage.splits import SPLITS
 
 LICENSE_NAME = "dailymed-spl"
 LICENSE_LINK = "https://dailymed.nlm.nih.gov/dailymed/"
+CITATION = """@misc{fdarxbench,
+  title = {FDARxBench: Benchmarking Regulatory and Clinical Reasoning on FDA Generic Drug Assessment},
+  author = {Xiong, Betty and Fisher, Jillian and Newman, Benjamin and Hu, Meng and Gupta, Shivangi and
+            Choi, Yejin and Fang, Lanyan and Altman, Russ},
+  howpublished = {https://github.com/xiongbetty/FDARxBench}
+}
+@misc{dailymed,
+  title = {DailyMed},
+  author = {{U.S. National Library of Medicine}},
+  howpublished = {https://dailymed.nlm.nih.gov/dailymed/}
+}"""
+"""The paper of the question types and filters, and the source of the labels, as BibTeX."""
 
 _BASELINE = "baseline"
 _ROLES = ("generator", "reader", "judge")
@@ -84,20 +96,6 @@ def dataset_card(tally: BenchmarkCounts, data: Sequence[DataFile], about: Mappin
         citation=CITATION,
         license_link=LICENSE_LINK,
     )
-
-
-CITATION = """@misc{fdarxbench,
-  title = {FDARxBench: Benchmarking Regulatory and Clinical Reasoning on FDA Generic Drug Assessment},
-  author = {Xiong, Betty and Fisher, Jillian and Newman, Benjamin and Hu, Meng and Gupta, Shivangi and
-            Choi, Yejin and Fang, Lanyan and Altman, Russ},
-  howpublished = {https://github.com/xiongbetty/FDARxBench}
-}
-@misc{dailymed,
-  title = {DailyMed},
-  author = {{U.S. National Library of Medicine}},
-  howpublished = {https://dailymed.nlm.nih.gov/dailymed/}
-}"""
-"""The paper of the question types and filters, and the source of the labels, as BibTeX."""
 
 
 def _header(questions: int, data: Sequence[DataFile]) -> str:

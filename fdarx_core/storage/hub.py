@@ -14,8 +14,11 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
+from fdarx_core.storage.dataset_tables import CONFIGS
 from fdarx_core.storage.errors import StorageError, Unreachable
 from fdarx_core.storage.location import Location
+from fdarx_core.storage.published import lines_file
+from fdarx_core.storage.splits import SPLITS
 
 if TYPE_CHECKING:
     from huggingface_hub import HfApi
@@ -128,10 +131,6 @@ def _commit(api: HfApi, repo: str, files: Sequence[tuple[str, Path]], revision: 
 
 def _is_of_benchmark(name: str) -> bool:
     """Return whether a benchmark can have a file of this name, also one of an earlier version."""
-    from fdarx_core.storage.dataset_tables import CONFIGS
-    from fdarx_core.storage.published import lines_file
-    from fdarx_core.storage.splits import SPLITS
-
     tables = {f"{config}/{split}.parquet" for config in CONFIGS for split in SPLITS}
     former = {f"{config}.parquet" for config in CONFIGS}
     lines = {lines_file(kind, split) for kind in ("qa", "labels") for split in SPLITS}

@@ -85,11 +85,13 @@ class _Handler(BaseHTTPRequestHandler):
         with self.hub.lock:
             self.hub.requests.append((self.command, url.path))
             if any(word in url.path for word in self.hub.broken):
-                return self._error(500, "", "out of order")
+                self._error(500, "", "out of order")
+                return
             for method, pattern, call in _ROUTES:
                 if self.command in method.split() and (match := re.fullmatch(pattern, url.path)):
-                    return call(self, body, parse_qs(url.query), *map(unquote, match.groups()))
-        return self._error(404, "", f"no such page: {self.command} {url.path}")
+                    call(self, body, parse_qs(url.query), *map(unquote, match.groups()))
+                    return
+        self._error(404, "", f"no such page: {self.command} {url.path}")
 
     do_HEAD = do_POST = do_PUT = do_GET  # noqa: N815 (the names are those of the base class)
 
