@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from fdarx_core.storage import Location
+from fdarx_core.storage import Location, StorageError
 from fdarx_core.storage.benchmark_reader import read_benchmark
 from fdarx_core.storage.hub import upload_benchmark
 from tests.conftest import REPOSITORY
@@ -36,6 +36,7 @@ def hub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Hub]:
         monkeypatch.setattr(constants, "HF_HUB_CACHE", str(tmp_path / "cache"))
         monkeypatch.setattr(constants, "HF_TOKEN_PATH", str(tmp_path / "no-token"))
         monkeypatch.setattr(constants, "HF_HUB_DISABLE_XET", True)
+        monkeypatch.setattr(constants, "HF_HUB_OFFLINE", False)
         monkeypatch.setenv("HF_TOKEN", WRITE)
         yield server
 
@@ -141,7 +142,7 @@ def test_a_benchmark_on_s3_is_uploaded(split_build: Path, hub: Hub, bucket: Loca
 
 def environment(hub: Hub, tmp_path: Path, **more: str) -> dict[str, str]:
     own = {"HF_ENDPOINT": hub.address, "HF_HOME": str(tmp_path / "hf"), "HF_HUB_DISABLE_XET": "1", **more}
-    return {**os.environ, "PYTHONPATH": str(REPOSITORY), **own}
+    return {**os.environ, "PYTHONPATH": str(REPOSITORY), "HF_HUB_OFFLINE": "0", **own}
 
 
 def test_what_was_pushed_loads_by_the_name_of_the_dataset(split_build: Path, hub: Hub, tmp_path: Path) -> None:
@@ -198,6 +199,10 @@ def test_the_cache_is_read_without_a_network(toy: Path, hub: Hub, monkeypatch: p
     for address in ("hf://bench/published", f"hf://datasets/bench/published@{commit}"):
         again = read_benchmark(address)
         assert again.about["digest"] == first.about["digest"] == read_benchmark(str(toy)).about["digest"]
+    monkeypatch.setattr(constants, "HF_HUB_OFFLINE", True)
+    assert read_benchmark("hf://bench/published").about["commit"] == commit
+    with pytest.raises(StorageError, match=r"cannot read hf://bench/never: .* cannot be reached; check the network"):
+        read_benchmark("hf://bench/never")
 
 
 @pytest.mark.parametrize(
