@@ -32,6 +32,7 @@ from fdarx_core.records import Claim, ClaimVerdict, FactualityScore, SafetyFlag
 from fdarx_core.storage import RunDirectory
 from fdarx_core.storage.benchmark_reader import read_benchmark
 from fdarx_core.storage.checked_answers import open_answers, read_references
+from fdarx_core.storage.splits import SplitChoice
 
 if TYPE_CHECKING:
     from fdarx_core.llm import Model
@@ -54,6 +55,7 @@ def build(
     section_pairs: int = 12,
     twins: int = 20,
     topic_labels: int = 60,
+    dev_drugs: int | None = None,
 ) -> RunDirectory:
     """Build a question-answering benchmark from SPL labels.
 
@@ -66,6 +68,7 @@ def build(
         reader: The model that answers each question again in the round trip, "baseline" for the built-in rules.
         judge: The model that judges questions and compares answers, "baseline" for the built-in rules.
         passages, pairs_per_passage, section_pairs, twins, topic_labels: How much to ask, as `fdarx build --help` says.
+        dev_drugs: The number of drugs of the dev split; without it one of every 20 drugs, five at most.
 
     Returns:
         The finished run; `run.file("benchmark")` holds the benchmark, `run.info()` what run.json says.
@@ -78,11 +81,12 @@ def build(
     roles = Roles(models, _name(generator), _name(reader), (_name(judge),))
     amounts = GenerationConfig(passages, pairs_per_passage, section_pairs, twins, topic_labels, seed)
     selection = Selection(sample=sample, seed=seed)
-    spec = BuildSpec(find_sources(_listed(labels)), selection, amounts, roles)
+    spec = BuildSpec(find_sources(_listed(labels)), selection, amounts, roles, dev_drugs=dev_drugs)
     config = {"labels": sorted(_listed(labels)), "sample": sample, "seed": seed, "judge": _name(judge)}
     config |= {"generator": _name(generator), "reader": _name(reader), "passages": passages}
     config |= {"pairs_per_passage": pairs_per_passage, "section_pairs": section_pairs}
     config |= {"twins": twins, "topic_labels": topic_labels}
+    config |= {} if dev_drugs is None else {"dev_drugs": dev_drugs}
     run = RunDirectory.begin(str(out), job="build_benchmark", config=config, versions=_versions())
     return _finish(run, Build(run=run, executor=_executor(), progress=_no_progress, spec=spec))
 
@@ -91,6 +95,7 @@ def evaluate(
     benchmark: RunDirectory | str | PathLike[str],
     models: Sequence[Model | str] = (Baseline.name,),
     *,
+    split: SplitChoice = "test",
     out: str | PathLike[str] | None = None,
     judge: Model | str = Baseline.name,
     settings: Sequence[str] = SETTINGS,
@@ -103,8 +108,9 @@ def evaluate(
     """Evaluate models on a benchmark, with metrics and a report.
 
     Args:
-        benchmark: A finished build, or files in the format of the published FDARxBench.
+        benchmark: A finished build, files in the format of the published FDARxBench, or hf://USER/NAME on the hub.
         models: The models that answer, "baseline" for the built-in rules.
+        split: The questions to ask: those of the test or the dev split, or all.
         out: The run directory to write; a new temporary folder without it.
         judge: The model that grades, "baseline" for the built-in rules.
         settings: How questions are put: closed_book, full_label, oracle, retrieved.
@@ -127,10 +133,11 @@ def evaluate(
         top_k=top_k,
     )
     address = str(benchmark.root) if isinstance(benchmark, RunDirectory) else str(benchmark)
-    opened = read_benchmark(address)
+    opened = read_benchmark(address, split)
     config = {"benchmark": opened.about["digest"], "models": list(spec.answerers), "judge": spec.judge}
     config |= {"settings": list(settings), "retrievers": list(spec.retrievers), "top_k": top_k, "sample": sample}
     config |= {"seed": seed, "resamples": resamples}
+    config |= {} if split == "test" else {"split": split}
     run = RunDirectory.begin(_out(out, "evaluate"), job="evaluate", config=config, versions=_versions())
     check_benchmark(run, opened.about["digest"], {})
     job = Evaluation(

@@ -42,6 +42,9 @@ class BuildConfig(AskingConfig):
     other (all)"""
     seed: int = 0
     """random seed; the same seed gives the same benchmark"""
+    dev_drugs: int | None = Field(None, ge=0)
+    """number of drugs whose labels make the dev split, for prompts and few-shot examples, with at most a tenth of the
+    labels; all other labels are the test split, on which results are reported (one of every 20 drugs, five at most)"""
     set_ids: list[str] = Field(default_factory=list)
     """use only these labels: set ids, or files with one set id per line, on disk or s3://"""
     document_types: list[str] = Field(["34391-3"])
@@ -96,6 +99,8 @@ class BuildConfig(AskingConfig):
     def identity(self, roles: Roles) -> dict[str, Any]:
         """Return the options that can change the results of a run; they identify it."""
         config = self.model_dump(mode="json", exclude=_NOT_RESULTS | PRESENTATION)
+        if self.dev_drugs is None:  # so that a run that was begun before there were splits is resumed
+            del config["dev_drugs"]
         return {
             **config,
             "labels": sorted(config["labels"]),
@@ -192,6 +197,7 @@ def _run(config: BuildConfig) -> int:
         config.max_cost,
         config.judges(),
         config.own_criteria(),
+        config.dev_drugs,
     )
     reuse = [RunDirectory.open(other) for other in config.reuse]
     if config.plan:
@@ -233,6 +239,7 @@ def _tell(info: dict[str, Any], run: RunDirectory) -> None:
         print("\nTHE ARTIFACT AUDIT FAILED. The questions alone give away more than the bounds allow:")
         print("\n".join(f"  {message}" for message in audit["failed"]))
     print(f"\n{sum(kinds.values()):,} questions: " + ", ".join(f"{count:,} {kind}" for kind, count in kinds.items()))
+    _tell_splits(info)
     for stage in info["stages"]:
         print(f"  {stage['stage']:<12} {stage['rows_in']:>9,} in {stage['rejected']:>9,} rejected")
     for row in info.get("agreement", []):
@@ -251,6 +258,17 @@ def _tell(info: dict[str, Any], run: RunDirectory) -> None:
         print(f"{name:<9}  {run.file(file)}")
 
 
+def _tell_splits(info: dict[str, Any]) -> None:
+    from fdarx_core.storage.splits import SPLITS, Splits
+
+    splits = Splits.of_run(info)
+    if splits.dev:
+        test, dev = (sum(splits.questions[split].values()) for split in SPLITS)
+        print(f"  {test:,} in the test split, {dev:,} in dev (labels: {len(splits.dev):,}, drugs: {splits.drugs})")
+    if splits.note:
+        print(f"  {splits.note}")
+
+
 def _agreement_text(row: dict[str, Any]) -> str:
     """Return the agreement of a stage's votes in words."""
     if row["unanimous"] is None:
@@ -261,7 +279,7 @@ def _agreement_text(row: dict[str, Any]) -> str:
 
 
 def _tell_audit(audit: dict[str, Any]) -> None:
-    from fdarx_core.storage.benchmark_writer import audit_row
+    from fdarx_core.storage.dataset_card import audit_row
 
     if not audit.get("figures"):
         return

@@ -27,6 +27,7 @@ _SOURCES = (
 _JOBS = {
     "fetch": ("jobs.fetch_labels:fetch", "Download labels from DailyMed to a disk or to s3://."),
     "build": ("jobs.build_benchmark:build", "Build a question-answering benchmark from SPL labels."),
+    "push": ("jobs.push:push", "Upload the benchmark of a build to the Hugging Face Hub."),
     "evaluate": ("jobs.evaluate:evaluate", "Evaluate models on a benchmark, with metrics and a report."),
     "compare": ("jobs.compare:compare", "Compare evaluations side by side, with differences and their intervals."),
     "index": ("jobs.build_index:index", "Build a search index from documents or from the labels of a run."),

@@ -19,7 +19,10 @@ class EvaluateConfig(MeasuringConfig):
 
     benchmark: str = ""
     """benchmark (required, except with --regrade): a run of `fdarx build`, or a folder (or file) with qa*.jsonl and
-    labels.jsonl in FDARxBench's published format; on disk or s3://"""
+    labels.jsonl in FDARxBench's published format, on disk or s3://; or such a dataset on the Hugging Face Hub,
+    hf://USER/NAME[@REVISION]"""
+    split: Literal["test", "dev", "all"] = "test"
+    """questions to ask: those of the test or the dev split of the benchmark, or all; report results on `test`"""
     out: str
     """run directory to write, on disk or s3://; repeat the command to resume a run"""
     models: Names = Field([BASELINE])

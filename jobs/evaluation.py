@@ -28,6 +28,7 @@ from fdarx_core.retrieval.retrievers import check_retriever_models
 from fdarx_core.storage import RunDirectory, read_records
 from fdarx_core.storage.benchmark_reader import Benchmark, read_benchmark
 from fdarx_core.storage.checked_answers import read_predictions
+from fdarx_core.storage.splits import TEST
 from jobs import STOPPED
 from jobs.evaluate import EvaluateConfig
 from jobs.options import HOW, PRESENTATION, check_roles, load_all, unknown_model
@@ -142,6 +143,8 @@ def evaluation_spec(config: EvaluateConfig, given: GivenAnswers, served: Served)
 def identity(config: EvaluateConfig, spec: EvaluationSpec) -> dict[str, Any]:
     """Return the options that can change the results of a run; they identify it."""
     options = config.model_dump(mode="json", exclude=_NOT_RESULTS | PRESENTATION)
+    if config.split == TEST:  # so that a run that was begun before there were splits is resumed
+        del options["split"]
     # not the baseline's rules: when they change, what they said is made anew
     asked = {name: dict(model.request_parameters) for name, model in spec.used.items()}
     return {**options, "answerers": list(spec.answerers), "asked": asked, "cut_by": _cut_by(spec)}
@@ -195,7 +198,7 @@ def run(config: EvaluateConfig) -> int:
         spec = replace(spec, given=list(earlier.cells), given_citing=earlier.citing, regraded=str(earlier.run.root))
     served = {name: model for name, model in deployed.items() if name in spec.used}
     with busy("reading the benchmark", quiet=config.quiet):
-        benchmark = earlier.benchmark if earlier is not None else read_benchmark(config.benchmark)
+        benchmark = earlier.benchmark if earlier is not None else read_benchmark(config.benchmark, config.split)
     benchmark.rejects.extend(rejects)
     run = RunDirectory.begin(config.out, job="evaluate", config=identity(config, spec), versions=versions())
     check_benchmark(run, benchmark.about["digest"], given)

@@ -82,6 +82,17 @@ def example_build(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="session")
+def split_build(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A small benchmark of the example labels with one label in the dev split; tests only read it."""
+
+    def build(out: Path) -> None:
+        done = run_job("build", "--labels", EXAMPLES, "--out", out, "--twins", 4, "--dev-drugs", 1, "--cpus", 2)
+        assert done.returncode == 0, done.stderr
+
+    return _made_once(tmp_path_factory, "split-build", build)
+
+
+@pytest.fixture(scope="session")
 def example_evaluation(example_build: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The evaluation of the built-in rules on that benchmark in all settings; every worker has a copy of one."""
 

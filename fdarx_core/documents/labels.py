@@ -132,6 +132,6 @@ def read_label_chunks(address: str) -> Iterator[list[Chunk]]:
             for row in rows
         )
     else:
-        items = read_benchmark(address).items()
+        items = read_benchmark(address, "all").items()
         labels = (chunk_label(one.passages, drug=one.subject.drug_name, source=address) for one in items)
     return (chunks for chunks in labels if chunks)

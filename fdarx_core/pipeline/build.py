@@ -35,6 +35,7 @@ from fdarx_core.report import build_report, questions_page
 from fdarx_core.storage import RunDirectory, read_records, write_records
 from fdarx_core.storage.benchmark_reader import write_benchmark
 from fdarx_core.storage.sources import Inputs
+from fdarx_core.storage.splits import choose_splits
 
 LABELS_PER_PART = 8
 """Labels of a part: the grain of parallel work, of resuming, and of memory (a few MB)."""
@@ -49,7 +50,8 @@ class EmptySelection(ValueError):
 @dataclass(frozen=True, slots=True)
 class BuildSpec:
     """The specification of a build: the labels, amounts of questions, judges, the criteria of
-    the writer (None for the project's own), and limits of requests.
+    the writer (None for the project's own), limits of requests, and the number of drugs of the dev split (None: as
+    `choose_splits` says).
     """
 
     inputs: Inputs
@@ -60,6 +62,7 @@ class BuildSpec:
     max_cost: float | None = None
     judges: Sequence[Judge] = field(default_factory=judges)
     criteria: Criteria | None = None
+    dev_drugs: int | None = None
 
     @property
     def models(self) -> Mapping[str, ModelConfig]:
@@ -219,7 +222,9 @@ class Build(PipelineJob):
             self.progress("publish", 0, 1, "")
             if len(self.spec.roles.voters) > 1:
                 summary["agreement"] = [asdict(stage) for stage in vote_agreement(self._vote_splits())]
-            summary["audit"] = audit_build(self.run)
+            splits = choose_splits(self.run, dev_drugs=self.spec.dev_drugs, seed=self.spec.amounts.seed)
+            summary["splits"] = splits.summary()
+            summary["audit"] = audit_build(self.run, splits)
             summary["questions"] = write_benchmark(self.run, about={**self.run.info(), **summary})
             self.run.file("questions.html").write_text(questions_page(self.run, summary))
             self.run.file("report.html").write_text(build_report(self.run, summary))

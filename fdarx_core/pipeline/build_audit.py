@@ -9,10 +9,11 @@ from fdarx_core.evaluation.artifact_audit import audit_artifacts
 from fdarx_core.evaluation.audit_questions import AuditedLabel
 from fdarx_core.records import Figure, Label, QuestionAnswer
 from fdarx_core.storage import RunDirectory, read_records, write_records
+from fdarx_core.storage.splits import TEST, Splits
 
 
-def audit_build(run: RunDirectory) -> dict[str, Any]:
-    """Audit the questions of a run, and write the figures as `metrics.parquet`.
+def audit_build(run: RunDirectory, splits: Splits) -> dict[str, Any]:
+    """Audit the questions of the test split of a run, and write the figures as `metrics.parquet`.
 
     Returns:
         The audit as JSON values, for run.json.
@@ -20,13 +21,14 @@ def audit_build(run: RunDirectory) -> dict[str, Any]:
     Raises:
         StorageError: a part of the run can't be read.
     """
-    audit = audit_artifacts(_questions(run), _labels(run))
+    audit = audit_artifacts(_test_questions(run, splits), _labels(run))
     write_records(run.file("metrics.parquet"), [*audit.figures, *audit.openings], Figure)
     return audit.summary()
 
 
-def _questions(run: RunDirectory) -> Iterator[QuestionAnswer]:
-    return (row for part in run.parts("questions") for row in read_records(part, QuestionAnswer))
+def _test_questions(run: RunDirectory, splits: Splits) -> Iterator[QuestionAnswer]:
+    questions = (row for part in run.parts("questions") for row in read_records(part, QuestionAnswer))
+    return (row for row in questions if splits.of(row.set_id) == TEST)
 
 
 def _labels(run: RunDirectory) -> Iterator[AuditedLabel]:

@@ -376,7 +376,9 @@ class Evaluation(PipelineJob):
 
     def _unknown(self, ids: Collection[str]) -> list[Reject]:
         """Return rejects for given answers to questions that have none of these ids, those of the run."""
-        detail = "no question of the benchmark has this id" if self.sample is None else "not in the sample, or unknown"
+        split, sampled = self.benchmark.about["split"], "" if self.sample is None else " in the sample"
+        asked = "benchmark" if split == "all" else f"{split} split"
+        detail = f"no question of the {asked}{sampled} has this id"
         return [
             Reject(question_id, "intake", "unknown_question", f"{cell}: {detail}")
             for question_id, cell in self.given

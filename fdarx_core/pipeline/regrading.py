@@ -16,7 +16,7 @@ from fdarx_core.storage.benchmark_reader import Benchmark, BenchmarkItem
 
 _RETRIEVAL = {"rankings": Ranking, "elsewhere": Passage, "retrieval_scores": RetrievalScore}
 """The rows of each retriever that are taken over."""
-ADOPTED = ("benchmark", "settings", "retrievers", "retrieval_scope", "top_k", "label_chars", "sample")
+ADOPTED = ("benchmark", "split", "settings", "retrievers", "retrieval_scope", "top_k", "label_chars", "sample")
 """The options of the earlier evaluation that also describe the new run."""
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from fdarx_core.report.names import PAGE_WORDS
 from fdarx_core.report.retention import TYPE_NAMES
-from fdarx_core.storage.benchmark_writer import AuditRow, audit_row
+from fdarx_core.storage.dataset_card import AuditRow, audit_row
 
 _METRICS = {
     "classifiers": ("refusal_", "type_"),

@@ -30,6 +30,7 @@ from fdarx_core.report.question_figures import (
 from fdarx_core.report.retention import TYPE_NAMES, UNITS, Dropped, Flow, check_accounts, draw_flow, split_stages
 from fdarx_core.report.samples import DroppedExample, Example, RunPart, SeededSample, offer_rows, read_parts
 from fdarx_core.storage import RunDirectory
+from fdarx_core.storage.splits import Splits
 
 ANY_TYPE = "any"
 """All question types together in `BuildCounts.asked`."""
@@ -315,6 +316,7 @@ def build_report(run: RunDirectory, summary: Mapping[str, Any] | None = None) ->
         coverage=coverage(counts),
         passages=passage_lengths(counts),
         audit=audit_panel(info.get("audit")),
+        splits=Splits.of_run(info),
         per_label=questions_per_label(counts),
         stages=stages,
         lost=lost,

@@ -13,6 +13,7 @@ from fdarx_core.report.charts import WIDTH, Point, Series, bar_numbers, grouped_
 from fdarx_core.report.names import RETRIEVED_COLORS, SETTING_COLORS, setting_name, setting_order
 from fdarx_core.report.page_engine import Cell, FigurePanel, TableBlock, value_and_interval
 from fdarx_core.storage import RunDirectory, read_records, read_table
+from fdarx_core.storage.splits import TEST
 
 Condition = tuple[str, str]
 """A setting, and the retriever where it is `retrieved`."""
@@ -63,8 +64,10 @@ class EvaluationTables:
 
 
 def benchmark_name(info: Mapping[str, Any]) -> str:
-    """Return the name of the folder or file of the benchmark, without its path."""
-    return str(info["config"].get("benchmark", "")).rstrip("/").rpartition("/")[2]
+    """Return the name of the folder or file of the benchmark, without its path, and its split unless that is test."""
+    name = str(info["config"].get("benchmark", "")).rstrip("/").rpartition("/")[2]
+    split = info["config"].get("split", TEST)
+    return name if split == TEST else f"{name} ({'all splits' if split == 'all' else f'{split} split'})"
 
 
 def read_evaluation_tables(run: RunDirectory, summary: Mapping[str, Any] | None = None) -> EvaluationTables:

@@ -21,6 +21,7 @@ from fdarx_core.report.question_figures import DIFFICULTY_NAMES, KIND_NAMES, wri
 from fdarx_core.report.retention import TYPE_NAMES
 from fdarx_core.report.samples import RunPart, quotations_of, read_parts
 from fdarx_core.storage import RunDirectory, read_table
+from fdarx_core.storage.splits import Splits
 
 MOST_QUESTIONS = 50_000
 """Questions of the page; of a larger build it has the questions of some labels, which a hash picks."""
@@ -30,7 +31,7 @@ BLOCK = 400_000
 MARK_KINDS = ("sentence", "words", "quoted")
 UNTITLED = "Other sections"
 
-FIELDS = ("type", "drug", "topic", "section", "wording", "kind", "difficulty", "source", "writer", "judge")
+FIELDS = ("type", "drug", "topic", "section", "wording", "kind", "difficulty", "source", "writer", "judge", "split")
 """The fields by which the page filters, in its order; a question may have several sections."""
 _NAMES = ("name", "label", "entity")
 _COLUMNS = ("id", "twin", "question", "answer", *FIELDS, *_NAMES)
@@ -60,7 +61,7 @@ class QuestionTable:
         """The values of each field and name, by their positions."""
         return {name: list(places) for name, places in self._places.items()}
 
-    def add(self, part: RunPart, chosen: frozenset[str]) -> None:
+    def add(self, part: RunPart, chosen: frozenset[str], splits: Splits) -> None:
         """Add the questions of the chosen labels of a part, in order of label, type and id."""
         drugs, quotations = drug_names(part), quotations_of(part["verdicts"])
         questions = [one for one in from_table(part["questions"], QuestionAnswer) if one.set_id in chosen]
@@ -88,7 +89,7 @@ class QuestionTable:
             ]
             self.details[-1]["rows"].append(evidence)
             sections = [section_of(passages[label, index]) for index in gold]
-            self._add_row(question, drugs.get(label, question.drug_name), sections)
+            self._add_row(question, drugs.get(label, question.drug_name), sections, splits.of(label))
 
     def _begin_label(self) -> None:
         if self._size >= BLOCK:
@@ -104,7 +105,7 @@ class QuestionTable:
         self._size += len(passage.text)
         return len(kept) - 1
 
-    def _add_row(self, question: QuestionAnswer, drug: str, sections: Sequence[str]) -> None:
+    def _add_row(self, question: QuestionAnswer, drug: str, sections: Sequence[str], split: str) -> None:
         for name in ("id", "twin", "question", "answer"):
             self.columns[name].append(getattr(question, name))
         values = {
@@ -117,6 +118,7 @@ class QuestionTable:
             "source": PAGE_WORDS["question_sources"].get(question.source, readable(question.source)),
             "writer": writer_name(question.endpoint),
             "judge": writer_name(question.judge) if question.judge else "no judge",
+            "split": split,
             "name": question.drug_name,
             "label": question.set_id,
             "entity": question.entity,
@@ -165,16 +167,16 @@ def questions_page(
     """
     info = {**run.info(), **(summary or {})}
     chosen, total = chosen_labels(run, info["config"].get("seed", 0), most_questions)
-    table = QuestionTable()
+    table, splits = QuestionTable(), Splits.of_run(info)
     for part in read_parts(run):
-        table.add(part, chosen)
+        table.add(part, chosen, splits)
     return render_page(
         "questions.html.j2",
         info=info,
         total=total,
         rows=table.rows,
         labels=len(chosen),
-        fields={name: PAGE_WORDS["question_fields"][name] for name in FIELDS},
+        fields={name: PAGE_WORDS["question_fields"][name] for name in FIELDS if name != "split" or splits.dev},
         table=packed({"columns": table.columns, "values": table.values, "starts": table.starts}),
         details=[packed(block) for block in table.details],
         mark_kinds=MARK_KINDS,

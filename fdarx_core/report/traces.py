@@ -17,6 +17,7 @@ from fdarx_core.records import (
 )
 from fdarx_core.report.page_engine import render_page
 from fdarx_core.storage import Location, RunDirectory, StorageError, read_records
+from fdarx_core.storage.splits import TEST, Splits
 
 Record = TypeVar("Record")
 
@@ -54,6 +55,7 @@ def build_trace(run: RunDirectory, question_id: str) -> str:
     responses = ResponseStore(run.file("responses")).get(filter(None, keys))
     outcome = _outcome(
         question.id,
+        Splits.of_run(run.info()).of(question.set_id),
         any(one.id == question.id for one in beside("questions", QuestionAnswer)),
         beside("rejects", Reject),
     )
@@ -61,14 +63,14 @@ def build_trace(run: RunDirectory, question_id: str) -> str:
     return render_page("trace_build.txt.j2", question=question, **found) + "\n"
 
 
-def _outcome(question_id: str, kept: bool, rejects: Iterable[Reject]) -> str:
+def _outcome(question_id: str, split: str, kept: bool, rejects: Iterable[Reject]) -> str:
     rejected = list(rejects)
     reject = None if kept else next((one for one in rejected if one.id == question_id), None)
     if reject is not None:
         return f"dropped at {reject.stage}: {reject.reason}. {reject.detail}".rstrip()
     repeats = [one.id for one in rejected if one.stage == "duplicates" and one.detail == question_id]
     repeated = f"; repeated by {', '.join(repeats)}" if repeats else ""
-    return f"in the benchmark{repeated}"
+    return f"in the benchmark, {split} split{repeated}"
 
 
 def evaluation_trace(run: RunDirectory, question_id: str) -> str:
@@ -87,4 +89,5 @@ def evaluation_trace(run: RunDirectory, question_id: str) -> str:
             grades = {row.prediction_id: row for row in read_records(graded, Grade)}
             of_question = [row for row in read_records(made, Prediction) if row.question_id == question.id]
             predictions += [(row, grades.get(row.id)) for row in of_question]
-    return render_page("trace_evaluation.txt.j2", question=question, gold=gold, predictions=predictions)
+    split = run.info()["benchmark"].get("split", TEST)
+    return render_page("trace_evaluation.txt.j2", question=question, split=split, gold=gold, predictions=predictions)

@@ -3,32 +3,38 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, field
+from functools import partial
 from hashlib import blake2b
 from typing import Any, BinaryIO
 
 from fdarx_core.records import LabelSummary, Passage, QuestionAnswer, Reject
 from fdarx_core.storage.benchmark_writer import write_benchmark as write_benchmark
 from fdarx_core.storage.errors import InputError, StorageError
+from fdarx_core.storage.hub import download_benchmark, is_on_hub
 from fdarx_core.storage.location import Location
 from fdarx_core.storage.published import (
     QUESTION_TYPES,
     PublishedLabel,
     PublishedQuestion,
+    lines_file,
     passage_finder,
     passages_of,
     read_label,
     read_question,
+    split_of_file,
     with_sections,
 )
 from fdarx_core.storage.run_directory import RunDirectory
 from fdarx_core.storage.run_directory import read_labels as read_labels
+from fdarx_core.storage.splits import DEV, SPLITS, TEST, SplitChoice, Splits
 from fdarx_core.storage.tables import JsonLine, parse_json_row, read_json_lines, read_table
 
 STAGE = "intake"
 _BUILD = "build_benchmark"
-_REMEDY = "give the run of a build, a folder with qa*.jsonl, or a .jsonl file of questions"
+_REMEDY = "give the run of a build, a folder with qa*.jsonl, a .jsonl file of questions, or hf://USER/NAME"
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,8 +71,8 @@ class Benchmark:
     """A benchmark to evaluate on.
 
     Attributes:
-        about: for `run.json`: name, kind (build_run or published), address, a digest of the content, and the numbers of
-            labels, whole labels, passages, questions by type, and rejected rows.
+        about: for `run.json`: name, kind (build_run or published), address, split, a digest of the content, the numbers
+            of labels, whole labels, passages, questions by type, and rejected rows; from the hub, also the commit.
         items: yields the labels in order of set id, one in memory at a time; each call reads them again.
         rejects: the rows that could not be read; they are in no label.
     """
@@ -80,20 +86,28 @@ class Benchmark:
         return str(self.about["name"])
 
 
-def read_benchmark(address: str) -> Benchmark:
-    """Read a benchmark at a local or `s3://` address.
+def read_benchmark(address: str, split: SplitChoice = "test") -> Benchmark:
+    """Read a benchmark at a local or `s3://` address, or from the Hugging Face Hub.
 
     Args:
         address: the run of a finished build; a folder with `qa*.jsonl` and optionally `labels.jsonl`, which may be in
-            `qa/` and `labels/`; or one `.jsonl` file of questions, with optional labels beside it.
+            `qa/` and `labels/`; one `.jsonl` file of questions, with optional labels beside it; or
+            `hf://USER/NAME[@REVISION]`, a dataset with such files, which is kept in the cache of huggingface_hub.
+        split: the split whose labels and questions are read, or all. A benchmark without splits is `test`, and so are
+            the rows of a single file.
 
     Raises:
-        StorageError: there is none, the build is not finished, or no question can be read.
+        StorageError: there is none, the build is not finished, or no question of the split can be read.
     """
+    if is_on_hub(address):
+        folder, name, commit = download_benchmark(address)
+        read = _Importer(*_published_files(folder, split), split).benchmark(name, address)
+        read.about["commit"] = commit
+        return read
     place = Location(address)
     if (place / "run.json").exists():
-        return _read_build(open_build(address), address)
-    return _Importer(*_published_files(place)).benchmark(_name(place), address)
+        return _read_build(open_build(address), address, split)
+    return _Importer(*_published_files(place, split), split).benchmark(_name(place), address)
 
 
 def open_build(address: str) -> RunDirectory:
@@ -108,33 +122,56 @@ def open_build(address: str) -> RunDirectory:
     return run
 
 
-def _read_build(run: RunDirectory, address: str) -> Benchmark:
-    digest, types = blake2b(digest_size=16), Counter[str]()
+def _read_build(run: RunDirectory, address: str, split: SplitChoice) -> Benchmark:
+    digest, types, splits = blake2b(digest_size=16), Counter[str](), Splits.of_run(run.info())
     for kind in ("passages", "questions"):
         for part in run.parts(kind):
             digest.update(part.read_bytes())
+    if splits.dev and split != "all":
+        digest.update("\x1f".join((split, *sorted(splits.dev))).encode())
     for part in run.parts("questions"):
-        types.update(read_table(part, ["type"])["type"].to_pylist())
+        columns = (read_table(part, ["set_id", "type"])[name].to_pylist() for name in ("set_id", "type"))
+        types.update(kind for set_id, kind in zip(*columns, strict=True) if splits.has(split, set_id))
     labels, passages = (
-        sum(int(read_table(part, ["set_id"]).num_rows) for part in run.parts(kind)) for kind in ("labels", "passages")
+        sum(splits.has(split, set_id) for part in run.parts(kind) for set_id in _set_ids(part))
+        for kind in ("labels", "passages")
     )
     if not any(types[name] for name in QUESTION_TYPES):
+        if split == DEV:
+            raise StorageError(_without_split(address, split))
         raise StorageError(f"{address} is a build without questions; its rejects/ say why none was kept")
 
     def items() -> Iterator[BenchmarkItem]:
         for rows in read_labels(run):
             label = rows.label
-            passages = rows.passages.values()
-            yield BenchmarkItem.of(label.set_id, label.drug_name, True, passages, rows.questions, label.drug)
+            if splits.has(split, label.set_id):
+                passages = rows.passages.values()
+                yield BenchmarkItem.of(label.set_id, label.drug_name, True, passages, rows.questions, label.drug)
 
     counts = {"labels": labels, "whole_labels": labels, "passages": passages}
-    return Benchmark(_about(_name(run.root), "build_run", address, digest, counts, types, 0), items)
+    return Benchmark(_about(_name(run.root), "build_run", address, split, digest, counts, types, 0), items)
+
+
+def _set_ids(part: Location) -> list[str]:
+    return list(read_table(part, ["set_id"])["set_id"].to_pylist())
+
+
+def _without_split(address: object, split: str) -> str:
+    other = DEV if split == TEST else TEST
+    return f"{address} has no {split} split; give --split {other}, or all"
 
 
 def _about(
-    name: str, kind: str, address: str, digest: blake2b, counts: dict[str, int], types: Counter[str], rejected: int
+    name: str,
+    kind: str,
+    address: str,
+    split: SplitChoice,
+    digest: blake2b,
+    counts: dict[str, int],
+    types: Counter[str],
+    rejected: int,
 ) -> dict[str, Any]:
-    about = {"name": name, "kind": kind, "address": address, "digest": digest.hexdigest(), **counts}
+    about = {"name": name, "kind": kind, "address": address, "split": split, "digest": digest.hexdigest(), **counts}
     return {**about, "questions": {name: types[name] for name in QUESTION_TYPES}, "rejected": rejected}
 
 
@@ -142,15 +179,16 @@ def _about(
 class _Importer:
     """Reads and checks published files.
 
-    In memory are all questions by label, and the offset and size in bytes of each label's line. Without a file of
-    labels, only the passages in the context of questions are known.
+    In memory are all questions by label, and the file, the offset and the size in bytes of each label's line. Without
+    files of labels, only the passages in the context of questions are known.
     """
 
     files: list[Location]
-    labels: Location | None
+    labels: list[Location]
+    split: SplitChoice
     questions: dict[str, list[PublishedQuestion]] = field(default_factory=dict)
     ids: set[str] = field(default_factory=set)
-    lines: dict[str, tuple[int, int]] = field(default_factory=dict)
+    lines: dict[str, tuple[Location, int, int]] = field(default_factory=dict)
     rejects: list[Reject] = field(default_factory=list)
     counts: Counter[str] = field(default_factory=Counter)
     digest: blake2b = field(default_factory=lambda: blake2b(digest_size=16))
@@ -161,14 +199,15 @@ class _Importer:
             for line in read_json_lines(file, self.digest):
                 self.counts["rows"] += 1
                 self._read(line, "qid", self._add_question)
-        for line in read_json_lines(self.labels, self.digest) if self.labels else ():
-            self._read(line, "set_id", self._add_label)
+        for file in self.labels:
+            for line in read_json_lines(file, self.digest):
+                self._read(line, "set_id", partial(self._add_label, file))
         for set_id in sorted(self.questions.keys() - self.lines.keys()):
             self._count(set_id, None)
         if not any(self.counts[kind] for kind in QUESTION_TYPES):
             raise StorageError(self._nothing_read())
         counts = {kind: self.counts[kind] for kind in ("labels", "whole_labels", "passages")}
-        about = _about(name, "published", address, self.digest, counts, self.counts, len(self.rejects))
+        about = _about(name, "published", address, self.split, self.digest, counts, self.counts, len(self.rejects))
         return Benchmark(about, self.items, self.rejects)
 
     def _read(self, line: JsonLine, id_key: str, add: Callable[[JsonLine], None]) -> None:
@@ -189,11 +228,11 @@ class _Importer:
         self.ids.add(one.question.id)
         self.questions.setdefault(one.question.set_id, []).append(one)
 
-    def _add_label(self, line: JsonLine) -> None:
+    def _add_label(self, file: Location, line: JsonLine) -> None:
         label = read_label(line.row)
         if label.set_id in self.lines:
             raise InputError("duplicate_label", "an earlier row has the same set_id")
-        self.lines[label.set_id] = line.offset, line.size
+        self.lines[label.set_id] = file, line.offset, line.size
         self.counts["whole_labels"] += 1
         self._count(label.set_id, label)
 
@@ -215,19 +254,17 @@ class _Importer:
 
     def items(self) -> Iterator[BenchmarkItem]:
         """Yield the labels, each read anew from its line."""
-        if self.labels is None:
-            yield from (resolve_item(set_id, None, self.questions[set_id])[0] for set_id in sorted(self.questions))
-            return
-        with self.labels.open_input() as stream:
+        with ExitStack() as stack:
+            streams = {file: stack.enter_context(file.open_input()) for file in self.labels}
             for set_id in sorted(self.questions.keys() | self.lines.keys()):
-                yield resolve_item(set_id, self._label(set_id, stream), self.questions.get(set_id, ()))[0]
+                yield resolve_item(set_id, self._label(set_id, streams), self.questions.get(set_id, ()))[0]
 
-    def _label(self, set_id: str, stream: BinaryIO) -> PublishedLabel | None:
+    def _label(self, set_id: str, streams: Mapping[Location, BinaryIO]) -> PublishedLabel | None:
         if set_id not in self.lines:
             return None
-        offset, size = self.lines[set_id]
-        stream.seek(offset)
-        return read_label(parse_json_row(stream.read(size)))
+        file, offset, size = self.lines[set_id]
+        streams[file].seek(offset)
+        return read_label(parse_json_row(streams[file].read(size)))
 
 
 def resolve_item(
@@ -254,13 +291,16 @@ def resolve_item(
     return BenchmarkItem.of(set_id, drug_name, label is not None, passages.values(), resolved), rejects
 
 
-def _published_files(place: Location) -> tuple[list[Location], Location | None]:
-    """Return the files of questions, and the file of labels if there is one. Raises StorageError."""
+def _published_files(place: Location, split: SplitChoice) -> tuple[list[Location], list[Location]]:
+    """Return the files of questions of the split, and the files of their labels. Raises StorageError."""
     if place.is_dir():
         for folder in (place, place / "qa"):
             found = [file for file in folder.list() if file.name.startswith("qa") and file.suffix == ".jsonl"]
             if found:
-                return found, _labels_file(folder)
+                of_split = [file for file in found if split in ("all", split_of_file(file.name))]
+                if not of_split:
+                    raise StorageError(_without_split(place, split))
+                return of_split, _label_files(folder, split)
         raise StorageError(
             f"{place} holds no benchmark: neither run.json (the run of a build) nor qa*.jsonl (questions as FDARxBench "
             "publishes them), nor a folder qa/ with them; give a folder that does"
@@ -269,13 +309,20 @@ def _published_files(place: Location) -> tuple[list[Location], Location | None]:
         raise StorageError(f"there is nothing at {place}; {_REMEDY}")
     if place.suffix != ".jsonl":
         raise StorageError(f"{place} is not a benchmark; {_REMEDY}")
-    return [place], _labels_file(place.parent)
+    return [place], _label_files(place.parent, split_of_file(place.name))
 
 
-def _labels_file(folder: Location) -> Location | None:
-    """Return the labels beside the questions, or in `labels/` beside their folder, as in FDARxBench's repository."""
-    places = (folder / "labels.jsonl", folder.parent / "labels" / "labels.jsonl")
-    return next((place for place in places if place.exists()), None)
+def _label_files(folder: Location, split: str) -> list[Location]:
+    """Return the labels beside the questions, or in `labels/` beside their folder, as in FDARxBench's repository.
+
+    Where a split has no file of its own, its labels are in that of the test split.
+    """
+    names = [lines_file("labels", one) for one in SPLITS if split in ("all", one)]
+    for place in (folder, folder.parent / "labels"):
+        for wanted in (names, [lines_file("labels", TEST)]):
+            if found := [place / name for name in wanted if (place / name).exists()]:
+                return found
+    return []
 
 
 def _name(place: Location) -> str:

@@ -11,6 +11,7 @@ from typing import Any
 from fdarx_core.records import Label, Passage, QuestionAnswer, content_id
 from fdarx_core.storage.errors import InputError
 from fdarx_core.storage.run_directory import LabelRows
+from fdarx_core.storage.splits import DEV, TEST
 
 QUESTION_TYPES = ("factual", "multihop", "refusal")
 NOT_JUDGED = "NA"
@@ -27,6 +28,16 @@ _PLR_CODES = (
     "34089-3", "34090-1", "43680-8", "34092-7", "34093-5", "34069-5", "34076-0",
 )  # fmt: skip
 """The codes of sections 1 to 17, whose order the current format fixes. Source: 21 CFR 201.57(c)."""
+
+
+def lines_file(kind: str, split: str) -> str:
+    """Return the name of the file of a split: `qa.jsonl` and `labels.jsonl` for test, `qa_dev.jsonl` … for dev."""
+    return f"{kind}.jsonl" if split == TEST else f"{kind}_{split}.jsonl"
+
+
+def split_of_file(name: str) -> str:
+    """Return the split whose rows a file has, by its name; `test` for any name that does not end in `_dev.jsonl`."""
+    return DEV if name.endswith(f"_{DEV}.jsonl") else TEST
 
 
 def question_row(question: QuestionAnswer, rows: LabelRows) -> dict[str, Any]:

@@ -21,7 +21,17 @@ ABOUT: dict[str, Any] = {
     "started": "2026-11-21T10:00:00+00:00",
     "timings": {"build": 12.5},
 }
-FILES = ("README.md", "factual.parquet", "multihop.parquet", "refusal.parquet", "qa.jsonl", "labels.jsonl")
+CONFIGS = ("factual", "multihop", "refusal", "labels", "passages")
+DEV = "00000001-aaaa"
+"""The second label of `rows`, which `SPLIT` puts into the dev split."""
+SPLIT: dict[str, Any] = {**ABOUT, "splits": {"dev_labels": [DEV], "dev_drugs": 1, "note": "", "questions": {}}}
+FILES = (
+    "README.md",
+    "croissant.json",
+    *(f"{config}/{split}.parquet" for config in CONFIGS for split in ("test", "dev")),
+    *("qa.jsonl", "labels.jsonl", "qa_dev.jsonl", "labels_dev.jsonl"),
+)
+"""The files of a benchmark with rows of each type in both splits."""
 PUBLISHED = Path(os.environ.get("FDARX_DATA", "../shared/data")) / "fdarxbench" / "qa_toy.jsonl"
 SECTIONS = [
     Section("34068-7", "34068-7", "2", "DOSAGE", "DOSAGE", 0),
@@ -130,7 +140,7 @@ def test_counts_and_order(tmp_path: Path) -> None:
 def test_parts_leave_no_trace(tmp_path: Path) -> None:
     data = rows(13, copies=200)
     whole, cut = build(tmp_path / "whole", data), build(tmp_path / "cut", data, parts=5)
-    assert write_benchmark(whole, about=ABOUT) == write_benchmark(cut, about=ABOUT)
+    assert write_benchmark(whole, about=SPLIT) == write_benchmark(cut, about=SPLIT)
     for name in FILES:
         assert whole.file(f"benchmark/{name}").read_bytes() == cut.file(f"benchmark/{name}").read_bytes(), name
 
@@ -140,7 +150,7 @@ def test_questions_in_any_order_make_the_same_files(tmp_path: Path) -> None:
     turned = [(one, held[::-1], asked[::-1]) for one, held, asked in data]
     first, second = build(tmp_path / "first", data), build(tmp_path / "second", turned)
     for run in (first, second):
-        write_benchmark(run, about=ABOUT)
+        write_benchmark(run, about=SPLIT)
     for name in FILES:
         assert first.file(f"benchmark/{name}").read_bytes() == second.file(f"benchmark/{name}").read_bytes(), name
 
@@ -148,7 +158,7 @@ def test_questions_in_any_order_make_the_same_files(tmp_path: Path) -> None:
 def test_parquet_has_gold_texts(tmp_path: Path) -> None:
     run = build(tmp_path, rows(1))
     write_benchmark(run, about=ABOUT)
-    [row] = read_table(run.file("benchmark/multihop.parquet")).to_pylist()
+    [row] = read_table(run.file("benchmark/multihop/test.parquet")).to_pylist()
     assert row["gold_passages"] == [3, 0]
     assert row["gold_texts"] == ["Text 3 of 00000000-aaaa: 40 mg, 20 °C.", "Text 0 of 00000000-aaaa: 40 mg, 20 °C."]
     assert row["gold_titles"] == ["untitled", "2.1 Adults"]
@@ -228,27 +238,63 @@ def test_labels_without_questions_stay(tmp_path: Path) -> None:
     assert [row["chunks"] for row in lines(run.file("benchmark/labels.jsonl"))] == [[], []]
 
 
-@pytest.mark.parametrize("kind", ["factual", "multihop", "refusal"])
-def test_it_loads_offline(tmp_path: Path, kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_files_of_a_split_have_its_labels(tmp_path: Path) -> None:
+    run = build(tmp_path, rows(3))
+    assert write_benchmark(run, about=SPLIT) == {"factual": 9, "multihop": 3, "refusal": 3}
+    others = {"00000000-aaaa", "00000002-aaaa"}
+    for split, wanted, suffix in (("test", others, ""), ("dev", {DEV}, "_dev")):
+        for config in CONFIGS:
+            table = read_table(run.file(f"benchmark/{config}/{split}.parquet"))
+            assert set(table["set_id"].to_pylist()) == wanted, config
+        for kind in ("qa", "labels"):
+            assert {row["set_id"] for row in lines(run.file(f"benchmark/{kind}{suffix}.jsonl"))} == wanted
+
+
+def test_labels_have_their_text_and_not_the_path_of_their_file(tmp_path: Path) -> None:
+    data = [(replace(one, source="/home/someone/label.xml"), held, asked) for one, held, asked in rows(1)]
+    run = build(tmp_path, data)
+    write_benchmark(run, about=ABOUT)
+    [row] = read_table(run.file("benchmark/labels/test.parquet")).to_pylist()
+    assert row["text"] == lines(run.file("benchmark/labels.jsonl"))[0]["label_raw"]
+    assert row["sections"][0]["title"] == "DOSAGE"
+    assert "source" not in row and "/home/someone" not in str(row)
+    assert read_table(run.file("benchmark/passages/test.parquet")).num_rows == 4
+
+
+@pytest.mark.parametrize("split", ["test", "dev"])
+@pytest.mark.parametrize("config", CONFIGS)
+def test_every_configuration_and_split_loads_offline(
+    tmp_path: Path, config: str, split: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
     datasets = pytest.importorskip("datasets")
     run = build(tmp_path / "run", rows(3))
-    counts = write_benchmark(run, about=ABOUT)
-    folder = str(run.file("benchmark"))
-    loaded = datasets.load_dataset(folder, kind, split="train", cache_dir=str(tmp_path / "cache"))
-    assert loaded.num_rows == counts[kind]
-    assert {"question", "answer", "gold_texts", "gold_titles"} <= set(loaded.column_names)
+    write_benchmark(run, about=SPLIT)
+    loaded = datasets.load_dataset(str(run.file("benchmark")), config, split=split, cache_dir=str(tmp_path / "cache"))
+    file = read_table(run.file(f"benchmark/{config}/{split}.parquet"))
+    assert loaded.num_rows == file.num_rows > 0
+    assert loaded.to_list() == file.to_pylist()
 
 
-def test_a_type_without_questions_is_an_empty_file_and_no_configuration(tmp_path: Path) -> None:
+def test_the_card_lists_the_columns_and_rows_of_each_file(tmp_path: Path) -> None:
+    datasets = pytest.importorskip("datasets")
+    run = build(tmp_path, rows(3))
+    write_benchmark(run, about=SPLIT)
+    header = yaml.safe_load(run.file("benchmark/README.md").read_text().split("---\n")[1])
+    assert [one["config_name"] for one in header["dataset_info"]] == list(CONFIGS)
+    for one in header["dataset_info"]:
+        table = read_table(run.file(f"benchmark/{one['config_name']}/test.parquet"))
+        assert one["features"] == datasets.Features.from_arrow_schema(table.schema)._to_yaml_list()
+        assert one["splits"][0]["num_examples"] == table.num_rows
+
+
+def test_a_type_without_questions_has_no_file_and_no_configuration(tmp_path: Path) -> None:
     one, held, asked = rows(1)[0]
     run = build(tmp_path / "run", [(one, held, [row for row in asked if row.type != "refusal"])])
     assert write_benchmark(run, about=ABOUT)["refusal"] == 0
-    none = read_table(run.file("benchmark/refusal.parquet"))
-    assert none.num_rows == 0
-    assert none.schema == read_table(run.file("benchmark/factual.parquet")).schema
+    assert not run.file("benchmark/refusal/test.parquet").exists()
     header = yaml.safe_load(run.file("benchmark/README.md").read_text().split("---\n")[1])
-    assert [config["config_name"] for config in header["configs"]] == ["factual", "multihop"]
+    assert [config["config_name"] for config in header["configs"]] == ["factual", "multihop", "labels", "passages"]
 
 
 def test_the_card_says_how_it_was_made_and_holds_no_time_or_path(tmp_path: Path) -> None:
@@ -256,8 +302,16 @@ def test_the_card_says_how_it_was_made_and_holds_no_time_or_path(tmp_path: Path)
     write_benchmark(run, about=ABOUT)
     card = run.file("benchmark/README.md").read_text()
     header = yaml.safe_load(card.split("---\n")[1])
-    assert [one["config_name"] for one in header["configs"]] == ["factual", "multihop", "refusal"]
-    for said in ("| seed | 7 |", "fdarx 0.1.0", "abc", "No language model took part", "| rules | 40 | 5 |", "DailyMed"):
+    assert [one["config_name"] for one in header["configs"]] == list(CONFIGS)
+    assert (header["license"], header["license_name"]) == ("other", "dailymed-spl")
+    for said in (
+        "| seed | 7 |",
+        "fdarx 0.1.0",
+        "abc",
+        "No language model took part",
+        "| rules | 40 | 5 |",
+        "@misc{fdarxbench",
+    ):
         assert said in card
     for unsaid in ("2026-11", "12.5", "/home", str(tmp_path)):
         assert unsaid not in card

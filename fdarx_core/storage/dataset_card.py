@@ -1,0 +1,174 @@
+"""The dataset card of a benchmark: Markdown after a YAML header, from which `datasets.load_dataset` loads it."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import pyarrow as pa
+import yaml
+from jinja2 import Environment, PackageLoader
+
+from fdarx_core.storage.dataset_tables import COLUMNS, CONFIGS, DataFile, schema_of
+from fdarx_core.storage.run_directory import LabelRows
+from fdarx_core.storage.splits import SPLITS
+
+LICENSE_NAME = "dailymed-spl"
+LICENSE_LINK = "https://dailymed.nlm.nih.gov/dailymed/"
+CITATION = """@misc{fdarxbench,
+  title = {FDARxBench: Benchmarking Regulatory and Clinical Reasoning on FDA Generic Drug Assessment},
+  author = {Xiong, Betty and Fisher, Jillian and Newman, Benjamin and Hu, Meng and Gupta, Shivangi and
+            Choi, Yejin and Fang, Lanyan and Altman, Russ},
+  howpublished = {https://github.com/xiongbetty/FDARxBench}
+}
+@misc{dailymed,
+  title = {DailyMed},
+  author = {{U.S. National Library of Medicine}},
+  howpublished = {https://dailymed.nlm.nih.gov/dailymed/}
+}"""
+"""The paper of the question types and filters, and the source of the labels, as BibTeX."""
+
+_BASELINE = "baseline"
+_ROLES = ("generator", "reader", "judge")
+_PATHS = ("labels",)
+_SIZES = ((1_000, "n<1K"), (10_000, "1K<n<10K"), (100_000, "10K<n<100K"))
+_MORE = "100K<n<1M"
+
+
+@dataclass(slots=True)
+class BenchmarkCounts:
+    """The counts of the dataset card."""
+
+    labels: int = 0
+    passages: int = 0
+    types: Counter[str] = field(default_factory=Counter)
+    kinds: Counter[tuple[str, str, str]] = field(default_factory=Counter)
+    categories: Counter[str] = field(default_factory=Counter)
+    endpoints: set[str] = field(default_factory=set)
+
+    def add(self, rows: LabelRows) -> None:
+        self.labels += 1
+        self.passages += len(rows.passages)
+        for question in rows.questions:
+            self.types[question.type] += 1
+            self.kinds[question.type, question.source, question.answer_kind] += 1
+            self.categories[question.category or "none"] += 1
+            self.endpoints |= {question.endpoint, *question.judge.split(", ")} - {""}
+
+
+def dataset_card(tally: BenchmarkCounts, data: Sequence[DataFile], about: Mapping[str, Any]) -> str:
+    """Return the dataset card. `data` are the Parquet files, `about` is as in `write_benchmark`."""
+    config = {name: value for name, value in about.get("config", {}).items() if name not in _PATHS}
+    # A model that judged all questions away took part as well, so the options count, not only the questions.
+    roles = [config[role] for role in _ROLES if role in config]
+    models = [model for role in roles for model in (role if isinstance(role, list) else [role])]
+    asked = tally.endpoints | {model if isinstance(model, str) else model["name"] for model in models}
+    settings = {
+        "asked": ", ".join(sorted(asked)) or "no endpoint",
+        **{name.replace("_", " "): json.dumps(value, ensure_ascii=False) for name, value in sorted(config.items())},
+        "versions": ", ".join(f"{name} {number}" for name, number in sorted(about.get("versions", {}).items())),
+        "digest of the input": about.get("input", {}).get("digest", "not recorded"),
+    }
+    audit = about.get("audit", {})
+    templates = Environment(loader=PackageLoader("fdarx_core.storage"), trim_blocks=True, keep_trailing_newline=True)
+    return templates.get_template("dataset_card.md.j2").render(
+        header=_header(tally.types.total(), data),
+        by_rules=asked <= {_BASELINE},
+        settings=settings,
+        questions=tally.types.total(),
+        labels=tally.labels,
+        passages=tally.passages,
+        splits=_split_rows(data),
+        dev=any(one.split != SPLITS[0] for one in data),
+        note=about.get("splits", {}).get("note", ""),
+        kinds=[(*kind, f"{count:,}") for kind, count in sorted(tally.kinds.items())],
+        topics=[(name, f"{count:,}") for name, count in sorted(tally.categories.items())],
+        stages=[(one["stage"], f"{one['rows_in']:,}", f"{one['rejected']:,}") for one in about.get("stages", [])],
+        failed=audit.get("failed", []),
+        audit_rows=[
+            (one.name, one.value or f"not measured: {one.reason}", one.interval, one.chance, one.bound, one.questions)
+            for one in map(audit_row, audit.get("figures", []))
+        ],
+        columns=COLUMNS,
+        citation=CITATION,
+        license_link=LICENSE_LINK,
+    )
+
+
+def _header(questions: int, data: Sequence[DataFile]) -> str:
+    """Return the YAML header. Its `configs` list the files of each split, its `dataset_info` their columns."""
+    configs, infos = [], []
+    for name in CONFIGS:
+        held = [one for one in data if one.config == name]
+        if not held:
+            continue  # `datasets` refuses a split without rows, and a configuration without splits
+        files = [{"split": one.split, "path": one.path} for one in held]
+        configs.append({"config_name": name, "data_files": files})
+        infos.append({
+            "config_name": name,
+            "features": _features(schema_of(name)),
+            "splits": [{"name": one.split, "num_bytes": one.memory, "num_examples": one.rows} for one in held],
+            "download_size": sum(one.size for one in held),
+            "dataset_size": sum(one.memory for one in held),
+        })  # fmt: skip
+    header = {
+        "pretty_name": "Questions on FDA drug labels",
+        "language": ["en"],
+        "license": "other",
+        "license_name": LICENSE_NAME,
+        "license_link": LICENSE_LINK,
+        "task_categories": ["question-answering"],
+        "tags": ["medical", "drug-labels", "spl", "multi-hop", "refusal", "croissant"],
+        "size_categories": [next((name for bound, name in _SIZES if questions < bound), _MORE)],
+        "configs": configs,
+        "dataset_info": infos,
+    }
+    return yaml.safe_dump(header, sort_keys=False, allow_unicode=True, width=120)
+
+
+def _features(columns: Iterable[pa.Field]) -> list[dict[str, Any]]:
+    """Return columns as `dataset_info` has them: a `dtype`, a `list` of one, or a `struct` of named features."""
+    return [{"name": column.name, **_feature(column.type)} for column in columns]
+
+
+def _feature(kind: pa.DataType) -> dict[str, Any]:
+    if pa.types.is_list(kind):
+        inner = _feature(kind.value_type)
+        return {"list": inner.get("dtype") or inner["struct"]}
+    return {"struct": _features(kind)} if pa.types.is_struct(kind) else {"dtype": str(kind)}
+
+
+def _split_rows(data: Sequence[DataFile]) -> list[tuple[str, ...]]:
+    """Return for each configuration that has rows its name and the rows of each split."""
+    rows = {(one.config, one.split): f"{one.rows:,}" for one in data}
+    names = dict.fromkeys(one.config for one in data)
+    return [(name, *(rows.get((name, split), "0") for split in SPLITS)) for name in names]
+
+
+@dataclass(frozen=True, slots=True)
+class AuditRow:
+    """A figure of the artifact audit as text: "" for what it lacks, and `reason` says why it is not measured."""
+
+    name: str
+    value: str
+    interval: str
+    chance: str
+    bound: str
+    questions: str
+    drugs: str
+    reason: str
+
+
+def audit_row(figure: Mapping[str, Any]) -> AuditRow:
+    """Return a figure of the artifact audit, as run.json has it, as text. Shares have three decimals, lengths none."""
+    digits = 0 if figure["metric"].startswith("answer_words") else 3
+    value, low, high, chance, bound = (
+        "" if figure[name] is None else f"{figure[name]:.{digits}f}"
+        for name in ("value", "low", "high", "chance", "bound")
+    )
+    interval = f"{low} to {high}" if low and high else ""
+    questions, drugs = (f"{figure[name]:,}" for name in ("rows", "clusters"))
+    return AuditRow(figure["name"], value, interval, chance, bound, questions, drugs, figure["reason"])
