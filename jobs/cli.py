@@ -25,6 +25,7 @@ _SOURCES = (
 )
 
 _JOBS = {
+    "example": ("jobs.example:example", "Write example labels of invented drugs to a folder, to try the other jobs."),
     "fetch": ("jobs.fetch_labels:fetch", "Download labels from DailyMed to a disk or to s3://."),
     "build": ("jobs.build_benchmark:build", "Build a question-answering benchmark from SPL labels."),
     "evaluate": ("jobs.evaluate:evaluate", "Evaluate models on a benchmark, with metrics and a report."),
