@@ -29,7 +29,7 @@ from fdarx_core.pipeline.factuality_steps import EngineSpec, FactualitySpec
 from fdarx_core.pipeline.job import PipelineJob
 from fdarx_core.pipeline.local import LocalExecutor
 from fdarx_core.records import Claim, ClaimVerdict, FactualityScore, SafetyFlag
-from fdarx_core.storage import RunDirectory
+from fdarx_core.storage import RunDirectory, version_of
 from fdarx_core.storage.benchmark_reader import read_benchmark
 from fdarx_core.storage.checked_answers import open_answers, read_references
 
@@ -276,7 +276,7 @@ def _out(out: str | PathLike[str] | None, job: str) -> str:
 
 
 def _versions() -> dict[str, str]:
-    return {"python": sys.version.split()[0]}
+    return {"python": sys.version.split()[0], "fdarx": version_of("fdarx")}
 
 
 def _no_progress(phase: str, done: int, total: int, note: str) -> None:

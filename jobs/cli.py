@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from cyclopts import App, CycloptsError, Parameter, UnknownOptionError
 from cyclopts.config import Dict, Env
 
-from jobs import exit_code, stop, version_of
+from jobs import exit_code, stop
 
 if TYPE_CHECKING:
     from pydantic import ValidationError
@@ -70,7 +70,7 @@ def _app(given: Sequence[str]) -> App:
         help=_HELP,
         help_epilogue=_SOURCES,
         help_format="plaintext",
-        version=partial(version_of, "fdarx"),
+        version=_version,
         default_parameter=parameter,
     )
     for name, (target, summary) in _JOBS.items():
@@ -86,6 +86,12 @@ def _app(given: Sequence[str]) -> App:
     app.command(review)
     app.register_install_completion_command(help="Install completion for the shell in use.")
     return app
+
+
+def _version() -> str:
+    from fdarx_core.storage import version_of  # importing it takes longer than showing help may
+
+    return version_of("fdarx")
 
 
 def _finetune(given: Sequence[str]) -> App:

@@ -107,6 +107,7 @@ class Indexing:
             segments.append(name)
             self.embedded += size
             self._tell_read(total)
+        self._tell_read(self.documents)  # where not all are labels, their number is known only now
         dropped = _dropped(base, indexed, remove, self.rebuild)
         return store.commit(
             segments, given=indexed, remove=dropped, chunking=self._chunking, keep_newer=not self.rebuild
