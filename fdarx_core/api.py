@@ -65,7 +65,11 @@ def build(
         generator: The model that writes questions, "baseline" for the built-in rules.
         reader: The model that answers each question again in the round trip, "baseline" for the built-in rules.
         judge: The model that judges questions and compares answers, "baseline" for the built-in rules.
-        passages, pairs_per_passage, section_pairs, twins, topic_labels: How much to ask, as `fdarx build --help` says.
+        passages: Passages per label for factual questions.
+        pairs_per_passage: Question-answer pairs to request for each passage.
+        section_pairs: Pairs of sections per label for multi-hop questions.
+        twins: Pairs per label of a question and one in the same words that the label does not answer.
+        topic_labels: The largest number of labels of one drug that are asked about the same topic.
 
     Returns:
         The finished run; `run.file("benchmark")` holds the benchmark, `run.info()` what run.json says.

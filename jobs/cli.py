@@ -106,6 +106,12 @@ def _finetune(given: Sequence[str]) -> App:
     return app
 
 
+def reference() -> str:
+    """Return the help of all jobs as a page of Markdown: where options are read from, and the options of each job."""
+    _, heading, jobs = _app(["finetune"]).generate_docs().partition("**Commands**:")
+    return f"# The command line\n\n{_HELP}\n\n{_SOURCES}\n\n{heading}{jobs}"
+
+
 def parse(arguments: Sequence[str]) -> partial[Any]:
     """Return the call of the job that the arguments name. A wrong argument ends the program with one line and exit
     code 2."""

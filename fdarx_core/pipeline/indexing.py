@@ -217,7 +217,8 @@ class Indexing:
             if len(waiting) >= _CHUNKS_A_SEGMENT or sum(len(chunk.text) for chunk in waiting) >= _CHARACTERS_A_SEGMENT:
                 yield waiting, files
                 waiting, files = [], {}
-            self._tell_read(total)
+            if self.documents != total:  # the last of them is told when its chunks are written
+                self._tell_read(total)
         if waiting:
             yield waiting, files
 
