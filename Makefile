@@ -81,8 +81,8 @@ lint: $(VENV)/test docs
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
-docs: $(VENV)/test  ## the documentation site, in .cache/site; a broken link is an error
-	NO_MKDOCS_2_WARNING=1 $(RUN) mkdocs build --quiet --strict
+docs: $(VENV)/test  ## the documentation site, in .cache/site; a broken link fails (with --quiet it would not)
+	NO_MKDOCS_2_WARNING=1 $(RUN) mkdocs build --strict
 
 lock: $(VENV)/core  ## resolve pyproject.toml anew into locks/
 	locks/resolve.sh

@@ -10,12 +10,13 @@ import re
 from pathlib import Path
 from typing import Any
 
-import fdarx_core
-from fdarx_core import records
-from jobs import cli
 from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import File, Files
 from mkdocs.structure.pages import Page
+
+import fdarx_core
+from fdarx_core import records
+from jobs import cli
 
 _REPOSITORY = Path(__file__).parent.parent
 _INCLUDED = {

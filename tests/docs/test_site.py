@@ -22,7 +22,17 @@ _IN_STYLES = re.compile(r"url\(['\"]?((?:https?:)?//[^)]+)|@import\s+['\"]((?:ht
 
 
 def build_site(configuration: Path, out: Path) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--config-file", configuration, "--site-dir", out]
+    command: list[str | Path] = [
+        sys.executable,
+        "-m",
+        "mkdocs",
+        "build",
+        "--strict",
+        "--config-file",
+        configuration,
+        "--site-dir",
+        out,
+    ]
     return subprocess.run(command, cwd=REPOSITORY, capture_output=True, text=True, check=False)
 
 
