@@ -1,4 +1,4 @@
-# make demo | serve | test | test-slow | test-service | test-cluster | test-models | test-engine | test-nightly | lint | bench | lock:
+# make demo | serve | test | test-slow | test-service | test-cluster | test-models | test-engine | test-nightly | lint | docs | bench | lock:
 # each sets up what it needs in .venv, from the hashed versions in locks/.
 PYTHON ?= python3
 VENV := .venv
@@ -19,7 +19,7 @@ endef
 # Bytecode of all packages: without it each command of a fresh environment compiles what it imports, for seconds.
 compile = -$(BIN)/python -m compileall -q -j 0 $(VENV)/lib fdarx_core jobs prompts serving > $(VENV)/compile.log 2>&1
 
-.PHONY: demo serve engine test test-slow test-service test-cluster test-models test-engine test-nightly lint bench lock clean
+.PHONY: demo serve engine test test-slow test-service test-cluster test-models test-engine test-nightly lint docs bench lock clean
 .DEFAULT_GOAL := demo
 
 $(VENV)/core: pyproject.toml locks/core.txt locks/uv.txt
@@ -76,10 +76,13 @@ test-nightly: $(VENV)/models engine  ## every test: whole data sets, repeated dr
 	FDARX_KILLS=$${FDARX_KILLS:-10} HYPOTHESIS_PROFILE=nightly $(RUN) pytest -m "not engine" $(PARALLEL)
 	HYPOTHESIS_PROFILE=nightly FDARX_REQUIRE_ENGINE=1 $(RUN) pytest -m engine tests/engine
 
-lint: $(VENV)/test
+lint: $(VENV)/test docs
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+
+docs: $(VENV)/test  ## the documentation site, in .cache/site; a broken link fails (with --quiet it would not)
+	NO_MKDOCS_2_WARNING=1 $(RUN) mkdocs build --strict
 
 lock: $(VENV)/core  ## resolve pyproject.toml anew into locks/
 	locks/resolve.sh

@@ -9,7 +9,7 @@ from __future__ import annotations
 from importlib import import_module
 from typing import Any
 
-_MODULES = {
+PUBLIC_NAMES = {
     "FactualityResult": "fdarx_core.api",
     "Index": "fdarx_core.rag.index",
     "Model": "fdarx_core.llm",
@@ -21,14 +21,15 @@ _MODULES = {
     "score_factuality": "fdarx_core.api",
     "verify": "fdarx_core.verify",
 }
+"""The names of the public API, with the modules that they are imported from."""
 
-__all__ = list(_MODULES)
+__all__ = list(PUBLIC_NAMES)
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _MODULES:
+    if name not in PUBLIC_NAMES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value = getattr(import_module(_MODULES[name]), name)
+    value = getattr(import_module(PUBLIC_NAMES[name]), name)
     globals()[name] = value
     return value
 

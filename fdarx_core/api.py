@@ -29,7 +29,7 @@ from fdarx_core.pipeline.factuality_steps import EngineSpec, FactualitySpec
 from fdarx_core.pipeline.job import PipelineJob
 from fdarx_core.pipeline.local import LocalExecutor
 from fdarx_core.records import Claim, ClaimVerdict, FactualityScore, SafetyFlag
-from fdarx_core.storage import RunDirectory
+from fdarx_core.storage import RunDirectory, version_of
 from fdarx_core.storage.benchmark_reader import read_benchmark
 from fdarx_core.storage.checked_answers import open_answers, read_references
 from fdarx_core.storage.splits import SplitChoice
@@ -67,7 +67,11 @@ def build(
         generator: The model that writes questions, "baseline" for the built-in rules.
         reader: The model that answers each question again in the round trip, "baseline" for the built-in rules.
         judge: The model that judges questions and compares answers, "baseline" for the built-in rules.
-        passages, pairs_per_passage, section_pairs, twins, topic_labels: How much to ask, as `fdarx build --help` says.
+        passages: Passages per label for factual questions.
+        pairs_per_passage: Question-answer pairs to request for each passage.
+        section_pairs: Pairs of sections per label for multi-hop questions.
+        twins: Pairs per label of a question and one in the same words that the label does not answer.
+        topic_labels: The largest number of labels of one drug that are asked about the same topic.
         dev_drugs: The number of drugs of the dev split; without it one of every 20 drugs, five at most.
 
     Returns:
@@ -283,7 +287,7 @@ def _out(out: str | PathLike[str] | None, job: str) -> str:
 
 
 def _versions() -> dict[str, str]:
-    return {"python": sys.version.split()[0]}
+    return {"python": sys.version.split()[0], "fdarx": version_of("fdarx")}
 
 
 def _no_progress(phase: str, done: int, total: int, note: str) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
-from importlib import import_module, metadata
+from importlib import import_module
 from typing import NoReturn
 
 WRONG_ARGUMENT = 2
@@ -22,14 +22,6 @@ def run_job(module: str, config: object) -> int:
     The module is imported by its name when the job runs: it takes longer to import than showing the help may take.
     """
     return int(import_module(f"jobs.{module}").run(config))
-
-
-def version_of(package: str) -> str:
-    """Return the version of an installed package, else "not installed": under `ray job submit` FDARx itself is not."""
-    try:
-        return metadata.version(package)
-    except metadata.PackageNotFoundError:
-        return "not installed"
 
 
 def exit_code(job: Callable[[], object], *wrong: type[Exception]) -> int:

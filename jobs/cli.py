@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from cyclopts import App, CycloptsError, Parameter, UnknownOptionError
 from cyclopts.config import Dict, Env
 
-from jobs import exit_code, stop, version_of
+from jobs import exit_code, stop
 
 if TYPE_CHECKING:
     from pydantic import ValidationError
@@ -25,6 +25,7 @@ _SOURCES = (
 )
 
 _JOBS = {
+    "example": ("jobs.example:example", "Write example labels of invented drugs to a folder, to try the other jobs."),
     "fetch": ("jobs.fetch_labels:fetch", "Download labels from DailyMed to a disk or to s3://."),
     "build": ("jobs.build_benchmark:build", "Build a question-answering benchmark from SPL labels."),
     "push": ("jobs.push:push", "Upload the benchmark of a build to the Hugging Face Hub."),
@@ -70,7 +71,7 @@ def _app(given: Sequence[str]) -> App:
         help=_HELP,
         help_epilogue=_SOURCES,
         help_format="plaintext",
-        version=partial(version_of, "fdarx"),
+        version=_version,
         default_parameter=parameter,
     )
     for name, (target, summary) in _JOBS.items():
@@ -88,6 +89,12 @@ def _app(given: Sequence[str]) -> App:
     return app
 
 
+def _version() -> str:
+    from fdarx_core.storage import version_of  # importing it takes longer than showing help may
+
+    return version_of("fdarx")
+
+
 def _finetune(given: Sequence[str]) -> App:
     """Return `finetune`, which is a job and has a job below it. A default can't be imported later, as commands are."""
     app = App(name="finetune", help=_JOBS["finetune"][1])
@@ -98,6 +105,12 @@ def _finetune(given: Sequence[str]) -> App:
         module, _, function = _JOBS["finetune"][0].partition(":")
         app.default(getattr(import_module(module), function))
     return app
+
+
+def reference() -> str:
+    """Return the help of all jobs as a page of Markdown: where options are read from, and the options of each job."""
+    _, heading, jobs = _app(["finetune"]).generate_docs().partition("**Commands**:")
+    return f"# The command line\n\n{_HELP}\n\n{_SOURCES}\n\n{heading}{jobs}"
 
 
 def parse(arguments: Sequence[str]) -> partial[Any]:

@@ -111,6 +111,8 @@ def evaluation_spec(config: EvaluateConfig, given: GivenAnswers, served: Served)
     models = _models(config, served)
     answerers = _answerers(config, models)
     check_roles({"judge": config.judge}, models)
+    if not answerers and not given:
+        raise ModelsError(f"no model answers: {config.judge} is the judge; add another model, or --only {config.judge}")
     if taken := sorted({cell.model for _, cell in given} & {*answerers}):
         raise ModelsError(f"--predictions has answers of {taken[0]}, which is asked as well; rename it there")
     if RETRIEVED in config.settings and not config.retrievers:

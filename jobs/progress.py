@@ -55,6 +55,7 @@ class ProgressLine:
         self._phase = ""
         self._started = self._shown = 0.0
         self._first = 0
+        self._printed = ""
         self._latest: tuple[int, int, str] = (0, 0, "")
         self._asked: AskProgress | None = None
         self._lock = threading.Lock()
@@ -113,7 +114,9 @@ class ProgressLine:
             self._bar.update(self._task, completed=done, total=total or None, description=line)
         elif last or now - self._shown >= _LOG_EVERY_S:
             self._shown = now
-            print(line, file=sys.stderr, flush=True)
+            if line != self._printed and self._latest[:2] != (0, 0):  # nothing done of an unknown number
+                self._printed = line
+                print(line, file=sys.stderr, flush=True)
 
     def _line(self, seconds: float) -> str:
         done, total, note = self._latest

@@ -15,9 +15,9 @@ from fdarx_core.llm import AskingStopped
 from fdarx_core.pipeline.asking import PlanRow
 from fdarx_core.pipeline.executor import SMALL, Executor, ExecutorName
 from fdarx_core.pipeline.job import PipelineJob
-from fdarx_core.storage import RunDirectory
+from fdarx_core.storage import RunDirectory, version_of
 from fdarx_core.storage.errors import Unreachable
-from jobs import STOPPED, version_of
+from jobs import STOPPED
 from jobs.options import ComputingConfig, JobConfig
 from jobs.progress import ProgressLine
 from jobs.ray_session import as_ctrl_c, ray_session

@@ -107,6 +107,7 @@ class Indexing:
             segments.append(name)
             self.embedded += size
             self._tell_read(total)
+        self._tell_read(self.documents)  # where not all are labels, their number is known only now
         dropped = _dropped(base, indexed, remove, self.rebuild)
         return store.commit(
             segments, given=indexed, remove=dropped, chunking=self._chunking, keep_newer=not self.rebuild
@@ -216,7 +217,8 @@ class Indexing:
             if len(waiting) >= _CHUNKS_A_SEGMENT or sum(len(chunk.text) for chunk in waiting) >= _CHARACTERS_A_SEGMENT:
                 yield waiting, files
                 waiting, files = [], {}
-            self._tell_read(total)
+            if self.documents != total:  # the last of them is told when its chunks are written
+                self._tell_read(total)
         if waiting:
             yield waiting, files
 

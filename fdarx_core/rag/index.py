@@ -225,8 +225,11 @@ class Index:
             k: how many chunks the answer is made from.
             strategy: what to search with, a name of `fdarx_core.rag.strategies`.
             postprocess: how candidates are ordered: none, score (by the model) or rerank (needs `reranker_model`).
-            retriever, drug, set_id, title, exclude, section, labeler, document_type, date_from, date_to: as for
-                `search`.
+            retriever: as for `search`, and so are all filters.
+            drug: only chunks of this drug.
+            set_id: only chunks of the label with this set id.
+            title: only chunks of the document with this title.
+            exclude: titles of documents to leave out.
             history: the earlier questions of a conversation with their answers, oldest first. The question is then
                 rewritten by the model so that it stands alone, as `Answer.standalone_question` gives it.
             verifier: the engine that verifies the statements, as `fdarx.verify` takes it.

@@ -22,7 +22,8 @@ PartName = Literal["tune", "test"]
 PARTS: tuple[PartName, ...] = get_args(PartName)
 """The halves of the set, which have no drug in common: one to tune filters on, and one to read once."""
 
-_FOLDER = files(__package__) / "judged"
+_CANDIDATES = files(__package__) / "judged" / "candidates.jsonl"
+_LABELS = files("fdarx_core") / "examples" / "labels"
 _SUPERSEDED = "mirsolve-er-tablets-2019.xml"
 """A label whose set id a later version has too; the set is on the later one."""
 
@@ -83,7 +84,7 @@ def _all_judged() -> tuple[JudgedCandidate, ...]:
 
 
 def _candidates() -> bytes:
-    return (_FOLDER / "candidates.jsonl").read_bytes()
+    return _CANDIDATES.read_bytes()
 
 
 def set_digest() -> str:
@@ -104,7 +105,7 @@ class JudgedLabel:
 def judged_labels() -> dict[str, JudgedLabel]:
     """Return the labels that the candidates are on, by set id."""
     found: dict[str, JudgedLabel] = {}
-    for file in sorted((_FOLDER / "labels").iterdir(), key=lambda file: file.name):
+    for file in sorted(_LABELS.iterdir(), key=lambda file: file.name):
         if file.name != _SUPERSEDED:
             data = file.read_bytes()
             label, passages = parse_document(data, file.name)

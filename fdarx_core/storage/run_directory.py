@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timezone
 from heapq import merge
+from importlib import metadata
 from itertools import groupby
 from operator import attrgetter
 from pathlib import Path
@@ -20,6 +21,14 @@ from fdarx_core.storage.tables import read_records
 
 FORMAT = 1
 """The version of the layout. It increases when an older reader would misread a newer layout."""
+
+
+def version_of(package: str) -> str:
+    """Return the version of an installed package, else "not installed": under `ray job submit` FDARx itself is not."""
+    try:
+        return metadata.version(package)
+    except metadata.PackageNotFoundError:
+        return "not installed"
 
 
 @dataclass(frozen=True, slots=True)

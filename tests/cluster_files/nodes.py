@@ -14,9 +14,9 @@ from ray.scripts.scripts import drain_node, start
 
 from serving.served_model import ServedModel
 from tests.cluster_files.pods import Pod, clusters, pods, secret_keys
-from tests.cluster_files.tree import RAY, VERSION, Document, Tree
+from tests.cluster_files.tree import RAY, Document, Tree
 
-_IMAGES = {f"REGISTRY/fdarx:{VERSION}-{kind}" for kind in ("cpu", "gpu")}
+_IMAGES = {f"REGISTRY/fdarx:VERSION-{kind}" for kind in ("cpu", "gpu")}
 _PORTS = {"metrics-export-port": "metrics", "dashboard-port": "dashboard", "ray-client-server-port": "client"}
 _KUBERAY_ALONE = {"no-monitor", "labels", "memory"}
 """Options of `ray start` that its help leaves out."""

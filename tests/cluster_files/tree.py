@@ -73,7 +73,6 @@ def here(path: str) -> Path:
 _toml = import_module("tomllib" if sys.version_info >= (3, 11) else "tomli")  # pytest brings tomli where it is needed
 _PROJECT = _toml.loads((REPOSITORY / "pyproject.toml").read_text())["project"]
 
-VERSION: str = _PROJECT["version"]
 EXTRAS: dict[str, list[str]] = _PROJECT["optional-dependencies"]
 
 

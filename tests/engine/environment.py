@@ -53,7 +53,7 @@ def _make(python: Path) -> None:
     shutil.rmtree(CACHE / "env", ignore_errors=True)
     _run([sys.executable, "-m", "venv", str(CACHE / "env")])
     try:
-        _install(python, "--only-binary", ":all:", REQUIREMENT)
+        install_packages(python, "--only-binary", ":all:", REQUIREMENT)
     except Unavailable as error:
         raise Unavailable(f"{error}\n{_HINT}") from None
     _run([*_pip(python), "uninstall", "--yes", *NOT_MATCHING])
@@ -63,7 +63,7 @@ def _make(python: Path) -> None:
 def _complete(python: Path) -> None:
     """Ray's LLM modules ask for a distribution by the name of vllm: one without files stands for it."""
     source_only = ["--only-binary", ":all:", "--no-binary", "rouge-score"]
-    _install(python, *source_only, "--editable", str(PROJECT))
+    install_packages(python, *source_only, "--editable", str(PROJECT))
     (packages,) = (CACHE / "env" / "lib").glob("python3*/site-packages")
     named = packages / f"vllm-{VERSION}+cpu.dist-info"
     named.mkdir(exist_ok=True)
@@ -72,7 +72,7 @@ def _complete(python: Path) -> None:
     _run([str(python), "-c", "import ray.serve.llm, serving.models"])
 
 
-def _install(python: Path, *what: str) -> None:
+def install_packages(python: Path, *what: str) -> None:
     """Install by uv, which takes a third of the time, or by pip where uv is missing or reaches no package index."""
     uv = Path(sys.executable).with_name("uv")
     found = [option for link in os.environ.get("PIP_FIND_LINKS", "").split() for option in ("--find-links", link)]

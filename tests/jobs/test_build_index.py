@@ -70,6 +70,9 @@ def test_a_document_is_dropped(guidelines: Path, tmp_path: Path) -> None:
 
 def test_a_runs_labels(example_build: Path, tmp_path: Path) -> None:
     done = index("--documents", example_build, "--out", tmp_path / "labels", "--words-only")
+    assert [line for line in done.stderr.splitlines() if "read" in line] == [
+        "9 of 9 documents read, 333 new chunks written"
+    ]
     assert done.returncode == 0, done.stderr
     opened = IndexReader.open(str(tmp_path / "labels"))
     assert opened.chunk(0).set_id and opened.chunk(0).drug and opened.chunk(0).section

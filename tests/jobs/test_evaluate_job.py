@@ -186,6 +186,18 @@ def test_a_wrong_argument_ends_at_once(more: tuple[str, ...], told: str, example
     assert not (tmp_path / "run").exists()
 
 
+def test_a_judge_alone_is_refused_because_nobody_answers(
+    example_build: Path, server: LoopbackServer, tmp_path: Path
+) -> None:
+    models = models_file(tmp_path, server.openai_url, {"name": "strong"})
+    done = evaluate(example_build, tmp_path / "run", "--models", models, "--judge", "strong")
+    assert done.returncode == 2 and "--only strong" in done.stderr and server.number == 0
+    planned = evaluate(
+        example_build, tmp_path / "run", "--models", models, "--judge", "strong", "--only", "strong", "--plan"
+    )
+    assert "answer_oracle" in planned.stdout
+
+
 @pytest.mark.slow
 def test_ctrl_c_keeps_what_was_answered(example_build: Path, server: LoopbackServer, tmp_path: Path) -> None:
     server.latency = 0.05
