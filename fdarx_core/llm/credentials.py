@@ -123,7 +123,8 @@ class Credentials:
         try:
             value = await asyncio.to_thread(run_key_command, command)
         except ValueError as error:
-            raise Failure(KEY_COMMAND, self.redacted(str(error)), fatal=before is None) from None
+            detail = self.redacted(str(error)).removeprefix("key_command: ")
+            raise Failure(KEY_COMMAND, detail, fatal=before is None) from None
         renewed = before is not None and before.refused
         self._read(IssuedKey(value, started + self._config.key_ttl_s, renewed))
 

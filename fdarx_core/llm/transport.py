@@ -64,15 +64,15 @@ class HttpTransport(Transport):
         self._url = URL(wire.url(config.base_url)).update_query(config.query)
         self._session: aiohttp.ClientSession | None = None
         self._key: IssuedKey | None = None
-        self._route: dict[str, Any] = {}
+        self._options: dict[str, Any] = {"allow_redirects": False}
 
     def __getstate__(self) -> dict[str, Any]:
-        return self.__dict__ | {"_session": None, "_key": None, "_route": {}}
+        return self.__dict__ | {"_session": None, "_key": None, "_options": {"allow_redirects": False}}
 
     async def post(self, body: bytes) -> bytes:
         session, key = self._open()
         try:
-            async with session.post(self._url, data=body, allow_redirects=False, **self._route) as reply:
+            async with session.post(self._url, data=body, **self._options) as reply:
                 data = await self._checked_body(reply, key)
         except (aiohttp.ClientError, asyncio.TimeoutError, OSError) as error:
             # no context: it would hold the request, and so the key in its headers
@@ -83,7 +83,7 @@ class HttpTransport(Transport):
     async def events(self, body: bytes) -> AsyncGenerator[bytes, None]:
         session, key = self._open()
         try:
-            async with session.post(self._url, data=body, allow_redirects=False, **self._route) as reply:
+            async with session.post(self._url, data=body, **self._options) as reply:
                 if reply.status != 200 or reply.content_type == "application/json":
                     data = await self._checked_body(reply, key)
                     self.answered_at = time.monotonic()
@@ -111,17 +111,20 @@ class HttpTransport(Transport):
         raise self._credentials.after_401(key, failure) if reply.status == 401 else failure
 
     def _open(self) -> tuple[aiohttp.ClientSession, IssuedKey]:
-        """Return the session, whose headers hold the latest key, and this key."""
+        """Return the session and the latest key, which is then among the options of a request.
+
+        The headers are no default of the session, because aiohttp would send them to a proxy too.
+        """
         key = self._credentials.key
         if self._session is None:
             self._session = self._new_session()
         if key is not self._key:
-            self._session.headers.update(self._key_headers(key.value))
+            self._options["headers"] = self._headers(key.value)
             self._key = key
         return self._session, key
 
     def _new_session(self) -> aiohttp.ClientSession:
-        config, headers = self._config, self._credentials.headers
+        config = self._config
         try:
             self.proxy = config.find_proxy()
             ssl = access.tls_context(config.ca_file) if config.ca_file else True
@@ -129,24 +132,25 @@ class HttpTransport(Transport):
             raise EndpointStopped(f"model {config.name}: {error}") from None
         if self.proxy:
             self.proxy = self.proxy._replace(login="")
-            login = {"Proxy-Authorization": self._credentials.proxy_authorization}
-            self._route = {"proxy": self.proxy.address}
-            if login["Proxy-Authorization"] and self._url.scheme == "https":
-                self._route["proxy_headers"] = login
-            elif login["Proxy-Authorization"]:  # without a tunnel, the proxy reads the headers of the request itself
-                headers = headers | login
+            self._options["proxy"] = self.proxy.address
+            if self._url.scheme == "https" and self._credentials.proxy_authorization:
+                self._options["proxy_headers"] = {"Proxy-Authorization": self._credentials.proxy_authorization}
         return aiohttp.ClientSession(
             connector=aiohttp.TCPConnector(limit=config.max_in_flight, ssl=ssl),
             timeout=aiohttp.ClientTimeout(total=config.timeout_s, sock_connect=_CONNECT_S),
-            headers={"Content-Type": "application/json", **self._wire.headers(""), **headers},
             cookie_jar=aiohttp.DummyCookieJar(),
         )
 
-    def _key_headers(self, key: str) -> dict[str, str]:
-        name = self._config.key_header
-        if not key or name is None:
-            return self._wire.headers(key) if key else {}
-        return {name: f"Bearer {key}" if name.lower() == "authorization" else key}
+    def _headers(self, key: str) -> dict[str, str]:
+        name, credentials = self._config.key_header, self._credentials
+        headers = {"Content-Type": "application/json", **self._wire.headers("" if name else key)}
+        if name and key:
+            headers[name] = f"Bearer {key}" if name.lower() == "authorization" else key
+        if self.proxy and self._url.scheme == "http" and credentials.proxy_authorization:
+            headers["Proxy-Authorization"] = (
+                credentials.proxy_authorization
+            )  # there is no tunnel, the proxy reads these
+        return headers | credentials.headers
 
 
 async def read_body(stream: aiohttp.StreamReader) -> bytes:
