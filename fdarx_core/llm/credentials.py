@@ -47,7 +47,7 @@ class Credentials:
         self.headers: dict[str, str] = {}
         self.litellm: dict[str, Any] = {}
         self.proxy_authorization = ""
-        self.secrets: list[str] = []  # the longest first, so that none is replaced in part
+        self.secrets: list[str] = []  # the longest first; changed in place, because redactors hold this list
         self._secret_bytes: list[bytes] = []
         self._config = config
         self._key: IssuedKey | None = None

@@ -111,7 +111,7 @@ class HttpEndpoint(AsyncEndpoint):
         while True:
             while not self._credentials.valid:
                 await self._refresh_key()
-            acquired_at = await super().acquire(tokens, retry=retry)
+            acquired_at = await self.limits.acquire(tokens, retry)
             if self._credentials.valid:
                 return acquired_at
             self.limits.release()

@@ -133,7 +133,7 @@ class ModelConfig(BaseModel):
     """The model's name in a run. It is part of each request's key: under another name, all requests are sent again."""
     kind: Literal["openai", "anthropic", "litellm"] = "openai"
     """openai: any OpenAI-compatible server (vLLM, Ray Serve, vendors). anthropic: its own API. litellm: all that
-    litellm knows (Bedrock, Vertex AI, Cohere ...), at several times the CPU time of the others."""
+    litellm knows (Bedrock, Vertex AI, Cohere ...), at about twelve times the CPU time of the others."""
     model: str = Field(min_length=1)
     """The model's id on the server. With litellm PROVIDER/MODEL, as in its documentation."""
     base_url: Annotated[str, AfterValidator(_plain_address)] = ""

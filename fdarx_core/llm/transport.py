@@ -10,6 +10,7 @@ from contextlib import aclosing
 from typing import Any
 
 import aiohttp
+from multidict import CIMultiDict
 from yarl import URL
 
 from fdarx_core.llm import access
@@ -119,7 +120,7 @@ class HttpTransport(Transport):
         if self._session is None:
             self._session = self._new_session()
         if key is not self._key:
-            self._options["headers"] = self._headers(key.value)
+            self._options["headers"] = CIMultiDict(self._headers(key.value))
             self._key = key
         return self._session, key
 

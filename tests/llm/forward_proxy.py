@@ -69,8 +69,8 @@ class ForwardProxy(InThread):
         else:
             kept = [one for one in headers if not one.lower().startswith(_HOP)]
             path = f"{place.path}?{place.query}".rstrip("?").encode()
-            head = [b"%b %b HTTP/1.1" % (method, path), *kept, b"Connection: close", b"", b""]
-            to_server[1].write(b"\r\n".join(head))
+            written = [b"%b %b HTTP/1.1" % (method, path), *kept, b"Connection: close", b"", b""]
+            to_server[1].write(b"\r\n".join(written))
         await _relay((reader, writer), to_server)
 
 

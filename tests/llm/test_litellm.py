@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 from aiohttp import web
 
-from fdarx_core.llm import EndpointStopped, HttpEndpoint, ModelConfig, ModelsError, Prices, Task, load_models
+from fdarx_core.llm import EndpointStopped, HttpEndpoint, Model, ModelConfig, ModelsError, Prices, Task, load_models
 from fdarx_core.records import Response
 from tests.in_thread import InThread, listening
 from tests.llm.conftest import ask_all, model, words
@@ -257,6 +257,12 @@ def test_a_model_of_no_provider(task: Task[Any], server: LoopbackServer) -> None
     ):
         ask_all(task, openai_model(server, model="tiny"), "a", "b")
     assert server.number == 0
+
+
+def test_a_model_from_python_needs_no_address() -> None:
+    assert Model("bedrock/anthropic.claude-v2", kind="litellm").config == ModelConfig(
+        name="bedrock-anthropic.claude-v2", kind="litellm", model="bedrock/anthropic.claude-v2"
+    )
 
 
 def test_without_the_library_the_extra_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
