@@ -36,11 +36,11 @@ class HttpModelClient:
     """
 
     def __init__(self, config: ModelConfig) -> None:
-        """Raise ValueError where the API key is missing.
+        """Raise ValueError where the API key, or something else that requests need, is missing.
 
         A user waits, so there are fewer retries than in a batch, unless the models file sets their number.
         """
-        config.key()
+        config.check_access()
         self.name, self.sampling = config.name, config.request_parameters
         unset = {field: value for field, value in _INTERACTIVE_LIMITS.items() if field not in config.model_fields_set}
         self._config = config.model_copy(update=unset)

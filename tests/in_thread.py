@@ -5,10 +5,16 @@ from __future__ import annotations
 import asyncio
 import threading
 from abc import ABC, abstractmethod
-from typing import Any
+from typing import Any, Protocol
 
 from aiohttp import web
 from typing_extensions import Self
+
+
+class Runner(Protocol):
+    """What serves, until it is cleaned up."""
+
+    async def cleanup(self) -> None: ...
 
 
 class InThread(ABC):
@@ -20,7 +26,7 @@ class InThread(ABC):
         self._ready = threading.Event()
 
     @abstractmethod
-    async def start(self) -> web.AppRunner:
+    async def start(self) -> Runner:
         """Serves in the running loop until the runner is cleaned up."""
 
     def __enter__(self) -> Self:

@@ -125,13 +125,17 @@ class AsyncEndpoint(ABC):
             self.counters.abandoned += 1
             raise
 
+    async def acquire(self, tokens: int, *, retry: bool) -> float:
+        """Wait for a slot and for the rates; return the loop's time when both were there."""
+        return await self.limits.acquire(tokens, retry)
+
     @asynccontextmanager
     async def slot(self, pending: PendingRequest, tokens: int = 0, waited: bool = False) -> AsyncIterator[None]:
         """Hold a slot for one attempt. Raises EndpointStopped for a fatal failure in the block.
 
         A request that has `waited` already, or that is retried, gets its slot before new requests.
         """
-        acquired_at = await self.limits.acquire(tokens, retry=waited or pending.sent > 0)
+        acquired_at = await self.acquire(tokens, retry=waited or pending.sent > 0)
         self.counters.in_flight += 1
         try:
             yield

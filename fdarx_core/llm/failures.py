@@ -7,16 +7,26 @@ import json
 import re
 import socket
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import orjson
 
 from fdarx_core.storage.retry import parse_retry_after
 
+if TYPE_CHECKING:
+    from fdarx_core.llm.access import Proxy
+    from fdarx_core.llm.model_config import ModelConfig
+
 TRANSIENT = "transient_"
 """Prefix of the reason of each failure that another attempt may cure (429, 5xx, time-out, lost connection).
 
 Responses with such a reason are never stored, so the next run sends their requests again. All others are final."""
+EXPIRED_KEY = f"{TRANSIENT}expired_key"
+KEY_COMMAND = f"{TRANSIENT}key_command"
+UNREACHABLE = frozenset(
+    f"{TRANSIENT}{reason}" for reason in ("connection", "dns", "tls", "proxy", "proxy_refused", "key_command")
+)
+"""Reasons for which no request can reach the server."""
 
 _DETAIL_CHARACTERS = 400
 _TOO_LONG = re.compile(
@@ -80,6 +90,8 @@ def status_failure(status: int, headers: Mapping[str, str], body: bytes, answere
     `answered`: this server has answered another request before, so its address and key are right.
     """
     detail, wait = f"HTTP {status}: {error_message(body)}", parse_retry_after(headers.get("Retry-After"))
+    if status == 407:
+        return proxy_failure(status, detail, answered)
     if status in (401, 402) or (status == 429 and _NO_CREDIT.search(detail)):
         return Failure("no_access", detail, status=status, fatal=True)
     if status in (429, 529):
@@ -110,6 +122,36 @@ def reported_failure(event: bytes, error: Any) -> Failure:
     return failure
 
 
+def proxy_failure(status: int, detail: str, answered: bool) -> Failure:
+    """Return the failure for a status with which a proxy refuses to forward a request."""
+    if status == 407:
+        return Failure("proxy_login", detail, status=status, fatal=True)
+    if status >= 500 or status == 429:
+        return Failure(f"{TRANSIENT}proxy", detail, status=status)
+    return Failure(f"{TRANSIENT}proxy_refused", detail, status=status, fatal=not answered)
+
+
+def remedy(failure: Failure, config: ModelConfig, proxy: Proxy | None) -> str:
+    """Return what the user can do about a server that is no longer asked."""
+    path = f"{proxy.field} and " if proxy else ""
+    if failure.reason == KEY_COMMAND:
+        return "run the command of key_command by hand and correct it"
+    if failure.status == 407:
+        login = proxy.field if proxy and not config.proxy else "proxy_login_env"
+        return f"check the user and password of the proxy in {login}"
+    if "proxy" in failure.reason:
+        return f"check {path}that the proxy is up and forwards to base_url"
+    if failure.status in (401, 402, 403, 429):
+        return f"check the key that {config.key_field} names, and what it may use"
+    if failure.status == 400:
+        return "check model, sampling and structured in the models file"
+    if failure.status:
+        return "check model and base_url in the models file"
+    if failure.reason == f"{TRANSIENT}tls":
+        return "check base_url in the models file, or name the server's certificate authority in ca_file"
+    return f"check {path}base_url in the models file and that the server is up; run the same command again to resume"
+
+
 def rejects_structured_output(failure: Failure) -> bool:
     """Return whether the server says that it does not support the requested form of structured output."""
     return failure.reason == "refused_request" and bool(_UNSUPPORTED.search(failure.detail))
@@ -127,6 +169,10 @@ def connection_failure(error: BaseException, answered: bool) -> Failure:
     if isinstance(error, aiohttp.ClientConnectorDNSError):
         unknown = error.os_error.errno == socket.EAI_NONAME
         return Failure(f"{TRANSIENT}dns", detail, fatal=unknown and not answered)
+    if isinstance(error, aiohttp.ClientHttpProxyError):
+        return proxy_failure(error.status, f"HTTP {error.status} from the proxy: {error.message}", answered)
+    if isinstance(error, aiohttp.ClientProxyConnectionError):
+        return Failure(f"{TRANSIENT}proxy", detail)
     if isinstance(error, aiohttp.ClientPayloadError):
         return Failure(f"{TRANSIENT}cut_body", detail)
     return Failure(f"{TRANSIENT}connection", detail)

@@ -1,7 +1,7 @@
 """A model on a server, asked over HTTP: whole replies, repaired where their JSON is wrong, and streamed ones.
 
 The vendors' clients are not used: they were measured at 6 to 10 times the CPU time of aiohttp, and they hold their slot
-while they wait for a retry.
+while they wait for a retry. Models of kind litellm are asked by litellm, without retries of its own.
 """
 
 from __future__ import annotations
@@ -19,11 +19,21 @@ import orjson
 
 from fdarx_core.llm.attempts import AsyncEndpoint, PendingRequest
 from fdarx_core.llm.baseline import response_to
-from fdarx_core.llm.failures import TRANSIENT, Failure, decode_json, error_message
+from fdarx_core.llm.credentials import Credentials, Redactor
+from fdarx_core.llm.failures import (
+    EXPIRED_KEY,
+    TRANSIENT,
+    UNREACHABLE,
+    Failure,
+    decode_json,
+    error_message,
+    remedy,
+)
 from fdarx_core.llm.limits import PrefixWarmup, RequestLimiter
+from fdarx_core.llm.litellm_transport import LitellmTransport
 from fdarx_core.llm.model_config import ModelConfig, count_messages, estimate_tokens
 from fdarx_core.llm.task import strip_code_fence
-from fdarx_core.llm.transport import Redactor, Transport
+from fdarx_core.llm.transport import HttpTransport, Transport
 from fdarx_core.llm.wire_formats import (
     BLANK_CHARACTERS,
     WIRE_FORMATS,
@@ -41,7 +51,6 @@ _MAX_REFUSED_IN_VAIN = 16
 """Requests refused by a server that has not answered any, after which it is not asked again."""
 _MAX_GIVEN_UP_IN_VAIN = 16
 """Requests given up in a row, after which a server is not asked again."""
-_UNREACHABLE = (f"{TRANSIENT}connection", f"{TRANSIENT}dns", f"{TRANSIENT}tls")
 _CLOSING_S = 0.2
 _QUOTED_CHARACTERS = 4000
 _SHAPE_ERRORS = (KeyError, IndexError, TypeError, AttributeError)
@@ -50,8 +59,8 @@ _SHAPE_ERRORS = (KeyError, IndexError, TypeError, AttributeError)
 class HttpEndpoint(AsyncEndpoint):
     """Sends requests to one model, within limits that hold for all who use this object, in one event loop.
 
-    It can be pickled before its first use. The key is not part of it: each process reads it from its environment. A
-    request that is cancelled frees its slot and closes its connection.
+    It can be pickled before its first use. The key is not part of it: each process reads it from its environment, or
+    runs the command that prints it. A request that is cancelled frees its slot and closes its connection.
     """
 
     def __init__(self, config: ModelConfig) -> None:
@@ -60,7 +69,12 @@ class HttpEndpoint(AsyncEndpoint):
         self.config = config
         self.sampling: Mapping[str, Any] = config.request_parameters
         self._wire = WIRE_FORMATS[config.kind]
-        self._transport = Transport(config, self._wire)
+        self._credentials = Credentials(config)
+        self._transport: Transport = (
+            LitellmTransport(config, self._credentials)
+            if config.kind == "litellm"
+            else HttpTransport(config, self._credentials, self._wire)
+        )
         self._learned: dict[str, ServerFeatures] = {}  # for each task: a server may refuse the schema of one alone
         self._warmup = PrefixWarmup(enabled=config.warms_prefixes)
         self._refused_in_vain = self._given_up_in_vain = 0
@@ -89,7 +103,20 @@ class HttpEndpoint(AsyncEndpoint):
         return self._stream(request, admit)
 
     async def close(self) -> None:
+        await self._credentials.close()
         await self._transport.close()
+
+    async def acquire(self, tokens: int, *, retry: bool) -> float:
+        """Wait for a valid key, then for a slot. A key that expires meanwhile is renewed without holding the slot."""
+        while True:
+            while not self._credentials.valid:
+                await self._refresh_key()
+            acquired_at = await self.limits.acquire(tokens, retry)
+            if self._credentials.valid:
+                return acquired_at
+            self.limits.release()
+            self.limits.correct_tokens(tokens, 0)
+            retry = True
 
     def count(self, response: Response) -> None:
         super().count(response)
@@ -103,7 +130,9 @@ class HttpEndpoint(AsyncEndpoint):
         if failure.reason == "refused_request" and self._learn(pending, failure):
             return 0.0
         seconds, answered_at = pending.delay_after(failure), self._transport.answered_at
-        unreachable = failure.reason in _UNREACHABLE and answered_at < pending.created_at
+        if failure.reason == EXPIRED_KEY and seconds is not None:
+            return 0.0
+        unreachable = failure.reason in UNREACHABLE and answered_at < pending.created_at
         if failure.reason == "refused_request" and not answered_at:
             self._refused_in_vain += 1
         if seconds is None and failure.transient and answered_at < pending.sent_at:
@@ -117,9 +146,19 @@ class HttpEndpoint(AsyncEndpoint):
         return seconds
 
     def explain(self, failure: Failure) -> str:
-        where = f"model {self.config.name} ({self.config.model}) at {self.config.base_url}"
-        detail = self._transport.redacted(failure.detail)
-        return f"{where}: {failure.reason.removeprefix(TRANSIENT)}: {detail}; {_remedy(failure)}"
+        config, proxy = self.config, self._transport.proxy
+        where = f"model {config.name} ({config.model})" + (f" at {config.base_url}" if config.base_url else "")
+        where += f" through the proxy {proxy.address} of {proxy.field}" if proxy else ""
+        detail = self._credentials.redacted(failure.detail)
+        return f"{where}: {failure.reason.removeprefix(TRANSIENT)}: {detail}; {remedy(failure, config, proxy)}"
+
+    async def _refresh_key(self) -> None:
+        try:
+            await self._credentials.refresh()
+        except Failure as failure:
+            if failure.fatal:
+                raise self.stopped(failure) from None
+            raise
 
     async def _stream(self, request: Request, admit: Callable[[], None]) -> AsyncGenerator[str | Response, None]:
         pending = PendingRequest(request, self.config.max_tries, self.config.max_wait_s, admit)
@@ -127,7 +166,7 @@ class HttpEndpoint(AsyncEndpoint):
         completion = None
         with self.counted():
             while completion is None:
-                received = StreamAccumulator(self._transport.redactor())
+                received = StreamAccumulator(Redactor(self._credentials.secrets))
                 try:
                     async with self.slot(pending, tokens), aclosing(self._pieces(pending, received)) as pieces:
                         async for piece in pieces:
@@ -151,7 +190,8 @@ class HttpEndpoint(AsyncEndpoint):
             if learned is None:
                 return False
             self._learned[task] = learned
-            _LOG.warning("task %s: requests use %s from now on: %s", task, learned, failure)
+            detail = self._credentials.redacted(failure.detail)
+            _LOG.warning("task %s: requests use %s from now on: %s", task, learned, detail)
         return True
 
     def _body(self, pending: PendingRequest, messages: Messages, *, streamed: bool = False) -> bytes:
@@ -249,7 +289,7 @@ class HttpEndpoint(AsyncEndpoint):
         return received.failed(failure)
 
     def _response(self, pending: PendingRequest, completion: Completion) -> Response:
-        response = response_to(pending.request, self._transport.redacted(completion.text), completion.reason)
+        response = response_to(pending.request, self._credentials.redacted(completion.text), completion.reason)
         response.finish_reason = "error" if completion.reason else completion.finish_reason
         usage = completion.usage
         response.prompt_tokens, response.cached_tokens = usage.prompt, usage.cached
@@ -349,14 +389,3 @@ async def _drain(events: AsyncGenerator[bytes, None]) -> None:
     finally:
         reading.cancel()
         await asyncio.gather(reading, return_exceptions=True)
-
-
-def _remedy(failure: Failure) -> str:
-    """Return what the user can do about a server that is no longer asked."""
-    if failure.status in (401, 402, 403, 429):
-        return "check the key that key_env names, and what it may use"
-    if failure.status == 400:
-        return "check model, sampling and structured in the models file"
-    if failure.status:
-        return "check model and base_url in the models file"
-    return "check base_url in the models file and that the server is up; run the same command again to resume"

@@ -42,7 +42,7 @@ class Model:
 
     Args:
         model: the model's id on its server, or "baseline", or a `ModelConfig`, as `load_models` returns them.
-        base_url: address of the server's API, such as http://localhost:8000/v1.
+        base_url: address of the server's API, such as http://localhost:8000/v1. Not needed with kind="litellm".
         api_key: the key. It is kept in this process's environment (see `config.key_env`) and written nowhere.
         store: a folder (local or s3://) that keeps the responses: equal requests are read back, in later runs as well.
         max_requests: the most requests that may be sent; then BudgetReached is raised.
@@ -252,7 +252,7 @@ def _config(model: str | ModelConfig, options: dict[str, Any]) -> ModelConfig:
         if "key_env" in fields:
             raise ModelsError(f"model {model}: give api_key or key_env, not both")
         fields["key_env"] = _keep_key(str(fields["name"]), api_key)
-    if "base_url" not in fields:
+    if "base_url" not in fields and fields.get("kind") != "litellm":
         raise ModelsError(f"model {model}: give base_url, the address of its server, such as http://localhost:8000/v1")
     return model_config(fields, f"model {model}")
 

@@ -3,20 +3,43 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable, Mapping, Sequence
+from datetime import date
 from functools import cache
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated, Any, Literal
 from urllib.parse import urlsplit
 
 import yaml
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
+from typing_extensions import Self
 
+from fdarx_core.llm import access
 from fdarx_core.llm.prompts import validation_message
 from fdarx_core.records import Response
 from fdarx_core.storage import Location, StorageError
 
 Structured = Literal["auto", "json_schema", "json_object", "text"]
+
+_HEADER_NAME = r"^[A-Za-z0-9!#$%&'*+.^_`|~-]+$"
+_CLIENT_HEADERS = ("host", "content-type", "content-length", "transfer-encoding", "connection", "proxy-authorization")
+# fmt: off
+_OWN_OPTIONS = {
+    "model", "messages", "api_key", "base_url", "api_base", "timeout", "request_timeout", "stream", "stream_options",
+    "max_tokens", "max_completion_tokens", "max_retries", "num_retries", "response_format", "extra_headers", "headers",
+    "caching", "fallbacks",
+}
+"""Options of litellm that follow from the other fields."""
+_REPLY_OPTIONS = {
+    "temperature", "top_p", "top_k", "n", "stop", "seed", "presence_penalty", "frequency_penalty", "logit_bias",
+    "tools", "tool_choice", "functions", "function_call", "parallel_tool_calls", "reasoning_effort", "thinking",
+    "verbosity", "modalities", "logprobs", "top_logprobs", "web_search_options",
+}
+"""Options of litellm that change replies, and so belong into the request's key."""
+# fmt: on
+_HTTP_FIELDS = ("query", "proxy", "proxy_login_env", "ca_file", "key_header")
 
 CHARACTERS_PER_TOKEN = 4.0
 """Of English prose with figures: on drug labels, the vocabularies of Llama 3, Qwen and Mistral give 3.9 to 4.1 over
@@ -38,6 +61,44 @@ def _plain_address(url: str) -> str:
     if parts.username or parts.password or parts.query or parts.fragment:
         raise ValueError("it may hold no user, password or query; a key goes into the variable named by key_env")
     return url.rstrip("/")
+
+
+def _without_secrets(values: dict[str, Any]) -> dict[str, Any]:
+    for name, value in values.items():
+        if access.names_secret(name) and isinstance(value, str) and not access.refers_to_variable(value):
+            raise ValueError(f"{name} looks like a secret; put it into an environment variable and write ${{VARIABLE}}")
+    return values
+
+
+def _plain_headers(headers: dict[str, str]) -> dict[str, str]:
+    for name, value in headers.items():
+        if not re.match(_HEADER_NAME, name) or not value.isprintable():
+            raise ValueError(f"{name!r} is no header of one line")
+        if name.lower() in _CLIENT_HEADERS:
+            raise ValueError(f"{name} is set by the client; leave it out (proxy_login_env holds the login of a proxy)")
+    return headers
+
+
+def _plain_query(query: dict[str, str]) -> dict[str, str]:
+    if secret := next(filter(access.names_secret, query), None):
+        raise ValueError(f"{secret} looks like a secret, which servers log with addresses; send it as a header")
+    return query
+
+
+def _query_texts(query: Any) -> Any:
+    """Return the parameters as texts: YAML reads an API version as a date or a number."""
+    if not isinstance(query, dict):
+        return query
+    return {name: str(value) if isinstance(value, (date, int, float)) else value for name, value in query.items()}
+
+
+def _litellm_options(options: dict[str, Any]) -> dict[str, Any]:
+    for name in options:
+        if name in _OWN_OPTIONS:
+            raise ValueError(f"{name} follows from the other fields of the model; leave it out")
+        if name in _REPLY_OPTIONS:
+            raise ValueError(f"{name} changes replies; move it to sampling, which is part of each request's key")
+    return options
 
 
 class Prices(BaseModel):
@@ -64,21 +125,52 @@ class Prices(BaseModel):
 
 
 class ModelConfig(BaseModel):
-    """One model on one server. It holds the name of the environment variable with the key, never the key itself."""
+    """One model on one server. It holds the names of the environment variables with secrets, never the secrets."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
 
     name: str = Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$")
     """The model's name in a run. It is part of each request's key: under another name, all requests are sent again."""
-    kind: Literal["openai", "anthropic"] = "openai"
-    """openai: any OpenAI-compatible server (vLLM, Ray Serve, vendors). anthropic: its own API."""
+    kind: Literal["openai", "anthropic", "litellm"] = "openai"
+    """openai: any OpenAI-compatible server (vLLM, Ray Serve, vendors). anthropic: its own API. litellm: all that
+    litellm knows (Bedrock, Vertex AI, Cohere ...), at about twelve times the CPU time of the others."""
     model: str = Field(min_length=1)
-    """The model's id on the server."""
-    base_url: Annotated[str, AfterValidator(_plain_address)]
-    """Address of the API, such as http://localhost:8000/v1 or https://api.anthropic.com."""
-    key_env: str | None = Field(None, pattern=r"^[A-Z][A-Z0-9_]*$", max_length=64)
+    """The model's id on the server. With litellm PROVIDER/MODEL, as in its documentation."""
+    base_url: Annotated[str, AfterValidator(_plain_address)] = ""
+    """Address of the API, such as http://localhost:8000/v1 or https://api.anthropic.com. litellm knows those of its
+    providers."""
+    key_env: str | None = Field(None, pattern=access.VARIABLE_PATTERN, max_length=64)
     """Name of the environment variable that holds the key, in capitals, set on each machine that sends requests. None:
     the server needs no key."""
+    key_command: str | None = None
+    """A command that prints a key or token, run without a shell on each machine that sends requests: at first use, when
+    `key_ttl_s` is over, and once when the server refuses the key (401)."""
+    key_ttl_s: float = Field(600, gt=0)
+    """Seconds for which a key of `key_command` is used. Shorter than the token lives, no request is refused for it."""
+    key_header: str | None = Field(None, pattern=_HEADER_NAME)
+    """The header with the key, such as api-key on Azure. Authorization takes `Bearer KEY`, others the key alone. None:
+    the header of the API."""
+    headers: Annotated[dict[str, str], AfterValidator(_plain_headers), AfterValidator(_without_secrets)] = Field(
+        default_factory=dict
+    )
+    """More headers of each request. `${NAME}` stands for an environment variable, which holds what is secret."""
+    query: Annotated[dict[str, str], BeforeValidator(_query_texts), AfterValidator(_plain_query)] = Field(
+        default_factory=dict
+    )
+    """Query parameters of each request, such as api-version on Azure. They may hold no secret."""
+    proxy: Annotated[str, AfterValidator(access.proxy_address)] | None = None
+    """Address of the forward proxy, such as http://proxy:3128. None: HTTPS_PROXY, HTTP_PROXY and NO_PROXY of the
+    environment apply."""
+    proxy_login_env: str | None = Field(None, pattern=access.VARIABLE_PATTERN, max_length=64)
+    """Name of the environment variable that holds USER:PASSWORD of `proxy`."""
+    ca_file: str | None = None
+    """A PEM file of certificate authorities to trust besides those of the system, on each machine that sends
+    requests."""
+    litellm: Annotated[dict[str, Any], AfterValidator(_litellm_options), AfterValidator(_without_secrets)] = Field(
+        default_factory=dict
+    )
+    """Options of litellm that say where and how to ask (aws_region_name, vertex_project ...); `${NAME}` stands for an
+    environment variable. What changes replies belongs into `sampling`."""
     sampling: dict[str, Any] = Field(default_factory=dict)
     """Parameters sent with each request (temperature, top_p, seed ...) and part of its key. Temperature 0 makes runs
     comparable; without it, the server's default applies."""
@@ -115,6 +207,35 @@ class ModelConfig(BaseModel):
     max_wait_s: float = Field(600, ge=0)
     """Seconds that one request may wait between its attempts, throttling included."""
 
+    @model_validator(mode="after")
+    def _check_fields(self) -> Self:
+        if self.kind == "litellm":
+            if given := [name for name in _HTTP_FIELDS if getattr(self, name)]:
+                raise ValueError(
+                    f"{given[0]} is not used with kind litellm, which takes proxies from HTTPS_PROXY, authorities from "
+                    "SSL_CERT_FILE and options from the field litellm; leave it out"
+                )
+        elif self.litellm:
+            raise ValueError("litellm takes options for kind litellm alone; leave it out, or set kind: litellm")
+        elif not self.base_url:
+            raise ValueError("base_url is missing; give the address of the server, such as http://localhost:8000/v1")
+        if self.key_env and self.key_command:
+            raise ValueError("key_env and key_command both give the key; leave one of them out")
+        if self.proxy_login_env and not self.proxy:
+            raise ValueError("proxy_login_env needs proxy; the login of HTTPS_PROXY stands in its own address")
+        if (self.key_env or self.key_command) and any(name.lower() == self._key_header for name in self.headers):
+            raise ValueError(f"headers: {self._key_header} carries the key; leave it out there")
+        return self
+
+    @property
+    def _key_header(self) -> str:
+        return (self.key_header or ("x-api-key" if self.kind == "anthropic" else "authorization")).lower()
+
+    @property
+    def key_field(self) -> str:
+        """The field that says where the key comes from."""
+        return "key_command" if self.key_command else "key_env"
+
     @property
     def request_parameters(self) -> dict[str, Any]:
         """All that changes a reply beyond the prompt; it is part of each request, and so of the request's key."""
@@ -138,12 +259,25 @@ class ModelConfig(BaseModel):
         """Read the key from the environment; it is kept nowhere. Raises ValueError where it is missing or malformed."""
         if self.key_env is None:
             return ""
-        key = os.environ.get(self.key_env, "")
-        if not key:
-            raise ValueError(f"environment variable {self.key_env} is not set; set it to the key of {self.base_url}")
-        if not (key.isascii() and key.isprintable() and " " not in key):
-            raise ValueError(f"environment variable {self.key_env} holds white space or is not plain ASCII; correct it")
-        return key
+        key = access.read_variable(self.key_env, "key_env", f"the key of {self.base_url or self.model}")
+        return access.check_key(key, f"key_env: environment variable {self.key_env}")
+
+    def find_proxy(self) -> access.Proxy | None:
+        """Return the proxy of this model or of the environment. Raises ValueError for one that cannot be used."""
+        return access.find_proxy(self.base_url, self.proxy, self.proxy_login_env) if self.base_url else None
+
+    def check_access(self) -> None:
+        """Raise ValueError if a variable, file, program or library is missing on this machine that requests need."""
+        self.key()
+        access.expand_variables(self.headers, "headers")
+        access.expand_variables(self.litellm, "litellm")
+        self.find_proxy()
+        if self.ca_file:
+            access.tls_context(self.ca_file)
+        if self.key_command is not None:
+            access.split_command(self.key_command)
+        if self.kind == "litellm" and find_spec("litellm") is None:
+            raise ValueError("kind: litellm needs the extra: pip install 'fdarx[gateways]'")
 
 
 VOTE = "vote"
@@ -166,7 +300,7 @@ def vote_parameters(parameters: Mapping[str, Any], vote: int) -> dict[str, Any]:
 def load_models(path: str | os.PathLike[str]) -> dict[str, ModelConfig]:
     """Return the models of a YAML file by name. The file is a list of entries with the fields of `ModelConfig`.
 
-    Raises ModelsError where the file, an entry, or a key's environment variable is missing or wrong.
+    Raises ModelsError where the file, an entry, or what an entry needs on this machine is missing or wrong.
     """
     entries = read_yaml(path, "a YAML file that lists models")
     if not isinstance(entries, list) or not entries:
@@ -184,16 +318,16 @@ def load_models(path: str | os.PathLike[str]) -> dict[str, ModelConfig]:
 
 
 def model_config(fields: Any, where: str) -> ModelConfig:
-    """Return a model from its fields. Raises ModelsError, which begins with `where`, for wrong fields or no key."""
+    """Return a model from its fields. Raises ModelsError, which begins with `where`, for wrong fields or no access."""
     try:
         model = ModelConfig.model_validate(fields)
     except ValidationError as error:
         known = ", ".join(ModelConfig.model_fields)
         raise ModelsError(f"{where}: {validation_message(error)}; the fields are {known}") from None
     try:
-        model.key()
+        model.check_access()
     except ValueError as error:
-        raise ModelsError(f"{where}: key_env: {error}") from None
+        raise ModelsError(f"{where}: {error}") from None
     return model
 
 

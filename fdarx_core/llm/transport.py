@@ -1,16 +1,21 @@
-"""HTTP to a model server: one session, bounded bodies, and an API key that no text reveals."""
+"""How requests reach a model's server: one HTTP session, bounded bodies, and secrets that no text reveals."""
 
 from __future__ import annotations
 
 import asyncio
 import time
+from abc import ABC, abstractmethod
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from typing import Any
 
 import aiohttp
+from multidict import CIMultiDict
 from yarl import URL
 
+from fdarx_core.llm import access
+from fdarx_core.llm.access import Proxy
+from fdarx_core.llm.credentials import Credentials, IssuedKey
 from fdarx_core.llm.failures import TRANSIENT, EndpointStopped, Failure, connection_failure, status_failure
 from fdarx_core.llm.model_config import ModelConfig
 from fdarx_core.llm.wire_formats import EventDecoder, WireFormat
@@ -22,31 +27,54 @@ _MAX_STREAM_BYTES = 64 << 20
 _MAX_BLANK_BYTES = 64 << 10
 _BLANK = b" \t\r\n\\nrt"
 """White space as a JSON body holds it: plain between values, escaped within them."""
-_HIDDEN = "[key]"
 
 
-class Transport:
-    """The session with one server. It opens at first use, with the key that the environment then holds.
+class Transport(ABC):
+    """Carries the requests of one model to its server. No secret is in what it returns or raises.
 
-    A pickled transport holds neither session nor key.
+    It opens at first use, after `credentials` have read the key. A pickled transport holds neither session nor key.
     """
 
-    def __init__(self, config: ModelConfig, wire: WireFormat) -> None:
+    def __init__(self, config: ModelConfig, credentials: Credentials) -> None:
         self.answered_at = 0.0
-        self._config, self._wire = config, wire
-        self._url = URL(wire.url(config.base_url))
+        self.proxy: Proxy | None = None
+        self._config, self._credentials = config, credentials
+
+    @abstractmethod
+    async def post(self, body: bytes) -> bytes:
+        """Return the body of a reply with status 200. Raises Failure for any other, EndpointStopped without access."""
+
+    @abstractmethod
+    def events(self, body: bytes) -> AsyncGenerator[bytes, None]:
+        """Yield the data of the events of a reply as they arrive; a reply in plain JSON is one event.
+
+        Raises as `post`. Closing the generator before its end closes the connection.
+        """
+
+    @abstractmethod
+    async def close(self) -> None:
+        """Close the connections."""
+
+
+class HttpTransport(Transport):
+    """One aiohttp session, directly or through a proxy."""
+
+    def __init__(self, config: ModelConfig, credentials: Credentials, wire: WireFormat) -> None:
+        super().__init__(config, credentials)
+        self._wire = wire
+        self._url = URL(wire.url(config.base_url)).update_query(config.query)
         self._session: aiohttp.ClientSession | None = None
-        self._key = ""
+        self._key: IssuedKey | None = None
+        self._options: dict[str, Any] = {"allow_redirects": False}
 
     def __getstate__(self) -> dict[str, Any]:
-        return self.__dict__ | {"_session": None, "_key": ""}
+        return self.__dict__ | {"_session": None, "_key": None, "_options": {"allow_redirects": False}}
 
     async def post(self, body: bytes) -> bytes:
-        """Return the body of a reply with status 200. Raises Failure for any other, EndpointStopped without a key."""
-        session = self._session or self._open()
+        session, key = self._open()
         try:
-            async with session.post(self._url, data=body, allow_redirects=False) as reply:
-                data = await self._checked_body(reply)
+            async with session.post(self._url, data=body, **self._options) as reply:
+                data = await self._checked_body(reply, key)
         except (aiohttp.ClientError, asyncio.TimeoutError, OSError) as error:
             # no context: it would hold the request, and so the key in its headers
             raise connection_failure(error, self.answered_at > 0) from None
@@ -54,84 +82,76 @@ class Transport:
         return data
 
     async def events(self, body: bytes) -> AsyncGenerator[bytes, None]:
-        """Yield the data of the events of a reply as they arrive; a reply in plain JSON is one event.
-
-        Raises as `post`. Closing the generator before its end closes the connection.
-        """
-        session = self._session or self._open()
+        session, key = self._open()
         try:
-            async with session.post(self._url, data=body, allow_redirects=False) as reply:
+            async with session.post(self._url, data=body, **self._options) as reply:
                 if reply.status != 200 or reply.content_type == "application/json":
-                    data = await self._checked_body(reply)
+                    data = await self._checked_body(reply, key)
                     self.answered_at = time.monotonic()
                     yield data
                     return
+                key.accepted = True
                 async with aclosing(_events_of(reply)) as events:
                     async for data in events:
                         self.answered_at = time.monotonic()
-                        yield self._without_key(data)
+                        yield self._credentials.redacted_bytes(data)
         except (aiohttp.ClientError, asyncio.TimeoutError, OSError) as error:
             raise connection_failure(error, self.answered_at > 0) from None
-
-    def redactor(self) -> Redactor:
-        """Return what removes the key from a streamed text. Raises EndpointStopped without a key."""
-        if not self._session:
-            self._open()
-        return Redactor(self._key)
-
-    def redacted(self, text: str) -> str:
-        """Return the text without the key, which a server may have repeated."""
-        return text.replace(self._key, _HIDDEN) if self._key else text
 
     async def close(self) -> None:
         if self._session:
             await self._session.close()
-            self._session = None
+            self._session = self._key = None
 
-    async def _checked_body(self, reply: aiohttp.ClientResponse) -> bytes:
-        data = self._without_key(await read_body(reply.content))
-        if reply.status != 200:
-            raise status_failure(reply.status, reply.headers, data, self.answered_at > 0)
-        return data
+    async def _checked_body(self, reply: aiohttp.ClientResponse, key: IssuedKey) -> bytes:
+        data = self._credentials.redacted_bytes(await read_body(reply.content))
+        if reply.status == 200:
+            key.accepted = True
+            return data
+        failure = status_failure(reply.status, reply.headers, data, self.answered_at > 0)
+        raise self._credentials.after_401(key, failure) if reply.status == 401 else failure
 
-    def _without_key(self, data: bytes) -> bytes:
-        return data.replace(self._key.encode(), _HIDDEN.encode()) if self._key else data
+    def _open(self) -> tuple[aiohttp.ClientSession, IssuedKey]:
+        """Return the session and the latest key, which is then among the options of a request.
 
-    def _open(self) -> aiohttp.ClientSession:
+        The headers are no default of the session, because aiohttp would send them to a proxy too.
+        """
+        key = self._credentials.key
+        if self._session is None:
+            self._session = self._new_session()
+        if key is not self._key:
+            self._options["headers"] = CIMultiDict(self._headers(key.value))
+            self._key = key
+        return self._session, key
+
+    def _new_session(self) -> aiohttp.ClientSession:
         config = self._config
         try:
-            self._key = config.key()
+            self.proxy = config.find_proxy()
+            ssl = access.tls_context(config.ca_file) if config.ca_file else True
         except ValueError as error:
             raise EndpointStopped(f"model {config.name}: {error}") from None
-        self._session = aiohttp.ClientSession(
-            connector=aiohttp.TCPConnector(limit=config.max_in_flight),
+        if self.proxy:
+            self.proxy = self.proxy._replace(login="")
+            self._options["proxy"] = self.proxy.address
+            if self._url.scheme == "https" and self._credentials.proxy_authorization:
+                self._options["proxy_headers"] = {"Proxy-Authorization": self._credentials.proxy_authorization}
+        return aiohttp.ClientSession(
+            connector=aiohttp.TCPConnector(limit=config.max_in_flight, ssl=ssl),
             timeout=aiohttp.ClientTimeout(total=config.timeout_s, sock_connect=_CONNECT_S),
-            headers={"Content-Type": "application/json", **self._wire.headers(self._key)},
             cookie_jar=aiohttp.DummyCookieJar(),
         )
-        return self._session
 
-
-class Redactor:
-    """Replaces a secret in a streamed text, also where the secret is spread over several pieces."""
-
-    def __init__(self, secret: str) -> None:
-        self._secret, self._held_back = secret, ""
-
-    def feed(self, piece: str) -> str:
-        """Return the text that is safe to show so far; a possible beginning of the secret is held back."""
-        if not self._secret:
-            return piece
-        text = (self._held_back + piece).replace(self._secret, _HIDDEN)
-        longest = min(len(text), len(self._secret) - 1)
-        size = next((size for size in range(longest, 0, -1) if text.endswith(self._secret[:size])), 0)
-        self._held_back = text[len(text) - size :]
-        return text[: len(text) - size]
-
-    def finish(self) -> str:
-        """Return what was held back, at the end of the text."""
-        rest, self._held_back = self._held_back, ""
-        return rest
+    def _headers(self, key: str) -> dict[str, str]:
+        name, credentials = self._config.key_header, self._credentials
+        headers = {"Content-Type": "application/json", **self._wire.headers("" if name else key)}
+        if name and key:
+            headers[name] = f"Bearer {key}" if name.lower() == "authorization" else key
+        if self.proxy and self._url.scheme == "http" and credentials.proxy_authorization:
+            headers["Proxy-Authorization"] = (
+                credentials.proxy_authorization
+            )  # there is no tunnel, the proxy reads these
+        return headers | credentials.headers
 
 
 async def read_body(stream: aiohttp.StreamReader) -> bytes:

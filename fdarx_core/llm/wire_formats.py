@@ -234,8 +234,12 @@ class AnthropicFormat:
 
 
 WireFormat = OpenAIFormat | AnthropicFormat
-WIRE_FORMATS: Mapping[str, WireFormat] = {"openai": OpenAIFormat(), "anthropic": AnthropicFormat()}
-"""By the `kind` of a model's configuration."""
+WIRE_FORMATS: Mapping[str, WireFormat] = {
+    "openai": OpenAIFormat(),
+    "anthropic": AnthropicFormat(),
+    "litellm": OpenAIFormat(),
+}
+"""By the `kind` of a model's configuration. litellm translates to and from OpenAI's format."""
 
 
 def token_count(value: Any) -> int:

@@ -143,6 +143,7 @@ class Call:
     number: int
     at: float
     port: int
+    query: dict[str, str] = field(default_factory=dict)
 
 
 @dataclass
@@ -249,7 +250,8 @@ class LoopbackServer(InThread):
         self.first_at = self.first_at or now
         assert request.transport is not None
         port = request.transport.get_extra_info("peername")[1]
-        call = Call(request.path, body, dict(request.headers), prompt, self.by_prompt[prompt], self.number, now, port)
+        attempt, query = self.by_prompt[prompt], dict(request.query)
+        call = Call(request.path, body, dict(request.headers), prompt, attempt, self.number, now, port, query)
         if self._keep_calls:
             self.calls.append(call)
         return call

@@ -1,4 +1,4 @@
-"""The code on the documentation page about tasks runs as it stands."""
+"""The code of the documentation on tasks runs as it stands, and the models on the page about models are valid."""
 
 from __future__ import annotations
 
@@ -7,7 +7,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
+from fdarx_core.llm import ModelConfig
 from tests.conftest import REPOSITORY
 
 
@@ -23,3 +25,14 @@ def test_the_code_of_adding_a_task_runs(
     for _, code in blocks[1:]:
         exec(code, names)
     assert capsys.readouterr().out.splitlines() == ["25 mg", "25 mg", ""]
+
+
+def test_the_models_of_the_documentation_are_valid() -> None:
+    blocks = re.findall(r"```yaml\n(.*?)```", (REPOSITORY / "docs/models.md").read_text(), re.DOTALL)
+    models = [ModelConfig.model_validate(fields) for block in blocks for fields in yaml.safe_load(block)]
+    assert {model.kind for model in models} == {"openai", "anthropic", "litellm"}
+
+
+def test_every_field_of_a_model_is_documented() -> None:
+    page = (REPOSITORY / "docs/models.md").read_text()
+    assert not [name for name in ModelConfig.model_fields if f"`{name}`" not in page]

@@ -103,7 +103,7 @@ def test_a_missing_key_says_which_variable(task: Task[Any], server: LoopbackServ
         endpoint = HttpEndpoint(config)
         await endpoint.ask(words(task, endpoint, "a")[0])
 
-    with pytest.raises(AskingStopped, match="model m: environment variable PLANTED_KEY is not set"):
+    with pytest.raises(AskingStopped, match="model m: key_env: environment variable PLANTED_KEY is not set"):
         asyncio.run(run())
     assert server.number == 0
 

@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 
 from fdarx_core.llm import ModelConfig, Task
 from fdarx_core.llm.attempts import PendingRequest
+from fdarx_core.llm.credentials import Redactor
 from fdarx_core.llm.failures import Failure, decode_json
-from fdarx_core.llm.transport import Redactor
 from fdarx_core.llm.wire_formats import (
     AnthropicFormat,
     Completion,
@@ -277,7 +277,7 @@ def test_data_come_back_as_they_were(data: list[str], end: bytes) -> None:
 
 
 def shown(secret: str, pieces: Sequence[str]) -> str:
-    redactor = Redactor(secret)
+    redactor = Redactor([secret])
     return "".join(redactor.feed(piece) for piece in pieces) + redactor.finish()
 
 
@@ -292,5 +292,5 @@ def test_a_secret_is_covered_however_it_is_cut(secret: str, pieces: list[str]) -
 
 @given(st.lists(st.text(max_size=5)))
 def test_without_a_secret_nothing_is_held_back(pieces: list[str]) -> None:
-    redactor = Redactor("")
+    redactor = Redactor([])
     assert [redactor.feed(piece) for piece in pieces] == pieces
