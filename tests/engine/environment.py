@@ -51,45 +51,46 @@ def _make(python: Path) -> None:
     if sys.version_info < OLDEST:
         raise Unavailable(f"{REQUIREMENT} needs Python {OLDEST[0]}.{OLDEST[1]} or newer; run the tests with one")
     shutil.rmtree(CACHE / "env", ignore_errors=True)
-    _run([sys.executable, "-m", "venv", str(CACHE / "env")])
+    run([sys.executable, "-m", "venv", str(CACHE / "env")])
     try:
-        _install(python, "--only-binary", ":all:", REQUIREMENT)
+        install(python, "--only-binary", ":all:", REQUIREMENT)
     except Unavailable as error:
         raise Unavailable(f"{error}\n{_HINT}") from None
-    _run([*_pip(python), "uninstall", "--yes", *NOT_MATCHING])
-    _run([str(python), "-c", "import vllm.entrypoints.openai.api_server"])
+    run([*_pip(python), "uninstall", "--yes", *NOT_MATCHING])
+    run([str(python), "-c", "import vllm.entrypoints.openai.api_server"])
 
 
 def _complete(python: Path) -> None:
     """Ray's LLM modules ask for a distribution by the name of vllm: one without files stands for it."""
     source_only = ["--only-binary", ":all:", "--no-binary", "rouge-score"]
-    _install(python, *source_only, "--editable", str(PROJECT))
+    install(python, *source_only, "--editable", str(PROJECT))
     (packages,) = (CACHE / "env" / "lib").glob("python3*/site-packages")
     named = packages / f"vllm-{VERSION}+cpu.dist-info"
     named.mkdir(exist_ok=True)
     (named / "METADATA").write_text(f"Metadata-Version: 2.1\nName: vllm\nVersion: {VERSION}+cpu\n")
     (named / "RECORD").touch()
-    _run([str(python), "-c", "import ray.serve.llm, serving.models"])
+    run([str(python), "-c", "import ray.serve.llm, serving.models"])
 
 
-def _install(python: Path, *what: str) -> None:
-    """Install by uv, which takes a third of the time, or by pip where uv is missing or reaches no package index."""
+def install(python: Path, *what: str) -> None:
+    """Install packages by uv, which takes a third of the time, or by pip where uv is missing or reaches no index."""
     uv = Path(sys.executable).with_name("uv")
     found = [option for link in os.environ.get("PIP_FIND_LINKS", "").split() for option in ("--find-links", link)]
     if uv.exists():
         try:
-            _run([str(uv), "pip", "install", "--quiet", "--python", str(python), *found, *what])
+            run([str(uv), "pip", "install", "--quiet", "--python", str(python), *found, *what])
             return
         except Unavailable:
             pass
-    _run([*_pip(python), "install", "--no-cache-dir", *what])
+    run([*_pip(python), "install", "--no-cache-dir", *what])
 
 
 def _pip(python: Path) -> list[str]:
     return [str(python), "-m", "pip", "--quiet", "--disable-pip-version-check"]
 
 
-def _run(command: list[str]) -> None:
+def run(command: list[str]) -> None:
+    """Run a command at low priority. Raises Unavailable, with the end of its messages, where it fails."""
     done = subprocess.run(["nice", *command], capture_output=True, text=True, check=False)
     if done.returncode:
         raise Unavailable(f"{' '.join(command[1:])} failed: {done.stderr.strip()[-600:]}")

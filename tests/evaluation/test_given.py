@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from fdarx_core.evaluation.predictions import citing_settings, prediction_from_given
 from fdarx_core.records import Passage, QuestionAnswer
-from fdarx_core.storage.checked_answers import ImportedPrediction
+from fdarx_core.storage.imported_predictions import ImportedPrediction
 
 QUESTION = QuestionAnswer("q1", "factual", "factual", "section", "", "set-1", "Zalvo", "What dose?", "5 mg")
 PASSAGES = [Passage("set-1", index, 0, "", "", "", "Dose", "Dose", f"text {index}") for index in range(4)]
