@@ -33,7 +33,8 @@ class EvaluateConfig(MeasuringConfig):
     only: Names = Field(default_factory=list)
     """evaluate only these models of the files (all except the judge)"""
     predictions: str | None = None
-    """answers of other programs to grade: a file with qid and answer in each row, see docs/evaluating.md"""
+    """answers of other programs to grade: a file with qid and answer in each row, see docs/evaluating.md; or logs of
+    inspect or lm-eval, see docs/harnesses.md"""
     settings: Annotated[Names, one_of(_SETTINGS, "setting")] = Field(list(_SETTINGS))
     """evidence to show: closed_book, full_label, oracle, retrieved; separated by commas or spaces"""
     retrievers: Names = Field(["bm25"])

@@ -23,16 +23,16 @@ MAX_TOKENS = 1024
 """Maximum number of tokens of a reply: the default of `fdarx evaluate`."""
 
 HARNESSES: Mapping[str, Mapping[str, str]] = {
-    "inspect": {"fdarx_tasks.py": "inspect_tasks.py.j2", "README.md": "inspect_readme.md.j2"},
+    "inspect": {"fdarx_tasks.py": "inspect_tasks.py.j2"},
     "lm-eval": {
+        "utils.py": "lm_eval_utils.py.j2",
         "fdarx.yaml": "lm_eval_group.yaml.j2",
         "fdarx_common": "lm_eval_common.yaml.j2",
-        "utils.py": "lm_eval_utils.py.j2",
-        "README.md": "lm_eval_readme.md.j2",
     },
 }
-"""The files of a package beside its data, and their templates, by harness."""
-_LM_EVAL_TASK = "lm_eval_task.yaml.j2"
+"""The code of a package, each file with its template, by harness. In lm-eval, each task has a file as well."""
+_TASK = "lm_eval_task.yaml.j2"
+_README = "readme.md.j2"
 
 _TEMPLATES = Environment(
     loader=PackageLoader("fdarx_core.harnesses"),
@@ -69,19 +69,21 @@ def write_package(harness: str, benchmark: Benchmark, folder: Location, options:
     content: dict[str, Any] = {
         "about": benchmark.about,
         "counts": dict(counts),
+        "harness": harness,
         "max_tokens": MAX_TOKENS,
         "metrics": METRICS,
-        "options": options,
-        "prompts": [f"{ANSWER_TASKS[name].name} {ANSWER_TASKS[name].version}" for name in counts],
+        "prompts": [f"{ANSWER_TASKS[name].name} (version {ANSWER_TASKS[name].version})" for name in counts],
         "system_messages": SYSTEM_MESSAGES,
     }
-    for name, template in HARNESSES[harness].items():
-        (folder / name).write_text(_TEMPLATES.get_template(template).render(content))
-    if harness == "lm-eval":
-        for setting in counts:
-            text = _TEMPLATES.get_template(_LM_EVAL_TASK).render(setting=setting)
-            (folder / f"fdarx_{setting}.yaml").write_text(text)
+    for name, template in {**HARNESSES[harness], "README.md": _README}.items():
+        _write(folder / name, template, content)
+    for setting in counts if harness == "lm-eval" else ():
+        _write(folder / f"fdarx_{setting}.yaml", _TASK, {"setting": setting})
     return counts
+
+
+def _write(file: Location, template: str, content: Mapping[str, Any]) -> None:
+    file.write_text(_TEMPLATES.get_template(template).render(content))
 
 
 def _write_samples(benchmark: Benchmark, folder: Location, options: ExportOptions) -> Counter[str]:

@@ -127,15 +127,12 @@ def _pairs(equivalence: Equivalence | None) -> list[list[int]]:
     return [[gold, member] for (_, gold), members in found.items() for _, member in sorted(members)]
 
 
-def _ranked(
-    questions: Sequence[QuestionAnswer], passages: Sequence[Passage], top_k: int
-) -> dict[str, list[Passage]]:
+def _ranked(questions: Sequence[QuestionAnswer], passages: Sequence[Passage], top_k: int) -> dict[str, list[Passage]]:
     """Return the first passages of the label for each question, by its id."""
     if not questions:
         return {}
     collection = Collection([passage_search_text(passage) for passage in passages])
     ranked = get_retriever(RETRIEVER).rank(Queries([one.question for one in questions]), collection, top_k)
     return {
-        question.id: [passages[place] for place, _ in found]
-        for question, found in zip(questions, ranked, strict=True)
+        question.id: [passages[place] for place, _ in found] for question, found in zip(questions, ranked, strict=True)
     }

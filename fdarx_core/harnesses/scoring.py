@@ -29,7 +29,7 @@ from fdarx_core.evaluation.scoring import (
 )
 from fdarx_core.evaluation.settings import PromptContext, needs_whole_label
 from fdarx_core.harnesses.samples import HarnessSample
-from fdarx_core.llm import Baseline
+from fdarx_core.llm import Baseline, Task
 from fdarx_core.records import Grade, LabelSummary, Passage, Prediction, Request, Response, Score
 from fdarx_core.records.arrow import to_table
 
@@ -63,7 +63,7 @@ Components = Mapping[str, Sequence[float]]
 
 @dataclass(frozen=True, slots=True)
 class HarnessReply:
-    """A parsed reply to a sample. If `request` is not None, it asks a judge for the grade; otherwise a rule gives it."""
+    """A parsed reply to a sample. `request` asks a judge for the grade; it is None if a rule gives the grade."""
 
     sample: HarnessSample
     prediction: Prediction
@@ -84,8 +84,7 @@ class HarnessReply:
         sample = HarnessSample.from_row(row)
         task, question = ANSWER_TASKS[sample.setting], sample.qa
         numbered = {index: _passage(sample.set_id, index) for index in sample.citable}
-        reason = _NO_REPLY if text is None else ""
-        response = Response("", task.name, task.version, "", text or "", reason, finish_reason)
+        response = _response(task, "", text, finish_reason)
         cell = "", sample.setting, sample.retriever
         shown = PromptContext({}, list(numbered.values()), numbered=numbered)
         prediction = prediction_from_response(cell, question, shown, task, response)
@@ -104,10 +103,9 @@ class HarnessReply:
         [response] = _BASELINE.answer([self.request])
         return read_grade(question, self.prediction, response)
 
-    def grade_by_judge(self, judge: str, text: str, finish_reason: str = "stop") -> Grade:
+    def grade_by_judge(self, judge: str, text: str | None, finish_reason: str = "stop") -> Grade:
         """Return the grade in the reply of a judge to `request`; unscored if it cannot be parsed."""
-        response = Response("", GRADE_ANSWER.name, GRADE_ANSWER.version, judge, text, finish_reason=finish_reason)
-        return read_grade(self.sample.qa, self.prediction, response)
+        return read_grade(self.sample.qa, self.prediction, _response(GRADE_ANSWER, judge, text, finish_reason))
 
     def score(self, grade: Grade) -> Score:
         """Return the numbers of the reply, without those that describe the label."""
@@ -150,6 +148,11 @@ def combine_all(replies: Sequence[Components]) -> dict[str, float]:
         name: combine(name, listed) for name in METRICS if (listed := [one[name] for one in replies if name in one])
     }
     return {name: value for name, value in values.items() if not np.isnan(value)}
+
+
+def _response(task: Task[Any], endpoint: str, text: str | None, finish_reason: str) -> Response:
+    reason = _NO_REPLY if text is None else ""
+    return Response("", task.name, task.version, endpoint, text or "", reason, finish_reason)
 
 
 def _passage(set_id: str, index: int) -> Passage:

@@ -87,14 +87,18 @@ def _lm_eval_model(location: Location) -> str:
     try:
         return str(json.loads(results.read_bytes())["model_name"])
     except (KeyError, TypeError, ValueError) as error:
-        raise StorageError(f"{results} has no model_name ({error!r}), which lm-eval writes; restore the file") from error
+        raise StorageError(
+            f"{results} has no model_name ({error!r}), which lm-eval writes; restore the file"
+        ) from error
 
 
 def _inspect_rows(location: Location) -> Iterator[FileRow]:
     try:
         with location.open_input() as stream, zipfile.ZipFile(stream) as log:
             names = log.namelist()
-            samples = [name for name in dict.fromkeys(names) if fnmatch(name, "samples/*.json") and name.count("/") == 1]
+            samples = [
+                name for name in dict.fromkeys(names) if fnmatch(name, "samples/*.json") and name.count("/") == 1
+            ]
             if not samples:
                 raise StorageError(f"{location} has no samples; run inspect without --no-log-samples")
             header = "header.json" if "header.json" in names else "_journal/start.json"
@@ -110,7 +114,9 @@ def _inspect_row(place: str, sample: Mapping[str, Any], model: str) -> FileRow:
     choices = output.get("choices") or []
     fault = None
     if sample.get("error"):
-        fault = InputError("sample_failed", str(sample["error"].get("message", "")).strip() or "inspect gives no reason")
+        fault = InputError(
+            "sample_failed", str(sample["error"].get("message", "")).strip() or "inspect gives no reason"
+        )
     reply = output.get("completion") if choices else None
     finish_reason = _FINISH_REASONS.get(choices[0].get("stop_reason"), "stop") if choices else "stop"
     return _row(place, sample.get("metadata"), model, reply, finish_reason, fault)
