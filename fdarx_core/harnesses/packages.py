@@ -68,7 +68,7 @@ def write_package(harness: str, benchmark: Benchmark, folder: Location, options:
         )
     content: dict[str, Any] = {
         "about": benchmark.about,
-        "counts": dict(counts),
+        "counts": {setting: counts[setting] for setting in options.settings if setting in counts},
         "harness": harness,
         "max_tokens": MAX_TOKENS,
         "metrics": METRICS,

@@ -127,7 +127,7 @@ def harness_runs(harnesses: Harnesses) -> Harnesses:
 
 @pytest.fixture(scope="module")
 def evaluations(example_build: Path, harness_runs: Harnesses) -> Path:
-    """Two evaluations of the same model, one with each harness's logs and judge; only with inspect's, replies are cut."""
+    """Two evaluations of the same model, one with each harness's logs and judge. Replies are cut in inspect's alone."""
     folder = harness_runs.folder
     models = models_file(folder, harness_runs.server.openai_url, {"name": "small"}, {"name": "strong"})
     asked = ("--models", models, "--only", "small")
@@ -139,15 +139,14 @@ def evaluations(example_build: Path, harness_runs: Harnesses) -> Path:
 
 
 def figures(run: Path, model: str) -> dict[tuple[str, str], float]:
-    """The metrics of a model over all questions that they concern, by setting and name."""
-    found = {}
-    for (name, setting, retriever, metric, group), figure in by_type(run).items():
-        if name == model and metric in METRICS and group not in ("factual", "multihop"):
-            assert retriever == SETTINGS[setting]
-            if group != "refusal" or metric == "hallucination_rate":
-                found[setting, metric, group] = figure.value
-    whole = {key[:2]: key[2] for key in sorted(found, key=lambda key: key[2] != "all")[::-1]}
-    return {key: found[(*key, group)] for key, group in whole.items() if found[(*key, group)] is not None}
+    """The metrics of a model by setting and name, each over all questions that it concerns."""
+    found: dict[tuple[str, str], float] = {}
+    for wanted in ("refusal", "answerable", "all"):  # the last group that a metric has is the widest
+        for (name, setting, retriever, metric, group), figure in by_type(run).items():
+            if (name, group) == (model, wanted) and metric in METRICS and figure.value is not None:
+                assert retriever == SETTINGS[setting]
+                found[setting, metric] = figure.value
+    return found
 
 
 def assert_same(theirs: Values, ours: Values) -> None:
