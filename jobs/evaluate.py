@@ -36,8 +36,8 @@ class EvaluateConfig(MeasuringConfig):
     only: Names = Field(default_factory=list)
     """evaluate only these models of the files (all except the judge)"""
     predictions: str | None = None
-    """answers of other programs to grade: a file with qid and answer in each row, see docs/evaluating.md; with
-    --regrade, a run of `fdarx evaluate`"""
+    """answers of other programs to grade: a file with qid and answer in each row, see docs/evaluating.md; or logs of
+    inspect or lm-eval, see docs/harnesses.md; with --regrade, a run of `fdarx evaluate`"""
     regrade: str | None = None
     """grade the answers of the evaluation in --predictions again with this judge, a name of --models or baseline; only
     the judge is asked"""

@@ -27,7 +27,7 @@ from fdarx_core.retrieval.models import ModelDirectories
 from fdarx_core.retrieval.retrievers import check_retriever_models
 from fdarx_core.storage import RunDirectory, read_records
 from fdarx_core.storage.benchmark_reader import Benchmark, read_benchmark
-from fdarx_core.storage.checked_answers import read_predictions
+from fdarx_core.storage.imported_predictions import read_predictions
 from fdarx_core.storage.splits import TEST
 from jobs import STOPPED
 from jobs.evaluate import EvaluateConfig

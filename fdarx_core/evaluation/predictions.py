@@ -13,8 +13,9 @@ from fdarx_core.baseline.refusals import declines
 from fdarx_core.evaluation.scoring import GRADE_ANSWER
 from fdarx_core.evaluation.settings import CLOSED_BOOK, FULL_LABEL, ORACLE, RETRIEVED, PromptContext
 from fdarx_core.llm import Task, Unparsable, source_digest
+from fdarx_core.llm.task import reply_text
 from fdarx_core.records import Passage, Prediction, QuestionAnswer, Response, content_id
-from fdarx_core.storage.checked_answers import ImportedPrediction
+from fdarx_core.storage.imported_predictions import ImportedPrediction
 
 _EDGE = r"[ \t*_#>`~\-•]{0,12}(?:\d[.)][ \t]{0,3})?[*_`]{0,4}"
 _EXACT = r"CITED[ _\\]{1,3}PASSAGES?(?:[ _]IDS?)?|CITED[ _]IDS?|PASSAGES?[ _]CITED"
@@ -259,7 +260,7 @@ def prediction_from_response(
     `shown` is the evidence in the prompt. A request that failed permanently gives the outcome failed with the reason of
     the response; a reply that is empty or truncated is unparsed.
     """
-    reading = _read(task, response, shown)
+    reading = _read(response, shown.numbered)
     cited, cited_set_ids = _named(reading.cited, question)
     seen, seen_set_ids = _named(shown.passages, question)
     return replace(
@@ -281,14 +282,14 @@ def prediction_from_response(
     )
 
 
-def _read(task: Task[str], response: Response, shown: PromptContext) -> ParsedReply:
+def _read(response: Response, numbered: Mapping[int, Passage]) -> ParsedReply:
     try:
-        reply = task.parse(response)
+        reply = reply_text(response)
     except Unparsable as fault:
         if fault.reason == "failed_request":
             return ParsedReply(FAILED, reason=response.reason)
         return ParsedReply(UNPARSED, reason=fault.reason)
-    return parse_reply(reply, shown.numbered)
+    return parse_reply(reply, numbered)
 
 
 def _named(passages: list[Passage], question: QuestionAnswer) -> tuple[list[int], list[str]]:
@@ -299,22 +300,29 @@ def _named(passages: list[Passage], question: QuestionAnswer) -> tuple[list[int]
 
 
 def citing_settings(answers: Iterable[ImportedPrediction]) -> frozenset[str]:
-    """Return the settings in which any answer cites.
+    """Return the settings in which any answer cites, without those of exported prompts, which are known.
 
     In these settings an answer without citations counts as one; in others no citations were asked for.
     """
-    return frozenset(one.setting for one in answers if one.cited or parse_reply(one.text, {}).unknown)
+    others = (one for one in answers if one.citable is None)
+    return frozenset(one.setting for one in others if one.cited or parse_reply(one.text, {}).unknown)
 
 
 def prediction_from_given(
     question: QuestionAnswer, passages: Sequence[Passage], given: ImportedPrediction
 ) -> Prediction:
-    """Return the prediction of an answer from elsewhere, which may cite all these passages of the label.
+    """Return the prediction of an answer from elsewhere, which may cite these passages of the label: those that its
+    prompt marks, or all if this is unknown.
 
-    Citations in a column of the row replace those in the text.
+    Citations in a column of the row replace those in the text. An answer that was cut short is unparsed.
     """
-    numbered = {passage.doc_chunk_index: passage for passage in passages}
-    reading = parse_reply(given.text, numbered)
+    numbered = {
+        passage.doc_chunk_index: passage
+        for passage in passages
+        if given.citable is None or passage.doc_chunk_index in given.citable
+    }
+    response = Response("", "", 0, given.model, given.text, finish_reason=given.finish_reason)
+    reading = _read(response, numbered)
     cited, unknown = [passage.doc_chunk_index for passage in reading.cited], reading.unknown
     if given.cited is not None:
         named = list(dict.fromkeys(given.cited))

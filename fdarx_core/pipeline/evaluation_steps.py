@@ -54,7 +54,7 @@ from fdarx_core.records import (
 from fdarx_core.retrieval.models import ModelDirectories
 from fdarx_core.storage import RunDirectory
 from fdarx_core.storage.benchmark_reader import BenchmarkItem
-from fdarx_core.storage.checked_answers import ImportedPrediction
+from fdarx_core.storage.imported_predictions import ImportedPrediction
 
 LABELS_PER_PART = 8
 CODE_VERSION = source_digest("fdarx_core.evaluation", "fdarx_core.retrieval", "fdarx_core.baseline")

@@ -121,11 +121,14 @@ FileRow: TypeAlias = tuple[str, dict[str, Any], InputError | None]
 """The place of a row (file:line), the row, and its fault where it is no object."""
 
 
-def check_rows_file(location: Location, option: str) -> None:
-    """Raise StorageError unless this is a file with one of `SUFFIXES`. `option` is the user's name for it."""
+def check_rows_file(location: Location, option: str, others: str = "") -> None:
+    """Raise StorageError unless this is a file with one of `SUFFIXES`.
+
+    `option` is the user's name for it, `others` names what the option takes as well.
+    """
     if location.suffix.lower() not in SUFFIXES or location.is_dir() or not location.exists():
         kind = "a folder" if location.is_dir() else "of another kind" if location.exists() else "not there"
-        raise StorageError(f"{location} is {kind}; {option} takes a file: {', '.join(SUFFIXES)}")
+        raise StorageError(f"{location} is {kind}; {option} takes a file: {', '.join(SUFFIXES)}{others}")
 
 
 def read_rows(location: Location, wanted: str, *, blank: Collection[str] = ()) -> Iterator[FileRow]:

@@ -51,13 +51,13 @@ def _make(python: Path) -> None:
     if sys.version_info < OLDEST:
         raise Unavailable(f"{REQUIREMENT} needs Python {OLDEST[0]}.{OLDEST[1]} or newer; run the tests with one")
     shutil.rmtree(CACHE / "env", ignore_errors=True)
-    _run([sys.executable, "-m", "venv", str(CACHE / "env")])
+    run([sys.executable, "-m", "venv", str(CACHE / "env")])
     try:
         install_packages(python, "--only-binary", ":all:", REQUIREMENT)
     except Unavailable as error:
         raise Unavailable(f"{error}\n{_HINT}") from None
-    _run([*_pip(python), "uninstall", "--yes", *NOT_MATCHING])
-    _run([str(python), "-c", "import vllm.entrypoints.openai.api_server"])
+    run([*_pip(python), "uninstall", "--yes", *NOT_MATCHING])
+    run([str(python), "-c", "import vllm.entrypoints.openai.api_server"])
 
 
 def _complete(python: Path) -> None:
@@ -69,7 +69,7 @@ def _complete(python: Path) -> None:
     named.mkdir(exist_ok=True)
     (named / "METADATA").write_text(f"Metadata-Version: 2.1\nName: vllm\nVersion: {VERSION}+cpu\n")
     (named / "RECORD").touch()
-    _run([str(python), "-c", "import ray.serve.llm, serving.models"])
+    run([str(python), "-c", "import ray.serve.llm, serving.models"])
 
 
 def install_packages(python: Path, *what: str) -> None:
@@ -78,18 +78,19 @@ def install_packages(python: Path, *what: str) -> None:
     found = [option for link in os.environ.get("PIP_FIND_LINKS", "").split() for option in ("--find-links", link)]
     if uv.exists():
         try:
-            _run([str(uv), "pip", "install", "--quiet", "--python", str(python), *found, *what])
+            run([str(uv), "pip", "install", "--quiet", "--python", str(python), *found, *what])
             return
         except Unavailable:
             pass
-    _run([*_pip(python), "install", "--no-cache-dir", *what])
+    run([*_pip(python), "install", "--no-cache-dir", *what])
 
 
 def _pip(python: Path) -> list[str]:
     return [str(python), "-m", "pip", "--quiet", "--disable-pip-version-check"]
 
 
-def _run(command: list[str]) -> None:
+def run(command: list[str]) -> None:
+    """Run a command at low priority. Raises Unavailable, with the end of its messages, where it fails."""
     done = subprocess.run(["nice", *command], capture_output=True, text=True, check=False)
     if done.returncode:
         raise Unavailable(f"{' '.join(command[1:])} failed: {done.stderr.strip()[-600:]}")

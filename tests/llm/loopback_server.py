@@ -301,17 +301,20 @@ class LoopbackServer(InThread):
             return orjson.dumps(fault.reply)
         text = self.answer(call.body) if fault.text is None else fault.text
         shape = _messages_reply if call.path == "/v1/messages" else _chat_reply
-        return orjson.dumps(shape(text, fault, len(orjson.dumps(call.body["messages"])) // 4))
+        reply = shape(text, fault, len(orjson.dumps(call.body["messages"])) // 4)
+        return orjson.dumps({"model": call.body.get("model"), **reply})
 
 
 def _chat_reply(text: str, fault: Fault, prompt_tokens: int) -> dict[str, Any]:
     message = {"role": "assistant", "content": text, **fault.message}
+    completion_tokens = len(text) // 4 + 1
     return {
         "object": "chat.completion",
         "choices": [{"index": 0, "message": message, "finish_reason": fault.finish_reason}],
         "usage": {
             "prompt_tokens": prompt_tokens,
-            "completion_tokens": len(text) // 4 + 1,
+            "completion_tokens": completion_tokens,
+            "total_tokens": prompt_tokens + completion_tokens,
             "prompt_tokens_details": {"cached_tokens": prompt_tokens // 2},
         },
     }

@@ -14,13 +14,12 @@ from hypothesis import strategies as st
 from fdarx_core.records import CheckedAnswer, LabelSummary, Prediction, QuestionAnswer, RagAnswer, RagQuestion, Reject
 from fdarx_core.storage import Location, RunDirectory, StorageError, write_records, write_table
 from fdarx_core.storage.checked_answers import (
-    ImportedPrediction,
     ReferenceStatements,
     normalized_question,
     open_answers,
-    read_predictions,
     read_references,
 )
+from fdarx_core.storage.imported_predictions import ImportedPrediction, read_predictions
 
 ROWS: list[dict[str, Any]] = [
     {"qid": "q1", "answer": "40 mg\nCITED_PASSAGES: PASSAGE_0003", "model": "m", "setting": "full_label"},

@@ -1,0 +1,1 @@
+"""Benchmarks in other evaluation harnesses: packages for inspect and lm-eval, and the scores of replies given there."""
