@@ -187,7 +187,8 @@ def _problem(error: ValidationError, given: Sequence[str] = ()) -> str:
         options = [word.partition("=")[0] for word in given if word.startswith("--")]
         close = get_close_matches(option, options, n=1, cutoff=0.75)
         return f"{option} is required" + (f"; there is no {close[0]}, did you mean {option}?" if close else "")
-    return f"{option}: {problem['msg'].removeprefix('Value error, ')} (given: {without_credentials(repr(problem['input']))})"
+    given_value = without_credentials(repr(problem["input"]))
+    return f"{option}: {problem['msg'].removeprefix('Value error, ')} (given: {given_value})"
 
 
 if __name__ == "__main__":
