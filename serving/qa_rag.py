@@ -21,7 +21,7 @@ from fdarx_core.rag.search import Role
 from fdarx_core.rag.tasks import RAG_RULES_VERSION, RAG_TASKS
 from fdarx_core.records import Request, Response
 from fdarx_core.retrieval.encoders import bge_reranker
-from fdarx_core.telemetry import below
+from fdarx_core.telemetry import below, flush
 from serving.backend import HttpModelClient, RayServeBackend
 from serving.batching import DynamicBatcher
 from serving.config import ServiceConfig
@@ -122,6 +122,10 @@ class Ingress:
         await self._backend.open()
         return make_app(self._backend, self._settings, record)
 
+    def __del__(self) -> None:
+        """Send the last spans; Ray Serve calls this before it ends a replica."""
+        flush()
+
 
 class ModelDeployment:
     """Asks the models. Their limits (`max_in_flight`, rates) apply to each replica."""
@@ -155,6 +159,10 @@ class ModelDeployment:
         with below(parent):
             async for piece in client.stream(_request(client, task, slots)):
                 yield piece
+
+    def __del__(self) -> None:
+        """Send the last spans, as `Ingress` does."""
+        flush()
 
 
 def _request(client: Baseline | HttpModelClient, task: str, slots: Mapping[str, Any]) -> Request:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -10,6 +11,7 @@ from aiohttp import web
 from google.protobuf.json_format import MessageToDict
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
+from fdarx_core import telemetry
 from tests.in_thread import InThread, listening
 
 
@@ -45,6 +47,15 @@ class OtlpReceiver(InThread):
 
     def named(self, name: str) -> list[ReceivedSpan]:
         return [one for one in self.spans if one.name == name]
+
+    def await_one(self, name: str, within_s: float = 20.0) -> ReceivedSpan:
+        """The only span of a name, once this process, or another one by itself, has sent it."""
+        until = time.monotonic() + within_s
+        while not self.named(name) and time.monotonic() < until:
+            telemetry.flush()
+            time.sleep(0.02)
+        [one] = self.named(name)
+        return one
 
     def above(self, one: ReceivedSpan) -> list[str]:
         """The names of the spans above a span, from its parent to the root."""
