@@ -46,7 +46,8 @@ def log_run(run: RunDirectory, spec: TrackerSpec) -> str:
     """
     info, states = run.info(), _read_states(run.file(STATE))
     state = states.setdefault(str(spec), {"run_id": None, "logged": None})
-    at = info.get("finished") if info["status"] == "complete" else info["stopped"]
+    complete = info["status"] == "complete"
+    at: str = info["finished" if complete else "stopped"]
     if state["logged"] == at:
         return f"already logged to {spec} as run {state['run_id']}"
     with _one_line(), TemporaryDirectory() as folder:  # whose files trackers may send in the background until `finish`
@@ -60,7 +61,7 @@ def log_run(run: RunDirectory, spec: TrackerSpec) -> str:
             with suppress(Exception):
                 tracker.finish(complete=False)
             raise
-        place = tracker.finish(complete=info["status"] == "complete")
+        place = tracker.finish(complete=complete)
     state["logged"] = at
     _write_states(run.file(STATE), states)
     where = without_credentials(place)

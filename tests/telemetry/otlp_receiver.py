@@ -8,7 +8,6 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from aiohttp import web
-from google.protobuf.json_format import MessageToDict
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
 from fdarx_core import telemetry
@@ -81,7 +80,7 @@ def _span(one: Any, resource: Mapping[str, Any]) -> ReceivedSpan:
     kind = type(one).SpanKind.Name(one.kind).removeprefix("SPAN_KIND_").lower()
     ids = one.trace_id.hex(), one.span_id.hex(), one.parent_span_id.hex()
     failed = one.status.code == 2
-    return ReceivedSpan(one.name, kind, *ids, failed, _attributes(one.attributes), resource, str(MessageToDict(one)))
+    return ReceivedSpan(one.name, kind, *ids, failed, _attributes(one.attributes), resource, str(one))
 
 
 def _attributes(pairs: Sequence[Any]) -> dict[str, Any]:

@@ -37,7 +37,7 @@ class MlflowServer:
 
     def files(self, run_id: str, folder: str = "") -> list[str]:
         """The paths of all artifacts of a run."""
-        paths = []
+        paths: list[str] = []
         for file in self._get("artifacts/list", run_id=run_id, path=folder).get("files", []):
             paths += self.files(run_id, file["path"]) if file.get("is_dir") else [file["path"]]
         return sorted(paths)

@@ -26,7 +26,7 @@ def figure(metric: str, value: float | None = 0.5, **keys: str) -> Figure:
 
 def cell(group: str, by: str = "type", retriever: str = "", metric: str = "accuracy") -> Figure:
     keys = {"model": "tiny", "setting": "retrieved", "retriever": retriever, "group_by": by, "group": group}
-    return figure(metric, **keys)
+    return Figure(0.5, 0.4, 0.6, 10, 3, 0, metric, keys)
 
 
 def test_names_of_metrics_are_stable() -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import struct
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -54,7 +53,7 @@ def records(folder: Path) -> list[Any]:
     return found
 
 
-def items(rows: Any) -> Mapping[str, Any]:
+def items(rows: Any) -> dict[str, Any]:
     return {row.key or "/".join(row.nested_key): json.loads(row.value_json) for row in rows}
 
 
