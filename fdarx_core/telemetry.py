@@ -31,7 +31,8 @@ _SECRET_ENDINGS = ("HEADERS", "CLIENT_KEY", "CLIENT_CERTIFICATE")
 
 def is_enabled() -> bool:
     """Return whether spans are sent."""
-    return any(map(os.environ.get, ENDPOINT_VARIABLES)) and _tracer() is not None
+    traces, general = ENDPOINT_VARIABLES
+    return bool(os.environ.get(traces) or os.environ.get(general)) and _tracer() is not None
 
 
 class Span:
