@@ -72,6 +72,16 @@ def test_a_collector_that_is_down_costs_no_results(
     assert "Traceback" not in done.stderr
 
 
+def test_a_missing_library_is_told_once_and_costs_nothing_else(collector: OtlpReceiver) -> None:
+    code = (
+        "import sys; sys.modules['opentelemetry.exporter.otlp.proto.http.trace_exporter'] = None\n"
+        "from fdarx_core.telemetry import flush, span\n"
+        "for _ in range(2):\n    with span('x'):\n        print('done')\nflush()"
+    )
+    done = subprocess.run([sys.executable, "-c", code], cwd=REPOSITORY, capture_output=True, text=True, check=True)
+    assert done.stdout == "done\ndone\n" and done.stderr.count("pip install 'fdarx[tracking]'") == 1
+
+
 def test_without_a_collector_nothing_is_imported(tmp_path: Path) -> None:
     code = (
         "import sys; from jobs.cli import main; "

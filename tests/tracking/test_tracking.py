@@ -100,6 +100,22 @@ def test_a_wrong_tracker_stops_a_job_before_it_starts(
     assert run_job("track", example_build, "--track", tracker).returncode == 2
 
 
+@pytest.mark.parametrize(
+    "job",
+    [
+        ("build", "--labels", "x"),
+        ("evaluate", "--benchmark", "x"),
+        ("evaluate-rag", "--index", "x", "--questions", "x"),
+        ("factuality", "--predictions", "x", "--evidence", "file:x"),
+        ("finetune", "--questions", "x", "--model", "x"),
+    ],
+    ids=lambda job: job[0],
+)
+def test_jobs_with_figures_have_the_option(job: tuple[str, ...], tmp_path: Path) -> None:
+    done = run_job(*job, "--out", tmp_path / "run", "--track", "wandb:ours,nothing:x")
+    assert done.returncode == 2 and "there is no tracker 'nothing'" in done.stderr
+
+
 def test_a_run_without_figures_is_refused(example_build: Path, tmp_path: Path) -> None:
     info = json.loads((example_build / "run.json").read_text())
     (tmp_path / "run.json").write_text(json.dumps({**info, "status": "interrupted"}))
