@@ -54,6 +54,7 @@ test: $(VENV)/test  ## all quick tests, two files at a time; those on real label
 
 test-slow: $(VENV)/test  ## a core of what takes long: a faulty server, killed processes, evaluations on S3, harnesses
 	$(RUN) tests.harnesses.environment
+	-$(RUN) tests.tracking.environment  # MLflow's server; without it, its tests skip
 	$(RUN) pytest -m "slow and not nightly" $(PARALLEL) $(AGAIN)
 
 test-models: $(VENV)/models  ## retrievers and metrics on local models: MiniLM, and small ones made on the spot

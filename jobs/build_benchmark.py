@@ -13,7 +13,7 @@ from pydantic import Field, field_validator
 from jobs import exit_code
 from jobs.cli import run_as
 from jobs.judging import judges_of, judging_identity, keep_criteria, load_roles, model_identity, usable_criteria
-from jobs.options import BASELINE, HOW, PRESENTATION, AskingConfig, Names
+from jobs.options import BASELINE, HOW, PRESENTATION, AskingConfig, Names, TrackingConfig
 
 if TYPE_CHECKING:  # importing these takes longer than showing the job's help may
     from fdarx_core.filters.judges import Judge
@@ -28,7 +28,7 @@ _ROLES = ("generator", "reader", "judge")
 _NOT_RESULTS = HOW | {"criteria", "votes", *_ROLES}
 
 
-class BuildConfig(AskingConfig):
+class BuildConfig(TrackingConfig, AskingConfig):
     """Options of `fdarx build`."""
 
     labels: list[str] = Field(min_length=1)
@@ -185,6 +185,7 @@ def _run(config: BuildConfig) -> int:
     from fdarx_core.storage import RunDirectory
     from jobs.progress import busy
     from jobs.session import is_done, print_json, versions
+    from jobs.track import tracked
 
     with busy("looking for labels", quiet=config.quiet):
         inputs = find_sources(config.labels)
@@ -211,7 +212,7 @@ def _run(config: BuildConfig) -> int:
         config.keep_criteria(run)
         _make(config, spec, run, reuse)
     print_json(run.info()) if config.as_json else _tell(run.info(), run)
-    return 0
+    return tracked(run, config.track, 0)
 
 
 def _make(config: BuildConfig, spec: BuildSpec, run: RunDirectory, reuse: Sequence[RunDirectory]) -> None:

@@ -42,6 +42,7 @@ _JOBS = {
     ),
     "serve": ("jobs.serve:serve", "Answer questions with citations over HTTP, with a page to ask on."),
     "report": ("jobs.report:report", "Build the pages of a finished run again."),
+    "track": ("jobs.track:track", "Log a finished run to experiment trackers, such as MLflow."),
     "show": ("jobs.show:show", "Print all that a run knows of one question."),
 }
 _REVIEW = {
@@ -193,13 +194,16 @@ def _message(error: CycloptsError, given: Sequence[str]) -> str:
 
 
 def _problem(error: ValidationError, given: Sequence[str] = ()) -> str:
+    from fdarx_core.tracking.trackers import without_credentials
+
     problem = error.errors()[0]
     option = "--" + str(problem["loc"][0]).replace("_", "-") if problem["loc"] else "options"
     if problem["type"] == "missing":
         options = [word.partition("=")[0] for word in given if word.startswith("--")]
         close = get_close_matches(option, options, n=1, cutoff=0.75)
         return f"{option} is required" + (f"; there is no {close[0]}, did you mean {option}?" if close else "")
-    return f"{option}: {problem['msg'].removeprefix('Value error, ')} (given: {problem['input']!r})"
+    given_value = without_credentials(repr(problem["input"]))
+    return f"{option}: {problem['msg'].removeprefix('Value error, ')} (given: {given_value})"
 
 
 if __name__ == "__main__":

@@ -22,9 +22,20 @@ from fdarx_core.retrieval.index import IndexReader
 from fdarx_core.retrieval.models import ModelDirectories, ModelMissing, check_installed
 from fdarx_core.storage import Location, RunDirectory
 from jobs.cli import run_as
-from jobs.options import HOW, PRESENTATION, MeasuringConfig, Names, RolesConfig, check_roles, load_all, one_of
+from jobs.options import (
+    HOW,
+    PRESENTATION,
+    MeasuringConfig,
+    Names,
+    RolesConfig,
+    TrackingConfig,
+    check_roles,
+    load_all,
+    one_of,
+)
 from jobs.progress import busy
 from jobs.session import carried_out, end_code, is_done, print_json, session, versions
+from jobs.track import tracked
 
 _IDENTIFIED_BY_CONTENT = {"index", "index_version", "questions"}
 _ALL = {**STRATEGIES, **ABLATIONS}
@@ -34,7 +45,7 @@ _COMPARED = ("bm25", "cosine", "hybrid")
 """Retrievers whose document ranks every run compares, beside the one of --retriever."""
 
 
-class EvaluateRagConfig(RolesConfig, MeasuringConfig):
+class EvaluateRagConfig(RolesConfig, TrackingConfig, MeasuringConfig):
     """Options of `fdarx evaluate-rag`."""
 
     index: str
@@ -165,7 +176,7 @@ def evaluate_rag(*, config: Annotated[EvaluateRagConfig, Parameter(name="*")]) -
     identity = config.identity(spec, chosen)
     run = RunDirectory.begin(config.out, job="evaluate_rag", config=identity, versions=versions())
     if is_done(run, CODE_VERSION):
-        return _tell(run, spec, config)
+        return tracked(run, config.track, _tell(run, spec, config))
     if rejects:
         print(
             f"{len(rejects)} rows of {config.questions} are no questions, see {run.part('rejects', 0)}", file=sys.stderr
@@ -186,7 +197,7 @@ def evaluate_rag(*, config: Annotated[EvaluateRagConfig, Parameter(name="*")]) -
         )
         if not carried_out(evaluation, progress, plan=config.plan):
             return 0
-    return _tell(run, spec, config)
+    return tracked(run, config.track, _tell(run, spec, config))
 
 
 def _tell(run: RunDirectory, spec: RagSpec, config: EvaluateRagConfig) -> int:

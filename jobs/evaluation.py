@@ -34,6 +34,7 @@ from jobs.evaluate import EvaluateConfig
 from jobs.options import HOW, PRESENTATION, check_roles, load_all, unknown_model
 from jobs.progress import ProgressLine, busy
 from jobs.session import carried_out, is_done, print_json, session, versions
+from jobs.track import tracked
 from serving.memory import estimate_memory
 from serving.served_model import ServedModel, load_served, missing_model_files
 
@@ -205,7 +206,7 @@ def run(config: EvaluateConfig) -> int:
     run = RunDirectory.begin(config.out, job="evaluate", config=identity(config, spec), versions=versions())
     check_benchmark(run, benchmark.about["digest"], given)
     if is_done(run, CODE_VERSION):
-        return _tell(run, config)
+        return tracked(run, config.track, _tell(run, config))
     with (
         session(
             config,
@@ -235,7 +236,7 @@ def run(config: EvaluateConfig) -> int:
         )
         if not carried_out(evaluation, progress, plan=config.plan):
             return 0
-    return _tell(run, config)
+    return tracked(run, config.track, _tell(run, config))
 
 
 def _earlier_evaluation(config: EvaluateConfig) -> EarlierEvaluation | None:

@@ -31,6 +31,7 @@ from jobs.options import HOW, PRESENTATION, check_roles, load_all
 from jobs.progress import busy
 from jobs.score_factuality import ScoreFactualityConfig, first_and_last
 from jobs.session import carried_out, end_code, is_done, print_json, session, versions
+from jobs.track import tracked
 
 _NOT_RESULTS = HOW | {"pubmed_url", "pubmed_email"}
 _IDENTIFIED_BY_CONTENT = {"predictions", "references", "engine_scores", "rxnorm"}
@@ -169,7 +170,7 @@ def run(config: ScoreFactualityConfig) -> int:
     made_of = identity(config, spec, source, summary)
     run = RunDirectory.begin(config.out, job="score_factuality", config=made_of, versions=versions())
     if is_done(run, CODE_VERSION):
-        return _tell(run, config)
+        return tracked(run, config.track, _tell(run, config))
     rejects = [*statements.rejects, *(source.rejects if source else ())]
     intake = _intake(summary, statements, source, len(chosen))
     _tell_intake(intake, run)
@@ -191,7 +192,7 @@ def run(config: ScoreFactualityConfig) -> int:
         )
         if not carried_out(evaluation, progress, plan=config.plan):
             return 0
-    return _tell(run, config)
+    return tracked(run, config.track, _tell(run, config))
 
 
 def _rows(answers: CheckedAnswers, chosen: set[str], rejects: Sequence[Reject]) -> Iterator[CheckedAnswer | Reject]:

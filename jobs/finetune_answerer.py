@@ -25,17 +25,18 @@ from fdarx_core.tuning.pairs import PARTS, TrainingPair, read_pairs, split_pairs
 from fdarx_core.tuning.training import ChatEncoder, EncodedPair, TuningSpec, encode_parts
 from jobs import STOPPED
 from jobs.cli import run_as
-from jobs.options import PRESENTATION, BertscoreConfig, ComputingConfig
+from jobs.options import PRESENTATION, BertscoreConfig, ComputingConfig, TrackingConfig
 from jobs.progress import busy
 from jobs.session import is_done, print_json, session, versions
+from jobs.track import tracked
 
-_HOW = {"out", "cpus", "workers", "model", "questions"}
+_HOW = {"out", "cpus", "workers", "model", "questions", "track"}
 _LIBRARIES = ("torch", "transformers", "peft")
 """Required libraries. They are not imported here, because that takes seconds before an error can be shown."""
 _WEIGHTS = ("*.safetensors", "*.bin")
 
 
-class FinetuneConfig(BertscoreConfig, ComputingConfig):
+class FinetuneConfig(BertscoreConfig, TrackingConfig, ComputingConfig):
     """Options of `fdarx finetune`."""
 
     questions: str
@@ -134,7 +135,7 @@ def finetune(*, config: Annotated[FinetuneConfig, Parameter(name="*")]) -> int:
         versions={**versions(), **_libraries()},
     )
     if is_done(run):
-        return _tell(run, config)
+        return tracked(run, config.track, _tell(run, config))
     counts = ", ".join(f"{sum(one.part == part for one in pairs):,} for {part}" for part in PARTS)
     print(f"{len(pairs):,} pairs: {counts}; {len(rejects):,} left out", file=sys.stderr)
     models = (tuning.model, tuning.encoder, tuning.bertscore)
@@ -147,7 +148,7 @@ def finetune(*, config: Annotated[FinetuneConfig, Parameter(name="*")]) -> int:
             file=sys.stderr,
         )
         return STOPPED
-    return _tell(run, config)
+    return tracked(run, config.track, _tell(run, config))
 
 
 def _prepared(

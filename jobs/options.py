@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from cyclopts import Group, Parameter
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, field_validator
 
 from serving.settings import ModelRoles
 
@@ -19,7 +19,7 @@ BASELINE = "baseline"
 PRESENTATION = frozenset({"quiet", "verbose", "as_json"})
 """Options of every job that change what it prints, and nothing else."""
 
-HOW = {"out", "cpus", "executor", "models", "reuse", "max_requests", "max_cost", "plan"}
+HOW = {"out", "cpus", "executor", "models", "reuse", "max_requests", "max_cost", "plan", "track"}
 """Options of a job that asks models that change none of its results."""
 
 
@@ -150,6 +150,23 @@ def check_names(given: list[str], known: Iterable[str], kind: str) -> list[str]:
     if unknown := [one for one in given if one not in {*known}]:
         raise ValueError(f"there is no {kind} {unknown[0]}; known are {', '.join(known)}")
     return given
+
+
+class TrackingConfig(JobConfig):
+    """The experiment trackers of a run."""
+
+    track: Annotated[Names, Parameter(group=_OUTPUT)] = Field(default_factory=list)
+    """experiment trackers that log the run when it ends: mlflow:URI, wandb:PROJECT, or one of an installed package, see
+    docs/tracking.md; `fdarx track` logs a finished run"""
+
+    @field_validator("track", mode="after")
+    @classmethod
+    def _usable(cls, given: list[str]) -> list[str]:
+        from fdarx_core.tracking import TrackerSpec  # importing it takes longer than showing help may
+
+        for one in given:
+            TrackerSpec.parse(one)
+        return given
 
 
 def one_of(known: Iterable[str], kind: str) -> AfterValidator:

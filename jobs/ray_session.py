@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import os
 import signal
@@ -15,6 +16,7 @@ from typing import Any
 from uuid import uuid4
 
 from fdarx_core.storage import Location
+from fdarx_core.telemetry import worker_variables
 from jobs import STOPPED, stop
 
 
@@ -243,6 +245,18 @@ def ray_session(
         ray.shutdown()
 
 
+def _worker_environment() -> dict[str, Any] | None:
+    """Return the runtime environment with which workers of a cluster send spans; None where there are none to send.
+
+    On this machine workers inherit the environment. Variables that the job was submitted with are theirs already, and
+    Ray refuses to set them twice.
+    """
+    submitted = json.loads(os.environ.get("RAY_JOB_CONFIG_JSON_ENV_VAR", "{}")).get("runtime_env", {})
+    known = submitted.get("env_vars", {})
+    variables = {name: value for name, value in worker_variables().items() if name not in known}
+    return {"env_vars": variables} if variables else None
+
+
 def _start(cpus: int | None, for_models: int) -> None:
     import ray.data  # noqa: F401 (it sets the levels of its loggers)
 
@@ -251,7 +265,12 @@ def _start(cpus: int | None, for_models: int) -> None:
     address = os.environ.get("RAY_ADDRESS")
     try:
         if address:
-            join_cluster(address, logging_level=logging.WARNING, log_to_driver=not for_models)
+            join_cluster(
+                address,
+                logging_level=logging.WARNING,
+                log_to_driver=not for_models,
+                runtime_env=_worker_environment(),
+            )
             return
         start_ray(
             address="local",

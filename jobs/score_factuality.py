@@ -10,13 +10,13 @@ from pydantic import Field, field_validator
 
 from jobs import run_job
 from jobs.cli import run_as
-from jobs.options import BASELINE, MeasuringConfig, Names
+from jobs.options import BASELINE, MeasuringConfig, Names, TrackingConfig
 
 _YEARS = re.compile(r"(\d{4})(?:-(\d{4}))?")
 _SPAN = "2014-2024"
 
 
-class ScoreFactualityConfig(MeasuringConfig):
+class ScoreFactualityConfig(TrackingConfig, MeasuringConfig):
     """Options of `fdarx factuality`."""
 
     predictions: Names = Field(min_length=1)

@@ -6,7 +6,7 @@ import logging
 import os
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from typing import Any
 
 import orjson
@@ -17,6 +17,7 @@ from fdarx_core.pipeline.executor import SMALL, Executor, ExecutorName
 from fdarx_core.pipeline.job import PipelineJob
 from fdarx_core.storage import RunDirectory, version_of
 from fdarx_core.storage.errors import Unreachable
+from fdarx_core.telemetry import process_span
 from jobs import STOPPED
 from jobs.options import ComputingConfig, JobConfig
 from jobs.progress import ProgressLine
@@ -142,7 +143,11 @@ def session(
     if name == "auto":
         small = size is not None and size <= SMALL and not for_models and not os.environ.get("RAY_ADDRESS")
         name = "local" if small else "ray"
-    with ending(run) if run else as_ctrl_c(), ProgressLine(phases, asking, quiet=config.quiet) as progress:
+    with (
+        ending(run) if run else as_ctrl_c(),
+        _run_span(run),
+        ProgressLine(phases, asking, quiet=config.quiet) as progress,
+    ):
         if name == "local":
             from fdarx_core.pipeline.local import LocalExecutor
 
@@ -154,6 +159,14 @@ def session(
             from fdarx_core.pipeline.ray_executor import RayExecutor
 
             yield progress, RayExecutor()
+
+
+def _run_span(run: RunDirectory | None) -> AbstractContextManager[object]:
+    """Return the span of a job, below which are those of its phases, parts and requests, also in workers."""
+    if run is None:
+        return nullcontext()
+    job = run.info()["job"]
+    return process_span(f"job {job}", {"fdarx.job": job, "fdarx.run": run.root.name, "fdarx.resumed": run.resumed})
 
 
 def print_json(value: Any) -> None:

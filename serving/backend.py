@@ -20,6 +20,7 @@ from fdarx_core.rag.flow import POSTPROCESSORS
 from fdarx_core.rag.search import Role, SearchQuery, TaskCall
 from fdarx_core.records import AbsentDrug, Chunk, LabelGroups, Request, Response, SearchHit
 from fdarx_core.retrieval.index import ChunkFilter, FilterValue, LabelSection, NameCompletion
+from fdarx_core.telemetry import trace_parent
 from serving.http import Overloaded, ServedCorpus, Unavailable
 from serving.replicas import ReplicaWatch
 
@@ -239,12 +240,12 @@ class RayServeBackend:
 
     async def ask(self, role: Role, calls: Sequence[TaskCall]) -> list[Response]:
         asked = [(task.name, slots) for task, slots in calls]
-        responses: list[Response] = await call(self._watch, self._ask, role, asked, part=MODEL)
+        responses: list[Response] = await call(self._watch, self._ask, role, asked, trace_parent(), part=MODEL)
         return responses
 
     def stream(self, role: Role, task_call: TaskCall) -> AsyncGenerator[str | Response, None]:
         task, slots = task_call
-        return call_streaming(self._watch, self._stream, role, task.name, slots, part=MODEL)
+        return call_streaming(self._watch, self._stream, role, task.name, slots, trace_parent(), part=MODEL)
 
     async def matches(self, corpus: str, filter: ChunkFilter) -> bool:
         matches: bool = await call(self._watch, self._matches, corpus, filter, part=INDEX)

@@ -21,6 +21,7 @@ from fdarx_core.rag.search import Role
 from fdarx_core.rag.tasks import RAG_RULES_VERSION, RAG_TASKS
 from fdarx_core.records import Request, Response
 from fdarx_core.retrieval.encoders import bge_reranker
+from fdarx_core.telemetry import below, flush
 from serving.backend import HttpModelClient, RayServeBackend
 from serving.batching import DynamicBatcher
 from serving.config import ServiceConfig
@@ -121,6 +122,10 @@ class Ingress:
         await self._backend.open()
         return make_app(self._backend, self._settings, record)
 
+    def __del__(self) -> None:
+        """Send the last spans; Ray Serve calls this before it ends a replica."""
+        flush()
+
 
 class ModelDeployment:
     """Asks the models. Their limits (`max_in_flight`, rates) apply to each replica."""
@@ -137,16 +142,27 @@ class ModelDeployment:
         clients[Baseline.name] = Baseline(RAG_TASKS, RAG_RULES_VERSION)
         self._clients = {role: clients[name] for role, name in roles.items()}
 
-    async def ask(self, role: Role, calls: Sequence[tuple[str, Mapping[str, Any]]]) -> list[Response]:
-        """Return one response per call, given as a task's name and its slots; a failed one has a reason."""
-        client = self._clients[role]
-        return list(await asyncio.gather(*(client.ask(_request(client, *call)) for call in calls)))
+    async def ask(self, role: Role, calls: Sequence[tuple[str, Mapping[str, Any]]], parent: str = "") -> list[Response]:
+        """Return one response per call, given as a task's name and its slots; a failed one has a reason.
 
-    async def stream(self, role: Role, task: str, slots: Mapping[str, Any]) -> AsyncGenerator[str | Response, None]:
-        """Yield the pieces of the reply's text, and at the end the complete Response."""
+        `parent` is the span of the request that asks, as `trace_parent` returns it.
+        """
         client = self._clients[role]
-        async for piece in client.stream(_request(client, task, slots)):
-            yield piece
+        with below(parent):
+            return list(await asyncio.gather(*(client.ask(_request(client, *call)) for call in calls)))
+
+    async def stream(
+        self, role: Role, task: str, slots: Mapping[str, Any], parent: str = ""
+    ) -> AsyncGenerator[str | Response, None]:
+        """Yield the pieces of the reply's text, and at the end the complete Response. `parent` is as for `ask`."""
+        client = self._clients[role]
+        with below(parent):
+            async for piece in client.stream(_request(client, task, slots)):
+                yield piece
+
+    def __del__(self) -> None:
+        """Send the last spans, as `Ingress` does."""
+        flush()
 
 
 def _request(client: Baseline | HttpModelClient, task: str, slots: Mapping[str, Any]) -> Request:

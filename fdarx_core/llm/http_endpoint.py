@@ -19,6 +19,7 @@ import orjson
 
 from fdarx_core.llm.attempts import AsyncEndpoint, PendingRequest
 from fdarx_core.llm.baseline import response_to
+from fdarx_core.llm.chat_span import ChatSpan
 from fdarx_core.llm.credentials import Credentials, Redactor
 from fdarx_core.llm.failures import (
     EXPIRED_KEY,
@@ -168,10 +169,13 @@ class HttpEndpoint(AsyncEndpoint):
             while completion is None:
                 received = StreamAccumulator(Redactor(self._credentials.secrets))
                 try:
-                    async with self.slot(pending, tokens), aclosing(self._pieces(pending, received)) as pieces:
-                        async for piece in pieces:
-                            yield piece
-                    completion = received.completion()
+                    with ChatSpan(self.config, request) as chat:
+                        async with self.slot(pending, tokens), aclosing(self._pieces(pending, received)) as pieces:
+                            chat.start()
+                            async for piece in pieces:
+                                yield piece
+                        completion = received.completion()
+                        chat.received(completion)
                     self._answered(tokens, completion)
                 except Failure as failure:
                     completion = await self._after_broken_stream(pending, received, failure)
@@ -208,12 +212,16 @@ class HttpEndpoint(AsyncEndpoint):
         tokens = count_messages(messages, estimate_tokens)
         while True:
             try:
-                async with self._warmup.turn(pending.request) as waited, self.slot(pending, tokens, waited):
-                    body = self._body(pending, messages)
-                    started = time.monotonic()
-                    reply = await self._transport.post(body)
-                    pending.latency_s = time.monotonic() - started
-                return self._read(reply, tokens)
+                with ChatSpan(self.config, pending.request) as chat:
+                    async with self._warmup.turn(pending.request) as waited, self.slot(pending, tokens, waited):
+                        body = self._body(pending, messages)
+                        chat.start()
+                        started = time.monotonic()
+                        reply = await self._transport.post(body)
+                        pending.latency_s = time.monotonic() - started
+                    completion = self._read(reply, tokens)
+                    chat.received(completion)
+                return completion
             except Failure as failure:
                 await self.wait_after(pending, failure)
 

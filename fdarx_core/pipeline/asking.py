@@ -16,6 +16,7 @@ from fdarx_core.llm.model_config import FRAME_TOKENS, TokenCounter, token_counte
 from fdarx_core.pipeline.steps import Part, ResourceStep, Stage, Step, StepContext, run_steps, run_steps_async
 from fdarx_core.records import Request, Response
 from fdarx_core.storage import Location
+from fdarx_core.telemetry import span
 
 
 @dataclass(slots=True)
@@ -236,7 +237,8 @@ class AskSession:
         if self._asker is None:
             self._asker = self._clients.open(self._responses, self._watch)
             self._reporting = asyncio.create_task(self._keep_reporting(self._asker))
-        ended = await run_steps_async(steps, states, StepContext(self._asker.ask, self._call))
+        with span("ask", {"fdarx.rows": len(states)}):
+            ended = await run_steps_async(steps, states, StepContext(self._asker.ask, self._call))
         await self._asker.flush()
         return ended
 

@@ -17,6 +17,7 @@ from fdarx_core.pipeline.asking import AskProgress, AskSession, ClientPool, Plan
 from fdarx_core.pipeline.metrics import ask_metrics
 from fdarx_core.pipeline.steps import Part, Resource, Stage, Step
 from fdarx_core.storage import Location
+from fdarx_core.telemetry import flush, is_enabled
 
 _LOG = logging.getLogger(__name__)
 
@@ -230,6 +231,8 @@ class AskWorker:
     async def run(self, steps: Sequence[Step[Any]], states: Sequence[Any]) -> tuple[Sequence[Any], str]:
         """Return the states after these steps, and why asking ended early, or ""."""
         ended = await self._session.run(steps, states)
+        if is_enabled():
+            await asyncio.to_thread(flush)
         if ended:
             await self._control.note_end.remote(ended)
         return ([] if ended else states), ended

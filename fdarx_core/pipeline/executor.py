@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Literal, Protocol, TypeAlias, TypeVar
@@ -11,6 +12,7 @@ from typing import Any, Literal, Protocol, TypeAlias, TypeVar
 from fdarx_core.llm import ModelConfig, ResponseStore, ask
 from fdarx_core.pipeline.asking import AskProgress, ClientPool, PlanRow
 from fdarx_core.pipeline.steps import Answer, Part, Resource, Stage
+from fdarx_core.telemetry import Span, span
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -95,6 +97,11 @@ def describe(stage: Stage[Any], error: BaseException) -> str:
     cause = getattr(error, "cause", None) or error
     first = (str(cause).splitlines() or [""])[0]
     return f"{stage.name} failed: {first or type(cause).__name__}"
+
+
+def part_span(name: str, stage: Stage[Any], number: int) -> AbstractContextManager[Span]:
+    """Return a span for the work on a part of a stage, or for some of its steps."""
+    return span(f"{name} {stage.name}", {"fdarx.stage": stage.name, "fdarx.part": number})
 
 
 class Executor(ABC):

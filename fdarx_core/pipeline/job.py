@@ -17,6 +17,7 @@ from fdarx_core.pipeline.executor import Executor, PartResult, Stages, Work
 from fdarx_core.pipeline.part_files import PartFiles
 from fdarx_core.pipeline.steps import Resource
 from fdarx_core.storage import RunConflict, RunDirectory
+from fdarx_core.telemetry import span
 
 Progress = Callable[[str, int, int, str], None]
 """A function that is called with a phase, the number of finished units, their total (0 if unknown), and a note."""
@@ -180,9 +181,10 @@ class PipelineJob(ABC):
 
 @contextmanager
 def timed(timings: dict[str, float], phase: str) -> Iterator[None]:
-    """Record the seconds that the block takes in `timings`, if it ends without an exception."""
+    """Record the seconds that the block takes in `timings`, if it ends without an exception, and have a span for it."""
     start = time.perf_counter()
-    yield
+    with span(phase):
+        yield
     timings[phase] = round(time.perf_counter() - start, 2)
 
 

@@ -7,10 +7,11 @@ import os
 import queue
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextvars import copy_context
 from typing import Any, TypeVar
 
 from fdarx_core.pipeline.asking import AskProgress, AskSession, Call, PlanRow, plan_part
-from fdarx_core.pipeline.executor import Executor, PartResult, Stages, Work, describe
+from fdarx_core.pipeline.executor import Executor, PartResult, Stages, Work, describe, part_span
 from fdarx_core.pipeline.steps import Part, Resource, Stage, cut_steps, run_steps
 
 Item = TypeVar("Item")
@@ -85,8 +86,9 @@ class LocalExecutor(Executor):
     def _run_plain(self, work: Work, stage: Stage[Any], parts: Sequence[Part]) -> Iterator[PartResult]:
         for part in parts:
             try:
-                states = run_steps(stage.steps, stage.read(part), work.answer)
-                yield PartResult(stage.name, part.number, stage.write(part.number, states))
+                with part_span("part", stage, part.number):
+                    account = stage.write(part.number, run_steps(stage.steps, stage.read(part), work.answer))
+                yield PartResult(stage.name, part.number, account)
             except Exception as error:
                 if not work.isolated:
                     raise
@@ -104,7 +106,7 @@ class LocalExecutor(Executor):
             results.put(_END)
 
         self._stopped.clear()
-        threading.Thread(target=run_loop, daemon=True).start()
+        threading.Thread(target=copy_context().run, args=(run_loop,), daemon=True).start()
         while (result := results.get()) is not _END:
             if isinstance(result, BaseException):
                 raise result
@@ -132,9 +134,10 @@ class LocalExecutor(Executor):
         async def make_parts() -> None:
             for part in waiting:  # shared by all workers of the stage
                 try:
-                    states = run_steps(before, stage.read(part), work.answer)
-                    ended = await session.run(asking, states)
-                    account = None if ended else stage.write(part.number, run_steps(after, states, work.answer))
+                    with part_span("part", stage, part.number):
+                        states = run_steps(before, stage.read(part), work.answer)
+                        ended = await session.run(asking, states)
+                        account = None if ended else stage.write(part.number, run_steps(after, states, work.answer))
                 except Exception as error:
                     if not work.isolated:
                         raise

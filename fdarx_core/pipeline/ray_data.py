@@ -21,10 +21,11 @@ import ray.data
 from fdarx_core.llm import AskingStopped
 from fdarx_core.pipeline.asking import ClientPool
 from fdarx_core.pipeline.control import AskWorker, on_driver_node
-from fdarx_core.pipeline.executor import PartResult, Work
+from fdarx_core.pipeline.executor import PartResult, Work, part_span
 from fdarx_core.pipeline.steps import Answer, AskStep, Part, Stage, Step, cut_steps, run_steps, step_name
 from fdarx_core.records.arrow import arrow_schema, from_table, to_table
 from fdarx_core.storage import Location
+from fdarx_core.telemetry import flush
 
 PART = "part"
 _STATE = "state"
@@ -202,10 +203,13 @@ def _tasks(stage: Stage[Any], steps: Sequence[Step[Any]], answer: Answer, first:
 
     def run(block: pa.Table) -> pa.Table:
         read = map(partial(_read, stage), block.to_pylist()) if first else from_block(block, stage.kind)
-        made = ((part, run_steps(steps, states, answer)) for part, states in read)
-        if last:
-            return pa.concat_tables([_one_row(part, stage.write(part, states)) for part, states in made])
-        return pa.concat_tables([to_block(part, states, stage.kind) for part, states in made])
+        rows = []
+        for part, states in read:
+            with part_span("+".join(names), stage, part):
+                made = run_steps(steps, states, answer)
+                rows.append(_one_row(part, stage.write(part, made)) if last else to_block(part, made, stage.kind))
+        flush()  # Ray ends workers without letting them send what they have left
+        return pa.concat_tables(rows)
 
     names = [*(["read"] if first else []), *map(step_name, steps), *(["write"] if last else [])]
     run.__name__ = "+".join(names)

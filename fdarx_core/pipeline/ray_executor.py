@@ -7,6 +7,7 @@ import logging
 import time
 from collections import deque
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, TypeVar
@@ -16,10 +17,11 @@ import ray
 from fdarx_core.pipeline import metrics
 from fdarx_core.pipeline.asking import AskProgress, ClientPool, PlanRow, plan_part
 from fdarx_core.pipeline.control import AskWorker, map_pool, on_driver_node, start_control
-from fdarx_core.pipeline.executor import Executor, PartResult, Work, describe
+from fdarx_core.pipeline.executor import Executor, PartResult, Work, describe, part_span
 from fdarx_core.pipeline.local import resource_caller
 from fdarx_core.pipeline.ray_data import stream_parts
 from fdarx_core.pipeline.steps import Answer, Part, Resource, Stage, Step, cut_steps, run_steps
+from fdarx_core.telemetry import flush
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -220,7 +222,8 @@ def _plan(clients: ClientPool, item: tuple[Stage[Any], Part]) -> list[PlanRow]:
 
 
 def _begin(stage: Stage[Any], part: Part, models: Collection[str], answer: Answer) -> Sequence[Any]:
-    return run_steps(cut_steps(stage.steps, models)[0], stage.read(part), answer)
+    with _worker_span("begin", stage, part.number):
+        return run_steps(cut_steps(stage.steps, models)[0], stage.read(part), answer)
 
 
 def _end(
@@ -230,11 +233,21 @@ def _end(
     states, ended = asked
     if ended:
         return None, ended
-    return stage.write(number, run_steps(cut_steps(stage.steps, models)[2], states, answer)), ""
+    with _worker_span("end", stage, number):
+        return stage.write(number, run_steps(cut_steps(stage.steps, models)[2], states, answer)), ""
 
 
 def _make(stage: Stage[Any], part: Part, answer: Answer) -> tuple[Any, str]:
-    return stage.write(part.number, run_steps(stage.steps, stage.read(part), answer)), ""
+    with _worker_span("part", stage, part.number):
+        return stage.write(part.number, run_steps(stage.steps, stage.read(part), answer)), ""
+
+
+@contextmanager
+def _worker_span(name: str, stage: Stage[Any], number: int) -> Iterator[None]:
+    """Have a span for work on a part, and send it: Ray ends workers without letting them send what they have left."""
+    with part_span(name, stage, number):
+        yield
+    flush()
 
 
 def _apply(function: Callable[[Item], Result], item: Item) -> Result:

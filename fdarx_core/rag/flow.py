@@ -22,6 +22,7 @@ from fdarx_core.rag.strategies import Strategy
 from fdarx_core.rag.tasks import SCORE_CHUNK
 from fdarx_core.records import AbsentDrug, LabelGroups, Response, SearchHit
 from fdarx_core.retrieval.index import ChunkFilter
+from fdarx_core.telemetry import span
 
 CANDIDATES, CONTEXTS = 24, 6
 """Source: QA-RAG §3.3."""
@@ -102,7 +103,8 @@ async def retrieve_contexts(question: str, config: RagConfig, backend: RagBacken
     times = [time.monotonic()]
     mentions, absent = await _names_in(question, config.filter, backend)
     if mentions is not None and asks_for_labels(question, mentions, [one.name for one in absent]):
-        groups = await backend.label_groups(question, config.filter, MOST_GROUPS)
+        with span("search", {"fdarx.queries": 1}):
+            groups = await backend.label_groups(question, config.filter, MOST_GROUPS)
         if groups is not None:
             return _of_groups(question, groups, config, absent, time.monotonic() - times[0])
     drugs = list(dict.fromkeys(drug for mention in mentions or () for drug in mention.drugs))
@@ -111,7 +113,8 @@ async def retrieve_contexts(question: str, config: RagConfig, backend: RagBacken
     times.append(time.monotonic())
     # deeper than each share: hits that several queries find fill one place, and each query continues down its list
     depth = config.candidates + config.contexts
-    hits = [[] for _ in searches] if _names_only(absent) else await backend.search(searches, config.filter, depth)
+    with span("search", {"fdarx.queries": len(searches)}):
+        hits = [[] for _ in searches] if _names_only(absent) else await backend.search(searches, config.filter, depth)
     candidates = pool_candidates(hits, [search.share for search in searches])
     times.append(time.monotonic())
     ordered, scored = await _postprocess(question, candidates, config, backend, missing)
@@ -265,7 +268,8 @@ async def _write_queries(
     calls = strategy.calls(question)
     if not calls:
         return [], [], []
-    responses = await backend.ask(strategy.role, calls)
+    with span("rewrite", {"fdarx.strategy": strategy.name}):
+        responses = await backend.ask(strategy.role, calls)
     replies, missing = list[Any](), list[str]()
     for (task, _), response in zip(calls, responses, strict=True):
         replies.append(_parse(task, response, missing))
@@ -279,8 +283,10 @@ async def _postprocess(
     if config.postprocess == "none" or not candidates:
         return candidates, []
     if config.postprocess == "rerank":
-        scores: Sequence[float | None] = await backend.rerank(question, [hit.chunk.text for hit in candidates])
+        with span("rerank", {"fdarx.candidates": len(candidates)}):
+            scores: Sequence[float | None] = await backend.rerank(question, [hit.chunk.text for hit in candidates])
         return order_by_score(candidates, scores), []
-    responses = await backend.ask("scorer", score_calls(question, candidates))
+    with span("score", {"fdarx.candidates": len(candidates)}):
+        responses = await backend.ask("scorer", score_calls(question, candidates))
     scores = [read_score(response, missing) for response in responses]
     return order_by_score(candidates, scores), responses

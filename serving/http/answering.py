@@ -26,6 +26,7 @@ from fdarx_core.rag.search import Role, SearchQuery, TaskCall
 from fdarx_core.rag.strategies import STRATEGIES
 from fdarx_core.records import AbsentDrug, Citation, LabelGroups, NumberDifference, OtherLabel, Response, SearchHit
 from fdarx_core.retrieval.index import ChunkFilter
+from fdarx_core.telemetry import span
 from fdarx_core.verify import open_engine
 from serving.http.backend import Overloaded, Record, ServedCorpus, ServiceBackend, Unavailable
 from serving.http.logs import RequestLog
@@ -108,16 +109,18 @@ class AnswerService:
 
     async def answer(self, retrieved: RetrievedRequest) -> dict[str, Any]:
         """Return an AnswerReply. Raises Overloaded."""
-        reply = await answer_question(retrieved.question, retrieved.result, retrieved.tools, self._verifier)
+        with span("answer", {"fdarx.contexts": len(retrieved.result.contexts)}):
+            reply = await answer_question(retrieved.question, retrieved.result, retrieved.tools, self._verifier)
         return self._finish(retrieved, reply)
 
     async def stream(self, retrieved: RetrievedRequest) -> AsyncGenerator[str | dict[str, Any], None]:
         """Yield the pieces of the answer, then the complete AnswerReply. Raises Overloaded."""
         retrieved.log.stream = True
         answer = stream_answer(retrieved.question, retrieved.result, retrieved.tools, self._verifier)
-        async with aclosing(answer) as pieces:
-            async for piece in pieces:
-                yield piece if isinstance(piece, str) else self._finish(retrieved, piece)
+        with span("answer", {"fdarx.contexts": len(retrieved.result.contexts)}):
+            async with aclosing(answer) as pieces:
+                async for piece in pieces:
+                    yield piece if isinstance(piece, str) else self._finish(retrieved, piece)
 
     async def _retrieve(
         self,

@@ -6,12 +6,14 @@ import asyncio
 import re
 import time
 from collections.abc import Awaitable
+from contextlib import AbstractContextManager
 from uuid import uuid4
 
 from starlette.datastructures import Headers
 from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from fdarx_core.telemetry import Span, span
 from serving.http.access import ClientRateLimiter, ConcurrencyLimiter, key_of_request, load_rights, name_of_key
 from serving.http.backend import Record
 from serving.http.logs import RequestLog, describe_error, request_log, write_request_log
@@ -28,6 +30,7 @@ _HEADERS = [
     (b"referrer-policy", b"no-referrer"),
 ]
 _CLIENT_CLOSED_REQUEST = 499
+_SERVER_ERROR = 500
 _INTERNAL_ERROR = "An internal error occurred. Report it with the request id {}, under which the log has details."
 _API_PREFIX = "/v1/"
 _NO_KEY = "Send a valid API key, as Authorization: Bearer KEY or X-API-Key: KEY."
@@ -61,19 +64,21 @@ class RequestMiddleware:
                 start.update(message)
             await send(message)
 
-        try:
-            await self._app(scope, receive, send_with_headers)
-        except ClientDisconnect:
-            start["status"] = _CLIENT_CLOSED_REQUEST
-        except Exception as error:
-            reply = self._error_reply(error, log)
-            if not start:
-                await reply.response()(scope, receive, send_with_headers)
-            elif any(value.startswith(b"text/event-stream") for _, value in start["headers"]):
-                body = sse_event("error", reply.body)
-                await send({"type": "http.response.body", "body": body, "more_body": False})
-        finally:
-            self._finish(scope, start.get("status", _CLIENT_CLOSED_REQUEST), time.monotonic() - arrived)
+        with _request_span(scope) as request_span:
+            try:
+                await self._app(scope, receive, send_with_headers)
+            except ClientDisconnect:
+                start["status"] = _CLIENT_CLOSED_REQUEST
+            except Exception as error:
+                reply = self._error_reply(error, log)
+                if not start:
+                    await reply.response()(scope, receive, send_with_headers)
+                elif any(value.startswith(b"text/event-stream") for _, value in start["headers"]):
+                    body = sse_event("error", reply.body)
+                    await send({"type": "http.response.body", "body": body, "more_body": False})
+            finally:
+                status = start.get("status", _CLIENT_CLOSED_REQUEST)
+                self._finish(scope, status, time.monotonic() - arrived, request_span)
 
     def _error_reply(self, error: Exception, log: RequestLog) -> ApiError:
         if isinstance(error, ApiError):
@@ -82,15 +87,31 @@ class RequestMiddleware:
         log.error, log.detail = "failed", describe_error(error, self._log_questions)
         return ApiError(500, _INTERNAL_ERROR.format(log.request_id), code="failed")
 
-    def _finish(self, scope: Scope, status: int, seconds: float) -> None:
+    def _finish(self, scope: Scope, status: int, seconds: float, request_span: Span) -> None:
         unrouted: str = scope["path"] if scope["path"] in self._paths else "unmatched"
         route: str = getattr(scope.get("route"), "path", unrouted)
         log = request_log(scope)
+        _describe(request_span, scope["method"], route, status, log)
         self._record("fdarx_requests", path=route, status=str(status))
         self._record("fdarx_request_seconds", seconds, path=route)
         if not self._log_questions:
             log.question = ""
         write_request_log(log, scope["method"], route, status, seconds)
+
+
+def _request_span(scope: Scope) -> AbstractContextManager[Span]:
+    """Return the span of a request, below the one that the client names in the header traceparent."""
+    parent = Headers(scope=scope).get("traceparent", "")
+    attributes = {"http.request.method": scope["method"], "url.path": scope["path"], "url.scheme": scope["scheme"]}
+    return span(scope["method"], attributes, kind="server", parent=parent)
+
+
+def _describe(request_span: Span, method: str, route: str, status: int, log: RequestLog) -> None:
+    """Add what is known of a request at its end, by the semantic conventions for HTTP servers."""
+    request_span.rename(f"{method} {route}")
+    request_span.set({"http.route": route, "http.response.status_code": status, "fdarx.request_id": log.request_id})
+    if status >= _SERVER_ERROR:
+        request_span.fail(log.error or str(status))
 
 
 class AdmissionMiddleware:

@@ -1,0 +1,229 @@
+"""Traces by OpenTelemetry, sent over OTLP/HTTP where OTEL_EXPORTER_OTLP_ENDPOINT or …_TRACES_ENDPOINT is set.
+
+Where neither is set, nothing is imported, and a span costs two look-ups in the environment. Spans have no content of
+prompts, replies, questions or messages of errors. The other variables of OpenTelemetry's SDK hold as well, such as
+OTEL_SERVICE_NAME, OTEL_TRACES_SAMPLER and OTEL_EXPORTER_OTLP_HEADERS.
+"""
+
+from __future__ import annotations
+
+import atexit
+import logging
+import os
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from functools import cache
+from typing import Any, Literal, TypeAlias
+
+ENDPOINT_VARIABLES = ("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOINT")
+PARENT_VARIABLE = "TRACEPARENT"
+"""The environment variable with the span, in the form of W3C's header, below which a process has its first spans."""
+
+Kind: TypeAlias = Literal["internal", "client", "server"]
+Attributes: TypeAlias = Mapping[str, "str | int | float | bool | Sequence[str]"]
+
+_LOG = logging.getLogger(__name__)
+_FLUSH_S = 3.0
+"""Seconds that a process waits for the collector when it sends the last spans."""
+_SECRET_ENDINGS = ("HEADERS", "CLIENT_KEY", "CLIENT_CERTIFICATE")
+
+
+def is_enabled() -> bool:
+    """Return whether spans are sent."""
+    traces, general = ENDPOINT_VARIABLES
+    return bool(os.environ.get(traces) or os.environ.get(general)) and _tracer() is not None
+
+
+class Span:
+    """A span that has begun, or nothing where no spans are sent."""
+
+    __slots__ = ("_span",)
+
+    def __init__(self, span: Any = None) -> None:
+        self._span = span
+
+    def set(self, attributes: Attributes) -> None:
+        """Add attributes, which have names of the semantic conventions of OpenTelemetry, or begin with `fdarx.`."""
+        if self._span is not None:
+            self._span.set_attributes(attributes)
+
+    def fail(self, error_type: str) -> None:
+        """Note that what the span is of has failed. `error_type` is a name to count by, not a message."""
+        if self._span is not None:
+            from opentelemetry.trace import StatusCode
+
+            self._span.set_attribute("error.type", error_type)
+            self._span.set_status(StatusCode.ERROR)
+
+    def rename(self, name: str) -> None:
+        """Give the span another name."""
+        if self._span is not None:
+            self._span.update_name(name)
+
+    def end(self) -> None:
+        """End the span; what is called after that has no effect."""
+        if self._span is not None:
+            self._span.end()
+            self._span = None
+
+
+def start_span(name: str, attributes: Attributes | None = None, *, kind: Kind = "internal") -> Span:
+    """Return a span below the current one; the caller ends it. No other span will be below it."""
+    if not is_enabled():
+        return Span()
+    return Span(_start(name, attributes, kind, ""))
+
+
+@contextmanager
+def span(
+    name: str, attributes: Attributes | None = None, *, kind: Kind = "internal", parent: str = ""
+) -> Iterator[Span]:
+    """Have a span for the block. It is the current one, below which other spans of the task or thread are.
+
+    Args:
+        name: its name, of which there are few different ones.
+        attributes: as for `Span.set`.
+        kind: its kind.
+        parent: the span above it, as `trace_parent` returns it; "" for the current one, or that of TRACEPARENT.
+    """
+    if not is_enabled():
+        yield Span()
+        return
+    from opentelemetry import context, trace
+
+    started = _start(name, attributes, kind, parent)
+    one = Span(started)
+    token = context.attach(trace.set_span_in_context(started))
+    try:
+        yield one
+    except BaseException as error:
+        one.fail(type(error).__name__)
+        raise
+    finally:
+        context.detach(token)
+        one.end()
+
+
+def trace_parent() -> str:
+    """Return the current span in the form of W3C's header, for another process; "" where there is none."""
+    if not is_enabled():
+        return ""
+    from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
+
+    carrier: dict[str, str] = {}
+    TraceContextTextMapPropagator().inject(carrier)
+    return carrier.get("traceparent", "")
+
+
+@contextmanager
+def below(parent: str) -> Iterator[None]:
+    """Have the spans of the block below the span of another process, as `trace_parent` returned it there."""
+    if not (parent and is_enabled()):
+        yield
+        return
+    from opentelemetry import context
+
+    token = context.attach(_context_of(parent))
+    try:
+        yield
+    finally:
+        context.detach(token)
+
+
+@contextmanager
+def process_span(name: str, attributes: Attributes | None = None) -> Iterator[Span]:
+    """Have a span for the block that is above all spans of this process's other threads, and of workers that it starts.
+
+    All spans of this process are sent when the block ends.
+    """
+    with span(name, attributes) as one:
+        before, parent = os.environ.get(PARENT_VARIABLE), trace_parent()
+        if parent:
+            os.environ[PARENT_VARIABLE] = parent
+        try:
+            yield one
+        finally:
+            if before is not None:
+                os.environ[PARENT_VARIABLE] = before
+            elif parent:
+                del os.environ[PARENT_VARIABLE]
+    flush()
+
+
+def worker_variables() -> dict[str, str]:
+    """Return the environment variables with which workers on other machines send spans too.
+
+    Those that may hold keys are left out: a worker reads them from its own environment.
+    """
+    if not is_enabled():
+        return {}
+    names = (name for name in os.environ if name.startswith("OTEL_") and not name.endswith(_SECRET_ENDINGS))
+    return {name: os.environ[name] for name in (*names, PARENT_VARIABLE) if name in os.environ}
+
+
+def flush() -> None:
+    """Send the spans that have ended. Waits some seconds; a collector that takes longer is not waited for again."""
+    if not is_enabled() or _UNRESPONSIVE.is_set():
+        return
+    sending = threading.Thread(target=_provider().force_flush, daemon=True)
+    sending.start()
+    sending.join(_FLUSH_S)
+    if sending.is_alive():
+        _UNRESPONSIVE.set()
+
+
+_UNRESPONSIVE = threading.Event()
+
+
+def _flush_at_exit() -> None:
+    if not _UNRESPONSIVE.is_set():
+        _provider().force_flush()  # in this thread: at its exit, a process starts no others
+
+
+def _start(name: str, attributes: Attributes | None, kind: Kind, parent: str) -> Any:
+    from opentelemetry import trace
+
+    above = parent
+    if not above and not trace.get_current_span().get_span_context().is_valid:
+        above = os.environ.get(PARENT_VARIABLE, "")
+    context = _context_of(above) if above else None
+    return _tracer().start_span(name, context, trace.SpanKind[kind.upper()], attributes, record_exception=False)
+
+
+def _context_of(parent: str) -> Any:
+    from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
+
+    return TraceContextTextMapPropagator().extract({"traceparent": parent})
+
+
+@cache
+def _tracer() -> Any:
+    """Return the tracer of this process, None where the libraries are missing."""
+    try:
+        return _provider().get_tracer("fdarx")
+    except ImportError as error:
+        _LOG.warning("no spans are sent: %s; install what is missing with: pip install 'fdarx[tracking]'", error)
+        return None
+
+
+@cache
+def _provider() -> Any:
+    """Return what makes and sends spans: the program's own, if it has set one up, else one for this process."""
+    from opentelemetry import trace
+    from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
+    from opentelemetry.sdk.resources import SERVICE_NAME, Resource
+    from opentelemetry.sdk.trace import TracerProvider
+    from opentelemetry.sdk.trace.export import BatchSpanProcessor
+
+    present = trace.get_tracer_provider()
+    if isinstance(present, TracerProvider):
+        return present
+    logging.getLogger("opentelemetry").setLevel(logging.ERROR)  # it warns of each attempt that fails
+    resource = Resource.create()
+    if str(resource.attributes[SERVICE_NAME]).startswith("unknown_service"):
+        resource = resource.merge(Resource({SERVICE_NAME: "fdarx"}))
+    provider = TracerProvider(resource=resource, shutdown_on_exit=False)
+    provider.add_span_processor(BatchSpanProcessor(OTLPSpanExporter()))
+    atexit.register(_flush_at_exit)
+    return provider
