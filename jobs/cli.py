@@ -194,16 +194,18 @@ def _message(error: CycloptsError, given: Sequence[str]) -> str:
 
 
 def _problem(error: ValidationError, given: Sequence[str] = ()) -> str:
-    from fdarx_core.tracking.trackers import without_credentials
-
     problem = error.errors()[0]
     option = "--" + str(problem["loc"][0]).replace("_", "-") if problem["loc"] else "options"
     if problem["type"] == "missing":
         options = [word.partition("=")[0] for word in given if word.startswith("--")]
         close = get_close_matches(option, options, n=1, cutoff=0.75)
         return f"{option} is required" + (f"; there is no {close[0]}, did you mean {option}?" if close else "")
-    given_value = without_credentials(repr(problem["input"]))
-    return f"{option}: {problem['msg'].removeprefix('Value error, ')} (given: {given_value})"
+    wrong = repr(problem["input"])
+    if "://" in wrong:
+        from fdarx_core.tracking.trackers import without_credentials  # which takes longer to import than this needs
+
+        wrong = without_credentials(wrong)
+    return f"{option}: {problem['msg'].removeprefix('Value error, ')} (given: {wrong})"
 
 
 if __name__ == "__main__":

@@ -39,6 +39,16 @@ class TrackingFailed(Exception):
     """A tracker did not take a run; the message gives the reason in one line."""
 
 
+@contextmanager
+def _one_line() -> Iterator[None]:
+    try:
+        yield
+    except Exception as error:  # the library of a tracker may raise anything
+        line = " ".join(str(error).split()) or type(error).__name__
+        raise TrackingFailed(without_credentials(line)[:_LONGEST]) from error
+
+
+@_one_line()
 def log_run(run: RunDirectory, spec: TrackerSpec) -> str:
     """Log a run that has results, complete or not, and return a line that says where.
 
@@ -50,7 +60,7 @@ def log_run(run: RunDirectory, spec: TrackerSpec) -> str:
     at: str = info["finished" if complete else "stopped"]
     if state["logged"] == at:
         return f"already logged to {spec} as run {state['run_id']}"
-    with _one_line(), TemporaryDirectory() as folder:  # whose files trackers may send in the background until `finish`
+    with TemporaryDirectory() as folder:  # whose files trackers may send in the background until `finish`
         tracker = spec.open()
         try:
             tags = {name: without_credentials(value) for name, value in _tags(info).items()}
@@ -177,18 +187,12 @@ def _copied(file: Location, folder: Path) -> Path:
 
 
 def _read_states(file: Location) -> dict[str, dict[str, str | None]]:
-    states: dict[str, dict[str, str | None]] = json.loads(file.read_text()) if file.exists() else {}
+    try:
+        states: dict[str, dict[str, str | None]] = json.loads(file.read_text()) if file.exists() else {}
+    except ValueError as error:
+        raise ValueError(f"{file} is damaged ({error}); delete it to log the run as a new one") from error
     return states
 
 
 def _write_states(file: Location, states: Mapping[str, Any]) -> None:
     file.write_text(json.dumps(states, indent=2) + "\n")
-
-
-@contextmanager
-def _one_line() -> Iterator[None]:
-    try:
-        yield
-    except Exception as error:  # the library of a tracker may raise anything
-        line = " ".join(str(error).split()) or type(error).__name__
-        raise TrackingFailed(without_credentials(line)[:_LONGEST]) from error

@@ -22,7 +22,7 @@ OpenTracker: TypeAlias = Callable[[str], Tracker]
 
 TRACKERS: Registry[OpenTracker] = Registry("tracker", {"mlflow": MlflowTracker, "wandb": WandbTracker})
 
-_CREDENTIALS = re.compile(r"(?<=://)[^/@\s]+(?=@)")
+_CREDENTIALS = re.compile(r"(?<=://)[^/\s]+(?=@)")
 
 
 def without_credentials(text: str) -> str:

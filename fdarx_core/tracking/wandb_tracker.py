@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 
 from fdarx_core.tracking.tracker import check_library
 
-_INIT_S, _FINISH_S = 30.0, 600.0
+_INIT_S, _FINISH_S = 30.0, 300.0
 """Seconds until a server that does not answer is given up: at the start, and while files are sent."""
 
 

@@ -66,7 +66,7 @@ def test_every_value_is_logged_and_what_has_none_is_not() -> None:
 
 
 def test_long_parameters_are_cut_with_a_note_and_have_no_credentials() -> None:
-    params = params_of({"labels": ["x" * 900], "cut_by": {"m": {"length": 5}}, "url": "http://anna:planted@host/x"})
+    params = params_of({"labels": ["x" * 900], "cut_by": {"m": {"length": 5}}, "url": "http://anna:plan@ted@host/x"})
     assert params["cut_by.m.length"] == "5" and params["url"] == "http://***@host/x"
     assert len(params["labels"]) == 500 and params["labels"].endswith("(cut, 904 characters; run.json has all)")
 
@@ -181,3 +181,10 @@ def test_a_run_that_was_logged_in_part_goes_on_as_the_same(finished: Path, tmp_p
     (tmp_path / "full").unlink()
     assert "logged to" in log_run(run, spec)
     assert (tmp_path / "starts").read_text().splitlines() == ["None", "evaluate-1"]
+
+
+@pytest.mark.usefixtures("added")
+def test_a_damaged_state_is_told_in_a_line(finished: Path, tmp_path: Path) -> None:
+    (finished / "tracking.json").write_text("{")
+    done = run_job("track", finished, "--track", f"files:{tmp_path / 'kept'}")
+    assert done.returncode == 3 and "tracking.json is damaged" in done.stderr and "Traceback" not in done.stderr
