@@ -21,15 +21,17 @@ from fdarx_core.report.review_pages import agreement_page, annotator_page, trial
 from fdarx_core.review.active_sampling import draw_next
 from fdarx_core.review.agreement import Agreement, measure_agreement, table_3, table_4, table_5
 from fdarx_core.review.agreement_metrics import collect_votes
+from fdarx_core.review.argilla import export_argilla
 from fdarx_core.review.calibration import calibrated_tables
 from fdarx_core.review.criteria import CriteriaTrial, ReviewCriteria, compare_criteria
 from fdarx_core.review.criteria_proposals import apply_changes
 from fdarx_core.review.feedback import import_feedback, is_feedback
-from fdarx_core.review.importing import export_label_studio, export_pairs, import_annotations
+from fdarx_core.review.importing import export_pairs, import_annotations
 from fdarx_core.review.items import draw_sample
+from fdarx_core.review.label_studio import export_label_studio
 from fdarx_core.review.review_set import Review, open_review, write_adjudication, write_review
 from fdarx_core.review.sampling import open_reviewable_run
-from fdarx_core.review.tasks import EVALUATE, FACTUALITY, REVIEW_TASKS
+from fdarx_core.review.tasks import EVALUATE, FACTUALITY, ON_REQUEST, REVIEW_TASKS
 from fdarx_core.storage import Location, RunDirectory, StorageError
 from jobs import stop
 from jobs.options import PRESENTATION, JobConfig, Names, check_roles, one_of
@@ -61,9 +63,11 @@ class ReviewSampleConfig(JobConfig):
     """number of questions to draw (of an evaluation: predictions, one per question; of a factuality run: claims, and as
     many flags); each becomes one item per task. More questions give narrower intervals, and take more of the
     annotators' time"""
-    tasks: Annotated[Names, one_of(REVIEW_TASKS, "task")] = Field(list(REVIEW_TASKS))
-    """tasks, of those that fit the run: relevance, category, correctness and quality for a build; grade for an
-    evaluation; claim and flag for a factuality run"""
+    tasks: Annotated[Names, one_of(REVIEW_TASKS, "task")] = Field(
+        [name for name in REVIEW_TASKS if name not in ON_REQUEST]
+    )
+    """tasks, of those that fit the run: correctness and quality for a build, and if named relevance and category; grade
+    for an evaluation; claim and flag for a factuality run"""
     seed: int = 0
     """random seed of the sample"""
     models: Names = Field(default_factory=list)
@@ -126,7 +130,8 @@ class ReviewImportConfig(JobConfig):
     """Options of `fdarx review import`."""
 
     users: Names = Field(default_factory=list)
-    """annotators of users of Label Studio, as USER=ANNOTATOR, where USER is the id or e-mail address"""
+    """annotators of users of Label Studio or Argilla, as USER=ANNOTATOR, where USER is the id or, in Label Studio, the
+    e-mail address; USER= leaves the user's annotations out"""
 
     @property
     def annotator_of(self) -> dict[str, str]:
@@ -145,8 +150,8 @@ def import_files(
         The folder that `fdarx review sample` wrote; for feedback of the service a new folder, or that of an earlier
         import of feedback.
     files
-        What annotators hand in: .json as their pages save it or Label Studio exports it, items.csv or items.jsonl with
-        annotator and value filled in; or the files of `fdarx serve --feedback`.
+        What annotators hand in: .json as their pages save it, .json or .jsonl as Label Studio and Argilla export it,
+        items.csv or items.jsonl with annotator and value filled in; or the files of `fdarx serve --feedback`.
     """
     feedback = [file for file in files if is_feedback(file)]
     if feedback and len(feedback) < len(files):
@@ -197,28 +202,30 @@ def adjudicate(review: str, *, config: Annotated[ReviewAdjudicateConfig, Paramet
 class ReviewExportConfig(JobConfig):
     """Options of `fdarx review export`."""
 
-    format: Literal["label-studio", "pairs"]
-    """label-studio: for each task the tasks to import and the labeling configuration; pairs: the claims on which people
-    have a verdict, as `fdarx verify --pairs` reads them"""
+    to: Literal["label-studio", "argilla", "pairs"]
+    """label-studio: for each task the tasks to import and the labeling configuration; argilla: for each task a dataset
+    for `rg.Dataset.from_disk`; pairs: the claims on which people have a verdict, for `fdarx verify --pairs`"""
     out: str
-    """folder (label-studio) or .jsonl file (pairs) to write, on disk or s3://"""
+    """folder (label-studio, argilla) or .jsonl file (pairs) to write, on disk or s3://"""
     blind: bool = False
-    """label-studio: without the judge's decisions as predictions"""
+    """label-studio, argilla: without the judge's decisions as predictions or suggestions"""
 
 
 def export(review: str, *, config: Annotated[ReviewExportConfig, Parameter(name="*")]) -> int:
-    """Export the items of a review for Label Studio, or the claims that people judged as marked pairs.
+    """Export the items of a review for Label Studio or Argilla, or the claims that people judged as marked pairs.
 
     Parameters
     ----------
     review
         The folder that `fdarx review sample` wrote.
     """
-    if config.format == "pairs":
-        print(f"{export_pairs(open_review(review), Location(config.out))} pairs\nrows    {config.out}")
+    opened, out = open_review(review), Location(config.out)
+    if config.to == "pairs":
+        print(f"{export_pairs(opened, out)} pairs\nrows    {config.out}")
         return 0
-    for file in export_label_studio(open_review(review), Location(config.out), blind=config.blind):
-        print(f"file    {file}")
+    written = (export_argilla if config.to == "argilla" else export_label_studio)(opened, out, blind=config.blind)
+    for place in written:
+        print(f"{'folder' if config.to == 'argilla' else 'file'}    {place}")
     return 0
 
 
