@@ -30,8 +30,9 @@ from fdarx_core.storage.checked_answers import read_predictions
 from jobs import STOPPED
 from jobs.evaluate import EvaluateConfig
 from jobs.options import HOW, PRESENTATION, check_roles, load_all, unknown_model
+from jobs.output import print_json
 from jobs.progress import ProgressLine, busy
-from jobs.session import carried_out, is_done, print_json, session, versions
+from jobs.session import carried_out, is_done, run_result, session, versions
 from serving.memory import estimate_memory
 from serving.served_model import ServedModel, load_served, missing_model_files
 
@@ -240,7 +241,7 @@ def _imported_answers(config: EvaluateConfig) -> tuple[GivenAnswers, list[Reject
 def _tell(run: RunDirectory, config: EvaluateConfig) -> int:
     info = run.info()
     if config.as_json:
-        print_json(info)
+        print_json(run_result(run))
         return STOPPED if any(cell["status"] == "incomplete" for cell in info["cells"]) else 0
     figures = list(read_records(run.file("metrics.parquet"), Figure))
     for grid in (table_1(figures, judge=info["config"]["judge"]), table_2(figures), added_metrics_table(figures)):
