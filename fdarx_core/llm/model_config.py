@@ -13,6 +13,7 @@ import yaml
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
 
 from fdarx_core.llm.prompts import validation_message
+from fdarx_core.plugins import plugin_packages
 from fdarx_core.records import Response
 from fdarx_core.storage import Location, StorageError
 
@@ -21,6 +22,9 @@ Structured = Literal["auto", "json_schema", "json_object", "text"]
 CHARACTERS_PER_TOKEN = 4.0
 """Of English prose with figures: on drug labels, the vocabularies of Llama 3, Qwen and Mistral give 3.9 to 4.1 over
 many labels, 3.7 to 4.6 on most single ones, 4.4 to 4.7 on short questions and answers (benchmarks/RESULTS.md)."""
+_KINDS = ("openai", "anthropic")
+KINDS_GROUP = "fdarx.model_kinds"
+"""The entry point group by which other packages add APIs; each entry point names a `WireFormat`."""
 FRAME_TOKENS = 4
 """Tokens that a chat template adds to each message."""
 
@@ -29,6 +33,13 @@ TokenCounter = Callable[[str], int]
 
 class ModelsError(ValueError):
     """A models file, or a model's options, that cannot be used. The message names the file, the model and the field."""
+
+
+def _known_kind(kind: str) -> str:
+    known = (*_KINDS, *plugin_packages(KINDS_GROUP).get(KINDS_GROUP, ()))
+    if kind not in known:
+        raise ValueError(f"there is no such kind; known are {', '.join(known)}")
+    return kind
 
 
 def _plain_address(url: str) -> str:
@@ -70,8 +81,9 @@ class ModelConfig(BaseModel):
 
     name: str = Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$")
     """The model's name in a run. It is part of each request's key: under another name, all requests are sent again."""
-    kind: Literal["openai", "anthropic"] = "openai"
-    """openai: any OpenAI-compatible server (vLLM, Ray Serve, vendors). anthropic: its own API."""
+    kind: Annotated[str, AfterValidator(_known_kind)] = "openai"
+    """openai: any OpenAI-compatible server (vLLM, Ray Serve, vendors). anthropic: its own API. Installed packages may
+    add others."""
     model: str = Field(min_length=1)
     """The model's id on the server."""
     base_url: Annotated[str, AfterValidator(_plain_address)]
