@@ -28,6 +28,7 @@ from fdarx_core.pipeline.factuality import FactualityEvaluation, read_rows
 from fdarx_core.pipeline.factuality_steps import EngineSpec, FactualitySpec
 from fdarx_core.pipeline.job import PipelineJob
 from fdarx_core.pipeline.local import LocalExecutor
+from fdarx_core.plugins import plugin_packages
 from fdarx_core.records import Claim, ClaimVerdict, FactualityScore, SafetyFlag
 from fdarx_core.storage import RunDirectory, version_of
 from fdarx_core.storage.benchmark_reader import read_benchmark
@@ -89,7 +90,7 @@ def build(
     config = {"labels": sorted(_listed(labels)), "sample": sample, "seed": seed, "judge": _name(judge)}
     config |= {"generator": _name(generator), "reader": _name(reader), "passages": passages}
     config |= {"pairs_per_passage": pairs_per_passage, "section_pairs": section_pairs}
-    config |= {"twins": twins, "topic_labels": topic_labels}
+    config |= {"twins": twins, "topic_labels": topic_labels, **_packages()}
     config |= {} if dev_drugs is None else {"dev_drugs": dev_drugs}
     run = RunDirectory.begin(str(out), job="build_benchmark", config=config, versions=_versions())
     return _finish(run, Build(run=run, executor=_executor(), progress=_no_progress, spec=spec))
@@ -284,6 +285,12 @@ def _listed(paths: Paths) -> list[str]:
 
 def _out(out: str | PathLike[str] | None, job: str) -> str:
     return str(out) if out is not None else f"{mkdtemp(prefix='fdarx-')}/{job}"
+
+
+def _packages() -> dict[str, Any]:
+    """Return the packages whose filters and judges a build uses, for what identifies its run."""
+    packages = plugin_packages("fdarx.filters", "fdarx.judges")
+    return {"packages": packages} if packages else {}
 
 
 def _versions() -> dict[str, str]:

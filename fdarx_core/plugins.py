@@ -27,15 +27,24 @@ def load_plugins(group: str) -> dict[str, Any]:
     return {name: _load(entry) for name, entry in sorted(_entry_points(group).items())}
 
 
+def plugin_packages(*groups: str) -> dict[str, dict[str, str]]:
+    """Return the package and version behind each component of these groups, for what identifies a run; imports none.
+
+    Groups without components are left out.
+    """
+    found = {group: {name: _package(entry) for name, entry in sorted(_entry_points(group).items())} for group in groups}
+    return {group: packages for group, packages in found.items() if packages}
+
+
 class Registry(Generic[ItemT]):
-    """The components of one kind: `builtin` ones, and the entry points of the group `fdarx.KINDs`.
+    """The components of one kind: `builtin` ones, and the entry points of the group `fdarx.KINDs`, spaces as `_`.
 
     A component is imported when it is used: a broken package fails only those who ask for its component.
     """
 
     def __init__(self, kind: str, builtin: Mapping[str, ItemT]) -> None:
         self.kind = kind
-        self.group = f"fdarx.{kind}s"
+        self.group = f"fdarx.{kind.replace(' ', '_')}s"
         self.builtin = dict(builtin)
 
     def __contains__(self, name: str) -> bool:

@@ -34,13 +34,14 @@ def exit_code(job: Callable[[], object], *wrong: type[Exception]) -> int:
         return INTERRUPTED
     except Exception as error:
         from fdarx_core.llm import AskingStopped, ModelsError  # importing these takes longer than showing help may
+        from fdarx_core.plugins import PluginError
         from fdarx_core.retrieval.models import ModelMissing
         from fdarx_core.storage import StorageError
 
         if isinstance(error, AskingStopped):
             print(f"stopped: {error}", file=sys.stderr)
             return STOPPED
-        if isinstance(error, (StorageError, ModelsError, ModelMissing, *wrong)):
+        if isinstance(error, (StorageError, ModelsError, ModelMissing, PluginError, *wrong)):
             stop(str(getattr(error, "cause", error)))  # Ray wraps what a worker raised
         raise
     return code if isinstance(code, int) else 0

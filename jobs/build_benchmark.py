@@ -183,8 +183,9 @@ def _run(config: BuildConfig) -> int:
     from fdarx_core.labels import find_sources
     from fdarx_core.pipeline.build import BuildSpec
     from fdarx_core.storage import RunDirectory
+    from jobs.output import print_json
     from jobs.progress import busy
-    from jobs.session import is_done, print_json, versions
+    from jobs.session import is_done, run_result, versions
     from jobs.track import tracked
 
     with busy("looking for labels", quiet=config.quiet):
@@ -211,7 +212,7 @@ def _run(config: BuildConfig) -> int:
     if not is_done(run):
         config.keep_criteria(run)
         _make(config, spec, run, reuse)
-    print_json(run.info()) if config.as_json else _tell(run.info(), run)
+    print_json(run_result(run)) if config.as_json else _tell(run.info(), run)
     return tracked(run, config.track, 0)
 
 

@@ -19,8 +19,9 @@ from fdarx_core.storage import Location, write_records
 from fdarx_core.storage.sources import Inputs
 from jobs.cli import run_as
 from jobs.options import RunningConfig
+from jobs.output import print_json
 from jobs.progress import busy
-from jobs.session import print_json, session
+from jobs.session import session
 
 _WHY_SHOWN = 5
 _MANY_LABELS = 2_000

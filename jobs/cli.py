@@ -13,6 +13,7 @@ from cyclopts import App, CycloptsError, Parameter, UnknownOptionError
 from cyclopts.config import Dict, Env
 
 from jobs import exit_code, stop
+from jobs.output import json_alone
 
 if TYPE_CHECKING:
     from pydantic import ValidationError
@@ -51,17 +52,20 @@ _REVIEW = {
     "adjudicate": ("jobs.review:adjudicate", "Write a page of the items whose marks differ."),
     "export": (
         "jobs.review:export",
-        "Export items for Label Studio, or the claims that people judged as marked pairs.",
+        "Export items for Label Studio or Argilla, or the claims that people judged as marked pairs.",
     ),
     "report": ("jobs.review:report", "Report how far judges and people agree, and people with each other."),
-    "criteria": ("jobs.review:criteria", "Turn what people rejected and remarked into new criteria for the judges."),
+    "criteria": (
+        "jobs.review_criteria:criteria",
+        "Turn what people rejected and remarked into new criteria for the judges.",
+    ),
     "judges": ("jobs.review_judges:judges", "Measure judges and rules on candidates that were marked by reading."),
 }
 
 
 _VALUE_ERRORS = {
     *("jobs.build_index", "jobs.evaluate_rag", "jobs.score_factuality", "jobs.verify", "jobs.finetune_answerer"),
-    *("jobs.finetune_verifier", "jobs.review", "jobs.serve"),
+    *("jobs.finetune_verifier", "jobs.review", "jobs.review_criteria", "jobs.serve"),
 }
 """The jobs whose wrong arguments may raise ValueError. In others it is a fault of the program, and is shown as one."""
 
@@ -142,7 +146,8 @@ def run_as(*words: str) -> NoReturn:
 def _run(words: Sequence[str]) -> object:
     job = parse(words)
     try:
-        return job()
+        with json_alone(job):
+            return job()
     except ValueError as error:
         from pydantic import ValidationError  # importing it takes longer than showing help may
 

@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Annotated
+
+from cyclopts import Parameter
+from pydantic import Field
 
 from fdarx_core.evaluation.comparability import Barrier
 from fdarx_core.evaluation.tables import added_metrics_table, table_1, table_2, table_text
@@ -12,35 +16,50 @@ from fdarx_core.report.evaluation_page import barrier_notes, build_comparison_pa
 from fdarx_core.storage import Location, RunDirectory, StorageError, read_records
 from jobs import stop
 from jobs.cli import run_as
+from jobs.options import JobConfig
+from jobs.output import print_json
 
 _SHOWN = 20
-_FEWEST = 100
 
 
-def compare(runs: list[str], /, *, out: str = "compare.html", seed: int = 0, resamples: int = 2000) -> int:
+class CompareConfig(JobConfig):
+    """Options of `fdarx compare`."""
+
+    out: str = "compare.html"
+    """page to write"""
+    seed: int = 0
+    """random seed of the intervals"""
+    resamples: int = Field(2000, ge=100)
+    """number of bootstrap resamples; more give more stable intervals"""
+
+
+def compare(runs: list[str], /, *, config: Annotated[CompareConfig | None, Parameter(name="*")] = None) -> int:
     """Compare evaluations side by side: their tables in one, and differences between their models with intervals.
 
     Parameters
     ----------
     runs
         Two or more runs of `fdarx evaluate`, on disk or s3://.
-    out
-        The page to write.
-    seed
-        Fixes the intervals.
-    resamples
-        Bootstrap resamples; more make steadier intervals.
     """
+    config = config or CompareConfig()
     if len(runs) < 2:
         stop("give two runs or more")
-    if resamples < _FEWEST:
-        stop(f"--resamples {resamples}: give {_FEWEST} or more, fewer make no interval")
     opened = [_evaluation(address) for address in runs]
     names = run_names(opened)
-    compared, barriers = compare_runs(opened, names, seed=seed, resamples=resamples)
-    Location(out).write_text(build_comparison_page(opened, compared, barriers))
-    _tell(opened, names, compared, barriers)
-    print(f"\npage  {out}")
+    compared, barriers = compare_runs(opened, names, seed=config.seed, resamples=config.resamples)
+    Location(config.out).write_text(build_comparison_page(opened, compared, barriers))
+    figures = [
+        named_figure(name, one)
+        for run, name in zip(opened, names, strict=True)
+        for one in read_records(run.file("metrics.parquet"), Figure)
+    ]
+    if config.as_json:
+        rows: dict[str, object] = {"not_compared": barrier_notes(barriers)}
+        rows |= {"figures": [one.to_row() for one in figures], "differences": [one.to_row() for one in compared]}
+        print_json({"runs": dict(zip(names, map(str, runs), strict=True)), **rows, "page": config.out})
+        return 0
+    _tell(figures, [run.info()["config"]["judge"] for run in opened], compared, barriers)
+    print(f"\npage  {config.out}")
     return 0
 
 
@@ -55,15 +74,10 @@ def _evaluation(address: str) -> RunDirectory:
 
 
 def _tell(
-    runs: Sequence[RunDirectory], names: Sequence[str], compared: Sequence[Difference], barriers: Sequence[Barrier]
+    figures: Sequence[Figure], judges: Sequence[str], compared: Sequence[Difference], barriers: Sequence[Barrier]
 ) -> None:
-    figures = [
-        named_figure(name, one)
-        for run, name in zip(runs, names, strict=True)
-        for one in read_records(run.file("metrics.parquet"), Figure)
-    ]
-    judges = list(dict.fromkeys(run.info()["config"]["judge"] for run in runs))
-    for grid in (table_1(figures, judge=", ".join(judges)), table_2(figures), added_metrics_table(figures)):
+    judge = ", ".join(dict.fromkeys(judges))
+    for grid in (table_1(figures, judge=judge), table_2(figures), added_metrics_table(figures)):
         if grid.rows:
             print(f"\n{table_text(grid)}")
     for note in barrier_notes(barriers):

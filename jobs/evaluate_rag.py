@@ -17,10 +17,10 @@ from fdarx_core.rag.flow import CANDIDATES, CONTEXTS, POSTPROCESSORS
 from fdarx_core.rag.questions import keep_indexed_titles, read_questions
 from fdarx_core.rag.search import Role, available_retrievers
 from fdarx_core.rag.strategies import ABLATIONS, STRATEGIES
-from fdarx_core.records import RagQuestion, content_id
+from fdarx_core.records import RagQuestion, RagUsage, content_id
 from fdarx_core.retrieval.index import IndexReader
 from fdarx_core.retrieval.models import ModelDirectories, ModelMissing, check_installed
-from fdarx_core.storage import Location, RunDirectory
+from fdarx_core.storage import Location, RunDirectory, read_records
 from jobs.cli import run_as
 from jobs.options import (
     HOW,
@@ -33,8 +33,9 @@ from jobs.options import (
     load_all,
     one_of,
 )
+from jobs.output import print_json
 from jobs.progress import busy
-from jobs.session import carried_out, end_code, is_done, print_json, session, versions
+from jobs.session import carried_out, end_code, is_done, run_result, session, versions
 from jobs.track import tracked
 
 _IDENTIFIED_BY_CONTENT = {"index", "index_version", "questions"}
@@ -202,7 +203,7 @@ def evaluate_rag(*, config: Annotated[EvaluateRagConfig, Parameter(name="*")]) -
 
 def _tell(run: RunDirectory, spec: RagSpec, config: EvaluateRagConfig) -> int:
     if config.as_json:
-        print_json(run.info())
+        print_json(run_result(run, usage=list(read_records(run.file("usage.parquet"), RagUsage))))
         return end_code(run.info())
     for grid in tables_of(run, compared(spec)):
         print(f"\n{table_text(grid)}")

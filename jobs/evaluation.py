@@ -32,8 +32,9 @@ from fdarx_core.storage.splits import TEST
 from jobs import STOPPED
 from jobs.evaluate import EvaluateConfig
 from jobs.options import HOW, PRESENTATION, check_roles, load_all, unknown_model
+from jobs.output import print_json
 from jobs.progress import ProgressLine, busy
-from jobs.session import carried_out, is_done, print_json, session, versions
+from jobs.session import carried_out, is_done, run_result, session, versions
 from jobs.track import tracked
 from serving.memory import estimate_memory
 from serving.served_model import ServedModel, load_served, missing_model_files
@@ -112,7 +113,7 @@ def evaluation_spec(config: EvaluateConfig, given: GivenAnswers, served: Served)
     models = _models(config, served)
     answerers = _answerers(config, models)
     check_roles({"judge": config.judge}, models)
-    if not answerers and not given:
+    if not answerers and not given and config.regrade is None:
         raise ModelsError(f"no model answers: {config.judge} is the judge; add another model, or --only {config.judge}")
     if taken := sorted({cell.model for _, cell in given} & {*answerers}):
         raise ModelsError(f"--predictions has answers of {taken[0]}, which is asked as well; rename it there")
@@ -275,7 +276,7 @@ def _imported_answers(config: EvaluateConfig) -> tuple[GivenAnswers, list[Reject
 def _tell(run: RunDirectory, config: EvaluateConfig) -> int:
     info = run.info()
     if config.as_json:
-        print_json(info)
+        print_json(run_result(run))
         return STOPPED if any(cell["status"] == "incomplete" for cell in info["cells"]) else 0
     figures = list(read_records(run.file("metrics.parquet"), Figure))
     for grid in (table_1(figures, judge=info["config"]["judge"]), table_2(figures), added_metrics_table(figures)):

@@ -14,8 +14,8 @@ from fdarx_core.storage import Location
 from fdarx_core.storage.benchmark_reader import read_benchmark
 from jobs.cli import run_as
 from jobs.options import JobConfig, Names, one_of
+from jobs.output import print_json
 from jobs.progress import busy
-from jobs.session import print_json
 
 
 class ExportConfig(JobConfig):

@@ -28,9 +28,10 @@ from fdarx_core.storage.checked_answers import (
 )
 from fdarx_core.verify.nli_model import check_nli, name_of
 from jobs.options import HOW, PRESENTATION, check_roles, load_all
+from jobs.output import print_json
 from jobs.progress import busy
 from jobs.score_factuality import ScoreFactualityConfig, first_and_last
-from jobs.session import carried_out, end_code, is_done, print_json, session, versions
+from jobs.session import carried_out, end_code, is_done, run_result, session, versions
 from jobs.track import tracked
 
 _NOT_RESULTS = HOW | {"pubmed_url", "pubmed_email"}
@@ -241,7 +242,7 @@ def _tell_intake(info: dict[str, Any], run: RunDirectory) -> None:
 
 def _tell(run: RunDirectory, config: ScoreFactualityConfig) -> int:
     if config.as_json:
-        print_json(run.info())
+        print_json(run_result(run))
         return end_code(run.info())
     for grid in tables_of(run):
         print(f"\n{table_text(grid)}")

@@ -32,8 +32,9 @@ from fdarx_core.storage import Location
 from jobs import STOPPED
 from jobs.cli import run_as
 from jobs.options import JobConfig, Names, one_of
+from jobs.output import print_json
 from jobs.progress import ProgressLine
-from jobs.session import print_json, versions
+from jobs.session import versions
 
 _TYPES = {"human_rx": HUMAN_PRESCRIPTION, "human_otc": "34390-5"}
 

@@ -26,8 +26,9 @@ from fdarx_core.tuning.training import ChatEncoder, EncodedPair, TuningSpec, enc
 from jobs import STOPPED
 from jobs.cli import run_as
 from jobs.options import PRESENTATION, BertscoreConfig, ComputingConfig, TrackingConfig
+from jobs.output import print_json
 from jobs.progress import busy
-from jobs.session import is_done, print_json, session, versions
+from jobs.session import is_done, run_result, session, versions
 from jobs.track import tracked
 
 _HOW = {"out", "cpus", "workers", "model", "questions", "track"}
@@ -168,7 +169,7 @@ def _libraries() -> dict[str, str]:
 
 def _tell(run: RunDirectory, config: FinetuneConfig) -> int:
     if config.as_json:
-        print_json(run.info())
+        print_json(run_result(run))
         return 0
     info = run.info()
     print(f"\n{info['steps']:,} steps; lowest validation loss {info['validation_loss']:.3f} at {info['best_step']:,}")

@@ -27,8 +27,9 @@ from fdarx_core.tuning.verifier_training import (
 )
 from jobs.cli import run_as
 from jobs.options import PRESENTATION, JobConfig
+from jobs.output import print_json
 from jobs.progress import ProgressLine, busy
-from jobs.session import ending, is_done, print_json, versions
+from jobs.session import ending, is_done, run_result, versions
 from jobs.verify import read_pairs, score_pairs
 
 _CURVE, _SCORES = "curve.parquet", "scores.json"
@@ -129,7 +130,7 @@ def _train(
 def _tell(run: RunDirectory, config: FinetuneVerifierConfig) -> int:
     info: dict[str, Any] = run.info()
     if config.as_json:
-        print_json(info | {"scores": orjson.loads(run.file(_SCORES).read_bytes())})
+        print_json(run_result(run, scores=orjson.loads(run.file(_SCORES).read_bytes())))
         return 0
     for part, counts in info["pairs"].items():
         print(f"{part:<11} {', '.join(f'{count:,} {mark}' for mark, count in sorted(counts.items()))}")

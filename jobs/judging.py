@@ -60,6 +60,7 @@ def keep_criteria(criteria: str | None, run: RunDirectory) -> None:
 def judging_identity(roles: Roles, criteria: str | None) -> dict[str, Any]:
     """Return what can change the verdicts on a question; it is part of the configuration that identifies a run."""
     from fdarx_core.filters.judges import read_criteria
+    from fdarx_core.plugins import plugin_packages
     from fdarx_core.records import content_id
 
     judged_by = [model_identity(name, roles) for name in roles.judges]
@@ -68,6 +69,7 @@ def judging_identity(roles: Roles, criteria: str | None) -> dict[str, Any]:
         "judge": judged_by if len(judged_by) > 1 else judged_by[0],
         **({"votes": roles.votes} if roles.votes > 1 else {}),
         **({} if criteria is None else {"criteria": content_id(read_criteria(criteria).model_dump_json())}),
+        **({"packages": packages} if (packages := plugin_packages("fdarx.filters", "fdarx.judges")) else {}),
     }
 
 

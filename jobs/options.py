@@ -43,7 +43,7 @@ class JobConfig(BaseModel):
     verbose: Annotated[bool, Parameter(alias="-v", group=_OUTPUT)] = False
     """also log messages of the libraries"""
     as_json: Annotated[bool, Parameter(name="--json", group=_OUTPUT)] = False
-    """print the result as JSON instead of tables"""
+    """print the result as one JSON object, and nothing else on standard output"""
 
 
 class ComputingConfig(JobConfig):

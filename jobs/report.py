@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
+from typing import Annotated
+
+from cyclopts import Parameter
 
 from fdarx_core.evaluation.tables import ResultTable, table_text
 from fdarx_core.pipeline.factuality import build_factuality_report
@@ -18,6 +21,8 @@ from fdarx_core.review.tasks import FACTUALITY
 from fdarx_core.storage import RunDirectory
 from jobs import stop
 from jobs.cli import run_as
+from jobs.options import JobConfig
+from jobs.output import print_json
 
 BUILD, EVALUATION = "build_benchmark", "evaluate"
 _PAGES: dict[str, Callable[[RunDirectory], str]] = {
@@ -28,7 +33,15 @@ _PAGES: dict[str, Callable[[RunDirectory], str]] = {
 }
 
 
-def report(run: str, /, *, review: str | None = None) -> int:
+class ReportConfig(JobConfig):
+    """Options of `fdarx report`."""
+
+    review: str | None = None
+    """annotated review of this evaluation or factuality run; the page and the terminal then also show accuracies, or
+    Support@k, Contra@k and FAS, corrected by the labels of people"""
+
+
+def report(run: str, /, *, config: Annotated[ReportConfig | None, Parameter(name="*")] = None) -> int:
     """Build the pages of a finished run again: of a build, an evaluation, a factuality run or a fine-tuning.
 
     A build has two pages, the report and the table of all its questions; an evaluation has the report and the page of
@@ -38,37 +51,44 @@ def report(run: str, /, *, review: str | None = None) -> int:
     ----------
     run
         The run directory, on disk or s3://.
-    review
-        An annotated review of this evaluation or factuality run. The page and the terminal then also show accuracies,
-        or Support@k, Contra@k and FAS, corrected by the labels of people.
     """
+    config = config or ReportConfig()
     opened = RunDirectory.open(run)
-    draw = _drawing(opened, review)
-    if opened.info()["job"] == BUILD:
-        questions = opened.file("questions.html")
-        questions.write_text(questions_page(opened))
-        print(f"questions  {questions}")
-    if opened.info()["job"] == EVALUATION:
-        answers = opened.file("answers.html")
-        answers.write_text(answers_page(opened))
-        print(f"answers  {answers}")
-    page = opened.file("report.html")
-    page.write_text(draw(opened))
-    print(f"report  {page}")
+    job = _checked_job(opened)
+    tables = None if config.review is None else _calibrated(opened, config.review)
+    pages = {"report": opened.file("report.html")}
+    if job == BUILD:
+        pages = {"questions": opened.file("questions.html"), **pages}
+        pages["questions"].write_text(questions_page(opened))
+    if job == EVALUATION:
+        pages = {"answers": opened.file("answers.html"), **pages}
+        pages["answers"].write_text(answers_page(opened))
+    pages["report"].write_text(_draw(job, tables)(opened))
+    if config.as_json:
+        calibrated = {} if tables is None else {"calibrated": tables}
+        print_json({"run": run, **{name: str(page) for name, page in pages.items()}, **calibrated})
+        return 0
+    if tables is not None:
+        print("\n\n\n".join(map(table_text, tables)), end="\n\n")
+    for name, page in pages.items():
+        print(f"{name}  {page}")
     return 0
 
 
-def _drawing(run: RunDirectory, review: str | None) -> Callable[[RunDirectory], str]:
-    """Return the function that builds the page of the run; print the calibrated tables of a review."""
-    job, status = run.info()["job"], run.info()["status"]
+def _checked_job(run: RunDirectory) -> str:
+    """Return the job of a run whose pages can be built; otherwise end this job."""
+    job, status = str(run.info()["job"]), run.info()["status"]
     if job not in _PAGES:
         stop(f"{run.root} is a run of {job}, whose page only that job writes; give one of {', '.join(_PAGES)}")
     if status not in ("complete", "incomplete"):
         stop(f"{run.root} is {status}: it has no figures yet; finish it with the command that began it")
-    if review is None:
+    return job
+
+
+def _draw(job: str, tables: list[ResultTable] | None) -> Callable[[RunDirectory], str]:
+    """Return the function that builds the page of a run, with the calibrated tables of a review where there are any."""
+    if tables is None:
         return _PAGES[job]
-    tables = _calibrated(run, review)
-    print("\n\n\n".join(map(table_text, tables)), end="\n\n")
     return partial(build_factuality_report if job == FACTUALITY else build_evaluation_report, calibrated=tables)
 
 

@@ -6,35 +6,33 @@ import json
 import re
 import sys
 from collections.abc import Sequence
-from dataclasses import asdict, replace
-from functools import partial
+from dataclasses import asdict
 from typing import Annotated, Any, Literal
 
 from cyclopts import Parameter
-from pydantic import Field, field_validator, model_validator
+from pydantic import Field, field_validator
 
 from fdarx_core.evaluation.tables import ResultTable, table_text
-from fdarx_core.llm import Baseline, load_models
-from fdarx_core.pipeline.rejudging import judge_twice, propose_changes
 from fdarx_core.records.benchmark import Annotation
-from fdarx_core.report.review_pages import agreement_page, annotator_page, trial_text
+from fdarx_core.report.review_pages import agreement_page, annotator_page
 from fdarx_core.review.active_sampling import draw_next
 from fdarx_core.review.agreement import Agreement, measure_agreement, table_3, table_4, table_5
-from fdarx_core.review.agreement_metrics import collect_votes
+from fdarx_core.review.agreement_metrics import AnnotatedItem
+from fdarx_core.review.argilla import export_argilla
 from fdarx_core.review.calibration import calibrated_tables
-from fdarx_core.review.criteria import CriteriaTrial, ReviewCriteria, compare_criteria
-from fdarx_core.review.criteria_proposals import apply_changes
 from fdarx_core.review.feedback import import_feedback, is_feedback
-from fdarx_core.review.importing import export_label_studio, export_pairs, import_annotations
+from fdarx_core.review.importing import ImportResult, export_pairs, import_annotations
 from fdarx_core.review.items import draw_sample
+from fdarx_core.review.label_studio import export_label_studio
 from fdarx_core.review.review_set import Review, open_review, write_adjudication, write_review
 from fdarx_core.review.sampling import open_reviewable_run
-from fdarx_core.review.tasks import EVALUATE, FACTUALITY, REVIEW_TASKS
+from fdarx_core.review.tasks import EVALUATE, FACTUALITY, ON_REQUEST, REVIEW_TASKS
 from fdarx_core.storage import Location, RunDirectory, StorageError
 from jobs import stop
-from jobs.options import PRESENTATION, JobConfig, Names, check_roles, one_of
+from jobs.options import PRESENTATION, JobConfig, Names, one_of
+from jobs.output import print_json
 from jobs.progress import busy
-from jobs.session import asking_session, versions
+from jobs.session import versions
 
 _AGREEMENT = "agreement"
 """The file name of the page of `fdarx review report`."""
@@ -61,9 +59,11 @@ class ReviewSampleConfig(JobConfig):
     """number of questions to draw (of an evaluation: predictions, one per question; of a factuality run: claims, and as
     many flags); each becomes one item per task. More questions give narrower intervals, and take more of the
     annotators' time"""
-    tasks: Annotated[Names, one_of(REVIEW_TASKS, "task")] = Field(list(REVIEW_TASKS))
-    """tasks, of those that fit the run: relevance, category, correctness and quality for a build; grade for an
-    evaluation; claim and flag for a factuality run"""
+    tasks: Annotated[Names, one_of(REVIEW_TASKS, "task")] = Field(
+        [name for name in REVIEW_TASKS if name not in ON_REQUEST]
+    )
+    """tasks, of those that fit the run: correctness and quality for a build, and if named relevance and category; grade
+    for an evaluation; claim and flag for a factuality run"""
     seed: int = 0
     """random seed of the sample"""
     models: Names = Field(default_factory=list)
@@ -97,7 +97,11 @@ def sample(run: str, *, config: Annotated[ReviewSampleConfig, Parameter(name="*"
     """
     with busy("drawing the sample", quiet=config.quiet):
         drawn = _draw(run, config)
-    _tell(drawn)
+    if config.as_json:
+        pages = {name: f"{drawn.root}/{name}.html" for name in drawn.shares()}
+        print_json({"review": str(drawn.root), **drawn.info, "pages": pages})
+    else:
+        _tell(drawn)
     return 0
 
 
@@ -126,7 +130,8 @@ class ReviewImportConfig(JobConfig):
     """Options of `fdarx review import`."""
 
     users: Names = Field(default_factory=list)
-    """annotators of users of Label Studio, as USER=ANNOTATOR, where USER is the id or e-mail address"""
+    """annotators of users of Label Studio or Argilla, as USER=ANNOTATOR, where USER is the id or, in Label Studio, the
+    e-mail address; USER= leaves the user's annotations out"""
 
     @property
     def annotator_of(self) -> dict[str, str]:
@@ -145,9 +150,10 @@ def import_files(
         The folder that `fdarx review sample` wrote; for feedback of the service a new folder, or that of an earlier
         import of feedback.
     files
-        What annotators hand in: .json as their pages save it or Label Studio exports it, items.csv or items.jsonl with
-        annotator and value filled in; or the files of `fdarx serve --feedback`.
+        What annotators hand in: .json as their pages save it, .json or .jsonl as Label Studio and Argilla export it,
+        items.csv or items.jsonl with annotator and value filled in; or the files of `fdarx serve --feedback`.
     """
+    config = config or ReviewImportConfig()
     feedback = [file for file in files if is_feedback(file)]
     if feedback and len(feedback) < len(files):
         stop("give files of feedback alone: they have a review of their own")
@@ -155,20 +161,36 @@ def import_files(
         opened, done = import_feedback(review, feedback, versions())
     else:
         opened = open_review(review)
-        done = import_annotations(opened, files, (config or ReviewImportConfig()).annotator_of)
-    differing = opened.disagreements()
+        done = import_annotations(opened, files, config.annotator_of)
     for notice in done.notices:
         print(notice, file=sys.stderr)
+    if config.as_json:
+        counts = {"new": done.new, "known": done.known, "files": [str(file) for file in done.files]}
+        differing = [
+            {"item": one.item.id, "task": one.item.task, "marks": {mark.annotator: mark.value for mark in _marks(one)}}
+            for one in opened.disagreements()
+        ]
+        print_json({"review": review, **counts, "notices": done.notices, "differing": differing})
+    else:
+        _tell_import(opened, done)
+    return 0
+
+
+def _tell_import(opened: Review, done: ImportResult) -> None:
     print(f"{done.new} annotations taken in, {done.known} were known already")
+    differing = opened.disagreements()
     for file in done.files:
         print(f"rows    {file}")
     for one in differing[:_MAX_LISTED]:
-        marks = ", ".join(f"{mark.annotator} {mark.value}" for mark in (*one.annotations, *one.unsure))
+        marks = ", ".join(f"{mark.annotator} {mark.value}" for mark in _marks(one))
         print(f"differs {one.item.id} {one.item.task}: {marks}")
     if differing:
         settled = sum(one.item.id in opened.adjudicated() for one in differing)
         print(f"{len(differing)} items have different or unsure marks, {settled} of them adjudicated")
-    return 0
+
+
+def _marks(one: AnnotatedItem) -> list[Annotation]:
+    return [*one.annotations, *one.unsure]
 
 
 class ReviewAdjudicateConfig(JobConfig):
@@ -190,35 +212,49 @@ def adjudicate(review: str, *, config: Annotated[ReviewAdjudicateConfig, Paramet
     if config.adjudicator == _AGREEMENT:
         stop(f"{_AGREEMENT} is the name of the report's page; give another name")
     items = write_adjudication(opened, config.adjudicator, annotator_page)
-    print(f"{items} items to adjudicate\npage    {opened.root}/{config.adjudicator}.html")
+    page = f"{opened.root}/{config.adjudicator}.html"
+    if config.as_json:
+        print_json({"review": review, "items": items, "page": page})
+    else:
+        print(f"{items} items to adjudicate\npage    {page}")
     return 0
 
 
 class ReviewExportConfig(JobConfig):
     """Options of `fdarx review export`."""
 
-    format: Literal["label-studio", "pairs"]
-    """label-studio: for each task the tasks to import and the labeling configuration; pairs: the claims on which people
-    have a verdict, as `fdarx verify --pairs` reads them"""
+    to: Literal["label-studio", "argilla", "pairs"]
+    """label-studio: for each task the tasks to import and the labeling configuration; argilla: for each task a dataset
+    for `rg.Dataset.from_disk`; pairs: the claims on which people have a verdict, for `fdarx verify --pairs`"""
     out: str
-    """folder (label-studio) or .jsonl file (pairs) to write, on disk or s3://"""
+    """folder (label-studio, argilla) or .jsonl file (pairs) to write, on disk or s3://"""
     blind: bool = False
-    """label-studio: without the judge's decisions as predictions"""
+    """label-studio, argilla: without the judge's decisions as predictions or suggestions"""
 
 
 def export(review: str, *, config: Annotated[ReviewExportConfig, Parameter(name="*")]) -> int:
-    """Export the items of a review for Label Studio, or the claims that people judged as marked pairs.
+    """Export the items of a review for Label Studio or Argilla, or the claims that people judged as marked pairs.
 
     Parameters
     ----------
     review
         The folder that `fdarx review sample` wrote.
     """
-    if config.format == "pairs":
-        print(f"{export_pairs(open_review(review), Location(config.out))} pairs\nrows    {config.out}")
+    opened, out = open_review(review), Location(config.out)
+    counts: dict[str, int] = {}
+    if config.to == "pairs":
+        counts, written = {"pairs": export_pairs(opened, out)}, [out]
+    elif config.to == "argilla":
+        written = export_argilla(opened, out, blind=config.blind)
+    else:
+        written = export_label_studio(opened, out, blind=config.blind)
+    if config.as_json:
+        print_json({"review": review, **counts, "written": [str(place) for place in written]})
         return 0
-    for file in export_label_studio(open_review(review), Location(config.out), blind=config.blind):
-        print(f"file    {file}")
+    for name, count in counts.items():
+        print(f"{count} {name}")
+    for place in written:
+        print(f"written {place}")
     return 0
 
 
@@ -246,14 +282,19 @@ def report(review: str, *, config: Annotated[ReviewReportConfig | None, Paramete
     """
     config = config or ReviewReportConfig()
     opened = open_review(review)
-    annotations = _annotations(opened)
+    annotations = annotations_of(opened)
     with busy("computing figures and intervals", quiet=config.quiet):
         found, calibrated = _measured(opened, annotations, config), _calibrated(opened, config)
-    _write(opened, found, calibrated)
+    result = _as_data(opened, found, calibrated)
+    page, text = _write(opened, found, calibrated, result)
+    if config.as_json:
+        print_json({**result, "page": str(page)})
+    else:
+        print(f"{text}\n\npage    {page}")
     return 0
 
 
-def _annotations(review: Review) -> list[Annotation]:
+def annotations_of(review: Review) -> list[Annotation]:
     """Return the imported marks; end the job where there are none."""
     annotations = review.annotations()
     if not annotations:
@@ -279,17 +320,20 @@ def _calibrated(review: Review, config: ReviewReportConfig) -> list[ResultTable]
         return []
 
 
-def _write(review: Review, found: Agreement, calibrated: Sequence[ResultTable]) -> None:
-    """Write agreement.json, .txt and .html to the review's folder; earlier reports are replaced."""
+def _write(
+    review: Review, found: Agreement, calibrated: Sequence[ResultTable], result: dict[str, Any]
+) -> tuple[Location, str]:
+    """Write agreement.json, .txt and .html to the review's folder, and return the page and the text.
+
+    Earlier reports are replaced.
+    """
     grids = [grid for grid in (table_3(found), table_4(found), table_5(found), *calibrated) if grid.rows]
     text = "\n\n\n".join(map(table_text, grids))
     page = review.root / "agreement.html"
-    (review.root / "agreement.json").write_text(
-        json.dumps(_as_data(review, found, calibrated), ensure_ascii=False, indent=1) + "\n"
-    )
+    (review.root / "agreement.json").write_text(json.dumps(result, ensure_ascii=False, indent=1) + "\n")
     (review.root / "agreement.txt").write_text(f"{text}\n")
     page.write_text(agreement_page(review.info, found, calibrated))
-    print(f"{text}\n\npage    {page}")
+    return page, text
 
 
 def _as_data(review: Review, found: Agreement, calibrated: Sequence[ResultTable]) -> dict[str, Any]:
@@ -298,94 +342,3 @@ def _as_data(review: Review, found: Agreement, calibrated: Sequence[ResultTable]
     rows = {name: [asdict(one) for one in getattr(found, name)] for name in ("tallies", "confusions")}
     rows["figures"] = [one.to_row() for one in found.figures]
     return {"review": review.digest, **how, **rows, "calibrated": [asdict(one) for one in calibrated]}
-
-
-_PHASES = {"propose": "asking for changes", "judge": "parts of the items judged"}
-
-
-class ReviewCriteriaConfig(JobConfig):
-    """Options of `fdarx review criteria`."""
-
-    models: str | None = None
-    """YAML file that lists models on servers, see docs/models.md"""
-    proposer: str = Baseline.name
-    """model that proposes changes: a name of --models; baseline only writes the table"""
-    table: str | None = None
-    """criteria.table.csv with changes that a person filled in, instead of a proposer"""
-    judge: str = Baseline.name
-    """judge to measure with the old and the new criteria: a name of --models; the run's own judge is best, because its
-    responses are reused; baseline uses no criteria and measures nothing"""
-    held_out: float = Field(0.5, gt=0, lt=1)
-    """share of the questions that no proposal uses; a larger share gives narrower intervals"""
-    seed: int = 0
-    """random seed of the held-out questions and the intervals"""
-    resamples: int = Field(2000, ge=100)
-    """bootstrap resamples"""
-    accept: str | None = None
-    """write the proposal of the review to this new file, for builds to use"""
-
-    @model_validator(mode="after")
-    def _one_proposes(self) -> ReviewCriteriaConfig:
-        if self.table and self.proposer != Baseline.name:
-            raise ValueError("--table and --proposer: give one, either the table or a model proposes the change")
-        return self
-
-
-def criteria(review: str, *, config: Annotated[ReviewCriteriaConfig | None, Parameter(name="*")] = None) -> int:
-    """Turn what annotators rejected and remarked into new criteria, measured on items that were held out.
-
-    Parameters
-    ----------
-    review
-        The folder that `fdarx review sample` wrote.
-    """
-    config = config or ReviewCriteriaConfig()
-    return _accept(review, config.accept) if config.accept else _propose(review, config)
-
-
-def _propose(review: str, config: ReviewCriteriaConfig) -> int:
-    models = load_models(config.models) if config.models else {}
-    check_roles({"proposer": config.proposer, "judge": config.judge}, models)
-    proposer, judge = models.get(config.proposer), models.get(config.judge)  # None: the built-in rules
-    work = _opened(review, config)
-    place = config.table or work.write_table()
-    print(f"table  {place}, of {len(work.learned)} items; {len(work.held_out)} others are held out")
-    with asking_session(config, _PHASES) as (progress, executor):
-        if config.table:
-            changes = work.filled_in(Location(config.table))
-        elif proposer:
-            progress("propose", 0, 1)
-            changes = propose_changes(work, proposer, executor)
-        else:
-            print(
-                "The built-in rules word no criteria: fill the table in and give it with --table, or name a --proposer."
-            )
-            return 0
-        if not changes:
-            print("No change is proposed.")
-            return 0
-        trial = CriteriaTrial(config.table or config.proposer, changes, apply_changes(work.criteria, changes))
-        if judge is not None:
-            items, sent = judge_twice(work, trial.proposed, judge, executor, partial(progress, "judge"))
-            progress("publish", 0, 1)
-            compared = compare_criteria(items, seed=config.seed, resamples=config.resamples)
-            trial = replace(trial, judge=judge.name, items=items, comparisons=compared, sent=sent)
-        text = trial_text(trial)
-        work.write_trial(trial, text)
-    print(text, end="")
-    if judge is None:
-        print("Not measured: the built-in rules read no criteria. Name a model with --judge.")
-    print(f"\nTo accept it: fdarx review criteria {review} --accept FILE")
-    return 0
-
-
-def _opened(address: str, config: ReviewCriteriaConfig) -> ReviewCriteria:
-    review = open_review(address)
-    voted = collect_votes(review.items(), _annotations(review))
-    return ReviewCriteria.of(review, voted, share=config.held_out, seed=config.seed)
-
-
-def _accept(review: str, file: str) -> int:
-    ReviewCriteria.accept(open_review(review), Location(file))
-    print(f"accepted  {file}\nuse it with  fdarx build --criteria {file}")
-    return 0

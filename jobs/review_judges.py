@@ -21,7 +21,8 @@ from fdarx_core.review.judged_candidates import read_judged, set_digest
 from fdarx_core.storage import RunDirectory
 from jobs.judging import judges_of, judging_identity, keep_criteria, load_roles, usable_criteria
 from jobs.options import BASELINE, AskingConfig, Names
-from jobs.session import carried_out, is_done, print_json, session, versions
+from jobs.output import print_json
+from jobs.session import carried_out, is_done, session, versions
 
 _PHASES = {"judge": "labels judged"}
 _JOB = "review_judges"

@@ -7,6 +7,7 @@ import os
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from dataclasses import asdict
 from typing import Any
 
 import orjson
@@ -20,6 +21,7 @@ from fdarx_core.storage.errors import Unreachable
 from fdarx_core.telemetry import process_span
 from jobs import STOPPED
 from jobs.options import ComputingConfig, JobConfig
+from jobs.output import print_json, wants_json
 from jobs.progress import ProgressLine
 from jobs.ray_session import as_ctrl_c, ray_session
 
@@ -31,10 +33,17 @@ def versions() -> dict[str, str]:
 
 
 def tell_plan(rows: Sequence[PlanRow]) -> None:
-    """Print a line for each task and model, and their sum."""
+    """Print a line for each task and model, and their sum; with `--json` the same as an object."""
     from fdarx_core.report.page_engine import render_page  # importing it takes longer than most of a job's start
 
-    print(render_page("plan.txt.j2", rows=rows))
+    if wants_json():
+        planned = [{name: value for name, value in asdict(row).items() if name != "key"} for row in rows]
+        counted = ("requests", "prompt_tokens", "shared_tokens", "completion_tokens")
+        costs = [row.cost for row in rows if row.cost is not None]
+        total = {name: sum(getattr(row, name) for row in rows) for name in counted}
+        print_json({"plan": planned, "sum": {**total, "cost": sum(costs) if costs else None}})
+    else:
+        print(render_page("plan.txt.j2", rows=rows))
 
 
 @contextmanager
@@ -169,9 +178,11 @@ def _run_span(run: RunDirectory | None) -> AbstractContextManager[object]:
     return process_span(f"job {job}", {"fdarx.job": job, "fdarx.run": run.root.name, "fdarx.resumed": run.resumed})
 
 
-def print_json(value: Any) -> None:
-    """Print a result for scripts: one JSON value on standard output."""
-    print(orjson.dumps(value, option=orjson.OPT_INDENT_2 | orjson.OPT_SERIALIZE_DATACLASS).decode())
+def run_result(run: RunDirectory, **more: Any) -> dict[str, Any]:
+    """Return the result of a run for programs: its address, run.json, and metrics.json where it has one."""
+    file = run.file("metrics.json")
+    metrics = {"metrics": orjson.loads(file.read_bytes())} if file.exists() else {}
+    return {"run": str(run.root), **run.info(), **metrics, **more}
 
 
 def carried_out(work: PipelineJob, progress: ProgressLine, *, plan: bool) -> bool:

@@ -6,12 +6,22 @@ and its grade.
 
 from __future__ import annotations
 
+from typing import Annotated
+
+from cyclopts import Parameter
+
 from fdarx_core.report.traces import build_trace, evaluation_trace
 from fdarx_core.storage import RunDirectory
 from jobs.cli import run_as
+from jobs.options import JobConfig
+from jobs.output import print_json
 
 
-def show(run: str, question: str, /) -> int:
+class ShowConfig(JobConfig):
+    """Options of `fdarx show`."""
+
+
+def show(run: str, question: str, /, *, config: Annotated[ShowConfig | None, Parameter(name="*")] = None) -> int:
     """Print everything that a run has on one question.
 
     Parameters
@@ -22,8 +32,11 @@ def show(run: str, question: str, /) -> int:
         The id of the question: 16 hexadecimal digits, the qid of qa.jsonl.
     """
     opened = RunDirectory.open(run)
-    trace = evaluation_trace if opened.info()["job"] == "evaluate" else build_trace
-    print(trace(opened, question), end="")
+    trace = (evaluation_trace if opened.info()["job"] == "evaluate" else build_trace)(opened, question)
+    if config and config.as_json:
+        print_json({"run": run, **trace.found})
+    else:
+        print(trace.text(), end="")
     return 0
 
 

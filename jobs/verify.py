@@ -3,70 +3,53 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import orjson
+from cyclopts import Parameter
+from pydantic import Field
 
-from jobs import stop
 from jobs.cli import run_as
+from jobs.options import JobConfig
+from jobs.output import print_json
 
 if TYPE_CHECKING:
     from fdarx_core.evaluation.verifier_scores import MarkedPair
 
 _CHUNK = 200
-_FEWEST = 100
 
 
-def verify(
-    *,
-    pairs: list[str],
-    engine: str = "exact",
-    threshold: float = 0.7,
-    out: str | None = None,
-    seed: int = 0,
-    resamples: int = 2000,
-    json: bool = False,
-    quiet: bool = False,
-) -> int:
-    """Score a verification engine on pairs of a text and a statement that people have marked.
+class VerifyConfig(JobConfig):
+    """Options of `fdarx verify`."""
 
-    Parameters
-    ----------
-    pairs
-        Files of JSON lines, on disk or s3://, each line with text (or evidence, premise), statement (or claim,
-        hypothesis) and mark (or label, gold): supported, contradicted, unsupported, or not_supported where only two
-        classes are known. A `drug` lets engines recognise the drug's name. A folder of `fdarx review` stands for the
-        claims on which people have a verdict.
-    engine
-        `exact`, `overlap` (word overlap, a peer for comparisons), `cross-encoder:MODEL` (a directory or hub name),
-        `language-model:ID@URL`, or `auto`: a cross-encoder that is on this machine, else `exact`.
-    threshold
-        The probability from which a class decides.
-    out
-        A JSON file for the figures.
-    seed
-        Fixes the intervals.
-    resamples
-        Bootstrap resamples over texts.
-    json
-        Print the figures as JSON instead of a table.
-    quiet
-        Show no progress.
-    """
-    if not 0 < threshold <= 1:
-        stop(f"--threshold {threshold}: give a probability above 0, at most 1")
-    if resamples < _FEWEST:
-        stop(f"--resamples {resamples}: give {_FEWEST} or more, fewer make no interval")
-    from fdarx_core.storage import Location  # importing these takes longer than showing the help may
-    from jobs.session import print_json
+    pairs: list[str] = Field(min_length=1)
+    """files of JSON lines, on disk or s3://, each line with text (or evidence, premise), statement (or claim,
+    hypothesis) and mark (or label, gold): supported, contradicted, unsupported, or not_supported where only two classes
+    are known; a `drug` lets engines recognise the drug's name; a folder of `fdarx review` stands for the claims on
+    which people have a verdict"""
+    engine: str = "exact"
+    """`exact`, `overlap` (word overlap, a peer for comparisons), `cross-encoder:MODEL` (a directory or hub name),
+    `language-model:ID@URL`, or `auto`: a cross-encoder that is on this machine, else `exact`"""
+    threshold: float = Field(0.7, gt=0, le=1)
+    """probability from which a class decides"""
+    out: str | None = None
+    """JSON file for the figures"""
+    seed: int = 0
+    """random seed of the intervals"""
+    resamples: int = Field(2000, ge=100)
+    """number of bootstrap resamples over texts; more give more stable intervals"""
 
-    result, table = score_pairs(read_pairs(pairs), engine, threshold, seed, resamples, quiet)
-    if out:
-        Location(out).write_bytes(orjson.dumps(result, option=orjson.OPT_INDENT_2))
-    if json:
-        print_json(result)
-    else:
-        print(table)
+
+def verify(*, config: Annotated[VerifyConfig, Parameter(name="*")]) -> int:
+    """Score a verification engine on pairs of a text and a statement that people have marked."""
+    from fdarx_core.storage import Location  # importing it takes longer than showing the help may
+
+    result, table = score_pairs(
+        read_pairs(config.pairs), config.engine, config.threshold, config.seed, config.resamples, config.quiet
+    )
+    if config.out:
+        Location(config.out).write_bytes(orjson.dumps(result, option=orjson.OPT_INDENT_2))
+    print_json(result) if config.as_json else print(table)
     return 0
 
 

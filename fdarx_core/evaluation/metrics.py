@@ -18,7 +18,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from fdarx_core.plugins import load_plugins
+from fdarx_core.plugins import PluginError, load_plugins
 from fdarx_core.records import Grade, Prediction, QuestionAnswer, RetrievalScore
 
 Numbers = NDArray[np.float64]
@@ -328,14 +328,14 @@ def answer_metric(name: str, score: AnswerScorer, *, title: str = "", types: tup
 def added_metrics() -> dict[str, Metric]:
     """Return the metrics that installed packages add, by name.
 
-    Raises ValueError for an entry point that is no `Metric`, and for a name that a built-in metric has.
+    Raises PluginError for an entry point that is no `Metric`, and for a name that a built-in metric has.
     """
     found: dict[str, Metric] = {}
     for entry, metric in load_plugins(ENTRY_POINTS).items():
         if not isinstance(metric, Metric):
-            raise ValueError(f"entry point {entry!r} of {ENTRY_POINTS} is a {type(metric).__name__}; name a Metric")
+            raise PluginError(f"entry point {entry!r} of {ENTRY_POINTS} is a {type(metric).__name__}; name a Metric")
         if metric.name in SCORE_METRICS or metric.name in found:
-            raise ValueError(f"entry point {entry!r} of {ENTRY_POINTS}: a metric {metric.name!r} exists; rename it")
+            raise PluginError(f"entry point {entry!r} of {ENTRY_POINTS}: a metric {metric.name!r} exists; rename it")
         found[metric.name] = metric
     return found
 

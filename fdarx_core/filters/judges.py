@@ -16,7 +16,7 @@ from fdarx_core.filters.tasks import Decision
 from fdarx_core.generation.tasks import TASKS as GENERATION_TASKS
 from fdarx_core.labels.loinc import INDICATIONS_SECTION
 from fdarx_core.llm import Criteria, PromptError, Task, Unparsable
-from fdarx_core.plugins import load_plugins
+from fdarx_core.plugins import PluginError, load_plugins
 from fdarx_core.records import JudgeVerdict, Label, Passage, QuestionAnswer, Response
 from fdarx_core.storage import Location, StorageError
 
@@ -181,6 +181,10 @@ _BUILT_IN = (
 )
 
 
+ENTRY_POINTS = "fdarx.judges"
+"""The entry point group by which other packages add judges; each entry point names a `Judge`."""
+
+
 @cache
 def judges() -> tuple[Judge, ...]:
     """Return the judges in the order in which questions pass them.
@@ -188,7 +192,16 @@ def judges() -> tuple[Judge, ...]:
     Those of other packages (entry point group fdarx.judges) come last; they are imported by the first call, which
     raises PluginError for one that cannot be used. Source: FDARxBench, figure of retention; §B.4, stage 2.
     """
-    return (*_BUILT_IN, *load_plugins("fdarx.judges").values())
+    found = {judge.stage: judge for judge in _BUILT_IN}
+    for name, judge in load_plugins(ENTRY_POINTS).items():
+        if not isinstance(judge, Judge):
+            raise PluginError(f"entry point {name!r} of {ENTRY_POINTS} is a {type(judge).__name__}; name a Judge")
+        if judge.stage in found:
+            raise PluginError(
+                f"entry point {name!r} of {ENTRY_POINTS}: a judge {judge.stage!r} exists; rename its stage"
+            )
+        found[judge.stage] = judge
+    return tuple(found.values())
 
 
 @cache

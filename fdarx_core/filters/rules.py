@@ -6,7 +6,7 @@ import re
 import unicodedata
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import lru_cache, partial
+from functools import cache, lru_cache, partial
 
 from fdarx_core.baseline.stems import stem
 from fdarx_core.baseline.tokens import (
@@ -18,6 +18,7 @@ from fdarx_core.baseline.tokens import (
     word_overlap,
 )
 from fdarx_core.filters.quotations import is_quoted
+from fdarx_core.plugins import PluginError, load_plugins
 from fdarx_core.records import QuestionAnswer
 
 _pattern = partial(pattern, package=__package__)
@@ -169,9 +170,13 @@ Rule = Callable[[QuestionAnswer, LabelEvidence], str | None]
 """Returns None for a question that may stay, else what is wrong with it, for people to read."""
 
 
+ENTRY_POINTS = "fdarx.filters"
+"""The entry point group by which other packages add rules; each entry point names a `Rule`."""
+
+
 def first_failure(question: QuestionAnswer, evidence: LabelEvidence) -> tuple[str, str] | None:
-    """Return the first of `RULES` that the question breaks, as (name, what is wrong); None where it passes all."""
-    for name, rule in RULES.items():
+    """Return the first of `rules()` that the question breaks, as (name, what is wrong); None where it passes all."""
+    for name, rule in rules().items():
         if (detail := rule(question, evidence)) is not None:
             return name, detail
     return None
@@ -243,6 +248,32 @@ RULES: dict[str, Rule] = {
     "entity_present": entity_present,
 }
 """The rules by the names that they are counted by, in order: a question counts under the first that it breaks."""
+
+
+@cache
+def rules() -> dict[str, Rule]:
+    """Return all rules in order: the built-in ones, then those of other packages (entry point group fdarx.filters).
+
+    The latter are imported by the first call, which raises PluginError for one that cannot be used.
+    """
+    added = load_plugins(ENTRY_POINTS)
+    for name, rule in added.items():
+        if not callable(rule):
+            raise PluginError(f"entry point {name!r} of {ENTRY_POINTS} is a {type(rule).__name__}; name a function")
+        if name in RULES:
+            raise PluginError(f"entry point {name!r} of {ENTRY_POINTS}: a filter {name!r} exists; rename it")
+    return {**RULES, **{name: partial(_added_rule, name, rule) for name, rule in added.items()}}
+
+
+def _added_rule(name: str, rule: Rule, question: QuestionAnswer, evidence: LabelEvidence) -> str | None:
+    """Apply a rule of another package. Raises PluginError, which names it and the question, where it fails."""
+    try:
+        return rule(question, evidence)
+    except Exception as error:  # a foreign function may raise anything
+        raise PluginError(
+            f"the filter {name!r} of another package failed on question {question.id} "
+            f"({type(error).__name__}: {error}); correct or uninstall the package"
+        ) from error
 
 
 def _outside(length: int, bounds: tuple[int, int]) -> str | None:

@@ -18,6 +18,7 @@ from typing_extensions import Self
 
 from fdarx_core.llm import access
 from fdarx_core.llm.prompts import validation_message
+from fdarx_core.plugins import plugin_packages
 from fdarx_core.records import Response
 from fdarx_core.storage import Location, StorageError
 
@@ -44,6 +45,9 @@ _HTTP_FIELDS = ("query", "proxy", "proxy_login_env", "ca_file", "key_header")
 CHARACTERS_PER_TOKEN = 4.0
 """Of English prose with figures: on drug labels, the vocabularies of Llama 3, Qwen and Mistral give 3.9 to 4.1 over
 many labels, 3.7 to 4.6 on most single ones, 4.4 to 4.7 on short questions and answers (benchmarks/RESULTS.md)."""
+_KINDS = ("openai", "anthropic", "litellm")
+KINDS_GROUP = "fdarx.model_kinds"
+"""The entry point group by which other packages add APIs; each entry point names a `WireFormat`."""
 FRAME_TOKENS = 4
 """Tokens that a chat template adds to each message."""
 
@@ -52,6 +56,13 @@ TokenCounter = Callable[[str], int]
 
 class ModelsError(ValueError):
     """A models file, or a model's options, that cannot be used. The message names the file, the model and the field."""
+
+
+def _known_kind(kind: str) -> str:
+    known = (*_KINDS, *plugin_packages(KINDS_GROUP).get(KINDS_GROUP, ()))
+    if kind not in known:
+        raise ValueError(f"there is no such kind; known are {', '.join(known)}")
+    return kind
 
 
 def _plain_address(url: str) -> str:
@@ -131,9 +142,10 @@ class ModelConfig(BaseModel):
 
     name: str = Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$")
     """The model's name in a run. It is part of each request's key: under another name, all requests are sent again."""
-    kind: Literal["openai", "anthropic", "litellm"] = "openai"
+    kind: Annotated[str, AfterValidator(_known_kind)] = "openai"
     """openai: any OpenAI-compatible server (vLLM, Ray Serve, vendors). anthropic: its own API. litellm: all that
-    litellm knows (Bedrock, Vertex AI, Cohere ...), at about twelve times the CPU time of the others."""
+    litellm knows (Bedrock, Vertex AI, Cohere ...), at about twelve times the CPU time of the others. Installed packages
+    may add others."""
     model: str = Field(min_length=1)
     """The model's id on the server. With litellm PROVIDER/MODEL, as in its documentation."""
     base_url: Annotated[str, AfterValidator(_plain_address)] = ""

@@ -5,12 +5,13 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, Protocol
 
 import orjson
 
 from fdarx_core.llm.failures import TRANSIENT, Failure, decode_json, rejects_structured_output, reported_failure
 from fdarx_core.llm.model_config import VOTE
+from fdarx_core.plugins import Registry
 from fdarx_core.records import Request
 
 OutputMode = Literal["json_schema", "json_object", "text"]
@@ -233,13 +234,27 @@ class AnthropicFormat:
         return Completion(last=kind == "message_stop")
 
 
-WireFormat = OpenAIFormat | AnthropicFormat
-WIRE_FORMATS: Mapping[str, WireFormat] = {
-    "openai": OpenAIFormat(),
-    "anthropic": AnthropicFormat(),
-    "litellm": OpenAIFormat(),
-}
-"""By the `kind` of a model's configuration. litellm translates to and from OpenAI's format."""
+class WireFormat(Protocol):
+    """How requests to an API and its replies look. `OpenAIFormat` describes the methods."""
+
+    def url(self, base_url: str) -> str: ...
+
+    def headers(self, key: str) -> dict[str, str]: ...
+
+    def payload(self, request: Request, messages: Messages, mode: OutputMode) -> dict[str, Any]: ...
+
+    def stream_parameters(self, stream_options: bool) -> dict[str, Any]: ...
+
+    def completion(self, reply: Mapping[str, Any]) -> Completion: ...
+
+    def delta(self, event: bytes) -> Completion: ...
+
+
+WIRE_FORMATS: Registry[WireFormat] = Registry(
+    "model kind", {"openai": OpenAIFormat(), "anthropic": AnthropicFormat(), "litellm": OpenAIFormat()}
+)
+"""By the `kind` of a model's configuration; packages add theirs by entry points of the group `fdarx.model_kinds`.
+litellm translates to and from OpenAI's format."""
 
 
 def token_count(value: Any) -> int:

@@ -6,9 +6,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from fdarx_core.baseline.stems import best_sentences, terms
 from fdarx_core.evaluation.tables import ResultTable, table_text
-from fdarx_core.records.benchmark import ReviewItem
 from fdarx_core.report.names import GROUP_NAMES
 from fdarx_core.report.page_engine import TableBlock, render_page
 from fdarx_core.review.agreement import (
@@ -22,39 +20,8 @@ from fdarx_core.review.agreement import (
 )
 from fdarx_core.review.agreement_metrics import AnnotatedItem
 from fdarx_core.review.criteria import CriteriaTrial, comparison_table
+from fdarx_core.review.passages import pieces_of
 from fdarx_core.review.tasks import REVIEW_TASKS, UNSURE
-
-Piece = tuple[str, str]
-"""A kind (plain, evidence or near) and characters of the context."""
-
-
-def pieces_of(item: ReviewItem) -> list[Piece]:
-    """Return the whole context in order.
-
-    Pieces of kind evidence are the text that the judge was shown. Pieces of kind near are its sentences with most of
-    the words and numbers of the answer (of the reference where an answer is graded, of the question where no answer is
-    expected, of the claim where one is judged). Rules find them, for rejected questions too, because the quotation of
-    the judge would show its decision.
-    """
-    sought = item.statement or (item.question if item.type == "refusal" else item.gold or item.answer)
-    near, pieces, at = best_sentences(terms(sought), "\n".join(item.evidence)), list[Piece](), 0
-    for passage in item.evidence:
-        start = item.context.find(passage, at)
-        if start >= 0:
-            pieces += [("plain", item.context[at:start]), *_marked(passage, near)]
-            at = start + len(passage)
-    pieces.append(("plain", item.context[at:]))
-    return [(kind, text) for kind, text in pieces if text]
-
-
-def _marked(passage: str, near: Sequence[str]) -> Iterator[Piece]:
-    at = 0
-    for start, sentence in sorted((passage.find(sentence), sentence) for sentence in near):
-        if start >= at:
-            yield "evidence", passage[at:start]
-            yield "near", sentence
-            at = start + len(sentence)
-    yield "evidence", passage[at:]
 
 
 def annotator_page(info: Mapping[str, Any], items: Sequence[AnnotatedItem], annotator: str) -> str:

@@ -1,9 +1,10 @@
-"""Everything that a run has on one question, as text for `fdarx show`."""
+"""Everything that a run has on one question, for `fdarx show`."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import TypeVar
+from dataclasses import dataclass
+from typing import Any, TypeVar
 
 from fdarx_core.llm import ResponseStore
 from fdarx_core.records import (
@@ -22,6 +23,18 @@ from fdarx_core.storage.splits import TEST, Splits
 Record = TypeVar("Record")
 
 
+@dataclass(frozen=True, slots=True)
+class Trace:
+    """What a run has on a question, by its name in `template`, which shows it to people."""
+
+    template: str
+    found: dict[str, Any]
+
+    def text(self) -> str:
+        """Return it as text, with a line break at its end."""
+        return render_page(self.template, **self.found).rstrip("\n") + "\n"
+
+
 def _find_question(run: RunDirectory, kind: str, question_id: str, places: str) -> tuple[Location, QuestionAnswer]:
     """Return the question of that id among the rows of a kind, and its part. `places` is for the error message."""
     for part in run.parts(kind):
@@ -33,7 +46,7 @@ def _find_question(run: RunDirectory, kind: str, question_id: str, places: str) 
     )
 
 
-def build_trace(run: RunDirectory, question_id: str) -> str:
+def build_trace(run: RunDirectory, question_id: str) -> Trace:
     """Return everything that a build has on a question: context, responses, verdicts and outcome.
 
     Raises StorageError, which says what ids look like and where to find them.
@@ -59,8 +72,8 @@ def build_trace(run: RunDirectory, question_id: str) -> str:
         any(one.id == question.id for one in beside("questions", QuestionAnswer)),
         beside("rejects", Reject),
     )
-    found = {"gold": gold, "verdicts": verdicts, "responses": responses, "outcome": outcome}
-    return render_page("trace_build.txt.j2", question=question, **found) + "\n"
+    found = {"question": question, "gold": gold, "verdicts": verdicts, "responses": responses, "outcome": outcome}
+    return Trace("trace_build.txt.j2", found)
 
 
 def _outcome(question_id: str, split: str, kept: bool, rejects: Iterable[Reject]) -> str:
@@ -73,7 +86,7 @@ def _outcome(question_id: str, split: str, kept: bool, rejects: Iterable[Reject]
     return f"in the benchmark, {split} split{repeated}"
 
 
-def evaluation_trace(run: RunDirectory, question_id: str) -> str:
+def evaluation_trace(run: RunDirectory, question_id: str) -> Trace:
     """Return everything that an evaluation has on a question: gold passages, and each prediction with its grade.
 
     Raises StorageError where there is none with this id.
@@ -82,12 +95,13 @@ def evaluation_trace(run: RunDirectory, question_id: str) -> str:
     rows = read_records(run.file(f"passages/{part.name}"), Passage)
     passages = {row.doc_chunk_index: row for row in rows if row.set_id == question.set_id}
     gold = [passages[index] for index in question.gold_passages if index in passages]
-    predictions: list[tuple[Prediction, Grade | None]] = []
+    predictions: list[dict[str, Prediction | Grade | None]] = []
     for model in dict.fromkeys(cell.model for cell in read_records(run.file("cells.parquet"), SettingProgress)):
         made, graded = run.file(f"predictions/{model}/{part.name}"), run.file(f"grades/{model}/{part.name}")
         if made.exists():
             grades = {row.prediction_id: row for row in read_records(graded, Grade)}
             of_question = [row for row in read_records(made, Prediction) if row.question_id == question.id]
-            predictions += [(row, grades.get(row.id)) for row in of_question]
+            predictions += [{"prediction": row, "grade": grades.get(row.id)} for row in of_question]
     split = run.info()["benchmark"].get("split", TEST)
-    return render_page("trace_evaluation.txt.j2", question=question, split=split, gold=gold, predictions=predictions)
+    found = {"question": question, "split": split, "gold": gold, "predictions": predictions}
+    return Trace("trace_evaluation.txt.j2", found)

@@ -1,9 +1,7 @@
-"""Import of the files that annotators hand in: JSON of the pages and of Label Studio, filled-in CSV sheets, JSON lines;
-and export: for Label Studio, and people's verdicts on claims as marked pairs for a verifier.
+"""Import of the files that annotators hand in: JSON of the pages, of Label Studio and of Argilla, filled-in CSV sheets,
+JSON lines; and export of people's verdicts on claims as marked pairs for a verifier.
 
-All files are checked before anything is written, and no annotation is overwritten. Each task of a review is one project
-of Label Studio, because the choices of a configuration are the same for all its tasks. Source: labelstud.io, "Label
-Studio JSON format of annotated tasks", "Import pre-annotated data", tags Choices and TextArea.
+All files are checked before anything is written, and no annotation is overwritten.
 """
 
 from __future__ import annotations
@@ -13,98 +11,19 @@ import math
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from importlib.resources import files
 from typing import Any, TypeAlias
-
-from jinja2 import Environment, StrictUndefined
 
 from fdarx_core.evaluation.verifier_scores import MarkedPair
 from fdarx_core.records import content_id
 from fdarx_core.records.benchmark import Annotation, ReviewItem
 from fdarx_core.review.agreement_metrics import collect_votes, consensus
+from fdarx_core.review.argilla import is_argilla, read_argilla
+from fdarx_core.review.label_studio import is_label_studio, read_label_studio
 from fdarx_core.review.review_set import FORMAT, Review, merge_annotations
 from fdarx_core.review.tasks import CLAIM_TASK, REVIEW_TASKS, UNSURE
+from fdarx_core.review.tool_annotations import PlacedRow, ToolAnnotations
 from fdarx_core.storage import Location, StorageError, write_records
 from fdarx_core.storage.tables import read_rows
-
-_CHOICES, _REMARK, _TEXT = "mark", "remark", "context"
-_SHOWN = ("question", "answer", "statement", "gold", "context")
-"""The fields of an item that annotators read."""
-
-
-def label_studio_config(task: str) -> str:
-    """Return the labeling configuration of a task, for the project's settings."""
-    template = files(__package__).joinpath("label_studio.xml.j2").read_text("utf-8")
-    made = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
-    return made.from_string(template).render(task=REVIEW_TASKS[task], choices=_CHOICES, remark=_REMARK, text=_TEXT)
-
-
-def label_studio_tasks(items: Sequence[ReviewItem], review: str, *, blind: bool) -> list[dict[str, Any]]:
-    """Return tasks to import, with the judge's decisions as predictions unless `blind`."""
-    return [_task(item, review, shows=bool(item.decision) and not blind) for item in items]
-
-
-def _task(item: ReviewItem, review: str, *, shows: bool) -> dict[str, Any]:
-    about = {name: getattr(item, name) or "–" for name in _SHOWN}
-    data = {"review": review, "item": item.id, "task": item.task, "drug": item.drug, **about, "shows_decision": shows}
-    mark = {"from_name": _CHOICES, "to_name": _TEXT, "type": "choices", "value": {"choices": [item.decision]}}
-    predictions = [{"model_version": item.judge or "judge", "result": [{"id": item.id, **mark}]}] if shows else []
-    return {"data": data, "predictions": predictions}
-
-
-def label_studio_rows(
-    file: str, tasks: Sequence[Any], people: Sequence[str], users: Mapping[str, str]
-) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Yield place and row of each annotation in Label Studio's JSON export, as of a filled-in sheet.
-
-    An annotator is found by the user's id, address, the part before its @, or first name, first in `users`, then in
-    `people`. Skipped tasks have no row. Raises ValueError for a user who is none of them, and for a task that was not
-    made by `label_studio_tasks`.
-    """
-    for number, task in enumerate(tasks, 1):
-        data = task.get("data") if isinstance(task, dict) else None
-        if not isinstance(data, dict) or not {"review", "item"} <= data.keys():
-            raise ValueError(f"{file}:{number}: not a task of `fdarx review export`; export the project as JSON")
-        for annotation in task.get("annotations") or []:
-            if annotation.get("was_cancelled"):
-                continue
-            values = {one.get("from_name"): one.get("value", {}) for one in annotation.get("result") or []}
-            marks, remarks = values.get(_CHOICES, {}).get("choices", []), values.get(_REMARK, {}).get("text", [])
-            if marks or remarks:
-                options = {text: value for value, text in REVIEW_TASKS[data["task"]].options.items()}
-                value = options.get(marks[0], marks[0]) if marks else ""
-                yield f"{file}:{number}", {
-                    "review": data["review"], "id": data["item"], "task": data["task"], "value": value,
-                    "annotator": _annotator(f"{file}:{number}", annotation.get("completed_by"), people, users),
-                    "remark": " / ".join([remarks] if isinstance(remarks, str) else remarks),
-                    "saw_decision": bool(data.get("shows_decision")), "seconds": annotation.get("lead_time") or 0.0,
-                }  # fmt: skip
-
-
-def _annotator(place: str, user: Any, people: Sequence[str], users: Mapping[str, str]) -> str:
-    parts = [user.get(name) for name in ("id", "email", "first_name")] if isinstance(user, dict) else [user]
-    names = [str(part) for part in parts if part not in (None, "")]
-    names += [name.partition("@")[0] for name in names if "@" in name]
-    known = {**{name.casefold(): name for name in people}, **{name.casefold(): one for name, one in users.items()}}
-    for name in names:
-        if name.casefold() in known:
-            return known[name.casefold()]
-    raise ValueError(
-        f"{place}: the user {' / '.join(names) or 'without a name'} is no annotator ({', '.join(people)}); name the "
-        f"annotator with --users {names[0] if names else 'ID'}=NAME"
-    )
-
-
-def export_label_studio(review: Review, out: Location, *, blind: bool = False) -> list[Location]:
-    """Write TASK.json (the tasks to import) and TASK.xml (the labeling configuration) for each task of a review."""
-    files: list[Location] = []
-    for task in review.info["tasks"]:
-        if items := [item for item in review.items() if item.task == task]:
-            tasks = label_studio_tasks(items, review.digest, blind=blind)
-            (out / f"{task}.json").write_text(json.dumps(tasks, ensure_ascii=False, indent=1) + "\n")
-            (out / f"{task}.xml").write_text(label_studio_config(task))
-            files += [out / f"{task}.json", out / f"{task}.xml"]
-    return files
 
 
 def marked_pairs(review: Review) -> list[MarkedPair]:
@@ -138,6 +57,8 @@ def export_pairs(review: Review, out: Location) -> int:
 
 SUFFIXES = (".json", ".jsonl", ".csv")
 _REQUIRED = ("review", "annotator", "id", "value")
+_FILLED_IN = ("value", "remark", "annotator")
+"""The columns of a sheet that annotators fill in."""
 _LETTERS = "abc"
 _MAX_LISTED = 3
 """Maximum number of item ids in a notice."""
@@ -157,12 +78,14 @@ class ImportResult:
 
 
 def import_annotations(review: Review, files: Sequence[str], users: Mapping[str, str] | None = None) -> ImportResult:
-    """Import files of annotators' pages and of Label Studio (.json), and filled-in items (.csv, .jsonl).
+    """Import files of annotators' pages, of Label Studio and of Argilla (.json, .jsonl), and filled-in items (.csv,
+    .jsonl).
 
-    `users` maps ids or addresses of Label Studio's users to annotators. An item without a value counts as unanswered.
-    Raises ValueError for a row of another review, for an annotator, item or value that the review does not have, and
-    for an annotator who gives an item two values, in these files or an earlier import; StorageError for a file that
-    can't be read. In both cases nothing is written.
+    `users` maps ids or addresses of a tool's users to annotators, "" for users whose annotations are left out. An item
+    without a value counts as unanswered. Raises ValueError for rows of another review, for an annotator, item or value
+    that the review does not have (the message counts the rows and quotes the first of them), and for an annotator who
+    gives an item two values, in these files or an earlier import; StorageError for a file that can't be read. In all
+    cases nothing is written.
     """
     items = {item.id: item for item in review.items()}
     result = ImportResult()
@@ -193,24 +116,38 @@ AnnotationRow: TypeAlias = tuple[str, str, Annotation]
 
 
 def read_annotation_file(
-    file: str, people: Sequence[str] = (), users: Mapping[str, str] | None = None
+    file: str, people: Sequence[str], users: Mapping[str, str], notices: list[str]
 ) -> Iterator[AnnotationRow]:
     """Read the rows of a file that an annotator handed in; rows of a sheet without any entry are skipped.
 
-    Raises StorageError for a file that can't be read, is empty or has another suffix, and for a row that is not an
-    object or lacks a required column.
+    What an annotation tool hands back is counted in a line of `notices`. Raises StorageError for a file that can't be
+    read, is empty or has another suffix, and for a row that is not an object or lacks a required column.
     """
     location = Location(file)
     if location.suffix.lower() not in SUFFIXES:
         raise StorageError(f"{file} is not .json, .csv or .jsonl; give a file that a page saved, or a filled-in sheet")
     if not location.read_bytes().strip():
         raise StorageError(f"{file} is empty; give a file that a page saved, or a filled-in sheet")
-    is_page = location.suffix.lower() == ".json"
-    rows = _page_rows(location, people, users or {}) if is_page else _sheet_rows(location)
-    for place, row in rows:
+    for place, row in _file_rows(location, ToolAnnotations(people, users), notices):
         if missing := [name for name in _REQUIRED if name not in row]:
             raise StorageError(f"{place} lacks {', '.join(missing)}; keep the columns of items.csv, with commas")
         yield place, _text(row["review"]).removeprefix("review-"), _annotation(place, row)
+
+
+def _file_rows(location: Location, found: ToolAnnotations, notices: list[str]) -> Iterable[PlacedRow]:
+    if location.suffix.lower() == ".json":
+        page = _json(location)
+        if not isinstance(page, list) or not page:
+            return _page_rows(location, page)
+        rows = [row if isinstance(row, dict) else {} for row in page]
+    else:
+        sheet = list(_sheet_rows(location))
+        rows = [row for _, row in sheet]
+        if not rows or not (is_argilla(rows[0]) or is_label_studio(rows[0])):
+            return [(place, row) for place, row in sheet if any(_text(row.get(name)) for name in _FILLED_IN)]
+    (read_argilla if is_argilla(rows[0]) else read_label_studio)(location.name, rows, found)
+    notices.append(found.finish(location.name))
+    return found.rows
 
 
 def _annotation(place: str, row: Mapping[str, Any]) -> Annotation:
@@ -232,16 +169,14 @@ def _text(value: Any) -> str:
     return "" if value is None else str(value).strip()
 
 
-def _page_rows(
-    location: Location, people: Sequence[str], users: Mapping[str, str]
-) -> Iterator[tuple[str, dict[str, Any]]]:
+def _json(location: Location) -> Any:
     try:
-        page = json.loads(location.read_bytes())
+        return json.loads(location.read_bytes())
     except ValueError as error:
         raise StorageError(f"{location} is not JSON ({error}); save it again from the page") from error
-    if isinstance(page, list) and page:
-        yield from label_studio_rows(location.name, page, people, users)
-        return
+
+
+def _page_rows(location: Location, page: Any) -> Iterator[PlacedRow]:
     answers = page.get("answers") if isinstance(page, dict) else None
     if not isinstance(answers, list) or not all(isinstance(row, dict) for row in answers):
         raise StorageError(f"{location} was not saved by an annotator's page: it has no list of answers")
@@ -252,30 +187,40 @@ def _page_rows(
         yield f"{location.name}:{number}", {**row, **shared}
 
 
-def _sheet_rows(location: Location) -> Iterator[tuple[str, dict[str, Any]]]:
+def _sheet_rows(location: Location) -> Iterator[PlacedRow]:
     for place, row, fault in read_rows(location, ", ".join(_REQUIRED), blank=_REQUIRED):
         if fault:
             raise StorageError(f"{place}: {fault}; give one line per item, as in items.jsonl")
-        if any(_text(row.get(name)) for name in ("value", "remark", "annotator")):
-            yield place, row
+        yield place, row
 
 
 def _checked_rows(
     review: Review, items: Mapping[str, ReviewItem], file: str, notices: list[str], users: Mapping[str, str]
 ) -> Iterator[tuple[str, Annotation]]:
-    """Yield the annotations of a file that have a value, each with its place."""
+    """Yield the annotations of a file that have a value, each with its place.
+
+    Raises ValueError where rows can't be imported, with their number and the first of them.
+    """
     without_value: list[str] = []
-    rows = list(read_annotation_file(file, review.people, users))
+    faults: list[str] = []
+    rows = list(read_annotation_file(file, review.people, users, notices))
     if not rows:
         notices.append(f"{file}: nothing is filled in")
     for place, review_id, row in rows:
-        item = _item(review, items, place, review_id, row)
-        value = _value(item, place, row)
+        try:
+            item = _item(review, items, place, review_id, row)
+            value = _value(item, place, row)
+        except ValueError as error:
+            faults.append(str(error))
+            continue
         if value:
             adjudicated = row.annotator in review.info.get("adjudicators", ())
             yield place, replace(row, task=item.task, value=value, adjudicated=adjudicated)
         elif row.remark:
             without_value.append(item.id)
+    if faults:
+        more = f". {len(faults) - 1} further rows of {file} can't be imported either" if len(faults) > 1 else ""
+        raise ValueError(f"{faults[0]}{more}; nothing was imported")
     if without_value:
         listed = ", ".join(without_value[:_MAX_LISTED]) + (" …" if len(without_value) > _MAX_LISTED else "")
         notices.append(
@@ -303,14 +248,17 @@ def _item(review: Review, items: Mapping[str, ReviewItem], place: str, review_id
 
 
 def _value(item: ReviewItem, place: str, row: Annotation) -> str:
-    """Return the choice of a row, "" for none; case is ignored. For up to three choices, a, b and c are accepted.
+    """Return the choice of a row, "" for none; case is ignored, and the text of a choice stands for it.
+
+    For up to three choices, a, b and c are accepted.
 
     Raises ValueError for a value that is no choice.
     """
     given = row.value.strip().casefold()
     verdicts = [choice for choice in item.choices if choice != UNSURE]
     letters = dict(zip(_LETTERS, verdicts, strict=False)) if len(verdicts) <= len(_LETTERS) else {}
-    values = {"": "", **letters, **{choice.casefold(): choice for choice in item.choices}}
+    texts = {text.casefold(): value for value, text in REVIEW_TASKS[item.task].options.items()}
+    values = {"": "", **letters, **texts, **{choice.casefold(): choice for choice in item.choices}}
     if given not in values:
         raise ValueError(
             f"{place}: {row.value!r} is not a value of item {item.id} ({item.task}); give one of "

@@ -20,6 +20,9 @@ TASKS_BY_JOB: dict[str, tuple[str, ...]] = {
     FACTUALITY: (CLAIM_TASK, FLAG_TASK),
 }
 """The tasks that fit the runs of a job, in the order in which they are asked."""
+ON_REQUEST = ("relevance", "category")
+"""Tasks that `fdarx review sample` asks only where they are named: they are about what a question bears on. The others
+are about what a benchmark needs: natural questions that are clear by themselves, with right and complete answers."""
 UNSURE = "unsure"
 """The choice of every task that is no verdict: it is counted, and no figure uses it."""
 UNSURE_TEXT = "Unsure: I cannot decide it from what is shown"

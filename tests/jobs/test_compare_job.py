@@ -106,7 +106,7 @@ def test_differences_are_those_of_the_figures(rules: Path, copied: Path, tmp_pat
         (("build",), "is a run of build_benchmark, not of evaluate"),
         (("begun",), "has no metrics yet"),
         (("nowhere",), "is not a run"),
-        (("copied", "--resamples", "0"), "--resamples 0"),
+        (("copied", "--resamples", "0"), "--resamples: Input should be greater than or equal to 100"),
     ],
 )
 def test_what_can_not_be_compared_is_refused(

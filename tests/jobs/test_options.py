@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from inspect import signature
 from pathlib import Path
 
 import pytest
@@ -21,7 +20,7 @@ from jobs import cli
 from jobs.build_benchmark import BuildConfig
 from jobs.evaluate import EvaluateConfig
 from jobs.score_factuality import ScoreFactualityConfig
-from jobs.verify import verify
+from jobs.verify import VerifyConfig
 from tests.conftest import REPOSITORY
 
 
@@ -133,6 +132,6 @@ def test_defaults_that_options_repeat_are_those_of_the_library() -> None:
     assert fields["weights"] == f"{weights.similarity},{weights.support},{weights.contra}"
     assert (fields["threshold"], fields["k"], fields["resamples"]) == (THRESHOLD, K, RESAMPLES)
     assert fields["years"] == f"{first}-{last}"
-    assert signature(verify).parameters["threshold"].default == THRESHOLD
+    assert VerifyConfig.model_fields["threshold"].default == THRESHOLD
     assert EvaluateConfig.model_fields["settings"].default == list(SETTINGS)
     assert ", ".join(RETRIEVERS.builtin) in str(EvaluateConfig.model_fields["retrievers"].description)

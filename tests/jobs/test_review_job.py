@@ -40,6 +40,15 @@ def test_a_sample_is_drawn_annotated_and_taken_in(
     assert [row.annotator for row in open_review(str(out)).annotations()] == ["ben", "ben"]
 
 
+def test_a_build_is_asked_by_default_about_what_a_benchmark_needs(build: ReviewedBuild, tmp_path: Path) -> None:
+    assert sample(str(build.run.root), tmp_path / "set") == 0
+    items = open_review(str(tmp_path / "set")).items()
+    assert {item.task for item in items} == {"correctness", "quality"} and len({item.subject for item in items}) == 6
+    every = "relevance,category,correctness,quality"
+    assert sample(str(build.run.root), tmp_path / "all", "--tasks", every) == 0
+    assert {item.task for item in open_review(str(tmp_path / "all")).items()} == set(every.split(","))
+
+
 def test_the_same_command_again_changes_nothing(build: ReviewedBuild, tmp_path: Path) -> None:
     assert sample(str(build.run.root), tmp_path / "set") == 0
     before = {file.name: file.read_bytes() for file in (tmp_path / "set").iterdir()}

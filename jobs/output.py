@@ -1,0 +1,42 @@
+"""The standard output of a job: text for people, or with `--json` one JSON object for programs and nothing else."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, redirect_stdout
+from contextvars import ContextVar
+from typing import Any, TextIO
+
+_JSON_STREAM: ContextVar[TextIO | None] = ContextVar("the stream of the JSON object", default=None)
+
+
+@contextmanager
+def json_alone(job: Callable[[], object]) -> Iterator[None]:
+    """Keep standard output for `print_json` while the block runs, if one of the options of the job has `as_json`.
+
+    Whatever else is printed, by libraries and workers too, goes to standard error.
+    """
+    given = (*getattr(job, "args", ()), *getattr(job, "keywords", {}).values())
+    if not any(getattr(one, "as_json", False) for one in given):
+        yield
+        return
+    token = _JSON_STREAM.set(sys.stdout)
+    try:
+        with redirect_stdout(sys.stderr):
+            yield
+    finally:
+        _JSON_STREAM.reset(token)
+
+
+def wants_json() -> bool:
+    """Return whether the job that runs prints its result as JSON."""
+    return _JSON_STREAM.get() is not None
+
+
+def print_json(value: Any) -> None:
+    """Print a result for programs: one JSON object on standard output."""
+    import orjson  # importing it takes longer than listing the jobs may
+
+    text = orjson.dumps(value, option=orjson.OPT_INDENT_2 | orjson.OPT_SERIALIZE_DATACLASS | orjson.OPT_NON_STR_KEYS)
+    print(text.decode(), file=_JSON_STREAM.get() or sys.stdout)

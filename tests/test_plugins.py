@@ -1,0 +1,144 @@
+"""The package of docs/extending.md, built and installed as users do, which adds a component of each kind."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Mapping
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fdarx_core.filters import rules
+from fdarx_core.records import Reject
+from fdarx_core.storage import RunDirectory, read_records
+from tests.conftest import EXAMPLES, REPOSITORY
+from tests.jobs.evaluating import models_file, respond
+from tests.jobs.in_process import run_job
+from tests.llm.loopback_server import LoopbackServer
+
+PROJECT, PROMPT, MODULE = (
+    re.findall(rf"```{language}\n(.*?)```", (REPOSITORY / "docs" / "extending.md").read_text(), re.DOTALL)[0]
+    for language in ("toml", "yaml", "python")
+)
+NOISE = "a package that writes to standard output"
+LABELS = [EXAMPLES / f"{name}-tablets.xml" for name in ("telvanto", "corvaxolin")]
+
+
+@pytest.fixture(scope="module")
+def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder in which pip installed the package."""
+    if find_spec("pip") is None or find_spec("setuptools") is None:
+        pytest.skip("building a package needs pip and setuptools")
+    project, target = tmp_path_factory.mktemp("acme"), tmp_path_factory.mktemp("installed")
+    noisy = MODULE.replace("        scores = ", f"        print({NOISE!r})\n        scores = ")
+    (project / "acme_labels").mkdir()
+    (project / "pyproject.toml").write_text(PROJECT)
+    (project / "acme_labels" / "__init__.py").write_text(noisy)
+    (project / "acme_labels" / "judge_brevity.yaml").write_text(PROMPT)
+    offline = ("--no-index", "--no-deps", "--no-build-isolation", "--disable-pip-version-check", "-q")
+    command = [sys.executable, "-m", "pip", "install", *offline, "--target", str(target), str(project)]
+    subprocess.run(command, check=True, capture_output=True, text=True)
+    return target
+
+
+def job(installed: Path, *arguments: object) -> subprocess.CompletedProcess[str]:
+    """Run `fdarx ARGUMENTS` in a process that finds the package."""
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join((str(installed), str(REPOSITORY)))}
+    command = [sys.executable, "-m", "jobs.cli", *map(str, arguments)]
+    return subprocess.run(command, env=environment, cwd=REPOSITORY, capture_output=True, text=True)
+
+
+def result(done: subprocess.CompletedProcess[str]) -> dict[str, Any]:
+    assert done.returncode == 0, done.stderr
+    value: dict[str, Any] = json.loads(done.stdout)
+    return value
+
+
+@pytest.fixture(scope="module")
+def build(installed: Path, tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, Any]:
+    out = tmp_path_factory.mktemp("run") / "build"
+    return result(job(installed, "build", "--labels", *LABELS, "--out", out, "--twins", 3, "--json", "-q"))
+
+
+def test_a_build_uses_the_filter_and_the_judge_and_names_the_package(build: Mapping[str, Any]) -> None:
+    stages = {stage["stage"]: stage for stage in build["stages"]}
+    assert build["questions"]["multihop"] == 0 and build["questions"]["factual"] > 0
+    rejects = [row for part in RunDirectory.open(build["run"]).parts("rejects") for row in read_records(part, Reject)]
+    assert {row.reason for row in rejects if row.stage == "rules"} == {"one_hop"} and stages["rules"]["rejected"]
+    assert list(stages).index("brevity") == list(stages).index("quality") + 1
+    assert build["config"]["packages"] == {
+        "fdarx.filters": {"one_hop": "package acme-labels 1.2"},
+        "fdarx.judges": {"brevity": "package acme-labels 1.2"},
+    }
+
+
+def test_a_run_is_not_resumed_without_the_package(build: Mapping[str, Any]) -> None:
+    done = run_job("build", "--labels", *LABELS, "--out", build["run"], "--twins", 3)
+    assert done.returncode == 2 and "packages" in done.stderr
+
+
+def test_an_evaluation_uses_the_retriever_the_metric_and_the_api(
+    build: Mapping[str, Any], installed: Path, tmp_path: Path
+) -> None:
+    with LoopbackServer(respond) as server:
+        models = models_file(tmp_path, server.openai_url.removesuffix("/v1"), {"name": "m", "kind": "acme"})
+        options = ("--settings", "retrieved", "--retrievers", "last_first", "--resamples", 100, "--executor", "local")
+        line = ("evaluate", "--benchmark", build["run"], "--out", tmp_path / "run", "--models", models, *options)
+        done = job(installed, *line, "--json", "-q")
+    value = result(done)
+    assert NOISE in done.stderr
+    [cell] = value["cells"]
+    assert (cell["model"], cell["retriever"]) == ("m", "last_first") and cell["answered"] == cell["due"] > 0
+    [metrics] = [one["metrics"] for one in value["metrics"] if one["model"] == "m"]
+    assert metrics["answer_words"]["factual"]["value"] == 5.0  # Take 5 mg once daily.
+
+
+def install(folder: Path, group: str, name: str, module: str) -> None:
+    """Write a package as pip installs it: a module, and metadata with the entry point NAME = outside:component."""
+    (folder / "outside.py").write_text(module)
+    info = folder / "outside-1.0.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: outside\nVersion: 1.0\n")
+    (info / "entry_points.txt").write_text(f"[{group}]\n{name} = outside:component\n")
+
+
+@pytest.mark.parametrize(
+    ("name", "module", "told"),
+    [
+        ("mine", "def component(question, evidence):\n    raise KeyError('dose')\n", "failed on question"),
+        ("mine", "component = 3\n", "is a int; name a function"),
+        ("mine", "import no_such_module\n", "cannot be imported"),
+        ("malformed", "def component(question, evidence):\n    return None\n", "a filter 'malformed' exists"),
+    ],
+    ids=["fails", "no-function", "no-module", "name-taken"],
+)
+def test_a_filter_that_cannot_be_used_ends_the_job_with_one_line_that_names_it(
+    name: str, module: str, told: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    install(tmp_path, "fdarx.filters", name, module)
+    monkeypatch.syspath_prepend(tmp_path)
+    rules.cache_clear()
+    try:
+        options = ("--out", tmp_path / "run", "--twins", 2, "--executor", "local", "-q")
+        done = run_job("build", "--labels", LABELS[0], *options)
+    finally:
+        rules.cache_clear()
+        sys.modules.pop("outside", None)
+    [line] = done.stderr.splitlines()
+    assert done.returncode == 2 and line.startswith("error: ") and told in line and repr(name) in line
+
+
+def test_an_unknown_kind_of_model_is_refused_with_those_that_exist(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    install(tmp_path, "fdarx.model_kinds", "acme", "component = None\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    models = models_file(tmp_path, "http://127.0.0.1:9", {"name": "m", "kind": "acne"})
+    done = run_job("evaluate", "--benchmark", tmp_path, "--out", tmp_path / "run", "--models", models)
+    assert done.returncode == 2 and "known are openai, anthropic, litellm, acme" in done.stderr
