@@ -12,7 +12,7 @@ import operator
 import time
 from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import aclosing
-from typing import Any
+from typing import Any, ClassVar
 
 import jsonschema
 import orjson
@@ -51,8 +51,11 @@ class HttpEndpoint(AsyncEndpoint):
     """Sends requests to one model, within limits that hold for all who use this object, in one event loop.
 
     It can be pickled before its first use. The key is not part of it: each process reads it from its environment. A
-    request that is cancelled frees its slot and closes its connection.
+    request that is cancelled frees its slot and closes its connection. `batched` says whether requests go through a
+    batch API.
     """
+
+    batched: ClassVar[bool] = False
 
     def __init__(self, config: ModelConfig) -> None:
         limits = RequestLimiter(config.max_in_flight, config.requests_per_minute, config.tokens_per_minute)
@@ -169,13 +172,16 @@ class HttpEndpoint(AsyncEndpoint):
         while True:
             try:
                 async with self._warmup.turn(pending.request) as waited, self.slot(pending, tokens, waited):
-                    body = self._body(pending, messages)
                     started = time.monotonic()
-                    reply = await self._transport.post(body)
+                    reply = await self._exchange(pending, messages)
                     pending.latency_s = time.monotonic() - started
                 return self._read(reply, tokens)
             except Failure as failure:
                 await self.wait_after(pending, failure)
+
+    async def _exchange(self, pending: PendingRequest, messages: Messages) -> bytes:
+        """Make one attempt, and return the body of its reply. Raises Failure."""
+        return await self._transport.post(self._body(pending, messages))
 
     def _read(self, reply: bytes, tokens: int) -> Completion:
         content = decode_json(reply)
@@ -255,6 +261,7 @@ class HttpEndpoint(AsyncEndpoint):
         response.prompt_tokens, response.cached_tokens = usage.prompt, usage.cached
         response.completion_tokens, response.written_tokens = usage.completion, usage.written
         response.attempts, response.latency_s = pending.sent, pending.latency_s
+        response.batched = self.batched
         self.count(response)
         return response
 

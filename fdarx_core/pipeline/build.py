@@ -49,7 +49,7 @@ class EmptySelection(ValueError):
 @dataclass(frozen=True, slots=True)
 class BuildSpec:
     """The specification of a build: the labels, amounts of questions, judges, the criteria of
-    the writer (None for the project's own), and limits of requests.
+    the writer (None for the project's own), limits of requests, and whether they go through batch APIs.
     """
 
     inputs: Inputs
@@ -60,6 +60,7 @@ class BuildSpec:
     max_cost: float | None = None
     judges: Sequence[Judge] = field(default_factory=judges)
     criteria: Criteria | None = None
+    batch: bool = False
 
     @property
     def models(self) -> Mapping[str, ModelConfig]:
@@ -68,7 +69,7 @@ class BuildSpec:
 
     @property
     def clients(self) -> ClientPool:
-        return ClientPool(baseline(), self.roles.used, self.max_requests, self.max_cost)
+        return ClientPool(baseline(), self.roles.used, self.max_requests, self.max_cost, batch=self.batch)
 
 
 @dataclass(slots=True)
