@@ -9,12 +9,12 @@ from pydantic import Field, field_validator
 
 from jobs import run_job
 from jobs.cli import run_as
-from jobs.options import BASELINE, MeasuringConfig, Names, check_names, one_of
+from jobs.options import BASELINE, BatchConfig, MeasuringConfig, Names, check_names, one_of
 
 _SETTINGS = ("closed_book", "full_label", "oracle", "retrieved")
 
 
-class EvaluateConfig(MeasuringConfig):
+class EvaluateConfig(BatchConfig, MeasuringConfig):
     """Options of `fdarx evaluate`."""
 
     benchmark: str
