@@ -13,7 +13,7 @@ from pydantic import Field, field_validator
 from jobs import exit_code
 from jobs.cli import run_as
 from jobs.judging import judges_of, judging_identity, keep_criteria, load_roles, model_identity, usable_criteria
-from jobs.options import BASELINE, HOW, PRESENTATION, AskingConfig, Names, TrackingConfig
+from jobs.options import BASELINE, HOW, PRESENTATION, AskingConfig, BatchConfig, Names, TrackingConfig
 
 if TYPE_CHECKING:  # importing these takes longer than showing the job's help may
     from fdarx_core.filters.judges import Judge
@@ -28,7 +28,7 @@ _ROLES = ("generator", "reader", "judge")
 _NOT_RESULTS = HOW | {"criteria", "votes", *_ROLES}
 
 
-class BuildConfig(TrackingConfig, AskingConfig):
+class BuildConfig(TrackingConfig, BatchConfig, AskingConfig):
     """Options of `fdarx build`."""
 
     labels: list[str] = Field(min_length=1)
@@ -117,6 +117,7 @@ class BuildConfig(TrackingConfig, AskingConfig):
             self.models, generator=self.generator, reader=self.reader, judge=self.judge, votes=self.votes
         )
         self.check_prices(roles.used)
+        self.check_batch()
         return roles
 
     def own_criteria(self) -> Criteria | None:
@@ -185,7 +186,7 @@ def _run(config: BuildConfig) -> int:
     from fdarx_core.storage import RunDirectory
     from jobs.output import print_json
     from jobs.progress import busy
-    from jobs.session import is_done, run_result, versions
+    from jobs.session import is_done, run_result, versions, warn_of_batches
     from jobs.track import tracked
 
     with busy("looking for labels", quiet=config.quiet):
@@ -200,6 +201,7 @@ def _run(config: BuildConfig) -> int:
         config.judges(),
         config.own_criteria(),
         config.dev_drugs,
+        config.batch,
     )
     reuse = [RunDirectory.open(other) for other in config.reuse]
     if config.plan:
@@ -211,6 +213,7 @@ def _run(config: BuildConfig) -> int:
     run = RunDirectory.begin(config.out, job="build_benchmark", config=identity, versions=versions())
     if not is_done(run):
         config.keep_criteria(run)
+        warn_of_batches(run, batch=config.batch)
         _make(config, spec, run, reuse)
     print_json(run_result(run)) if config.as_json else _tell(run.info(), run)
     return tracked(run, config.track, 0)
@@ -224,7 +227,7 @@ def _make(config: BuildConfig, spec: BuildSpec, run: RunDirectory, reuse: Sequen
     with session(
         config,
         _PHASES,
-        executor=config.executor,
+        executor=config.asking_executor,
         asking="build",
         read=[*read[:1], *read[-1:]],
         size=min(len(spec.inputs.sources), config.sample or len(spec.inputs.sources)),
@@ -250,7 +253,8 @@ def _tell(info: dict[str, Any], run: RunDirectory) -> None:
         if row["endpoint"] != "baseline":
             cost = "" if row["cost"] is None else f", {row['cost']:.2f} USD"
             tokens = f"{row['prompt_tokens']:,} tokens in, {row['completion_tokens']:,} out"
-            print(f"  {row['task']} by {row['endpoint']}: {row['requests']:,} requests, {tokens}{cost}")
+            batched = f" ({row['batched']:,} in batches)" if row["batched"] else ""
+            print(f"  {row['task']} by {row['endpoint']}: {row['requests']:,} requests{batched}, {tokens}{cost}")
     _tell_audit(audit)
     if not sum(kinds.values()):
         print("no question passed; report.html and rejects/ say where they were lost and why", file=sys.stderr)

@@ -9,12 +9,12 @@ from pydantic import Field, field_validator
 
 from jobs import run_job
 from jobs.cli import run_as
-from jobs.options import BASELINE, MeasuringConfig, Names, TrackingConfig, check_names, one_of
+from jobs.options import BASELINE, BatchConfig, MeasuringConfig, Names, TrackingConfig, check_names, one_of
 
 _SETTINGS = ("closed_book", "full_label", "oracle", "retrieved")
 
 
-class EvaluateConfig(TrackingConfig, MeasuringConfig):
+class EvaluateConfig(TrackingConfig, BatchConfig, MeasuringConfig):
     """Options of `fdarx evaluate`."""
 
     benchmark: str = ""

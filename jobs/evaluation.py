@@ -34,7 +34,7 @@ from jobs.evaluate import EvaluateConfig
 from jobs.options import HOW, PRESENTATION, check_roles, load_all, unknown_model
 from jobs.output import print_json
 from jobs.progress import ProgressLine, busy
-from jobs.session import carried_out, is_done, run_result, session, versions
+from jobs.session import carried_out, is_done, run_result, session, versions, warn_of_batches
 from jobs.track import tracked
 from serving.memory import estimate_memory
 from serving.served_model import ServedModel, load_served, missing_model_files
@@ -139,8 +139,10 @@ def evaluation_spec(config: EvaluateConfig, given: GivenAnswers, served: Served)
         given_citing=citing_settings(given.values()),
         max_requests=config.max_requests,
         max_cost=config.max_cost,
+        batch=config.batch,
     )
     config.check_prices(spec.used)
+    config.check_batch()
     return spec
 
 
@@ -163,6 +165,8 @@ def _cut_by(spec: EvaluationSpec) -> dict[str, Any]:
 
 
 def _models(config: EvaluateConfig, served: Served) -> dict[str, ModelConfig]:
+    if config.batch and served:
+        raise ModelsError("--batch asks the servers of vendors; leave it out with --deploy")
     if config.gpus is not None and not served:
         raise ModelsError("--gpus bounds what --deploy takes; give --deploy, or leave it out")
     running = load_all(config.models)
@@ -208,11 +212,13 @@ def run(config: EvaluateConfig) -> int:
     check_benchmark(run, benchmark.about["digest"], given)
     if is_done(run, CODE_VERSION):
         return tracked(run, config.track, _tell(run, config))
+    if not config.plan:
+        warn_of_batches(run, batch=config.batch)
     with (
         session(
             config,
             _PHASES,
-            executor=config.executor,
+            executor=config.asking_executor,
             asking="answer",
             read=astuple(spec.directories),
             size=_size(benchmark, config.sample),

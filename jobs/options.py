@@ -19,7 +19,7 @@ BASELINE = "baseline"
 PRESENTATION = frozenset({"quiet", "verbose", "as_json"})
 """Options of every job that change what it prints, and nothing else."""
 
-HOW = {"out", "cpus", "executor", "models", "reuse", "max_requests", "max_cost", "plan", "track"}
+HOW = {"out", "cpus", "executor", "models", "reuse", "max_requests", "max_cost", "plan", "track", "batch"}
 """Options of a job that asks models that change none of its results."""
 
 
@@ -80,6 +80,26 @@ class AskingConfig(RunningConfig):
         unpriced = [name for name, model in used.items() if model.prices is None]
         if self.max_cost is not None and unpriced:
             raise ModelsError(f"--max-cost needs prices of every model asked; {', '.join(unpriced)} has none")
+
+
+class BatchConfig(RunningConfig):
+    """Whether requests go through the vendors' batch APIs."""
+
+    batch: Annotated[bool, Parameter(group=_ASKING)] = False
+    """send requests to models through the batch APIs of their servers: half the price, results within a day; the same
+    command collects the batches of an interrupted job; see docs/models.md"""
+
+    @property
+    def asking_executor(self) -> Literal["auto", "local", "ray"]:
+        """The executor: with `batch` this process, which has all parts in progress at once."""
+        return "local" if self.batch else self.executor
+
+    def check_batch(self) -> None:
+        """Raise ModelsError if batches are asked for where they are not made."""
+        from fdarx_core.llm import ModelsError
+
+        if self.batch and self.executor == "ray":
+            raise ModelsError("--batch works in this process; leave out --executor ray")
 
 
 def load_all(files: Sequence[str]) -> dict[str, ModelConfig]:

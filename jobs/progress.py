@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from types import TracebackType
 
@@ -36,6 +36,12 @@ def busy(text: str, *, quiet: bool) -> Iterator[None]:
     else:
         with console.status(text):
             yield
+
+
+def batches_text(states: Sequence[str]) -> str:
+    """Return the number of batches, with the states of the first three."""
+    shown = "; ".join([*states[:3], *(["..."] if len(states) > 3 else [])])
+    return f"{len(states)} batch{'es' if len(states) > 1 else ''} ({shown})"
 
 
 class ProgressLine:
@@ -135,4 +141,6 @@ class ProgressLine:
             return ""
         cost = f", {asked.cost:.2f} USD" if asked.cost else ""
         rate = f" ({asked.done / seconds:.1f}/s)" if seconds > 1 else ""
-        return f", {asked.done:,} answers{rate}, {asked.in_flight} in flight, {asked.retries:,} retries{cost}"
+        where = f" in {batches_text(asked.batches)}" if asked.batches else ""
+        waiting = f"{asked.in_flight:,} in flight{where}"
+        return f", {asked.done:,} answers{rate}, {waiting}, {asked.retries:,} retries{cost}"

@@ -13,7 +13,7 @@ from typing import Any
 import orjson
 
 from fdarx_core.llm import AskingStopped
-from fdarx_core.pipeline.asking import PlanRow
+from fdarx_core.pipeline.asking import PlanRow, batch_records
 from fdarx_core.pipeline.executor import SMALL, Executor, ExecutorName
 from fdarx_core.pipeline.job import PipelineJob
 from fdarx_core.storage import RunDirectory, version_of
@@ -22,7 +22,7 @@ from fdarx_core.telemetry import process_span
 from jobs import STOPPED
 from jobs.options import ComputingConfig, JobConfig
 from jobs.output import print_json, wants_json
-from jobs.progress import ProgressLine
+from jobs.progress import ProgressLine, batches_text
 from jobs.ray_session import as_ctrl_c, ray_session
 
 
@@ -108,10 +108,25 @@ def _interrupt(job: PipelineJob) -> None:
 
 def _await_in_flight(executor: Executor) -> None:
     executor.stop_asking()
-    if executor.asking() is not None:
-        print("\nnothing more is asked; waiting for what is in flight, Ctrl-C gives it up", file=sys.stderr)
+    asking = executor.asking()
+    if asking is not None:
+        what = "waiting for what is in flight, Ctrl-C gives it up"
+        if asking.batches:
+            what = f"the same command collects {batches_text(asking.batches)}"
+        print(f"\nnothing more is asked; {what}", file=sys.stderr)
         with suppress(KeyboardInterrupt):
             executor.await_stopped()
+
+
+def warn_of_batches(run: RunDirectory, *, batch: bool) -> None:
+    """Print a line if a job is about to send requests directly that are in batches of the run."""
+    waiting = {} if batch else batch_records(run.file("responses")).uncollected()
+    if waiting:
+        print(
+            f"{sum(waiting.values()):,} requests of {run.root} are in {len(waiting)} batches that were not collected: "
+            "with --batch they are collected, without it they are sent and paid for again",
+            file=sys.stderr,
+        )
 
 
 def is_done(run: RunDirectory, code_version: str | None = None) -> bool:

@@ -6,6 +6,7 @@
     ModelConfig     a model and its server, one entry of models.yaml (`load_models`)
     Asker           sends the requests of a run to its endpoints: each key once, within a budget
     HttpEndpoint    a model on a server: limits, retries, structured output, streaming
+    BatchEndpoint   a model asked through the batch API of its server; BatchRecords: the batches of a run
     Baseline        the built-in rules as an endpoint
     ResponseStore   responses by their requests' keys; `ledger` sums up what they cost
 
@@ -25,6 +26,9 @@ if TYPE_CHECKING:
     from fdarx_core.llm.baseline import Baseline as Baseline
     from fdarx_core.llm.baseline import ask as ask
     from fdarx_core.llm.baseline import response_to as response_to
+    from fdarx_core.llm.batch_endpoint import BatchEndpoint as BatchEndpoint
+    from fdarx_core.llm.batch_records import BatchRecord as BatchRecord
+    from fdarx_core.llm.batch_records import BatchRecords as BatchRecords
     from fdarx_core.llm.failures import TRANSIENT as TRANSIENT
     from fdarx_core.llm.failures import AskingStopped as AskingStopped
     from fdarx_core.llm.failures import EndpointStopped as EndpointStopped
@@ -52,6 +56,8 @@ _MODULES = {
     "asker": ("Asker", "BudgetReached"),
     "attempts": ("AsyncEndpoint", "Counters"),
     "baseline": ("Baseline", "ask", "response_to"),
+    "batch_endpoint": ("BatchEndpoint",),
+    "batch_records": ("BatchRecord", "BatchRecords"),
     "failures": ("TRANSIENT", "AskingStopped", "EndpointStopped", "Failure"),
     "http_endpoint": ("HttpEndpoint",),
     "model": ("Model",),

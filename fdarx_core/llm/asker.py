@@ -23,7 +23,8 @@ class Asker:
         endpoints: by name.
         store: keeps the responses; without one they are only returned.
         max_requests: the most requests that go to servers, retries not counted.
-        max_cost: the most US dollars to spend, by the models' prices. A request in flight counts with the mean cost.
+        max_cost: the most US dollars to spend, by the models' prices. A request in flight counts with the mean cost,
+            and one in a batch with the most that it may cost.
         grace_s: seconds that requests in flight have to finish once asking stops.
         shared_fate: an endpoint that stops ends all asking; otherwise only the requests to it.
         watch: called with the counters whenever responses are flushed, and by `report`.
@@ -59,6 +60,11 @@ class Asker:
     def counters(self) -> dict[str, Counters]:
         """The counts of each server so far, by endpoint."""
         return {server.name: server.counters for server in self._servers}
+
+    @property
+    def batches(self) -> list[str]:
+        """The state of each batch of requests at the servers."""
+        return [state for server in self._servers for state in server.batches]
 
     def report(self) -> None:
         """Pass the counters to `watch`."""
@@ -150,7 +156,10 @@ class Asker:
         if self._max_requests is not None and self.sent >= self._max_requests:
             raise BudgetReached(f"{self.sent} requests were sent, the limit of the run; raise it to go on")
         if self._max_cost is not None:
-            committed = sum(one.cost * (1 + one.in_flight / max(1, one.done)) for one in self.counters.values())
+            committed = sum(
+                one.cost + max(one.cost * one.in_flight / max(1, one.done), one.reserved)
+                for one in self.counters.values()
+            )
             if committed > self._max_cost:
                 raise BudgetReached(
                     f"{self.cost:.2f} US dollars are spent, requests in flight take the rest of the limit; "

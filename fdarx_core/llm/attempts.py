@@ -23,7 +23,7 @@ class Counters:
     """The counts of an endpoint. `done` includes `failed`; `cost` is in US dollars by the model's prices.
 
     `abandoned` counts requests that were cancelled or stopped before their response; their cost is unknown. When no
-    request is running, asked = done + abandoned.
+    request is running, asked = done + abandoned. `reserved` is what the requests in batches may cost at most.
     """
 
     asked: int = 0
@@ -36,6 +36,7 @@ class Counters:
     completion_tokens: int = 0
     cost: float = 0.0
     abandoned: int = 0
+    reserved: float = 0.0
 
 
 class PendingRequest:
@@ -106,6 +107,11 @@ class AsyncEndpoint(ABC):
     @abstractmethod
     async def close(self) -> None:
         """Close the connections."""
+
+    @property
+    def batches(self) -> list[str]:
+        """The state of each batch of requests at the server; none where requests are sent one by one."""
+        return []
 
     @abstractmethod
     def delay_after(self, pending: PendingRequest, failure: Failure) -> float:

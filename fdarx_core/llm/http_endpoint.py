@@ -12,7 +12,7 @@ import operator
 import time
 from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import aclosing
-from typing import Any
+from typing import Any, ClassVar
 
 import jsonschema
 import orjson
@@ -61,8 +61,11 @@ class HttpEndpoint(AsyncEndpoint):
     """Sends requests to one model, within limits that hold for all who use this object, in one event loop.
 
     It can be pickled before its first use. The key is not part of it: each process reads it from its environment, or
-    runs the command that prints it. A request that is cancelled frees its slot and closes its connection.
+    runs the command that prints it. A request that is cancelled frees its slot and closes its connection. `batched`
+    says whether requests go through a batch API.
     """
+
+    batched: ClassVar[bool] = False
 
     def __init__(self, config: ModelConfig) -> None:
         limits = RequestLimiter(config.max_in_flight, config.requests_per_minute, config.tokens_per_minute)
@@ -214,16 +217,19 @@ class HttpEndpoint(AsyncEndpoint):
             try:
                 with ChatSpan(self.config, pending.request) as chat:
                     async with self._warmup.turn(pending.request) as waited, self.slot(pending, tokens, waited):
-                        body = self._body(pending, messages)
                         chat.start()
                         started = time.monotonic()
-                        reply = await self._transport.post(body)
+                        reply = await self._exchange(pending, messages)
                         pending.latency_s = time.monotonic() - started
                     completion = self._read(reply, tokens)
                     chat.received(completion)
                 return completion
             except Failure as failure:
                 await self.wait_after(pending, failure)
+
+    async def _exchange(self, pending: PendingRequest, messages: Messages) -> bytes:
+        """Make one attempt, and return the body of its reply. Raises Failure."""
+        return await self._transport.post(self._body(pending, messages))
 
     def _read(self, reply: bytes, tokens: int) -> Completion:
         content = decode_json(reply)
@@ -303,6 +309,7 @@ class HttpEndpoint(AsyncEndpoint):
         response.prompt_tokens, response.cached_tokens = usage.prompt, usage.cached
         response.completion_tokens, response.written_tokens = usage.completion, usage.written
         response.attempts, response.latency_s = pending.sent, pending.latency_s
+        response.batched = self.batched
         self.count(response)
         return response
 

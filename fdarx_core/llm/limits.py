@@ -7,6 +7,7 @@ from collections import deque
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from hashlib import blake2b
+from typing import Any, TypeVar
 
 from fdarx_core.llm.failures import AskingStopped
 from fdarx_core.llm.model_config import count_messages, estimate_tokens
@@ -29,6 +30,8 @@ _FIRST_GROWTH, _MAX_GROWTH = 1.1, 2.0
 _STEEPEST_CUT = 0.25
 _MIN_RATE = 0.2
 
+Result = TypeVar("Result")
+
 
 class RequestLimiter:
     """Limits the requests in flight, the requests and tokens a minute, and adapts to what the server refuses.
@@ -42,7 +45,7 @@ class RequestLimiter:
         self._free = max_in_flight
         self._retrying: deque[asyncio.Future[None]] = deque()
         self._new: deque[asyncio.Future[None]] = deque()
-        self._sleeping: set[asyncio.Future[None]] = set()
+        self._sleeping: set[asyncio.Future[Any]] = set()
         self._requests = RateLimiter(per_minute / 60, _CATCH_UP_S) if per_minute else None
         self._tokens = RateLimiter(tokens_per_minute / 60, _CATCH_UP_S) if tokens_per_minute else None
         self._adaptive = AdaptiveRateLimiter()
@@ -71,6 +74,16 @@ class RequestLimiter:
     async def pause(self, seconds: float) -> None:
         """Sleep without holding a slot. Raises the error of `stop`."""
         await self._sleep_until(asyncio.get_running_loop().time() + seconds)
+
+    async def wait_for(self, outcome: asyncio.Future[Result]) -> Result:
+        """Return the result of a future that nobody else waits for. Raises its error, or that of `stop`."""
+        if self._stopped:
+            raise self._stopped.copy()
+        self._sleeping.add(outcome)
+        try:
+            return await outcome
+        finally:
+            self._sleeping.discard(outcome)
 
     def correct_tokens(self, estimated: int, counted: int) -> None:
         """Reserve the difference between an estimate and the server's count."""

@@ -125,6 +125,8 @@ class Prices(BaseModel):
     """A million prompt tokens written to the cache (anthropic: 1.25 times input). Default: as input."""
     output: float = Field(ge=0)
     """A million completion tokens, reasoning included."""
+    batch_discount: float = Field(0.5, ge=0, le=1)
+    """The share of all these prices that a request saves by the vendor's batch API (--batch)."""
 
     def cost(self, response: Response) -> float:
         """Return the cost of a response in US dollars."""
@@ -132,7 +134,8 @@ class Prices(BaseModel):
         written = self.input if self.cache_write is None else self.cache_write
         fresh = max(0, response.prompt_tokens - response.cached_tokens - response.written_tokens)
         prompt = fresh * self.input + response.cached_tokens * cached + response.written_tokens * written
-        return (prompt + response.completion_tokens * self.output) / 1e6
+        share = 1 - self.batch_discount if response.batched else 1.0
+        return share * (prompt + response.completion_tokens * self.output) / 1e6
 
 
 class ModelConfig(BaseModel):
@@ -218,6 +221,9 @@ class ModelConfig(BaseModel):
     """Failed attempts after which a request fails. A throttled attempt (429) does not count."""
     max_wait_s: float = Field(600, ge=0)
     """Seconds that one request may wait between its attempts, throttling included."""
+    batch_api: bool = True
+    """Whether --batch sends the model's requests through the batch API of its server. false: they are sent directly in
+    any case, for a server without a batch API beside others in one run."""
 
     @model_validator(mode="after")
     def _check_fields(self) -> Self:

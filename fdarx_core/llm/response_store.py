@@ -37,7 +37,8 @@ _FULL_SEGMENT = 256
 _MIN_INTERVAL_S, _MAX_INTERVAL_S = 0.05, 10.0
 _INTERVAL_SHARE = 0.005
 _USAGE = ["prompt_tokens", "cached_tokens", "completion_tokens", "written_tokens"]
-_LEDGER_COLUMNS = ["task", "endpoint", "reason", "attempts", *_USAGE, "latency_s"]
+_LEDGER_COLUMNS = ["task", "endpoint", "reason", "attempts", *_USAGE, "latency_s", "batched"]
+_BATCHED = pa.schema([("batched", pa.bool_())]).empty_table()
 
 
 class ResponseStore:
@@ -224,21 +225,22 @@ def ledger(store: ResponseStore, models: Mapping[str, ModelConfig]) -> list[dict
     """Return a row for each task and endpoint in the store, sorted by name, as `run.json` has it.
 
     `failed` counts responses without a reply, undecided ones aside, `retries` all attempts beyond the first. Tokens
-    are the server's counts, `cost` is in US dollars (None without prices), latencies are in seconds.
+    are the server's counts, `cost` is in US dollars (None without prices), latencies are in seconds. `batched` counts
+    the responses that came by a batch API.
     """
     tables = list(store.tables(_LEDGER_COLUMNS))
     if not tables:
         return []
-    rows = pa.concat_tables(tables)
+    rows = pa.concat_tables([_BATCHED, *tables], promote_options="default")  # segments of earlier versions lack it
     pairs = rows.group_by(["task", "endpoint"]).aggregate([]).to_pylist()
     return [_row(rows, task, endpoint, models) for task, endpoint in sorted((p["task"], p["endpoint"]) for p in pairs)]
 
 
 def _row(rows: pa.Table, task: str, endpoint: str, models: Mapping[str, ModelConfig]) -> dict[str, Any]:
     own = rows.filter((pc.field("task") == task) & (pc.field("endpoint") == endpoint))
-    total = Response("", task, 0, endpoint, "")
-    for name in _USAGE:
-        setattr(total, name, int(pc.sum(own[name], min_count=0).as_py()))
+    by_batch = pc.fill_null(own["batched"], False)
+    direct, batched = (_sum_up(own.filter(chosen)) for chosen in (pc.invert(by_batch), by_batch))
+    batched.batched = True
     p50, p95, p99 = (round(value, 3) for value in pc.quantile(own["latency_s"], [0.5, 0.95, 0.99]).to_pylist())
     model = models.get(endpoint)
     return {
@@ -247,14 +249,23 @@ def _row(rows: pa.Table, task: str, endpoint: str, models: Mapping[str, ModelCon
         "requests": own.num_rows,
         "retries": int(pc.sum(own["attempts"]).as_py()) - own.num_rows,
         "failed": sum(reason not in ("", UNDECIDED) for reason in own["reason"].to_pylist()),
-        "prompt_tokens": total.prompt_tokens,
-        "cached_tokens": total.cached_tokens,
-        "completion_tokens": total.completion_tokens,
-        "cost": model.prices.cost(total) if model and model.prices else None,
+        "batched": int(pc.sum(by_batch, min_count=0).as_py()),
+        "prompt_tokens": direct.prompt_tokens + batched.prompt_tokens,
+        "cached_tokens": direct.cached_tokens + batched.cached_tokens,
+        "completion_tokens": direct.completion_tokens + batched.completion_tokens,
+        "cost": model.prices.cost(direct) + model.prices.cost(batched) if model and model.prices else None,
         "latency_p50": p50,
         "latency_p95": p95,
         "latency_p99": p99,
     }
+
+
+def _sum_up(rows: pa.Table) -> Response:
+    """Return a response that has all tokens of the rows."""
+    total = Response("", "", 0, "", "")
+    for name in _USAGE:
+        setattr(total, name, int(pc.sum(rows[name], min_count=0).as_py()))
+    return total
 
 
 def _parquet(data: bytes, columns: list[str] | None = None) -> pa.Table:

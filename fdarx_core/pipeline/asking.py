@@ -11,7 +11,19 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias, TypeVar
 
-from fdarx_core.llm import Asker, AsyncEndpoint, Baseline, Counters, HttpEndpoint, ModelConfig, ResponseStore
+from fdarx_core.llm import (
+    Asker,
+    AsyncEndpoint,
+    Baseline,
+    BatchEndpoint,
+    BatchRecords,
+    Counters,
+    HttpEndpoint,
+    ModelConfig,
+    ResponseStore,
+)
+from fdarx_core.llm.batch_endpoint import BatchedRequests
+from fdarx_core.llm.batch_formats import BATCH_FORMATS
 from fdarx_core.llm.model_config import FRAME_TOKENS, TokenCounter, token_counter
 from fdarx_core.pipeline.steps import Part, ResourceStep, Stage, Step, StepContext, run_steps, run_steps_async
 from fdarx_core.records import Request, Response
@@ -25,7 +37,7 @@ class PlanRow:
 
     Tokens are estimates unless `exact`; `cost` is in USD, None without prices. `shared_tokens` are those of the
     prompts with which the prompt before begins as well, so that a server that caches prefixes need not compute them;
-    `cost` counts them as all others.
+    `cost` counts them as all others. `batch_cost` is the cost by the vendor's batch API, None where it is not used.
     """
 
     task: str
@@ -36,6 +48,7 @@ class PlanRow:
     completion_tokens: int = 0
     exact: bool = False
     cost: float | None = None
+    batch_cost: float | None = None
     key: int = 0
 
 
@@ -119,6 +132,9 @@ def _price(row: PlanRow, model: ModelConfig | None) -> None:
         counted = Response("", row.task, 0, row.endpoint, "")
         counted.prompt_tokens, counted.completion_tokens = row.prompt_tokens, row.completion_tokens
         row.cost = model.prices.cost(counted)
+        if takes_batches(model):
+            counted.batched = True
+            row.batch_cost = model.prices.cost(counted)
 
 
 def _shared(before: Counted, now: Counted, counter: TokenCounter) -> int:
@@ -154,7 +170,7 @@ class ClientPool:
     """The models to ask, and how much may be asked of all of them. `shared_fate` is as in `Asker`.
 
     `rules` answer what is asked of the built-in baseline. `others` make clients of servers that are no models, such as
-    PubMed, in the process that asks.
+    PubMed, in the process that asks. With `batch`, models whose server has a batch API are asked through it.
     """
 
     rules: Baseline
@@ -163,6 +179,7 @@ class ClientPool:
     max_cost: float | None = None
     shared_fate: bool = True
     others: Sequence[Callable[[], AsyncEndpoint]] = ()
+    batch: bool = False
 
     @property
     def asks(self) -> bool:
@@ -171,7 +188,12 @@ class ClientPool:
 
     def open(self, responses: Location, watch: Callable[[Mapping[str, Counters]], None] = lambda _: None) -> Asker:
         """Return an Asker for the running event loop that keeps responses under `responses`."""
-        servers: list[AsyncEndpoint] = [*map(HttpEndpoint, self.models.values()), *(make() for make in self.others)]
+        records, requests = batch_records(responses), BatchedRequests()
+        servers: list[AsyncEndpoint] = [
+            BatchEndpoint(model, records, requests) if self.batch and takes_batches(model) else HttpEndpoint(model)
+            for model in self.models.values()
+        ]
+        servers += [make() for make in self.others]
         endpoints: dict[str, AsyncEndpoint | Baseline] = {server.name: server for server in servers}
         # The store is opened anew: a process that is restarted must know what was answered in the meantime.
         return Asker(
@@ -185,9 +207,19 @@ class ClientPool:
         )
 
 
+def takes_batches(model: ModelConfig) -> bool:
+    """Return whether a model can be asked through a batch API."""
+    return model.batch_api and model.kind in BATCH_FORMATS
+
+
+def batch_records(responses: Location) -> BatchRecords:
+    """Return the records of the batches of a run whose responses are in this folder."""
+    return BatchRecords(responses.parent / "batches")
+
+
 @dataclass(slots=True)
 class AskProgress:
-    """The state of asking at one moment, summed over endpoints; `cost` in USD.
+    """The state of asking at one moment, summed over endpoints; `cost` in USD; `batches` are the states of batches.
 
     `stopped` says that nothing more is asked, and that all that was in flight is stored.
     """
@@ -196,6 +228,7 @@ class AskProgress:
     in_flight: int = 0
     retries: int = 0
     cost: float = 0.0
+    batches: Sequence[str] = ()
     stopped: bool = False
 
     @classmethod
@@ -206,6 +239,7 @@ class AskProgress:
             in_flight=sum(one.in_flight for one in counters),
             retries=sum(one.retries for one in counters),
             cost=asker.cost,
+            batches=asker.batches,
         )
 
 

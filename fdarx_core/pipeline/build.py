@@ -50,8 +50,8 @@ class EmptySelection(ValueError):
 @dataclass(frozen=True, slots=True)
 class BuildSpec:
     """The specification of a build: the labels, amounts of questions, judges, the criteria of
-    the writer (None for the project's own), limits of requests, and the number of drugs of the dev split (None: as
-    `choose_splits` says).
+    the writer (None for the project's own), limits of requests, the number of drugs of the dev split (None: as
+    `choose_splits` says), and whether requests go through batch APIs.
     """
 
     inputs: Inputs
@@ -63,6 +63,7 @@ class BuildSpec:
     judges: Sequence[Judge] = field(default_factory=judges)
     criteria: Criteria | None = None
     dev_drugs: int | None = None
+    batch: bool = False
 
     @property
     def models(self) -> Mapping[str, ModelConfig]:
@@ -71,7 +72,7 @@ class BuildSpec:
 
     @property
     def clients(self) -> ClientPool:
-        return ClientPool(baseline(), self.roles.used, self.max_requests, self.max_cost)
+        return ClientPool(baseline(), self.roles.used, self.max_requests, self.max_cost, batch=self.batch)
 
 
 @dataclass(slots=True)

@@ -79,7 +79,8 @@ class EvaluationSpec:
     `scope` of retrieval is label or corpus; `label_chars` cuts a label's text, None leaves it whole; `bertscore` is the
     directory of a model for BERTScore. `given` are the cells of answers made elsewhere, which are graded and not asked
     for, `given_citing` those of their settings in which answers cite. `regraded` is the address of the evaluation that
-    made these answers, "" where they come from a file.
+    made these answers, "" where they come from a file. With
+    `batch`, requests go through batch APIs.
     """
 
     models: Mapping[str, ModelConfig] = field(default_factory=dict)
@@ -98,6 +99,7 @@ class EvaluationSpec:
     given_citing: frozenset[str] = frozenset()
     max_requests: int | None = None
     max_cost: float | None = None
+    batch: bool = False
 
     def cells(self, model: str) -> list[CellKey]:
         """Return the cells of a model in the order of asking: those that share the longest prefix first."""
@@ -145,7 +147,7 @@ class EvaluationSpec:
 
     @property
     def clients(self) -> ClientPool:
-        return ClientPool(baseline(), self.used, self.max_requests, self.max_cost, shared_fate=False)
+        return ClientPool(baseline(), self.used, self.max_requests, self.max_cost, shared_fate=False, batch=self.batch)
 
 
 @dataclass(slots=True)
@@ -210,7 +212,7 @@ def _prompts(address: Address, budget: TokenBudget, top_k: int, sample: EvalSamp
     sample.prompts = [
         (cell, question, context(cell, question)) for cell, questions in sample.due.items() for question in questions
     ]
-    return _sharing_text([address.request(ANSWER_TASKS[cell.setting], view.slots) for cell, _, view in sample.prompts])
+    return [address.request(ANSWER_TASKS[cell.setting], view.slots) for cell, _, view in sample.prompts]
 
 
 def _take_answers(prices: Prices | None, sample: EvalSample, exchanges: Sequence[Exchange]) -> None:
@@ -252,15 +254,6 @@ def _graded_by_rule(sample: EvalSample) -> list[tuple[QuestionAnswer, Prediction
     questions = {question.id: question for question in sample.examined.questions}
     pairs = [(questions[prediction.question_id], prediction) for prediction in sample.predictions]
     return [(question, prediction, grade_without_judge(question, prediction)) for question, prediction in pairs]
-
-
-def _sharing_text(requests: list[Request]) -> list[Request]:
-    """Let equal messages share one string, so that the requests on a label hold its text only once."""
-    texts: dict[str, str] = {}
-    for request in requests:
-        for message in request.messages:
-            message["content"] = texts.setdefault(message["content"], message["content"])
-    return requests
 
 
 def read_items(parts: PartFiles, part: int) -> list[BenchmarkItem]:

@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from itertools import groupby, islice
 from typing import Any, Generic, TypeAlias, TypeVar
 
+import orjson
+
 from fdarx_core.llm import AskingStopped, Baseline, ModelConfig, Task, Unparsable
 from fdarx_core.llm.model_config import vote_parameters
 from fdarx_core.records import Request, Response
@@ -210,10 +212,25 @@ async def _run_each(steps: Sequence[Step[State]], states: Sequence[State], conte
         raise min(errors, key=lambda error: isinstance(error, AskingStopped))
 
 
+def _share_parts(requests: Sequence[Request]) -> None:
+    """Let equal texts of messages and equal lists among slots be the same objects.
+
+    Requests that wait on the same label then hold its text only once.
+    """
+    parts: dict[Any, Any] = {}
+    for request in requests:
+        for message in request.messages:
+            message["content"] = parts.setdefault(message["content"], message["content"])
+        for name, value in request.slots.items():
+            if isinstance(value, list):
+                request.slots[name] = parts.setdefault(orjson.dumps(value), value)
+
+
 async def _run_one(steps: Sequence[Step[State]], state: State, context: StepContext) -> None:
     for step in steps:
         if isinstance(step, AskStep):
             requests = step.requests(state)
+            _share_parts(requests)
             responses = await context.ask(requests)
             step.take(state, list(zip(requests, responses, strict=True)))
         else:

@@ -31,7 +31,7 @@ class Response:
 
     `prompt_tokens` includes the `cached_tokens` that the server read from its prompt cache, and the `written_tokens`
     that a vendor charges for writing to it. `attempts` counts the HTTP requests; `latency_s` is the time of the last
-    one until the complete reply.
+    one until the complete reply. `batched` says that it came by a vendor's batch API, which costs less.
     """
 
     key: str
@@ -47,6 +47,7 @@ class Response:
     cached_tokens: int = 0
     attempts: int = 1
     written_tokens: int = 0
+    batched: bool = False
 
 
 NO_ANSWER = "Information not found!"

@@ -10,6 +10,7 @@ import pytest
 
 from fdarx_core.llm import Baseline, HttpEndpoint, ModelConfig, Prompt, Task, attempts
 from fdarx_core.records import Request, Response
+from tests.llm.batch_server import quicken
 from tests.llm.helpers import SPELLING, SpellReply, spell
 from tests.llm.loopback_server import LoopbackServer
 
@@ -35,6 +36,12 @@ def baseline(task: Task[SpellReply]) -> Baseline:
 def quick_retries(monkeypatch: pytest.MonkeyPatch) -> None:
     """Attempts follow each other within milliseconds, not seconds."""
     monkeypatch.setattr(attempts, "_FIRST_WAIT_S", 0.01)
+
+
+@pytest.fixture
+def quick_batches(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Batches are submitted and looked at within a tenth of a second."""
+    quicken(monkeypatch)
 
 
 @pytest.fixture

@@ -210,13 +210,17 @@ class LoopbackServer(InThread):
         return f"{self.url}/v1"
 
     async def start(self) -> web.AppRunner:
+        runner = await listening(self.application(), self.port, ssl_context=self._ssl, backlog=1024)
+        self.port = runner.addresses[0][1]
+        return runner
+
+    def application(self) -> web.Application:
+        """Return the addresses that the server knows."""
         app = web.Application(client_max_size=1 << 30)
         app.router.add_post("/v1/chat/completions", self._serve)
         app.router.add_post("/v1/messages", self._serve)
         app.router.add_get("/seen", self._tell)
-        runner = await listening(app, self.port, ssl_context=self._ssl, backlog=1024)
-        self.port = runner.addresses[0][1]
-        return runner
+        return app
 
     async def _serve(self, request: web.Request) -> web.StreamResponse:
         self.in_flight += 1
@@ -242,16 +246,26 @@ class LoopbackServer(InThread):
         return web.json_response(seen | {"window_s": self.last_at - self.first_at})
 
     def _seen(self, request: web.Request, data: bytes) -> Call:
-        body = orjson.loads(data)
+        assert request.transport is not None
+        port = request.transport.get_extra_info("peername")[1]
+        return self.seen(request.path, orjson.loads(data), dict(request.headers), port, dict(request.query))
+
+    def seen(
+        self,
+        path: str,
+        body: dict[str, Any],
+        headers: dict[str, str],
+        port: int = 0,
+        query: dict[str, str] | None = None,
+    ) -> Call:
+        """Count a request, and return it as the server saw it."""
         prompt = blake2b(orjson.dumps(body["messages"]), digest_size=8).hexdigest()
         self.by_prompt[prompt] += 1
         self.number += 1
         now = time.monotonic()
         self.first_at = self.first_at or now
-        assert request.transport is not None
-        port = request.transport.get_extra_info("peername")[1]
-        attempt, query = self.by_prompt[prompt], dict(request.query)
-        call = Call(request.path, body, dict(request.headers), prompt, attempt, self.number, now, port, query)
+        attempt = self.by_prompt[prompt]
+        call = Call(path, body, headers, prompt, attempt, self.number, now, port, query or {})
         if self._keep_calls:
             self.calls.append(call)
         return call
@@ -266,7 +280,7 @@ class LoopbackServer(InThread):
             headers["Retry-After"] = fault.retry_after
         if fault.endless:
             return await self._without_end(request, fault.endless)
-        body = self._body(call, fault)
+        body = self.reply_body(call, fault)
         if call.body.get("stream") and fault.status == 200 and fault.raw is None and fault.reply is None:
             self.answered[call.prompt] += 1
             return await send(request, events(call.path, orjson.loads(body), fault.stream), fault.stream)
@@ -291,7 +305,8 @@ class LoopbackServer(InThread):
         request.transport.close()
         return stream
 
-    def _body(self, call: Call, fault: Fault) -> bytes:
+    def reply_body(self, call: Call, fault: Fault) -> bytes:
+        """Return the body of the reply to a call with that fault."""
         if fault.raw is not None:
             return fault.raw
         if fault.status != 200:
