@@ -16,6 +16,7 @@ from fdarx_core.llm.batch_client import GONE, BatchClient
 from fdarx_core.llm.batch_formats import BATCH_FORMATS, BatchFormat, BatchStatus
 from fdarx_core.llm.batch_records import BatchRecord, BatchRecords
 from fdarx_core.llm.batch_transport import BatchTransport
+from fdarx_core.llm.chat_span import ChatSpan
 from fdarx_core.llm.failures import TRANSIENT, AskingStopped, EndpointStopped, Failure
 from fdarx_core.llm.http_endpoint import HttpEndpoint
 from fdarx_core.llm.limits import PrefixWarmup, RequestLimiter
@@ -129,7 +130,7 @@ class BatchEndpoint(HttpEndpoint):
         await asyncio.gather(*tasks, return_exceptions=True)
         await super().close()
 
-    async def _exchange(self, pending: PendingRequest, messages: Messages) -> bytes:
+    async def _exchange(self, pending: PendingRequest, messages: Messages, chat: ChatSpan) -> bytes:
         await self._open()
         kind = "repair" if len(messages) > len(pending.request.messages) else "reply"
         custom_id = f"{pending.request.key}-{kind}"
@@ -140,6 +141,7 @@ class BatchEndpoint(HttpEndpoint):
             if outcome is None:
                 outcome = await self._add(custom_id, await self._admitted_body(pending, messages, reserved))
             self._requests.count += 1
+            chat.start()
             try:
                 return await self.limits.wait_for(outcome)
             finally:

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator
-from contextlib import aclosing, asynccontextmanager
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
 from typing import Any
 
 import aiohttp
 from yarl import URL
 
-from fdarx_core.llm.credentials import Credentials
+from fdarx_core.llm.credentials import Credentials, IssuedKey
 from fdarx_core.llm.failures import TRANSIENT, Failure, connection_failure, decode_json, status_failure
 from fdarx_core.llm.model_config import ModelConfig
-from fdarx_core.llm.transport import HttpTransport, read_body
+from fdarx_core.llm.transport import HttpTransport
 from fdarx_core.llm.wire_formats import WireFormat
 
 _MAX_LINE_BYTES = 8 << 20
@@ -23,7 +23,8 @@ _CONNECT_S = 30.0
 class BatchTransport(HttpTransport):
     """The session with the server of a batch API. `answered_at` is set by who reads the results of requests.
 
-    `reached` says that a call has succeeded, so that the address and the key are right.
+    `reached` says that a call has succeeded, so that the address and the key are right. Batches take hours, so each
+    call first has a key renewed that is no longer valid.
     """
 
     def __init__(self, config: ModelConfig, credentials: Credentials, wire: WireFormat) -> None:
@@ -33,10 +34,13 @@ class BatchTransport(HttpTransport):
 
     async def call(self, method: str, url: str, data: Any = None) -> Any:
         """Return the JSON of a reply with status 200. Raises as `HttpTransport.post`."""
-        content_type = data.headers["Content-Type"] if isinstance(data, aiohttp.MultipartWriter) else ""
+        session, key = await self._opened()
+        options = {**self._options, "data": data, "timeout": self._call_timeout}
+        if isinstance(data, aiohttp.MultipartWriter):
+            options["headers"] = {**self._options["headers"], "Content-Type": data.headers["Content-Type"]}
         try:
-            async with self._request(method, url, data, content_type) as reply:
-                body = await self._checked(reply)
+            async with session.request(method, self._address(url), **options) as reply:
+                body = await self._checked_body(reply, key)
         except (aiohttp.ClientError, asyncio.TimeoutError, OSError) as error:
             raise connection_failure(error, self.reached) from None
         self.reached = True
@@ -44,39 +48,28 @@ class BatchTransport(HttpTransport):
 
     async def lines(self, url: str) -> AsyncGenerator[bytes, None]:
         """Yield the lines of a reply, of which one is in memory at a time. Raises as `call`."""
+        session, key = await self._opened()
+        options = {**self._options, "timeout": self._call_timeout}
         try:
-            async with self._request("GET", url) as reply:
+            async with session.get(self._address(url), **options) as reply:
                 if reply.status != 200:
-                    await self._checked(reply)
+                    await self._checked_body(reply, key)
                 async with aclosing(_lines_of(reply.content)) as lines:
                     async for line in lines:
                         yield self._credentials.redacted_bytes(line)
         except (aiohttp.ClientError, asyncio.TimeoutError, OSError) as error:
             raise connection_failure(error, self.reached) from None
 
-    @asynccontextmanager
-    async def _request(
-        self, method: str, url: str, data: Any = None, content_type: str = ""
-    ) -> AsyncIterator[aiohttp.ClientResponse]:
-        """Open the reply to a call with a valid key, which is requested first where there is none."""
-        while not self._credentials.valid:
+    async def _opened(self) -> tuple[aiohttp.ClientSession, IssuedKey]:
+        if not self._credentials.valid:
             await self._credentials.refresh()
-        session, _ = self._open()
-        options = {**self._options, "timeout": self._call_timeout}
-        if content_type:
-            options["headers"] = {**options["headers"], "Content-Type": content_type}
-        async with session.request(method, URL(url).update_query(self._config.query), data=data, **options) as reply:
-            yield reply
+        return self._open()
 
-    async def _checked(self, reply: aiohttp.ClientResponse) -> bytes:
-        """Return the body of a reply with status 200. Raises Failure for any other."""
-        key = self._credentials.key
-        data = self._credentials.redacted_bytes(await read_body(reply.content))
-        if reply.status == 200:
-            key.accepted = True
-            return data
-        failure = status_failure(reply.status, reply.headers, data, self.reached)
-        raise self._credentials.after_401(key, failure) if reply.status == 401 else failure
+    def _address(self, url: str) -> URL:
+        return URL(url).update_query(self._config.query)
+
+    def _failure(self, reply: aiohttp.ClientResponse, body: bytes) -> Failure:
+        return status_failure(reply.status, reply.headers, body, self.reached)
 
 
 async def _lines_of(stream: aiohttp.StreamReader) -> AsyncGenerator[bytes, None]:

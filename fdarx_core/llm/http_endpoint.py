@@ -217,9 +217,8 @@ class HttpEndpoint(AsyncEndpoint):
             try:
                 with ChatSpan(self.config, pending.request) as chat:
                     async with self._warmup.turn(pending.request) as waited, self.slot(pending, tokens, waited):
-                        chat.start()
                         started = time.monotonic()
-                        reply = await self._exchange(pending, messages)
+                        reply = await self._exchange(pending, messages, chat)
                         pending.latency_s = time.monotonic() - started
                     completion = self._read(reply, tokens)
                     chat.received(completion)
@@ -227,9 +226,11 @@ class HttpEndpoint(AsyncEndpoint):
             except Failure as failure:
                 await self.wait_after(pending, failure)
 
-    async def _exchange(self, pending: PendingRequest, messages: Messages) -> bytes:
+    async def _exchange(self, pending: PendingRequest, messages: Messages, chat: ChatSpan) -> bytes:
         """Make one attempt, and return the body of its reply. Raises Failure."""
-        return await self._transport.post(self._body(pending, messages))
+        body = self._body(pending, messages)
+        chat.start()
+        return await self._transport.post(body)
 
     def _read(self, reply: bytes, tokens: int) -> Completion:
         content = decode_json(reply)

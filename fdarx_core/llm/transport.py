@@ -108,8 +108,11 @@ class HttpTransport(Transport):
         if reply.status == 200:
             key.accepted = True
             return data
-        failure = status_failure(reply.status, reply.headers, data, self.answered_at > 0)
+        failure = self._failure(reply, data)
         raise self._credentials.after_401(key, failure) if reply.status == 401 else failure
+
+    def _failure(self, reply: aiohttp.ClientResponse, body: bytes) -> Failure:
+        return status_failure(reply.status, reply.headers, body, self.answered_at > 0)
 
     def _open(self) -> tuple[aiohttp.ClientSession, IssuedKey]:
         """Return the session and the latest key, which is then among the options of a request.

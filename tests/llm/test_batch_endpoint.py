@@ -368,3 +368,20 @@ def test_a_damaged_record_is_named_with_what_its_loss_costs(
     with pytest.raises(StorageError, match=r"1-2\.json is damaged.*sent and paid for again"):
         ask(task, model(server), run, *NUMBERS)
     assert not server.batches
+
+
+def test_a_key_that_expires_while_a_batch_is_worked_on_is_renewed(
+    task: Task[Any], run: Location, server: BatchServer, tmp_path: Path
+) -> None:
+    key = tmp_path / "key"
+    key.write_text("sk-first")
+    server.key = "sk-first"
+
+    def expire(call: str, number: int) -> None:
+        if call == "POST /v1/batches":
+            server.key = "sk-second"
+            key.write_text("sk-second")
+
+    server.call_faults = expire
+    responses = ask(task, model(server, key_command=f"cat {key}"), run, *NUMBERS)
+    assert {one.reason for one in responses} == {""} and len(server.batches) == 1
