@@ -30,7 +30,7 @@ def is_quoted(quote: str, text: str) -> bool:
     return _follows(quote, text) or _follows(quote, _without_references(text))
 
 
-@lru_cache(maxsize=256)
+@lru_cache(maxsize=4096)
 def _without_references(text: str) -> str:
     return "\n".join(map(strip_references, text.split("\n")))
 
@@ -46,7 +46,7 @@ def _follows(quote: str, text: str) -> bool:
     return bool(parts)
 
 
-@lru_cache(maxsize=512)
+@lru_cache(maxsize=4096)
 def _pieces(text: str) -> str:
     """Return words, numbers and signs with one space around each, so that no part of a word or number is found."""
     folded = unicodedata.normalize("NFKC", _INVISIBLE.sub("", text)).casefold()
