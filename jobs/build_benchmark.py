@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
+from functools import partial
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -20,12 +21,13 @@ if TYPE_CHECKING:  # importing these takes longer than showing the job's help ma
     from fdarx_core.generation.contexts import GenerationConfig
     from fdarx_core.labels import Selection
     from fdarx_core.llm import Criteria
+    from fdarx_core.pipeline.asking import PlanRow
     from fdarx_core.pipeline.build import BuildSpec
     from fdarx_core.pipeline.build_steps import Roles
     from fdarx_core.storage import RunDirectory
 
 _ROLES = ("generator", "reader", "judge")
-_NOT_RESULTS = HOW | {"criteria", "votes", *_ROLES}
+_NOT_RESULTS = HOW | {"criteria", "votes", "pilot", *_ROLES}
 
 
 class BuildConfig(TrackingConfig, BatchConfig, AskingConfig):
@@ -76,6 +78,9 @@ class BuildConfig(TrackingConfig, BatchConfig, AskingConfig):
     """how often each judge votes on a question, with the temperature of its sampling; a tie drops the question; the
     number of judges times votes must be odd"""
 
+    pilot: str | None = None
+    """with --plan: a finished build of some labels with the same models; the plan then says what is expected by what
+    that build sent, and not the most that may be sent"""
     criteria: str | None = None
     """YAML file with criteria for the writer and the judges, as `fdarx review criteria` writes it; with --reuse,
     requests that it does not change are not sent again; the built-in rules use no criteria (prompts/criteria.yaml)"""
@@ -113,11 +118,15 @@ class BuildConfig(TrackingConfig, BatchConfig, AskingConfig):
 
         Raises ModelsError for an invalid models file, unknown name, limit without prices or unsuitable number of votes.
         """
+        from fdarx_core.llm import ModelsError
+
         roles = load_roles(
             self.models, generator=self.generator, reader=self.reader, judge=self.judge, votes=self.votes
         )
         self.check_prices(roles.used)
         self.check_batch()
+        if self.pilot is not None and not self.plan:
+            raise ModelsError("--pilot says what to expect of a plan; give --plan too, or leave it out")
         return roles
 
     def own_criteria(self) -> Criteria | None:
@@ -234,7 +243,18 @@ def _make(config: BuildConfig, spec: BuildSpec, run: RunDirectory, reuse: Sequen
         run=run,
     ) as (progress, executor):
         build = Build(run=run, executor=executor, progress=progress, reuse=reuse, spec=spec)
-        carried_out(build, progress, plan=config.plan)
+        carried_out(build, progress, plan=config.plan, expected=partial(_by_pilot, config.pilot, spec))
+
+
+def _by_pilot(pilot: str | None, spec: BuildSpec, planned: list[PlanRow]) -> list[PlanRow]:
+    """Return the plan by the build that --pilot names; as it is without one."""
+    if pilot is None:
+        return planned
+    from fdarx_core.generation.tasks import TASKS
+    from fdarx_core.pipeline.pilot import expected_plan
+    from fdarx_core.storage import RunDirectory
+
+    return expected_plan(planned, RunDirectory.open(pilot), TASKS, spec.models)
 
 
 def _tell(info: dict[str, Any], run: RunDirectory) -> None:

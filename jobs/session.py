@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import asdict
 from typing import Any
@@ -200,10 +200,19 @@ def run_result(run: RunDirectory, **more: Any) -> dict[str, Any]:
     return {"run": str(run.root), **run.info(), **metrics, **more}
 
 
-def carried_out(work: PipelineJob, progress: ProgressLine, *, plan: bool) -> bool:
-    """Do the work and return True; for a plan, print what it would ask and return False."""
+def carried_out(
+    work: PipelineJob,
+    progress: ProgressLine,
+    *,
+    plan: bool,
+    expected: Callable[[list[PlanRow]], list[PlanRow]] = lambda planned: planned,
+) -> bool:
+    """Do the work and return True; for a plan, print what it would ask and return False.
+
+    `expected` makes of the plan, which is an upper bound, what is expected to be asked.
+    """
     if plan:
-        tell_plan(work.plan())
+        tell_plan(expected(work.plan()))
         return False
     run_stoppable(work, progress)
     return True

@@ -120,11 +120,12 @@ def add_up(parts: Iterable[Sequence[PlanRow]], models: Mapping[str, ModelConfig]
             row.shared_tokens += one.shared_tokens
             row.completion_tokens += one.completion_tokens
     for row in sums.values():
-        _price(row, models.get(row.endpoint))
+        price(row, models.get(row.endpoint))
     return list(sums.values())
 
 
-def _price(row: PlanRow, model: ModelConfig | None) -> None:
+def price(row: PlanRow, model: ModelConfig | None) -> None:
+    """Set the cost of a row by the prices of its model; None is the built-in rules, which cost nothing."""
     if model is None:
         return
     _, row.exact = token_counter(model)

@@ -21,7 +21,7 @@ SHARES = (0.4, 0.9)
 @pytest.fixture(scope="module")
 def built(tmp_path_factory: pytest.TempPathFactory) -> LoopbackBuild:
     amounts = GenerationConfig(passages=4, section_pairs=4, twins=4)
-    return measure_build(str(EXAMPLES), tmp_path_factory.mktemp("loopback"), Selection(), amounts)
+    return measure_build(str(EXAMPLES), tmp_path_factory.mktemp("loopback"), Selection(), amounts, pilot=5)
 
 
 @pytest.fixture(scope="module")
@@ -44,7 +44,15 @@ def test_no_reply_of_a_loopback_model_is_unusable(built: LoopbackBuild) -> None:
 
 def test_requests_that_were_sent_are_those_of_the_run(built: LoopbackBuild) -> None:
     assert {row["task"]: row["requests"] for row in built.info["asked"]} == dict(built.sent)
-    assert built.deviations()["generate_factual"] == 0
+    planned, expected, sent = built.requests()["generate_factual"]
+    assert planned == expected == sent > 0
+
+
+def test_a_pilot_expects_what_its_own_rate_of_requests_gives(built: LoopbackBuild) -> None:
+    requests = built.requests()
+    _, expected, sent = requests["all"]
+    assert abs(expected - sent) < 0.5 * sent, "a pilot of few labels is rough, and no upper bound"
+    assert requests["all"][0] > sent
 
 
 def test_answers_are_compared_by_their_sentences() -> None:
