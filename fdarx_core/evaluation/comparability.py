@@ -76,7 +76,8 @@ def with_provenance(figures: Sequence[FigureT], cell: SettingProgress) -> list[F
 
 def judge_text(cell: SettingProgress) -> str:
     """Return the judge of a cell with what answers under its name, for example "strong (openai gpt-5)"."""
-    return f"{cell.judge} ({cell.judge_engine})" if cell.judge_engine else cell.judge
+    about = ", ".join(filter(None, (cell.judge_engine, cell.judge_prompt)))
+    return f"{cell.judge} ({about})" if about else cell.judge
 
 
 def coverage_text(cell: SettingProgress) -> str:
@@ -85,7 +86,12 @@ def coverage_text(cell: SettingProgress) -> str:
 
 
 def _same_judge(first: SettingProgress, second: SettingProgress) -> bool:
-    """Compare judges by what answers and by their prompt; by name where an earlier version wrote nothing else."""
+    """Compare judges by what grades and by their prompt; by name where an earlier version wrote nothing else.
+
+    A cell without a prompt has no answer that a judge graded.
+    """
+    if not (first.judge_prompt and second.judge_prompt) and first.judge_engine and second.judge_engine:
+        return True
     if not (first.judge_engine and second.judge_engine):
         return first.judge == second.judge
     return (first.judge_engine, first.judge_prompt) == (second.judge_engine, second.judge_prompt)

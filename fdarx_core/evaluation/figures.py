@@ -31,6 +31,7 @@ from fdarx_core.evaluation.metrics import (
     graded,
     score_metrics,
 )
+from fdarx_core.evaluation.settings import SETTINGS
 from fdarx_core.records import Difference, Estimate, Figure, SettingProgress
 
 
@@ -226,7 +227,7 @@ def comparisons(
     wanted: Callable[[CellKey, CellKey], bool] = lambda a, b: True,
     excluded: Callable[[CellKey, CellKey], Collection[str]] = lambda a, b: (),
 ) -> list[Difference]:
-    """Return the differences of all pairs of cells that have only the setting and retriever, or the model, in common.
+    """Return the differences of all pairs of cells that `alike_pairs` names.
 
     The key of a difference is group, those of its sides are model, setting and retriever. Pairs and metrics without
     two labels in common are left out.
@@ -250,8 +251,12 @@ def comparisons(
 
 
 def alike_pairs(cells: Collection[CellKey]) -> list[tuple[CellKey, CellKey]]:
-    """Return the pairs of cells that have the setting and retriever, or the model, in common."""
-    return [(a, b) for a, b in combinations(cells, 2) if a[1:] == b[1:] or a.model == b.model]
+    """Return the pairs of cells that have the setting and retriever, or the model, in common.
+
+    Answers of another program in a setting with a name of its own are compared with those of every cell.
+    """
+    given = {cell for cell in cells if cell.setting not in SETTINGS}
+    return [(a, b) for a, b in combinations(cells, 2) if a[1:] == b[1:] or a.model == b.model or {a, b} & given]
 
 
 def compare_retrievers(

@@ -13,6 +13,7 @@ from textwrap import wrap
 
 from fdarx_core.evaluation.bootstrap import FEW_CLUSTERS
 from fdarx_core.evaluation.metrics import RETRIEVAL_METRICS, SCORE_METRICS, added_metrics
+from fdarx_core.evaluation.settings import SETTINGS
 from fdarx_core.records import Estimate, Figure
 
 MISSING = "–"
@@ -186,6 +187,7 @@ def table_1(figures: Sequence[Figure], *, judge: str, equivalent: bool = False) 
         ("Closed-book Acc", "closed_book", "", ANSWERING),
         ("Oracle Acc", "oracle", "", ANSWERING),
         *((f"Retrieved by {name} (+ cites)", "retrieved", name, CITING) for name in _retrievers(figures)),
+        *((" · ".join(filter(None, cell)), *cell, CITING) for cell in _given_conditions(figures)),
     ]
     names = {"citation_f1": "citation_f1_eq"} if equivalent else {}
     columns: Columns = [
@@ -257,6 +259,12 @@ def _key(one: Figure) -> tuple[str, str, str, str]:
 
 def _by_type(figures: Iterable[Figure]) -> list[Figure]:
     return [one for one in figures if one.keys["group_by"] == "type"]
+
+
+def _given_conditions(figures: Iterable[Figure]) -> list[tuple[str, str]]:
+    """Return setting and retriever of the answers that other programs made in settings with names of their own."""
+    cells = ((one.keys["setting"], one.keys["retriever"]) for one in figures if one.keys["model"])
+    return list(dict.fromkeys(cell for cell in cells if cell[0] not in SETTINGS))
 
 
 def _retrievers(figures: Iterable[Figure]) -> list[str]:

@@ -122,6 +122,8 @@ class DrugNames:
             for words, named in group.items():
                 if sum(map(len, words)) >= SHORTEST_NAME and (len(words) > 1 or words[0] not in salts):
                     names.setdefault(words, tuple(named))
+        for word, drugs in seen.brand_words().items():
+            names.setdefault((word,), drugs)
         self._names = names
         self._substances = frozenset(seen.substances)
         self._longest = max(map(len, names), default=0)
@@ -273,15 +275,38 @@ class _Seen:
         for words, drugs in list(self.substances.items()):
             self.substances.setdefault(tuple(word for word in words if word not in salts), drugs)
 
+    def brand_words(self) -> dict[str, tuple[Drug, ...]]:
+        """Return the first words by which people call products with longer names ("Mirsolve" for MIRSOLVE ER).
+
+        Such a word begins names of one drug alone, and only labels of that drug have it.
+        """
+        begun: dict[str, dict[Drug, None]] = defaultdict(dict)
+        for words, drugs in self.products.items():
+            if len(words) > 1 and words[0].isalpha() and len(words[0]) >= SHORT:
+                begun[words[0]] |= drugs
+        return {
+            word: tuple(drugs)
+            for word, drugs in begun.items()
+            if len(drugs) == 1 and (word,) not in self.substances and self._is_own(word, drugs)
+        }
+
+    def _is_own(self, word: str, drugs: Iterable[Drug]) -> bool:
+        having = self._words.get(word, 0)
+        return having != 0 and having & ~self._bits_of(drugs) == 0
+
+    def _bits_of(self, drugs: Iterable[Drug]) -> int:
+        own = 0
+        for key in {key for drug in drugs for key in drug.keys}:
+            own |= self._of_moiety[key]
+        return own
+
     def is_ordinary(self, words: Words, drugs: Iterable[Drug]) -> bool:
         """Return whether a name is an ordinary word, or is made of them.
 
         That of a substance is one if labels of most other drugs have it. Another name is one if other labels have its
         words mostly in lower case, and each of several words often.
         """
-        own = 0
-        for key in {key for drug in drugs for key in drug.keys}:
-            own |= self._of_moiety[key]
+        own = self._bits_of(drugs)
         if words in self.substances:
             others = (self._words[words[0]] & ~own).bit_count() if len(words) == 1 else 0
             return len(self._labels) >= LEAST_DRUGS and others > MOST_DRUGS * len(self._labels)

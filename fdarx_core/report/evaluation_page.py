@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 from fdarx_core.evaluation.comparability import Barrier
+from fdarx_core.evaluation.settings import SETTINGS
 from fdarx_core.evaluation.tables import ResultTable, added_metrics_table, table_1, table_2, table_8
 from fdarx_core.records import Difference, Estimate, Figure, SettingProgress
 from fdarx_core.report import evaluation_figures
@@ -143,18 +144,29 @@ def result_sentence(sheets: EvaluationTables) -> str:
 
     "" where nothing is measured.
     """
-    parts = [_accuracy_clause(sheets), _recall_clause(sheets)]
+    parts = [_accuracy_clause(sheets), *_given_clauses(sheets), _recall_clause(sheets)]
     return f"{'; '.join(filter(None, parts))}." if any(parts) else ""
 
 
+def _given_clauses(sheets: EvaluationTables) -> list[str]:
+    """Return the accuracies of answers that other programs made in settings with names of their own."""
+    return [
+        f"{model} answers {_share(accuracy)} in the setting {setting_name(*condition)}"
+        for condition in sheets.conditions
+        if condition[0] not in SETTINGS
+        for model, accuracy in _graded(sheets, condition)
+    ]
+
+
 def _accuracy_clause(sheets: EvaluationTables) -> str:
-    conditions = [one for one in sheets.conditions if _graded(sheets, one)]
+    conditions = [one for one in sheets.conditions if one[0] in SETTINGS and _graded(sheets, one)]
     if not conditions:
         return ""
     condition = FULL_LABEL if FULL_LABEL in conditions else conditions[-1]
-    model, accuracy = max(_graded(sheets, condition), key=lambda item: item[1].value or 0)
+    graded = _graded(sheets, condition)
+    model, accuracy = max(graded, key=lambda item: item[1].value or 0)
     where = RESULT_SETTINGS.get(condition[0], f"in the setting {setting_name(*condition)}")
-    among = f" (the best of {len(sheets.models)} models)" if len(sheets.models) > 1 else ""
+    among = f" (the best of {len(graded)})" if len(graded) > 1 else ""
     return f"{model}{among} answers {_share(accuracy)} of the factual and multi-hop questions correctly {where}"
 
 

@@ -122,7 +122,7 @@ def test_a_server_that_is_down_and_a_wrong_option_are_told_in_one_line(
     marked.write_text(json.dumps({"text": TEXT, "statement": TEXT, "mark": "supported"}))
     with pytest.raises(SystemExit) as stopped:
         main(["verify", "--pairs", str(marked), "--resamples", "0"])
-    assert stopped.value.code == 2 and "--resamples 0: give 100 or more" in capsys.readouterr().err
+    assert stopped.value.code == 2 and "greater than or equal to 100" in capsys.readouterr().err
     with LoopbackServer() as server:
         server.faults = lambda call: Fault(status=404)
         engine = f"language-model:absent@{server.openai_url}"

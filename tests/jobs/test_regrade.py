@@ -86,19 +86,21 @@ def test_regrading_keeps_answers_and_what_they_rest_on(mild: Path, strict: Path)
 def test_every_figure_says_what_it_rests_on(mild: Path) -> None:
     rows = pq.read_table(mild / "metrics.parquet").to_pylist()
     answers = [row for row in rows if row["model"]]
-    assert {row["judge"] for row in answers} == {"mild (openai mild)"}
+    assert {row["judge"] for row in answers} == {"mild (openai mild, grade_answer 1)"}
     assert {row["engine"] for row in answers} == {"openai small"}
     prompts = {row["prompts"].split(" ")[0] for row in answers}
     assert prompts == {"answer_oracle", "answer_full_label"}
     assert all(row["answered"] == row["due"] > 0 for row in answers)
     for entry in json.loads((mild / "metrics.json").read_text()):
-        assert not entry["model"] or entry["judge"] == "mild (openai mild)"
+        assert not entry["model"] or entry["judge"] == "mild (openai mild, grade_answer 1)"
 
 
 def test_accuracies_by_two_judges_are_not_compared(mild: Path, strict: Path, tmp_path: Path) -> None:
     done = run_job("compare", str(mild), str(strict), "--out", str(tmp_path / "page.html"), "--resamples", "200")
     assert done.returncode == 0, done.stderr
-    assert "the judges differ (mild (openai mild); strict (openai strict))" in done.stdout
+    assert (
+        "the judges differ (mild (openai mild, grade_answer 1); strict (openai strict, grade_answer 1))" in done.stdout
+    )
     assert "--regrade JUDGE" in done.stdout
     told = [line for line in done.stdout.splitlines() if "(Holm)" in line]
     assert told and not any(line.startswith("accuracy") for line in told)

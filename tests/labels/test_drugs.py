@@ -98,6 +98,20 @@ def test_two_names_within_two_edits_are_never_confused() -> None:
     assert named("sertolone, sertalone") == [("sertolone", ["sertolone"], True), ("sertalone", ["sertalone"], True)]
 
 
+def test_a_product_is_known_by_the_first_word_of_its_name() -> None:
+    more = [
+        made("Mirsolve ER", "pelcanidine", "Mirsolve ER holds pelcanidine.", salt("pelcanidine", "")),
+        made("Salts Forte", "fexamide", "Salts Forte holds fexamide.", salt("fexamide", "")),
+        made("Rivan Plus", "ortavelin", "Rivan Plus holds ortavelin.", salt("ortavelin")),
+        made("Rivan Cold", "sertolone", "Rivan Cold holds sertolone.", salt("sertolone")),
+    ]
+    names = DrugNames([*PRODUCTS, *((label.products, texts) for label, texts in more)])
+    assert named("What is the dose of Mirsolve?", names) == [("Mirsolve", ["pelcanidine"], True)]
+    assert named("mirsolve ER", names) == [("mirsolve ER", ["pelcanidine"], True)]
+    assert named("Are Salts kept?", names) == [], "labels of other drugs have the word"
+    assert named("Is Rivan safe?", names) == [], "products of two drugs begin with the word"
+
+
 def test_a_name_that_is_an_ordinary_word_needs_capitals() -> None:
     assert named("What is known today on pain relief?") == []
     assert named("Today is a day.") == []

@@ -81,7 +81,7 @@ def test_every_answer_is_there_with_its_verdict(run: RunDirectory, answers: list
     assert {one["kind"] for one in answers} >= {
         "Incorrect answer",
         "False refusal",
-        "Answer to an unanswerable question",
+        "Hallucination (answer to an unanswerable question)",
     }
 
 
