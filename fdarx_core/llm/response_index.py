@@ -4,7 +4,8 @@ A key file has shards of up to 4,096 entries in ascending order of the keys, the
 bits of the key, and the number of its segment. Two keys may share their 64 bits, so that an entry says where to look;
 what a segment holds is decided by reading it. The footer has the first key and the checksum of each shard, the names
 of the segments, and what their responses cost (`response_usage`). A search reads the footer once and then the shards
-that it needs: pages of a memory map on a disk, ranges on S3. Files never change.
+that it needs, as ranges; a process keeps what it has read. Files never change. They are not mapped into memory: where
+another node deletes a file of a shared folder, the next access to the map would end the process.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from hashlib import blake2b
 from itertools import pairwise
-from typing import Any, BinaryIO, Protocol
+from typing import BinaryIO, Protocol
 from zlib import crc32
 
 import numpy as np
@@ -128,7 +129,6 @@ class KeyFile:
         self._offsets = np.concatenate([[0], np.cumsum(shards["entries"].to_numpy())]).astype(np.int64) * _ENTRY
         self.names: list[str] = names["name"].to_pylist()
         self._shards: dict[int, Entries] = {}
-        self._mapped = None if place.is_remote or not len(self._first) else np.memmap(place.address, np.uint8, "r")
 
     @property
     def count(self) -> int:
@@ -164,19 +164,17 @@ class KeyFile:
         starts = [at for at, shard in enumerate(missing) if at == 0 or missing[at - 1] != shard - 1]
         runs = [missing[start:stop] for start, stop in pairwise([*starts, len(missing)])]
         with ThreadPoolExecutor(_READERS) as readers:
-            mapping = map if self._mapped is not None else readers.map
+            mapping = readers.map if self.place.is_remote else map
             for run, data in zip(runs, mapping(lambda run: self._read(run[0], run[-1] + 1), runs), strict=True):
                 for shard in run:
                     self._shards[shard] = self._entries(shard, data, int(self._offsets[run[0]]))
 
-    def _read(self, first: int, last: int) -> Any:
+    def _read(self, first: int, last: int) -> bytes:
         """Return the bytes of some shards, `last` not included."""
         start, stop = int(self._offsets[first]), int(self._offsets[last])
-        if self._mapped is not None:
-            return self._mapped[start:stop]
         return self._range(start, stop) if start < stop else b""
 
-    def _entries(self, shard: int, data: Any, start: int) -> Entries:
+    def _entries(self, shard: int, data: bytes, start: int) -> Entries:
         """Return a shard out of the bytes of a file from `start`."""
         low, high = int(self._offsets[shard]) - start, int(self._offsets[shard + 1]) - start
         content = memoryview(data)[low:high]
