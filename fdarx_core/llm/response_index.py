@@ -38,6 +38,7 @@ SUFFIX = ".keys"
 _SHARD = 4096
 _SLICE = 2**18
 """Entries that are merged at once."""
+_SHARDS_AT_ONCE = 256
 _ENTRY = 12
 _READERS = 16
 _TRAILER = struct.Struct("<QQQI8s")
@@ -129,6 +130,7 @@ class KeyFile:
         self._offsets = np.concatenate([[0], np.cumsum(shards["entries"].to_numpy())]).astype(np.int64) * _ENTRY
         self.names: list[str] = names["name"].to_pylist()
         self._shards: dict[int, Entries] = {}
+        self._all: Entries | None = None
 
     @property
     def count(self) -> int:
@@ -139,6 +141,14 @@ class KeyFile:
         return pq.read_table(pa.BufferReader(self._usage))
 
     def find(self, wanted: Digests) -> Iterator[tuple[int, str]]:
+        if self._all is None and 2 * len(self._shards) > len(self._first):
+            # One search of all is faster than a search in each of many shards.
+            self._all, self._shards = self._read_all(), {}
+        found = self._in_shards(wanted) if self._all is None else _matches(self._all, wanted)
+        for at, number in found:
+            yield at, self.names[number]
+
+    def _in_shards(self, wanted: Digests) -> Iterator[tuple[int, int]]:
         # Equal keys may lie on both sides of the border between two shards.
         lows = np.maximum(np.searchsorted(self._first, wanted, "left") - 1, 0)
         highs = np.searchsorted(self._first, wanted, "right") - 1
@@ -147,7 +157,7 @@ class KeyFile:
         for shard in touched.tolist():
             start, stop = np.searchsorted(highs, shard, "left"), np.searchsorted(lows, shard, "right")
             for at, number in _matches(self._shards[shard], wanted[start:stop]):
-                yield int(start) + at, self.names[number]
+                yield int(start) + at, number
 
     def between(self, low: int, high: int) -> Entries:
         first = max(0, int(np.searchsorted(self._first, np.uint64(low), "left")) - 1)
@@ -156,6 +166,18 @@ class KeyFile:
         start = int(self._offsets[first])
         shards = [self._entries(shard, data, start) for shard in range(first, last)]
         return _joined([_cut(shard, low, high) for shard in shards])
+
+    def _read_all(self) -> Entries:
+        keys, numbers = np.empty(self.count, np.uint64), np.empty(self.count, np.uint32)
+        at = 0
+        for first in range(0, len(self._first), _SHARDS_AT_ONCE):
+            last = min(first + _SHARDS_AT_ONCE, len(self._first))
+            data = self._read(first, last)
+            for shard in range(first, last):
+                some, their_numbers = self._entries(shard, data, int(self._offsets[first]))
+                keys[at : at + len(some)], numbers[at : at + len(some)] = some, their_numbers
+                at += len(some)
+        return keys, numbers
 
     def _load(self, shards: NDArray[np.int64]) -> None:
         missing = [shard for shard in shards.tolist() if shard not in self._shards]
