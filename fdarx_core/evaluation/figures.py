@@ -17,8 +17,10 @@ from fdarx_core.evaluation.bootstrap import (
     RESAMPLES,
     MetricSlice,
     PairedRows,
-    estimate,
+    SliceSums,
+    estimate_sums,
     paired_differences,
+    slice_sums,
     with_holm,
 )
 from fdarx_core.evaluation.metrics import (
@@ -26,7 +28,6 @@ from fdarx_core.evaluation.metrics import (
     RETRIEVAL_METRICS,
     Mask,
     Metric,
-    Numbers,
     ScoreColumns,
     graded,
     score_metrics,
@@ -66,19 +67,26 @@ def type_groups(columns: ScoreColumns) -> list[Group]:
     return [("type", name, rows) for name, rows in (by_type | together).items()]
 
 
-def subgroups(columns: ScoreColumns, edges: Edges) -> list[Group]:
-    """Return the answerable questions by category, section, length of the label and whether the answer has a number."""
+StandingNames = Mapping[str, Sequence[str]]
+"""The categories and the sections of a cell that have figures of their own; all others are pooled as `OTHER`."""
+
+
+def subgroups(columns: ScoreColumns, edges: Edges, standing: StandingNames | None = None) -> list[Group]:
+    """Return the answerable questions by category, section, length of the label and whether the answer has a number.
+
+    Without `standing`, the names that have enough rows here stand alone, and groups without rows are left out.
+    """
     answerable = ~columns.is_in("type", "refusal")
     tertile = np.searchsorted(edges, columns.number("label_characters"))
     numeric = columns.number("numeric") > 0
     groups: list[Group] = [
-        *_by_name(columns, "category", answerable),
-        *_by_name(columns, "section", answerable),
+        *_by_name(columns, "category", answerable, standing),
+        *_by_name(columns, "section", answerable, standing),
         *(("label_length", name, answerable & (tertile == at)) for at, name in enumerate(LENGTHS)),
         ("numeric", "numeric", answerable & numeric),
         ("numeric", "not numeric", answerable & ~numeric),
     ]
-    return [group for group in groups if group[2].any()]
+    return groups if standing is not None else [group for group in groups if group[2].any()]
 
 
 def length_edges(*tables: pa.Table) -> Edges:
@@ -94,14 +102,18 @@ def length_edges(*tables: pa.Table) -> Edges:
     return float(low), float(high)
 
 
-def _by_name(columns: ScoreColumns, by: str, among: Mask) -> list[Group]:
+def _by_name(columns: ScoreColumns, by: str, among: Mask, standing: StandingNames | None) -> list[Group]:
     values = columns.strings(by)
-    names, rows = np.unique(values[among], return_counts=True)
-    alone = [
-        str(name) for name, count in zip(names, rows, strict=True) if name not in ("", OTHER) and count >= SMALLEST
-    ]
+    if standing is None:
+        standing = {by: standing_names(Counter(values[among].tolist()))}
+    alone = standing[by]
     groups: list[Group] = [(by, name, among & (values == name)) for name in alone]
-    return [*groups, (by, OTHER, among & ~np.isin(values, alone))]
+    return [*groups, (by, OTHER, among & ~np.isin(values, np.asarray(alone, dtype=np.str_)))]
+
+
+def standing_names(rows: Mapping[str, int]) -> list[str]:
+    """Return the names that have enough rows for figures of their own, in ascending order."""
+    return sorted(name for name, count in rows.items() if name not in ("", OTHER) and count >= SMALLEST)
 
 
 SUBGROUP_METRICS = ("accuracy", "false_refusal_rate", "citation_f1", "citation_f1_eq")
@@ -151,47 +163,54 @@ def _figures(
     edges: Edges | None,
 ) -> list[Figure]:
     columns = ScoreColumns(scores)
-    types = {group[1]: group for group in type_groups(columns)}
-    wanted = [(types[name], metric) for metric in metrics.values() for name in metric.types]
-    for group in subgroups(columns, edges or length_edges(scores)):
-        wanted += [(group, metrics[name]) for name in by_subgroup]
-    slices = [(metric, rows) for (_, _, rows), metric in wanted]
-    estimates = _with_undecided(
-        columns, slices, estimate(columns, slices, seed=seed, resamples=resamples), seed, resamples
-    )
+    named = figure_slices(columns, metrics, by_subgroup, edges or length_edges(scores))
+    sums = slice_sums(columns, [one for _, _, one in named])
+    return figures_of_sums(key, [(by, name) for by, name, _ in named], sums, seed=seed, resamples=resamples)
+
+
+def figure_slices(
+    columns: ScoreColumns,
+    metrics: Mapping[str, Metric],
+    by_subgroup: Iterable[str],
+    edges: Edges,
+    standing: StandingNames | None = None,
+) -> list[tuple[str, str, MetricSlice]]:
+    """Return the slice of each figure of a cell, with its group_by and group. `standing` is as in `subgroups`."""
+    types = {name: rows for _, name, rows in type_groups(columns)}
+    named = [("type", name, (metric, types[name])) for metric in metrics.values() for name in metric.types]
+    for by, name, rows in subgroups(columns, edges, standing):
+        named += [(by, name, (metrics[metric], rows)) for metric in by_subgroup]
+    return named
+
+
+def figures_of_sums(
+    key: CellKey, groups: Sequence[tuple[str, str]], sums: Sequence[SliceSums], *, seed: int, resamples: int = RESAMPLES
+) -> list[Figure]:
+    """Return the figures of a cell as `figures` does, from the sums of its slices and their group_by and group."""
+    estimates = _with_undecided(sums, estimate_sums(sums, seed=seed, resamples=resamples), seed, resamples)
     return [
-        Figure.of(metric.name, {**key._asdict(), "group_by": by, "group": name}, one)
-        for ((by, name, _), metric), one in zip(wanted, estimates, strict=True)
+        Figure.of(slice_.metric.name, {**key._asdict(), "group_by": by, "group": name}, one)
+        for (by, name), slice_, one in zip(groups, sums, estimates, strict=True)
         if one.rows or one.unscored
     ]
 
 
 def _with_undecided(
-    columns: ScoreColumns, slices: Sequence[MetricSlice], estimates: Sequence[Estimate], seed: int, resamples: int
+    sums: Sequence[SliceSums], estimates: Sequence[Estimate], seed: int, resamples: int
 ) -> list[Estimate]:
     """Widen the intervals of metrics that rest on grades, so that they hold whatever the missing grades would be.
 
     The lower bound takes all answers without a grade as 0, the upper bound as 1. Source: Horowitz and Manski 2000.
     """
     widened = list(estimates)
-    affected = [at for at, one in enumerate(estimates) if one.unscored and one.rows and slices[at][0].name in JUDGED]
+    affected = [at for at, one in enumerate(estimates) if one.unscored and one.rows and sums[at].metric.name in JUDGED]
     for taken_as in (0.0, 1.0):
-        filled = [(_with_grade(slices[at][0], taken_as), slices[at][1]) for at in affected]
-        for at, bound in zip(affected, estimate(columns, filled, seed=seed, resamples=resamples), strict=True):
+        filled = [sums[at].taking_unscored_as(taken_as) for at in affected]
+        for at, bound in zip(affected, estimate_sums(filled, seed=seed, resamples=resamples), strict=True):
             lows = [one.low for one in (widened[at], bound) if one.low is not None]
             highs = [one.high for one in (widened[at], bound) if one.high is not None]
             widened[at] = replace(widened[at], low=min(lows, default=None), high=max(highs, default=None))
     return widened
-
-
-def _with_grade(metric: Metric, value: float) -> Metric:
-    """Return a share in which rows without a value count as `value`."""
-
-    def components(columns: ScoreColumns) -> Numbers:
-        found = metric.components(columns)
-        return np.where(np.isnan(found), [value, 1.0], found)
-
-    return replace(metric, name=f"{metric.name} with {value:g} for no grade", components=components)
 
 
 Wanted = Sequence[tuple[str, str]]
