@@ -6,11 +6,10 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import combinations
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from fdarx_core.evaluation.bootstrap import (
     FLIPS,
@@ -23,13 +22,13 @@ from fdarx_core.evaluation.bootstrap import (
     slice_sums,
     with_holm,
 )
+from fdarx_core.evaluation.cell_sums import CellCounts, label_lengths
 from fdarx_core.evaluation.metrics import (
     JUDGED,
     RETRIEVAL_METRICS,
     Mask,
     Metric,
     ScoreColumns,
-    graded,
     score_metrics,
 )
 from fdarx_core.records import Difference, Estimate, Figure, SettingProgress
@@ -94,11 +93,12 @@ def length_edges(*tables: pa.Table) -> Edges:
 
     Give the tables of a whole evaluation, so that "short" means the same in all its cells.
     """
-    lengths: dict[str, int] = {}
-    for table in tables:
-        distinct = table.select(["set_id", "label_characters"]).group_by(["set_id", "label_characters"]).aggregate([])
-        lengths |= dict(zip(*(distinct[name].to_pylist() for name in ("set_id", "label_characters")), strict=True))
-    low, high = np.quantile(list(lengths.values()), [1 / 3, 2 / 3]) if lengths else (0.0, 0.0)
+    return tertiles({name: length for table in tables for name, length in label_lengths(table).items()}.values())
+
+
+def tertiles(lengths: Collection[int]) -> Edges:
+    """Return the tertiles of the lengths of labels; 0 without labels."""
+    low, high = np.quantile(list(lengths), [1 / 3, 2 / 3]) if lengths else (0.0, 0.0)
     return float(low), float(high)
 
 
@@ -213,6 +213,7 @@ def _with_undecided(
     return widened
 
 
+Pair = tuple[CellKey, CellKey]
 Wanted = Sequence[tuple[str, str]]
 """(metric, group by question type)"""
 
@@ -262,13 +263,18 @@ def comparisons(
     Raises:
         ValueError: if a cell has a question twice.
     """
-    pairs = {
-        (a, b): [one for one in metrics if one[0] not in excluded(a, b)] for a, b in alike_pairs(cells) if wanted(a, b)
-    }
+    pairs = comparison_pairs([pair for pair in alike_pairs(cells) if wanted(*pair)], metrics, excluded)
     return _compare_all(cells, pairs, score_metrics(), seed, resamples, flips)
 
 
-def alike_pairs(cells: Collection[CellKey]) -> list[tuple[CellKey, CellKey]]:
+def comparison_pairs(
+    pairs: Iterable[Pair], metrics: Wanted, excluded: Callable[[CellKey, CellKey], Collection[str]]
+) -> dict[Pair, Wanted]:
+    """Return the metrics and question types to compare in each pair, without those that are excluded there."""
+    return {(a, b): [one for one in metrics if one[0] not in excluded(a, b)] for a, b in pairs}
+
+
+def alike_pairs(cells: Collection[CellKey]) -> list[Pair]:
     """Return the pairs of cells that have the setting and retriever, or the model, in common."""
     return [(a, b) for a, b in combinations(cells, 2) if a[1:] == b[1:] or a.model == b.model]
 
@@ -284,7 +290,7 @@ def compare_retrievers(
 
 def _compare_all(
     cells: Mapping[CellKey, pa.Table],
-    pairs: Mapping[tuple[CellKey, CellKey], Wanted],
+    pairs: Mapping[Pair, Wanted],
     metrics: Mapping[str, Metric],
     seed: int,
     resamples: int,
@@ -293,15 +299,26 @@ def _compare_all(
     measured = {key: PairedRows(table) for key, table in cells.items()}
     found: list[Difference] = []
     for (a, b), wanted in pairs.items():
-        groups = {name: rows for _, name, rows in type_groups(measured[a].columns)}
-        slices = [(metrics[metric], groups[group]) for metric, group in wanted]
+        slices = pair_slices(measured[a], metrics, wanted)
         differences = paired_differences(measured[a], measured[b], slices, seed=seed, resamples=resamples, flips=flips)
-        found += [
-            replace(one, keys={"group": group}, first=a._asdict(), second=b._asdict())
-            for (_, group), one in zip(wanted, differences, strict=True)
-            if one is not None
-        ]
+        found += named_differences((a, b), wanted, differences)
     return with_holm(found, ["group"])
+
+
+def pair_slices(first: PairedRows, metrics: Mapping[str, Metric], wanted: Wanted) -> list[MetricSlice]:
+    """Return the slices of a comparison, by the rows of its first cell."""
+    groups = {name: rows for _, name, rows in type_groups(first.columns)}
+    return [(metrics[metric], groups[group]) for metric, group in wanted]
+
+
+def named_differences(pair: Pair, wanted: Wanted, differences: Iterable[Difference | None]) -> list[Difference]:
+    """Return the differences that are defined, with the keys of the group and of both cells."""
+    first, second = (cell._asdict() for cell in pair)
+    return [
+        replace(one, keys={"group": group}, first=first, second=second)
+        for (_, group), one in zip(wanted, differences, strict=True)
+        if one is not None
+    ]
 
 
 def filled_cells(cells: Iterable[SettingProgress], scores: Mapping[CellKey, pa.Table]) -> list[SettingProgress]:
@@ -311,18 +328,8 @@ def filled_cells(cells: Iterable[SettingProgress], scores: Mapping[CellKey, pa.T
     sum of the known costs.
     """
     return [
-        _filled(cell, table) if (table := scores.get(CellKey(cell.model, cell.setting, cell.retriever))) else cell
+        CellCounts.of(table).fill(cell)
+        if (table := scores.get(CellKey(cell.model, cell.setting, cell.retriever)))
+        else cell
         for cell in cells
     ]
-
-
-def _filled(cell: SettingProgress, table: pa.Table) -> SettingProgress:
-    columns = ScoreColumns(table)
-    outcomes = Counter(columns.strings("outcome").tolist())
-    latencies = columns.number("latency_s")[~columns.is_in("outcome", "failed")]
-    p50, p95 = (float(np.quantile(latencies, share)) if len(latencies) else None for share in (0.50, 0.95))
-    counted: dict[str, Any] = {name: outcomes[name] for name in ("answered", "refused", "unparsed", "failed")}
-    for name in ("prompt_tokens", "cached_tokens", "completion_tokens"):
-        counted[name] = int(pc.sum(table[name]).as_py() or 0)
-    unscored, cost = int(np.count_nonzero(~graded(columns))), pc.sum(table["cost"]).as_py()
-    return replace(cell, **counted, unscored=unscored, cost=cost, latency_p50=p50, latency_p95=p95)
