@@ -12,9 +12,9 @@ how long it took, its highest resident memory, and how many files, ranges and fo
     part      unpickle the store, as each Ray task does, and read the responses of one part of 320 requests
     ledger    sum up requests, tokens and latencies by task and model
 
-The slope is the logarithm of the ratio of two times over that of the sizes: 1 is a straight line through zero. With
+The slope is the logarithm of the ratio of two CPU times over that of the sizes: 1 is a straight line through zero. With
 `--s3`, the store of the smallest size is also copied there, and S3 requests are counted. The stores are deleted at the
-end. Exits 1 where a step takes 1 GB of memory, or where its time grows with a slope above 1.2.
+end. Exits 1 where a step takes 1 GB of memory, or where its CPU time grows with a slope above 1.2.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
@@ -50,6 +50,8 @@ PART = 320
 TASKS = ("answer_closed_book", "answer_full_label", "answer_oracle", "answer_retrieved")
 MODELS = 10
 MOST_MB, MOST_SLOPE = 1000, 1.2
+MODULE = "benchmarks.response_index"
+_COLUMNS = ("seconds", "cpu_s", "peak_mb", "reads")
 
 
 def request_keys(start: int, stop: int) -> list[str]:
@@ -128,13 +130,13 @@ def _part(root: Location, size: int) -> dict[str, Any]:
     store.compact()
     pickled = pickle.dumps(store)
     given = pickle.dumps((pickled, request_keys(size // 2, size // 2 + PART)))
-    return _in_process("read_part()", given) | {"pickled_bytes": len(pickled)}
+    return call_in_process(MODULE, "read_part()", given) | {"pickled_bytes": len(pickled)}
 
 
 def read_part() -> None:
     """Read a pickled store and the keys of a part from standard input; print what it takes to read the responses."""
     pickled, keys = pickle.loads(sys.stdin.buffer.read())
-    print(json.dumps(_measured(lambda: {"responses": len(pickle.loads(pickled).get(keys))})))
+    print_measured(lambda: {"responses": len(pickle.loads(pickled).get(keys))})
 
 
 def _ledger(root: Location, size: int) -> dict[str, Any]:
@@ -153,23 +155,24 @@ STEPS: dict[str, Callable[[Location, int], dict[str, Any]]] = {
 
 def print_step(name: str, address: str, size: int) -> None:
     """Take one step in this process, and print what it took as JSON."""
-    print(json.dumps(_measured(lambda: STEPS[name](Location(address), size))))
+    print_measured(lambda: STEPS[name](Location(address), size))
 
 
-def _in_process(call: str, given: bytes = b"") -> dict[str, Any]:
-    code = f"from benchmarks.response_index import print_step, read_part; {call}"
+def call_in_process(module: str, call: str, given: bytes = b"") -> dict[str, Any]:
+    """Call a function of a module in a new process, and return what its last line, JSON, says."""
+    code = f"from {module} import *; {call}"
     made = subprocess.run([sys.executable, "-c", code], input=given, stdout=subprocess.PIPE, check=True)
     return dict(json.loads(made.stdout.splitlines()[-1]))
 
 
-def _measured(step: Callable[[], dict[str, Any]]) -> dict[str, Any]:
-    """Return what a step returned, its seconds, the highest resident memory of this process, and its reads."""
+def print_measured(step: Callable[[], Mapping[str, Any]]) -> None:
+    """Print what a step returns, its seconds and CPU seconds, the peak of resident memory, and its reads, as JSON."""
     reads = _count_reads()
-    began = time.perf_counter()
+    began, cpu = time.perf_counter(), time.process_time()
     found = step()
-    took = round(time.perf_counter() - began, 3)
+    taken = {"seconds": time.perf_counter() - began, "cpu_s": time.process_time() - cpu}
     peak_mb = round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024)
-    return {"seconds": took, "peak_mb": peak_mb, "reads": len(reads)} | found
+    print(json.dumps({**taken, "peak_mb": peak_mb, "reads": len(reads)} | dict(found)))
 
 
 def _count_reads() -> list[str]:
@@ -193,13 +196,10 @@ def _measure(root: Location, size: int) -> dict[str, dict[str, Any]]:
     """Take all steps, and print a line for each."""
     results = {}
     for name in STEPS:
-        found = results[name] = _in_process(f"print_step({name!r}, {root.address!r}, {size})")
-        more = ", ".join(
-            f"{key} {value:,}" for key, value in found.items() if key not in ("seconds", "peak_mb", "reads")
-        )
-        line = (
-            f"{size:>12,} | {name:8s} | {found['seconds']:9.2f} | {found['peak_mb']:6,} | {found['reads']:8,} | {more}"
-        )
+        found = results[name] = call_in_process(MODULE, f"print_step({name!r}, {root.address!r}, {size})")
+        more = ", ".join(f"{key} {value:,}" for key, value in found.items() if key not in _COLUMNS)
+        numbers = f"{found['seconds']:9.2f} | {found['cpu_s']:7.2f} | {found['peak_mb']:6,} | {found['reads']:8,}"
+        line = f"{size:>12,} | {name:8s} | {numbers} | {more}"
         print(line, flush=True)
     return results
 
@@ -207,7 +207,7 @@ def _measure(root: Location, size: int) -> dict[str, dict[str, Any]]:
 def main(
     sizes: Sequence[int] = (200_000, 2_000_000, 20_000_000), folder: Path | None = None, s3: str | None = None
 ) -> int:
-    print(f"{'requests':>12s} | step     | {'seconds':>9s} | {'MB':>6s} | {'reads':>8s} |")
+    print(f"{'requests':>12s} | step     | {'seconds':>9s} | {'CPU s':>7s} | {'MB':>6s} | {'reads':>8s} |")
     results = {}
     for size in sizes:
         with tempfile.TemporaryDirectory(dir=folder) as place:
@@ -223,7 +223,7 @@ def main(
             results[size] = _measure(root, size)
     failed = False
     for name in STEPS:
-        times = [results[size][name]["seconds"] for size in sizes]
+        times = [results[size][name]["cpu_s"] for size in sizes]
         slopes = [
             math.log(times[at + 1] / times[at]) / math.log(sizes[at + 1] / sizes[at]) for at in range(len(sizes) - 1)
         ]
