@@ -17,7 +17,8 @@ from hypothesis import strategies as st
 from fdarx_core.llm import ResponseStore, ledger
 from fdarx_core.llm.response_index import open_key_file
 from fdarx_core.records import Response
-from fdarx_core.storage import Location, StorageError, read_table, s3
+from fdarx_core.storage import Location, StorageError, read_table
+from fdarx_core.storage.s3_client import client
 
 SEGMENTS, ROWS = 18, 5
 """Enough segments for a key file."""
@@ -309,9 +310,7 @@ def test_on_s3_a_worker_reads_ranges_of_key_files_and_no_listing(
     assert len(ResponseStore(root).get(list(wanted)[:50])) == 50  # without an index
     pickled = pickle.dumps(compacted(root))
     requested: list[str] = []
-    s3.client().meta.events.register(
-        "before-send.s3", lambda request, **_: requested.append(request.method + request.url)
-    )
+    client().meta.events.register("before-send.s3", lambda request, **_: requested.append(request.method + request.url))
     some = [row.key for row in rows[3000:3010]]
     store = pickle.loads(pickled)
     assert store.get(some) == {one: wanted[one] for one in some}
