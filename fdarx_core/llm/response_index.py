@@ -299,10 +299,16 @@ def _write_footer(stream: BinaryIO, *tables: pa.Table) -> None:
 def _matches(entries: Entries, wanted: Digests) -> Iterator[tuple[int, int]]:
     """Yield the position of each wanted key that is there with the number of a segment, once for each segment."""
     keys, numbers = entries
-    lows, highs = np.searchsorted(keys, wanted, "left"), np.searchsorted(keys, wanted, "right")
-    for at in np.flatnonzero(highs > lows).tolist():
-        for number in numbers[lows[at] : highs[at]].tolist():
-            yield at, number
+    places = np.searchsorted(keys, wanted, "left")
+    positions = np.arange(len(wanted))
+    while True:  # once, and again for keys that several segments have
+        here = places < len(keys)
+        here[here] = keys[places[here]] == wanted[positions[here]]
+        places, positions = places[here], positions[here]
+        if not len(places):
+            return
+        yield from zip(positions.tolist(), numbers[places].tolist(), strict=True)
+        places = places + 1
 
 
 def _cut(entries: Entries, low: int, high: int) -> Entries:

@@ -60,7 +60,7 @@ from fdarx_core.storage import Location, RunDirectory, read_table, write_records
 T = TypeVar("T")
 Result = TypeVar("Result")
 
-_PARTS_AT_ONCE = 32
+_PARTS_AT_ONCE = 16
 """Parts that a task sums up."""
 _PAIRS_BYTES = 2**28
 """Bytes that the sums of the pairs of one pass over the parts may take; more pairs take more passes."""
