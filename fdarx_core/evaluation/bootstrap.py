@@ -21,7 +21,15 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from fdarx_core.evaluation.metrics import Codes, Mask, Metric, Numbers, ScoreColumns, metric_components
+from fdarx_core.evaluation.metrics import (
+    CellFacts,
+    Codes,
+    Mask,
+    Metric,
+    Numbers,
+    ScoreColumns,
+    metric_components,
+)
 from fdarx_core.records import Difference, Estimate
 
 RESAMPLES = 2000
@@ -47,11 +55,15 @@ def estimate(
         seed: random seed of the samples.
         resamples: number of bootstrap samples.
     """
-    if not slices:
+    return estimate_sums(slice_sums(columns, slices), seed=seed, resamples=resamples)
+
+
+def estimate_sums(sums: Sequence[SliceSums], *, seed: int, resamples: int = RESAMPLES) -> list[Estimate]:
+    """Return the value and the 95 % interval of each slice from its sums, all over the same clusters."""
+    if not sums:
         return []
-    parts = _parts(columns, slices)
-    lows, highs = percentile_interval(_samples(parts, len(columns.clusters), resamples, seed))
-    return [part.estimate(low, high) for part, low, high in zip(parts, lows, highs, strict=True)]
+    lows, highs = percentile_interval(_samples(sums, resamples, seed))
+    return [one.estimate(low, high) for one, low, high in zip(sums, lows, highs, strict=True)]
 
 
 def contrast(
@@ -64,32 +76,36 @@ def contrast(
     """
     if not pairs:
         return []
-    parts = _parts(columns, [one for pair in pairs for one in pair])
-    samples = _samples(parts, len(columns.clusters), resamples, seed)
+    parts = slice_sums(columns, [one for pair in pairs for one in pair])
+    samples = _samples(parts, resamples, seed)
     lows, highs = percentile_interval(samples[:, ::2] - samples[:, 1::2])
     return [
-        _subtract(columns, one, other, low, high)
+        _subtract(one, other, low, high)
         for one, other, low, high in zip(parts[::2], parts[1::2], lows, highs, strict=True)
     ]
 
 
-def _parts(columns: ScoreColumns, slices: Sequence[MetricSlice]) -> list[_Part]:
+def slice_sums(columns: ScoreColumns, slices: Sequence[MetricSlice]) -> list[SliceSums]:
+    """Return the sums of each slice over the clusters of the columns."""
     measured = {name: metric_components(one, columns) for name, one in {one.name: one for one, _ in slices}.items()}
-    return [_Part.of(columns, one, *measured[one[0].name]) for one in slices]
+    return [SliceSums.of(columns, one, *measured[one[0].name]) for one in slices]
 
 
-def _samples(parts: Sequence[_Part], clusters: int, resamples: int, seed: int) -> Numbers:
+def _samples(parts: Sequence[SliceSums], resamples: int, seed: int) -> Numbers:
     """Return the value of each part in each sample of clusters, shape (resamples, parts)."""
-    sums = [part.sums for part in parts]
-    blocks = [times_each(weights, sums) for weights in weight_blocks(clusters, resamples, seed)]
-    return np.column_stack(
-        [part.metric.combine(np.concatenate(drawn)) for part, *drawn in zip(parts, *blocks, strict=True)]
-    )
+    drawn = _in_blocks(weight_blocks(len(parts[0].rows), resamples, seed), [part.sums for part in parts])
+    return np.column_stack([part.metric.combine(one) for part, one in zip(parts, drawn, strict=True)])
 
 
-def _subtract(columns: ScoreColumns, first: _Part, second: _Part, low: float, high: float) -> Estimate:
+def _in_blocks(blocks: Iterable[Numbers], sums: Sequence[Numbers]) -> list[Numbers]:
+    """Return the product of a matrix, which comes in blocks of its rows, with each of the sums."""
+    products = [times_each(block, sums) for block in blocks]
+    return [np.concatenate(one) for one in zip(*products, strict=True)]
+
+
+def _subtract(first: SliceSums, second: SliceSums, low: float, high: float) -> Estimate:
     one, other = first.estimate(np.nan, np.nan), second.estimate(np.nan, np.nan)
-    clusters = len(np.unique(columns.cluster_of[first.here | second.here]))
+    clusters = int(np.count_nonzero(first.rows + second.rows))
     rows, unscored = one.rows + other.rows, one.unscored + other.unscored
     if one.value is None or other.value is None:
         return Estimate(None, None, None, rows, clusters, unscored)
@@ -98,31 +114,40 @@ def _subtract(columns: ScoreColumns, first: _Part, second: _Part, low: float, hi
 
 
 @dataclass(frozen=True, slots=True)
-class _Part:
-    """The sums of a slice, one row for each cluster and one column for each component; `here` marks the summed rows."""
+class SliceSums:
+    """A metric over some rows, summed within each cluster.
+
+    `sums` has shape (clusters, components); `rows` counts the rows with a value in each cluster, and `unscored` those
+    that should have one and have none. Sums over parts of the rows add up, cluster by cluster.
+    """
 
     metric: Metric
-    here: Mask
     sums: Numbers
-    rows: int
-    clusters: int
-    unscored: int
+    rows: Numbers
+    unscored: Numbers
 
     @classmethod
-    def of(cls, columns: ScoreColumns, one: MetricSlice, over: Mask, rests_on: Mask, components: Numbers) -> _Part:
+    def of(cls, columns: ScoreColumns, one: MetricSlice, over: Mask, rests_on: Mask, components: Numbers) -> SliceSums:
+        """Return the sums of a slice from what `metric_components` returns for its metric."""
         metric, rows = one
-        here = rests_on & rows
-        cluster_of = columns.cluster_of[here]
-        sums = sums_by_cluster(components[here], cluster_of, len(columns.clusters))
-        clusters = np.count_nonzero(np.bincount(cluster_of, minlength=1))
-        unscored = np.count_nonzero(over & rows) - len(cluster_of)
-        return cls(metric, here, sums, len(cluster_of), int(clusters), int(unscored))
+        here, lacking, clusters = rests_on & rows, over & rows & ~rests_on, len(columns.clusters)
+        sums = sums_by_cluster(components[here], columns.cluster_of[here], clusters)
+        counts = (
+            np.bincount(columns.cluster_of[mask], minlength=clusters).astype(np.float64) for mask in (here, lacking)
+        )
+        return cls(metric, sums, *counts)
+
+    def taking_unscored_as(self, value: float) -> SliceSums:
+        """Return the sums of a share in which each row without a value counts as `value`."""
+        filled = self.sums + self.unscored[:, None] * [value, 1.0]
+        return SliceSums(self.metric, filled, self.rows + self.unscored, np.zeros_like(self.unscored))
 
     def estimate(self, low: float, high: float) -> Estimate:
-        value = or_none(float(self.metric.combine(self.sums.sum(axis=0))))
-        bounded = value is not None and self.clusters > 1
+        """Return the value with these bounds, which are left out where there is no value or one cluster."""
+        value, clusters = or_none(float(self.metric.combine(self.sums.sum(axis=0)))), int(np.count_nonzero(self.rows))
+        bounded = value is not None and clusters > 1
         bounds = (or_none(low), or_none(high)) if bounded else (None, None)
-        return Estimate(value, *bounds, self.rows, self.clusters, self.unscored)
+        return Estimate(value, *bounds, int(self.rows.sum()), clusters, int(self.unscored.sum()))
 
 
 def sums_by_cluster(components: Numbers, cluster_of: Codes, clusters: int) -> Numbers:
@@ -206,8 +231,8 @@ class PairedRows:
     Raises ValueError if a question occurs twice in the table, because it cannot be paired.
     """
 
-    def __init__(self, table: pa.Table) -> None:
-        self.columns = ScoreColumns(table)
+    def __init__(self, table: pa.Table, facts: CellFacts | None = None) -> None:
+        self.columns = ScoreColumns(table, facts)
         self.questions = pa.array(self.columns.strings("question_id"), pa.string())
         self._counted: dict[str, tuple[Mask, Numbers]] = {}
         for one in pc.value_counts(self.questions).to_pylist():
@@ -241,44 +266,69 @@ def paired_differences(
         resamples: number of bootstrap samples.
         flips: number of permutations.
     """
+    _, sums = paired_sums(first, second, slices)
+    return differences_of_sums(sums, seed=seed, resamples=resamples, flips=flips)
+
+
+@dataclass(frozen=True, slots=True)
+class PairedSums:
+    """A metric in two cells, `first` and `second`, summed within each cluster over the rows measured in both.
+
+    `rows` counts these rows by cluster. Sums over parts of the questions add up, cluster by cluster.
+    """
+
+    metric: Metric
+    first: Numbers
+    second: Numbers
+    rows: Numbers
+
+
+def paired_sums(
+    first: PairedRows, second: PairedRows, slices: Sequence[MetricSlice]
+) -> tuple[list[str], list[PairedSums]]:
+    """Return the clusters of the questions that both cells have, in ascending order, and the sums of each slice."""
     partner_of = pc.fill_null(pc.index_in(first.questions, value_set=second.questions), -1).to_numpy()
     shared = np.flatnonzero(partner_of >= 0)
     partners = partner_of[shared].astype(np.int64)
-    names, codes = np.unique(first.columns.cluster_of[shared], return_inverse=True)
-    cluster_of, clusters = codes.astype(np.int64), len(names)
-    if clusters < 2 or not slices:
-        return [None] * len(slices)
-    pairs = []
+    numbers, codes = np.unique(first.columns.cluster_of[shared], return_inverse=True)
+    cluster_of, clusters = codes.astype(np.int64), len(numbers)
+    found = []
     for metric, mask in slices:
         (rests_on, ours), (other_rests_on, theirs) = first.counted(metric), second.counted(metric)
         here = mask[shared] & rests_on[shared] & other_rests_on[partners]
         sides = ((ours, shared), (theirs, partners))
         sums = [sums_by_cluster(values[at[here]], cluster_of[here], clusters) for values, at in sides]
-        pairs.append((metric, sums[0], sums[1], cluster_of[here]))
-    weights = cluster_weights(clusters, resamples, seed)
-    ones = times_each(weights, [one for _, one, _, _ in pairs])
-    others = times_each(weights, [other for _, _, other, _ in pairs])
-    moved = times_each(cluster_swaps(clusters, flips, seed), [other - one for _, one, other, _ in pairs])
-    return [_difference(*pair, *drawn) for pair, *drawn in zip(pairs, ones, others, moved, strict=True)]
+        rows = np.bincount(cluster_of[here], minlength=clusters).astype(np.float64)
+        found.append(PairedSums(metric, sums[0], sums[1], rows))
+    return [first.columns.clusters[number] for number in numbers], found
 
 
-def _difference(
-    metric: Metric, one: Numbers, other: Numbers, cluster_of: Codes, ones: Numbers, others: Numbers, moved: Numbers
-) -> Difference | None:
+def differences_of_sums(
+    pairs: Sequence[PairedSums], *, seed: int, resamples: int = RESAMPLES, flips: int = FLIPS
+) -> list[Difference | None]:
+    """Return the difference of each pair of sums, all over the same clusters, as `paired_differences` does."""
+    clusters = len(pairs[0].rows) if pairs else 0
+    if clusters < 2:
+        return [None] * len(pairs)
+    weights = weight_blocks(clusters, resamples, seed)
+    both = _in_blocks(weights, [side for one in pairs for side in (one.first, one.second)])
+    moved = _in_blocks(swap_blocks(clusters, flips, seed), [one.second - one.first for one in pairs])
+    return [_difference(*drawn) for drawn in zip(pairs, both[::2], both[1::2], moved, strict=True)]
+
+
+def _difference(pair: PairedSums, ones: Numbers, others: Numbers, moved: Numbers) -> Difference | None:
     """Return the difference of two cells, None if it is undefined.
 
     Args:
-        metric: the metric.
-        one, other: the sums by cluster (clusters, k) in both cells, over the rows that are measured in both.
-        cluster_of: the cluster of each of these rows.
+        pair: the sums by cluster in both cells.
         ones, others: the sums in the samples of clusters.
         moved: the sums that each permutation adds to the first cell and subtracts from the second.
     """
 
     def differ(first: Numbers, second: Numbers) -> Numbers:
-        return np.asarray(metric.combine(first) - metric.combine(second))
+        return np.asarray(pair.metric.combine(first) - pair.metric.combine(second))
 
-    totals, clusters = (one.sum(axis=0), other.sum(axis=0)), len(np.unique(cluster_of))
+    totals, clusters = (pair.first.sum(axis=0), pair.second.sum(axis=0)), int(np.count_nonzero(pair.rows))
     value = float(differ(*totals))
     if clusters < 2 or np.isnan(value):
         return None
@@ -286,16 +336,34 @@ def _difference(
     permuted = differ(totals[0] + moved, totals[1] - moved)
     permuted = permuted[~np.isnan(permuted)]
     p = float((1 + np.count_nonzero(np.abs(permuted) >= abs(value) - _TIE)) / (1 + len(permuted)))
-    return Difference(value, float(low[0]), float(high[0]), len(cluster_of), clusters, metric=metric.name, p=p)
+    rows = int(pair.rows.sum())
+    return Difference(value, float(low[0]), float(high[0]), rows, clusters, metric=pair.metric.name, p=p)
 
 
 @lru_cache(maxsize=4)
 def cluster_swaps(clusters: int, flips: int, seed: int) -> Numbers:
     """Return the permutations, shape (flips, clusters): 1 for each cluster whose results are swapped, else 0."""
-    rng = np.random.default_rng([seed, clusters, flips])
-    swaps = rng.integers(0, 2, (flips, clusters)).astype(np.float64)
+    swaps = _swapped(_swap_generator(clusters, flips, seed), clusters, flips)
     swaps.flags.writeable = False
     return swaps
+
+
+def swap_blocks(clusters: int, flips: int, seed: int) -> Iterator[Numbers]:
+    """Yield permutations as in `cluster_swaps`, in blocks that fit in memory for any number of clusters."""
+    if flips * clusters <= _CELLS:
+        yield cluster_swaps(clusters, flips, seed)
+        return
+    rng, step = _swap_generator(clusters, flips, seed), max(1, _CELLS // clusters)
+    for start in range(0, flips, step):
+        yield _swapped(rng, clusters, min(step, flips - start))
+
+
+def _swap_generator(clusters: int, flips: int, seed: int) -> np.random.Generator:
+    return np.random.default_rng([seed, clusters, flips])
+
+
+def _swapped(rng: np.random.Generator, clusters: int, flips: int) -> Numbers:
+    return rng.integers(0, 2, (flips, clusters)).astype(np.float64)
 
 
 def with_holm(differences: Iterable[Difference], family: Sequence[str] = ()) -> list[Difference]:

@@ -6,29 +6,29 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import combinations
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from fdarx_core.evaluation.bootstrap import (
     FLIPS,
     RESAMPLES,
     MetricSlice,
     PairedRows,
-    estimate,
+    SliceSums,
+    estimate_sums,
     paired_differences,
+    slice_sums,
     with_holm,
 )
+from fdarx_core.evaluation.cell_sums import CellCounts, label_lengths
 from fdarx_core.evaluation.metrics import (
     JUDGED,
     RETRIEVAL_METRICS,
     Mask,
     Metric,
-    Numbers,
     ScoreColumns,
-    graded,
     score_metrics,
 )
 from fdarx_core.evaluation.settings import SETTINGS
@@ -67,19 +67,26 @@ def type_groups(columns: ScoreColumns) -> list[Group]:
     return [("type", name, rows) for name, rows in (by_type | together).items()]
 
 
-def subgroups(columns: ScoreColumns, edges: Edges) -> list[Group]:
-    """Return the answerable questions by category, section, length of the label and whether the answer has a number."""
+StandingNames = Mapping[str, Sequence[str]]
+"""The categories and the sections of a cell that have figures of their own; all others are pooled as `OTHER`."""
+
+
+def subgroups(columns: ScoreColumns, edges: Edges, standing: StandingNames | None = None) -> list[Group]:
+    """Return the answerable questions by category, section, length of the label and whether the answer has a number.
+
+    Without `standing`, the names that have enough rows here stand alone, and groups without rows are left out.
+    """
     answerable = ~columns.is_in("type", "refusal")
     tertile = np.searchsorted(edges, columns.number("label_characters"))
     numeric = columns.number("numeric") > 0
     groups: list[Group] = [
-        *_by_name(columns, "category", answerable),
-        *_by_name(columns, "section", answerable),
+        *_by_name(columns, "category", answerable, standing),
+        *_by_name(columns, "section", answerable, standing),
         *(("label_length", name, answerable & (tertile == at)) for at, name in enumerate(LENGTHS)),
         ("numeric", "numeric", answerable & numeric),
         ("numeric", "not numeric", answerable & ~numeric),
     ]
-    return [group for group in groups if group[2].any()]
+    return groups if standing is not None else [group for group in groups if group[2].any()]
 
 
 def length_edges(*tables: pa.Table) -> Edges:
@@ -87,22 +94,27 @@ def length_edges(*tables: pa.Table) -> Edges:
 
     Give the tables of a whole evaluation, so that "short" means the same in all its cells.
     """
-    lengths: dict[str, int] = {}
-    for table in tables:
-        distinct = table.select(["set_id", "label_characters"]).group_by(["set_id", "label_characters"]).aggregate([])
-        lengths |= dict(zip(*(distinct[name].to_pylist() for name in ("set_id", "label_characters")), strict=True))
-    low, high = np.quantile(list(lengths.values()), [1 / 3, 2 / 3]) if lengths else (0.0, 0.0)
+    return tertiles({name: length for table in tables for name, length in label_lengths(table).items()}.values())
+
+
+def tertiles(lengths: Collection[int]) -> Edges:
+    """Return the tertiles of the lengths of labels; 0 without labels."""
+    low, high = np.quantile(list(lengths), [1 / 3, 2 / 3]) if lengths else (0.0, 0.0)
     return float(low), float(high)
 
 
-def _by_name(columns: ScoreColumns, by: str, among: Mask) -> list[Group]:
+def _by_name(columns: ScoreColumns, by: str, among: Mask, standing: StandingNames | None) -> list[Group]:
     values = columns.strings(by)
-    names, rows = np.unique(values[among], return_counts=True)
-    alone = [
-        str(name) for name, count in zip(names, rows, strict=True) if name not in ("", OTHER) and count >= SMALLEST
-    ]
+    if standing is None:
+        standing = {by: standing_names(Counter(values[among].tolist()))}
+    alone = standing[by]
     groups: list[Group] = [(by, name, among & (values == name)) for name in alone]
-    return [*groups, (by, OTHER, among & ~np.isin(values, alone))]
+    return [*groups, (by, OTHER, among & ~np.isin(values, np.asarray(alone, dtype=np.str_)))]
+
+
+def standing_names(rows: Mapping[str, int]) -> list[str]:
+    """Return the names that have enough rows for figures of their own, in ascending order."""
+    return sorted(name for name, count in rows.items() if name not in ("", OTHER) and count >= SMALLEST)
 
 
 SUBGROUP_METRICS = ("accuracy", "false_refusal_rate", "citation_f1", "citation_f1_eq")
@@ -152,49 +164,57 @@ def _figures(
     edges: Edges | None,
 ) -> list[Figure]:
     columns = ScoreColumns(scores)
-    types = {group[1]: group for group in type_groups(columns)}
-    wanted = [(types[name], metric) for metric in metrics.values() for name in metric.types]
-    for group in subgroups(columns, edges or length_edges(scores)):
-        wanted += [(group, metrics[name]) for name in by_subgroup]
-    slices = [(metric, rows) for (_, _, rows), metric in wanted]
-    estimates = _with_undecided(
-        columns, slices, estimate(columns, slices, seed=seed, resamples=resamples), seed, resamples
-    )
+    named = figure_slices(columns, metrics, by_subgroup, edges or length_edges(scores))
+    sums = slice_sums(columns, [one for _, _, one in named])
+    return figures_of_sums(key, [(by, name) for by, name, _ in named], sums, seed=seed, resamples=resamples)
+
+
+def figure_slices(
+    columns: ScoreColumns,
+    metrics: Mapping[str, Metric],
+    by_subgroup: Iterable[str],
+    edges: Edges,
+    standing: StandingNames | None = None,
+) -> list[tuple[str, str, MetricSlice]]:
+    """Return the slice of each figure of a cell, with its group_by and group. `standing` is as in `subgroups`."""
+    types = {name: rows for _, name, rows in type_groups(columns)}
+    named = [("type", name, (metric, types[name])) for metric in metrics.values() for name in metric.types]
+    for by, name, rows in subgroups(columns, edges, standing):
+        named += [(by, name, (metrics[metric], rows)) for metric in by_subgroup]
+    return named
+
+
+def figures_of_sums(
+    key: CellKey, groups: Sequence[tuple[str, str]], sums: Sequence[SliceSums], *, seed: int, resamples: int = RESAMPLES
+) -> list[Figure]:
+    """Return the figures of a cell as `figures` does, from the sums of its slices and their group_by and group."""
+    estimates = _with_undecided(sums, estimate_sums(sums, seed=seed, resamples=resamples), seed, resamples)
     return [
-        Figure.of(metric.name, {**key._asdict(), "group_by": by, "group": name}, one)
-        for ((by, name, _), metric), one in zip(wanted, estimates, strict=True)
+        Figure.of(slice_.metric.name, {**key._asdict(), "group_by": by, "group": name}, one)
+        for (by, name), slice_, one in zip(groups, sums, estimates, strict=True)
         if one.rows or one.unscored
     ]
 
 
 def _with_undecided(
-    columns: ScoreColumns, slices: Sequence[MetricSlice], estimates: Sequence[Estimate], seed: int, resamples: int
+    sums: Sequence[SliceSums], estimates: Sequence[Estimate], seed: int, resamples: int
 ) -> list[Estimate]:
     """Widen the intervals of metrics that rest on grades, so that they hold whatever the missing grades would be.
 
     The lower bound takes all answers without a grade as 0, the upper bound as 1. Source: Horowitz and Manski 2000.
     """
     widened = list(estimates)
-    affected = [at for at, one in enumerate(estimates) if one.unscored and one.rows and slices[at][0].name in JUDGED]
+    affected = [at for at, one in enumerate(estimates) if one.unscored and one.rows and sums[at].metric.name in JUDGED]
     for taken_as in (0.0, 1.0):
-        filled = [(_with_grade(slices[at][0], taken_as), slices[at][1]) for at in affected]
-        for at, bound in zip(affected, estimate(columns, filled, seed=seed, resamples=resamples), strict=True):
+        filled = [sums[at].taking_unscored_as(taken_as) for at in affected]
+        for at, bound in zip(affected, estimate_sums(filled, seed=seed, resamples=resamples), strict=True):
             lows = [one.low for one in (widened[at], bound) if one.low is not None]
             highs = [one.high for one in (widened[at], bound) if one.high is not None]
             widened[at] = replace(widened[at], low=min(lows, default=None), high=max(highs, default=None))
     return widened
 
 
-def _with_grade(metric: Metric, value: float) -> Metric:
-    """Return a share in which rows without a value count as `value`."""
-
-    def components(columns: ScoreColumns) -> Numbers:
-        found = metric.components(columns)
-        return np.where(np.isnan(found), [value, 1.0], found)
-
-    return replace(metric, name=f"{metric.name} with {value:g} for no grade", components=components)
-
-
+Pair = tuple[CellKey, CellKey]
 Wanted = Sequence[tuple[str, str]]
 """(metric, group by question type)"""
 
@@ -244,13 +264,18 @@ def comparisons(
     Raises:
         ValueError: if a cell has a question twice.
     """
-    pairs = {
-        (a, b): [one for one in metrics if one[0] not in excluded(a, b)] for a, b in alike_pairs(cells) if wanted(a, b)
-    }
+    pairs = comparison_pairs([pair for pair in alike_pairs(cells) if wanted(*pair)], metrics, excluded)
     return _compare_all(cells, pairs, score_metrics(), seed, resamples, flips)
 
 
-def alike_pairs(cells: Collection[CellKey]) -> list[tuple[CellKey, CellKey]]:
+def comparison_pairs(
+    pairs: Iterable[Pair], metrics: Wanted, excluded: Callable[[CellKey, CellKey], Collection[str]]
+) -> dict[Pair, Wanted]:
+    """Return the metrics and question types to compare in each pair, without those that are excluded there."""
+    return {(a, b): [one for one in metrics if one[0] not in excluded(a, b)] for a, b in pairs}
+
+
+def alike_pairs(cells: Collection[CellKey]) -> list[Pair]:
     """Return the pairs of cells that have the setting and retriever, or the model, in common.
 
     Answers of another program in a setting with a name of its own are compared with those of every cell.
@@ -270,7 +295,7 @@ def compare_retrievers(
 
 def _compare_all(
     cells: Mapping[CellKey, pa.Table],
-    pairs: Mapping[tuple[CellKey, CellKey], Wanted],
+    pairs: Mapping[Pair, Wanted],
     metrics: Mapping[str, Metric],
     seed: int,
     resamples: int,
@@ -279,15 +304,26 @@ def _compare_all(
     measured = {key: PairedRows(table) for key, table in cells.items()}
     found: list[Difference] = []
     for (a, b), wanted in pairs.items():
-        groups = {name: rows for _, name, rows in type_groups(measured[a].columns)}
-        slices = [(metrics[metric], groups[group]) for metric, group in wanted]
+        slices = pair_slices(measured[a], metrics, wanted)
         differences = paired_differences(measured[a], measured[b], slices, seed=seed, resamples=resamples, flips=flips)
-        found += [
-            replace(one, keys={"group": group}, first=a._asdict(), second=b._asdict())
-            for (_, group), one in zip(wanted, differences, strict=True)
-            if one is not None
-        ]
+        found += named_differences((a, b), wanted, differences)
     return with_holm(found, ["group"])
+
+
+def pair_slices(first: PairedRows, metrics: Mapping[str, Metric], wanted: Wanted) -> list[MetricSlice]:
+    """Return the slices of a comparison, by the rows of its first cell."""
+    groups = {name: rows for _, name, rows in type_groups(first.columns)}
+    return [(metrics[metric], groups[group]) for metric, group in wanted]
+
+
+def named_differences(pair: Pair, wanted: Wanted, differences: Iterable[Difference | None]) -> list[Difference]:
+    """Return the differences that are defined, with the keys of the group and of both cells."""
+    first, second = (cell._asdict() for cell in pair)
+    return [
+        replace(one, keys={"group": group}, first=first, second=second)
+        for (_, group), one in zip(wanted, differences, strict=True)
+        if one is not None
+    ]
 
 
 def filled_cells(cells: Iterable[SettingProgress], scores: Mapping[CellKey, pa.Table]) -> list[SettingProgress]:
@@ -297,18 +333,8 @@ def filled_cells(cells: Iterable[SettingProgress], scores: Mapping[CellKey, pa.T
     sum of the known costs.
     """
     return [
-        _filled(cell, table) if (table := scores.get(CellKey(cell.model, cell.setting, cell.retriever))) else cell
+        CellCounts.of(table).fill(cell)
+        if (table := scores.get(CellKey(cell.model, cell.setting, cell.retriever)))
+        else cell
         for cell in cells
     ]
-
-
-def _filled(cell: SettingProgress, table: pa.Table) -> SettingProgress:
-    columns = ScoreColumns(table)
-    outcomes = Counter(columns.strings("outcome").tolist())
-    latencies = columns.number("latency_s")[~columns.is_in("outcome", "failed")]
-    p50, p95 = (float(np.quantile(latencies, share)) if len(latencies) else None for share in (0.50, 0.95))
-    counted: dict[str, Any] = {name: outcomes[name] for name in ("answered", "refused", "unparsed", "failed")}
-    for name in ("prompt_tokens", "cached_tokens", "completion_tokens"):
-        counted[name] = int(pc.sum(table[name]).as_py() or 0)
-    unscored, cost = int(np.count_nonzero(~graded(columns))), pc.sum(table["cost"]).as_py()
-    return replace(cell, **counted, unscored=unscored, cost=cost, latency_p50=p50, latency_p95=p95)

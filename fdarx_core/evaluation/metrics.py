@@ -26,13 +26,23 @@ Mask = NDArray[np.bool_]
 Codes = NDArray[np.int64]
 
 
+@dataclass(frozen=True, slots=True)
+class CellFacts:
+    """What holds for all rows of a cell: the columns with a value in any row, and whether refusal questions occur."""
+
+    measured: frozenset[str]
+    refusals: bool
+
+
 class ScoreColumns:
     """The columns of Score or RetrievalScore rows, sorted by cluster and question.
 
-    `clusters` are the distinct clusters in ascending order; `cluster_of` gives each row's position among them.
+    `clusters` are the distinct clusters in ascending order; `cluster_of` gives each row's position among them. Where
+    the table is a part of the rows of a cell, `facts` are those of the whole cell.
     """
 
-    def __init__(self, table: pa.Table) -> None:
+    def __init__(self, table: pa.Table, facts: CellFacts | None = None) -> None:
+        self._facts = facts
         self._table = table.sort_by([("cluster", "ascending"), ("question_id", "ascending")]).combine_chunks()
         names, codes = np.unique(self.strings("cluster"), return_inverse=True)
         self.clusters: list[str] = names.tolist()
@@ -55,8 +65,16 @@ class ScoreColumns:
         return self._numbers[name]
 
     def measured(self, name: str) -> bool:
-        """Return whether the column has a number in any row."""
-        return bool(self._table[name].null_count < self.rows)
+        """Return whether the column has a number in any row of the cell."""
+        return name in self.facts.measured
+
+    @property
+    def facts(self) -> CellFacts:
+        if self._facts is None:
+            measured = (name for name in self._table.column_names if self._table[name].null_count < self.rows)
+            refusals = "type" in self._table.column_names and bool(self.is_in("type", *REFUSAL).any())
+            self._facts = CellFacts(frozenset(measured), refusals)
+        return self._facts
 
     def is_in(self, name: str, *values: str) -> Mask:
         """Return the mask of the rows in which the column has one of the values."""
@@ -252,7 +270,7 @@ def asked_to_refuse(columns: ScoreColumns) -> Mask:
     A refusal is a positive prediction and a refusal question a positive case, so that refusing an answerable question
     is a false positive. All questions count whose reply could be parsed.
     """
-    return np.full(columns.rows, refusal_questions(columns).any())
+    return np.full(columns.rows, columns.facts.refusals)
 
 
 def refusal_confusion(columns: ScoreColumns) -> Numbers:

@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from fdarx_core.llm.prompts import Prompt as Prompt
     from fdarx_core.llm.prompts import PromptError as PromptError
     from fdarx_core.llm.response_store import ResponseStore as ResponseStore
-    from fdarx_core.llm.response_store import ledger as ledger
+    from fdarx_core.llm.response_usage import ledger as ledger
     from fdarx_core.llm.task import Reply as Reply
     from fdarx_core.llm.task import Task as Task
     from fdarx_core.llm.task import Undecided as Undecided
@@ -63,7 +63,8 @@ _MODULES = {
     "model": ("Model",),
     "model_config": ("ModelConfig", "ModelsError", "Prices", "load_models"),
     "prompts": ("Criteria", "Prompt", "PromptError"),
-    "response_store": ("ResponseStore", "ledger"),
+    "response_store": ("ResponseStore",),
+    "response_usage": ("ledger",),
     "task": ("Reply", "Task", "Undecided", "Unparsable", "find_task", "request_key", "source_digest"),
 }
 

@@ -8,7 +8,8 @@ from collections.abc import Callable, Mapping, Sequence
 from fdarx_core.llm.attempts import AsyncEndpoint, Counters
 from fdarx_core.llm.baseline import Baseline
 from fdarx_core.llm.failures import AskingStopped, EndpointStopped
-from fdarx_core.llm.response_store import ResponseStore, ResponseWriter
+from fdarx_core.llm.response_store import ResponseStore
+from fdarx_core.llm.response_writer import ResponseWriter
 from fdarx_core.records import Request, Response
 
 
@@ -113,8 +114,8 @@ class Asker:
                 await asyncio.sleep(0)  # so that its task is cancelled before the loop closes
 
     async def _responses(self, requests: Mapping[str, Request]) -> dict[str, Response]:
+        stored = await self._writer.held(list(requests)) if self._writer else set()
         # Nothing is awaited before the tasks exist: a key that another `ask` finishes meanwhile would be sent again.
-        stored = {key for key in requests if self._writer and self._writer.holds(key)}
         tasks = {key: self._task(request) for key, request in requests.items() if key not in stored}
         known = await self._writer.read(sorted(stored)) if self._writer and stored else {}
         tasks |= {key: self._task(requests[key]) for key in stored if key not in known}

@@ -1,31 +1,41 @@
-"""The store of responses, the writer that fills it while requests run, and the ledger of what they cost."""
+"""The store of responses: segments of rows, found by the keys of their requests."""
 
 from __future__ import annotations
 
-import asyncio
 import logging
-import time
-from collections import OrderedDict
+from collections import OrderedDict, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from dataclasses import dataclass, field
+from functools import partial
 from hashlib import blake2b
 from itertools import groupby
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from fdarx_core.llm.failures import TRANSIENT
-from fdarx_core.llm.model_config import ModelConfig
-from fdarx_core.llm.task import UNDECIDED
-from fdarx_core.records import Response, from_table
+from fdarx_core.llm.response_index import (
+    SUFFIX,
+    DamagedKeyFile,
+    KeyFile,
+    KeySource,
+    KeyTable,
+    digest_keys,
+    open_key_file,
+    write_key_file,
+)
+from fdarx_core.llm.response_usage import USAGE_COLUMNS, add_usage, usage_of
+from fdarx_core.records import Response, arrow_schema, from_table
 from fdarx_core.storage import Location, write_records
 
 _LOG = logging.getLogger(__name__)
 _CACHED_SEGMENTS = 8
 _REUSED = "reused/"
+_INDEX = ".index"
 _READERS = 16
 _UNREADABLE = (pa.ArrowException, OSError, KeyError, TypeError)
 """Errors of parsing a damaged file, or a file of another format.
@@ -33,12 +43,26 @@ _UNREADABLE = (pa.ArrowException, OSError, KeyError, TypeError)
 A store that cannot be reached raises StorageError instead, which ends the run: to go on would send, and pay for, all
 its requests again.
 """
-_FULL_SEGMENT = 256
-_MIN_INTERVAL_S, _MAX_INTERVAL_S = 0.05, 10.0
-_INTERVAL_SHARE = 0.005
-_USAGE = ["prompt_tokens", "cached_tokens", "completion_tokens", "written_tokens"]
-_LEDGER_COLUMNS = ["task", "endpoint", "reason", "attempts", *_USAGE, "latency_s", "batched"]
-_BATCHED = pa.schema([("batched", pa.bool_())]).empty_table()
+_NEEDED = ("key", "task", "endpoint", "reason", "latency_s")
+_FEW_SEGMENTS, _FEW_KEYS = 16, 4096
+"""Up to so many segments and keys are read anew by each process; more are worth a key file."""
+_MOST_OWN = 2**19
+"""Keys that a process has written and remembers one by one; at more it writes a key file."""
+_SEGMENTS_PER_TABLE = 4096
+_SEGMENTS_AT_ONCE = 256
+
+
+@dataclass(slots=True)
+class _Index:
+    """The key files, and the keys of the segments that none of them covers. `unused` are key files to delete."""
+
+    files: list[KeyFile]
+    tables: list[KeyTable]
+    unused: list[Location] = field(default_factory=list)
+
+    @property
+    def sources(self) -> list[KeySource]:
+        return [*self.files, *self.tables]
 
 
 class ResponseStore:
@@ -48,52 +72,94 @@ class ResponseStore:
     file. Responses whose reason begins with `transient_` are not stored. Other files are left alone and listed in
     `ignored` with the reason.
 
-    A store can be pickled, with its index: call `index` first, and the workers need not list the folder. Each process
-    sees the segments that existed when the index was read, and its own.
+    `compact` writes the keys of all segments into key files under `root/.index` (see `response_index`). Of a segment
+    that no key file covers, the columns of keys and counts are read. A store without key files, or with damaged ones,
+    has the same responses.
+
+    A pickled store carries the names of the key files, and a few thousand keys at most: call `compact` first, and the
+    workers need not list the folder. Each process sees the segments that existed when the index was read, and its own.
     """
 
     def __init__(self, root: Location) -> None:
         self.root = root
         self.ignored: dict[str, str] = {}
-        self._segments: dict[str, str] | None = None
+        self._index: _Index | None = None
+        self._carried: tuple[list[Location], list[KeyTable]] | None = None
+        self._own: dict[str, str] = {}
         self._cache: OrderedDict[str, dict[str, Response]] = OrderedDict()
 
     def __getstate__(self) -> dict[str, Any]:
-        return self.__dict__ | {"_cache": OrderedDict()}
+        state = self.__dict__ | {"_cache": OrderedDict(), "_index": None}
+        tables = self._index.tables if self._index else []
+        if len(self._own) + sum(table.count for table in tables) > _FEW_KEYS:
+            return state | {"_carried": None, "_own": {}}
+        if self._index:
+            state["_carried"] = ([file.place for file in self._index.files], tables)
+        return state
 
-    def index(self) -> dict[str, str]:
-        """Return the segment of each key, read once. Raises StorageError where `root` cannot be reached."""
-        if self._segments is None:
-            names = sorted(str(file).removeprefix(f"{self.root}/") for file in self.root.list(recursive=True))
-            with ThreadPoolExecutor(_READERS) as readers:
-                keys_by_name = list(readers.map(self._keys, names))
-            # of two segments with the same key, the first by name counts, in every process
-            segments = zip(names[::-1], keys_by_name[::-1], strict=True)
-            self._segments = {key: name for name, keys in segments for key in keys}
-        return self._segments
+    def index(self) -> Mapping[str, str]:
+        """Return the segment of each key, as a view that looks keys up. Raises StorageError where `root` is not there.
+
+        To iterate over the view or to count its keys, the column of keys of every segment is read.
+        """
+        self._loaded()
+        return _StoredKeys(self)
+
+    def find(self, keys: Iterable[str]) -> dict[str, list[str]]:
+        """Return, by key, the segments that may hold it, for those of the keys that have any. Reads no responses."""
+        listed = list(dict.fromkeys(keys))
+        while True:
+            try:
+                found = self._search(listed)
+            except DamagedKeyFile as error:
+                self._set_aside(error)
+            else:
+                # of two segments with the same key, the first by name counts, in every process
+                own = {key: [name] for key in listed if (name := self._own.get(key))}
+                return {key: sorted(names) for key, names in found.items()} | own
+
+    def has_written(self, key: str) -> bool:
+        """Return whether this process has written the key and remembers it by itself. Waits for nothing."""
+        return key in self._own
 
     def get(self, keys: Iterable[str]) -> dict[str, Response]:
         """Return the stored responses by key. A segment that is no longer readable counts as missing."""
-        index = self.index()
-        wanted = sorted((index[key], key) for key in set(keys) if key in index)
         responses: dict[str, Response] = {}
-        for name, entries in groupby(wanted, key=lambda entry: entry[0]):
-            segment = self._segment(name)
-            responses |= {key: segment[key] for _, key in entries if key in segment}
+        left = self.find(keys)
+        while left:
+            wanted: dict[str, list[str]] = defaultdict(list)
+            for key in sorted(left):
+                wanted[left[key][0]].append(key)
+            for name, segment in self._segments(sorted(wanted)):
+                responses |= {key: segment[key] for key in wanted[name] if key in segment}
+            left = {key: names[1:] for key, names in left.items() if names[1:] and key not in responses}
         return responses
+
+    def names(self) -> list[str]:
+        """Return the names of all readable segments, sorted."""
+        return sorted({*self._own.values(), *(name for one in self._loaded().sources for name in one.names)})
 
     def tables(self, columns: list[str]) -> Iterator[pa.Table]:
         """Yield these columns of each segment, without the segments that `take_over` copied."""
-        names = sorted(name for name in set(self.index().values()) if not name.startswith(_REUSED))
-        with ThreadPoolExecutor(_READERS) as readers:
-            yield from readers.map(lambda name: _parquet((self.root / name).read_bytes(), columns), names)
+        names = [name for name in self.names() if not name.startswith(_REUSED)]
+        yield from (table for _, table in self._columns(names, columns))
+
+    def usage(self) -> pa.Table:
+        """Return the sums of `response_usage` over all segments, without those that `take_over` copied."""
+        index = self._read_index() if self._own else self._loaded()
+        return add_usage(source.usage for source in index.sources)
 
     def take_over(self, other: ResponseStore) -> None:
-        """Copy another store's segments, so that its requests are not sent again. Call it before `index`."""
-        for name in sorted(set(other.index().values())):
-            target = self.root / f"{_REUSED}{name.removeprefix(_REUSED)}"
-            if not target.exists():
-                target.write_bytes((other.root / name).read_bytes())
+        """Copy another store's segments, so that its requests are not sent again. Call it before `compact`."""
+        there = {str(file).removeprefix(f"{self.root}/") for file in (self.root / _REUSED).list(recursive=True)}
+        targets = {name: f"{_REUSED}{name.removeprefix(_REUSED)}" for name in other.names()}
+
+        def copy(name: str) -> None:
+            (self.root / targets[name]).write_bytes((other.root / name).read_bytes())
+
+        with ThreadPoolExecutor(_READERS) as copiers:
+            for _ in copiers.map(copy, [name for name, target in targets.items() if target not in there]):
+                pass
 
     def put(self, responses: Iterable[Response]) -> None:
         """Store the final responses, in one new segment a task."""
@@ -106,25 +172,150 @@ class ResponseStore:
             digest = blake2b("".join(segment).encode(), digest_size=12).hexdigest()
             name = f"{task}/{digest}.parquet"
             write_records(self.root / name, list(segment.values()), Response)
-            self.index().update(dict.fromkeys(segment, name))
+            self._own |= dict.fromkeys(segment, name)
             self._remember(name, segment)
+        if len(self._own) > _MOST_OWN:
+            self.compact()
 
-    def _keys(self, name: str) -> list[str]:
+    def compact(self, *, prune: bool = False) -> None:
+        """Write the keys of segments that no key file covers into one, unless they are few.
+
+        Key files of up to twice its size are merged into it, so that their number grows with the logarithm of that of
+        the keys. With `prune`, the files that an earlier call merged are deleted; a process that still uses one reads
+        the index anew. Raises StorageError.
+        """
+        while True:
+            index = self._read_index()
+            try:
+                self._index = self._compacted(index, prune)
+            except DamagedKeyFile as error:
+                self._set_aside(error)
+            else:
+                covered = {name for source in self._index.sources for name in source.names}
+                self._own = {key: name for key, name in self._own.items() if name not in covered}
+                return
+
+    def _compacted(self, index: _Index, prune: bool) -> _Index:
+        if prune:
+            for place in index.unused:
+                place.delete()
+        count = sum(table.count for table in index.tables)
+        if sum(len(table.names) for table in index.tables) <= _FEW_SEGMENTS and count <= _FEW_KEYS:
+            return index
+        merged: list[KeySource] = list(index.tables)
+        files = sorted(index.files, key=lambda file: file.count, reverse=True)
+        while files and files[-1].count <= 2 * count:
+            count += files[-1].count
+            merged.append(files.pop())
+        return _Index([*files, write_key_file(self.root / _INDEX, merged)], [])
+
+    def _loaded(self) -> _Index:
+        if self._index is None and self._carried is not None:
+            places, tables = self._carried
+            with suppress(DamagedKeyFile):
+                self._index = _Index([open_key_file(place) for place in places], tables)
+        if self._index is None:
+            self._index = self._read_index()
+        return self._index
+
+    def _read_index(self) -> _Index:
+        # Key files are listed before segments: all segments that they name are then in the second list.
+        opened, unused = self._key_files()
+        listed = {str(file).removeprefix(f"{self.root}/") for file in self.root.list(recursive=True)}
+        index, left = _Index([], [], unused), set(listed)
+        for file in sorted(opened, key=lambda file: (-file.count, file.place)):
+            if left.issuperset(file.names):
+                index.files.append(file)
+                left -= set(file.names)
+            else:  # another file covers these segments, or some are gone
+                index.unused.append(file.place)
+        names = sorted(left)
+        starts = range(0, len(names), _SEGMENTS_PER_TABLE)
+        index.tables = [self._table(names[start : start + _SEGMENTS_PER_TABLE]) for start in starts]
+        return index
+
+    def _key_files(self) -> tuple[list[KeyFile], list[Location]]:
+        opened, damaged = [], []
+        for place in (self.root / _INDEX).list():
+            try:
+                if place.suffix == SUFFIX:
+                    opened.append(open_key_file(place))
+            except DamagedKeyFile as error:
+                self._set_aside(error)
+                damaged.append(place)
+        return [file for file in opened if f"{_INDEX}/{file.place.name}" not in self.ignored], damaged
+
+    def _table(self, names: Sequence[str]) -> KeyTable:
+        """Return the keys and sums of some segments, from their columns."""
+        segments: list[tuple[str, Any]] = []
+        sums: list[pa.Table] = []
+        for start in range(0, len(names), _SEGMENTS_AT_ONCE):
+            batch = dict(self._columns(names[start : start + _SEGMENTS_AT_ONCE], ["key", *USAGE_COLUMNS]))
+            segments += [(name, digest_keys(table["key"].to_pylist())) for name, table in batch.items()]
+            counted = [table for name, table in batch.items() if not name.startswith(_REUSED)]
+            if counted:
+                sums = [add_usage([*sums, usage_of(pa.concat_tables(counted, promote_options="default"))])]
+        return KeyTable.of(segments, add_usage(sums))
+
+    def _search(self, keys: Sequence[str]) -> dict[str, list[str]]:
+        digests = digest_keys(keys)
+        order = np.argsort(digests)
+        ascending, positions = digests[order], order.tolist()
+        found: dict[str, list[str]] = defaultdict(list)
+        for source in self._loaded().sources:
+            for at, name in source.find(ascending):
+                found[keys[positions[at]]].append(name)
+        return found
+
+    def _set_aside(self, error: DamagedKeyFile) -> None:
+        """Go on without a key file: its segments are read again."""
+        _LOG.warning("%s is of no use, the keys of its segments are read from them: %s", error.place, error.reason)
+        self.ignored[f"{_INDEX}/{error.place.name}"] = error.reason
+        self._index = self._carried = None
+        open_key_file.cache_clear()
+
+    def _columns(self, names: Sequence[str], columns: list[str]) -> Iterator[tuple[str, pa.Table]]:
+        """Yield these columns of each of the segments that is readable; a few segments are in memory at a time."""
+        with ThreadPoolExecutor(_READERS) as readers:
+            for start in range(0, len(names), _SEGMENTS_AT_ONCE):
+                batch = names[start : start + _SEGMENTS_AT_ONCE]
+                tables = readers.map(partial(self._read_columns, columns=columns), batch)
+                yield from ((name, table) for name, table in zip(batch, tables, strict=True) if table is not None)
+
+    def _read_columns(self, name: str, columns: list[str]) -> pa.Table | None:
         if not name.endswith(".parquet"):
             self.ignored[name] = "not a Parquet file"
-            return []
-        data = (self.root / name).read_bytes()
-        try:
-            return list(_parquet(data, ["key"])["key"].to_pylist())
-        except _UNREADABLE as error:
-            self._ignore(name, error)
-            return []
-
-    def _segment(self, name: str) -> dict[str, Response]:
-        if name not in self._cache:
-            data = (self.root / name).read_bytes()
+            return None
+        with (self.root / name).open_input() as stream:
             try:
-                self._remember(name, {row.key: row for row in from_table(_parquet(data), Response)})
+                file = pq.ParquetFile(stream)
+                for column in _NEEDED:
+                    if file.schema_arrow.field(column).type != arrow_schema(Response).field(column).type:
+                        raise TypeError(f"its column {column} is not of text or numbers as in a segment of responses")
+                return file.read(columns)
+            except _UNREADABLE as error:
+                if isinstance(error, OSError) and error.errno:  # of the disk, not of the content
+                    raise
+                self._ignore(name, error)
+                return None
+
+    def _segments(self, names: Sequence[str]) -> Iterator[tuple[str, dict[str, Response]]]:
+        with ThreadPoolExecutor(_READERS) as readers:
+            for start in range(0, len(names), _READERS):
+                batch = names[start : start + _READERS]
+                missing = [name for name in batch if name not in self._cache]
+                data = dict(
+                    zip(missing, readers.map(lambda name: (self.root / name).read_bytes(), missing), strict=True)
+                )
+                for name in batch:
+                    yield name, self._segment(name, data.get(name))
+
+    def _segment(self, name: str, data: bytes | None) -> dict[str, Response]:
+        """Return a segment from its bytes, None if it is in the cache."""
+        if name not in self._cache:
+            try:
+                table = pq.ParquetFile(pa.BufferReader(data or (self.root / name).read_bytes())).read()
+                self._remember(name, {row.key: row for row in from_table(table, Response)})
             except _UNREADABLE as error:
                 self._ignore(name, error)
                 return {}
@@ -142,131 +333,18 @@ class ResponseStore:
         _LOG.warning("%s is not a readable segment of responses; its requests are sent again: %s", file, error)
 
 
-class ResponseWriter:
-    """Reads and writes a store in a thread of its own, so that requests never wait for a disk or for S3.
-
-    A segment is written once 256 responses wait, or after a two-hundredth of the time since the first request, from
-    0.05 to 10 s: a killed process loses few responses, and a long run does not write a flood of files.
-    """
+class _StoredKeys(Mapping[str, str]):
+    """The segment of each key of a store."""
 
     def __init__(self, store: ResponseStore) -> None:
         self._store = store
-        self._thread = ThreadPoolExecutor(1, "responses")
-        self._index: dict[str, str] = {}
-        self._waiting: dict[str, Response] = {}
-        self._writing: dict[str, Response] = {}
-        self._full = asyncio.Event()
-        self._lock = asyncio.Lock()
-        self._task: asyncio.Task[None] | None = None
-        self._opened_at = 0.0
 
-    async def open(self) -> None:
-        """Read the store's index, once. Raises StorageError."""
-        if not self._opened_at:
-            self._index = await asyncio.get_running_loop().run_in_executor(self._thread, self._store.index)
-            self._opened_at = self._opened_at or time.monotonic()
+    def __getitem__(self, key: str) -> str:
+        return self._store.find([key])[key][0]
 
-    def holds(self, key: str) -> bool:
-        """Return whether the key has a response, written or still waiting."""
-        return key in self._index or key in self._waiting or key in self._writing
+    def __iter__(self) -> Iterator[str]:
+        tables = self._store._columns(self._store.names(), ["key"])
+        return iter({key: None for _, table in tables for key in table["key"].to_pylist()})
 
-    async def read(self, keys: Sequence[str]) -> dict[str, Response]:
-        """Return the responses of keys that it holds, except those in damaged segments."""
-        unwritten = {key: row for key in keys if (row := self._waiting.get(key) or self._writing.get(key))}
-        stored = [key for key in keys if key not in unwritten]
-        if not stored:
-            return unwritten
-        return unwritten | await asyncio.get_running_loop().run_in_executor(self._thread, self._store.get, stored)
-
-    def add(self, response: Response) -> None:
-        """Queue a response for writing, unless it is transient. Raises StorageError where writing has failed."""
-        if response.reason.startswith(TRANSIENT):
-            return
-        self._waiting[response.key] = response
-        self._raise_failed_write()
-        if self._task is None or self._task.done():
-            self._task = asyncio.create_task(self._write_periodically())
-        if len(self._waiting) >= _FULL_SEGMENT:
-            self._full.set()
-
-    async def flush(self) -> None:
-        """Return when all responses added so far are written. Raises StorageError where writing has failed."""
-        self._raise_failed_write()
-        await self._write()
-
-    def close(self) -> None:
-        """Stop writing. Call `flush` first: waiting responses are not written."""
-        if self._task is not None:
-            self._task.cancel()
-        self._thread.shutdown(wait=False)
-
-    def _raise_failed_write(self) -> None:
-        if self._task and self._task.done():
-            self._task.result()
-
-    async def _write_periodically(self) -> None:
-        while self._waiting:
-            interval = (time.monotonic() - self._opened_at) * _INTERVAL_SHARE
-            with suppress(asyncio.TimeoutError):
-                await asyncio.wait_for(self._full.wait(), min(max(interval, _MIN_INTERVAL_S), _MAX_INTERVAL_S))
-            await self._write()
-
-    async def _write(self) -> None:
-        async with self._lock:
-            self._full.clear()
-            self._writing, self._waiting = self._waiting, {}
-            if self._writing:
-                rows = list(self._writing.values())
-                await asyncio.get_running_loop().run_in_executor(self._thread, self._store.put, rows)
-            self._writing = {}
-
-
-def ledger(store: ResponseStore, models: Mapping[str, ModelConfig]) -> list[dict[str, Any]]:
-    """Return a row for each task and endpoint in the store, sorted by name, as `run.json` has it.
-
-    `failed` counts responses without a reply, undecided ones aside, `retries` all attempts beyond the first. Tokens
-    are the server's counts, `cost` is in US dollars (None without prices), latencies are in seconds. `batched` counts
-    the responses that came by a batch API.
-    """
-    tables = list(store.tables(_LEDGER_COLUMNS))
-    if not tables:
-        return []
-    rows = pa.concat_tables([_BATCHED, *tables], promote_options="default")  # segments of earlier versions lack it
-    pairs = rows.group_by(["task", "endpoint"]).aggregate([]).to_pylist()
-    return [_row(rows, task, endpoint, models) for task, endpoint in sorted((p["task"], p["endpoint"]) for p in pairs)]
-
-
-def _row(rows: pa.Table, task: str, endpoint: str, models: Mapping[str, ModelConfig]) -> dict[str, Any]:
-    own = rows.filter((pc.field("task") == task) & (pc.field("endpoint") == endpoint))
-    by_batch = pc.fill_null(own["batched"], False)
-    direct, batched = (_sum_up(own.filter(chosen)) for chosen in (pc.invert(by_batch), by_batch))
-    batched.batched = True
-    p50, p95, p99 = (round(value, 3) for value in pc.quantile(own["latency_s"], [0.5, 0.95, 0.99]).to_pylist())
-    model = models.get(endpoint)
-    return {
-        "task": task,
-        "endpoint": endpoint,
-        "requests": own.num_rows,
-        "retries": int(pc.sum(own["attempts"]).as_py()) - own.num_rows,
-        "failed": sum(reason not in ("", UNDECIDED) for reason in own["reason"].to_pylist()),
-        "batched": int(pc.sum(by_batch, min_count=0).as_py()),
-        "prompt_tokens": direct.prompt_tokens + batched.prompt_tokens,
-        "cached_tokens": direct.cached_tokens + batched.cached_tokens,
-        "completion_tokens": direct.completion_tokens + batched.completion_tokens,
-        "cost": model.prices.cost(direct) + model.prices.cost(batched) if model and model.prices else None,
-        "latency_p50": p50,
-        "latency_p95": p95,
-        "latency_p99": p99,
-    }
-
-
-def _sum_up(rows: pa.Table) -> Response:
-    """Return a response that has all tokens of the rows."""
-    total = Response("", "", 0, "", "")
-    for name in _USAGE:
-        setattr(total, name, int(pc.sum(rows[name], min_count=0).as_py()))
-    return total
-
-
-def _parquet(data: bytes, columns: list[str] | None = None) -> pa.Table:
-    return pq.ParquetFile(pa.BufferReader(data)).read(columns)
+    def __len__(self) -> int:
+        return sum(1 for _ in self)

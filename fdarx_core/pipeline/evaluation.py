@@ -8,27 +8,22 @@ from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from typing import Any, ClassVar
 
-import orjson
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from fdarx_core.evaluation.comparability import Barrier, barriers, excluded_metrics, with_provenance
+from fdarx_core.evaluation.comparability import Barrier, barriers, excluded_metrics
 from fdarx_core.evaluation.figures import (
     COMPARED,
     CellKey,
     alike_pairs,
-    compare_retrievers,
     comparisons,
-    figures,
-    filled_cells,
-    length_edges,
-    retrieval_figures,
 )
 from fdarx_core.evaluation.gold import equivalences
 from fdarx_core.evaluation.settings import needs_whole_label
 from fdarx_core.evaluation.similarity import meteor_name
 from fdarx_core.llm import ResponseStore
 from fdarx_core.pipeline.evaluation_models import retrieve, score_semantics, with_bert_scores
+from fdarx_core.pipeline.evaluation_results import write_results
 from fdarx_core.pipeline.evaluation_steps import (
     CODE_VERSION,
     GIVEN_ENGINE,
@@ -49,9 +44,7 @@ from fdarx_core.pipeline.regrading import EarlierEvaluation
 from fdarx_core.pipeline.steps import Part, Stage, batches
 from fdarx_core.records import (
     Difference,
-    Figure,
     Reject,
-    RetrievalScore,
     Score,
     SettingProgress,
     arrow_schema,
@@ -61,52 +54,6 @@ from fdarx_core.report.answers_page import answers_page
 from fdarx_core.report.evaluation_page import build_evaluation_report, row_name
 from fdarx_core.storage import RunDirectory, read_records, read_table, write_records
 from fdarx_core.storage.benchmark_reader import Benchmark, BenchmarkItem
-
-
-def write_results(
-    run: RunDirectory, cells: Sequence[SettingProgress], retrievers: Sequence[str], *, seed: int, resamples: int
-) -> list[SettingProgress]:
-    """Write the figures, comparisons and cells of a run as Parquet, and the figures by question type as metrics.json.
-
-    Args:
-        run: the run with its scored parts.
-        cells: the cells with their status and the questions due.
-        retrievers: the retrievers with rankings.
-        seed: fixes the intervals.
-        resamples: bootstrap resamples.
-
-    Returns:
-        The cells with their counts.
-    """
-    scores: dict[CellKey, pa.Table] = {
-        CellKey(one.model, one.setting, one.retriever): table
-        for one in cells
-        if (table := _scores(run, one)) is not None
-    }
-    ranked = {
-        name: table
-        for name in retrievers
-        if (table := _table(run, f"retrieval_scores/{name}", RetrievalScore)).num_rows
-    }
-    filled = filled_cells(cells, scores)
-    by_key = {CellKey(one.model, one.setting, one.retriever): one for one in filled}
-    made: list[Figure] = []
-    compared: list[Difference] = []
-    if scores:
-        edges = length_edges(
-            pa.concat_tables(table.select(["set_id", "label_characters"]) for table in scores.values())
-        )
-        for key, table in scores.items():
-            made += with_provenance(figures(table, seed=seed, resamples=resamples, edges=edges), by_key[key])
-        compared += comparisons(scores, seed=seed, resamples=resamples, excluded=_excluded(by_key))
-    for table in ranked.values():
-        made += retrieval_figures(table, seed=seed, resamples=resamples)
-    compared += compare_retrievers(ranked, seed=seed, resamples=resamples)
-    write_records(run.file("metrics.parquet"), made, Figure)
-    write_records(run.file("comparisons.parquet"), compared, Difference)
-    write_records(run.file("cells.parquet"), filled, SettingProgress)
-    run.file("metrics.json").write_bytes(orjson.dumps(figures_by_cell(made), option=orjson.OPT_INDENT_2))
-    return filled
 
 
 def _excluded(cells: Mapping[CellKey, SettingProgress]) -> Callable[[CellKey, CellKey], Collection[str]]:
@@ -170,34 +117,13 @@ def _both(listed: str, more: str) -> str:
 
 
 def _scores(run: RunDirectory, cell: SettingProgress) -> pa.Table | None:
-    table = _table(run, f"scores/{cell.model}", Score)
+    """Return the rows of a cell; a column that an earlier version did not write is null."""
+    schema = arrow_schema(Score)
+    tables = [schema.empty_table(), *(read_table(place) for place in run.parts(f"scores/{cell.model}"))]
+    table = pa.concat_tables(tables, promote_options="default").select(schema.names)
     mine = (pc.field("setting") == cell.setting) & (pc.field("retriever") == cell.retriever)
-    found = with_bert_scores(run, cell.model, table.filter(mine))
+    found = with_bert_scores(run.parts(f"bert_scores/{cell.model}"), table.filter(mine))
     return found if found.num_rows else None
-
-
-def _table(run: RunDirectory, kind: str, record: type) -> pa.Table:
-    """Return the rows of all parts; a column that an earlier version did not write is null."""
-    schema = arrow_schema(record)
-    tables = [read_table(place) for place in run.parts(kind)]
-    return pa.concat_tables([schema.empty_table(), *tables], promote_options="default").select(schema.names)
-
-
-def figures_by_cell(rows: Sequence[Figure]) -> list[dict[str, Any]]:
-    """Return an entry for each cell: what its figures rest on, and value, low, high and rows of each metric by type."""
-    cells: dict[CellKey, dict[str, Any]] = {}
-    made_by: dict[CellKey, dict[str, Any]] = {}
-    for row in rows:
-        if row.keys["group_by"] == "type":
-            key = CellKey(*(row.keys[name] for name in CellKey._fields))
-            metrics: Mapping[str, Any] = {"value": row.value, "low": row.low, "high": row.high, "rows": row.rows}
-            made_by[key] = {name: getattr(row, name) for name in _PROVENANCE} if row.due else {}
-            cells.setdefault(key, {}).setdefault(row.metric, {})[row.keys["group"]] = metrics
-    return [{**key._asdict(), **made_by[key], "metrics": metrics} for key, metrics in cells.items()]
-
-
-_PROVENANCE = ("judge", "prompts", "engine", "answered", "due")
-"""The fields of a figure that say what it rests on."""
 
 
 @dataclass(slots=True)
@@ -340,7 +266,9 @@ class Evaluation(PipelineJob):
         with self.timed("publish"):
             self.progress("publish", 0, 1, "")
             write_records(self.run.part("rejects", 0), [*self.benchmark.rejects, *self._unknown(intake.ids)], Reject)
-            filled = write_results(self.run, cells, self.spec.retrievers, seed=self.seed, resamples=self.resamples)
+            filled = write_results(
+                self.executor, self.run, cells, self.spec.retrievers, seed=self.seed, resamples=self.resamples
+            )
         summary: dict[str, Any] = {
             "code_version": CODE_VERSION,
             "benchmark": self.benchmark.about,

@@ -33,7 +33,7 @@ from fdarx_core.retrieval.retrievers import (
     passage_search_text,
     required_encoders,
 )
-from fdarx_core.storage import RunDirectory, read_table, write_table
+from fdarx_core.storage import Location, read_table, write_table
 from fdarx_core.storage.benchmark_reader import BenchmarkItem
 
 _LEAST_RANKED = 10
@@ -245,10 +245,10 @@ class BertScorer:
         return len(scored)
 
 
-def with_bert_scores(run: RunDirectory, model: str, scores: pa.Table) -> pa.Table:
-    """Return a Score table with its bert_score column filled in for the answers that were scored."""
+def with_bert_scores(places: Iterable[Location], scores: pa.Table) -> pa.Table:
+    """Return a Score table with its bert_score column filled in from the parts of `BertScorer` at these places."""
     found: dict[str, float] = {}
-    for place in run.parts(f"bert_scores/{model}"):
+    for place in places:
         table = read_table(place, ["prediction_id", "bert_score"])
         found.update(zip(table["prediction_id"].to_pylist(), table["bert_score"].to_pylist(), strict=True))
     column = pa.array([found.get(one) for one in scores["prediction_id"].to_pylist()], pa.float64())

@@ -10,8 +10,7 @@ from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
-from fdarx_core.llm import ResponseStore
-from fdarx_core.llm.response_store import ledger
+from fdarx_core.llm import ResponseStore, ledger
 from fdarx_core.pipeline.asking import PlanRow, add_up
 from fdarx_core.pipeline.executor import Executor, PartResult, Stages, Work
 from fdarx_core.pipeline.part_files import PartFiles
@@ -123,7 +122,9 @@ class PipelineJob(ABC):
 
     def request_counts(self) -> list[dict[str, Any]]:
         """Return the requests and tokens so far, one entry per task and endpoint, for `run.json`."""
-        return ledger(store_of(self.run), self.spec.models)
+        store = store_of(self.run)
+        store.compact()
+        return ledger(store, self.spec.models)
 
     def end(self, summary: Mapping[str, Any], *, complete: bool) -> dict[str, Any]:
         """Write the summary and the status of the run into `run.json`. Return its content."""
@@ -170,7 +171,7 @@ class PipelineJob(ABC):
         ended: dict[str, str] = {}
         if done < total:
             store = store_of(self.run, self.reuse)
-            store.index()
+            store.compact(prune=True)
             for result in self.executor.run(self.work(left, store, planned=False)):
                 done += result.part is not None
                 if result.ended:

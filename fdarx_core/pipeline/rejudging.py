@@ -71,7 +71,7 @@ def judge_twice(
     states = _states(work)
     step = rejudge_step((work.criteria, new), Address(model.name, model.request_parameters))
     keys = {request.key for state in states for request in step.requests(state)}
-    missing = keys - work.store.index().keys()
+    missing = keys - work.store.find(keys).keys()
     known = ResponseStore(work.run.file("responses")).get(sorted(missing))
     work.store.put(known.values())
     parts = [Part(number, batch) for number, batch in enumerate(batches(states, _ITEMS_PER_PART))]

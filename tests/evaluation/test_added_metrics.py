@@ -10,7 +10,7 @@ import pytest
 
 from fdarx_core.evaluation.metrics import added_metrics
 from fdarx_core.evaluation.tables import added_metrics_table
-from fdarx_core.pipeline.evaluation import figures_by_cell
+from fdarx_core.pipeline.evaluation_results import figures_by_cell
 from fdarx_core.records import Figure, Score
 from fdarx_core.report.evaluation_page import build_evaluation_report
 from fdarx_core.storage import read_records

@@ -12,8 +12,7 @@ import pytest
 from fdarx_core.factuality.evidence import ClaimQuery, entrez
 from fdarx_core.factuality.evidence.entrez import PubMed, PubMedSettings
 from fdarx_core.factuality.evidence.pubmed_search import read_abstracts, search_request
-from fdarx_core.llm import Asker, Baseline, BudgetReached, EndpointStopped, ResponseStore, Unparsable, attempts
-from fdarx_core.llm.response_store import ledger
+from fdarx_core.llm import Asker, Baseline, BudgetReached, EndpointStopped, ResponseStore, Unparsable, attempts, ledger
 from fdarx_core.pipeline.asking import ClientPool
 from fdarx_core.records import Request, Response
 from fdarx_core.storage import Location

@@ -12,8 +12,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fdarx_core.llm import TRANSIENT, ModelConfig, Prices, ResponseStore
-from fdarx_core.llm.response_store import ResponseWriter, ledger
+from fdarx_core.llm import TRANSIENT, ModelConfig, Prices, ResponseStore, ledger
+from fdarx_core.llm.response_writer import ResponseWriter
 from fdarx_core.records import Response
 from fdarx_core.storage import Location, StorageError
 
@@ -196,7 +196,8 @@ def test_all_is_readable_before_it_is_written_and_written_without_flushing(tmp_p
         await writer.open()
         for number in range(300):
             writer.add(segment_response(number))
-        assert all(writer.holds(segment_response(number).key) for number in range(300))
+        keys = [segment_response(number).key for number in range(300)]
+        assert await writer.held(keys) == set(keys)
         assert await writer.read([segment_response(299).key]) == {segment_response(299).key: segment_response(299)}
         while len(store.index()) < 300:
             await asyncio.sleep(0.01)

@@ -1,0 +1,315 @@
+"""The figures of an evaluation from its scored parts: tasks sum up some parts each, and the driver adds up the sums.
+
+The driver holds the sums by cluster of the cells of one model, and then those of some pairs of cells; no rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any, TypeAlias, TypeVar
+
+import orjson
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from fdarx_core.evaluation.bootstrap import PairedRows, differences_of_sums, paired_sums, slice_sums, with_holm
+from fdarx_core.evaluation.cell_sums import (
+    CellCounts,
+    ClusterSums,
+    pack_pairs,
+    pack_slices,
+    unpack_pairs,
+    unpack_slices,
+)
+from fdarx_core.evaluation.comparability import excluded_metrics, with_provenance
+from fdarx_core.evaluation.figures import (
+    COMPARED,
+    COMPARED_RETRIEVERS,
+    RETRIEVAL_SUBGROUP_METRICS,
+    SUBGROUP_METRICS,
+    CellKey,
+    Edges,
+    Pair,
+    StandingNames,
+    Wanted,
+    alike_pairs,
+    comparison_pairs,
+    figure_slices,
+    figures_of_sums,
+    named_differences,
+    pair_slices,
+    standing_names,
+    tertiles,
+)
+from fdarx_core.evaluation.metrics import (
+    RETRIEVAL_METRICS,
+    CellFacts,
+    Metric,
+    Numbers,
+    ScoreColumns,
+    score_metrics,
+)
+from fdarx_core.pipeline.evaluation_models import with_bert_scores
+from fdarx_core.pipeline.executor import Executor
+from fdarx_core.pipeline.steps import batches
+from fdarx_core.records import Difference, Figure, RetrievalScore, Score, SettingProgress, arrow_schema
+from fdarx_core.storage import Location, RunDirectory, read_table, write_records
+
+T = TypeVar("T")
+Result = TypeVar("Result")
+
+_PARTS_AT_ONCE = 16
+"""Parts that a task sums up."""
+_PAIRS_BYTES = 2**28
+"""Bytes that the sums of the pairs of one pass over the parts may take; more pairs take more passes."""
+
+ScoredPart: TypeAlias = tuple[Location, Location | None]
+"""The scores of a part of one model or retriever, and its BERTScores, if there are any."""
+
+
+@dataclass(frozen=True, slots=True)
+class CellLayout:
+    """What must be known of a whole cell to sum up a part of it."""
+
+    facts: CellFacts
+    standing: StandingNames
+    edges: Edges = (0.0, 0.0)
+    clusters: int = 0
+
+
+def write_results(
+    executor: Executor,
+    run: RunDirectory,
+    cells: Sequence[SettingProgress],
+    retrievers: Sequence[str],
+    *,
+    seed: int,
+    resamples: int,
+) -> list[SettingProgress]:
+    """Write the figures, comparisons and cells of a run as Parquet, and the figures by question type as metrics.json.
+
+    Args:
+        executor: sums up the parts.
+        run: the run with its scored parts.
+        cells: the cells with their status and the questions due.
+        retrievers: the retrievers with rankings.
+        seed: fixes the intervals.
+        resamples: bootstrap resamples.
+
+    Returns:
+        The cells with their counts.
+    """
+    options = {"seed": seed, "resamples": resamples}
+    answers = _Cells(
+        executor, {model: _scored_parts(run, model) for model in dict.fromkeys(one.model for one in cells)}
+    )
+    filled = answers.count(cells)
+    by_key = {CellKey(one.model, one.setting, one.retriever): one for one in filled}
+    made: list[Figure] = []
+    for key, found in answers.figures(**options):
+        made += with_provenance(found, by_key[key])
+    names = [name for name, _ in COMPARED]
+    pairs = comparison_pairs(
+        alike_pairs(list(answers.layouts)), COMPARED, lambda a, b: excluded_metrics(by_key[a], by_key[b], names)
+    )
+    compared = answers.differences(pairs, **options)
+    ranked = _Cells(executor, {name: _ranked_parts(run, name) for name in retrievers}, retrieval=True)
+    ranked.count()
+    made += [figure for _, found in ranked.figures(**options) for figure in found]
+    compared += ranked.differences(dict.fromkeys(alike_pairs(list(ranked.layouts)), COMPARED_RETRIEVERS), **options)
+    write_records(run.file("metrics.parquet"), made, Figure)
+    write_records(run.file("comparisons.parquet"), compared, Difference)
+    write_records(run.file("cells.parquet"), filled, SettingProgress)
+    run.file("metrics.json").write_bytes(orjson.dumps(figures_by_cell(made), option=orjson.OPT_INDENT_2))
+    return filled
+
+
+class _Cells:
+    """The cells in the parts of some models or retrievers; call `count` first. `layouts` are those with rows."""
+
+    def __init__(
+        self, executor: Executor, parts: Mapping[str, Mapping[str, ScoredPart]], *, retrieval: bool = False
+    ) -> None:
+        self.layouts: dict[CellKey, CellLayout] = {}
+        self._executor, self._parts, self._retrieval = executor, parts, retrieval
+
+    def count(self, cells: Sequence[SettingProgress] = ()) -> list[SettingProgress]:
+        """Count the rows of all cells. Return the given cells with their counts, in their order."""
+        filled = {CellKey(one.model, one.setting, one.retriever): one for one in cells}
+        lengths: dict[str, dict[str, int]] = {}
+        for name in self._parts:
+            found: dict[CellKey, list[CellCounts]] = {}
+            for counted in _in_order(self._executor, partial(_count, self._retrieval), self._items([name])):
+                for key, one in counted.items():
+                    found.setdefault(key, []).append(one)
+            for key in [key for key in (filled or found) if key in found]:
+                total = CellCounts.total(found[key])
+                standing = {by: standing_names(rows) for by, rows in total.names.items()}
+                self.layouts[key] = CellLayout(total.facts, standing, clusters=len(total.clusters))
+                lengths.setdefault(key.retriever if self._retrieval else "", {}).update(total.lengths)
+                if key in filled:
+                    filled[key] = total.fill(filled[key])
+        edges = {name: tertiles(known.values()) for name, known in lengths.items()}
+        for key, layout in self.layouts.items():
+            self.layouts[key] = replace(layout, edges=edges[key.retriever if self._retrieval else ""])
+        return list(filled.values())
+
+    def figures(self, *, seed: int, resamples: int) -> Iterator[tuple[CellKey, list[Figure]]]:
+        """Yield the figures of each cell."""
+        for name in self._parts:
+            mine = {key: one for key, one in self.layouts.items() if name == _owner(key)}
+            sums: dict[CellKey, ClusterSums] = {key: ClusterSums() for key in mine}
+            named: dict[CellKey, list[tuple[str, str, str, int]]] = {}
+            for found in _in_order(self._executor, partial(_sum_up, self._retrieval, mine), self._items([name])):
+                for key, (names, clusters, matrix) in found.items():
+                    named[key] = names
+                    sums[key].add(clusters, matrix)
+            for key in named:
+                metrics = [_metrics(self._retrieval)[metric] for _, _, metric, _ in named[key]]
+                slices = unpack_slices(sums.pop(key).ordered(), metrics, [width for *_, width in named[key]])
+                groups = [(by, group) for by, group, *_ in named[key]]
+                yield key, figures_of_sums(key, groups, slices, seed=seed, resamples=resamples)
+
+    def differences(self, pairs: Mapping[Pair, Wanted], *, seed: int, resamples: int) -> list[Difference]:
+        """Return the differences of pairs of cells, corrected by Holm's method over all of them."""
+        found: list[Difference] = []
+        bytes_each = 8 * 9 * len(COMPARED_RETRIEVERS) * max((one.clusters for one in self.layouts.values()), default=1)
+        some = [pair for pair, wanted in pairs.items() if wanted]
+        for chosen in batches(some, max(1, _PAIRS_BYTES // bytes_each)):
+            sums = {pair: ClusterSums() for pair in chosen}
+            widths: dict[Pair, list[int]] = {}
+            task = partial(_sum_up_pairs, self._retrieval, {pair: pairs[pair] for pair in chosen}, self._facts())
+            names = dict.fromkeys(_owner(key) for pair in chosen for key in pair)
+            for part in _in_order(self._executor, task, self._items(names)):
+                for pair, (widths[pair], clusters, matrix) in part.items():
+                    sums[pair].add(clusters, matrix)
+            for pair in widths:
+                metrics = [_metrics(self._retrieval)[metric] for metric, _ in pairs[pair]]
+                paired = unpack_pairs(sums.pop(pair).ordered(), metrics, widths[pair])
+                found += named_differences(
+                    pair, pairs[pair], differences_of_sums(paired, seed=seed, resamples=resamples)
+                )
+        return with_holm(found, ["group"])
+
+    def _facts(self) -> dict[CellKey, CellFacts]:
+        return {key: layout.facts for key, layout in self.layouts.items()}
+
+    def _items(self, names: Iterable[str]) -> Iterator[list[list[ScoredPart]]]:
+        """Yield, for some part numbers at a time, the parts of each of the models or retrievers."""
+        chosen = [self._parts[name] for name in names]
+        for numbers in batches(sorted({number for one in chosen for number in one}), _PARTS_AT_ONCE):
+            yield [[one[number] for number in numbers if number in one] for one in chosen]
+
+
+def _owner(key: CellKey) -> str:
+    """Return the model, or the retriever, in whose parts a cell is."""
+    return key.model or key.retriever
+
+
+def _metrics(retrieval: bool) -> Mapping[str, Metric]:
+    return RETRIEVAL_METRICS if retrieval else score_metrics()
+
+
+def _scored_parts(run: RunDirectory, model: str) -> dict[str, ScoredPart]:
+    semantic = {place.name: place for place in run.parts(f"bert_scores/{model}")}
+    return {place.name: (place, semantic.get(place.name)) for place in run.parts(f"scores/{model}")}
+
+
+def _ranked_parts(run: RunDirectory, retriever: str) -> dict[str, ScoredPart]:
+    return {place.name: (place, None) for place in run.parts(f"retrieval_scores/{retriever}")}
+
+
+def _numbered(function: Callable[[T], Result], item: tuple[int, T]) -> tuple[int, Result]:
+    return item[0], function(item[1])
+
+
+def _in_order(executor: Executor, function: Callable[[T], Result], items: Iterable[T]) -> Iterator[Result]:
+    """Yield the result of the function for each item, in the order of the items."""
+    early: dict[int, Result] = {}
+    next_one = 0
+    for number, result in executor.map(partial(_numbered, function), enumerate(items)):
+        early[number] = result
+        while next_one in early:
+            yield early.pop(next_one)
+            next_one += 1
+
+
+def _count(retrieval: bool, parts: Sequence[Sequence[ScoredPart]]) -> dict[CellKey, CellCounts]:
+    return {key: CellCounts.of(table) for key, table in _read_cells(retrieval, parts).items()}
+
+
+Summed: TypeAlias = tuple[list[tuple[str, str, str, int]], list[str], Numbers]
+"""The group_by, group, metric and number of components of each slice; the clusters; their sums."""
+
+
+def _sum_up(
+    retrieval: bool, layouts: Mapping[CellKey, CellLayout], parts: Sequence[Sequence[ScoredPart]]
+) -> dict[CellKey, Summed]:
+    summed: dict[CellKey, Summed] = {}
+    by_subgroup = RETRIEVAL_SUBGROUP_METRICS if retrieval else SUBGROUP_METRICS
+    for key, table in _read_cells(retrieval, parts).items():
+        if key in layouts:
+            layout = layouts[key]
+            columns = ScoreColumns(table, layout.facts)
+            named = figure_slices(columns, _metrics(retrieval), by_subgroup, layout.edges, layout.standing)
+            sums = slice_sums(columns, [one for _, _, one in named])
+            names = [
+                (by, group, one.metric.name, one.sums.shape[1]) for (by, group, _), one in zip(named, sums, strict=True)
+            ]
+            summed[key] = names, columns.clusters, pack_slices(sums)
+    return summed
+
+
+def _sum_up_pairs(
+    retrieval: bool,
+    pairs: Mapping[Pair, Wanted],
+    facts: Mapping[CellKey, CellFacts],
+    parts: Sequence[Sequence[ScoredPart]],
+) -> dict[Pair, tuple[list[int], list[str], Numbers]]:
+    chosen = {key for pair in pairs for key in pair}
+    tables = _read_cells(retrieval, parts)
+    rows = {key: PairedRows(table, facts[key]) for key, table in tables.items() if key in chosen}
+    summed: dict[Pair, tuple[list[int], list[str], Numbers]] = {}
+    for (a, b), wanted in pairs.items():
+        if a in rows and b in rows:
+            clusters, sums = paired_sums(rows[a], rows[b], pair_slices(rows[a], _metrics(retrieval), wanted))
+            summed[a, b] = [one.first.shape[1] for one in sums], clusters, pack_pairs(sums)
+    return summed
+
+
+def _read_cells(retrieval: bool, parts: Sequence[Sequence[ScoredPart]]) -> dict[CellKey, pa.Table]:
+    """Return the rows of each cell in some parts; a column that an earlier version did not write is null."""
+    schema = arrow_schema(RetrievalScore if retrieval else Score)
+    found = [part for listed in parts for part in listed]
+    tables = [schema.empty_table(), *(read_table(scores) for scores, _ in found)]
+    table = pa.concat_tables(tables, promote_options="default").select(schema.names)
+    fields = ["retriever"] if retrieval else list(CellKey._fields)
+    if not retrieval:
+        table = with_bert_scores([semantic for _, semantic in found if semantic], table)
+    cells: dict[CellKey, pa.Table] = {}
+    for one in table.group_by(fields).aggregate([]).to_pylist():
+        chosen = [pc.field(name) == one[name] for name in fields]
+        matching = chosen[0]
+        for more in chosen[1:]:
+            matching &= more
+        cells[CellKey(**{"model": "", "setting": "", **one})] = table.filter(matching)
+    return cells
+
+
+def figures_by_cell(rows: Sequence[Figure]) -> list[dict[str, Any]]:
+    """Return an entry for each cell: what its figures rest on, and value, low, high and rows of each metric by type."""
+    cells: dict[CellKey, dict[str, Any]] = {}
+    made_by: dict[CellKey, dict[str, Any]] = {}
+    for row in rows:
+        if row.keys["group_by"] == "type":
+            key = CellKey(*(row.keys[name] for name in CellKey._fields))
+            metrics: Mapping[str, Any] = {"value": row.value, "low": row.low, "high": row.high, "rows": row.rows}
+            made_by[key] = {name: getattr(row, name) for name in _PROVENANCE} if row.due else {}
+            cells.setdefault(key, {}).setdefault(row.metric, {})[row.keys["group"]] = metrics
+    return [{**key._asdict(), **made_by[key], "metrics": metrics} for key, metrics in cells.items()]
+
+
+_PROVENANCE = ("judge", "prompts", "engine", "answered", "due")
+"""The fields of a figure that say what it rests on."""

@@ -1,0 +1,188 @@
+"""Figures from the sums of parts are those of all rows in one table, however the rows are split into parts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, TypeVar
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from fdarx_core.evaluation.figures import (
+    CellKey,
+    compare_retrievers,
+    comparisons,
+    figures,
+    filled_cells,
+    length_edges,
+    retrieval_figures,
+)
+from fdarx_core.pipeline import evaluation_results
+from fdarx_core.pipeline.evaluation_results import write_results
+from fdarx_core.pipeline.local import LocalExecutor
+from fdarx_core.records import Difference, Figure, RetrievalScore, Score, SettingProgress, to_table
+from fdarx_core.storage import Location, RunDirectory, read_records, write_table
+from tests.evaluation.synthetic_scores import retrieval_rows, score_rows
+
+MODELS, SETTINGS, RETRIEVERS = ("a", "b", "c"), ("full_label", "closed_book"), ("bm25", "dense")
+LABELS = 30
+OPTIONS: dict[str, Any] = {"seed": 3, "resamples": 60}
+
+Item = TypeVar("Item")
+Result = TypeVar("Result")
+
+
+class LateFirst(LocalExecutor):
+    """Ends the first items last, as tasks on a cluster may."""
+
+    def map(self, function: Callable[[Item], Result], items: Iterable[Item]) -> Iterator[Result]:
+        return reversed([function(item) for item in items])
+
+
+def part_of(set_id: str) -> int:
+    return int(set_id.removeprefix("label-")) // 4
+
+
+def rows_of(model: str, setting: str) -> list[Score]:
+    """Rows of a cell. Drugs have labels in several parts; refusal questions and BERTScores are in some parts only."""
+    rows = score_rows(LABELS, seed=ord(model), model=model, setting=setting)
+    rows = [replace(row, cluster=f"drug-{int(row.set_id[-3:]) % 11:02d}") for row in rows]
+    return [row for row in rows if row.type != "refusal" or part_of(row.set_id) % 2]
+
+
+@pytest.fixture(scope="module")
+def scores() -> dict[CellKey, pa.Table]:
+    made = {}
+    for model in MODELS:
+        for setting in SETTINGS:
+            rows = rows_of(model, setting)
+            if model == "b":
+                for row in rows:
+                    row.bert_score = len(row.question_id) / 20 + int(row.question_id[-1]) / 40
+            made[CellKey(model, setting, "")] = to_table(rows, Score)
+    return made
+
+
+@pytest.fixture(scope="module")
+def rankings() -> dict[str, pa.Table]:
+    return {
+        name: to_table(retrieval_rows(LABELS, seed=seed, retriever=name), RetrievalScore)
+        for seed, name in enumerate(RETRIEVERS)
+    }
+
+
+@pytest.fixture(scope="module")
+def run(
+    tmp_path_factory: pytest.TempPathFactory, scores: dict[CellKey, pa.Table], rankings: dict[str, pa.Table]
+) -> RunDirectory:
+    """A run with scored parts; the BERTScores are in files of their own."""
+    run = RunDirectory.begin(str(tmp_path_factory.mktemp("evaluation") / "run"), job="evaluate", config={}, versions={})
+    for model in MODELS:
+        mine = pa.concat_tables([table for key, table in scores.items() if key.model == model])
+        for number, part in in_parts(mine):
+            semantic = part.select(["prediction_id", "bert_score"])
+            column = part.schema.get_field_index("bert_score")
+            bare = part.set_column(column, "bert_score", pa.nulls(part.num_rows, pa.float64()))
+            write_table(run.part(f"scores/{model}", number), bare)
+            if model == "b":
+                write_table(run.part(f"bert_scores/{model}", number), semantic)
+    for name, table in rankings.items():
+        for number, part in in_parts(table):
+            write_table(run.part(f"retrieval_scores/{name}", number), part)
+    return run
+
+
+def in_parts(table: pa.Table) -> Iterator[tuple[int, pa.Table]]:
+    numbers = np.array([part_of(one) for one in table["set_id"].to_pylist()])
+    for number in np.unique(numbers).tolist():
+        yield number, table.filter(pa.array(numbers == number))
+
+
+def progress() -> list[SettingProgress]:
+    """Cells of so many questions due that they cover equal shares, so that all may be compared."""
+    cells = [SettingProgress(model, setting, "", "done", due=10**6) for model in MODELS for setting in SETTINGS]
+    return [*cells, SettingProgress("a", "oracle", "", "skipped", reason="no question is due")]
+
+
+def close(one: Figure, other: Figure) -> bool:
+    """Two figures that differ in the last digits of their sums alone."""
+    assert (one.metric, one.keys, one.rows, one.clusters, one.unscored) == (
+        other.metric,
+        other.keys,
+        other.rows,
+        other.clusters,
+        other.unscored,
+    )
+    pairs = [(getattr(one, name), getattr(other, name)) for name in ("value", "low", "high")]
+    return all(x == y if x is None or y is None else abs(x - y) < 1e-9 * (1 + abs(y)) for x, y in pairs)
+
+
+@pytest.mark.parametrize(("parts_at_once", "pairs_bytes"), [(100, 2**28), (3, 1), (1, 2**14)])
+def test_figures_of_parts_are_those_of_one_table(
+    run: RunDirectory,
+    scores: dict[CellKey, pa.Table],
+    rankings: dict[str, pa.Table],
+    monkeypatch: pytest.MonkeyPatch,
+    parts_at_once: int,
+    pairs_bytes: int,
+) -> None:
+    monkeypatch.setattr(evaluation_results, "_PARTS_AT_ONCE", parts_at_once)
+    monkeypatch.setattr(evaluation_results, "_PAIRS_BYTES", pairs_bytes)
+    cells = write_results(LateFirst(), run, progress(), RETRIEVERS, **OPTIONS)
+    edges = length_edges(*scores.values())
+    expected = [one for table in scores.values() for one in figures(table, edges=edges, **OPTIONS)]
+    expected += [one for table in rankings.values() for one in retrieval_figures(table, **OPTIONS)]
+    made = list(read_records(run.file("metrics.parquet"), Figure))
+    assert len(made) == len(expected)
+    assert all(map(close, made, expected))
+    assert {one.metric for one in made if one.keys["model"] == "b"} > {"bert_score", "refusal_f1", "citation_f1"}
+    compared = list(read_records(run.file("comparisons.parquet"), Difference))
+    apart = comparisons(scores, **OPTIONS) + compare_retrievers(rankings, **OPTIONS)
+    assert len(compared) == len(apart)
+    assert [(one.first, one.second) for one in compared] == [(one.first, one.second) for one in apart]
+    assert [one.p for one in compared] == pytest.approx([one.p for one in apart])
+    assert [one.p_holm for one in compared] == pytest.approx([one.p_holm for one in apart])
+    assert all(map(close, compared, apart))
+    for one, other in zip(cells, filled_cells(progress(), scores), strict=True):
+        assert replace(one, cost=0.0) == replace(other, cost=0.0)
+        assert one.cost == pytest.approx(other.cost)
+
+
+def test_tasks_that_end_in_another_order_make_the_same_bytes(
+    run: RunDirectory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(evaluation_results, "_PARTS_AT_ONCE", 2)
+    contents = []
+    for executor in (LateFirst(), LocalExecutor()):
+        write_results(executor, run, progress(), RETRIEVERS, **OPTIONS)
+        contents.append([run.file(f"{name}.parquet").read_bytes() for name in ("metrics", "comparisons", "cells")])
+    assert contents[0] == contents[1]
+
+
+def test_parts_of_an_earlier_version_lack_columns(tmp_path: Path) -> None:
+    run = RunDirectory.begin(str(tmp_path / "run"), job="evaluate", config={}, versions={})
+    rows = rows_of("a", "full_label")
+    for number in range(8):
+        part = to_table([row for row in rows if part_of(row.set_id) == number], Score)
+        write_table(run.part("scores/a", number), part if number % 2 else part.drop_columns(["eq_hits", "eq_right"]))
+    write_results(LocalExecutor(), run, [SettingProgress("a", "full_label", "", "done", due=600)], [], **OPTIONS)
+    by_metric = {
+        one.metric: one
+        for one in read_records(run.file("metrics.parquet"), Figure)
+        if one.keys["group"] == "answerable"
+    }
+    assert by_metric["citation_f1_eq"].unscored > by_metric["citation_f1"].unscored
+    assert by_metric["citation_f1_eq"].rows + by_metric["citation_f1_eq"].unscored == (
+        by_metric["citation_f1"].rows + by_metric["citation_f1"].unscored
+    )
+
+
+def test_a_run_without_scores_has_no_figures(tmp_path: Path) -> None:
+    run = RunDirectory.begin(str(tmp_path / "run"), job="evaluate", config={}, versions={})
+    cells = [SettingProgress("a", "oracle", "", "skipped", reason="no question is due")]
+    assert write_results(LocalExecutor(), run, cells, ["bm25"], **OPTIONS) == cells
+    assert list(read_records(run.file("metrics.parquet"), Figure)) == []
+    assert Location(f"{run.root}/metrics.json").read_text() == "[]"
