@@ -136,14 +136,20 @@ class ModelConfig(BaseModel):
 
     def key(self) -> str:
         """Read the key from the environment; it is kept nowhere. Raises ValueError where it is missing or malformed."""
-        if self.key_env is None:
-            return ""
-        key = os.environ.get(self.key_env, "")
-        if not key:
-            raise ValueError(f"environment variable {self.key_env} is not set; set it to the key of {self.base_url}")
-        if not (key.isascii() and key.isprintable() and " " not in key):
-            raise ValueError(f"environment variable {self.key_env} holds white space or is not plain ASCII; correct it")
-        return key
+        return "" if self.key_env is None else read_key(self.key_env, self.base_url)
+
+
+def read_key(variable: str, owner: str) -> str:
+    """Read an API key from an environment variable; `owner` is the server that it belongs to.
+
+    Raises ValueError where it is missing or malformed.
+    """
+    key = os.environ.get(variable, "")
+    if not key:
+        raise ValueError(f"environment variable {variable} is not set; set it to the key of {owner}")
+    if not (key.isascii() and key.isprintable() and " " not in key):
+        raise ValueError(f"environment variable {variable} holds white space or is not plain ASCII; correct it")
+    return key
 
 
 VOTE = "vote"
