@@ -79,7 +79,9 @@ def _ask(image: Mapping[str, str]) -> str:
         if error.code != 401 or not challenge.startswith("Bearer "):
             raise PinError(f"{image['name']}: {url}: {error.code} {error.reason}; push the tag, or log in") from None
     except OSError as error:
-        raise PinError(f"{image['name']}: {url}: {getattr(error, 'reason', error)}; give {image['name']}=sha256:… instead") from None
+        raise PinError(
+            f"{image['name']}: {url}: {getattr(error, 'reason', error)}; give {image['name']}=sha256:… instead"
+        ) from None
     try:
         return _digest(url, f"Bearer {_token(challenge, basic)}")
     except OSError as error:

@@ -1,7 +1,7 @@
 """NetworkPolicies, evaluated as Kubernetes defines them: which pod may open a connection to which port of which other.
 
 A connection is allowed where the policies of both ends allow it. A pod that no policy of a direction selects has no
-limits in that direction; otherwise one rule of one of these policies must match. Source: Kubernetes, "Network Policies".
+limits in that direction; otherwise a rule of one of these policies must match. Source: Kubernetes, "Network Policies".
 """
 
 from __future__ import annotations

@@ -19,7 +19,6 @@ from tests.engine.serve_models import Up, described, serving
 from tests.engine.server import built, running
 from tests.storage.swift_server import Swift
 
-
 KEY_ENV = "FDARX_ENGINE_KEY"
 """As in serving/models/."""
 
