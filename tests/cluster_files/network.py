@@ -68,8 +68,8 @@ def _matches(rule: Document, direction: str, other: Peer, port: int, protocol: s
 
 
 def _is_port(given: Document, port: int, protocol: str) -> bool:
-    first = given.get("port", port)
-    return given.get("protocol", "TCP") == protocol and first <= port <= given.get("endPort", first)
+    first = int(given.get("port", port))
+    return given.get("protocol", "TCP") == protocol and first <= port <= int(given.get("endPort", first))
 
 
 def _is_peer(given: Document, other: Peer) -> bool:

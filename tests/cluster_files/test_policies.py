@@ -9,7 +9,7 @@ import pytest
 from tests.cluster_files import network
 from tests.cluster_files.network import Peer
 from tests.cluster_files.pods import clusters
-from tests.cluster_files.tree import COMPONENTS, Tree, load
+from tests.cluster_files.tree import COMPONENTS, GUIDE, Tree, load
 
 SERVE, DASHBOARD, GCS, CLIENT, METRICS, REDIS, WORKER_PORT = 8000, 8265, 6379, 10001, 8080, 6379, 30123
 JOBS, SERVICE, SUBMITTERS = "RayCluster/fdarx/", "RayService/qa-rag/", ("build", "sweep")
@@ -97,6 +97,11 @@ def test_what_pods_reach_outside_the_namespace(tree: Tree, known: dict[str, Peer
     for one in (*ray, *submitters):
         assert network.reaches(tree, one, DNS, 53, "UDP") and network.reaches(tree, one, DNS, 53)
         assert not network.reaches(tree, one, DNS, 443)
+
+
+@pytest.mark.parametrize("namespace", [OPERATOR.namespace, PROMETHEUS.namespace])
+def test_the_guide_installs_operators_where_policies_expect_them(namespace: str) -> None:
+    assert f"--namespace {namespace}" in GUIDE.read_text()
 
 
 def test_a_budget_leaves_a_pod_to_evict() -> None:

@@ -8,6 +8,7 @@ import os
 import subprocess
 import urllib.error
 import urllib.request
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -81,14 +82,27 @@ def test_its_cache_holds_what_was_worked_out(served: Served) -> None:
     assert served.up.cached_tokens() == [estimate_memory(served.model).tokens] == [65_536]
 
 
+def lines_of(tiny: Tiny, files: Sequence[Path], kind: str) -> tuple[list[str], str]:
+    """What the building of these files' applications prints of a kind, and its errors."""
+    line = [str(tiny.python), "-m", "tests.engine.build_process", *map(str, files)]
+    keyed = {**os.environ, KEY_ENV: "a-key"}
+    done = subprocess.run(line, cwd=PROJECT, capture_output=True, text=True, timeout=600, env=keyed)
+    found = [one.removeprefix(f"{kind}: ") for one in done.stdout.splitlines() if one.startswith(f"{kind}: ")]
+    return found, done.stderr
+
+
 def test_vllm_knows_all_that_is_passed_on(tiny: Tiny, tmp_path: Path) -> None:
     """The shipped files, a model with all that Serve can do, and one whose file has an argument that vLLM has not."""
     scaling = {"min": 1, "max": 3, "ongoing": 8}
     full = described(tmp_path / "full.yaml", tiny.model, replicas=scaling, adapters={"path": "s3://bucket/adapters"})
     wrong = described(tmp_path / "wrong.yaml", tiny.model, engine={"block_sizes": 16})
     shipped = sorted((PROJECT / "serving" / "models").glob("*.yaml"))
-    line = [str(tiny.python), "-m", "tests.engine.build_process", *map(str, [*shipped, full, wrong])]
-    keyed = {**os.environ, KEY_ENV: "a-key"}
-    done = subprocess.run(line, cwd=PROJECT, capture_output=True, text=True, timeout=600, env=keyed)
-    built = [line.removeprefix("built: ") for line in done.stdout.splitlines() if line.startswith("built: ")]
-    assert built == [""] * (len(shipped) + 1) + ["model wrong: Unknown engine argument: block_sizes"], done.stderr
+    built, errors = lines_of(tiny, [*shipped, full, wrong], "built")
+    assert built == [""] * (len(shipped) + 1) + ["model wrong: Unknown engine argument: block_sizes"], errors
+
+
+def test_the_ingress_has_as_many_replicas_as_the_engine(tiny: Tiny, tmp_path: Path) -> None:
+    fixed = described(tmp_path / "fixed.yaml", tiny.model, replicas=3)
+    scaled = described(tmp_path / "scaled.yaml", tiny.model, replicas={"min": 2, "max": 5, "ongoing": 8})
+    found, errors = lines_of(tiny, [fixed, scaled], "replicas")
+    assert found == ["[3, 3]", "[[2, 5, 8.0], [2, 5, 8.0]]"], errors
