@@ -37,7 +37,7 @@ from jobs.progress import ProgressLine, busy
 from jobs.session import carried_out, is_done, run_result, session, versions, warn_of_batches
 from jobs.track import tracked
 from serving.memory import estimate_memory
-from serving.served_model import ServedModel, load_served, missing_model_files
+from serving.served_model import ServedModel, load_served, missing_key, missing_model_files
 
 Served = Mapping[str, ServedModel]
 
@@ -46,7 +46,7 @@ def load_deployed(files: Sequence[str], *, to_ask: bool) -> dict[str, ServedMode
     """Return the served models of these files, by name.
 
     Raises ModelsError for a file or a model that can't be used or does not fit its GPUs. If the models will be asked,
-    and not only planned with, it is also raised for an incomplete directory, or if vLLM is missing.
+    and not only planned with, it is also raised for an incomplete directory, or if a key or vLLM is missing.
     """
     served: dict[str, ServedModel] = {}
     for file in files:
@@ -55,6 +55,8 @@ def load_deployed(files: Sequence[str], *, to_ask: bool) -> dict[str, ServedMode
             raise ModelsError(f"{file}: name: another file of --deploy has {model.name} too; give it another")
         if to_ask and model.is_directory and (fault := missing_model_files(model.model)):
             raise ModelsError(f"{file}: model: {fault}")
+        if to_ask and (fault := missing_key(model)):
+            raise ModelsError(f"{file}: key_env: {fault}")
         if model.size and (model.cache_gib if model.device == "cpu" else model.card_gib):
             estimate_memory(model)
         served[model.name] = model

@@ -234,10 +234,12 @@ class ServeApplications:
                     return str(error)
         return ""
 
-    def answers(self, name: str) -> bool:
-        """Return whether the application answers a request."""
+    def answers(self, name: str, key: str) -> bool:
+        """Return whether the application answers a request with its API key, "" where it requires none."""
+        headers = {"Authorization": f"Bearer {key}"} if key else {}
+        request = urllib.request.Request(f"{self.root}/{name}/v1/models", headers=headers)
         try:
-            with urllib.request.urlopen(f"{self.root}/{name}/v1/models", timeout=_REPLY_WITHIN_S):
+            with urllib.request.urlopen(request, timeout=_REPLY_WITHIN_S):
                 return True
         except (urllib.error.URLError, OSError):
             return False

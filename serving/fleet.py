@@ -148,7 +148,7 @@ class ServeFleet:
         others = (one for one in self._deployments.values() if one is not deployment)
         if not placed and any(one.phase in ("ready", "leaving") for one in others):
             deployment.since = now  # it waits for resources that others occupy
-        if state.status == "RUNNING" and self._open().answers(model.name):
+        if state.status == "RUNNING" and self._open().answers(model.name, model.client_config(self._open().root).key()):
             deployment.phase = "ready"
             self._log(f"{model.name} is ready after {now - deployment.since:.0f} s")
         elif state.status == "DEPLOY_FAILED":

@@ -15,7 +15,8 @@ from pydantic import ValidationError
 from fdarx_core.llm import ModelsError
 from fdarx_core.llm.prompts import validation_message
 from serving.adapters import adapter_folder_fault
-from serving.served_model import INGRESS_CPUS, ServedModel, load_served, missing_model_files
+from serving.engine_key import keyed_openai_ingress
+from serving.served_model import INGRESS_CPUS, ServedModel, load_served, missing_key, missing_model_files
 
 if TYPE_CHECKING:
     from ray.serve.deployment import Application
@@ -36,6 +37,14 @@ PREFIX_TREE_CHARACTERS = 20_000_000
 PREFIX_MATCH_RATE = 0.95
 """Common share of two prompts above which they go to the same replica. Two questions on one label share more than 0.96,
 closed-book questions 0.75, and grading prompts 0.92. With Ray's default, 0.1, all of them would go to one replica."""
+
+SERVE_DEFAULTS = {
+    "RAY_SERVE_USE_GRPC_BY_DEFAULT": "0",
+    "RAY_SERVE_RUN_ROUTER_IN_SEPARATE_LOOP": "1",
+    "RAY_SERVE_RUN_USER_CODE_IN_SEPARATE_THREAD": "1",
+}
+"""Ray's own values, with which engines were measured. Nodes of the answering service have others (`SERVE_VARIABLES`),
+with which tokenizing in an engine's replica would hold up its health checks."""
 
 IMBALANCE_BATCHES = 1.5
 """Batches by which a replica may be ahead of the least busy one before questions on its labels go elsewhere. With 1.5,
@@ -70,12 +79,16 @@ def build(model: ServedModel) -> Application:
         raise ModelsError(f"model {model.name}: adapters.path: {fault}")
     if importlib.util.find_spec("vllm") is None:
         raise ModelsError(f"model {model.name}: vLLM is not installed here; install it: pip install 'fdarx[gpu]'")
+    if fault := missing_key(model):
+        raise ModelsError(f"model {model.name}: key_env: {fault}")
     from ray.serve.llm import LLMConfig, build_openai_app
 
+    arguments: dict[str, Any] = {"ingress_deployment_config": _ingress(model)}
+    if model.key_env:
+        extra = {"key_env": model.key_env}
+        arguments["ingress_cls_config"] = {"ingress_cls": keyed_openai_ingress(), "ingress_extra_kwargs": extra}
     try:
-        return build_openai_app(
-            {"llm_configs": [LLMConfig(**_config(model))], "ingress_deployment_config": _ingress(model)}
-        )
+        return build_openai_app({"llm_configs": [LLMConfig(**_config(model))], **arguments})
     except ValidationError as error:
         raise ModelsError(f"model {model.name}: {validation_message(error)}") from None
     except ValueError as error:
@@ -93,7 +106,7 @@ def _config(model: ServedModel) -> dict[str, Any]:
         "placement_group_config": {"bundle_per_worker": bundle, "strategy": "STRICT_PACK"},
         "engine_kwargs": engine_arguments(model),
         "deployment_config": _deployment(model),
-        "runtime_env": {"env_vars": {**_job_variables(), **_variables(model)}},
+        "runtime_env": {"env_vars": {**_job_variables(), **SERVE_DEFAULTS, **_variables(model)}},
     }
     if adapters := model.adapters:
         from serving.adapter_server import AdapterFolder, AdapterServer
@@ -186,7 +199,7 @@ def _job_variables() -> dict[str, str]:
 def _ingress(model: ServedModel) -> dict[str, Any]:
     """Return the options of the ingress: as many replicas as the engine, with the timeout of the clients."""
     timeout = math.ceil(model.client_config("http://localhost").timeout_s)
-    variables = {**_job_variables(), "RAY_SERVE_LLM_ROUTER_HTTP_TIMEOUT": str(timeout)}
+    variables = {**_job_variables(), **SERVE_DEFAULTS, "RAY_SERVE_LLM_ROUTER_HTTP_TIMEOUT": str(timeout)}
     return {
         **_replicas(model),
         "ray_actor_options": {"num_cpus": INGRESS_CPUS, "runtime_env": {"env_vars": variables}},

@@ -33,9 +33,9 @@ from serving.retriever import RetrieverDeployment
 from serving.settings import ServiceSettings
 
 MAX_PAIRS_PER_CALL = 384
-"""Pairs in one call of the reranker: those of 16 requests with 24 candidates of one window. FlagEmbedding sorts the
-pairs of a call by length and computes 32 at a time. On questions and passages of real labels, 11 % of the tokens it
-then computes are padding, against 58 % in the order of arrival."""
+"""Pairs in one call of the reranker: those of 16 requests with 24 candidates of one window. The model
+sorts the pairs of a call by length and computes 32 at a time. On questions and passages of real labels, 11 % of the
+tokens it then computes are padding, against 58 % in the order of arrival."""
 _CHARACTERS_A_WINDOW = 1_500
 """Approximate number of characters by which the windows of a long passage advance."""
 

@@ -47,7 +47,7 @@ class Throughput(_Description):
     """How the two numbers were measured."""
 
 
-_DERIVED = ("name", "kind", "model", "base_url", "context_length")
+_DERIVED = ("name", "kind", "model", "base_url", "context_length", "key_env")
 """Fields of `ModelConfig` that follow from the served model, and so can't be under `ask`."""
 
 INGRESS_CPUS = 0.1
@@ -148,6 +148,9 @@ class ServedModel(_Description):
     """LoRA adapters of the model. They take memory."""
     engine: dict[str, Any] = Field(default_factory=dict)
     """Other engine arguments, with vLLM's names (dtype, quantization, revision, hf_overrides ...)."""
+    key_env: str | None = Field(None, pattern=r"^[A-Z][A-Z0-9_]*$", max_length=64)
+    """Name of the environment variable that holds the API key, set on each machine: the model then rejects requests
+    without the key, and clients send it. None: every client that reaches the server may use the model."""
     variables: dict[str, str] = Field(default_factory=dict)
     """Environment variables of the replicas (OMP_NUM_THREADS ...). No secrets: Serve shows them."""
     cpus: float = Field(1, ge=0)
@@ -223,8 +226,18 @@ class ServedModel(_Description):
                 "model": self.served_id,
                 "base_url": f"{address.rstrip('/')}/{self.name}/v1",
                 "context_length": self.context_length,
+                "key_env": self.key_env,
             }
         )
+
+
+def missing_key(model: ServedModel) -> str | None:
+    """Return why the model's API key can't be read on this machine, on one line; None where it can or there is none."""
+    try:
+        model.client_config("http://localhost").key()
+    except ValueError as error:
+        return str(error)
+    return None
 
 
 def load_served(path: str | os.PathLike[str]) -> ServedModel:

@@ -21,7 +21,7 @@ Vectors = npt.NDArray[np.float32]
 _RERANK_BATCH = 32
 _RERANK_TOKENS = 512
 _QUESTION_TOKENS = _RERANK_TOKENS * 3 // 4
-"""Tokens of a question that FlagEmbedding reads."""
+"""Tokens of a question that are read, as in FlagEmbedding, with which BGE's rerankers were published."""
 _HEADING_SHARE = 4
 """A heading takes at most one token in 4 of the longest input."""
 _REMEMBERED = 1 << 16
@@ -151,8 +151,8 @@ class SentenceEncoder:
         instruction: the text in front of questions, by default the model's own prompt for queries, if any.
         normalised: whether vectors get length 1, so that the inner product is the cosine.
         max_tokens: the most tokens of a text that are read, by default those that the model reads.
-        fast: whether to compute with numbers of 16 bits where the machine has instructions for them (`has_bfloat16`).
-            The cosine of a vector of MiniLM with the one by 32 bits is 0.998 or more.
+        fast: whether a CPU computes with numbers of 16 bits, too, as a GPU always does, if it has instructions for them
+            (`has_bfloat16`). The cosine of a vector of MiniLM with the one by 32 bits is 0.998 or more.
     """
 
     def __init__(
@@ -169,8 +169,9 @@ class SentenceEncoder:
         self.name = name
         self._directory = directory
         self._normalised = normalised
-        self._model = library.SentenceTransformer(directory, device=device(), local_files_only=True)
-        self._halved = fast and has_bfloat16()
+        where = device()
+        self._model = library.SentenceTransformer(directory, device=where, local_files_only=True)
+        self._halved = (fast or where == "cuda") and has_bfloat16()
         if self._halved:
             self._model.bfloat16()
         self.dimensions = int(self._model.get_embedding_dimension())
@@ -268,35 +269,42 @@ Reranker = Callable[[Sequence[tuple[str, str]]], list[float]]
 
 
 def bge_reranker(directory: str) -> Reranker:
-    """Load a BGE cross-encoder from a local directory, by FlagEmbedding.
+    """Load a BGE cross-encoder from a local directory, by sentence-transformers.
 
-    Its scores are logits, computed in half precision on a GPU. A pair of more than 512 tokens is read in windows of the
-    passage, and scores as the best of them.
+    Its scores are logits, computed in half precision (float16, whose logits are finer than bfloat16's) on a GPU. A pair
+    of more than 512 tokens is read in windows of the passage, and scores as the best of them; of a question, the first
+    384 tokens are read.
     """
-    library = load_module("FlagEmbedding", "the reranker")
-    where = device()
-    model = library.FlagReranker(
-        directory, use_fp16=where != "cpu", devices=where, batch_size=_RERANK_BATCH, max_length=_RERANK_TOKENS
+    library = load_module("sentence_transformers", "the reranker")
+    torch, where = load_module("torch", "the reranker"), device()
+    model = library.CrossEncoder(
+        directory,
+        device=where,
+        local_files_only=True,
+        max_length=_RERANK_TOKENS,
+        activation_fn=torch.nn.Identity(),
+        model_kwargs={"dtype": torch.float32 if where == "cpu" else torch.float16},
     )
-    special = model.tokenizer.num_special_tokens_to_add(pair=True)
+    tokenizer = model.tokenizer
+    room = _RERANK_TOKENS - tokenizer.num_special_tokens_to_add(pair=True)
+
+    def cut(question: str, asked: list[Span], passage: str, read: list[Span]) -> list[tuple[str, str]]:
+        """Return the pairs that the model reads, from a pair and the tokens of both."""
+        asked = asked[:_QUESTION_TOKENS]
+        if asked:
+            question = question[: asked[-1][1]]
+        return [(question, passage[one.start : one.end]) for one in windows(passage, read, room - len(asked))]
 
     def score(pairs: Sequence[tuple[str, str]]) -> list[float]:
         if not pairs:
             return []
         questions, passages = (dict.fromkeys(texts) for texts in zip(*pairs, strict=True))
         asked, read = (
-            dict(zip(texts, _token_spans(model.tokenizer, list(texts)), strict=True)) for texts in (questions, passages)
+            dict(zip(texts, _token_spans(tokenizer, list(texts)), strict=True)) for texts in (questions, passages)
         )
-        cut = [
-            [
-                (question, text[one.start : one.end])
-                for one in windows(
-                    text, read[text], _RERANK_TOKENS - special - min(len(asked[question]), _QUESTION_TOKENS)
-                )
-            ]
-            for question, text in pairs
-        ]
-        scores = iter(model.compute_score([one for windowed in cut for one in windowed]))
-        return [float(max(islice(scores, len(windowed)))) for windowed in cut]
+        shown = [cut(question, asked[question], text, read[text]) for question, text in pairs]
+        flat = [one for windowed in shown for one in windowed]
+        scores = iter(model.predict(flat, batch_size=_RERANK_BATCH, show_progress_bar=False))
+        return [float(max(islice(scores, len(windowed)))) for windowed in shown]
 
     return score

@@ -56,7 +56,7 @@ def check_installed(model: ModelName) -> None:
 _LIBRARIES: dict[ModelName, str] = {
     "cosine": "sentence_transformers",
     "recontriever": "sentence_transformers",
-    "reranker": "FlagEmbedding",
+    "reranker": "sentence_transformers",
 }
 
 

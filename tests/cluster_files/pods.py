@@ -57,6 +57,7 @@ def faults(tree: Tree) -> Iterator[str]:
         for found in (_references(pod, tree), _mounts(pod), _resources(pod), _rights(pod)):
             yield from (f"{pod.owner}: {fault}" for fault in found)
     yield from _ports(tree)
+    yield from _namespace(tree)
     yield from _monitors(tree)
 
 
@@ -67,11 +68,17 @@ def _references(pod: Pod, tree: Tree) -> Iterator[str]:
     for volume in pod.spec.get("volumes", ()):
         if "configMap" in volume and f"ConfigMap/{volume['configMap']['name']}" not in tree.documents:
             yield f"no ConfigMap {volume['configMap']['name']}"
+        claim = volume.get("persistentVolumeClaim", {}).get("claimName")
+        if claim and f"PersistentVolumeClaim/{claim}" not in tree.documents:
+            yield f"no PersistentVolumeClaim {claim}"
         if "secret" in volume and volume["secret"]["secretName"] not in tree.secrets:
             yield f"docs/cluster.md makes no secret {volume['secret']['secretName']}"
     for container in pod.containers:
         for source in container.get("envFrom", ()):
-            if source["secretRef"]["name"] not in tree.secrets:
+            config = source.get("configMapRef", {}).get("name")
+            if config and f"ConfigMap/{config}" not in tree.documents:
+                yield f"no ConfigMap {config}"
+            if "secretRef" in source and source["secretRef"]["name"] not in tree.secrets:
                 yield f"docs/cluster.md makes no secret {source['secretRef']['name']}"
     yield from secret_keys(pod.spec, tree)
 
@@ -116,14 +123,48 @@ def _resources(pod: Pod) -> Iterator[str]:
             yield f"volume {volume['name']} takes more than half of the memory"
 
 
+_VOLUMES = {"configMap", "csi", "downwardAPI", "emptyDir", "ephemeral", "persistentVolumeClaim", "projected", "secret"}
+_HOST = ("hostNetwork", "hostPID", "hostIPC", "hostUsers")
+
+
 def _rights(pod: Pod) -> Iterator[str]:
+    """What Kubernetes' restricted profile refuses. Source: Kubernetes, "Pod Security Standards"."""
+    yield from (f"{name} is set" for name in _HOST if name in pod.spec)
+    for volume in pod.spec.get("volumes", ()):
+        yield from (f"volume {volume['name']}: {kind} is refused" for kind in set(volume) - {"name"} - _VOLUMES)
+    own = pod.spec.get("securityContext", {})
+    if own.get("sysctls"):
+        yield "sysctls are set"
     for container in pod.containers:
-        context = {**pod.spec.get("securityContext", {}), **container.get("securityContext", {})}
-        for name, wanted in (("runAsNonRoot", True), ("allowPrivilegeEscalation", False)):
-            if context.get(name) is not wanted:
-                yield f"{container['name']}: {name} is not {wanted}"
-        if context.get("capabilities", {}).get("drop") != ["ALL"]:
-            yield f"{container['name']}: keeps capabilities"
+        context = {**own, **container.get("securityContext", {})}
+        yield from (f"{container['name']}: {fault}" for fault in context_faults(context))
+        yield from (f"{container['name']}: hostPort" for port in container.get("ports", ()) if "hostPort" in port)
+
+
+_CONTEXT = {
+    "allowPrivilegeEscalation",
+    "capabilities",
+    "fsGroup",
+    "readOnlyRootFilesystem",
+    "runAsGroup",
+    "runAsNonRoot",
+    "runAsUser",
+    "seccompProfile",
+}
+
+
+def context_faults(context: Document) -> Iterator[str]:
+    """What a security context lacks or has that the profile refuses."""
+    yield from (f"{name} is set" for name in sorted(set(context) - _CONTEXT))
+    for name, wanted in (("runAsNonRoot", True), ("allowPrivilegeEscalation", False)):
+        if context.get(name) is not wanted:
+            yield f"{name} is not {wanted}"
+    if not context.get("runAsUser"):
+        yield "runs as root, or as whom the image says"
+    if context.get("capabilities") != {"drop": ["ALL"]}:
+        yield "keeps capabilities"
+    if context.get("seccompProfile") != {"type": "RuntimeDefault"}:
+        yield "seccompProfile is not RuntimeDefault"
 
 
 def _ports(tree: Tree) -> Iterator[str]:
@@ -137,6 +178,16 @@ def _ports(tree: Tree) -> Iterator[str]:
         for port in service["spec"]["ports"]:
             if port["targetPort"] not in numbers:
                 yield f"Service {service['metadata']['name']}: no container has a port {port['targetPort']}"
+
+
+def _namespace(tree: Tree) -> Iterator[str]:
+    """Kubernetes refuses the pods that `_rights` finds fault with; the autoscaler's container is KubeRay's own."""
+    for namespace in tree.of("Namespace"):
+        if namespace["metadata"]["labels"].get("pod-security.kubernetes.io/enforce") != "restricted":
+            yield "the namespace does not enforce the restricted profile"
+    for name, cluster in clusters(tree):
+        context = cluster["autoscalerOptions"].get("securityContext", {})
+        yield from (f"{name}: autoscaler: {fault}" for fault in context_faults(context))
 
 
 def _monitors(tree: Tree) -> Iterator[str]:

@@ -11,7 +11,7 @@ from pydantic import ValidationError
 from ray.serve.schema import ServeDeploySchema
 
 from fdarx_core.llm import ModelConfig, ModelsError
-from serving.config import ServiceConfig
+from serving.config import SERVE_VARIABLES, ServiceConfig
 from serving.served_model import ServedModel, load_served
 from tests.cluster_files.pods import Pod, pods
 from tests.cluster_files.tree import CLUSTER, Document, Tree, here, read
@@ -28,10 +28,22 @@ def faults(tree: Tree) -> Iterator[str]:
             continue
         [alone] = read(CLUSTER / "qa_rag.yaml")[0]["applications"]
         ours: Document = next((one for one in config["applications"] if one["import_path"] == alone["import_path"]), {})
-        for field in ("deployments", "runtime_env"):
-            if ours.get(field) != alone[field]:
-                yield f"RayService: {field} of qa-rag differ from cluster/qa_rag.yaml"
+        if ours.get("deployments") != alone["deployments"]:
+            yield "RayService: deployments of qa-rag differ from cluster/qa_rag.yaml"
+        yield from _variables(tree, config, document)
         yield from _mounted(ours.get("args", {}), list(pods(tree)))
+
+
+def _variables(tree: Tree, config: Document, service: Document) -> Iterator[str]:
+    """Serve's variables stand in one ConfigMap, which all nodes of the service read."""
+    if tree.documents["ConfigMap/fdarx-serve"]["data"] != SERVE_VARIABLES:
+        yield "ConfigMap fdarx-serve differs from SERVE_VARIABLES of serving/config.py"
+    if any("runtime_env" in one for one in config["applications"]):
+        yield "RayService: variables in runtime_env do not reach the proxies"
+    for pod in pods(Tree({"RayService": service}, {})):
+        names = [one.get("configMapRef", {}).get("name") for one in pod.spec["containers"][0]["envFrom"]]
+        if "fdarx-serve" not in names:
+            yield f"{pod.owner}: does not have the variables of Serve"
 
 
 def config_faults(config: Document) -> Iterator[str]:

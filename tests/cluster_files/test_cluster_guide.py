@@ -40,12 +40,18 @@ def test_jobs_take_the_options() -> None:
 
 
 def test_every_manifest_is_applied_by_a_command() -> None:
-    text = " ".join(_lines())
+    text, guide = " ".join(_lines()), GUIDE.read_text()
     for path in CLUSTER.rglob("*.yaml"):
         name = path.relative_to(REPOSITORY)
         kustomized = (path.parent / "kustomization.yaml").exists() and f"-k {name.parent}" in text
-        told = kustomized or str(name) in text or f"-f {name.parent}" in text
+        component = path.parent.parent.name == "components" and f"components/{path.parent.name}`" in guide
+        told = kustomized or component or str(name) in text
         assert told or path.parent.name == "models" or "provisioning" in name.parts, name
+
+
+def test_the_driver_is_named_before_the_first_command() -> None:
+    before = GUIDE.read_text().partition("```sh")[0]
+    assert "NVIDIA's driver 580 or newer" in before
 
 
 def test_kuberay_is_the_version_whose_fields_are_checked() -> None:

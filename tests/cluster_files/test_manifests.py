@@ -6,17 +6,19 @@ What a fault looks like is tried on broken copies: a check that finds nothing th
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import subprocess
 from collections.abc import Callable
 from copy import deepcopy
+from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
 
-from tests.cluster_files import commands, nodes, pods, serve_configs, shapes
-from tests.cluster_files.tree import CLUSTER, Tree, load, read
+from tests.cluster_files import commands, network, nodes, pods, serve_configs, shapes
+from tests.cluster_files.tree import CLUSTER, COMPONENTS, KUSTOMIZED, Document, Tree, load, read
 
 _CLUSTER, _SERVICE, _SWEEP = "RayCluster/fdarx", "RayService/qa-rag", "RayJob/sweep"
 _MISSING = object()
@@ -24,7 +26,7 @@ _MISSING = object()
 
 @pytest.fixture(scope="module")
 def tree() -> Tree:
-    return load()
+    return load(*COMPONENTS)
 
 
 @pytest.fixture(autouse=True)
@@ -35,25 +37,50 @@ def keys(tree: Tree, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def _faults(tree: Tree) -> list[str]:
-    return [fault for check in (shapes, pods, nodes, commands, serve_configs) for fault in check.faults(tree)]
+    return [fault for check in (shapes, pods, network, nodes, commands, serve_configs) for fault in check.faults(tree)]
 
 
 def test_manifests_hold(tree: Tree) -> None:
     assert _faults(tree) == []
-    assert {one["kind"] for one in tree.documents.values()} >= {"RayCluster", "RayJob", "RayService", "PodMonitor"}
+    kinds = {"RayCluster", "RayJob", "RayService", "PodMonitor", "NetworkPolicy", "Ingress", "PodDisruptionBudget"}
+    assert {one["kind"] for one in tree.documents.values()} >= kinds
+    assert _faults(load()) == [], "without the components"
 
 
 @pytest.mark.skipif(shutil.which("kubectl") is None, reason="kubectl is not installed")
-@pytest.mark.parametrize("folder", ["kuberay", "grafana"])
+@pytest.mark.parametrize("folder", KUSTOMIZED)
 def test_kustomize_makes_of_them_what_is_checked_here(tree: Tree, folder: str) -> None:
-    line = ["kubectl", "kustomize", str(CLUSTER / folder)]
+    assert kustomized(CLUSTER / folder, tree)
+
+
+def kustomized(folder: Path, tree: Tree) -> list[Document]:
+    """What kubectl makes of a folder; every document must be one of the tree."""
+    line = ["kubectl", "kustomize", str(folder)]
     done = subprocess.run(line, capture_output=True, text=True, timeout=60)
     assert done.returncode == 0, done.stderr
     made = list(yaml.load_all(done.stdout, yaml.CSafeLoader))
-    assert made
     for document in made:
         ours = tree.documents[f"{document['kind']}/{document['metadata']['name']}"]
         assert {**document, "metadata": None} == {**ours, "metadata": None}
+    return made
+
+
+@pytest.mark.skipif(shutil.which("kubectl") is None, reason="kubectl is not installed")
+def test_components_are_added_to_the_service(tree: Tree, tmp_path: Path) -> None:
+    service = Path(os.path.relpath(CLUSTER / "kuberay" / "service", tmp_path))
+    components = [str(service.parent / "components" / name) for name in COMPONENTS]
+    (tmp_path / "kustomization.yaml").write_text(
+        yaml.safe_dump({"namespace": "fdarx", "resources": [str(service)], "components": components})
+    )
+    kinds = [document["kind"] for document in kustomized(tmp_path, tree)]
+    assert sorted(kinds) == [
+        "ConfigMap",
+        "Ingress",
+        "NetworkPolicy",
+        "PodDisruptionBudget",
+        "PodDisruptionBudget",
+        "RayService",
+    ]
 
 
 def _worker(*rest: str | int, group: int = 2) -> tuple[str | int, ...]:
@@ -62,6 +89,11 @@ def _worker(*rest: str | int, group: int = 2) -> tuple[str | int, ...]:
 
 def _container(*rest: str | int, group: int = 2) -> tuple[str | int, ...]:
     return _worker("containers", 0, *rest, group=group)
+
+
+def _service(*rest: str | int) -> tuple[str | int, ...]:
+    head = ("spec", "rayClusterConfig", "headGroupSpec", "template", "spec", "containers", 0)
+    return (*head, *rest)
 
 
 _BROKEN: list[tuple[str, tuple[str | int, ...], Any, str]] = [
@@ -74,7 +106,7 @@ _BROKEN: list[tuple[str, tuple[str | int, ...], Any, str]] = [
     (_CLUSTER, ("spec", "gcsFaultToleranceOptions", "redisAddress"), "redis:6380", "is no Service"),
     (_CLUSTER, ("spec", "headGroupSpec", "rayStartParams", "num-cpu"), "0", "ray start has no --num-cpu"),
     (_CLUSTER, ("spec", "headGroupSpec", "rayStartParams", "metrics-export-port"), "8081", "but port metrics is 8080"),
-    (_CLUSTER, _container("image"), "REGISTRY/fdarx:0.0.9-gpu", "image REGISTRY/fdarx:0.0.9-gpu"),
+    (_CLUSTER, _container("image"), "REGISTRY/fdarx-gpu:0.0.9", "image REGISTRY/fdarx-gpu:0.0.9"),
     (_CLUSTER, _container("imagePulPolicy"), "Always", "'imagePulPolicy' was unexpected"),
     (_CLUSTER, _container("resources", "requests", "memory"), "130Gi", "memory is requested beyond its limit"),
     (_CLUSTER, _container("resources", "requests", "nvidia.com/gpu"), _MISSING, "limit and request differ"),
@@ -90,6 +122,31 @@ _BROKEN: list[tuple[str, tuple[str | int, ...], Any, str]] = [
     (_CLUSTER, _worker("volumes", 3, "configMap", "name"), "nothing", "no ConfigMap nothing"),
     (_CLUSTER, _worker("tolerations", group=1), [], "spot machines and their taint"),
     ("Service/redis", ("spec", "ports", 0, "targetPort"), "db", "no container has a port db"),
+    (
+        _CLUSTER,
+        _worker("volumes", 2, "persistentVolumeClaim", "claimName"),
+        "weights",
+        "no PersistentVolumeClaim weights",
+    ),
+    (_CLUSTER, _worker("volumes", 2), {"name": "models", "hostPath": {"path": "/"}}, "hostPath is refused"),
+    (_CLUSTER, _worker("hostNetwork"), True, "hostNetwork is set"),
+    (_CLUSTER, _container("securityContext", "runAsUser"), 0, "runs as root"),
+    (_CLUSTER, _container("securityContext", "capabilities", "add"), ["SYS_ADMIN"], "keeps capabilities"),
+    (_CLUSTER, _container("securityContext", "seccompProfile", "type"), "Unconfined", "seccompProfile is not"),
+    (_CLUSTER, _container("securityContext", "privileged"), True, "privileged is set"),
+    (_CLUSTER, ("spec", "autoscalerOptions", "securityContext", "runAsNonRoot"), False, "autoscaler: runAsNonRoot"),
+    (
+        "Namespace/fdarx",
+        ("metadata", "labels", "pod-security.kubernetes.io/enforce"),
+        "baseline",
+        "does not enforce the restricted profile",
+    ),
+    ("NetworkPolicy/redis", ("spec", "podSelector", "matchLabels"), {"app": "redis"}, "selects no pod"),
+    ("NetworkPolicy/redis", ("spec", "ingress", 0, "ports", 0, "port"), 6380, "no selected pod has a port 6380"),
+    ("NetworkPolicy/redis", ("spec", "ingres"), [], "'ingres' was unexpected"),
+    ("PodDisruptionBudget/service-cpu", ("spec", "selector", "matchLabels", "ray.io/group"), "gpu", "selects no pod"),
+    ("ConfigMap/fdarx-serve", ("data", "RAY_SERVE_USE_GRPC_BY_DEFAULT"), "0", "differs from SERVE_VARIABLES"),
+    (_SERVICE, _service("envFrom", 1), {"secretRef": {"name": "fdarx-keys"}}, "not have the variables of Serve"),
     ("Service/redis", ("spec", "port"), 1, "'port' was unexpected"),
     (
         "StatefulSet/redis",

@@ -27,7 +27,7 @@ def test_fits_the_schema_of_the_pinned_ray(config: dict[str, Any]) -> None:
 
 
 def test_image_is_the_one_that_the_guide_builds(config: dict[str, Any]) -> None:
-    assert config["docker"]["image"] == "REGISTRY/fdarx:VERSION-gpu"
+    assert config["docker"]["image"] == "REGISTRY/fdarx-gpu:VERSION"
 
 
 def test_starts_ray_with_options_that_it_has(config: dict[str, Any]) -> None:

@@ -17,10 +17,13 @@ from packaging.requirements import Requirement
 REPOSITORY = Path(__file__).parents[2]
 CLUSTER = REPOSITORY / "cluster"
 GUIDE = REPOSITORY / "docs" / "cluster.md"
-_SECRET = re.compile(r"kubectl create secret generic (\S+)([^\n]*)")
-_KEY = re.compile(r"--from-(?:literal|file)=([\w.]+)")
-_KUSTOMIZED = ("kuberay", "grafana")
-_APPLIED = ("kuberay/jobs/build.yaml", "kuberay/jobs/sweep.yaml", "kuberay/service.yaml", "prometheus/pods.yaml")
+KUBERAY = CLUSTER / "kuberay"
+_SECRET = re.compile(r"kubectl create secret (?:generic|tls) (\S+)([^\n]*)")
+_KEY = re.compile(r"--from-(?:literal|file)=([\w.]+)|--(cert|key)=")
+KUSTOMIZED = ("kuberay", "kuberay/service", "kuberay/jobs/build", "kuberay/jobs/sweep", "grafana")
+COMPONENTS = ("ingress", "disruption-budgets")
+"""Those that a user may add to the service."""
+_APPLIED = ("prometheus/pods.yaml",)
 
 Document = dict[str, Any]
 
@@ -36,8 +39,10 @@ class Tree:
         return [one for one in self.documents.values() if one["kind"] == kind]
 
 
-def load() -> Tree:
-    documents = [one for folder in _KUSTOMIZED for one in _kustomized(CLUSTER / folder)]
+def load(*components: str) -> Tree:
+    """The tree, with these components added to the service."""
+    documents = [one for folder in KUSTOMIZED for one in _kustomized(CLUSTER / folder)]
+    documents += [one for name in components for one in _kustomized(KUBERAY / "components" / name)]
     documents += [one for name in _APPLIED for one in read(CLUSTER / name)]
     return Tree({f"{one['kind']}/{one['metadata']['name']}": one for one in documents}, _secrets())
 
@@ -49,17 +54,45 @@ def read(path: Path) -> list[Document]:
 def _kustomized(folder: Path) -> Iterator[Document]:
     """As `kubectl kustomize` does it, as far as ours go."""
     [kustomization] = read(folder / "kustomization.yaml")
+    images = [one for name in kustomization.get("components", ()) for one in _images(folder / name)]
     for name in kustomization.get("resources", ()):
-        yield from read(folder / name)
-    for made in kustomization["configMapGenerator"]:
-        data = {Path(file).name: (folder / file).read_text() for file in made["files"]}
+        yield from (_with_images(document, images) for document in read(folder / name))
+    for made in kustomization.get("configMapGenerator", ()):
+        data = {Path(file).name: (folder / file).read_text() for file in made.get("files", ())}
+        data |= {name: value for file in made.get("envs", ()) for name, value in variables(folder / file).items()}
         metadata = {"name": made["name"], "namespace": kustomization["namespace"]}
         yield {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": data}
 
 
+def variables(file: Path) -> dict[str, str]:
+    """Those of an env file."""
+    lines = (line for line in file.read_text().splitlines() if line and not line.startswith("#"))
+    return {name: value for name, _, value in (line.partition("=") for line in lines)}
+
+
+def _images(component: Path) -> list[dict[str, str]]:
+    [kustomization] = read(component / "kustomization.yaml")
+    return list(kustomization["images"])
+
+
+def _with_images(value: Any, images: list[dict[str, str]]) -> Any:
+    """Names of images replaced, in whatever is called `containers` or `initContainers`."""
+    if isinstance(value, list):
+        return [_with_images(one, images) for one in value]
+    if not isinstance(value, dict):
+        return value
+    found = {name: _with_images(inner, images) for name, inner in value.items()}
+    for container in (one for kind in ("containers", "initContainers") for one in found.get(kind, ())):
+        for image in images:
+            if container["image"] == image["name"]:
+                end = f"@{image['digest']}" if "digest" in image else f":{image['newTag']}"
+                container["image"] = image["newName"] + end
+    return found
+
+
 def _secrets() -> dict[str, set[str]]:
     guide = GUIDE.read_text().replace("\\\n", " ")
-    return {name: set(_KEY.findall(rest)) for name, rest in _SECRET.findall(guide)}
+    return {name: {key[1] or key[2] for key in _KEY.finditer(rest)} for name, rest in _SECRET.findall(guide)}
 
 
 def here(path: str) -> Path:

@@ -19,6 +19,9 @@ from tests.engine.serve_models import Up, described, serving
 from tests.engine.server import built, running
 from tests.storage.swift_server import Swift
 
+KEY_ENV = "FDARX_ENGINE_KEY"
+"""As in serving/models/."""
+
 
 @dataclass(frozen=True)
 class Tiny:
@@ -54,10 +57,13 @@ def engine(tiny: Tiny, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str
 
 @pytest.fixture(scope="session")
 def served(tiny: Tiny, swift: Swift, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
-    """One replica behind Serve's proxy, under the name `small`, with a folder on S3 for adapters, empty at first."""
+    """One replica behind Serve's proxy, under the name `small`, with a key, and with a folder on S3 for adapters, empty
+    at first."""
     folder = tmp_path_factory.mktemp("serve")
-    with new_bucket(swift) as bucket:
-        more = {"ask": {"sampling": {"temperature": 1.0}}, "adapters": {"path": str(bucket / "tuned")}}
+    with new_bucket(swift) as bucket, pytest.MonkeyPatch.context() as patch:
+        patch.setenv(KEY_ENV, "the-key-of-small")
+        adapters = {"path": str(bucket / "tuned")}
+        more = {"ask": {"sampling": {"temperature": 1.0}}, "key_env": KEY_ENV, "adapters": adapters}
         file = described(folder / "small.yaml", tiny.model, **more)
         with _or_skip(), serving(tiny.python, [file], folder) as up:
             yield Served(load_served(file), up, bucket / "tuned")

@@ -3,7 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import json
+import os
 import subprocess
+import urllib.error
+import urllib.request
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -12,7 +17,7 @@ from fdarx_core.generation.tasks import GENERATE_FACTUAL
 from fdarx_core.llm import EndpointStopped, ModelConfig
 from fdarx_core.records import Response
 from serving.memory import estimate_memory
-from tests.engine.conftest import Served, Tiny
+from tests.engine.conftest import KEY_ENV, Served, Tiny
 from tests.engine.environment import PROJECT
 from tests.engine.serve_models import described
 from tests.engine.test_engine import answered, factual_slots, why_none
@@ -61,9 +66,29 @@ def test_what_it_does_not_serve_is_refused(served: Served) -> None:
         asked(model, "The starting dosage is 5 mg.")
 
 
+@pytest.mark.parametrize("key", [None, "", "the-key-of-large"])
+@pytest.mark.parametrize("path", ["v1/models", "v1/chat/completions", "docs"])
+def test_no_path_is_open_without_the_key(served: Served, key: str | None, path: str) -> None:
+    headers = {} if key is None else {"Authorization": f"Bearer {key}"}
+    request = urllib.request.Request(f"{served.up.address}/small/{path}", headers=headers)
+    with pytest.raises(urllib.error.HTTPError) as refused:
+        urllib.request.urlopen(request, timeout=60)
+    assert refused.value.code == 401
+    assert json.loads(refused.value.read())["error"]["code"] == "invalid_api_key"
+
+
 def test_its_cache_holds_what_was_worked_out(served: Served) -> None:
     """1/16 GiB, at 2 layers, 2 heads of 32 dimensions for keys and as many for values, 4 bytes each."""
     assert served.up.cached_tokens() == [estimate_memory(served.model).tokens] == [65_536]
+
+
+def lines_of(tiny: Tiny, files: Sequence[Path], kind: str) -> tuple[list[str], str]:
+    """What the building of these files' applications prints of a kind, and its errors."""
+    line = [str(tiny.python), "-m", "tests.engine.build_process", *map(str, files)]
+    keyed = {**os.environ, KEY_ENV: "a-key"}
+    done = subprocess.run(line, cwd=PROJECT, capture_output=True, text=True, timeout=600, env=keyed)
+    found = [one.removeprefix(f"{kind}: ") for one in done.stdout.splitlines() if one.startswith(f"{kind}: ")]
+    return found, done.stderr
 
 
 def test_vllm_knows_all_that_is_passed_on(tiny: Tiny, tmp_path: Path) -> None:
@@ -72,7 +97,12 @@ def test_vllm_knows_all_that_is_passed_on(tiny: Tiny, tmp_path: Path) -> None:
     full = described(tmp_path / "full.yaml", tiny.model, replicas=scaling, adapters={"path": "s3://bucket/adapters"})
     wrong = described(tmp_path / "wrong.yaml", tiny.model, engine={"block_sizes": 16})
     shipped = sorted((PROJECT / "serving" / "models").glob("*.yaml"))
-    line = [str(tiny.python), "-m", "tests.engine.build_process", *map(str, [*shipped, full, wrong])]
-    done = subprocess.run(line, cwd=PROJECT, capture_output=True, text=True, timeout=600)
-    built = [line.removeprefix("built: ") for line in done.stdout.splitlines() if line.startswith("built: ")]
-    assert built == [""] * (len(shipped) + 1) + ["model wrong: Unknown engine argument: block_sizes"], done.stderr
+    built, errors = lines_of(tiny, [*shipped, full, wrong], "built")
+    assert built == [""] * (len(shipped) + 1) + ["model wrong: Unknown engine argument: block_sizes"], errors
+
+
+def test_the_ingress_has_as_many_replicas_as_the_engine(tiny: Tiny, tmp_path: Path) -> None:
+    fixed = described(tmp_path / "fixed.yaml", tiny.model, replicas=3)
+    scaled = described(tmp_path / "scaled.yaml", tiny.model, replicas={"min": 2, "max": 5, "ongoing": 8})
+    found, errors = lines_of(tiny, [fixed, scaled], "replicas")
+    assert found == ["[3, 3]", "[[2, 5, 8.0], [2, 5, 8.0]]"], errors

@@ -21,7 +21,6 @@ from tests.retrieval import tiny_models
 
 torch = pytest.importorskip("torch")
 pytest.importorskip("sentence_transformers")
-pytest.importorskip("FlagEmbedding")
 pytest.importorskip("bert_score")
 
 pytestmark = [

@@ -23,7 +23,6 @@ from tests.retrieval import tiny_models
 
 pytest.importorskip("torch")
 pytest.importorskip("sentence_transformers")
-pytest.importorskip("FlagEmbedding")
 pytest.importorskip("bert_score")
 
 pytestmark = [

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -69,7 +68,6 @@ def test_contriever_ranks_by_dot_product(contriever: str) -> None:
 
 
 def test_the_reranker_scores_as_the_cross_encoder_does(cross_encoder: str) -> None:
-    pytest.importorskip("FlagEmbedding")
     reranker = load_reranker(ModelDirectories(reranker=cross_encoder))
     pairs = [("renal dose", text) for text in TEXTS[:3]]
     tokenizer = transformers.AutoTokenizer.from_pretrained(cross_encoder)
@@ -182,9 +180,6 @@ def test_minilm_has_no_instruction() -> None:
     assert model.info.dimensions == 384
 
 
-sentence_transformers = pytest.importorskip("sentence_transformers")
-pytest.importorskip("FlagEmbedding")
-
 QUESTIONS = [
     "How soon is a serious and unexpected adverse event reported?",
     "At which temperature are oral solutions kept?",
@@ -203,29 +198,40 @@ def ours(directory: str) -> Reranker:
     return bge_reranker(directory)
 
 
+class Peer:
+    """The model by transformers alone, one pair at a time, read as FlagEmbedding reads it: of a question 384 tokens."""
+
+    def __init__(self, directory: str) -> None:
+        self.tokenizer = transformers.AutoTokenizer.from_pretrained(directory)
+        self._model = transformers.AutoModelForSequenceClassification.from_pretrained(directory).eval()
+
+    def logits(self, pairs: list[tuple[str, str]]) -> np.ndarray:
+        return np.array([self._logit(*pair) for pair in pairs])
+
+    def _logit(self, question: str, passage: str) -> float:
+        asked = self.tokenizer(question, add_special_tokens=False, verbose=False)["input_ids"][:384]
+        whole = self.tokenizer(self.tokenizer.decode(asked), passage, return_tensors="pt", verbose=False)
+        assert whole["input_ids"].shape[1] <= tiny_rerankers.LONGEST
+        with torch.no_grad():
+            return float(self._model(**whole).logits)
+
+
 @pytest.fixture(scope="module")
-def peer(directory: str) -> Any:
-    return sentence_transformers.CrossEncoder(directory, device="cpu")
+def peer(directory: str) -> Peer:
+    return Peer(directory)
 
 
-def logits(peer: Any, pairs: list[tuple[str, str]], **options: Any) -> np.ndarray:
-    found: np.ndarray = peer.predict(pairs, activation_fn=torch.nn.Identity(), **options)
-    return found
-
-
-def tokens(peer: Any, *texts: str) -> int:
+def tokens(peer: Peer, *texts: str) -> int:
     return len(peer.tokenizer(*texts)["input_ids"])
 
 
-def test_scores_and_order_are_the_cross_encoders(ours: Reranker, peer: Any) -> None:
-    """The CrossEncoder says the logit's sigmoid unless told otherwise; the order is the same."""
-    texts = [text for text in tiny_rerankers.passages(60, 20) if tokens(peer, QUESTIONS[0], text) <= 500]
-    assert len(texts) > 20
+def test_scores_and_order_are_the_models_logits(ours: Reranker, peer: Peer) -> None:
+    texts = [text for text in tiny_rerankers.passages(36, 20) if tokens(peer, QUESTIONS[0], text) <= 500]
+    assert len(texts) > 12
     for question in QUESTIONS:
         pairs = [(question, text) for text in texts]
-        scores, expected = np.array(ours(pairs)), logits(peer, pairs)
+        scores, expected = np.array(ours(pairs)), peer.logits(pairs)
         np.testing.assert_allclose(scores, expected, atol=EXACT)
-        np.testing.assert_allclose(1 / (1 + np.exp(-scores)), peer.predict(pairs), atol=EXACT)
         assert np.std(expected) > 1000 * EXACT
         assert in_order(scores, expected)
 
@@ -236,28 +242,25 @@ def in_order(scores: np.ndarray, expected: np.ndarray) -> bool:
     return bool((fallen <= 2 * EXACT).all())
 
 
-def test_a_long_passage_scores_as_its_best_window(ours: Reranker, peer: Any) -> None:
+def test_a_long_passage_scores_as_its_best_window(ours: Reranker, peer: Peer) -> None:
     """Each window has at most 512 tokens, question and marks included."""
     question, [passage] = QUESTIONS[0], tiny_rerankers.passages(1, 150, seed=3)
     spans = peer.tokenizer(passage, add_special_tokens=False, verbose=False).encodings[0].offsets
     room = tiny_rerankers.LONGEST - tokens(peer, question, "a") + 1
     shown = [passage[one.start : one.end] for one in windows(passage, spans, room)]
     assert len(shown) > 2 and max(tokens(peer, question, one) for one in shown) <= tiny_rerankers.LONGEST
-    expected = logits(peer, [(question, one) for one in shown])
+    expected = peer.logits([(question, one) for one in shown])
     assert np.ptp(expected) > 10 * EXACT
     short = passage[:200]
     found = ours([(question, passage), (question, short)])
-    assert found == pytest.approx([max(expected), *logits(peer, [(question, short)])], abs=EXACT)
+    assert found == pytest.approx([max(expected), *peer.logits([(question, short)])], abs=EXACT)
 
 
-def test_a_long_question_leaves_a_quarter_to_the_passage(ours: Reranker, peer: Any) -> None:
+def test_a_long_question_leaves_a_quarter_to_the_passage(ours: Reranker, peer: Peer) -> None:
     question, [passage] = " ".join(QUESTIONS[:1] * 60), tiny_rerankers.passages(1, 60, seed=2)
     read = peer.tokenizer(question, add_special_tokens=False, truncation=True, max_length=384)["input_ids"]
     assert len(read) == 384
-    cut = peer.tokenizer.decode(read)
     spans = peer.tokenizer(passage, add_special_tokens=False, verbose=False).encodings[0].offsets
     shown = windows(passage, spans, tiny_rerankers.LONGEST - 384 - peer.tokenizer.num_special_tokens_to_add(pair=True))
-    only_passage = {"text": {"truncation": "only_second", "max_length": 512, "padding": True}}
-    pairs = [(cut, passage[one.start : one.end]) for one in shown]
-    expected = logits(peer, pairs, processing_kwargs=only_passage)
+    expected = peer.logits([(question, passage[one.start : one.end]) for one in shown])
     assert ours([(question, passage)]) == pytest.approx([max(expected)], abs=EXACT)

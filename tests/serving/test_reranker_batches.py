@@ -13,7 +13,7 @@ from tests.conftest import REPOSITORY
 from tests.retrieval import tiny_rerankers
 from tests.serving.counted_reranker import Counted
 
-pytest.importorskip("FlagEmbedding")
+pytest.importorskip("sentence_transformers")
 
 pytestmark = pytest.mark.models
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import socket
 import subprocess
 import sys
@@ -137,7 +138,7 @@ def test_config_fits_our_options(config: dict[str, Any]) -> None:
     [application] = config["applications"]
     service = ServiceConfig.model_validate(application["args"])
     assert service.roles["scorer"] == "ANSWERER"
-    assert application["runtime_env"]["env_vars"] == SERVE_VARIABLES
+    assert "runtime_env" not in application, "variables in runtime_env do not reach the proxies"
 
 
 def test_overload_is_told_by_the_service_itself(config: dict[str, Any]) -> None:
@@ -160,7 +161,8 @@ def test_deployed_as_the_config_says(config: dict[str, Any], tmp_path: Path) -> 
         deployment["ray_actor_options"] = {"num_cpus": 0.1}
     (tmp_path / "config.yaml").write_text(yaml.safe_dump(config))
     line = [sys.executable, str(_DEPLOY), str(tmp_path / "config.yaml")]
-    done = subprocess.run(line, cwd=REPOSITORY, capture_output=True, text=True, timeout=240)
+    environment = {**os.environ, **SERVE_VARIABLES}
+    done = subprocess.run(line, cwd=REPOSITORY, capture_output=True, text=True, timeout=240, env=environment)
     assert done.returncode == 0, done.stdout + done.stderr
     replicas, answer = done.stdout.splitlines()[-2:]
     assert replicas == "Ingress 2, Model 2, Retriever 2"

@@ -21,7 +21,7 @@ from jobs import cli
 from tests.retrieval import tiny_models
 from tests.serving.service_process import Service, free_port, post, running
 
-for library in ("sentence_transformers", "FlagEmbedding", "faiss"):
+for library in ("sentence_transformers", "faiss"):
     pytest.importorskip(library, reason=f"needs {library}: pip install 'fdarx[models,faiss]'")
 
 pytestmark = [pytest.mark.service, pytest.mark.models]

@@ -35,7 +35,7 @@ def service(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
     publish(folder / "index", 1)
     options = ["--index", f"leaflets={folder / 'index'}", "--deadline-s", str(_DEADLINE_S)]
     if request.param:
-        pytest.importorskip("FlagEmbedding", reason="needs FlagEmbedding: pip install 'fdarx[models]'")
+        pytest.importorskip("sentence_transformers", reason="needs sentence-transformers: pip install 'fdarx[models]'")
         from tests.retrieval import tiny_models
 
         model = tiny_models.cross_encoder(["dose", "velocimab", "leaflet"], folder / "reranker")
