@@ -20,7 +20,13 @@ GUIDE = REPOSITORY / "docs" / "cluster.md"
 _SECRET = re.compile(r"kubectl create secret generic (\S+)([^\n]*)")
 _KEY = re.compile(r"--from-(?:literal|file)=([\w.]+)")
 _KUSTOMIZED = ("kuberay", "grafana")
-_APPLIED = ("kuberay/jobs/build.yaml", "kuberay/jobs/sweep.yaml", "kuberay/service.yaml", "prometheus/pods.yaml")
+_APPLIED = (
+    "kuberay/jobs/build.yaml",
+    "kuberay/jobs/build-unattended.yaml",
+    "kuberay/jobs/sweep.yaml",
+    "kuberay/service.yaml",
+    "prometheus/pods.yaml",
+)
 
 Document = dict[str, Any]
 
