@@ -107,8 +107,8 @@ def test_a_build_goes_on_after_each_lost_head(
 
 
 def started(nodes: Nodes, command: list[str]) -> subprocess.Popen[str]:
-    streams = {"stdout": subprocess.DEVNULL, "stderr": subprocess.PIPE}
-    return subprocess.Popen(command, cwd=REPOSITORY, env=nodes.environment, text=True, **streams)
+    silent, piped, where = subprocess.DEVNULL, subprocess.PIPE, nodes.environment
+    return subprocess.Popen(command, cwd=REPOSITORY, env=where, stdout=silent, stderr=piped, text=True)
 
 
 @contextmanager

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import signal
 import subprocess
 import time
@@ -10,12 +9,12 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-import psutil
 import pytest
 
 from fdarx_core.storage import Location, RunDirectory
 from tests.conftest import REPOSITORY
 from tests.jobs.evaluating import command, models_file, respond
+from tests.jobs.in_process import run_job
 from tests.llm.loopback_server import LoopbackServer
 
 pytestmark = [pytest.mark.cluster, pytest.mark.s3, pytest.mark.timeout(600)]
@@ -28,7 +27,7 @@ EXECUTORS = ["local", pytest.param("ray", marks=pytest.mark.nightly)]
 @pytest.fixture(scope="module")
 def asked() -> Iterator[LoopbackServer]:
     """The model, slow enough that jobs are caught in the middle."""
-    with LoopbackServer(latency=0.2) as server:
+    with LoopbackServer() as server:
         yield server
 
 
@@ -40,20 +39,19 @@ def line(asked: LoopbackServer, example_build: Path, tmp_path_factory: pytest.Te
 
 
 @pytest.fixture(scope="module")
-def requests(example_build: Path) -> int:
-    """How many the job sends: one for each question."""
-    return len((example_build / "benchmark" / "qa.jsonl").read_text().splitlines())
+def requests(asked: LoopbackServer, line: list[str], tmp_path_factory: pytest.TempPathFactory) -> int:
+    """How many the job sends."""
+    out = tmp_path_factory.mktemp("undisturbed") / "run"
+    asked.answer, asked.latency = respond, 0.0
+    done = run_job(*(str(out) if word == "RUN" else word for word in line[3:]))
+    assert done.returncode == 0, done.stderr
+    asked.latency = 0.2
+    return asked.number
 
 
 def started(line: list[str], run: object, executor: str) -> subprocess.Popen[str]:
     whole = [*(str(run) if word == "RUN" else word for word in line), "--executor", executor]
     return subprocess.Popen(whole, cwd=REPOSITORY, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
-
-
-def signalled(job: subprocess.Popen[str], number: int) -> None:
-    """Send a signal to a job and to all processes that it has started."""
-    for process in (*psutil.Process(job.pid).children(recursive=True), psutil.Process(job.pid)):
-        os.kill(process.pid, number)
 
 
 def otherwise(body: Mapping[str, Any]) -> str:
@@ -72,18 +70,17 @@ def test_a_job_that_slept_changes_nothing_of_the_run_that_another_has_finished(
         try:
             while first.poll() is None and asked.number < requests * moment:
                 time.sleep(0.05)
-            signalled(first, signal.SIGSTOP)
+            assert first.poll() is None, first.communicate()[1]
+            first.send_signal(signal.SIGSTOP)  # on Ray, its workers go on
             asked.answer = otherwise
             with started(line, run, "local") as second:
                 told = second.communicate(timeout=240)[1]
             assert second.returncode == 0 and f"{run}: it does not, going on" in told, told
             finished = files(run)
             assert RunDirectory.open(str(run)).complete
-            signalled(first, signal.SIGCONT)
+            first.send_signal(signal.SIGCONT)
             told = first.communicate(timeout=240)[1]
         finally:
-            for process in psutil.Process(first.pid).children(recursive=True) if first.poll() is None else ():
-                process.kill()
             first.kill()
     assert first.returncode not in (0, -signal.SIGKILL), told
     assert "has taken the run over, because this one had not renewed its claim; this job has stopped" in told
