@@ -60,10 +60,6 @@ class Epoch:
         """Return a new place to which an output is written before it is committed."""
         return Location(f"{self.root}/{_STAGED}/{uuid4().hex}")
 
-    def lost(self, place: str) -> RunConflict:
-        """Return the error for an output that was deleted before it was committed to this place."""
-        return RunConflict(f"{place} was not written: another job has taken the run {self.root} over")
-
     @property
     def _end(self) -> Location:
         return Location(f"{self.root}/{_ENDED}/{self.token}.json")

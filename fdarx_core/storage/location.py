@@ -131,7 +131,7 @@ class Location:
             raise
         if not store.move(staged, self.address, tag):
             epoch.check()
-            raise epoch.lost(self.address)
+            raise RunConflict(f"{self.address} was not written: another job that takes the run has deleted {staged}")
 
     def read_bytes(self) -> bytes:
         with self.open_input() as stream:
