@@ -48,7 +48,7 @@ def labels(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def server(labels: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[LoopbackServer]:
     models = read_models(models_file(tmp_path_factory.mktemp("models"), "http://127.0.0.1:1/v1"))
     script = Script(identities(labels), GenerationConfig(passages=4, section_pairs=3, twins=3), models)
-    with LoopbackServer(answer=script, latency=0.1) as running:
+    with LoopbackServer(answer=script) as running:
         yield running
 
 
@@ -64,10 +64,9 @@ def line(labels: Path, server: LoopbackServer, tmp_path_factory: pytest.TempPath
 def undisturbed(line: list[str], server: LoopbackServer, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, int]:
     """The run and the number of its requests."""
     out = tmp_path_factory.mktemp("undisturbed") / "run"
-    server.latency = 0.0
     done = run_job(*line[3:], "--out", out, "--executor", "local")
     assert done.returncode == 0, done.stderr
-    server.latency = 0.1
+    server.latency = 0.3  # few answers arrive while a segment is written, even on a busy machine
     return out, server.number
 
 
