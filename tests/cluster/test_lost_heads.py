@@ -23,12 +23,13 @@ from tests.jobs.comparing import TIMED, differing
 from tests.jobs.in_process import run_job
 from tests.llm.loopback_server import LoopbackServer
 from tests.pipeline.scripted import KEY_VARIABLE, NAME, PLANTED_KEY, Script, models_file, read_models
-from tests.pipeline.test_models import AMOUNTS, LOST_WITH_A_PROCESS
+from tests.pipeline.test_models import LOST_WITH_A_PROCESS
 from tests.pipeline.test_steps import identities
 
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(1200)]
 
 IN_FLIGHT = 16
+AMOUNTS = ("--passages", "2", "--section-pairs", "2", "--twins", "1")
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -47,7 +48,7 @@ def labels(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def server(labels: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[LoopbackServer]:
     models = read_models(models_file(tmp_path_factory.mktemp("models"), "http://127.0.0.1:1/v1"))
-    script = Script(identities(labels), GenerationConfig(passages=4, section_pairs=3, twins=3), models)
+    script = Script(identities(labels), GenerationConfig(passages=2, section_pairs=2, twins=1), models)
     with LoopbackServer(answer=script) as running:
         yield running
 
